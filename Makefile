@@ -1,0 +1,54 @@
+# Needs Python 3.11 or later, pip and make. Every target makes the virtual environment it needs and renews it when pyproject.toml changes.
+PYTHON ?= python3
+VENV   := .venv
+BENCH  := .venv-bench
+READY  := $(VENV)/.ready
+DOCS   := $(VENV)/.ready-docs
+
+.PHONY: help demo test test-slow bench lint format docs clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(READY) ## debias the handwritten digits: naive, debiased and oracle accuracy, with the verdict
+	$(VENV)/bin/python -m unskew.demo
+
+test: $(READY) ## the tests and doctests that take seconds
+	$(VENV)/bin/python -m pytest -m "not slow"
+
+test-slow: $(READY) ## the tests that take minutes: statistical coverage, memory limits
+	$(VENV)/bin/python -m pytest -m slow
+
+bench: $(BENCH)/.ready ## speed and memory beside the peers; writes docs/performance.md
+	$(BENCH)/bin/python benchmarks/solvers.py
+
+lint: $(READY) ## ruff and mypy
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+format: $(READY) ## let ruff rewrite what it can
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+docs: $(DOCS) ## build the site into site/
+	$(VENV)/bin/mkdocs build --strict
+
+clean: ## remove environments, caches and built files
+	rm -rf $(VENV) $(BENCH) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+$(DOCS): $(READY)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $@
+
+$(BENCH)/.ready: pyproject.toml constraints.txt benchmarks/requirements.txt
+	test -x $(BENCH)/bin/python || $(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . -r benchmarks/requirements.txt
+	touch $@
