@@ -1,0 +1,92 @@
+"""What a scenario hands over: drawn images, their sources, and the truth that a user would not know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from unskew.errors import ConfigError
+from unskew.records import Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """Images drawn from K sources whose biasing functions are known.
+
+    Source k draws from the density ω_k p/Ω_k, where p is the target and Ω_k = E_p[ω_k].
+
+    Attributes
+    ----------
+    description : one line on what was drawn.
+    log_omega : (n, K) log ω_k(z_i), true; −inf where source k cannot select the image.
+    source : (n,) code 0 … K−1 of each image's source.
+    log_normalizer : (K,) log Ω_k under the target, true (not estimated from the draw).
+    target_mean : true means under the target by name: ``"label_share"`` (M,) the probability of each label, ``"features"`` (p,) and
+        ``"features_squared"`` (p,) the first two moments of the features. Only names that the scenario knows are there.
+    label : (n,) class or stratum of each image, or None.
+    features : (n, p), or None.
+    group : (n,) code of each image's group (images of one group are dependent, and of one source), or None.
+    index : (n,) which image of the population was drawn, or None when there is no finite population.
+    """
+
+    description: str
+    log_omega: Floats = field(repr=False)
+    source: Ints = field(repr=False)
+    log_normalizer: Floats
+    target_mean: Mapping[str, Floats] = field(repr=False)
+    label: Ints | None = field(repr=False, default=None)
+    features: Floats | None = field(repr=False, default=None)
+    group: Ints | None = field(repr=False, default=None)
+    index: Ints | None = field(repr=False, default=None)
+
+    @property
+    def omega(self) -> Floats:
+        """(n, K) ω_k(z_i). May overflow for extreme tilts; ``log_omega`` never does."""
+        with np.errstate(over="ignore", under="ignore"):
+            return np.exp(self.log_omega)
+
+    @property
+    def normalizer(self) -> Floats:
+        """(K,) Ω_k. May overflow for extreme tilts; ``log_normalizer`` never does."""
+        with np.errstate(over="ignore", under="ignore"):
+            return np.exp(self.log_normalizer)
+
+    @property
+    def sizes(self) -> Ints:
+        """(K,) number of images n_k of each source."""
+        return np.bincount(self.source, minlength=self.log_normalizer.size).astype(np.int64)
+
+    @property
+    def omega_estimated(self) -> Floats:
+        """(n, K) what a user would estimate from the draw and the target's margin: ω̂_k(y) = n_k^(y)/(M p(y)), M the number of labels.
+
+        With a uniform target this is the article's ω̂_k(y) = n_k^(y), the number of images of source k with label y. Its exact weights
+        are π_i ∝ p(y_i)/N_{y_i}, N_y the pooled count: the weighted label shares equal the target's restricted to the labels drawn.
+        """
+        if self.label is None:
+            raise ConfigError("omega_estimated counts labels per source, and this scenario has no labels.")
+        share_m = self.target_mean["label_share"]
+        count_mk = np.zeros((share_m.size, self.log_normalizer.size))
+        np.add.at(count_mk, (self.label, self.source), 1.0)
+        estimate: Floats = (count_mk / (share_m.size * share_m[:, None]))[self.label]
+        return estimate
+
+
+def split_sizes(n: int | Sequence[int] | Ints, n_sources: int) -> Ints:
+    """(K,) sizes of the sources: a total ``n`` is shared out evenly, the first sources taking the rest; K sizes stay as given."""
+    if np.ndim(n) == 0:
+        total = int(np.asarray(n))
+        if total < n_sources:
+            raise ConfigError(f"every source needs at least one image: got n={total} for {n_sources} sources.")
+        return np.full(n_sources, total // n_sources, dtype=np.int64) + (np.arange(n_sources) < total % n_sources)
+    size_k = np.asarray(n, dtype=np.int64)
+    if size_k.shape != (n_sources,) or size_k.min() < 1:
+        raise ConfigError(f"sizes needs {n_sources} positive whole numbers, one for each source; got {list(np.asarray(n).tolist())}.")
+    return size_k
+
+
+def source_codes(size_k: Ints) -> Ints:
+    """(n,) 0 … 0 1 … 1 …: code k repeated n_k times."""
+    return np.repeat(np.arange(size_k.size, dtype=np.int64), size_k)
