@@ -1,0 +1,133 @@
+"""Every exception and warning of unskew; long messages live here, beside the error that carries them.
+
+Each error also subclasses the built-in that a caller would expect (``ValueError`` for input, ``RuntimeError`` for a failed
+computation), so that code which does not know unskew still catches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from unskew.records import Overlap, Solution
+
+
+class UnskewError(Exception):
+    """Base of every error that unskew raises on purpose."""
+
+
+class DataError(UnskewError, ValueError):
+    """The numbers handed in cannot be used; the message names the row and the source."""
+
+
+class ConfigError(UnskewError, ValueError):
+    """An option has a value that it cannot have."""
+
+
+class OverlapError(UnskewError, ValueError):
+    """The sources lack a link: the normalizers are not identifiable, whatever the solver. ``overlap`` holds the graph."""
+
+    def __init__(self, message: str, overlap: Overlap | None = None) -> None:
+        super().__init__(message)
+        self.overlap = overlap
+
+
+class CoverageError(UnskewError, ValueError):
+    """The target asks for images that no source holds."""
+
+
+class ConvergenceError(UnskewError, RuntimeError):
+    """The solver stopped before the tolerance was met. ``solution`` holds how far it came."""
+
+    def __init__(self, message: str, solution: Solution | None = None) -> None:
+        super().__init__(message)
+        self.solution = solution
+
+
+class MissingExtraError(UnskewError, ImportError):
+    """An optional package is needed for what was asked."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"This needs the package {package!r}, which is not installed. Install it with: pip install 'unskew[{extra}]'")
+
+
+class UnskewWarning(UserWarning):
+    """Base of every warning of unskew."""
+
+
+class WeakOverlapWarning(UnskewWarning):
+    """The sources are linked, but by so little that the weights rest on a few images."""
+
+
+def first_few(values: Sequence[object], limit: int = 5) -> str:
+    """``a, b, c and 4 more``: lists that stay readable whatever their length."""
+    shown = ", ".join(str(value) for value in values[:limit])
+    return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
+
+
+def no_rows() -> DataError:
+    return DataError("omega has no rows: there is not a single image to weigh. Were the sources read, and did a filter drop everything?")
+
+
+def wrong_length(n_source: int, n_rows: int) -> DataError:
+    return DataError(
+        f"source names the database of every row of omega, so both must have the same length; got {n_source} entries in source "
+        f"and {n_rows} rows in omega. Were rows dropped from one of the two (unreadable images, a filter) and not from the other?"
+    )
+
+
+def unknown_sources(unknown: Sequence[object], known: Sequence[object]) -> DataError:
+    return DataError(
+        f"source has entries that no column of omega stands for: {first_few(unknown)}. The columns are {first_few(known)}. "
+        "Pass omega as a DataFrame whose columns are the source names, or give names=[...] in the order of the columns."
+    )
+
+
+def empty_sources(empty: Sequence[object]) -> DataError:
+    return DataError(
+        f"no image comes from {first_few(empty)}: a column of omega without images has no equation. "
+        "Drop the column, or check that source and the columns of omega use the same names."
+    )
+
+
+def not_finite(value: float, row: int, name: str) -> DataError:
+    return DataError(
+        f"omega must be finite and not negative, but image {row} has {value!r} for source `{name}`. "
+        "Likely causes: a missing feature (NaN), a division by a zero margin (inf), or logarithms passed without log=True (negative)."
+    )
+
+
+def not_a_logarithm(value: float, row: int, name: str) -> DataError:
+    return DataError(
+        f"log omega must be a number or -inf (omega = 0), but image {row} has {value!r} for source `{name}`. "
+        "Likely causes: a missing feature (NaN), or the logarithm of an infinite or negative omega."
+    )
+
+
+def impossible_image(row: int) -> DataError:
+    return DataError(
+        f"the model says that no source could have produced image {row}: its omega is zero in every column. "
+        "Widen the biasing functions so that every image has at least its own source, or leave the image out."
+    )
+
+
+def impossible_origin(row: int, name: str) -> DataError:
+    return DataError(
+        f"the model says source `{name}` could not have produced image {row}, yet it did: omega is zero in its own source's column. "
+        "Either the biasing function is wrong there, or the columns of omega are in another order than the sources."
+    )
+
+
+def changed_length(first: int, now: int) -> DataError:
+    return DataError(
+        f"the row blocks of omega gave {first} rows in the first pass and {now} in a later one. "
+        "The same rows must come in the same order every time the object is iterated."
+    )
+
+
+def one_shot_blocks() -> DataError:
+    return DataError(
+        "omega is an iterator that can be read only once, but the solver makes several passes. "
+        "Pass an object whose __iter__ starts again (a list of blocks, a class, a path), not a generator."
+    )

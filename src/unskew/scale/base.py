@@ -1,0 +1,187 @@
+"""Row blocks: what a matrix must offer to be read in pieces, and readers for arrays, CSR, files and anything that can be iterated again.
+
+A reader yields two-dimensional blocks of consecutive rows, dense (C-ordered float32 or float64) or CSR, the same ones in every pass.
+Nothing of the size of the whole matrix is ever allocated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from unskew import errors
+
+# Converted blocks hold about this many entries: 2 MB of doubles, which stay in a second- or third-level cache.
+_ENTRIES = 1 << 18
+
+RowBlock = npt.NDArray[Any] | sp.csr_array
+
+
+class Reader(Protocol):
+    """Row blocks of a matrix with ``n_columns`` columns; ``in_memory`` if reading again costs no disk or computation."""
+
+    n_columns: int
+    in_memory: bool
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """Start a new pass over all rows, in order."""
+        ...
+
+
+def _plain_dtype(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
+    """float32 and float16 are read as float32, everything else as float64."""
+    return np.float32 if dtype in (np.float32, np.float16) else np.float64
+
+
+@dataclass(frozen=True)
+class ArrayReader:
+    """A dense array (memory-mapped ones too): in one piece if it is C-ordered floating point, else converted block by block."""
+
+    array: npt.NDArray[Any]
+    in_memory: bool = True
+
+    @property
+    def n_columns(self) -> int:
+        return int(self.array.shape[1])
+
+    def blocks(self) -> Iterator[RowBlock]:
+        array = self.array
+        if array.dtype in (np.float32, np.float64) and array.flags.c_contiguous and array.dtype.isnative:
+            yield array
+            return
+        rows = max(1, _ENTRIES // max(1, array.shape[1]))
+        for start in range(0, array.shape[0], rows):
+            yield np.ascontiguousarray(array[start : start + rows], dtype=_plain_dtype(array.dtype))
+
+
+@dataclass(frozen=True)
+class SparseReader:
+    """A CSR matrix in one piece."""
+
+    matrix: sp.csr_array
+    in_memory: bool = True
+
+    @property
+    def n_columns(self) -> int:
+        return int(self.matrix.shape[1])
+
+    def blocks(self) -> Iterator[RowBlock]:
+        yield self.matrix
+
+
+@dataclass(frozen=True)
+class IterableReader:
+    """Any object that yields row blocks and can be iterated again."""
+
+    source: Iterable[Any]
+    n_columns: int
+    in_memory: bool = False
+
+    def blocks(self) -> Iterator[RowBlock]:
+        for position, raw in enumerate(self.source):
+            block = plain_block(raw)
+            if block.shape[1] != self.n_columns:
+                raise errors.DataError(
+                    f"row block {position} of omega has {block.shape[1]} columns, but the first block has {self.n_columns}: "
+                    "every block needs one column for each source, in the same order."
+                )
+            yield block
+
+
+@dataclass(frozen=True)
+class ParquetRows:
+    """The columns of a Parquet file (or folder of files) as dense row blocks, read a few row groups at a time."""
+
+    path: Path
+    columns: tuple[str, ...] | None = None
+    batch_rows: int = 1 << 16
+
+    def names(self) -> tuple[str, ...]:
+        """The columns read, in order."""
+        if self.columns is not None:
+            return self.columns
+        import pyarrow.dataset as ds
+
+        return tuple(ds.dataset(self.path, format="parquet").schema.names)
+
+    def __iter__(self) -> Iterator[npt.NDArray[Any]]:
+        import pyarrow.parquet as pq
+
+        files = sorted(self.path.glob("**/*.parquet")) if self.path.is_dir() else [self.path]
+        for file in files:
+            with pq.ParquetFile(file) as parquet:
+                for batch in parquet.iter_batches(batch_size=self.batch_rows, columns=list(self.names()), use_threads=False):
+                    yield np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
+
+
+def plain_csr(matrix: Any) -> sp.csr_array:
+    """``matrix`` as canonical CSR of float32 or float64 (sorted, duplicates summed), without copying what already is."""
+    csr = sp.csr_array(matrix)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    if csr.dtype not in (np.float32, np.float64):
+        csr = csr.astype(_plain_dtype(csr.dtype))
+    return csr
+
+
+def plain_block(raw: Any) -> RowBlock:
+    """One row block as a C-ordered floating-point array or canonical CSR."""
+    if sp.issparse(raw):
+        return plain_csr(raw)
+    array = np.asarray(raw)
+    if array.ndim != 2:
+        raise errors.DataError(f"omega has one row for each image and one column for each source, but an array of shape {array.shape} came.")
+    if array.dtype.kind not in "biuf":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise errors.DataError(f"omega must hold numbers, but its type is {array.dtype}.") from error
+    return np.ascontiguousarray(array, dtype=_plain_dtype(array.dtype))
+
+
+def open_reader(omega: Any) -> Reader:
+    """The reader for whatever a user passes as ω: array, DataFrame, SciPy sparse matrix, path to .npy or .parquet, or row blocks."""
+    if isinstance(omega, str | PathLike):
+        omega = _open_path(Path(omega))
+    if sp.issparse(omega):
+        return SparseReader(plain_csr(omega))
+    if isinstance(omega, np.ndarray) and omega.dtype.kind in "biuf" and omega.ndim == 2:
+        return ArrayReader(omega)
+    if isinstance(omega, ParquetRows):
+        return IterableReader(omega, n_columns=len(omega.names()))
+    if hasattr(omega, "__array__"):
+        return ArrayReader(np.asarray(plain_block(omega)))
+    if isinstance(omega, Iterator):
+        raise errors.one_shot_blocks()
+    if isinstance(omega, Iterable):
+        return _open_iterable(omega)
+    raise errors.DataError(
+        f"omega must be an array, a SciPy sparse matrix, a DataFrame, a path to .npy or .parquet, or row blocks; got {type(omega).__name__}."
+    )
+
+
+def _open_iterable(omega: Iterable[Any]) -> Reader:
+    first = next(iter(omega), None)
+    if first is None:
+        raise errors.no_rows()
+    if np.ndim(first) == 1 and not sp.issparse(first):  # a list of rows, not of blocks
+        return ArrayReader(np.asarray(plain_block(np.asarray(list(omega)))))
+    return IterableReader(omega, n_columns=plain_block(first).shape[1])
+
+
+def _open_path(path: Path) -> Any:
+    if not path.exists():
+        raise errors.DataError(f"omega is to be read from {path}, but there is no such file or folder.")
+    if path.suffix == ".npy":
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    if path.suffix == ".parquet" or path.is_dir():
+        return ParquetRows(path)
+    raise errors.DataError(f"omega can be read from .npy and .parquet files, not from {path.name}.")

@@ -1,0 +1,37 @@
+"""Threads of this machine. The compiled sweeps release the GIL, so threads are enough and no data is copied."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+# Below this many matrix entries starting a thread costs more than the sweep.
+_WORTH_A_THREAD = 1 << 18
+# Partial sums of at most this many rows: they bound rounding errors and let threads finish together.
+_ROWS_PER_TASK = 1 << 19
+
+
+def available_jobs() -> int:
+    """Number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def row_ranges(n_rows: int, width: int, jobs: int) -> list[tuple[int, int]]:
+    """Cut ``n_rows`` rows of ``width`` entries into contiguous ranges, enough for ``jobs`` threads and never empty."""
+    parts = max(1, -(-n_rows // _ROWS_PER_TASK))
+    if jobs > 1 and n_rows * width >= _WORTH_A_THREAD:
+        parts = -(-parts // jobs) * jobs
+    edges = [n_rows * part // parts for part in range(parts + 1)]
+    return [(start, stop) for start, stop in zip(edges[:-1], edges[1:], strict=True) if stop > start]
+
+
+def run_ranges(work: Callable[[int, int], Result], ranges: Sequence[tuple[int, int]], jobs: int) -> list[Result]:
+    """``[work(start, stop) for each range]``, on up to ``jobs`` threads, in the order of the ranges (so sums are reproducible)."""
+    if jobs <= 1 or len(ranges) <= 1:
+        return [work(start, stop) for start, stop in ranges]
+    with ThreadPoolExecutor(max_workers=min(jobs, len(ranges))) as pool:
+        return list(pool.map(lambda bounds: work(*bounds), ranges))

@@ -1,0 +1,1 @@
+"""Stage 4, omega → normalizers: pure mathematics, no knowledge of images."""

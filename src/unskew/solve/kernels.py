@@ -1,0 +1,530 @@
+"""Compiled loops over the rows of ω: one sweep reads each row once and never writes anything of the size of ω.
+
+Everything here releases the GIL and works on the row range ``[start, stop)``, so that ranges run on threads. Importing this file loads
+Numba: other files import it inside the functions that need it. Shapes are in the names: ``omega_nk``, ``flow_lk``.
+
+Conventions of all sweeps, with s_i = Σ_k a_k ω_ik, a_k = e^{u_k} and the membership q_ik = a_k ω_ik / s_i:
+
+``flow_lk[l, k] += Σ_{i in source l} c_i q_ik / a_k``
+    how much of source l's images the model ascribes to source k (callers multiply by a_k once). Sums of positive terms:
+    each entry has a small *relative* error, which is what makes weak overlap solvable. With ``by_source=False`` all goes to row 0.
+``cross_kk[k, l] += Σ_i c_i q_ik q_il / (a_k a_l)`` for l < k only
+    the off-diagonal part of QᵀQ; the Hessian's diagonal follows from it because its rows sum to zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+# Sums may be reordered and fused (that is what vectorises them), but NaN and infinity keep their meaning.
+_FAST = {"reassoc", "contract", "arcp", "nsz"}
+_ROWS = 256  # rows per tile: 256 x 24 doubles stay in a 64 KB first- and second-level cache
+_FLUSH = 2048  # rows summed before adding to the total, so that rounding errors do not grow with n
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    return njit(nogil=True, cache=True, fastmath=_FAST)(function)  # type: ignore[no-any-return]
+
+
+@_compiled
+def _log_product(value_n, m):
+    """Σ_i log value_n[i] with one logarithm for eight factors; the caller guarantees 1e-38 < value < 1e38."""
+    h = m // 8
+    total = 0.0
+    for i in range(h):
+        low = (value_n[i] * value_n[i + h]) * (value_n[i + 2 * h] * value_n[i + 3 * h])
+        high = (value_n[i + 4 * h] * value_n[i + 5 * h]) * (value_n[i + 6 * h] * value_n[i + 7 * h])
+        total += math.log(low * high)
+    for i in range(8 * h, m):
+        total += math.log(value_n[i])
+    return total
+
+
+@_compiled
+def sweep_few(omega_nk, source_n, count_n, a_k, flow_lk, cross_kk, with_cross, by_source, start, stop):
+    """Objective, flow and cross products for few sources: tiles of rows are transposed so that loops run over rows.
+
+    Returns (Σ c log s, Σ c / s, min s, max s).
+    """
+    n_sources = a_k.size
+    weighted = count_n.size > 0
+    tile_kn = np.empty((n_sources, _ROWS))
+    sum_n = np.empty(_ROWS)
+    value, total, low, high = 0.0, 0.0, np.inf, 0.0
+    for first in range(start, stop, _ROWS):
+        m = min(_ROWS, stop - first)
+        for i in range(m):
+            sum_n[i] = 0.0
+        k = 0
+        while k + 4 <= n_sources:
+            a0, a1, a2, a3 = a_k[k], a_k[k + 1], a_k[k + 2], a_k[k + 3]
+            t0, t1, t2, t3 = tile_kn[k], tile_kn[k + 1], tile_kn[k + 2], tile_kn[k + 3]
+            columns = omega_nk[first : first + m, k : k + 4]
+            for i in range(m):
+                x0, x1, x2, x3 = columns[i, 0], columns[i, 1], columns[i, 2], columns[i, 3]
+                t0[i], t1[i], t2[i], t3[i] = x0, x1, x2, x3
+                sum_n[i] += (a0 * x0 + a1 * x1) + (a2 * x2 + a3 * x3)
+            k += 4
+        while k < n_sources:
+            tile_n = tile_kn[k]
+            for i in range(m):
+                x = omega_nk[first + i, k]
+                tile_n[i] = x
+                sum_n[i] += a_k[k] * x
+            k += 1
+        for i in range(m):
+            low = min(low, sum_n[i])
+            high = max(high, sum_n[i])
+        if weighted:
+            for i in range(m):
+                value += count_n[first + i] * math.log(sum_n[i])
+        elif low > 1e-38 and high < 1e38:
+            value += _log_product(sum_n, m)
+        else:
+            for i in range(m):
+                value += math.log(sum_n[i])
+        for i in range(m):
+            sum_n[i] = 1.0 / sum_n[i]
+        for k in range(n_sources):
+            tile_n = tile_kn[k]
+            for i in range(m):
+                tile_n[i] *= sum_n[i]
+        if with_cross:
+            _add_cross_products(tile_kn, count_n[first : first + m], m, cross_kk)
+        if weighted:
+            for k in range(n_sources):
+                tile_n = tile_kn[k]
+                for i in range(m):
+                    tile_n[i] *= count_n[first + i]
+            for i in range(m):
+                sum_n[i] *= count_n[first + i]
+        part = 0.0
+        for i in range(m):
+            part += sum_n[i]
+        total += part
+        _add_flow(tile_kn, source_n[first : first + m], m, flow_lk, by_source)
+    return value, total, low, high
+
+
+@_compiled
+def _add_flow(tile_kn, source_n, m, flow_lk, by_source):
+    n_sources = tile_kn.shape[0]
+    one_source = True
+    if by_source:
+        for i in range(m):
+            one_source &= source_n[i] == source_n[0]
+    if one_source:
+        row = source_n[0] if by_source else 0
+        for k in range(n_sources):
+            tile_n = tile_kn[k]
+            part = 0.0
+            for i in range(m):
+                part += tile_n[i]
+            flow_lk[row, k] += part
+    else:
+        for i in range(m):
+            flow_k = flow_lk[source_n[i]]
+            for k in range(n_sources):
+                flow_k[k] += tile_kn[k, i]
+
+
+@_compiled
+def _add_cross_products(tile_kn, count_n, m, cross_kk):
+    n_sources = tile_kn.shape[0]
+    left_n = np.empty(_ROWS)
+    for k in range(1, n_sources):
+        for i in range(m):
+            left_n[i] = tile_kn[k, i]
+        if count_n.size > 0:
+            for i in range(m):
+                left_n[i] *= count_n[i]
+        j = 0
+        while j + 4 <= k:
+            t0, t1, t2, t3 = tile_kn[j], tile_kn[j + 1], tile_kn[j + 2], tile_kn[j + 3]
+            p0, p1, p2, p3 = 0.0, 0.0, 0.0, 0.0
+            for i in range(m):
+                x = left_n[i]
+                p0 += x * t0[i]
+                p1 += x * t1[i]
+                p2 += x * t2[i]
+                p3 += x * t3[i]
+            cross_kk[k, j] += p0
+            cross_kk[k, j + 1] += p1
+            cross_kk[k, j + 2] += p2
+            cross_kk[k, j + 3] += p3
+            j += 4
+        while j < k:
+            t0 = tile_kn[j]
+            p0 = 0.0
+            for i in range(m):
+                p0 += left_n[i] * t0[i]
+            cross_kk[k, j] += p0
+            j += 1
+
+
+@_compiled
+def sweep_many(omega_nk, source_n, count_n, a_k, flow_lk, scale_n, start, stop):
+    """Objective and flow for many sources, row by row; ``scale_n[i - start]`` becomes sqrt(c_i)/s_i for the caller's matrix product.
+
+    Returns (Σ c log s, Σ c / s, min s, max s). An empty ``scale_n`` is not written.
+    """
+    n_sources = a_k.size
+    weighted = count_n.size > 0
+    part_lk = np.zeros_like(flow_lk)
+    value, total, low, high = 0.0, 0.0, np.inf, 0.0
+    for first in range(start, stop, _FLUSH):
+        part = 0.0
+        for i in range(first, min(first + _FLUSH, stop)):
+            row_k = omega_nk[i]
+            s = 0.0
+            for k in range(n_sources):
+                s += a_k[k] * row_k[k]
+            low = min(low, s)
+            high = max(high, s)
+            count = count_n[i] if weighted else 1.0
+            value += count * math.log(s)
+            if scale_n.size > 0:
+                scale_n[i - start] = math.sqrt(count) / s
+            r = count / s
+            part += r
+            flow_k = part_lk[source_n[i]]
+            for k in range(n_sources):
+                flow_k[k] += r * row_k[k]
+        total += part
+        for j in range(flow_lk.shape[0]):
+            for k in range(n_sources):
+                flow_lk[j, k] += part_lk[j, k]
+                part_lk[j, k] = 0.0
+    return value, total, low, high
+
+
+@_compiled
+def sweep_sparse(data, column, indptr, source_n, count_n, a_k, flow_lk, cross_kk, with_cross, start, stop):
+    """The same for CSR rows; cross products cost the square of the non-zeros of a row, not of K."""
+    weighted = count_n.size > 0
+    value, total, low, high = 0.0, 0.0, np.inf, 0.0
+    product, factors = 1.0, 0
+    for i in range(start, stop):
+        begin, end = indptr[i], indptr[i + 1]
+        s = 0.0
+        for p in range(begin, end):
+            s += a_k[column[p]] * data[p]
+        low = min(low, s)
+        high = max(high, s)
+        count = count_n[i] if weighted else 1.0
+        if weighted or s < 1e-70 or s > 1e70:
+            value += count * math.log(s)
+        else:
+            product *= s
+            factors += 1
+            if factors == 4:
+                value += math.log(product)
+                product, factors = 1.0, 0
+        r = count / s
+        total += r
+        flow_k = flow_lk[source_n[i]]
+        for p in range(begin, end):
+            flow_k[column[p]] += r * data[p]
+        if with_cross:
+            r /= s
+            for p in range(begin, end):
+                x = r * data[p]
+                k = column[p]
+                for o in range(begin, p):
+                    j = column[o]
+                    if j < k:
+                        cross_kk[k, j] += x * data[o]
+                    else:
+                        cross_kk[j, k] += x * data[o]
+    return value + math.log(product), total, low, high
+
+
+@_compiled
+def row_sums(omega_nk, a_k, sum_n, start, stop):
+    """sum_n[i] = Σ_k a_k ω_ik."""
+    n_sources = a_k.size
+    for i in range(start, stop):
+        row_k = omega_nk[i]
+        s = 0.0
+        for k in range(n_sources):
+            s += a_k[k] * row_k[k]
+        sum_n[i] = s
+
+
+@_compiled
+def total_inverse(omega_nk, count_n, a_k, start, stop):
+    """Σ_i c_i / Σ_k a_k ω_ik."""
+    n_sources = a_k.size
+    weighted = count_n.size > 0
+    total = 0.0
+    for first in range(start, stop, _FLUSH):
+        part = 0.0
+        for i in range(first, min(first + _FLUSH, stop)):
+            row_k = omega_nk[i]
+            s = 0.0
+            for k in range(n_sources):
+                s += a_k[k] * row_k[k]
+            part += (count_n[i] if weighted else 1.0) / s
+        total += part
+    return total
+
+
+@_compiled
+def column_extremes(flat, n_sources, low_k, high_k, start, stop):
+    """Smallest and largest entry of each column of the rows [start, stop), and whether one is NaN.
+
+    Eight rows are read as one long row: the loop then vectorises whatever K is.
+    """
+    width = 8 * n_sources
+    low_j = np.full(width, np.inf)
+    high_j = np.full(width, -np.inf)
+    check_j = np.zeros(width)
+    position, end = start * n_sources, stop * n_sources
+    while position + width <= end:
+        row_j = flat[position : position + width]
+        for j in range(width):
+            x = row_j[j]
+            low_j[j] = min(low_j[j], x)
+            high_j[j] = max(high_j[j], x)
+            check_j[j] += x - x  # stays 0 unless x is NaN or infinite
+        position += width
+    bad = 0.0
+    for j in range(width):
+        k = j % n_sources
+        low_k[k] = min(low_k[k], low_j[j])
+        high_k[k] = max(high_k[k], high_j[j])
+        bad += check_j[j]
+    for p in range(position, end):
+        x = flat[p]
+        k = p % n_sources
+        low_k[k] = min(low_k[k], x)
+        high_k[k] = max(high_k[k], x)
+        bad += x - x
+    return bad != 0.0
+
+
+@_compiled
+def inspect_zeros(omega_nk, source_n, count_n, low_k, link_kl, common_kk, start, stop):
+    """Links and common mass of rows that hold zeros, and the smallest positive ω of each column.
+
+    Returns (row, code): code 1 = row zero everywhere, 2 = zero in its own source, 0 = fine.
+    """
+    n_sources = omega_nk.shape[1]
+    weighted = count_n.size > 0
+    positive = np.empty(n_sources, np.int64)
+    for i in range(start, stop):
+        row_k = omega_nk[i]
+        m = 0
+        for k in range(n_sources):
+            x = row_k[k]
+            if x > 0.0:
+                low_k[k] = min(low_k[k], x)
+                positive[m] = k
+                m += 1
+        own = source_n[i]
+        if not row_k[own] > 0.0:
+            return i, (1 if m == 0 else 2)
+        count = count_n[i] if weighted else 1.0
+        if common_kk.size > 0:
+            for p in range(m):
+                k = positive[p]
+                link_kl[k, own] += count
+                for o in range(p + 1):
+                    common_kk[k, positive[o]] += count
+        else:
+            for p in range(m):
+                link_kl[positive[p], own] += count
+    return -1, 0
+
+
+@_compiled
+def inspect_sparse(data, column, indptr, source_n, count_n, low_k, high_k, link_kl, common_kk, start, stop):
+    """The same for CSR rows; also the largest entry. Code 3 = NaN, infinite or negative at the returned row."""
+    weighted = count_n.size > 0
+    for i in range(start, stop):
+        own_positive = False
+        begin, end = indptr[i], indptr[i + 1]
+        own = source_n[i]
+        count = count_n[i] if weighted else 1.0
+        m = 0
+        for p in range(begin, end):
+            x = data[p]
+            k = column[p]
+            if not (x >= 0.0 and x < np.inf):
+                return i, 3
+            if x > 0.0:
+                m += 1
+                own_positive |= k == own
+                low_k[k] = min(low_k[k], x)
+                high_k[k] = max(high_k[k], x)
+                link_kl[k, own] += count
+                for o in range(begin, p + 1):
+                    if data[o] > 0.0:
+                        j = column[o]
+                        if j < k:
+                            common_kk[k, j] += count
+                        else:
+                            common_kk[j, k] += count
+        if not own_positive:
+            return i, (1 if m == 0 else 2)
+    return -1, 0
+
+
+@_compiled
+def collapse_dense(bits_nk, source_n, slot_table, first_row, inverse_n, found, limit, start, stop, base):
+    """Number the distinct (row, source) pairs in order of appearance; -1 as soon as there are more than ``limit``.
+
+    ``slot_table`` is an open-addressing hash table of pair numbers (power-of-two size, -1 = free), ``first_row[d]`` the row where
+    pair d was first seen. Rows are compared in full, so a collision of hashes costs time, never correctness.
+    """
+    n_sources = bits_nk.shape[1]
+    mask = slot_table.size - 1
+    previous = -1
+    for i in range(start, stop):
+        row_k = bits_nk[i]
+        if previous >= 0:
+            other = first_row[previous]
+            same = source_n[other] == source_n[i]
+            for k in range(n_sources):
+                same &= bits_nk[other, k] == row_k[k]
+            if same:
+                inverse_n[base + i] = previous
+                continue
+        key = np.uint64(source_n[i]) + np.uint64(0x9E3779B97F4A7C15)
+        for k in range(n_sources):
+            key = (key ^ np.uint64(row_k[k])) * np.uint64(0x9FB21C651E98DF25)
+            key ^= key >> np.uint64(32)
+        slot = np.int64(key) & mask
+        while True:
+            pair = slot_table[slot]
+            if pair < 0:
+                if found >= limit:
+                    return -1
+                slot_table[slot] = found
+                first_row[found] = i
+                previous = found
+                found += 1
+                break
+            other = first_row[pair]
+            same = source_n[other] == source_n[i]
+            for k in range(n_sources):
+                same &= bits_nk[other, k] == row_k[k]
+            if same:
+                previous = pair
+                break
+            slot = (slot + 1) & mask
+        inverse_n[base + i] = previous
+    return found
+
+
+@_compiled
+def choose_stratified(source_n, wanted_k, size_k, offset_k, chosen):
+    """Row numbers of a systematic sample of about ``wanted_k[l]`` rows of each source l; returns how many."""
+    seen_k = np.zeros(size_k.size, np.int64)
+    taken = 0
+    for i in range(source_n.size):
+        k = source_n[i]
+        before = int(seen_k[k] * wanted_k[k] / size_k[k] + offset_k[k])
+        seen_k[k] += 1
+        if int(seen_k[k] * wanted_k[k] / size_k[k] + offset_k[k]) > before:
+            chosen[taken] = i
+            taken += 1
+    return taken
+
+
+@_compiled
+def eliminate(weight_kk, flow_kk, order, pivot_k, step_k):
+    """Solve the Laplacian system L x = b without a single cancellation between sources, in place.
+
+    L_kl = −weight_kl (k ≠ l), rows summing to zero; b_k = Σ_l flow_kl with flow antisymmetric. Eliminating node k joins its
+    neighbours: weight_ij += w_ik w_kj / w_k and flow_ij += (w_jk f_ik − w_ik f_jk) / w_k, where w_k = Σ_j w_kj is a sum of positive
+    terms (Grassmann, Taksar & Heyman 1985). So a link of 1e-12 beside others of size 1 is solved to full relative precision.
+    Nodes are taken by smallest degree. Returns False if a pivot vanishes.
+    """
+    n_sources = step_k.size
+    alive = np.ones(n_sources, np.bool_)
+    degree = np.zeros(n_sources, np.int64)
+    for k in range(n_sources):
+        for j in range(n_sources):
+            if j != k and weight_kk[k, j] > 0.0:
+                degree[k] += 1
+    neighbour = np.empty(n_sources, np.int64)
+    for position in range(n_sources - 1):
+        node = -1
+        for k in range(n_sources):
+            if alive[k] and (node < 0 or degree[k] < degree[node]):
+                node = k
+        alive[node] = False
+        order[position] = node
+        m = 0
+        pivot = 0.0
+        for j in range(n_sources):
+            if alive[j] and (weight_kk[node, j] > 0.0 or flow_kk[node, j] != 0.0):
+                neighbour[m] = j
+                m += 1
+                pivot += weight_kk[node, j]
+        if not pivot > 0.0:
+            return False
+        pivot_k[node] = pivot
+        for p in range(m):
+            i = neighbour[p]
+            share_i = weight_kk[i, node] / pivot
+            degree[i] -= 1
+            for o in range(p):
+                j = neighbour[o]
+                share_j = weight_kk[j, node] / pivot
+                if weight_kk[i, j] == 0.0:
+                    degree[i] += 1
+                    degree[j] += 1
+                joined = weight_kk[i, j] + share_i * weight_kk[node, j]
+                weight_kk[i, j] = joined
+                weight_kk[j, i] = joined
+                carried = flow_kk[i, j] + (share_j * flow_kk[i, node] - share_i * flow_kk[j, node])
+                flow_kk[i, j] = carried
+                flow_kk[j, i] = -carried
+    for k in range(n_sources):
+        if alive[k]:
+            order[n_sources - 1] = k
+            step_k[k] = 0.0
+    for position in range(n_sources - 2, -1, -1):
+        node = order[position]
+        x = 0.0
+        for later in range(position + 1, n_sources):
+            j = order[later]
+            x += flow_kk[node, j] + weight_kk[node, j] * step_k[j]
+        step_k[node] = x / pivot_k[node]
+    return True
+
+
+@_compiled
+def balance(log_flow_kl, shift_k, sweeps, enough):
+    """Osborne's iteration: shifts that balance e^{log_flow_kl + shift_k − shift_l} at every node, in logarithms.
+
+    shift_k ← ½ (log inflow − log outflow without shift_k); stops when no shift moves by more than ``enough``.
+    """
+    n_sources = shift_k.size
+    for _ in range(sweeps):
+        moved = 0.0
+        for k in range(n_sources):
+            top_in, top_out = -np.inf, -np.inf
+            for j in range(n_sources):
+                if j != k:
+                    top_in = max(top_in, log_flow_kl[j, k] + shift_k[j])
+                    top_out = max(top_out, log_flow_kl[k, j] - shift_k[j])
+            if top_in == -np.inf or top_out == -np.inf:
+                continue
+            sum_in, sum_out = 0.0, 0.0
+            for j in range(n_sources):
+                if j != k:
+                    sum_in += math.exp(log_flow_kl[j, k] + shift_k[j] - top_in)
+                    sum_out += math.exp(log_flow_kl[k, j] - shift_k[j] - top_out)
+            new = 0.5 * ((top_in + math.log(sum_in)) - (top_out + math.log(sum_out)))
+            moved = max(moved, abs(new - shift_k[k]))
+            shift_k[k] = new
+        if moved <= enough:
+            break

@@ -1,0 +1,229 @@
+"""Newton's method on the biased-sampling objective: globalised, monotone, few passes.
+
+1. Solve a subsample first: its solution is within about √(K/m) of the full one, so that three sweeps of the full data remain.
+2. Step: the Newton step; while that is long, a step that balances the flows instead, which is exact for weak overlap, where a
+   Newton step is useless (the objective is nearly flat there, then suddenly is not).
+3. Accept what lowers the objective. D is convex, so a point where it still falls along the step is lower than where we came from;
+   the slope, unlike the value, stays accurate where D is flat.
+4. Stop on the Newton step p: the error that remains after it is about |p|².
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from unskew.records import Floats, Status, Step
+from unskew.solve.laplacian import newton_step, solve_laplacian
+from unskew.solve.objective import FEW_SOURCES, Evaluation, evaluate, hessian_matrix
+from unskew.solve.rows import Rows
+from unskew.solve.start import balanced_start, subsample
+
+# A Newton step longer than this (range over log normalizers) has left the region where the quadratic model can be trusted.
+_LONG_STEP = 2.0
+_LONGEST_STEP = 30.0
+# A subsample has one row in 16, but enough rows for its Hessian to resemble the full one.
+_SUBSAMPLE_SHARE = 16
+_ROWS_PER_SOURCE = 200
+_LEAST_ROWS = 1 << 15
+# With many sources full passes are gradient-only until the step is this short; then one exact Hessian finishes quadratically.
+_POLISH = 1e-5
+# Pooled flows lose eps/σ₂ to cancellation; below this σ₂ flows are kept apart by source.
+_WELL_CURVED = 1e-4
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where an iteration ended.
+
+    ``last`` is the evaluation before the last step, ``rows`` the rows as they were read at the end (perhaps rescaled).
+    """
+
+    u_k: Floats
+    status: Status
+    error_estimate: float
+    last: Evaluation
+    rows: Rows
+    trace: tuple[Step, ...]
+    n_passes: int
+
+
+def minimize(rows: Rows, *, tol: float = 1e-10, max_steps: int = 100, start_k: Floats | None = None, seed: int = 0) -> Outcome:
+    """Minimise D over u; without ``start_k``, from balanced flows (small problems) or from the solution of a subsample (large ones)."""
+    if start_k is not None:
+        return _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps)
+    wanted = max(rows.n_stored // _SUBSAMPLE_SHARE, _ROWS_PER_SOURCE * min(rows.n_sources, 256))
+    if rows.n_stored < _LEAST_ROWS or 2 * wanted > rows.n_stored:
+        start_k = balanced_start(rows)
+        return _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps)
+    part = minimize(subsample(rows, wanted, seed), tol=1e-4, max_steps=max_steps, seed=seed + 1)
+    if part.rows.reference_k is not None:
+        rows = rows.rescaled(part.u_k)
+    return _iterate(_Search(rows, tol, guess=part.last), part.u_k, max_steps)
+
+
+def resolve(rows: Rows, start_k: Floats, tol: float = 1e-10) -> tuple[Floats, bool]:
+    """(u, converged) from a nearby start, without any check of the input: for bootstrap replicates."""
+    outcome = _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps=100)
+    return outcome.u_k, outcome.status is Status.CONVERGED
+
+
+def _readable(rows: Rows, reference_k: Floats) -> Rows:
+    """Logarithms are stored as scaled ω before the first sweep."""
+    return rows.rescaled(reference_k) if rows.log and rows.reference_k is None else rows
+
+
+def _iterate(search: _Search, start_k: Floats, max_steps: int) -> Outcome:
+    current = search.evaluate(np.asarray(start_k, dtype=np.float64))
+    while True:
+        # 1. The Newton step, and the error that it will leave.
+        step_k = search.direction(current)
+        if step_k is None:
+            return search.outcome(current.u_k, Status.TOO_WEAK, np.inf, current)
+        size = float(np.ptp(step_k))
+        error = search.error_after(current, size)
+        if error <= search.tol:
+            search.note(current, size, "newton")
+            return search.outcome(current.u_k + step_k, Status.CONVERGED, error, current)
+        if len(search.trace) >= max_steps:
+            return search.outcome(current.u_k, Status.MAX_STEPS, size, current)
+        # 2. A long step is replaced by one that balances flows.
+        kind = "newton" if current.cross_kk is not None else "quasi-newton"
+        if size > _LONG_STEP:
+            step_k, kind = _long_step(current, step_k, size)
+        # 3. Go as far along it as the objective falls.
+        search.note(current, size, kind)
+        following = search.advance(current, step_k, size)
+        if following is None:
+            status = Status.CONVERGED if size <= max(search.tol, search.rounding(current)) else Status.STALLED
+            return search.outcome(current.u_k, status, size, current)
+        current = following
+
+
+class _Search:
+    """What the loop remembers: the rows, which sums are worth their cost, curvature pairs, and the trace."""
+
+    def __init__(self, rows: Rows, tol: float, guess: Evaluation | None = None) -> None:
+        self.rows, self.tol = rows, tol
+        self.trace: list[Step] = []
+        self.n_passes = 0
+        self.previous_size: float | None = None
+        self.pairs: list[tuple[Floats, Floats]] = []
+        many = rows.n_sources > FEW_SOURCES and not rows.is_sparse
+        self.stand_in = guess.cross_kk if guess is not None and many else None
+        self.with_hessian = self.stand_in is None
+        self.sigma2 = _sigma2(guess) if guess is not None else None
+
+    @property
+    def by_source(self) -> bool:
+        """Flows apart by source cost a scattered sum where sources are few and shuffled, and nothing elsewhere."""
+        return self.rows.n_sources > FEW_SOURCES or self.rows.is_sparse or self.sigma2 is None or self.sigma2 < _WELL_CURVED
+
+    def evaluate(self, u_k: Floats) -> Evaluation:
+        """Evaluate at ``u_k``, rescaling the rows around it where numbers leave the comfortable range."""
+        self.n_passes += 1
+        result = evaluate(self.rows, u_k, hessian=self.with_hessian, by_source=self.by_source)
+        if not result.is_comfortable:
+            self.rows = self.rows.rescaled(u_k)
+            self.n_passes += 2
+            result = evaluate(self.rows, u_k, hessian=self.with_hessian, by_source=self.by_source)
+        if self.sigma2 is None and result.cross_kk is not None and self.rows.n_stored >= _LEAST_ROWS:
+            self.sigma2 = _sigma2(result)
+        return result
+
+    def direction(self, current: Evaluation) -> Floats | None:
+        """The Newton step; with a Hessian that stands in, corrected by the curvature seen so far (BFGS)."""
+        if current.cross_kk is not None:
+            return newton_step(current)
+        right_k = -current.gradient_k
+        alphas = []
+        for step_k, change_k in reversed(self.pairs):
+            alpha = float(step_k @ right_k) / float(step_k @ change_k)
+            right_k = right_k - alpha * change_k
+            alphas.append(alpha)
+        solved = solve_laplacian(self.stand_in, current.n * (right_k - right_k.mean()))
+        if solved is None:
+            return None
+        for (step_k, change_k), alpha in zip(self.pairs, reversed(alphas), strict=True):
+            beta = float(change_k @ solved) / float(step_k @ change_k)
+            solved = solved + (alpha - beta) * step_k
+        return np.asarray(solved - solved.mean())
+
+    def error_after(self, current: Evaluation, size: float) -> float:
+        """Estimated error after a Newton step of range ``size``: its square times the constant seen so far, and rounding."""
+        if current.cross_kk is None:
+            return float("inf")
+        constant = 0.5
+        if self.previous_size is not None and 0 < self.previous_size < 1:
+            constant = max(constant, min(10.0, size / self.previous_size**2))
+        # Newton's constant is an estimate: ask for a hundred times more than the tolerance.
+        error = constant * size**2
+        return max(error, self.rounding(current)) if 100 * error <= self.tol or size <= self.rounding(current) else float("inf")
+
+    def rounding(self, current: Evaluation) -> float:
+        """Error of log normalizers that comes from double precision alone."""
+        return 16 * _EPS if current.by_source else 4 * _EPS / max(self.sigma2 or 1.0, _EPS)
+
+    def advance(self, current: Evaluation, step_k: Floats, size: float) -> Evaluation | None:
+        """The next point, or None if the objective falls nowhere along the step."""
+        if size <= _POLISH:
+            self.with_hessian = True
+        following = self._line_search(current, step_k)
+        if following is not None:
+            self.previous_size = size
+            if self.stand_in is not None:
+                moved_k, change_k = following.u_k - current.u_k, following.gradient_k - current.gradient_k
+                if float(moved_k @ change_k) > 0:
+                    self.pairs.append((moved_k, change_k))
+        return following
+
+    def _line_search(self, current: Evaluation, step_k: Floats) -> Evaluation | None:
+        slope = current.slope(step_k)
+        if not slope < 0:
+            return None
+        noise = 16 * _EPS * (1 + abs(current.value))
+        length = 1.0
+        for _ in range(60):
+            trial = self.evaluate(current.u_k + length * step_k)
+            slope_there = trial.slope(step_k)
+            change = trial.value - current.value
+            if slope_there <= 0 or change <= 1e-4 * length * slope or (abs(change) <= noise and slope_there <= -0.5 * slope):
+                return trial
+            # The zero of the secant of the slope, kept inside the interval.
+            length *= min(0.5, max(0.1, slope / (slope - slope_there))) if np.isfinite(slope_there) else 0.1
+        return None
+
+    def note(self, current: Evaluation, size: float, kind: str) -> None:
+        """Add a line to the trace."""
+        self.trace.append(Step(current.value, float(np.max(np.abs(current.gradient_k))), size, kind))
+
+    def outcome(self, u_k: Floats, status: Status, error: float, last: Evaluation) -> Outcome:
+        return Outcome(u_k, status, error, last, self.rows, tuple(self.trace), self.n_passes)
+
+
+def _long_step(current: Evaluation, step_k: Floats, size: float) -> tuple[Floats, str]:
+    """A step that balances the present flows, or the Newton step cut short where flows are pooled or too many."""
+    if not current.by_source or sp.issparse(current.flow_lk):
+        return step_k * (_LONG_STEP / size), "cut newton"
+    from unskew.solve import kernels
+
+    with np.errstate(divide="ignore"):
+        log_flow_kl = np.log(current.flow_lk.T)
+    np.fill_diagonal(log_flow_kl, -np.inf)
+    shift_k = np.zeros(step_k.size)
+    kernels.balance(log_flow_kl, shift_k, 50, 0.1)
+    shift_k -= shift_k.mean()
+    spread = float(np.ptp(shift_k))
+    if not np.isfinite(spread) or current.slope(shift_k) >= 0:
+        return step_k * (_LONG_STEP / size), "cut newton"
+    return shift_k * min(1.0, _LONGEST_STEP / spread), "balance"
+
+
+def _sigma2(evaluation: Evaluation) -> float | None:
+    """Second smallest eigenvalue of the Hessian; None where it is not cheap."""
+    if evaluation.cross_kk is None or sp.issparse(evaluation.cross_kk) or not 1 < evaluation.u_k.size <= FEW_SOURCES:
+        return None
+    return float(np.linalg.eigvalsh(hessian_matrix(evaluation))[1])

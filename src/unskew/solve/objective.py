@@ -1,0 +1,218 @@
+"""The objective of the biased-sampling equations and its derivatives, summed over the rows of ω in one sweep.
+
+D(u) = (1/n) Σ_i log Σ_k e^{u_k} ω_ik − Σ_k λ_k u_k is convex and invariant along the all-ones direction. With memberships q_ik,
+
+- gradient_k = mean_i q_ik − λ_k, which is a balance of flows: with F_kl = Σ_{i in source l} q_ik (what the model ascribes to source k
+  among the images of source l), n · gradient_k = Σ_l (F_kl − F_lk);
+- Hessian = diag(mean q) − QᵀQ/n, which is the Laplacian of a graph with weights (QᵀQ)_kl/n.
+
+Both forms are sums of positive numbers, each known to a small relative error, however weak the link between two sources is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from unskew.records import Floats
+from unskew.scale.local import row_ranges, run_ranges
+from unskew.solve.rows import Block, Rows
+
+# Up to here tiles are transposed and cross products formed in the sweep; beyond, row by row and by matrix products (measured).
+FEW_SOURCES = 24
+# Beyond this many sources of sparse ω the K x K sums are sparse matrices too.
+DENSE_SUMS = 2000
+_PRODUCT_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """D and its derivatives at u.
+
+    Attributes
+    ----------
+    u_k : where.
+    size_k : n_k.
+    value : D(u).
+    flow_lk : (K, K) with ``flow_lk[l, k]`` = F_kl, or (1, K) with the sums over l.
+    cross_kk : (K, K) QᵀQ off the diagonal, symmetric, zero on the diagonal; None if it was not asked for.
+    total : Σ_i c_i / s_i over the stored (scaled) rows.
+    low, high : range of the stored row sums s_i.
+    spread : range of the logarithms of the coefficients a_k.
+    """
+
+    u_k: Floats
+    size_k: Floats
+    value: float
+    flow_lk: Any
+    cross_kk: Any
+    total: float
+    low: float
+    high: float
+    spread: float
+
+    @property
+    def by_source(self) -> bool:
+        """Are the flows kept apart by source?"""
+        return bool(self.flow_lk.shape[0] == self.u_k.size)
+
+    @property
+    def n(self) -> float:
+        return float(self.size_k.sum())
+
+    @property
+    def imbalance_kk(self) -> Any:
+        """Antisymmetric (K, K) matrix F_lk − F_kl whose row sums are −n · gradient; None if flows were pooled."""
+        if not self.by_source:
+            return None
+        return self.flow_lk - self.flow_lk.T
+
+    @property
+    def gradient_k(self) -> Floats:
+        """(K,) gradient of D."""
+        if self.by_source:
+            return -np.asarray(self.imbalance_kk.sum(axis=1)).ravel() / self.n
+        return (self.flow_lk[0] - self.size_k) / self.n
+
+    def slope(self, step_k: Floats) -> float:
+        """Derivative of D along ``step_k``, gradient · step, summed as flows times differences of the step."""
+        if self.by_source and not sp.issparse(self.flow_lk):
+            return float(-np.sum(self.imbalance_kk * (step_k[:, None] - step_k[None, :])) / (2 * self.n))
+        return float(self.gradient_k @ step_k)
+
+    @property
+    def is_comfortable(self) -> bool:
+        """Are all row sums, and so all products of two memberships, far from overflow and underflow?"""
+        return bool(self.low > 1e-60 and self.high < 1e60 and np.isfinite(self.value) and self.spread < 150)
+
+
+def evaluate(rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool = True) -> Evaluation:
+    """One pass over ``rows``: D, its flows and, if asked for, the cross products."""
+    n_sources = rows.n_sources
+    a_k = rows.coefficients(u_k)
+    sums = _Sums(n_sources, sparse=rows.is_sparse and n_sources > DENSE_SUMS, hessian=hessian, by_source=by_source)
+    offset = 0.0
+    with np.errstate(all="ignore"):  # an uncomfortable range shows in low and high, and the caller rescales
+        for block in rows.blocks():
+            sums.add(block, a_k, rows.jobs)
+            if block.row_scale_n is not None:
+                offset += float(np.dot(block.row_scale_n, block.count_n) if block.count_n.size else block.row_scale_n.sum())
+        size_k = rows.size_k
+        n = float(size_k.sum())
+        value = (sums.value + offset) / n - float(size_k @ u_k) / n
+        flow_lk, cross_kk = sums.finished(a_k)
+    return Evaluation(u_k, size_k, value, flow_lk, cross_kk, sums.total, sums.low, sums.high, _spread(a_k))
+
+
+def _spread(a_k: Floats) -> float:
+    """Range of log a_k; infinite if one of them left double precision."""
+    if not (np.all(a_k > 0) and np.all(np.isfinite(a_k))):
+        return float("inf")
+    return float(np.log(a_k.max()) - np.log(a_k.min()))
+
+
+class _Sums:
+    """Running sums of a pass over row blocks."""
+
+    def __init__(self, n_sources: int, *, sparse: bool, hessian: bool, by_source: bool) -> None:
+        self.n_sources, self.hessian, self.by_source, self.sparse = n_sources, hessian, by_source, sparse
+        self.value, self.total, self.low, self.high = 0.0, 0.0, np.inf, 0.0
+        if sparse:
+            self.flow_lk = sp.csr_array((n_sources, n_sources))
+            self.cross_kk = sp.csr_array((n_sources, n_sources))
+        else:
+            self.flow_lk = np.zeros((n_sources if by_source else 1, n_sources))
+            self.cross_kk = np.zeros((n_sources, n_sources) if hessian else (0, 0))
+
+    def add(self, block: Block, a_k: Floats, jobs: int) -> None:
+        """Add the rows of ``block``."""
+        if sp.issparse(block.omega):
+            work = self._sparse_products if self.sparse else self._sparse_sweep
+        else:
+            work = self._few_sweep if self.n_sources <= FEW_SOURCES else self._many_sweep
+        ranges = row_ranges(block.omega.shape[0], max(1, int(block.omega.size // max(1, block.omega.shape[0]))), jobs)
+        for flow, cross, (value, total, low, high) in run_ranges(lambda start, stop: work(block, a_k, start, stop), ranges, jobs):
+            self.flow_lk = self.flow_lk + flow
+            self.cross_kk = self.cross_kk + cross
+            self.value += value
+            self.total += total
+            self.low, self.high = min(self.low, low), max(self.high, high)
+
+    def finished(self, a_k: Floats) -> tuple[Any, Any]:
+        """The flow and cross matrices with the factors a_k that the sweeps left out."""
+        if self.sparse:
+            return self.flow_lk, self.cross_kk if self.hessian else None
+        flow_lk = self.flow_lk * a_k
+        if not self.hessian:
+            return flow_lk, None
+        cross_kk = np.tril(self.cross_kk, -1) * np.outer(a_k, a_k)
+        return flow_lk, cross_kk + cross_kk.T
+
+    def _few_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
+        from unskew.solve import kernels
+
+        flow, cross = np.zeros(self.flow_lk.shape), np.zeros(self.cross_kk.shape)
+        scalars = kernels.sweep_few(
+            block.omega, block.source_n, block.count_n, a_k, flow, cross, self.hessian, self.by_source, start, stop
+        )
+        return flow, cross, scalars
+
+    def _many_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
+        from unskew.solve import kernels
+
+        flow_ll, cross = np.zeros((self.n_sources, self.n_sources)), np.zeros(self.cross_kk.shape)
+        value, total, low, high = 0.0, 0.0, np.inf, 0.0
+        rows = _PRODUCT_ROWS if self.hessian else stop - start
+        scale_n = np.empty(rows if self.hessian else 0)
+        for first in range(start, stop, rows):
+            last = min(first + rows, stop)
+            scalars = kernels.sweep_many(block.omega, block.source_n, block.count_n, a_k, flow_ll, scale_n, first, last)
+            value, total, low, high = value + scalars[0], total + scalars[1], min(low, scalars[2]), max(high, scalars[3])
+            if self.hessian:
+                scaled_nk = block.omega[first:last] * scale_n[: last - first, None]
+                cross += scaled_nk.T @ scaled_nk
+        return flow_ll if self.by_source else flow_ll.sum(axis=0, keepdims=True), cross, (value, total, low, high)
+
+    def _sparse_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
+        from unskew.solve import kernels
+
+        flow, cross = np.zeros((self.n_sources, self.n_sources)), np.zeros(self.cross_kk.shape)
+        omega = block.omega
+        scalars = kernels.sweep_sparse(
+            omega.data, omega.indices, omega.indptr, block.source_n, block.count_n, a_k, flow, cross, self.hessian, start, stop
+        )
+        return flow if self.by_source else flow.sum(axis=0, keepdims=True), cross, scalars
+
+    def _sparse_products(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
+        """For thousands of sources: memberships of the range as CSR, flows and cross products as sparse matrix products."""
+        omega = block.omega[start:stop]
+        sum_n = omega @ a_k
+        count_n = block.count_n[start:stop] if block.count_n.size else np.ones(stop - start)
+        q = sp.csr_array((omega.data * a_k[omega.indices], omega.indices, omega.indptr), shape=omega.shape)
+        q.data = q.data / np.repeat(sum_n, np.diff(omega.indptr))
+        weighted = sp.diags_array(count_n) @ q
+        flow = _source_indicator(block.source_n[start:stop], self.n_sources).T @ weighted
+        cross = sp.csr_array((self.n_sources, self.n_sources))
+        if self.hessian:
+            cross = sp.csr_array(q.T @ weighted)
+            cross.setdiag(0.0)
+            cross.eliminate_zeros()
+        scalars = (float(count_n @ np.log(sum_n)), float(np.sum(count_n / sum_n)), float(sum_n.min()), float(sum_n.max()))
+        return sp.csr_array(flow), cross, scalars
+
+
+def _source_indicator(source_n: npt.NDArray[np.int32], n_sources: int) -> sp.csr_array:
+    n = source_n.size
+    return sp.csr_array((np.ones(n), source_n, np.arange(n + 1)), shape=(n, n_sources))
+
+
+def hessian_matrix(evaluation: Evaluation) -> Any:
+    """(K, K) Hessian diag(mean q) − QᵀQ/n at the evaluated point: the Laplacian of the cross products."""
+    cross_kk, n = evaluation.cross_kk, evaluation.n
+    if sp.issparse(cross_kk):
+        return sp.csr_array(sp.diags_array(np.asarray(cross_kk.sum(axis=1)).ravel()) - cross_kk) / n
+    return (np.diag(cross_kk.sum(axis=1)) - cross_kk) / n

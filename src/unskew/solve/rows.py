@@ -1,0 +1,213 @@
+"""The rows of ω as the solver reads them: where each image comes from, how often it counts, and how it is scaled.
+
+Scaling. Multiplying a row of ω by a constant changes no membership, and multiplying a column by e^{r_k} only shifts u_k. Rows whose
+sums leave the comfortable range of double precision, and logarithms, are therefore stored as ω'_ik = exp(log ω_ik + r_k − m_i) with a
+reference r near the solution and m_i the row's maximum; r and m_i are kept and undone wherever they matter (π, Ω, the objective).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from unskew import errors
+from unskew.records import Floats
+from unskew.scale.base import ArrayReader, Reader, RowBlock, SparseReader
+from unskew.scale.local import available_jobs, row_ranges, run_ranges
+
+_NONE = np.empty(0)
+_MEMBERSHIP_ENTRIES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows: ω (already scaled), their sources, counts (empty = one each) and the log of their row scale (None = 0)."""
+
+    start: int
+    omega: RowBlock
+    source_n: npt.NDArray[np.int32]
+    count_n: Floats
+    row_scale_n: Floats | None
+
+    @property
+    def stop(self) -> int:
+        return self.start + int(self.omega.shape[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """ω with the source and the count of every row.
+
+    Attributes
+    ----------
+    reader : yields the stored row blocks.
+    source_n : (rows,) codes 0…K−1.
+    count_n : (rows,) how often each row counts, or empty for once each.
+    log : the stored values are logarithms, to be scaled while reading.
+    reference_k : the r_k of the scaling, None if ω is stored as it is.
+    row_scale_n : the m_i of rows that were scaled once and stored; None if they are scaled while reading, or not at all.
+    inverse_n : (images,) the row that stands for each image after collapsing, None if every row is an image.
+    origin : the rows as they were before being scaled and stored.
+    jobs : threads.
+    """
+
+    reader: Reader
+    source_n: npt.NDArray[np.int32]
+    n_sources: int
+    count_n: Floats = field(default_factory=lambda: _NONE)
+    log: bool = False
+    reference_k: Floats | None = None
+    row_scale_n: Floats | None = None
+    inverse_n: npt.NDArray[np.int32] | None = None
+    origin: Rows | None = None
+    jobs: int = field(default_factory=available_jobs)
+
+    @property
+    def n_stored(self) -> int:
+        """Number of stored rows (fewer than images if identical rows were collapsed)."""
+        return int(self.source_n.size)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of images."""
+        return self.n_stored if self.inverse_n is None else int(self.inverse_n.size)
+
+    @cached_property
+    def size_k(self) -> Floats:
+        """(K,) n_k, counts included."""
+        weights = self.count_n if self.count_n.size else None
+        return np.bincount(self.source_n, weights=weights, minlength=self.n_sources).astype(np.float64)
+
+    @property
+    def is_sparse(self) -> bool:
+        return isinstance(self.reader, SparseReader)
+
+    def blocks(self) -> Iterator[Block]:
+        """One pass over the stored rows."""
+        start = 0
+        for omega in self.reader.blocks():
+            stop = start + int(omega.shape[0])
+            if stop > self.n_stored:
+                raise errors.changed_length(self.n_stored, stop)
+            rows = slice(start, stop)
+            scale_n = None if self.row_scale_n is None else self.row_scale_n[rows]
+            if self.reference_k is not None and self.row_scale_n is None:
+                omega, scale_n = scaled_block(omega, self.reference_k, log=self.log)
+            yield Block(start, omega, self.source_n[rows], self.count_n[rows] if self.count_n.size else _NONE, scale_n)
+            start = stop
+        if start != self.n_stored:
+            raise errors.changed_length(self.n_stored, start)
+
+    def coefficients(self, u_k: Floats) -> Floats:
+        """(K,) a_k such that Σ_k a_k ω'_ik is the row sum up to the row's scale."""
+        shifted = u_k if self.reference_k is None else u_k - self.reference_k
+        with np.errstate(over="ignore", under="ignore"):
+            return np.exp(shifted)
+
+    def rescaled(self, reference_k: Floats) -> Rows:
+        """The same rows scaled around ``reference_k``: stored once if they are in memory, while reading otherwise."""
+        origin = self.origin or self
+        rows = replace(origin, reference_k=np.array(reference_k, dtype=np.float64))
+        if not origin.reader.in_memory:
+            return rows
+        pieces = [(block.omega, block.row_scale_n) for block in rows.blocks()]
+        scale_n = np.concatenate([scale for _, scale in pieces if scale is not None])
+        reader: Reader
+        if self.is_sparse:
+            reader = SparseReader(sp.csr_array(sp.vstack([omega for omega, _ in pieces], format="csr")))
+        else:
+            reader = ArrayReader(np.concatenate([np.asarray(omega) for omega, _ in pieces]) if len(pieces) > 1 else np.asarray(pieces[0][0]))
+        return replace(rows, reader=reader, row_scale_n=scale_n, origin=origin)
+
+    def with_counts(self, count_n: npt.NDArray[np.floating] | npt.NDArray[np.integer]) -> Rows:
+        """The same images, image i counted ``count_n[i]`` times."""
+        if self.inverse_n is None:
+            counts = np.asarray(count_n, dtype=np.float64)
+        else:
+            counts = np.bincount(self.inverse_n, weights=count_n, minlength=self.n_stored)
+        return replace(self, count_n=counts)
+
+    def row_sums(self, u_k: Floats) -> tuple[Floats, Floats | None]:
+        """(stored rows,) Σ_k e^{u_k} ω_ik as (s_i, m_i): the row sum is s_i e^{m_i}; m is None where rows are not scaled."""
+        from unskew.solve import kernels
+
+        a_k = self.coefficients(u_k)
+        sum_n = np.empty(self.n_stored)
+        scales = []
+        for block in self.blocks():
+            out_n = sum_n[block.start : block.stop]
+            if sp.issparse(block.omega):
+                out_n[:] = block.omega @ a_k
+            else:
+                omega_nk, sums = block.omega, out_n
+                run_ranges(
+                    lambda start, stop, omega_nk=omega_nk, sums=sums: kernels.row_sums(omega_nk, a_k, sums, start, stop),  # type: ignore[misc]
+                    row_ranges(omega_nk.shape[0], self.n_sources, self.jobs),
+                    self.jobs,
+                )
+            scales.append(block.row_scale_n)
+        scaled = [scale for scale in scales if scale is not None]
+        return sum_n, np.concatenate(scaled) if scaled else None
+
+    def row_log_sum(self, u_k: Floats) -> Floats:
+        """(images,) log Σ_k e^{u_k} ω_ik."""
+        sum_n, scale_n = self.row_sums(u_k)
+        log_n = np.log(sum_n)
+        if scale_n is not None:
+            log_n += scale_n
+        return log_n if self.inverse_n is None else log_n[self.inverse_n]
+
+    def memberships(self, u_k: Floats) -> Iterator[tuple[slice, RowBlock]]:
+        """Blocks of q_ik = e^{u_k} ω_ik / Σ_l e^{u_l} ω_il over all images, in order: dense, or CSR where ω is sparse."""
+        a_k = self.coefficients(u_k)
+        rows = max(1, _MEMBERSHIP_ENTRIES // self.n_sources)
+        if self.inverse_n is not None:
+            stored = np.concatenate([_membership(block.omega, a_k, dense=True) for block in self.blocks()])
+            for start in range(0, self.n_rows, rows):
+                stop = min(start + rows, self.n_rows)
+                yield slice(start, stop), stored[self.inverse_n[start:stop]]
+            return
+        for block in self.blocks():
+            for start in range(0, block.omega.shape[0], rows):
+                piece = block.omega[start : start + rows]
+                yield slice(block.start + start, block.start + start + piece.shape[0]), _membership(piece, a_k)
+
+
+def _membership(omega: RowBlock, a_k: Floats, dense: bool = False) -> RowBlock:
+    if sp.issparse(omega):
+        q = sp.csr_array((omega.data * a_k[omega.indices], omega.indices, omega.indptr), shape=omega.shape)
+        q.data /= np.repeat(omega @ a_k, np.diff(omega.indptr))
+        return q.toarray() if dense else q
+    q_nk = omega * a_k
+    q_nk /= q_nk.sum(axis=1, keepdims=True)
+    return q_nk
+
+
+def scaled_block(omega: RowBlock, reference_k: Floats, log: bool) -> tuple[RowBlock, Floats]:
+    """(ω', m): exp(log ω_ik + r_k − m_i) with m_i the row's maximum of log ω_ik + r_k, so that every row's maximum is 1."""
+    if sp.issparse(omega):
+        values = omega.data.astype(np.float64) if log else _log(omega.data)
+        values = values + reference_k[omega.indices]
+        length = np.diff(omega.indptr)
+        scale_n = np.full(omega.shape[0], -np.inf)
+        filled = length > 0
+        scale_n[filled] = np.maximum.reduceat(values, omega.indptr[:-1][filled]) if values.size else -np.inf
+        with np.errstate(under="ignore", invalid="ignore"):
+            data = np.exp(values - np.repeat(scale_n, length))
+        return sp.csr_array((data, omega.indices, omega.indptr), shape=omega.shape), scale_n
+    values_nk = omega.astype(np.float64) if log else _log(omega)
+    values_nk += reference_k
+    scale_n = values_nk.max(axis=1)
+    with np.errstate(under="ignore", invalid="ignore"):
+        values_nk -= scale_n[:, None]
+        return np.exp(values_nk, out=values_nk), scale_n
+
+
+def _log(values: npt.NDArray[np.floating]) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.log(values, dtype=np.float64)

@@ -1,0 +1,107 @@
+"""Where to start: flows balanced in logarithms, on a stratified subsample. Both are right whatever the scale of ω's rows and columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from unskew.records import Floats
+from unskew.scale.base import ArrayReader, Reader, SparseReader
+from unskew.solve.rows import Rows
+
+_BALANCE_ROWS = 4096
+_BALANCE_SWEEPS = 100
+_FEW_ROWS_PER_SOURCE = 16
+
+
+def subsample(rows: Rows, wanted: int, seed: int = 0) -> Rows:
+    """About ``wanted`` stored rows, systematically from every source, counted so that the shares λ_k stay as they are.
+
+    Each source gives at least a few rows, so that no source drops out of the equations.
+    """
+    from unskew.solve import kernels
+
+    stored_k = np.bincount(rows.source_n, minlength=rows.n_sources)
+    wanted_k = np.minimum(stored_k, np.maximum(np.round(wanted * stored_k / rows.n_stored), _FEW_ROWS_PER_SOURCE)).astype(np.int64)
+    chosen = np.empty(int(wanted_k.sum()) + rows.n_sources, dtype=np.int64)
+    offset_k = np.random.default_rng(seed).uniform(size=rows.n_sources)
+    chosen = chosen[: kernels.choose_stratified(rows.source_n, wanted_k, stored_k, offset_k, chosen)]
+    source_n = rows.source_n[chosen]
+    count_n = rows.count_n[chosen] if rows.count_n.size else np.ones(chosen.size)
+    taken_k = np.bincount(source_n, weights=count_n, minlength=rows.n_sources)
+    return Rows(
+        reader=_gather(rows, chosen),
+        source_n=source_n,
+        n_sources=rows.n_sources,
+        count_n=count_n * (rows.size_k / taken_k)[source_n],
+        log=rows.log,
+        jobs=rows.jobs,
+    )
+
+
+def _gather(rows: Rows, chosen: npt.NDArray[np.int64]) -> Reader:
+    """The chosen rows as they are stored, before any scaling."""
+    pieces = []
+    start = 0
+    for omega in rows.reader.blocks():
+        stop = start + int(omega.shape[0])
+        inside = chosen[np.searchsorted(chosen, start) : np.searchsorted(chosen, stop)]
+        pieces.append(omega[inside - start])
+        start = stop
+    if any(sp.issparse(piece) for piece in pieces):
+        return SparseReader(sp.csr_array(sp.vstack([sp.csr_array(piece) for piece in pieces], format="csr")))
+    return ArrayReader(np.ascontiguousarray(np.concatenate(pieces) if len(pieces) > 1 else pieces[0]))
+
+
+def balanced_start(rows: Rows) -> Floats:
+    """(K,) u that balances the flows between sources to first order, from a few thousand rows.
+
+    An image of source l looks like one of source k by R_ik = log ω_ik − log ω_il. With F_kl = Σ_{i in l} e^{R_ik}, the flows
+    F_kl e^{u_k − u_l} are balanced by Osborne's iteration. Scaling a row of ω changes nothing, scaling a column shifts its u_k.
+    """
+    from unskew.solve import kernels
+
+    few = subsample(rows, _BALANCE_ROWS) if rows.n_stored > 2 * _BALANCE_ROWS else rows
+    log_flow_kl = _log_flows(few)
+    # Links that the few rows miss get a floor far below all others: the graph stays connected, the start stays finite.
+    finite = log_flow_kl[np.isfinite(log_flow_kl)]
+    off_diagonal = ~np.eye(rows.n_sources, dtype=bool)
+    if rows.n_sources <= 200 and finite.size:
+        missing = off_diagonal & ~np.isfinite(log_flow_kl)
+        log_flow_kl[missing] = finite.min() - 30.0
+    shift_k = np.zeros(rows.n_sources)
+    kernels.balance(log_flow_kl, shift_k, _BALANCE_SWEEPS, 0.5)
+    return shift_k - shift_k.mean()
+
+
+def _log_flows(rows: Rows) -> Floats:
+    """(K, K) log Σ_{i in source l} c_i ω_ik/ω_il, −inf where there is no such image."""
+    n_sources = rows.n_sources
+    cells, ratios = [], []
+    for block in rows.blocks():
+        omega = block.omega
+        if sp.issparse(omega):
+            row = np.repeat(np.arange(omega.shape[0]), np.diff(omega.indptr))
+            column, value = omega.indices, omega.data
+        else:
+            row, column = np.divmod(np.arange(omega.size), n_sources)
+            value = omega.ravel()
+        with np.errstate(divide="ignore"):
+            log_value = value.astype(np.float64) if rows.log and rows.reference_k is None else np.log(value, dtype=np.float64)
+        own_n = np.full(omega.shape[0], -np.inf)
+        is_own = column == block.source_n[row]
+        own_n[row[is_own]] = log_value[is_own]
+        keep = np.isfinite(log_value) & np.isfinite(own_n[row])
+        row, column = row[keep], column[keep]
+        log_count = np.log(block.count_n[row]) if block.count_n.size else 0.0
+        cells.append(column.astype(np.int64) * n_sources + block.source_n[row])
+        ratios.append(log_value[keep] - own_n[row] + log_count)
+    cell, ratio = np.concatenate(cells), np.concatenate(ratios)
+    top = np.full(n_sources * n_sources, -np.inf)
+    np.maximum.at(top, cell, ratio)
+    total = np.bincount(cell, weights=np.exp(ratio - top[cell]), minlength=top.size)
+    with np.errstate(divide="ignore"):
+        log_flow = (top + np.log(total)).reshape(n_sources, n_sources)
+    np.fill_diagonal(log_flow, -np.inf)
+    return log_flow
