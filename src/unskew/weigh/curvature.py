@@ -1,0 +1,93 @@
+"""The curvature of the objective at the solution, as the standard errors need it: memberships, Hessian, and solves with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+import scipy.sparse.linalg
+
+from unskew.errors import ConfigError, ConvergenceError
+
+if TYPE_CHECKING:
+    from unskew.records import Floats, Weights
+
+
+def read_memberships(weights: Weights, max_rows: int | None = None) -> Iterator[tuple[slice, Any]]:
+    """The memberships at the solution, as (rows, (b, K) block) in the order of the images; blocks of at most ``max_rows`` rows."""
+    if weights.rows is None:
+        raise rows_missing()
+    for rows, q_bk in weights.rows.memberships(weights.solution.u):
+        step = max_rows or max(rows.stop - rows.start, 1)
+        for start in range(rows.start, rows.stop, step):
+            stop = min(start + step, rows.stop)
+            yield slice(start, stop), q_bk[start - rows.start : stop - rows.start]
+
+
+def rows_missing() -> ConfigError:
+    return ConfigError(
+        "standard errors need omega, which these weights do not carry (rows is None): they were read from a file or made by hand. "
+        "Compute the weights with unskew.debias_weights in this session."
+    )
+
+
+def read_hessian(weights: Weights) -> Any:
+    """(K, K) H at the solution, dense or sparse, with H1 = 0 exactly.
+
+    The diagonal is restored from the rest, H_kk = −Σ_{l≠k} H_kl (memberships sum to one): where overlap is weak, λ_k − Σ_i q_ik²/n
+    cancels and the sum does not. Where the solver kept an estimate from a subsample, one pass computes it.
+    """
+    hessian_kk = weights.solution.hessian
+    if not weights.solution.hessian_exact or hessian_kk is None:
+        product_kk: Any = sum(q_bk.T @ q_bk for _, q_bk in read_memberships(weights))
+        hessian_kk = -product_kk / weights.weight.size
+    if scipy.sparse.issparse(hessian_kk):
+        off_kk = hessian_kk - scipy.sparse.diags_array(hessian_kk.diagonal())
+        return (off_kk - scipy.sparse.diags_array(np.asarray(off_kk.sum(axis=1)).ravel())).tocsc()
+    off_kk = np.array(hessian_kk, dtype=np.float64)
+    np.fill_diagonal(off_kk, 0.0)
+    return off_kk - np.diag(off_kk.sum(axis=1))
+
+
+def solve_hessian(hessian_kk: Any, right_kj: Floats) -> Floats:
+    """Solve Hx = right, with x = 0 at the source with the largest curvature; the columns of right must sum to 0.
+
+    H is the Laplacian of a connected graph: without one row and column it is positive definite, and no tolerance is needed.
+    """
+    n_sources = right_kj.shape[0]
+    ground = int(np.argmax(hessian_kk.diagonal()))
+    rest = np.delete(np.arange(n_sources), ground)
+    solution_kj = np.zeros_like(right_kj)
+    if rest.size == 0:
+        return solution_kj
+    grounded = hessian_kk[rest][:, rest]
+    try:
+        if scipy.sparse.issparse(grounded):
+            # Positive definite: no pivoting for stability, so the fill-reducing symmetric order is kept.
+            factor = scipy.sparse.linalg.splu(
+                grounded.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+            )
+            solution_kj[rest] = factor.solve(right_kj[rest])
+        else:
+            solution_kj[rest] = scipy.linalg.cho_solve(scipy.linalg.cho_factor(grounded), right_kj[rest])
+    except (scipy.linalg.LinAlgError, RuntimeError) as error:
+        raise _no_standard_error(error) from error
+    return solution_kj
+
+
+def _no_standard_error(error: Exception) -> ConvergenceError:
+    return ConvergenceError(
+        f"there is no standard error: the Hessian at the solution is singular ({error}), so some normalizers are not determined by the "
+        "data in double precision. Look at weights.overlap.message; leave the weakly linked sources out, or widen their omega."
+    )
+
+
+def invert_hessian(hessian_kk: Any, share_k: Floats) -> Floats:
+    """(K, K) H⁻, symmetric, with H⁻H = I − 1λᵀ and H⁻λ = 0."""
+    right_kk = np.eye(share_k.size) - share_k[:, None]
+    inverse_kk = solve_hessian(hessian_kk, right_kk)
+    inverse_kk -= share_k @ inverse_kk
+    return (inverse_kk + inverse_kk.T) / 2

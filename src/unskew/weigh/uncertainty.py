@@ -1,0 +1,366 @@
+"""How far off may the estimates be? Asymptotic standard errors for known ω, robust to groups, and a bootstrap beside them.
+
+Notation: q_i the memberships of image i, π_i its weight, λ_k the shares, H the Hessian of the objective at the solution, and H⁻ the
+generalized inverse of H with H⁻λ = 0 (H has the null vector 1: the constant in u, which is fixed by convention).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+import scipy.sparse.csgraph
+import scipy.stats
+
+from unskew.errors import ConfigError, DataError
+from unskew.records import Estimate
+from unskew.weigh.curvature import invert_hessian, read_hessian, read_memberships, rows_missing, solve_hessian
+
+if TYPE_CHECKING:
+    from unskew.records import Floats, Ints, Weights
+
+
+@dataclass(frozen=True)
+class Units:
+    """The independent units behind the weights: images, or groups of images, in strata within which they are exchangeable.
+
+    A stratum is a source; sources that share a group form one stratum together, since their units cannot be drawn apart.
+
+    Attributes
+    ----------
+    unit_n : (n,) unit of each image.
+    stratum_m : (m,) stratum of each unit.
+    size_s : (S,) number of units in each stratum.
+    """
+
+    unit_n: Ints
+    stratum_m: Ints
+    size_s: Ints
+
+
+def find_units(weights: Weights) -> Units:
+    """The images as units of their sources or, where there are groups, the groups."""
+    n_sources = len(weights.names)
+    source_n = weights.source.astype(np.int64)
+    if weights.group is None:
+        return Units(np.arange(source_n.size), source_n, np.bincount(source_n, minlength=n_sources))
+    _, unit_n = np.unique(weights.group, return_inverse=True)
+    size = n_sources + int(unit_n.max()) + 1
+    link = scipy.sparse.coo_array((np.ones(source_n.size), (source_n, n_sources + unit_n)), shape=(size, size))
+    _, stratum = scipy.sparse.csgraph.connected_components(link.tocsr(), directed=False)
+    stratum_m = stratum[n_sources:].astype(np.int64)
+    return Units(unit_n, stratum_m, np.bincount(stratum_m))
+
+
+def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) -> Estimate:
+    """Target mean μ̂ = Σ_i π_i h_i with a standard error that accounts for the estimated normalizers; ω is taken as known.
+
+    The influence of image i on μ̂ (n times the derivative with respect to how often it counts) is, up to a constant per source,
+
+        ψ_i = n π_i (h_i − μ̂) + aᵀ q_i,   H a = c,   c_k = Σ_i π_i q_ik (h_i − μ̂).
+
+    The numbers of images per source are fixed, so ψ is centred within sources, and the variance is n⁻² Σ_j T_j²/(1 − leverage_j), with
+    T_j the sum of the centred ψ over unit j (a group, or an image without groups) and its leverage as `_centre_units` explains.
+    Hence duplicating every image within its group changes no standard error, and one source with equal weights has the textbook's s/√n.
+
+    A source with one unit has no spread of its own: there ψ is centred at a_k instead, its expectation in source k under the model.
+    If there is one unit altogether, no standard error exists, and it is infinite.
+
+    The interval uses Student's t with the degrees of freedom of Welch and Satterthwaite, (Σ_s v_s)²/Σ_s (v_s²/(m_s − 1)), over the strata
+    s with m_s units and variance v_s: exact for one source of normal values with equal weights, wide where few groups carry the variance.
+
+    Parameters
+    ----------
+    weights : the weights, with the ω they were solved from.
+    values : (n,) h_i, finite.
+    level : coverage of the interval, between 0 and 1.
+    """
+    value_n = check_values(values, weights.weight.size)
+    check_level(level)
+    mean = float(weights.weight @ value_n)
+    deviation_n = value_n - mean
+    scale = float(np.abs(deviation_n).max())
+    if scale <= 1e-15 * abs(mean):
+        return Estimate(mean, 0.0, (mean, mean), level)
+    units = find_units(weights)
+    if units.stratum_m.size == 1:
+        return Estimate(mean, math.inf, (-math.inf, math.inf), level)
+    influence_n, expected_k = influence_of_mean(weights, deviation_n / scale)
+    total_m = np.bincount(units.unit_n, weights=influence_n)
+    mean_k = np.bincount(weights.source, weights=influence_n) / np.bincount(weights.source)
+    spread_m = _centre_units(weights, units, total_m[:, None], mean_k[:, None], expected_k[:, None])[:, 0]
+    variance_s = np.bincount(units.stratum_m, weights=np.square(spread_m))
+    variance = float(variance_s.sum())
+    if variance == 0.0:
+        return Estimate(mean, 0.0, (mean, mean), level)
+    freedom = variance**2 / float((variance_s**2 / np.maximum(units.size_s - 1, 1)).sum())
+    stderr = scale * math.sqrt(variance)
+    half_width = stderr * float(scipy.stats.t.ppf(0.5 + level / 2, freedom))
+    return Estimate(mean, stderr, (mean - half_width, mean + half_width), level)
+
+
+def influence_of_mean(weights: Weights, deviation_n: Floats) -> tuple[Floats, Floats]:
+    """(n,) ψ_i of `weighted_mean` for h_i − μ̂ = ``deviation_n``, and (K,) a_k, the expectation of ψ in each source.
+
+    Two passes over the memberships, with a few vectors of length n in memory.
+    """
+    pull_n = weights.weight * deviation_n
+    pull_k = np.zeros(len(weights.names))
+    for rows, q_bk in read_memberships(weights):
+        pull_k += q_bk.T @ pull_n[rows]
+    a_k = solve_hessian(read_hessian(weights), pull_k)
+    influence_n = pull_n.size * pull_n
+    for rows, q_bk in read_memberships(weights):
+        influence_n[rows] += q_bk @ a_k
+    return influence_n, a_k
+
+
+def _centre_units(weights: Weights, units: Units, total_mj: Floats, mean_kj: Floats, expected_kj: Floats) -> Floats:
+    """(m, J) T_j/(n √(1 − leverage_j)): the spread of unit sums of influence functions, whose squares add up to the variance.
+
+    ``total_mj`` is the sum over every unit, ``mean_kj`` the mean in each source, ``expected_kj`` the expectation there under the model.
+    T_j is centred at the mean of each source, or at the expectation where a single unit makes up the source.
+
+    The data fit themselves a little: with p_jk and m_jk the weight and the number of images of unit j in source k, P_k and n_k those of
+    the source, centring takes 1 − P_k times the share m_jk/n_k out of T_j and the estimated mean takes p_jk. The leverage is their sum,
+    p_jk + (1 − P_k) m_jk/n_k, averaged over the images of the unit. In one source with equal weights it is 1/n.
+    """
+    source_n, n = weights.source, weights.weight.size
+    shape = (units.stratum_m.size, len(weights.names))
+    images_mk = scipy.sparse.coo_array((np.ones(n), (units.unit_n, source_n)), shape=shape).tocsr()
+    weight_mk = scipy.sparse.coo_array((weights.weight, (units.unit_n, source_n)), shape=shape).tocsr()
+    unit_p, source_p = np.repeat(np.arange(shape[0]), np.diff(images_mk.indptr)), images_mk.indices
+    lone_k = np.bincount(source_p, minlength=shape[1]) == 1
+    centred_k = np.where(lone_k, 0.0, 1.0 - np.bincount(source_n, weights=weights.weight, minlength=shape[1]))
+    leverage_p = weight_mk.data + centred_k[source_p] * images_mk.data / np.bincount(source_n)[source_p]
+    leverage_m = np.bincount(unit_p, weights=leverage_p * images_mk.data) / np.bincount(unit_p, weights=images_mk.data)
+    centred_mj = total_mj - images_mk @ np.where(lone_k[:, None], expected_kj, mean_kj)
+    # A unit that carries all the weight has leverage 1 and nothing left to spread.
+    return centred_mj / (n * np.sqrt(np.maximum(1.0 - leverage_m, 1e-12)))[:, None]
+
+
+def log_normalizer_covariance(weights: Weights) -> Floats:
+    """(K, K) covariance of log Ω̂, the normalizers relative to that of the target (ω ≡ 1), for known ω.
+
+    Without groups it is the model-based covariance of Kong, McCullagh, Meng, Nicolae & Tan (2003), which MBAR writes as
+    Θ = Wᵀ(I − W N Wᵀ)⁺W with the target added as a state without images. In terms of H⁻, with r = Σ_i π_i q_i − λ and b = H⁻r,
+
+        n Cov = H⁻ − Λ⁻¹ − b1ᵀ − 1bᵀ + (n Σ_i π_i² + rᵀb) 11ᵀ,
+
+    which needs (K, K) matrices only, and whose one singular direction is known exactly rather than found by a tolerance. K = 1 gives
+    Σ_i π_i² − 1/n.
+
+    With groups it is the sandwich of the influence functions ψ_ik = (H⁻q_i)_k − n π_i − bᵀq_i of log Ω̂_k, centred and summed as in
+    `weighted_mean`; this holds K + 1 numbers for every group in memory.
+    """
+    share_k, weight_n = weights.solution.share, weights.weight
+    target_k = np.zeros(share_k.size)
+    for rows, q_bk in read_memberships(weights):
+        target_k += q_bk.T @ weight_n[rows]
+    inverse_kk = invert_hessian(read_hessian(weights), share_k)
+    excess_k = target_k - share_k
+    shift_k = inverse_kk @ excess_k
+    if weights.group is not None:
+        return _clustered_covariance(weights, inverse_kk, shift_k)
+    covariance_kk = inverse_kk - shift_k[:, None] - shift_k[None, :]
+    covariance_kk += weight_n.size * float(weight_n @ weight_n) + float(excess_k @ shift_k)
+    diagonal_k = np.diagonal(covariance_kk) - 1.0 / share_k
+    # The differences cancel where ω ≡ 1 is nearly one of the sources; a variance is never negative.
+    np.fill_diagonal(covariance_kk, np.maximum(diagonal_k, 0.0))
+    return covariance_kk / weight_n.size
+
+
+def _clustered_covariance(weights: Weights, inverse_kk: Floats, shift_k: Floats) -> Floats:
+    """n⁻² Σ_j T_j T_jᵀ/(1 − leverage_j), with T_j the sum over unit j of the centred influence functions of log Ω̂."""
+    units = find_units(weights)
+    share_k, n, n_sources = weights.solution.share, weights.weight.size, shift_k.size
+    total_mk = np.zeros((units.stratum_m.size, n_sources))
+    sum_kk = np.zeros((n_sources, n_sources))
+    for rows, q_bk in read_memberships(weights, max_rows=max(1, _DENSE_BLOCK // n_sources)):
+        influence_bk = q_bk @ inverse_kk - (n * weights.weight[rows] + q_bk @ shift_k)[:, None]
+        _add_rows(total_mk, units.unit_n[rows], influence_bk)
+        _add_rows(sum_kk, weights.source[rows], influence_bk)
+    # Σ_i q_ik ψ_i/n_k, the expectation in source k under the model, in closed form.
+    expected_kk = inverse_kk - np.diag(1.0 / share_k) - shift_k[:, None]
+    mean_kk = sum_kk / np.bincount(weights.source)[:, None]
+    spread_mk = _centre_units(weights, units, total_mk, mean_kk, expected_kk)
+    return spread_mk.T @ spread_mk
+
+
+# Numbers in the largest dense temporary, 16 MB.
+_DENSE_BLOCK = 2**21
+
+
+def _add_rows(total_mk: Floats, code_b: npt.NDArray[Any], block_bk: Floats) -> None:
+    """total[code_i] += block_i for every row i of the block."""
+    code_u, position_b = np.unique(code_b, return_inverse=True)
+    sum_ub = scipy.sparse.csr_array((np.ones(code_b.size), (position_b, np.arange(code_b.size))), shape=(code_u.size, code_b.size))
+    total_mk[code_u] += sum_ub @ block_bk
+
+
+def check_values(values: npt.ArrayLike, n: int) -> Floats:
+    """``values`` as n finite floats, or a `DataError` that says what is wrong with them."""
+    value_n = np.asarray(values)
+    if value_n.dtype.kind not in "biuf":
+        raise DataError(f"values must be numbers, one per image; got an array of type {value_n.dtype}.")
+    if value_n.ndim != 1 or value_n.size != n:
+        raise DataError(
+            f"values must be one number per image: one dimension of length {n}, in the order of weights.id; got shape {value_n.shape}. "
+            "For several quantities call once for each."
+        )
+    value_n = value_n.astype(np.float64)
+    if not np.isfinite(value_n).all():
+        row = int(np.flatnonzero(~np.isfinite(value_n))[0])
+        raise DataError(
+            f"values must be finite, but image {row} has {value_n[row]}. Leave such images out before the weights are computed."
+        )
+    return value_n
+
+
+def check_level(level: float) -> None:
+    """A level is a coverage strictly between 0 and 1."""
+    if not 0.0 < level < 1.0:
+        raise ConfigError(f"level is the coverage of the interval, strictly between 0 and 1 (for instance 0.95); got {level!r}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """Replicates of the estimates on resampled data.
+
+    Attributes
+    ----------
+    names : names of the K sources.
+    log_normalizer : (B, K) log Ω̂ in each replicate that could be solved.
+    mean : (B,) target mean of the values in each of them, None without values.
+    value : the target mean on the data themselves, None without values.
+    n_replicates : replicates drawn.
+    n_disconnected : of these, the replicates whose sources lack a link (or an image), so that no normalizers exist.
+    n_failed : of these, the replicates whose solve did not converge.
+    """
+
+    names: tuple[str, ...]
+    log_normalizer: Floats = field(repr=False)
+    mean: Floats | None = field(repr=False)
+    value: float | None
+    n_replicates: int
+    n_disconnected: int
+    n_failed: int
+
+    @property
+    def stderr(self) -> Floats:
+        """(K,) standard errors of log Ω̂; infinite with fewer than two usable replicates."""
+        return _spread(self.log_normalizer)
+
+    def covariance(self) -> Floats:
+        """(K, K) covariance of log Ω̂ over the replicates; infinite with fewer than two of them."""
+        n_usable, n_sources = self.log_normalizer.shape
+        if n_usable < 2:
+            return np.full((n_sources, n_sources), np.inf)
+        deviation_bk = self.log_normalizer - self.log_normalizer.mean(axis=0)
+        return deviation_bk.T @ deviation_bk / (n_usable - 1)
+
+    def estimate(self, level: float = 0.95) -> Estimate:
+        """The target mean with the replicates' standard deviation and their percentile interval.
+
+        Percentiles stay within the range of the values (a share stays between 0 and 1) and follow monotone transformations, which
+        neither the reflected ("basic") interval nor the one from normal quantiles does. Where a large part of the replicates is
+        disconnected, both numbers are too small: they describe only the data sets that could be solved.
+        """
+        check_level(level)
+        if self.mean is None or self.value is None:
+            raise ConfigError("these replicates hold no mean: pass the values to the bootstrap, weights.bootstrap(n, seed, values).")
+        if self.mean.size < 2:
+            return Estimate(self.value, math.inf, (-math.inf, math.inf), level)
+        low, high = np.quantile(self.mean, [0.5 - level / 2, 0.5 + level / 2])
+        return Estimate(self.value, float(_spread(self.mean)), (float(low), float(high)), level)
+
+
+def _spread(replicate_b: Floats) -> Floats:
+    if replicate_b.shape[0] < 2:
+        return np.full(replicate_b.shape[1:], np.inf)
+    return np.asarray(replicate_b.std(axis=0, ddof=1))
+
+
+def bootstrap_weights(weights: Weights, n: int = 200, seed: int = 0, values: npt.ArrayLike | None = None) -> Bootstrap:
+    """Draw the images of every source anew, with replacement, and solve again, ``n`` times; ω is taken as known.
+
+    Where there are groups, whole groups are drawn: within their source or, where groups span sources, within the sources that are linked
+    by such groups (see `Units`); the sources' sizes then vary from replicate to replicate. Every replicate is first checked for
+    connectivity; those without a solution are counted and left out, never an error.
+    """
+    from unskew.solve.newton import resolve
+
+    if n < 1:
+        raise ConfigError(f"the number of replicates must be at least 1; got {n!r}.")
+    value_n = None if values is None else check_values(values, weights.weight.size)
+    if weights.rows is None:
+        raise rows_missing()
+    rows, start_k = weights.rows, weights.solution.u
+    may_disconnect = not _always_connected(rows.link_count(), weights)
+    log_normalizer_bk, mean_b = [], []
+    n_disconnected = n_failed = 0
+    for count_n in _draw_counts(weights, n, np.random.default_rng(seed)):
+        images_k = np.bincount(weights.source, weights=count_n, minlength=start_k.size)
+        drawn = rows.with_counts(count_n)
+        if images_k.min() == 0 or (may_disconnect and not _strongly_connected(drawn.link_count())):
+            n_disconnected += 1
+            continue
+        u_k, converged = resolve(drawn, start_k)
+        if not converged:
+            n_failed += 1
+            continue
+        log_normalizer_k, mean = _estimates(drawn.row_log_sum(u_k), u_k, count_n, images_k, value_n)
+        log_normalizer_bk.append(log_normalizer_k)
+        mean_b.append(mean)
+    return Bootstrap(
+        names=weights.names,
+        log_normalizer=np.reshape(log_normalizer_bk, (-1, start_k.size)),
+        mean=None if value_n is None else np.array(mean_b, dtype=np.float64),
+        value=None if value_n is None else float(weights.weight @ value_n),
+        n_replicates=n,
+        n_disconnected=n_disconnected,
+        n_failed=n_failed,
+    )
+
+
+def _draw_counts(weights: Weights, n: int, rng: np.random.Generator) -> Iterator[Ints]:
+    """How often each image counts, (n_images,), in each of ``n`` replicates."""
+    units = find_units(weights)
+    order_m = np.argsort(units.stratum_m, kind="stable")
+    members = np.split(order_m, np.cumsum(units.size_s)[:-1])
+    count_m = np.empty(units.stratum_m.size, dtype=np.int64)
+    for _ in range(n):
+        for member in members:
+            count_m[member] = np.bincount(rng.integers(member.size, size=member.size), minlength=member.size)
+        yield count_m.copy() if weights.group is None else count_m[units.unit_n]
+
+
+def _estimates(row_log_sum_n: Floats, u_k: Floats, count_n: Ints, images_k: Floats, value_n: Floats | None) -> tuple[Floats, float]:
+    """The replicate's log Ω̂ and target mean: π_i ∝ count_i/Σ_k e^{u_k} ω_ik and Ω_k = λ_k e^{−u_k} n/Σ_i (count_i/Σ_k e^{u_k} ω_ik)."""
+    drawn_n = count_n > 0
+    smallest = float(row_log_sum_n.min(where=drawn_n, initial=np.inf))
+    # Images that were not drawn may lie below the smallest that was.
+    weight_n = np.where(drawn_n, count_n * np.exp(np.minimum(smallest - row_log_sum_n, 0.0)), 0.0)
+    total = float(weight_n.sum())
+    log_normalizer_k = np.log(images_k) - u_k - math.log(total) + smallest
+    return log_normalizer_k, math.nan if value_n is None else float(weight_n @ value_n) / total
+
+
+def _strongly_connected(link_kk: Any) -> bool:
+    n_components, _ = scipy.sparse.csgraph.connected_components(scipy.sparse.csr_array(link_kk > 0), connection="strong")
+    return bool(n_components == 1)
+
+
+def _always_connected(link_kk: Any, weights: Weights) -> bool:
+    """Do the edges k→l on which every image of source l lies connect the sources? No replicate with images of all sources loses them."""
+    images_l = np.bincount(weights.source, minlength=len(weights.names))
+    if scipy.sparse.issparse(link_kk):
+        link_kk = link_kk.tocoo()
+        certain = link_kk.data >= images_l[link_kk.col]
+        return _strongly_connected(scipy.sparse.csr_array((certain.astype(np.int8), (link_kk.row, link_kk.col)), shape=link_kk.shape))
+    return _strongly_connected(np.asarray(link_kk) >= images_l)
