@@ -21,7 +21,7 @@ def overlapping_classes(
     n_sources: int = 5,
     n_classes: int | None = None,
     sizes: int | Sequence[int] | Ints | None = None,
-    seed: int,
+    seed: int | np.random.Generator,
 ) -> Scenario:
     """Source k shows mostly its own classes and, with probability ``overlap``, those of the next source (the article's 4.2).
 
@@ -73,7 +73,7 @@ def class_mixtures(
     label: npt.ArrayLike | None = None,
     *,
     sizes: int | Sequence[int] | Ints,
-    seed: int,
+    seed: int | np.random.Generator,
     description: str | None = None,
 ) -> Scenario:
     """Source k draws class y with probability p_k(y), then an image of that class, with replacement.

@@ -21,7 +21,7 @@ def tilts(
     spread: float = 1.0,
     group_size: int | None = None,
     group_sd: float = 0.7,
-    seed: int,
+    seed: int | np.random.Generator,
 ) -> Scenario:
     """Sources tilted from a standard Gaussian: target N(0, I), ω_k(z) = exp(θ_k·z), hence source k is N(θ_k, I) and Ω_k = exp(|θ_k|²/2).
 

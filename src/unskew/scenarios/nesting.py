@@ -13,7 +13,9 @@ from unskew.records import Floats, Ints
 from unskew.scenarios.record import Scenario, source_codes, split_sizes
 
 
-def nested_sets(n: int | Sequence[int] | Ints, *, edges: Sequence[float] | Floats = (0.2, 0.5, 1.0), seed: int) -> Scenario:
+def nested_sets(
+    n: int | Sequence[int] | Ints, *, edges: Sequence[float] | Floats = (0.2, 0.5, 1.0), seed: int | np.random.Generator
+) -> Scenario:
     """Sources that draw uniformly from A_1 ⊂ A_2 ⊂ … ⊂ A_K, where A_k = [0, edge_k) and the target is uniform on A_K = [0, 1).
 
     ω_k is the indicator of A_k, so Ω_k = edge_k. The label of an image is its stratum j: B_j = A_j − A_{j−1} (codes 0 … K−1).
