@@ -21,6 +21,14 @@ class DataError(UnskewError, ValueError):
     """The numbers handed in cannot be used; the message names the row and the source."""
 
 
+class RowCountError(DataError):
+    """Row blocks gave another number of rows than expected."""
+
+    def __init__(self, message: str, seen: int) -> None:
+        super().__init__(message)
+        self.seen = seen
+
+
 class ConfigError(UnskewError, ValueError):
     """An option has a value that it cannot have."""
 
@@ -119,10 +127,11 @@ def impossible_origin(row: int, name: str) -> DataError:
     )
 
 
-def changed_length(first: int, now: int) -> DataError:
-    return DataError(
+def changed_length(first: int, now: int) -> RowCountError:
+    return RowCountError(
         f"the row blocks of omega gave {first} rows in the first pass and {now} in a later one. "
-        "The same rows must come in the same order every time the object is iterated."
+        "The same rows must come in the same order every time the object is iterated.",
+        now,
     )
 
 

@@ -423,17 +423,17 @@ def collapse_dense(bits_nk, source_n, slot_table, first_row, inverse_n, found, l
 
 
 @_compiled
-def choose_stratified(source_n, wanted_k, size_k, offset_k, chosen):
-    """Row numbers of a systematic sample of about ``wanted_k[l]`` rows of each source l; returns how many."""
-    seen_k = np.zeros(size_k.size, np.int64)
+def choose_stratified(source_n, stride_k, next_k, chosen):
+    """Row numbers of a systematic sample, every ``stride_k[l]``-th row of source l from its ``next_k[l]``-th on; returns how many."""
+    seen_k = np.zeros(stride_k.size)
     taken = 0
     for i in range(source_n.size):
         k = source_n[i]
-        before = int(seen_k[k] * wanted_k[k] / size_k[k] + offset_k[k])
-        seen_k[k] += 1
-        if int(seen_k[k] * wanted_k[k] / size_k[k] + offset_k[k]) > before:
+        if seen_k[k] >= next_k[k] and taken < chosen.size:
             chosen[taken] = i
             taken += 1
+            next_k[k] += stride_k[k]
+        seen_k[k] += 1.0
     return taken
 
 

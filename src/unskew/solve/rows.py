@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -124,13 +125,25 @@ class Rows:
             reader = ArrayReader(np.concatenate([np.asarray(omega) for omega, _ in pieces]) if len(pieces) > 1 else np.asarray(pieces[0][0]))
         return replace(rows, reader=reader, row_scale_n=scale_n, origin=origin)
 
+    @property
+    def unscaled(self) -> Rows:
+        """The rows as the user gave them (zeros are exactly where the user put them)."""
+        return self.origin or replace(self, reference_k=None)
+
     def with_counts(self, count_n: npt.NDArray[np.floating] | npt.NDArray[np.integer]) -> Rows:
         """The same images, image i counted ``count_n[i]`` times."""
         if self.inverse_n is None:
             counts = np.asarray(count_n, dtype=np.float64)
         else:
             counts = np.bincount(self.inverse_n, weights=count_n, minlength=self.n_stored)
-        return replace(self, count_n=counts)
+        origin = None if self.origin is None else replace(self.origin, count_n=counts)
+        return replace(self, count_n=counts, origin=origin)
+
+    def link_count(self) -> Any:
+        """(K, K) ``[k, l]`` = number of images of source l with ω_k > 0, counts included."""
+        from unskew.solve.inspection import link_counts
+
+        return link_counts(self)
 
     def row_sums(self, u_k: Floats) -> tuple[Floats, Floats | None]:
         """(stored rows,) Σ_k e^{u_k} ω_ik as (s_i, m_i): the row sum is s_i e^{m_i}; m is None where rows are not scaled."""

@@ -25,8 +25,9 @@ def subsample(rows: Rows, wanted: int, seed: int = 0) -> Rows:
     stored_k = np.bincount(rows.source_n, minlength=rows.n_sources)
     wanted_k = np.minimum(stored_k, np.maximum(np.round(wanted * stored_k / rows.n_stored), _FEW_ROWS_PER_SOURCE)).astype(np.int64)
     chosen = np.empty(int(wanted_k.sum()) + rows.n_sources, dtype=np.int64)
-    offset_k = np.random.default_rng(seed).uniform(size=rows.n_sources)
-    chosen = chosen[: kernels.choose_stratified(rows.source_n, wanted_k, stored_k, offset_k, chosen)]
+    stride_k = stored_k / wanted_k
+    first_k = np.floor(stride_k * np.random.default_rng(seed).uniform(size=rows.n_sources))
+    chosen = chosen[: kernels.choose_stratified(rows.source_n, stride_k, first_k, chosen)]
     source_n = rows.source_n[chosen]
     count_n = rows.count_n[chosen] if rows.count_n.size else np.ones(chosen.size)
     taken_k = np.bincount(source_n, weights=count_n, minlength=rows.n_sources)

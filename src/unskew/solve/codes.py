@@ -1,0 +1,80 @@
+"""Names of sources ↔ columns of ω: every row gets the code of its source's column, or a clear error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew import errors
+
+Codes = npt.NDArray[np.int32]
+
+
+def source_codes(source: Any, n_columns: int, names: Sequence[object] | None) -> tuple[Codes, tuple[str, ...]]:
+    """(codes, names): integers are columns (or labels, if the columns are labelled by integers), names are looked up.
+
+    Without ``names``, named sources stand for the columns in sorted order (categories: in the order of the categories).
+    """
+    if n_columns == 0:
+        raise errors.DataError("omega has no columns: it needs one for each source.")
+    if names is not None and len(names) != n_columns:
+        raise errors.DataError(f"omega has {n_columns} columns, but {len(names)} names were given: {errors.first_few(list(names))}.")
+    if names is not None and len(set(names)) != len(names):
+        raise errors.DataError(f"two columns of omega have the same name: {errors.first_few(list(names))}.")
+    categories = getattr(getattr(source, "dtype", None), "categories", None)
+    if names is None and categories is not None and len(categories) == n_columns:
+        names = list(categories)
+    array = np.asarray(source)
+    if array.ndim != 1:
+        raise errors.DataError(f"source has one entry for each image, in one dimension; got shape {array.shape}.")
+    if array.dtype.kind == "f" and np.all(np.isfinite(array)) and np.all(array == np.floor(array)):
+        array = array.astype(np.int64)
+    if array.dtype.kind in "iub" and not _are_integers(names):
+        codes = _positions(array, n_columns)
+    else:
+        codes, names = _look_up(array, n_columns, names)
+    shown = tuple(str(name) for name in names) if names is not None else tuple(str(k) for k in range(n_columns))
+    size_k = np.bincount(codes, minlength=n_columns)
+    if array.size and not size_k.all():
+        raise errors.empty_sources([shown[k] for k in np.flatnonzero(size_k == 0)])
+    return codes, shown
+
+
+def _are_integers(names: Sequence[object] | None) -> bool:
+    return names is not None and all(isinstance(name, int | np.integer) for name in names)
+
+
+def _positions(array: npt.NDArray[Any], n_columns: int) -> Codes:
+    if array.size and (array.min() < 0 or array.max() >= n_columns):
+        outside = np.unique(array[(array < 0) | (array >= n_columns)])
+        raise errors.unknown_sources(outside.tolist(), list(range(n_columns)))
+    return array.astype(np.int32, copy=False)
+
+
+def _look_up(array: npt.NDArray[Any], n_columns: int, names: Sequence[object] | None) -> tuple[Codes, Sequence[object]]:
+    missing = [value for value in array.tolist() if value is None or value != value] if array.dtype.kind in "Of" else []
+    if missing:
+        raise errors.DataError(f"source is missing (None or NaN) for {len(missing)} images: every image needs the name of its database.")
+    try:
+        found, inverse = np.unique(array, return_inverse=True)
+    except TypeError as error:
+        raise errors.DataError("source mixes names of different types; use all strings or all integers.") from error
+    known = found.tolist() if names is None else list(names)
+    if names is None and len(known) > n_columns:
+        raise errors.DataError(
+            f"source names {len(known)} databases ({errors.first_few(known)}), but omega has {n_columns} columns: one is needed for each."
+        )
+    if names is None and len(known) < n_columns:
+        raise errors.DataError(
+            f"source names only {len(known)} databases ({errors.first_few(known)}), but omega has {n_columns} columns. A column without "
+            "images has no equation: drop it, or say which column is whose by names=[...] or a DataFrame."
+        )
+    column_of = {name: k for k, name in enumerate(known)}
+    unknown = [name for name in found.tolist() if name not in column_of]
+    if unknown:
+        raise errors.unknown_sources(unknown, known)
+    column = np.array([column_of[name] for name in found.tolist()], dtype=np.int32)
+    return column[inverse].astype(np.int32, copy=False), known

@@ -1,0 +1,96 @@
+"""Identical rows collapsed to counts: strata, boxes and indicators have few distinct rows, and then the solve no longer depends on n.
+
+What is kept is the distinct (row, source) pairs, so that counts stay apart by source (the overlap graph and the bootstrap need that).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from unskew.scale.base import ArrayReader
+from unskew.solve.rows import Rows
+
+_TRIAL_ROWS = 1024
+# Collapsing pays if it leaves at most one row in eight; a trial with more than half distinct rows will not get there.
+_PAYS = 8
+_MOST_PAIRS = 1 << 16
+_WIDEST = 4096
+
+
+def collapse_rows(rows: Rows) -> tuple[Rows, npt.NDArray[np.int64] | None]:
+    """(rows, first): the distinct rows with counts, and where each was first seen; unchanged and None where that does not pay."""
+    unchanged = (rows, None)
+    if rows.count_n.size or rows.n_sources > _WIDEST or rows.is_sparse or rows.n_stored < 64 or not _promises(rows):
+        return unchanged
+    limit = min(max(rows.n_stored // _PAYS, 16), _MOST_PAIRS)
+    found = _number_pairs(rows, limit)
+    if found is None:
+        return unchanged
+    first_row, inverse_n, pattern_nk = found
+    collapsed = replace(
+        rows,
+        reader=ArrayReader(pattern_nk),
+        source_n=rows.source_n[first_row],
+        count_n=np.bincount(inverse_n, minlength=first_row.size).astype(np.float64),
+        inverse_n=inverse_n,
+    )
+    return collapsed, first_row
+
+
+def _promises(rows: Rows) -> bool:
+    """Are at most half of a few rows of the first block distinct?"""
+    first = next(iter(rows.reader.blocks()), None)
+    if first is None or sp.issparse(first):
+        return False
+    chosen = np.linspace(0, first.shape[0] - 1, min(_TRIAL_ROWS, first.shape[0])).astype(np.int64)
+    table = _hash_table(chosen.size)
+    limit = max(chosen.size // 2, 16)
+    from unskew.solve import kernels
+
+    sample = np.ascontiguousarray(first[chosen])
+    inverse_n = np.empty(chosen.size, dtype=np.int32)
+    first_row = np.empty(limit, dtype=np.int64)
+    return bool(kernels.collapse_dense(_bits(sample), rows.source_n[chosen], table, first_row, inverse_n, 0, limit, 0, chosen.size, 0) >= 0)
+
+
+def _number_pairs(rows: Rows, limit: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[Any]] | None:
+    """(first row, pair of every row, distinct rows), or None if there are more than ``limit`` pairs."""
+    from unskew.solve import kernels
+
+    inverse_n = np.empty(rows.n_stored, dtype=np.int32)
+    patterns: list[npt.NDArray[Any]] = []
+    pattern_source = np.empty(0, dtype=np.int32)
+    first_row = np.empty(0, dtype=np.int64)
+    for block in rows.blocks():
+        if sp.issparse(block.omega):
+            return None
+        # Known pairs stand before the block's own rows, so that one comparison serves both.
+        known = len(patterns)
+        omega = np.concatenate([np.array(patterns, dtype=block.omega.dtype), block.omega]) if known else block.omega
+        source = np.concatenate([pattern_source, block.source_n]) if known else block.source_n
+        local_first = np.empty(limit, dtype=np.int64)
+        local_inverse = np.empty(omega.shape[0], dtype=np.int32)
+        found = kernels.collapse_dense(_bits(omega), source, _hash_table(limit), local_first, local_inverse, 0, limit, 0, omega.shape[0], 0)
+        if found < 0:
+            return None
+        inverse_n[block.start : block.stop] = local_inverse[known:]
+        new = local_first[known:found]
+        patterns.extend(omega[new])
+        pattern_source = np.concatenate([pattern_source, source[new]])
+        first_row = np.concatenate([first_row, new - known + block.start])
+    return first_row, inverse_n, np.ascontiguousarray(np.array(patterns))
+
+
+def _hash_table(limit: int) -> npt.NDArray[np.int64]:
+    """At most half full with ``limit`` entries."""
+    return np.full(1 << max(6, int(2 * limit).bit_length()), -1, dtype=np.int64)
+
+
+def _bits(omega: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The bit patterns of ω: equal numbers have equal bits (−0 beside 0 only costs a second pair)."""
+    return omega.view(np.uint64 if omega.dtype == np.float64 else np.uint32)

@@ -1,0 +1,231 @@
+"""One pass over ω before anything else: is every entry usable, which entries are positive, how large are they?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from unskew import errors
+from unskew.records import Floats
+from unskew.scale.local import row_ranges, run_ranges
+from unskew.solve.objective import DENSE_SUMS
+from unskew.solve.rows import Block, Rows
+
+# Up to here pairs of positive entries are counted in the sweep; beyond, by matrix products of indicators.
+_COUNT_PAIRS = 64
+_PRODUCT_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What one pass found.
+
+    Attributes
+    ----------
+    size_k : n_k.
+    log_low_k, log_high_k : logarithms of the smallest positive and the largest ω_k.
+    link_kl : ``link_kl[k, l]`` = number of images of source l with ω_k > 0.
+    common_kk : number of images with both ω_k > 0 and ω_l > 0.
+    """
+
+    size_k: Floats
+    log_low_k: Floats
+    log_high_k: Floats
+    link_kl: Any
+    common_kk: Any
+
+    @property
+    def epsilon(self) -> float:
+        """Smallest positive ω after each ω_k is scaled to maximum 1 (the article's ε)."""
+        return float(np.exp(np.min(self.log_low_k - self.log_high_k)))
+
+
+def inspect_rows(rows: Rows, names: Sequence[str], first_row: npt.NDArray[np.int64] | None = None) -> Inspection:
+    """Read every row once; raise ``DataError`` for the first entry or row that makes no sense.
+
+    ``first_row`` gives the image behind each stored row where identical rows were collapsed.
+    """
+    n_sources = rows.n_sources
+    log_low_k, log_high_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
+    link_kl: Any = np.zeros((n_sources, n_sources))
+    common_kk: Any = np.zeros((n_sources, n_sources))
+    for block in rows.blocks():
+        if rows.log:
+            _check_logarithms(block, names, first_row)
+        low_k, high_k, link, common = _inspect_block(block, rows, names, first_row)
+        log_low_k, log_high_k = np.minimum(log_low_k, low_k), np.maximum(log_high_k, high_k)
+        link_kl, common_kk = link_kl + link, common_kk + common
+    return Inspection(rows.size_k, log_low_k, log_high_k, link_kl, common_kk)
+
+
+def common_positive(rows: Rows, weight_n: Floats) -> Any:
+    """(K, K) Σ_i weight_i 1{ω_ik > 0} 1{ω_il > 0} over all images."""
+    weighted = rows.with_counts(weight_n).unscaled
+    return sum(_inspect_block(block, weighted, (), None)[3] for block in weighted.blocks())
+
+
+def link_counts(rows: Rows) -> Any:
+    """(K, K) links of ``rows`` under their counts: ``[k, l]`` = number of images of source l with ω_k > 0."""
+    unscaled = rows.unscaled
+    return sum(_inspect_block(block, unscaled, (), None)[2] for block in unscaled.blocks())
+
+
+def _inspect_block(block: Block, rows: Rows, names: Sequence[str], first_row: Any) -> tuple[Floats, Floats, Any, Any]:
+    """(log smallest positive, log largest, links, common) of a block."""
+    if sp.issparse(block.omega):
+        return _inspect_sparse(block, rows, names, first_row)
+    low_k, high_k = np.full(rows.n_sources, np.inf), np.full(rows.n_sources, -np.inf)
+    omega = block.omega
+    if rows.log and rows.reference_k is None:
+        finite = np.isfinite(omega)
+        low_k = np.where(finite, omega, np.inf).min(axis=0, initial=np.inf).astype(np.float64)
+        high_k = omega.max(axis=0, initial=-np.inf).astype(np.float64)
+        block = Block(block.start, np.ascontiguousarray(finite, dtype=np.float32), block.source_n, block.count_n, None)
+    ranges = row_ranges(omega.shape[0], rows.n_sources, rows.jobs)
+    parts = run_ranges(lambda start, stop: _inspect_range(block, names, first_row, start, stop), ranges, rows.jobs)
+    link_kl = np.sum([part[2] for part in parts], axis=0)
+    common_kk = np.sum([part[3] for part in parts], axis=0)
+    if not (rows.log and rows.reference_k is None):
+        with np.errstate(divide="ignore"):
+            low_k = np.log(np.min([part[0] for part in parts], axis=0))
+            high_k = np.log(np.max([part[1] for part in parts], axis=0))
+    return low_k, high_k, link_kl, common_kk
+
+
+def _inspect_range(block: Block, names: Sequence[str], first_row: Any, start: int, stop: int) -> tuple[Floats, Floats, Floats, Floats]:
+    """Rows [start, stop) of a dense block: a quick look for all positive, a closer one where there are zeros."""
+    from unskew.solve import kernels
+
+    omega_nk, source_n = block.omega, block.source_n[start:stop]
+    n_sources = omega_nk.shape[1]
+    low_k, high_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
+    bad = kernels.column_extremes(omega_nk.reshape(-1), n_sources, low_k, high_k, start, stop)
+    if bad or low_k.min() < 0:
+        _raise_for_entry(block, names, first_row)
+    count_n = block.count_n[start:stop] if block.count_n.size else None
+    if low_k.min() > 0:
+        size_k = np.bincount(source_n, weights=count_n, minlength=n_sources).astype(np.float64)
+        return low_k, high_k, np.tile(size_k, (n_sources, 1)), np.full((n_sources, n_sources), size_k.sum())
+    low_k[low_k == 0] = np.inf
+    link_kl = np.zeros((n_sources, n_sources))
+    common_kk = np.zeros((n_sources, n_sources) if n_sources <= _COUNT_PAIRS else (0, 0))
+    row, code = kernels.inspect_zeros(omega_nk, block.source_n, block.count_n, low_k, link_kl, common_kk, start, stop)
+    if code:
+        _raise_for_row(block, row, code, names, first_row)
+    if n_sources > _COUNT_PAIRS:
+        common_kk = _common_by_products(omega_nk[start:stop], count_n)
+    else:
+        common_kk = common_kk + np.tril(common_kk, -1).T
+    return low_k, high_k, link_kl, common_kk
+
+
+def _common_by_products(omega_nk: npt.NDArray[Any], count_n: Floats | None) -> Floats:
+    total = np.zeros((omega_nk.shape[1], omega_nk.shape[1]))
+    for start in range(0, omega_nk.shape[0], _PRODUCT_ROWS):
+        positive = omega_nk[start : start + _PRODUCT_ROWS] > 0
+        if count_n is None:
+            indicator = positive.astype(np.float32)  # sums of at most 4096 ones are exact
+            total += indicator.T @ indicator
+        else:
+            indicator64 = positive.astype(np.float64)
+            total += (indicator64 * count_n[start : start + _PRODUCT_ROWS, None]).T @ indicator64
+    return total
+
+
+def _inspect_sparse(block: Block, rows: Rows, names: Sequence[str], first_row: Any) -> tuple[Floats, Floats, Any, Any]:
+    from unskew.solve import kernels
+
+    omega, n_sources = block.omega, rows.n_sources
+    low_k, high_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
+    if rows.log and rows.reference_k is None:
+        finite = np.isfinite(omega.data)
+        np.minimum.at(low_k, omega.indices[finite], omega.data[finite])
+        np.maximum.at(high_k, omega.indices[finite], omega.data[finite])
+        omega = sp.csr_array((finite.astype(np.float64), omega.indices, omega.indptr), shape=omega.shape)
+    sums = (n_sources, n_sources) if n_sources <= DENSE_SUMS else (0, 0)
+    if n_sources > DENSE_SUMS:
+        return *_sparse_extremes(omega, low_k, high_k, rows.log), *_sparse_links(omega, block, n_sources, names, first_row)
+    link_kl, common_kk = np.zeros(sums), np.zeros(sums)
+    minimum_k, maximum_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
+    row, code = kernels.inspect_sparse(
+        omega.data, omega.indices, omega.indptr, block.source_n, block.count_n, minimum_k, maximum_k, link_kl, common_kk, 0, omega.shape[0]
+    )
+    if code == 3:
+        _raise_for_entry(block, names, first_row)
+    if code:
+        _raise_for_row(block, row, code, names, first_row)
+    if not (rows.log and rows.reference_k is None):
+        with np.errstate(divide="ignore"):
+            low_k, high_k = np.log(minimum_k), np.log(maximum_k)
+    return low_k, high_k, link_kl, common_kk + np.tril(common_kk, -1).T
+
+
+def _sparse_extremes(omega: sp.csr_array, low_k: Floats, high_k: Floats, log: bool) -> tuple[Floats, Floats]:
+    if log:
+        return low_k, high_k
+    positive = omega.data > 0
+    np.minimum.at(low_k, omega.indices[positive], omega.data[positive])
+    np.maximum.at(high_k, omega.indices[positive], omega.data[positive])
+    with np.errstate(divide="ignore"):
+        return np.log(low_k), np.log(high_k)
+
+
+def _sparse_links(omega: sp.csr_array, block: Block, n_sources: int, names: Sequence[str], first_row: Any) -> tuple[Any, Any]:
+    """Links and common mass of thousands of sources, as sparse matrices."""
+    if not np.all(np.isfinite(omega.data)) or np.any(omega.data < 0):
+        _raise_for_entry(block, names, first_row)
+    positive = sp.csr_array(((omega.data > 0).astype(np.float64), omega.indices, omega.indptr), shape=omega.shape)
+    n = omega.shape[0]
+    source = sp.csr_array((np.ones(n), block.source_n, np.arange(n + 1)), shape=(n, n_sources))
+    own = np.asarray(positive.multiply(source).sum(axis=1)).ravel()
+    if np.any(own == 0):
+        row = int(np.argmin(own))
+        _raise_for_row(block, row, 1 if positive[[row]].sum() == 0 else 2, names, first_row)
+    weighted = sp.diags_array(block.count_n) @ positive if block.count_n.size else positive
+    link = sp.csr_array(weighted.T @ source)
+    link.eliminate_zeros()
+    common = sp.csr_array(positive.T @ weighted)
+    common.eliminate_zeros()
+    return link, common
+
+
+def _image(block: Block, row: int, first_row: npt.NDArray[np.int64] | None) -> int:
+    return block.start + row if first_row is None else int(first_row[block.start + row])
+
+
+def _raise_for_entry(block: Block, names: Sequence[str], first_row: Any) -> None:
+    """Raise for the first entry that is NaN, infinite or negative."""
+    if sp.issparse(block.omega):
+        bad = np.flatnonzero(~(np.isfinite(block.omega.data) & (block.omega.data >= 0)))[0]
+        row = int(np.searchsorted(block.omega.indptr, bad, side="right") - 1)
+        column, value = int(block.omega.indices[bad]), float(block.omega.data[bad])
+    else:
+        wrong = ~(np.isfinite(block.omega) & (block.omega >= 0))
+        row, column = (int(index) for index in np.argwhere(wrong)[0])
+        value = float(block.omega[row, column])
+    raise errors.not_finite(value, _image(block, row, first_row), names[column])
+
+
+def _raise_for_row(block: Block, row: int, code: int, names: Sequence[str], first_row: Any) -> None:
+    image = _image(block, int(row), first_row)
+    raise errors.impossible_image(image) if code == 1 else errors.impossible_origin(image, names[int(block.source_n[row])])
+
+
+def _check_logarithms(block: Block, names: Sequence[str], first_row: Any) -> None:
+    data = block.omega.data if sp.issparse(block.omega) else block.omega
+    wrong = np.isnan(data) | np.isposinf(data)
+    if not wrong.any():
+        return
+    if sp.issparse(block.omega):
+        bad = int(np.flatnonzero(wrong)[0])
+        row, column = int(np.searchsorted(block.omega.indptr, bad, side="right") - 1), int(block.omega.indices[bad])
+        value = float(data[bad])
+    else:
+        row, column = (int(index) for index in np.argwhere(wrong)[0])
+        value = float(data[row, column])
+    raise errors.not_a_logarithm(value, _image(block, row, first_row), names[column])

@@ -1,0 +1,210 @@
+"""Are the normalizers identifiable? Decided before any solve, from which ω are positive; how well, once the solution is known.
+
+The overlap graph has an edge k→l iff some image of source l has ω_k > 0. A solution exists and is unique (up to one constant) iff the
+graph is strongly connected (Vardi 1985; Gill, Vardi & Wellner 1988).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+
+from unskew.errors import OverlapError, WeakOverlapWarning, first_few
+from unskew.records import Floats, Overlap, Verdict
+from unskew.solve.inspection import Inspection, common_positive
+
+# A link that rests on fewer images than this is weak; the same number judges n σ₂, the images that the weakest cut is worth.
+_FEW_IMAGES = 10.0
+
+
+def judge_overlap(inspection: Inspection, names: tuple[str, ...]) -> Overlap:
+    """The overlap graph and its verdict, before the solve."""
+    n = float(inspection.size_k.sum())
+    components = _components(inspection.link_kl, names)
+    common_mass = inspection.common_kk / n
+    link, count = _weakest_link(inspection.link_kl, names) if len(components) == 1 else (None, None)
+    verdict: Verdict = "ok"
+    if len(components) > 1:
+        verdict = "disconnected"
+    elif count is not None and count < _FEW_IMAGES:
+        verdict = "weak"
+    overlap = Overlap(
+        names=names,
+        verdict=verdict,
+        components=components,
+        message="",
+        link_count=inspection.link_kl,
+        common_mass=common_mass,
+        bottleneck=_bottleneck(common_mass),
+        weakest_link=link,
+        weakest_count=count,
+        epsilon=inspection.epsilon,
+        thresholds={"weakest_count": _FEW_IMAGES, "sigma2": _FEW_IMAGES / n},
+    )
+    return replace(overlap, message=_message(overlap))
+
+
+def overlap_at_solution(overlap: Overlap, rows: Any, weight_n: Floats, hessian_kk: Any, share_k: Floats) -> Overlap:
+    """``overlap`` with κ, overlap matrix, spectral gap and σ₂ at the solution; the verdict may turn from ok to weak."""
+    if len(overlap.names) == 1:
+        return replace(overlap, kappa=1.0)
+    kappa = _bottleneck(common_positive(rows, weight_n))
+    overlap = replace(overlap, kappa=kappa)
+    return with_curvature(overlap, hessian_kk, share_k)
+
+
+def with_curvature(overlap: Overlap, hessian_kk: Any, share_k: Floats) -> Overlap:
+    """``overlap`` with overlap matrix Λ⁻¹QᵀQ/n = I − Λ⁻¹H, its spectral gap, σ₂, and the verdict that follows."""
+    n_sources = share_k.size
+    if sp.issparse(hessian_kk):
+        matrix = sp.csr_array(sp.eye_array(n_sources) - sp.diags_array(1 / share_k) @ hessian_kk)
+    else:
+        matrix = np.eye(n_sources) - hessian_kk / share_k[:, None]
+    sigma2, fiedler_k = _second_smallest(hessian_kk)
+    root_k = 1 / np.sqrt(share_k)
+    scaled = sp.diags_array(root_k) @ hessian_kk @ sp.diags_array(root_k) if sp.issparse(hessian_kk) else hessian_kk * np.outer(root_k, root_k)
+    gap, _ = _second_smallest(scaled, null_k=np.sqrt(share_k))
+    overlap = replace(overlap, matrix=matrix, spectral_gap=gap, sigma2=sigma2)
+    if overlap.verdict == "ok" and sigma2 < overlap.thresholds["sigma2"]:
+        overlap = replace(overlap, verdict="weak", weakest_link=_link_across(hessian_kk, fiedler_k, overlap.names))
+    return replace(overlap, message=_message(overlap))
+
+
+def require_connected(overlap: Overlap) -> None:
+    """Raise ``OverlapError`` if the sources lack a link."""
+    if not overlap.connected:
+        raise OverlapError(overlap.message, overlap)
+
+
+def warn_if_weak(overlap: Overlap, stacklevel: int = 3) -> None:
+    """Warn if the verdict is "weak", naming the weakest link."""
+    if overlap.verdict == "weak":
+        warnings.warn(overlap.message, WeakOverlapWarning, stacklevel=stacklevel + 1)
+
+
+def is_strongly_connected(link_kl: Any) -> bool:
+    """Is the directed graph of positive links strongly connected?"""
+    return bool(connected_components(_graph(link_kl > 0), directed=True, connection="strong")[0] == 1)
+
+
+def _graph(adjacency: Any) -> sp.csr_array:
+    return sp.csr_array(adjacency, dtype=np.int8)
+
+
+def _components(link_kl: Any, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Groups of sources linked in both directions, each in the order of the sources."""
+    _, label_k = connected_components(_graph(link_kl > 0), directed=True, connection="strong")
+    order = list(dict.fromkeys(label_k.tolist()))
+    return tuple(tuple(name for name, label in zip(names, label_k, strict=True) if label == group) for group in order)
+
+
+def _bottleneck(mass_kk: Any) -> float:
+    """Largest t such that the undirected graph of ``mass >= t`` is connected: the lightest edge of the heaviest spanning tree."""
+    n_sources = mass_kk.shape[0]
+    if n_sources == 1:
+        return 1.0
+    mass = sp.csr_array(mass_kk).tocoo()
+    keep = (mass.row != mass.col) & (mass.data > 0)
+    top = float(mass.data.max(initial=1.0))
+    cost = sp.csr_array((2 * top - mass.data[keep], (mass.row[keep], mass.col[keep])), shape=mass.shape)
+    tree = minimum_spanning_tree(cost)
+    return float(2 * top - tree.data.max()) if tree.nnz == n_sources - 1 else 0.0
+
+
+def _weakest_link(link_kl: Any, names: Sequence[str]) -> tuple[tuple[str, str] | None, float | None]:
+    """The link k→l at which the directed graph would first come apart, and its number of images."""
+    if len(names) == 1:
+        return None, None
+    links = sp.csr_array(link_kl).tocoo()
+    keep = (links.row != links.col) & (links.data > 0)
+    row, column, count = links.row[keep], links.col[keep], links.data[keep]
+    levels = np.unique(count)
+    low, high = 0, levels.size - 1
+    while low < high:  # invariant: connected at levels[low]
+        middle = (low + high + 1) // 2
+        strong = count >= levels[middle]
+        connected = connected_components(_edges(row[strong], column[strong], len(names)), directed=True, connection="strong")[0] == 1
+        low, high = (middle, high) if connected else (low, middle - 1)
+    strong = count > levels[low]
+    _, label_k = connected_components(_edges(row[strong], column[strong], len(names)), directed=True, connection="strong")
+    joins = np.flatnonzero((count == levels[low]) & (label_k[row] != label_k[column]))
+    edge = joins[0] if joins.size else int(np.argmin(count))
+    return (names[row[edge]], names[column[edge]]), float(levels[low])
+
+
+def _edges(row: npt.NDArray[Any], column: npt.NDArray[Any], n_sources: int) -> sp.csr_array:
+    return sp.csr_array((np.ones(row.size, dtype=np.int8), (row, column)), shape=(n_sources, n_sources))
+
+
+def _second_smallest(matrix_kk: Any, null_k: Floats | None = None) -> tuple[float, Floats]:
+    """Second smallest eigenvalue of a positive semi-definite matrix whose null vector is known (all ones), and its vector."""
+    n_sources = matrix_kk.shape[0]
+    if sp.issparse(matrix_kk) and n_sources > 500:
+        from scipy.sparse.linalg import lobpcg
+
+        null_k = np.ones(n_sources) if null_k is None else null_k
+        start = np.random.default_rng(0).normal(size=(n_sources, 1))
+        diagonal = sp.diags_array(1 / matrix_kk.diagonal())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a loose eigenvalue is enough for a verdict
+            values, vectors = lobpcg(matrix_kk, start, M=diagonal, Y=null_k[:, None], largest=False, maxiter=200, tol=1e-8)
+        return max(0.0, float(values[0])), vectors[:, 0]
+    dense = matrix_kk.toarray() if sp.issparse(matrix_kk) else matrix_kk
+    values, vectors = np.linalg.eigh(dense)
+    return max(0.0, float(values[1])), vectors[:, 1]
+
+
+def _link_across(hessian_kk: Any, fiedler_k: Floats, names: Sequence[str]) -> tuple[str, str]:
+    """The strongest pair across the weakest cut (the signs of the Fiedler vector)."""
+    cross = sp.csr_array(-hessian_kk).tocoo()
+    across = (fiedler_k[cross.row] > 0) & (fiedler_k[cross.col] <= 0)
+    edge = np.flatnonzero(across)[np.argmax(cross.data[across])]
+    return names[cross.row[edge]], names[cross.col[edge]]
+
+
+def _message(overlap: Overlap) -> str:
+    if overlap.verdict == "disconnected":
+        return _message_disconnected(overlap)
+    if len(overlap.names) == 1:
+        return "A single source: nothing to link; the weights are proportional to 1/omega."
+    if overlap.verdict == "ok":
+        return f"All {len(overlap.names)} sources are linked to one another."
+    assert overlap.weakest_link is not None
+    k, other = overlap.weakest_link
+    if overlap.sigma2 is not None and overlap.sigma2 < overlap.thresholds["sigma2"]:
+        worth = overlap.sigma2 / overlap.thresholds["sigma2"] * _FEW_IMAGES
+        return (
+            f"The sources are linked, but weakly: the link between `{k}` and `{other}` is worth about {worth:.2g} images, "
+            f"fewer than {_FEW_IMAGES:g}. The relative weight of the two sides is uncertain; look at the standard errors."
+        )
+    return (
+        f"The sources are linked, but weakly: only {overlap.weakest_count:g} images of `{other}` could also have come from `{k}`, fewer than "
+        f"{_FEW_IMAGES:g}. The relative weight of the two rests on them; look at the standard errors."
+    )
+
+
+def _message_disconnected(overlap: Overlap) -> str:
+    position = {name: k for k, name in enumerate(overlap.names)}
+    links = sp.csr_array(overlap.link_count)
+    groups = [[position[name] for name in group] for group in overlap.components]
+    missing = []
+    for a, left in enumerate(groups[:6]):
+        for b, right in enumerate(groups[:6]):
+            if a != b and links[left][:, right].nnz == 0:
+                missing.append(f"no image of {_group_name(overlap, b)} could have come from {_group_name(overlap, a)}")
+    return (
+        f"The sources fall into {len(groups)} groups that are not linked in both directions, so their relative weight cannot be known from the "
+        f"data: {first_few(['[' + first_few(group) + ']' for group in overlap.components])}. Missing: {first_few(missing, 4)}. "
+        "Ways out: a source that overlaps both, biasing functions on fewer dimensions, a known target margin, or each group on its own."
+    )
+
+
+def _group_name(overlap: Overlap, group: int) -> str:
+    return f"[{first_few(overlap.components[group], 3)}]"

@@ -1,0 +1,146 @@
+"""The door of the stage, ``debias_weights``; weights joined by id, and written to a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import DataError, first_few
+from unskew.records import Floats, Weights
+from unskew.solve.entry import Method, _options, prepare, solve_prepared
+from unskew.solve.overlap import overlap_at_solution, warn_if_weak
+from unskew.solve.rows import Rows
+
+
+def debias_weights(
+    omega: Any,
+    source: Any,
+    *,
+    group: Any = None,
+    id: Any = None,
+    method: Method = "newton",
+    tol: float = 1e-10,
+    max_steps: int | None = None,
+    throw: bool = True,
+    log: bool = False,
+    start: npt.ArrayLike | None = None,
+    seed: int = 0,
+    names: Sequence[object] | None = None,
+    jobs: int | None = None,
+) -> Weights:
+    """One weight for every image: π_i = 1/(n Σ_k λ_k ω_ik/Ω_k) with the normalizers Ω of ``solve_normalizers``.
+
+    The weighted pool estimates the target: Σ_i π_i h(z_i) → ∫ h dp. Facts: Σ_i π_i = 1, Σ_i π_i ω_ik = Ω_k; a constant factor in ω_k
+    changes no weight; with all ω equal π_i = 1/n; with one source π_i ∝ 1/ω_i.
+
+    Parameters
+    ----------
+    omega, source, method, tol, max_steps, throw, log, start, seed, names, jobs : as for ``solve_normalizers``.
+    group : (n,) the group of every image (patient, burst): images of one group are not independent, and standard errors account for it.
+    id : (n,) an id for every image (default: the index of ``omega`` if it is a DataFrame, else the row number).
+
+    Examples
+    --------
+    >>> import numpy as np, unskew
+    >>> omega = np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0], [1.0, 1.0]])
+    >>> weights = unskew.debias_weights(omega, ["all", "all", "half", "half"])
+    >>> weights.weight.round(4).tolist(), weights.names
+    ([0.1667, 0.5, 0.1667, 0.1667], ('all', 'half'))
+    """
+    prepared = prepare(omega, source, log=log, names=names, jobs=jobs)
+    n = prepared.rows.n_rows
+    ids = _ids(omega, id, n)
+    groups = None if group is None else _group_codes(group, n)
+    solved = solve_prepared(prepared, _options(method, tol, max_steps, start, seed), throw=throw)
+    weight_n = _weights(solved.rows, solved.solution.u)
+    overlap = prepared.overlap
+    if overlap.connected and solved.solution.hessian is not None:
+        overlap = overlap_at_solution(overlap, solved.rows, weight_n, solved.solution.hessian, solved.solution.share)
+    warn_if_weak(overlap)
+    source_n = prepared.rows.source_n if prepared.rows.inverse_n is None else prepared.rows.source_n[prepared.rows.inverse_n]
+    return Weights(
+        weight=weight_n,
+        id=ids,
+        source=source_n,
+        names=prepared.names,
+        solution=solved.solution,
+        overlap=overlap,
+        group=groups,
+        rows=solved.rows,
+    )
+
+
+def _weights(rows: Rows, u_k: Floats) -> Floats:
+    """(n,) 1/Σ_k e^{u_k} ω_ik over all images, normalised to sum 1."""
+    sum_n, scale_n = rows.row_sums(u_k)
+    if scale_n is None:
+        weight_n = np.divide(1.0, sum_n, out=sum_n)
+    else:
+        log_n = -np.log(sum_n) - scale_n
+        with np.errstate(under="ignore"):
+            weight_n = np.exp(log_n - log_n.max())
+    if rows.inverse_n is not None:
+        weight_n = weight_n[rows.inverse_n]
+    weight_n /= weight_n.sum()
+    return weight_n
+
+
+def _ids(omega: Any, id: Any, n: int) -> npt.NDArray[Any]:
+    if id is None:
+        id = omega.index if hasattr(omega, "columns") and hasattr(omega, "index") else np.arange(n)
+    ids = np.asarray(id)
+    if ids.shape != (n,):
+        raise DataError(f"id has one entry for each of the {n} images; got shape {ids.shape}.")
+    return ids
+
+
+def _group_codes(group: Any, n: int) -> npt.NDArray[np.int64]:
+    array = np.asarray(group)
+    if array.shape != (n,):
+        raise DataError(f"group has one entry for each of the {n} images; got shape {array.shape}.")
+    if array.dtype.kind in "Of" and any(value is None or value != value for value in array.tolist()):
+        raise DataError("group is missing (None or NaN) for some images; give an image that is alone a group of its own.")
+    return np.unique(array, return_inverse=True)[1].astype(np.int64)
+
+
+def align_weights(weights: Weights, ids: Sequence[object] | npt.NDArray[Any]) -> Floats:
+    """The weights of ``ids`` in that order; ids that are unknown, or not unique among the weights, are an error."""
+    own = weights.id.tolist()
+    position = {value: i for i, value in enumerate(own)}
+    if len(position) != len(own):
+        seen: set[object] = set()
+        repeated = [value for value in own if value in seen or seen.add(value)]  # type: ignore[func-returns-value]
+        raise DataError(f"{len(repeated)} ids stand for more than one image, so weights cannot be joined by id: {first_few(repeated)}.")
+    wanted = np.asarray(ids).tolist()
+    unknown = [value for value in wanted if value not in position]
+    if unknown:
+        raise DataError(f"{len(unknown)} of {len(wanted)} ids have no weight: {first_few(unknown)}. Were they in the pool that was weighed?")
+    return weights.weight[np.array([position[value] for value in wanted], dtype=np.int64)]
+
+
+def write_weights(weights: Weights, path: str | PathLike[str]) -> None:
+    """Write id, source, group, weight (sum 1) and sample_weight (mean 1) as Parquet: beside first, then renamed."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    target = Path(path)
+    columns = {
+        "id": pa.array(weights.id),
+        "source": pa.DictionaryArray.from_arrays(pa.array(weights.source), pa.array(weights.names)).cast(pa.string()),
+        "weight": pa.array(weights.weight),
+        "sample_weight": pa.array(weights.sample_weight),
+    }
+    if weights.group is not None:
+        columns["group"] = pa.array(weights.group)
+    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        pq.write_table(pa.table(columns), beside)
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
