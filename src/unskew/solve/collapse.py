@@ -48,47 +48,43 @@ def _promises(rows: Rows) -> bool:
     if first is None or sp.issparse(first):
         return False
     chosen = np.linspace(0, first.shape[0] - 1, min(_TRIAL_ROWS, first.shape[0])).astype(np.int64)
-    table = _hash_table(chosen.size)
-    limit = max(chosen.size // 2, 16)
+    return _distinct(first[chosen], rows.source_n[chosen], max(chosen.size // 2, 16)) is not None
+
+
+def _distinct(
+    omega: npt.NDArray[Any], source_n: npt.NDArray[np.int32], limit: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]] | None:
+    """(first row of each distinct pair, pair of every row), or None if there are more than ``limit`` pairs."""
     from unskew.solve import kernels
 
-    sample = np.ascontiguousarray(first[chosen])
-    inverse_n = np.empty(chosen.size, dtype=np.int32)
-    first_row = np.empty(limit, dtype=np.int64)
-    return bool(kernels.collapse_dense(_bits(sample), rows.source_n[chosen], table, first_row, inverse_n, 0, limit, 0, chosen.size, 0) >= 0)
+    factor_k = np.random.default_rng(0).integers(0, 1 << 63, omega.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    slots = np.full(1 << max(6, int(2 * limit).bit_length()), -1, dtype=np.int64)  # at most half full
+    first_row, key_d = np.empty(limit, dtype=np.int64), np.empty(limit, dtype=np.uint64)
+    inverse_n = np.empty(omega.shape[0], dtype=np.int32)
+    found = kernels.collapse_dense(_bits(omega), source_n, factor_k, slots, first_row, key_d, inverse_n, limit)
+    return None if found < 0 else (first_row[:found], inverse_n)
 
 
 def _number_pairs(rows: Rows, limit: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[Any]] | None:
     """(first row, pair of every row, distinct rows), or None if there are more than ``limit`` pairs."""
-    from unskew.solve import kernels
-
     inverse_n = np.empty(rows.n_stored, dtype=np.int32)
-    patterns: list[npt.NDArray[Any]] = []
-    pattern_source = np.empty(0, dtype=np.int32)
     first_row = np.empty(0, dtype=np.int64)
+    pattern_nk: npt.NDArray[Any] | None = None
     for block in rows.blocks():
         if sp.issparse(block.omega):
             return None
-        # Known pairs stand before the block's own rows, so that one comparison serves both.
-        known = len(patterns)
-        omega = np.concatenate([np.array(patterns, dtype=block.omega.dtype), block.omega]) if known else block.omega
-        source = np.concatenate([pattern_source, block.source_n]) if known else block.source_n
-        local_first = np.empty(limit, dtype=np.int64)
-        local_inverse = np.empty(omega.shape[0], dtype=np.int32)
-        found = kernels.collapse_dense(_bits(omega), source, _hash_table(limit), local_first, local_inverse, 0, limit, 0, omega.shape[0], 0)
-        if found < 0:
+        # Known pairs stand before the block's own rows, so that one numbering serves both.
+        known = first_row.size
+        omega = block.omega if pattern_nk is None else np.concatenate([pattern_nk, block.omega])
+        source_n = np.concatenate([rows.source_n[first_row], block.source_n]) if known else block.source_n
+        numbered = _distinct(omega, source_n, limit)
+        if numbered is None:
             return None
-        inverse_n[block.start : block.stop] = local_inverse[known:]
-        new = local_first[known:found]
-        patterns.extend(omega[new])
-        pattern_source = np.concatenate([pattern_source, source[new]])
-        first_row = np.concatenate([first_row, new - known + block.start])
-    return first_row, inverse_n, np.ascontiguousarray(np.array(patterns))
-
-
-def _hash_table(limit: int) -> npt.NDArray[np.int64]:
-    """At most half full with ``limit`` entries."""
-    return np.full(1 << max(6, int(2 * limit).bit_length()), -1, dtype=np.int64)
+        first, inverse = numbered
+        inverse_n[block.start : block.stop] = inverse[known:]
+        first_row = np.concatenate([first_row, first[known:] - known + block.start])
+        pattern_nk = omega[first]
+    return None if pattern_nk is None else (first_row, inverse_n, pattern_nk)
 
 
 def _bits(omega: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -376,50 +376,97 @@ def inspect_sparse(data, column, indptr, source_n, count_n, low_k, high_k, link_
 
 
 @_compiled
-def collapse_dense(bits_nk, source_n, slot_table, first_row, inverse_n, found, limit, start, stop, base):
-    """Number the distinct (row, source) pairs in order of appearance; -1 as soon as there are more than ``limit``.
+def collapse_dense(bits_nk, source_n, factor_k, slot_table, first_row, key_d, inverse_n, limit):
+    """Number the distinct (row, source) pairs in order of appearance; returns how many, or -1 if collapsing is no use.
 
     ``slot_table`` is an open-addressing hash table of pair numbers (power-of-two size, -1 = free), ``first_row[d]`` the row where
-    pair d was first seen. Rows are compared in full, so a collision of hashes costs time, never correctness.
+    pair d was first seen, ``key_d[d]`` its 64-bit key. Every row is compared with its pair in full at the end of its tile: if two
+    different rows ever share a key, the answer is -1, never a wrong number. -1 too if there are more than ``limit`` pairs.
     """
-    n_sources = bits_nk.shape[1]
-    mask = slot_table.size - 1
-    previous = -1
-    for i in range(start, stop):
-        row_k = bits_nk[i]
-        if previous >= 0:
-            other = first_row[previous]
-            same = source_n[other] == source_n[i]
+    n_rows, n_sources = bits_nk.shape
+    mask = np.uint64(slot_table.size - 1)
+    key_n = np.empty(_ROWS, np.uint64)
+    found = 0
+    for first in range(0, n_rows, _ROWS):
+        m = min(_ROWS, n_rows - first)
+        for i in range(m):
+            # Independent products add up (multilinear hashing); the high bits are the good ones.
+            key = np.uint64(source_n[first + i]) * np.uint64(0x9E3779B97F4A7C15)
+            row_k = bits_nk[first + i]
             for k in range(n_sources):
-                same &= bits_nk[other, k] == row_k[k]
-            if same:
-                inverse_n[base + i] = previous
-                continue
-        key = np.uint64(source_n[i]) + np.uint64(0x9E3779B97F4A7C15)
-        for k in range(n_sources):
-            key = (key ^ np.uint64(row_k[k])) * np.uint64(0x9FB21C651E98DF25)
-            key ^= key >> np.uint64(32)
-        slot = np.int64(key) & mask
-        while True:
-            pair = slot_table[slot]
-            if pair < 0:
-                if found >= limit:
-                    return -1
-                slot_table[slot] = found
-                first_row[found] = i
-                previous = found
-                found += 1
-                break
-            other = first_row[pair]
-            same = source_n[other] == source_n[i]
+                key += np.uint64(row_k[k]) * factor_k[k]
+            key_n[i] = (key ^ (key >> np.uint64(32))) * np.uint64(0x9FB21C651E98DF25)
+        for i in range(m):
+            slot = (key_n[i] >> np.uint64(20)) & mask
+            while True:
+                pair = slot_table[slot]
+                if pair < 0:
+                    if found >= limit:
+                        return -1
+                    slot_table[slot] = found
+                    first_row[found] = first + i
+                    key_d[found] = key_n[i]
+                    inverse_n[first + i] = found
+                    found += 1
+                    break
+                if key_d[pair] == key_n[i]:
+                    inverse_n[first + i] = pair
+                    break
+                slot = (slot + np.uint64(1)) & mask
+        differs = False
+        for i in range(first, first + m):
+            other = first_row[inverse_n[i]]
+            differs |= source_n[other] != source_n[i]
             for k in range(n_sources):
-                same &= bits_nk[other, k] == row_k[k]
-            if same:
-                previous = pair
-                break
-            slot = (slot + 1) & mask
-        inverse_n[base + i] = previous
+                differs |= bits_nk[other, k] != bits_nk[i, k]
+        if differs:
+            return -1
     return found
+
+
+@_compiled
+def finish_sums(flow_lk, cross_kk, a_k):
+    """Multiply in the factors a_k that the sweeps left out, mirror the lower triangle of ``cross_kk`` and clear its diagonal."""
+    for j in range(flow_lk.shape[0]):
+        for k in range(a_k.size):
+            flow_lk[j, k] *= a_k[k]
+    if cross_kk.size > 0:
+        for k in range(a_k.size):
+            cross_kk[k, k] = 0.0
+            for j in range(k):
+                cross_kk[k, j] *= a_k[k] * a_k[j]
+                cross_kk[j, k] = cross_kk[k, j]
+
+
+@_compiled
+def widest_paths(capacity_kl):
+    """(width, from, to): the widest path from node 0 to the node that is hardest to reach, and its narrowest edge.
+
+    Dijkstra's algorithm with the minimum along a path in place of the sum; the width is 0 if some node cannot be reached.
+    """
+    n_nodes = capacity_kl.shape[0]
+    width = np.zeros(n_nodes)
+    done = np.zeros(n_nodes, np.bool_)
+    narrow_from = np.zeros(n_nodes, np.int64)
+    narrow_to = np.zeros(n_nodes, np.int64)
+    width[0] = np.inf
+    least, worst = np.inf, 0
+    for _ in range(n_nodes):
+        node = -1
+        for k in range(n_nodes):
+            if not done[k] and (node < 0 or width[k] > width[node]):
+                node = k
+        done[node] = True
+        if width[node] < least:
+            least, worst = width[node], node
+        for k in range(n_nodes):
+            edge = capacity_kl[node, k]
+            if not done[k] and min(width[node], edge) > width[k]:
+                if edge < width[node]:
+                    width[k], narrow_from[k], narrow_to[k] = edge, node, k
+                else:
+                    width[k], narrow_from[k], narrow_to[k] = width[node], narrow_from[node], narrow_to[node]
+    return least, narrow_from[worst], narrow_to[worst]
 
 
 @_compiled

@@ -12,6 +12,7 @@ Both forms are sums of positive numbers, each known to a small relative error, h
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,18 +61,18 @@ class Evaluation:
         """Are the flows kept apart by source?"""
         return bool(self.flow_lk.shape[0] == self.u_k.size)
 
-    @property
+    @cached_property
     def n(self) -> float:
         return float(self.size_k.sum())
 
-    @property
+    @cached_property
     def imbalance_kk(self) -> Any:
         """Antisymmetric (K, K) matrix F_lk − F_kl whose row sums are −n · gradient; None if flows were pooled."""
         if not self.by_source:
             return None
         return self.flow_lk - self.flow_lk.T
 
-    @property
+    @cached_property
     def gradient_k(self) -> Floats:
         """(K,) gradient of D."""
         if self.by_source:
@@ -94,6 +95,7 @@ def evaluate(rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool =
     """One pass over ``rows``: D, its flows and, if asked for, the cross products."""
     n_sources = rows.n_sources
     a_k = rows.coefficients(u_k)
+    spread = float(np.ptp(u_k if rows.reference_k is None else u_k - rows.reference_k))
     sums = _Sums(n_sources, sparse=rows.is_sparse and n_sources > DENSE_SUMS, hessian=hessian, by_source=by_source)
     offset = 0.0
     with np.errstate(all="ignore"):  # an uncomfortable range shows in low and high, and the caller rescales
@@ -105,14 +107,7 @@ def evaluate(rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool =
         n = float(size_k.sum())
         value = (sums.value + offset) / n - float(size_k @ u_k) / n
         flow_lk, cross_kk = sums.finished(a_k)
-    return Evaluation(u_k, size_k, value, flow_lk, cross_kk, sums.total, sums.low, sums.high, _spread(a_k))
-
-
-def _spread(a_k: Floats) -> float:
-    """Range of log a_k; infinite if one of them left double precision."""
-    if not (np.all(a_k > 0) and np.all(np.isfinite(a_k))):
-        return float("inf")
-    return float(np.log(a_k.max()) - np.log(a_k.min()))
+    return Evaluation(u_k, size_k, value, flow_lk, cross_kk, sums.total, sums.low, sums.high, spread)
 
 
 class _Sums:
@@ -121,12 +116,11 @@ class _Sums:
     def __init__(self, n_sources: int, *, sparse: bool, hessian: bool, by_source: bool) -> None:
         self.n_sources, self.hessian, self.by_source, self.sparse = n_sources, hessian, by_source, sparse
         self.value, self.total, self.low, self.high = 0.0, 0.0, np.inf, 0.0
-        if sparse:
-            self.flow_lk = sp.csr_array((n_sources, n_sources))
-            self.cross_kk = sp.csr_array((n_sources, n_sources))
-        else:
-            self.flow_lk = np.zeros((n_sources if by_source else 1, n_sources))
-            self.cross_kk = np.zeros((n_sources, n_sources) if hessian else (0, 0))
+        self.flow_shape = (n_sources if by_source else 1, n_sources)
+        self.cross_shape = (n_sources, n_sources) if hessian else (0, 0)
+        self.flow_lk: Any = None
+        self.cross_kk: Any = None
+        self.filled = False
 
     def add(self, block: Block, a_k: Floats, jobs: int) -> None:
         """Add the rows of ``block``."""
@@ -134,28 +128,27 @@ class _Sums:
             work = self._sparse_products if self.sparse else self._sparse_sweep
         else:
             work = self._few_sweep if self.n_sources <= FEW_SOURCES else self._many_sweep
-        ranges = row_ranges(block.omega.shape[0], max(1, int(block.omega.size // max(1, block.omega.shape[0]))), jobs)
+        n_rows = block.omega.shape[0]
+        ranges = row_ranges(n_rows, max(1, block.omega.size // max(1, n_rows)), jobs)
         for flow, cross, (value, total, low, high) in run_ranges(lambda start, stop: work(block, a_k, start, stop), ranges, jobs):
-            self.flow_lk = self.flow_lk + flow
-            self.cross_kk = self.cross_kk + cross
+            self.flow_lk, self.cross_kk = (self.flow_lk + flow, self.cross_kk + cross) if self.filled else (flow, cross)
+            self.filled = True
             self.value += value
             self.total += total
             self.low, self.high = min(self.low, low), max(self.high, high)
 
     def finished(self, a_k: Floats) -> tuple[Any, Any]:
         """The flow and cross matrices with the factors a_k that the sweeps left out."""
-        if self.sparse:
-            return self.flow_lk, self.cross_kk if self.hessian else None
-        flow_lk = self.flow_lk * a_k
-        if not self.hessian:
-            return flow_lk, None
-        cross_kk = np.tril(self.cross_kk, -1) * np.outer(a_k, a_k)
-        return flow_lk, cross_kk + cross_kk.T
+        if not self.sparse:
+            from unskew.solve import kernels
+
+            kernels.finish_sums(self.flow_lk, self.cross_kk, a_k)
+        return self.flow_lk, self.cross_kk if self.hessian else None
 
     def _few_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
         from unskew.solve import kernels
 
-        flow, cross = np.zeros(self.flow_lk.shape), np.zeros(self.cross_kk.shape)
+        flow, cross = np.zeros(self.flow_shape), np.zeros(self.cross_shape)
         scalars = kernels.sweep_few(
             block.omega, block.source_n, block.count_n, a_k, flow, cross, self.hessian, self.by_source, start, stop
         )
@@ -164,7 +157,7 @@ class _Sums:
     def _many_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
         from unskew.solve import kernels
 
-        flow_ll, cross = np.zeros((self.n_sources, self.n_sources)), np.zeros(self.cross_kk.shape)
+        flow_ll, cross = np.zeros((self.n_sources, self.n_sources)), np.zeros(self.cross_shape)
         value, total, low, high = 0.0, 0.0, np.inf, 0.0
         rows = _PRODUCT_ROWS if self.hessian else stop - start
         scale_n = np.empty(rows if self.hessian else 0)
@@ -180,7 +173,7 @@ class _Sums:
     def _sparse_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
         from unskew.solve import kernels
 
-        flow, cross = np.zeros((self.n_sources, self.n_sources)), np.zeros(self.cross_kk.shape)
+        flow, cross = np.zeros((self.n_sources, self.n_sources)), np.zeros(self.cross_shape)
         omega = block.omega
         scalars = kernels.sweep_sparse(
             omega.data, omega.indices, omega.indptr, block.source_n, block.count_n, a_k, flow, cross, self.hessian, start, stop

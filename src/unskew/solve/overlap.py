@@ -27,9 +27,12 @@ _FEW_IMAGES = 10.0
 def judge_overlap(inspection: Inspection, names: tuple[str, ...]) -> Overlap:
     """The overlap graph and its verdict, before the solve."""
     n = float(inspection.size_k.sum())
-    components = _components(inspection.link_kl, names)
     common_mass = inspection.common_kk / n
-    link, count = _weakest_link(inspection.link_kl, names) if len(components) == 1 else (None, None)
+    link, count = (None, None) if sp.issparse(inspection.link_kl) else _weakest_link(inspection.link_kl, names)
+    components = (names,) if count is None or count > 0 else _components(inspection.link_kl, names)
+    if sp.issparse(inspection.link_kl):
+        components = _components(inspection.link_kl, names)
+        link, count = _weakest_link(inspection.link_kl, names) if len(components) == 1 else (None, None)
     verdict: Verdict = "ok"
     if len(components) > 1:
         verdict = "disconnected"
@@ -77,6 +80,11 @@ def with_curvature(overlap: Overlap, hessian_kk: Any, share_k: Floats) -> Overla
     return replace(overlap, message=_message(overlap))
 
 
+def is_weakly_curved(overlap: Overlap, hessian_kk: Any) -> bool:
+    """Would the verdict at the solution be "weak"? One small eigenvalue problem, for the solver's warning."""
+    return bool(np.linalg.eigvalsh(hessian_kk)[1] < overlap.thresholds["sigma2"])
+
+
 def require_connected(overlap: Overlap) -> None:
     """Raise ``OverlapError`` if the sources lack a link."""
     if not overlap.connected:
@@ -106,41 +114,55 @@ def _components(link_kl: Any, names: Sequence[str]) -> tuple[tuple[str, ...], ..
 
 
 def _bottleneck(mass_kk: Any) -> float:
-    """Largest t such that the undirected graph of ``mass >= t`` is connected: the lightest edge of the heaviest spanning tree."""
+    """Largest t such that the undirected graph of ``mass >= t`` is connected."""
     n_sources = mass_kk.shape[0]
     if n_sources == 1:
         return 1.0
-    mass = sp.csr_array(mass_kk).tocoo()
+    if not sp.issparse(mass_kk):
+        from unskew.solve import kernels
+
+        return float(kernels.widest_paths(mass_kk)[0])
+    mass = mass_kk.tocoo()
     keep = (mass.row != mass.col) & (mass.data > 0)
     top = float(mass.data.max(initial=1.0))
     cost = sp.csr_array((2 * top - mass.data[keep], (mass.row[keep], mass.col[keep])), shape=mass.shape)
-    tree = minimum_spanning_tree(cost)
+    tree = minimum_spanning_tree(cost)  # the heaviest tree: its lightest edge is the bottleneck
     return float(2 * top - tree.data.max()) if tree.nnz == n_sources - 1 else 0.0
 
 
 def _weakest_link(link_kl: Any, names: Sequence[str]) -> tuple[tuple[str, str] | None, float | None]:
-    """The link k→l at which the directed graph would first come apart, and its number of images."""
+    """The link k→l at which the directed graph would first come apart, and its number of images; width 0 if it already has."""
     if len(names) == 1:
         return None, None
-    links = sp.csr_array(link_kl).tocoo()
+    if sp.issparse(link_kl):
+        return _weakest_sparse_link(link_kl, names)
+    from unskew.solve import kernels
+
+    # Strongly connected = node 0 reaches all and all reach node 0; so the bottleneck is the narrower of the two directions.
+    forward, backward = kernels.widest_paths(link_kl), kernels.widest_paths(np.ascontiguousarray(link_kl.T))
+    if forward[0] <= backward[0]:
+        return (names[forward[1]], names[forward[2]]), float(forward[0])
+    return (names[backward[2]], names[backward[1]]), float(backward[0])
+
+
+def _weakest_sparse_link(link_kl: sp.csr_array, names: Sequence[str]) -> tuple[tuple[str, str], float]:
+    """The same for thousands of sources: bisection over the counts that occur."""
+    links = link_kl.tocoo()
     keep = (links.row != links.col) & (links.data > 0)
     row, column, count = links.row[keep], links.col[keep], links.data[keep]
+
+    def labels(strong: npt.NDArray[np.bool_]) -> tuple[int, npt.NDArray[Any]]:
+        graph = sp.csr_array((np.ones(strong.sum(), dtype=np.int8), (row[strong], column[strong])), shape=links.shape)
+        return connected_components(graph, directed=True, connection="strong")  # type: ignore[no-any-return]
+
     levels = np.unique(count)
     low, high = 0, levels.size - 1
     while low < high:  # invariant: connected at levels[low]
         middle = (low + high + 1) // 2
-        strong = count >= levels[middle]
-        connected = connected_components(_edges(row[strong], column[strong], len(names)), directed=True, connection="strong")[0] == 1
-        low, high = (middle, high) if connected else (low, middle - 1)
-    strong = count > levels[low]
-    _, label_k = connected_components(_edges(row[strong], column[strong], len(names)), directed=True, connection="strong")
-    joins = np.flatnonzero((count == levels[low]) & (label_k[row] != label_k[column]))
-    edge = joins[0] if joins.size else int(np.argmin(count))
+        low, high = (middle, high) if labels(count >= levels[middle])[0] == 1 else (low, middle - 1)
+    _, label_k = labels(count > levels[low])
+    edge = np.flatnonzero((count == levels[low]) & (label_k[row] != label_k[column]))[0]
     return (names[row[edge]], names[column[edge]]), float(levels[low])
-
-
-def _edges(row: npt.NDArray[Any], column: npt.NDArray[Any], n_sources: int) -> sp.csr_array:
-    return sp.csr_array((np.ones(row.size, dtype=np.int8), (row, column)), shape=(n_sources, n_sources))
 
 
 def _second_smallest(matrix_kk: Any, null_k: Floats | None = None) -> tuple[float, Floats]:
@@ -163,10 +185,10 @@ def _second_smallest(matrix_kk: Any, null_k: Floats | None = None) -> tuple[floa
 
 def _link_across(hessian_kk: Any, fiedler_k: Floats, names: Sequence[str]) -> tuple[str, str]:
     """The strongest pair across the weakest cut (the signs of the Fiedler vector)."""
-    cross = sp.csr_array(-hessian_kk).tocoo()
-    across = (fiedler_k[cross.row] > 0) & (fiedler_k[cross.col] <= 0)
-    edge = np.flatnonzero(across)[np.argmax(cross.data[across])]
-    return names[cross.row[edge]], names[cross.col[edge]]
+    left, right = np.flatnonzero(fiedler_k > 0), np.flatnonzero(fiedler_k <= 0)
+    cross = -(sp.csr_array(hessian_kk)[left][:, right].toarray() if sp.issparse(hessian_kk) else hessian_kk[np.ix_(left, right)])
+    k, other = np.unravel_index(int(np.argmax(cross)), cross.shape)
+    return names[left[k]], names[right[other]]
 
 
 def _message(overlap: Overlap) -> str:
