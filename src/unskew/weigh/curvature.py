@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 def read_memberships(weights: Weights, max_rows: int | None = None) -> Iterator[tuple[slice, Any]]:
     """The memberships at the solution, as (rows, (b, K) block) in the order of the images; blocks of at most ``max_rows`` rows."""
-    if weights.rows is None:
-        raise rows_missing()
+    check_solved(weights)
     for rows, q_bk in weights.rows.memberships(weights.solution.u):
         step = max_rows or max(rows.stop - rows.start, 1)
         for start in range(rows.start, rows.stop, step):
@@ -27,11 +26,17 @@ def read_memberships(weights: Weights, max_rows: int | None = None) -> Iterator[
             yield slice(start, stop), q_bk[start - rows.start : stop - rows.start]
 
 
-def rows_missing() -> ConfigError:
-    return ConfigError(
-        "standard errors need omega, which these weights do not carry (rows is None): they were read from a file or made by hand. "
-        "Compute the weights with unskew.debias_weights in this session."
-    )
+def check_solved(weights: Weights) -> None:
+    """Standard errors need ω, and a solution to differentiate."""
+    if weights.rows is None:
+        raise ConfigError(
+            "standard errors need omega, which these weights do not carry (rows is None): they were read from a file or made by hand. "
+            "Compute the weights with unskew.debias_weights in this session."
+        )
+    if not np.isfinite(weights.solution.u).all() or not np.isfinite(weights.weight).all():
+        raise ConvergenceError(
+            f"there are no standard errors, because there is no solution: {weights.solution.status.value}.", weights.solution
+        )
 
 
 def read_hessian(weights: Weights) -> Any:
@@ -44,7 +49,8 @@ def read_hessian(weights: Weights) -> Any:
     if not weights.solution.hessian_exact or hessian_kk is None:
         product_kk: Any = sum(q_bk.T @ q_bk for _, q_bk in read_memberships(weights))
         hessian_kk = -product_kk / weights.weight.size
-    if scipy.sparse.issparse(hessian_kk):
+    is_sparse = scipy.sparse.issparse(hessian_kk)
+    if is_sparse:
         off_kk = hessian_kk - scipy.sparse.diags_array(hessian_kk.diagonal())
         return (off_kk - scipy.sparse.diags_array(np.asarray(off_kk.sum(axis=1)).ravel())).tocsc()
     off_kk = np.array(hessian_kk, dtype=np.float64)
@@ -64,11 +70,12 @@ def solve_hessian(hessian_kk: Any, right_kj: Floats) -> Floats:
     if rest.size == 0:
         return solution_kj
     grounded = hessian_kk[rest][:, rest]
+    is_sparse = scipy.sparse.issparse(grounded)
     try:
-        if scipy.sparse.issparse(grounded):
-            # Positive definite: no pivoting for stability, so the fill-reducing symmetric order is kept.
+        if is_sparse:
+            # Symmetric mode keeps to the fill-reducing order: a positive definite matrix needs no pivoting.
             factor = scipy.sparse.linalg.splu(
-                grounded.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+                scipy.sparse.csc_matrix(grounded), permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True}
             )
             solution_kj[rest] = factor.solve(right_kj[rest])
         else:

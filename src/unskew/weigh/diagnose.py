@@ -96,8 +96,8 @@ def diagnose_weights(weights: Weights) -> Diagnosis:
     ess = effective_size(weight_n)
     ess_groups = groups = None
     if weights.group is not None:
-        group_weight_g = _sum_by_code(weights.group, weight_n)
-        groups, ess_groups = group_weight_g.size, effective_size(group_weight_g)
+        found, group_n = np.unique(weights.group, return_inverse=True)
+        groups, ess_groups = found.size, effective_size(add_by_code(group_n, weight_n, found.size))
     top = math.ceil(n / 100)
     largest = float(weight_n.max())
     return Diagnosis(
@@ -131,7 +131,7 @@ def effective_size(weight_n: Floats) -> float:
 def _diagnose_sources(weights: Weights) -> tuple[SourceDiagnosis, ...]:
     weight_n, source_n, n_sources = weights.weight, weights.source, len(weights.names)
     images_k = np.bincount(source_n, minlength=n_sources)
-    weight_k = np.bincount(source_n, weights=weight_n, minlength=n_sources)
+    weight_k = add_by_code(source_n, weight_n, n_sources)
     ess_k = _effective_size_by_source(weight_n, source_n, n_sources)
     groups_k: list[int | None] = [None] * n_sources
     ess_groups_k: list[float | None] = [None] * n_sources
@@ -140,7 +140,7 @@ def _diagnose_sources(weights: Weights) -> tuple[SourceDiagnosis, ...]:
         _, group_n = np.unique(weights.group, return_inverse=True)
         pair_p, pair_n = np.unique(group_n.astype(np.int64) * n_sources + source_n, return_inverse=True)
         pair_source_p = pair_p % n_sources
-        pair_weight_p = np.bincount(pair_n, weights=weight_n)
+        pair_weight_p = add_by_code(pair_n, weight_n, pair_p.size)
         groups_k = np.bincount(pair_source_p, minlength=n_sources).tolist()
         ess_groups_k = _effective_size_by_source(pair_weight_p, pair_source_p, n_sources).tolist()
     return tuple(
@@ -163,14 +163,14 @@ def _effective_size_by_source(weight_n: Floats, source_n: npt.NDArray[Any], n_so
     np.maximum.at(largest_k, source_n, weight_n)
     scale_k = np.where(largest_k > 0, largest_k, 1.0)
     scaled_n = weight_n / scale_k[source_n]
-    sum_k = np.bincount(source_n, weights=scaled_n, minlength=n_sources)
-    square_k = np.bincount(source_n, weights=np.square(scaled_n), minlength=n_sources)
+    sum_k = add_by_code(source_n, scaled_n, n_sources)
+    square_k = add_by_code(source_n, np.square(scaled_n), n_sources)
     return np.divide(sum_k**2, square_k, out=np.zeros(n_sources), where=square_k > 0)
 
 
-def _sum_by_code(code_n: npt.NDArray[Any], weight_n: Floats) -> Floats:
-    _, position_n = np.unique(code_n, return_inverse=True)
-    return np.bincount(position_n, weights=weight_n)
+def add_by_code(code_n: npt.NDArray[Any], value_n: Floats, size: int) -> Floats:
+    """(size,) the sum of the values of each code 0 … size − 1."""
+    return np.asarray(np.bincount(code_n, weights=value_n, minlength=size), dtype=np.float64)
 
 
 def pareto_k_threshold(n: int) -> float:

@@ -19,10 +19,12 @@ import scipy.stats
 
 from unskew.errors import ConfigError, DataError
 from unskew.records import Estimate
-from unskew.weigh.curvature import invert_hessian, read_hessian, read_memberships, rows_missing, solve_hessian
+from unskew.weigh.curvature import check_solved, invert_hessian, read_hessian, read_memberships, solve_hessian
+from unskew.weigh.diagnose import add_by_code
 
 if TYPE_CHECKING:
     from unskew.records import Floats, Ints, Weights
+    from unskew.solve.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     """
     value_n = check_values(values, weights.weight.size)
     check_level(level)
+    check_solved(weights)
     mean = float(weights.weight @ value_n)
     deviation_n = value_n - mean
     scale = float(np.abs(deviation_n).max())
@@ -91,10 +94,10 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     if units.stratum_m.size == 1:
         return Estimate(mean, math.inf, (-math.inf, math.inf), level)
     influence_n, expected_k = influence_of_mean(weights, deviation_n / scale)
-    total_m = np.bincount(units.unit_n, weights=influence_n)
-    mean_k = np.bincount(weights.source, weights=influence_n) / np.bincount(weights.source)
+    total_m = add_by_code(units.unit_n, influence_n, units.stratum_m.size)
+    mean_k = add_by_code(weights.source, influence_n, expected_k.size) / np.bincount(weights.source)
     spread_m = _centre_units(weights, units, total_m[:, None], mean_k[:, None], expected_k[:, None])[:, 0]
-    variance_s = np.bincount(units.stratum_m, weights=np.square(spread_m))
+    variance_s = add_by_code(units.stratum_m, np.square(spread_m), units.size_s.size)
     variance = float(variance_s.sum())
     if variance == 0.0:
         return Estimate(mean, 0.0, (mean, mean), level)
@@ -136,12 +139,13 @@ def _centre_units(weights: Weights, units: Units, total_mj: Floats, mean_kj: Flo
     weight_mk = scipy.sparse.coo_array((weights.weight, (units.unit_n, source_n)), shape=shape).tocsr()
     unit_p, source_p = np.repeat(np.arange(shape[0]), np.diff(images_mk.indptr)), images_mk.indices
     lone_k = np.bincount(source_p, minlength=shape[1]) == 1
-    centred_k = np.where(lone_k, 0.0, 1.0 - np.bincount(source_n, weights=weights.weight, minlength=shape[1]))
+    centred_k = np.where(lone_k, 0.0, 1.0 - add_by_code(source_n, weights.weight, shape[1]))
     leverage_p = weight_mk.data + centred_k[source_p] * images_mk.data / np.bincount(source_n)[source_p]
-    leverage_m = np.bincount(unit_p, weights=leverage_p * images_mk.data) / np.bincount(unit_p, weights=images_mk.data)
+    leverage_m = add_by_code(unit_p, leverage_p * images_mk.data, shape[0]) / np.bincount(units.unit_n)
     centred_mj = total_mj - images_mk @ np.where(lone_k[:, None], expected_kj, mean_kj)
     # A unit that carries all the weight has leverage 1 and nothing left to spread.
-    return centred_mj / (n * np.sqrt(np.maximum(1.0 - leverage_m, 1e-12)))[:, None]
+    spread_mj: Floats = centred_mj / (n * np.sqrt(np.maximum(1.0 - leverage_m, 1e-12)))[:, None]
+    return spread_mj
 
 
 def log_normalizer_covariance(weights: Weights) -> Floats:
@@ -262,7 +266,8 @@ class Bootstrap:
         if n_usable < 2:
             return np.full((n_sources, n_sources), np.inf)
         deviation_bk = self.log_normalizer - self.log_normalizer.mean(axis=0)
-        return deviation_bk.T @ deviation_bk / (n_usable - 1)
+        covariance_kk: Floats = deviation_bk.T @ deviation_bk / (n_usable - 1)
+        return covariance_kk
 
     def estimate(self, level: float = 0.95) -> Estimate:
         """The target mean with the replicates' standard deviation and their percentile interval.
@@ -298,23 +303,22 @@ def bootstrap_weights(weights: Weights, n: int = 200, seed: int = 0, values: npt
     if n < 1:
         raise ConfigError(f"the number of replicates must be at least 1; got {n!r}.")
     value_n = None if values is None else check_values(values, weights.weight.size)
-    if weights.rows is None:
-        raise rows_missing()
+    check_solved(weights)
     rows, start_k = weights.rows, weights.solution.u
-    may_disconnect = not _always_connected(rows.link_count(), weights)
+    links = rows.link_count()
+    may_disconnect = not _always_connected(links, rows.size_k)
     log_normalizer_bk, mean_b = [], []
     n_disconnected = n_failed = 0
     for count_n in _draw_counts(weights, n, np.random.default_rng(seed)):
-        images_k = np.bincount(weights.source, weights=count_n, minlength=start_k.size)
         drawn = rows.with_counts(count_n)
-        if images_k.min() == 0 or (may_disconnect and not _strongly_connected(drawn.link_count())):
+        if drawn.size_k.min() == 0 or (may_disconnect and not _still_connected(drawn.link_count(), links)):
             n_disconnected += 1
             continue
         u_k, converged = resolve(drawn, start_k)
         if not converged:
             n_failed += 1
             continue
-        log_normalizer_k, mean = _estimates(drawn.row_log_sum(u_k), u_k, count_n, images_k, value_n)
+        log_normalizer_k, mean = _estimates(drawn, u_k, None if value_n is None else count_n * value_n)
         log_normalizer_bk.append(log_normalizer_k)
         mean_b.append(mean)
     return Bootstrap(
@@ -328,7 +332,7 @@ def bootstrap_weights(weights: Weights, n: int = 200, seed: int = 0, values: npt
     )
 
 
-def _draw_counts(weights: Weights, n: int, rng: np.random.Generator) -> Iterator[Ints]:
+def _draw_counts(weights: Weights, n: int, rng: np.random.Generator) -> Iterator[Floats]:
     """How often each image counts, (n_images,), in each of ``n`` replicates."""
     units = find_units(weights)
     order_m = np.argsort(units.stratum_m, kind="stable")
@@ -337,30 +341,40 @@ def _draw_counts(weights: Weights, n: int, rng: np.random.Generator) -> Iterator
     for _ in range(n):
         for member in members:
             count_m[member] = np.bincount(rng.integers(member.size, size=member.size), minlength=member.size)
-        yield count_m.copy() if weights.group is None else count_m[units.unit_n]
+        yield count_m[units.unit_n].astype(np.float64)
 
 
-def _estimates(row_log_sum_n: Floats, u_k: Floats, count_n: Ints, images_k: Floats, value_n: Floats | None) -> tuple[Floats, float]:
-    """The replicate's log Ω̂ and target mean: π_i ∝ count_i/Σ_k e^{u_k} ω_ik and Ω_k = λ_k e^{−u_k} n/Σ_i (count_i/Σ_k e^{u_k} ω_ik)."""
-    drawn_n = count_n > 0
-    smallest = float(row_log_sum_n.min(where=drawn_n, initial=np.inf))
-    # Images that were not drawn may lie below the smallest that was.
-    weight_n = np.where(drawn_n, count_n * np.exp(np.minimum(smallest - row_log_sum_n, 0.0)), 0.0)
-    total = float(weight_n.sum())
-    log_normalizer_k = np.log(images_k) - u_k - math.log(total) + smallest
-    return log_normalizer_k, math.nan if value_n is None else float(weight_n @ value_n) / total
+def _estimates(drawn: Rows, u_k: Floats, counted_value_n: Floats | None) -> tuple[Floats, float]:
+    """The replicate's log Ω̂ and target mean, from its rows (identical images share one) and count_i h_i of every image.
+
+    π_i = count_i w_i/Σ_j count_j w_j and Ω_k = n_k e^{−u_k}/Σ_j count_j w_j, with w_i = 1/Σ_k e^{u_k} ω_ik.
+    """
+    sum_r, scale_r = drawn.row_sums(u_k)
+    log_sum_r = np.log(sum_r) if scale_r is None else np.log(sum_r) + scale_r
+    smallest = float(log_sum_r.min(where=drawn.count_n > 0, initial=np.inf))
+    # Rows that were not drawn may lie below the smallest one that was; their count of 0 takes them out.
+    weight_r = np.exp(np.minimum(smallest - log_sum_r, 0.0))
+    total = float((drawn.count_n * weight_r).sum())
+    log_normalizer_k = np.log(drawn.size_k) - u_k + smallest - math.log(total)
+    if counted_value_n is None:
+        return log_normalizer_k, math.nan
+    value_r = counted_value_n if drawn.inverse_n is None else add_by_code(drawn.inverse_n, counted_value_n, weight_r.size)
+    return log_normalizer_k, float((value_r * weight_r).sum()) / total
 
 
-def _strongly_connected(link_kk: Any) -> bool:
-    n_components, _ = scipy.sparse.csgraph.connected_components(scipy.sparse.csr_array(link_kk > 0), connection="strong")
-    return bool(n_components == 1)
-
-
-def _always_connected(link_kk: Any, weights: Weights) -> bool:
+def _always_connected(link_kk: Any, size_l: Floats) -> bool:
     """Do the edges k→l on which every image of source l lies connect the sources? No replicate with images of all sources loses them."""
-    images_l = np.bincount(weights.source, minlength=len(weights.names))
-    if scipy.sparse.issparse(link_kk):
-        link_kk = link_kk.tocoo()
-        certain = link_kk.data >= images_l[link_kk.col]
-        return _strongly_connected(scipy.sparse.csr_array((certain.astype(np.int8), (link_kk.row, link_kk.col)), shape=link_kk.shape))
-    return _strongly_connected(np.asarray(link_kk) >= images_l)
+    link = scipy.sparse.coo_array(link_kk)
+    certain = link.data >= size_l[link.col]
+    return _strongly_connected(scipy.sparse.coo_array((certain[certain], (link.row[certain], link.col[certain])), shape=link.shape))
+
+
+def _still_connected(link_kk: Any, original_kk: Any) -> bool:
+    """Is the graph of a replicate, whose edges are among the original ones, strongly connected? Surely if none is lost."""
+    positive = link_kk > 0
+    return positive.sum() == (original_kk > 0).sum() or _strongly_connected(positive)
+
+
+def _strongly_connected(edge_kk: Any) -> bool:
+    n_components, _ = scipy.sparse.csgraph.connected_components(scipy.sparse.csr_array(edge_kk), connection="strong")
+    return bool(n_components == 1)

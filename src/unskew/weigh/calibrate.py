@@ -1,0 +1,287 @@
+"""Move the weights as little as possible so that known facts about the target hold exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, first_few
+from unskew.records import Floats, Ints, Weights
+from unskew.weigh.diagnose import add_by_code, effective_size
+from unskew.weigh.tilting import Gap, Tilt, tilt_to_zero
+from unskew.weigh.uncertainty import check_values
+
+# Probabilities typed in with ten digits pass; thirds typed in as 0.333 do not.
+_MASS_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Weights for which the given margins and means hold, and what it took.
+
+    Attributes
+    ----------
+    weight : (n,) p_i, sums to 1; 0 where the weight was 0 before, or where the margins leave no room.
+    kl : Σ_i p_i log(p_i/π_i), how far the weights moved; 0 iff they did not.
+    ess_before, ess_after : Kish's effective number of images.
+    margins : achieved mass of every level, by attribute.
+    means : achieved means, by name.
+    largest_ratio : max_i p_i/π_i, the image that gained most.
+    n_dropped : images whose weight became exactly 0 (levels of target mass 0).
+    n_steps : Newton steps.
+    """
+
+    weight: Floats = field(repr=False)
+    kl: float
+    ess_before: float
+    ess_after: float
+    margins: Mapping[str, Mapping[Any, float]]
+    means: Mapping[str, float]
+    largest_ratio: float
+    n_dropped: int
+    n_steps: int
+
+    @property
+    def sample_weight(self) -> Floats:
+        """(n,) n p_i: mean 1, as scikit-learn's ``sample_weight`` expects."""
+        return self.weight * self.weight.size
+
+
+@dataclass(frozen=True)
+class _Margin:
+    """One attribute's known distribution: ``code`` (n,) is the position of each image's level in ``levels``."""
+
+    name: str
+    levels: tuple[Hashable, ...]
+    mass_l: Floats
+    code: Ints
+
+
+@dataclass(frozen=True)
+class _Mean:
+    name: str
+    value: Floats
+    target: float
+
+
+def calibrate_weights(
+    weights: Weights | npt.ArrayLike,
+    *,
+    by: Mapping[str, npt.ArrayLike] | None = None,
+    margins: Mapping[str, Mapping[Any, float]] | None = None,
+    means: Mapping[str, tuple[npt.ArrayLike, float]] | None = None,
+) -> Calibration:
+    """Weights p that minimise Σ_i p_i log(p_i/π_i) among those for which the margins and means hold.
+
+    The solution is p_i ∝ π_i exp(ν·x_i), x_i the indicators of the image's levels and its values: for one attribute post-stratification,
+    for several the limit of iterative proportional fitting. Margins that hold already change nothing. The margins then hold to 1e-12.
+
+    Parameters
+    ----------
+    weights : the weights, or (n,) numbers proportional to them.
+    by : for each attribute, (n,) the level of every image.
+    margins : for each attribute of ``by``, the target mass of every level that occurs; masses sum to 1. A level of mass 0 loses its images.
+    means : for each name, (n,) finite values and their known target mean.
+
+    Raises
+    ------
+    DataError : a margin that is no distribution, a level without a mass, a missing level, values of the wrong length.
+    CoverageError : a level with positive mass and no images, or margins that no weights on these images can reach together.
+
+    Examples
+    --------
+    >>> light = ["day", "day", "day", "night"]
+    >>> result = calibrate_weights([1, 1, 1, 1], by={"light": light}, margins={"light": {"day": 0.5, "night": 0.5}})
+    >>> result.weight.round(6).tolist(), round(result.ess_after, 6)
+    ([0.166667, 0.166667, 0.166667, 0.5], 3.0)
+    """
+    weight_n = read_weight(weights)
+    margin_list = _read_margins(by or {}, margins or {}, weight_n)
+    mean_list = _read_means(means or {}, weight_n.size)
+    if not margin_list and not mean_list:
+        raise ConfigError("there is nothing to calibrate to: pass margins (with by) or means.")
+    keep_n = _keep(weight_n, margin_list)
+    cell_weight_c, cell_kept, first_kept = _collapse(weight_n, keep_n, margin_list, mean_list)
+    z_cj, labels = _deviations(np.flatnonzero(keep_n)[first_kept], margin_list, mean_list)
+    tilt = tilt_to_zero(cell_weight_c, z_cj)
+    if not isinstance(tilt, Tilt):
+        raise _unreachable(tilt, labels)
+    after_n = np.zeros(weight_n.size)
+    after_n[keep_n] = weight_n[keep_n] * (tilt.probability / cell_weight_c)[cell_kept]
+    return _summarize(weight_n, after_n / after_n.sum(), margin_list, mean_list, tilt.n_steps)
+
+
+def _summarize(weight_n: Floats, after_n: Floats, margins: Sequence[_Margin], means: Sequence[_Mean], n_steps: int) -> Calibration:
+    moved_n = after_n > 0
+    ratio = after_n[moved_n] / weight_n[moved_n]
+    return Calibration(
+        weight=after_n,
+        # The divergence is never negative; rounding is.
+        kl=max(0.0, float(after_n[moved_n] @ np.log(ratio))),
+        ess_before=effective_size(weight_n),
+        ess_after=effective_size(after_n),
+        margins={margin.name: dict(zip(margin.levels, _masses(margin, after_n).tolist(), strict=True)) for margin in margins},
+        means={mean.name: float(after_n @ mean.value) for mean in means},
+        largest_ratio=float(ratio.max()),
+        n_dropped=int(np.count_nonzero((weight_n > 0) & ~moved_n)),
+        n_steps=n_steps,
+    )
+
+
+def _masses(margin: _Margin, weight_n: Floats) -> Floats:
+    return add_by_code(margin.code, weight_n, len(margin.levels))
+
+
+def read_weight(weights: Weights | npt.ArrayLike) -> Floats:
+    """(n,) the weights, finite, not negative, divided by their sum."""
+    if isinstance(weights, Weights):
+        return weights.weight
+    weight_n = np.asarray(weights, dtype=np.float64)
+    if weight_n.ndim != 1 or weight_n.size == 0:
+        raise DataError(f"weights must be one number per image, in one dimension; got shape {weight_n.shape}.")
+    bad_n = ~np.isfinite(weight_n) | (weight_n < 0)
+    if bad_n.any():
+        row = int(np.flatnonzero(bad_n)[0])
+        raise DataError(f"weights must be finite and not negative, but image {row} has {weight_n[row]}.")
+    if weight_n.sum() == 0:
+        raise DataError("all weights are zero: there is not a single image left.")
+    share_n: Floats = weight_n / weight_n.sum()
+    return share_n
+
+
+def _read_margins(by: Mapping[str, npt.ArrayLike], margins: Mapping[str, Mapping[Any, float]], weight_n: Floats) -> list[_Margin]:
+    if set(by) != set(margins):
+        odd = sorted(set(by) ^ set(margins), key=str)
+        raise ConfigError(
+            f"by (the level of every image) and margins (the mass of every level) must name the same attributes; only one of the two has "
+            f"{first_few(odd)}."
+        )
+    return [_read_margin(name, by[name], margins[name], weight_n) for name in margins]
+
+
+def _read_margin(name: str, labels: npt.ArrayLike, masses: Mapping[Any, float], weight_n: Floats) -> _Margin:
+    label_n = np.asarray(labels)
+    if label_n.shape != weight_n.shape:
+        raise DataError(f"by[{name!r}] must give one level per image, {weight_n.size} in all; got shape {label_n.shape}.")
+    mass_l = _read_masses(name, masses)
+    code_n, unknown = _encode(name, label_n, list(masses))
+    if unknown:
+        raise DataError(
+            f"the margin of {name!r} gives no mass to {first_few(unknown)}, which occurs among the images. "
+            "Give every level that occurs a mass; a mass of 0 takes its images out."
+        )
+    margin = _Margin(name, tuple(masses), mass_l, code_n)
+    _check_coverage(margin, weight_n, "no image with that level has a positive weight")
+    return margin
+
+
+def _read_masses(name: str, masses: Mapping[Any, float]) -> Floats:
+    mass_l = np.array([float(mass) for mass in masses.values()])
+    for level, mass in zip(masses, mass_l, strict=True):
+        if not (math.isfinite(mass) and mass >= 0):
+            raise DataError(f"the mass of a level is a share of the target, between 0 and 1; got {mass} for {name} = {level}.")
+    total = math.fsum(mass_l)
+    if abs(total - 1.0) > _MASS_TOLERANCE:
+        raise DataError(
+            f"the masses of {name!r} must sum to 1, but they sum to {total:.12g} ({total - 1.0:+.3g}). "
+            "Divide them by their sum if they are counts or rounded shares; add the missing level if one was forgotten."
+        )
+    return mass_l / total
+
+
+def _encode(name: str, label_n: npt.NDArray[Any], levels: Sequence[Hashable]) -> tuple[Ints, list[Hashable]]:
+    """(n,) position of each image's level in ``levels``, and the labels that are not among them."""
+    import pandas as pd
+
+    code_n, found = pd.factorize(label_n)
+    if (code_n < 0).any():
+        row = int(np.flatnonzero(code_n < 0)[0])
+        raise DataError(
+            f"image {row} has no level of {name!r} (it is missing, as for {int((code_n < 0).sum())} images in all). "
+            "Make missing a level of its own with a mass of its own, or leave these images out before the weights are computed."
+        )
+    position = {level: at for at, level in enumerate(levels)}
+    found_levels = list(found.tolist())
+    unknown = [level for level in found_levels if level not in position]
+    return np.array([position.get(level, -1) for level in found_levels], dtype=np.int64)[code_n], unknown
+
+
+def _check_coverage(margin: _Margin, weight_n: Floats, why: str) -> None:
+    empty = np.flatnonzero((margin.mass_l > 0) & (_masses(margin, weight_n) == 0))
+    if empty.size:
+        named = first_few([f"{margin.levels[at]} ({margin.mass_l[at]:.4g})" for at in empty])
+        raise CoverageError(
+            f"the target has mass on levels of {margin.name!r} that cannot be weighted up, because {why}: {named}; "
+            f"{margin.mass_l[empty].sum():.4g} of the target in all. Add a source that holds such images, or restrict the target."
+        )
+
+
+def _read_means(means: Mapping[str, tuple[npt.ArrayLike, float]], n: int) -> list[_Mean]:
+    read = []
+    for name, (values, target) in means.items():
+        if not math.isfinite(target):
+            raise DataError(f"the known mean of {name!r} must be finite; got {target}.")
+        read.append(_Mean(name, check_values(values, n), float(target)))
+    return read
+
+
+def _keep(weight_n: Floats, margins: Sequence[_Margin]) -> npt.NDArray[np.bool_]:
+    """(n,) images that may have a positive weight: it was positive, and no level of theirs has mass 0."""
+    keep_n: npt.NDArray[np.bool_] = weight_n > 0
+    for margin in margins:
+        keep_n = keep_n & (margin.mass_l[margin.code] > 0)
+    for margin in margins:
+        _check_coverage(margin, weight_n * keep_n, "all its images have another attribute at a level of mass 0")
+    return keep_n
+
+
+def _collapse(
+    weight_n: Floats, keep_n: npt.NDArray[np.bool_], margins: Sequence[_Margin], means: Sequence[_Mean]
+) -> tuple[Floats, Ints, Ints]:
+    """Merge kept images that agree in all levels and values: cell weights (sum 1), the cell of each kept image, one image per cell."""
+    cell = np.zeros(int(keep_n.sum()), dtype=np.int64)
+    first = np.zeros(1, dtype=np.int64)
+    for column_n in [margin.code for margin in margins] + [mean.value for mean in means]:
+        found, code = np.unique(column_n[keep_n], return_inverse=True)
+        # Numbered anew after every column, so that the product never overflows.
+        _, first, cell = np.unique(cell * found.size + code, return_index=True, return_inverse=True)
+    cell_weight_c = np.bincount(cell, weights=weight_n[keep_n])
+    return cell_weight_c / cell_weight_c.sum(), cell, first
+
+
+def _deviations(row_c: Ints, margins: Sequence[_Margin], means: Sequence[_Mean]) -> tuple[Floats, list[tuple[str, float, float]]]:
+    """(C, J) the columns whose target mean is 0, and for each what it stands for: name, target, scale."""
+    columns, labels = [], []
+    for margin in margins:
+        for at in np.flatnonzero(margin.mass_l > 0):
+            columns.append((margin.code[row_c] == at) - margin.mass_l[at])
+            labels.append((f"{margin.name} = {margin.levels[at]}", float(margin.mass_l[at]), 1.0))
+    for mean in means:
+        deviation_c = mean.value[row_c] - mean.target
+        scale = float(np.abs(deviation_c).max()) or 1.0
+        columns.append(deviation_c / scale)
+        labels.append((f"mean of {mean.name}", mean.target, scale))
+    return np.column_stack(columns), labels
+
+
+def _unreachable(gap: Gap | None, labels: Sequence[tuple[str, float, float]]) -> CoverageError | ConvergenceError:
+    if gap is None:
+        return ConvergenceError(
+            "these margins lie so close to the limit of what weights on these images can reach that double precision cannot tell whether "
+            "they can be reached. Merge rare levels, or leave one margin out."
+        )
+    nearest = [
+        f"{name}: {target + scale * offset:.6g} instead of {target:.6g}"
+        for (name, target, scale), offset in zip(labels, gap.nearest, strict=True)
+        if abs(offset) > 1e-9
+    ]
+    binding = [name for (name, _, _), bound in zip(labels, gap.binding, strict=True) if bound]
+    return CoverageError(
+        f"no weights on these images can reach all margins together; in conflict: {first_few(binding, 12)}. "
+        f"The nearest that can be reached: {first_few(nearest, 12)}. Add images that combine these levels, or leave one margin out."
+    )
