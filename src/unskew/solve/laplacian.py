@@ -36,7 +36,7 @@ def newton_step(evaluation: Evaluation, cross_kk: Any = None) -> Floats | None:
         flow_kk = np.asarray(evaluation.imbalance_kk)
     else:
         flow_kk = _star(-evaluation.n * evaluation.gradient_k)
-    return _solve_dense(weight_kk, flow_kk)
+    return solve_flows(weight_kk, flow_kk)
 
 
 def solve_laplacian(weight_kk: Any, right_k: Floats) -> Floats | None:
@@ -45,7 +45,7 @@ def solve_laplacian(weight_kk: Any, right_k: Floats) -> Floats | None:
         return np.zeros(1)
     if sp.issparse(weight_kk):
         return _solve_sparse(weight_kk, right_k)
-    return _solve_dense(weight_kk, _star(right_k))
+    return solve_flows(weight_kk, _star(right_k))
 
 
 def _star(right_k: Floats) -> Floats:
@@ -56,7 +56,8 @@ def _star(right_k: Floats) -> Floats:
     return flow_kk
 
 
-def _solve_dense(weight_kk: Floats, flow_kk: Floats) -> Floats | None:
+def solve_flows(weight_kk: Floats, flow_kk: Floats) -> Floats | None:
+    """Centred x with L x = b, b_k = Σ_l flow_kl the divergence of an antisymmetric flow, without cancellation between flows."""
     n_sources = weight_kk.shape[0]
     filled = np.count_nonzero(weight_kk) / n_sources**2
     if n_sources > (_DENSE_ELIMINATE if filled > 0.1 else _ELIMINATE):

@@ -19,11 +19,13 @@ from unskew.records import Floats, Status, Step
 from unskew.solve.laplacian import newton_step, solve_laplacian
 from unskew.solve.objective import FEW_SOURCES, Evaluation, evaluate, hessian_matrix
 from unskew.solve.rows import Rows
-from unskew.solve.start import balanced_start, subsample
+from unskew.solve.start import balance_flows, balanced_start, subsample
 
 # A Newton step longer than this (range over log normalizers) has left the region where the quadratic model can be trusted.
 _LONG_STEP = 2.0
 _LONGEST_STEP = 30.0
+# Below this a Newton step is taken as it is.
+_SHORT_STEP = 0.5
 # A subsample has one row in 16, but enough rows for its Hessian to resemble the full one.
 _SUBSAMPLE_SHARE = 16
 _ROWS_PER_SOURCE = 200
@@ -90,10 +92,10 @@ def _iterate(search: _Search, start_k: Floats, max_steps: int) -> Outcome:
             return search.outcome(current.u_k + step_k, Status.CONVERGED, error, current)
         if len(search.trace) >= max_steps:
             return search.outcome(current.u_k, Status.MAX_STEPS, size, current)
-        # 2. A long step is replaced by one that balances flows.
+        # 2. A long step is replaced by one that balances flows, or cut.
         kind = "newton" if current.cross_kk is not None else "quasi-newton"
-        if size > _LONG_STEP:
-            step_k, kind = _long_step(current, step_k, size)
+        if size > _SHORT_STEP:
+            step_k, kind = _far_step(current, step_k, size, kind)
         # 3. Go as far along it as the objective falls.
         search.note(current, size, kind)
         following = search.advance(current, step_k, size)
@@ -204,21 +206,17 @@ class _Search:
         return Outcome(u_k, status, error, last, self.rows, tuple(self.trace), self.n_passes)
 
 
-def _long_step(current: Evaluation, step_k: Floats, size: float) -> tuple[Floats, str]:
-    """A step that balances the present flows, or the Newton step cut short where flows are pooled or too many."""
+def _far_step(current: Evaluation, step_k: Floats, size: float, kind: str) -> tuple[Floats, str]:
+    """Far from the solution: balance the present flows if the Newton step is too long, or creeps where the objective is flat."""
+    cut = (step_k * min(1.0, _LONG_STEP / size), kind if size <= _LONG_STEP else "cut newton")
     if not current.by_source or sp.issparse(current.flow_lk):
-        return step_k * (_LONG_STEP / size), "cut newton"
-    from unskew.solve import kernels
-
+        return cut
     with np.errstate(divide="ignore"):
-        log_flow_kl = np.log(current.flow_lk.T)
-    np.fill_diagonal(log_flow_kl, -np.inf)
-    shift_k = np.zeros(step_k.size)
-    kernels.balance(log_flow_kl, shift_k, 50, 0.1)
-    shift_k -= shift_k.mean()
+        shift_k = balance_flows(np.log(current.flow_lk.T))
     spread = float(np.ptp(shift_k))
-    if not np.isfinite(spread) or current.slope(shift_k) >= 0:
-        return step_k * (_LONG_STEP / size), "cut newton"
+    useful = np.isfinite(spread) and spread > 0 and current.slope(shift_k) < 0
+    if not useful or (size <= _LONG_STEP and spread < size):
+        return cut
     return shift_k * min(1.0, _LONGEST_STEP / spread), "balance"
 
 

@@ -179,8 +179,11 @@ def _second_smallest(matrix_kk: Any, null_k: Floats | None = None) -> tuple[floa
             values, vectors = lobpcg(matrix_kk, start, M=diagonal, Y=null_k[:, None], largest=False, maxiter=200, tol=1e-8)
         return max(0.0, float(values[0])), vectors[:, 0]
     dense = matrix_kk.toarray() if sp.issparse(matrix_kk) else matrix_kk
-    values, vectors = np.linalg.eigh(dense)
-    return max(0.0, float(values[1])), vectors[:, 1]
+    null_k = np.ones(n_sources) if null_k is None else null_k
+    null_k = null_k / np.linalg.norm(null_k)
+    # Lifting the known null vector leaves the second smallest as the smallest, with a vector that is orthogonal to it.
+    values, vectors = np.linalg.eigh(dense + np.trace(dense) * np.outer(null_k, null_k))
+    return max(0.0, float(values[0])), vectors[:, 0]
 
 
 def _link_across(hessian_kk: Any, fiedler_k: Floats, names: Sequence[str]) -> tuple[str, str]:

@@ -11,7 +11,10 @@ from unskew.scale.base import ArrayReader, Reader, SparseReader
 from unskew.solve.rows import Rows
 
 _BALANCE_ROWS = 4096
-_BALANCE_SWEEPS = 100
+_BALANCE_SWEEPS = 20
+_BALANCE_STEPS = 100
+_BALANCED = 0.2
+_FEW_ENOUGH = 64
 _FEW_ROWS_PER_SOURCE = 16
 
 
@@ -61,8 +64,6 @@ def balanced_start(rows: Rows) -> Floats:
     An image of source l looks like one of source k by R_ik = log ω_ik − log ω_il. With F_kl = Σ_{i in l} e^{R_ik}, the flows
     F_kl e^{u_k − u_l} are balanced by Osborne's iteration. Scaling a row of ω changes nothing, scaling a column shifts its u_k.
     """
-    from unskew.solve import kernels
-
     few = subsample(rows, _BALANCE_ROWS) if rows.n_stored > 2 * _BALANCE_ROWS else rows
     log_flow_kl = _log_flows(few)
     # Links that the few rows miss get a floor far below all others: the graph stays connected, the start stays finite.
@@ -71,8 +72,33 @@ def balanced_start(rows: Rows) -> Floats:
     if rows.n_sources <= 200 and finite.size:
         missing = off_diagonal & ~np.isfinite(log_flow_kl)
         log_flow_kl[missing] = finite.min() - 30.0
-    shift_k = np.zeros(rows.n_sources)
-    kernels.balance(log_flow_kl, shift_k, _BALANCE_SWEEPS, 0.5)
+    return balance_flows(log_flow_kl)
+
+
+def balance_flows(log_flow_kl: Floats) -> Floats:
+    """(K,) shifts δ, centred, that nearly balance the flows e^{log_flow_kl + δ_k − δ_l}: into every source as much as out of it.
+
+    Osborne's iteration moves one source at a time; where groups of sources have to move together, Newton steps on this small
+    convex problem (minimise Σ_kl e^{log_flow_kl + δ_k − δ_l}) follow.
+    """
+    from unskew.solve import kernels
+    from unskew.solve.laplacian import solve_flows
+
+    n_sources = log_flow_kl.shape[0]
+    log_flow_kl = log_flow_kl.copy()
+    np.fill_diagonal(log_flow_kl, -np.inf)
+    shift_k = np.zeros(n_sources)
+    kernels.balance(log_flow_kl, shift_k, _BALANCE_SWEEPS, _BALANCED)
+    for _ in range(_BALANCE_STEPS if n_sources <= _FEW_ENOUGH else 0):
+        with np.errstate(over="ignore", under="ignore"):
+            flow_kl = np.exp(log_flow_kl + shift_k[:, None] - shift_k[None, :])
+        step_k = solve_flows(flow_kl + flow_kl.T, flow_kl.T - flow_kl)
+        if step_k is None:
+            break
+        size = float(np.ptp(step_k))
+        shift_k += step_k * min(1.0, 2.0 / size) if size > 0 else 0.0
+        if size < _BALANCED:
+            break
     return shift_k - shift_k.mean()
 
 
