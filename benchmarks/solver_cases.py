@@ -84,7 +84,7 @@ class Bench:
             f"{seconds_text(two['seconds'])} ({one['seconds'] / two['seconds']:.1f} × faster)" if "seconds" in two else _failure(two)
         )
         if "read" in one:
-            row.cells["reads"] = f"{one['seconds'] / one['read']:.1f} × {seconds_text(one['read'])}"
+            row.cells["reads"] = _in_reads(one)
             if unit == "reads":
                 self.read_by.add(one["read_by"])
         return one
@@ -109,6 +109,10 @@ def _confine(threads: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
+def _in_reads(result: dict[str, Any]) -> str:
+    return f"{result['seconds'] / result['read']:.1f} × {seconds_text(result['read'])}"
+
+
 def _failure(result: dict[str, Any]) -> str:
     return peer_text(result, None) if "seconds" not in result else ""
 
@@ -130,6 +134,9 @@ def classes(bench: Bench) -> Iterator[Row]:
             folder = bench.make("classes", "mpmath", n=50_000, gamma=gamma, estimated=estimated)
             one = bench.time_unskew(folder, row)
             ours = one.get("seconds")
+            cold = bench.run(folder, "time", peer="unskew", cold=True)
+            if "seconds" in cold:
+                row.cells["reads"] += f"; caches emptied: {_in_reads(cold)}"
             results = bench.time_peers(folder, row, (*MBAR_PEERS, "article_sgd"), ours)
             seeds = list(range(1, 3 if bench.quick else 11))
             spread = {peer: bench.run(folder, "average_error", peer=peer, seeds=seeds) for peer in ("article_sgd", "unskew_sgd")}
@@ -233,6 +240,10 @@ def weak(bench: Bench) -> Iterator[Row]:
     """Two groups of sources that overlap well within and hardly across."""
     for mass in (1e-6, 1e-12):
         yield _weak_row(bench, mass, "8 distinct rows, n = 100,000", [bench.make("weak_patterns", "mpmath", n=100_000, mass=mass)])
+        large = 2_000 if bench.quick else 50_000
+        yield _weak_row(
+            bench, mass, f"n = {large:,}, all rows different", [bench.make("weak_random", "mpmath", n=large, mass=mass, seed=99)]
+        )
         folders = [bench.make("weak_random", "mpmath", n=2_000, mass=mass, seed=seed) for seed in range(2 if bench.quick else 10)]
         yield _weak_row(bench, mass, f"n = 2,000, all rows different, the worst of {len(folders)} inputs", folders)
 
@@ -247,7 +258,7 @@ def _weak_row(bench: Bench, mass: float, title: str, folders: list[Path]) -> Row
         row.cells["unskew"] = "; ".join(sorted({_failure(result) for result in results}))
         return row
     worst = max(results, key=lambda result: result["error"])
-    ratios = [result["estimate"] / result["error"] for result in results]
+    ratios = [result["estimate"] / max(result["error"], result["resolution"]) for result in results]
     says_weak = all(result["says_weak"] for result in results)
     statuses = "/".join(sorted({result["status"] for result in results}))
     row.cells["unskew"] = f"{statuses}, {'weak' if says_weak else 'not called weak'}, {seconds_text(worst['seconds'])}"

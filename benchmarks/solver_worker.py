@@ -171,6 +171,8 @@ def weak(folder: Path) -> dict[str, Any]:
         "seconds": _clock(lambda: solve_normalizers(problem.omega, problem.source, throw=False, jobs=1)),
         "error": _error(folder, solution.log_normalizer),
         "estimate": float(solution.error_estimate),
+        # The reference is rounded to double precision: no error below this can be seen.
+        "resolution": float(np.spacing(max(1.0, np.abs(np.load(folder / "reference.npy")).max()))),
         "status": solution.status.name,
         "says_weak": "weak" in (before, after) or any(w.category.__name__ == "WeakOverlapWarning" for w in caught),
     }
