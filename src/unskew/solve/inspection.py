@@ -147,13 +147,14 @@ def _inspect_sparse(block: Block, rows: Rows, names: Sequence[str], first_row: A
         np.minimum.at(low_k, omega.indices[finite], omega.data[finite])
         np.maximum.at(high_k, omega.indices[finite], omega.data[finite])
         omega = sp.csr_array((finite.astype(np.float64), omega.indices, omega.indptr), shape=omega.shape)
-    sums = (n_sources, n_sources) if n_sources <= DENSE_SUMS else (0, 0)
     if n_sources > DENSE_SUMS:
         return *_sparse_extremes(omega, low_k, high_k, rows.log), *_sparse_links(omega, block, n_sources, names, first_row)
-    link_kl, common_kk = np.zeros(sums), np.zeros(sums)
+    size, stride, shift = rows.band_storage
+    link_b, common_b = np.zeros(size), np.zeros(size)
     minimum_k, maximum_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
     row, code = kernels.inspect_sparse(
-        omega.data, omega.indices, omega.indptr, block.source_n, block.count_n, minimum_k, maximum_k, link_kl, common_kk, 0, omega.shape[0]
+        omega.data, omega.indices, omega.indptr, block.source_n, block.count_n, minimum_k, maximum_k, link_b, common_b, stride, shift,
+        0, omega.shape[0],
     )
     if code == 3:
         _raise_for_entry(block, names, first_row)
@@ -162,7 +163,10 @@ def _inspect_sparse(block: Block, rows: Rows, names: Sequence[str], first_row: A
     if not (rows.log and rows.reference_k is None):
         with np.errstate(divide="ignore"):
             low_k, high_k = np.log(minimum_k), np.log(maximum_k)
-    return low_k, high_k, link_kl, common_kk + np.tril(common_kk, -1).T
+    link_kl = kernels.expand_band(link_b, stride, shift, rows.band, n_sources)
+    common_kk = kernels.expand_band(common_b, stride, shift, rows.band, n_sources)
+    kernels.mirror(common_kk, rows.band)
+    return low_k, high_k, link_kl, common_kk
 
 
 def _sparse_extremes(omega: sp.csr_array, low_k: Floats, high_k: Floats, log: bool) -> tuple[Floats, Floats]:

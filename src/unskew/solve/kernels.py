@@ -204,8 +204,11 @@ def sweep_many(omega_nk, source_n, count_n, a_k, flow_lk, scale_n, start, stop):
 
 
 @_compiled
-def sweep_sparse(data, column, indptr, source_n, count_n, a_k, flow_lk, cross_kk, with_cross, start, stop):
-    """The same for CSR rows; cross products cost the square of the non-zeros of a row, not of K."""
+def sweep_sparse(data, column, indptr, source_n, count_n, a_k, flow_b, cross_b, stride, shift, with_cross, start, stop):
+    """The same for CSR rows with sorted columns; cross products cost the square of the non-zeros of a row, not of K.
+
+    The K x K sums are stored flat, entry (k, l) at ``k * stride + shift + l``: a band around the diagonal stays in cache.
+    """
     weighted = count_n.size > 0
     value, total, low, high = 0.0, 0.0, np.inf, 0.0
     product, factors = 1.0, 0
@@ -227,20 +230,16 @@ def sweep_sparse(data, column, indptr, source_n, count_n, a_k, flow_lk, cross_kk
                 product, factors = 1.0, 0
         r = count / s
         total += r
-        flow_k = flow_lk[source_n[i]]
+        at = source_n[i] * stride + shift
         for p in range(begin, end):
-            flow_k[column[p]] += r * data[p]
+            flow_b[at + column[p]] += r * data[p]
         if with_cross:
             r /= s
             for p in range(begin, end):
                 x = r * data[p]
-                k = column[p]
+                at = column[p] * stride + shift
                 for o in range(begin, p):
-                    j = column[o]
-                    if j < k:
-                        cross_kk[k, j] += x * data[o]
-                    else:
-                        cross_kk[j, k] += x * data[o]
+                    cross_b[at + column[o]] += x * data[o]
     return value + math.log(product), total, low, high
 
 
@@ -343,8 +342,8 @@ def inspect_zeros(omega_nk, source_n, count_n, low_k, link_kl, common_kk, start,
 
 
 @_compiled
-def inspect_sparse(data, column, indptr, source_n, count_n, low_k, high_k, link_kl, common_kk, start, stop):
-    """The same for CSR rows; also the largest entry. Code 3 = NaN, infinite or negative at the returned row."""
+def inspect_sparse(data, column, indptr, source_n, count_n, low_k, high_k, link_b, common_b, stride, shift, start, stop):
+    """The same for CSR rows, sums stored as in ``sweep_sparse``; also the largest entry. Code 3 = NaN, infinite or negative."""
     weighted = count_n.size > 0
     for i in range(start, stop):
         own_positive = False
@@ -362,14 +361,10 @@ def inspect_sparse(data, column, indptr, source_n, count_n, low_k, high_k, link_
                 own_positive |= k == own
                 low_k[k] = min(low_k[k], x)
                 high_k[k] = max(high_k[k], x)
-                link_kl[k, own] += count
+                at = k * stride + shift
+                link_b[at + own] += count
                 for o in range(begin, p + 1):
-                    if data[o] > 0.0:
-                        j = column[o]
-                        if j < k:
-                            common_kk[k, j] += count
-                        else:
-                            common_kk[j, k] += count
+                    common_b[at + column[o]] += count if data[o] > 0.0 else 0.0
         if not own_positive:
             return i, (1 if m == 0 else 2)
     return -1, 0
@@ -425,15 +420,43 @@ def collapse_dense(bits_nk, source_n, factor_k, slot_table, first_row, key_d, in
 
 
 @_compiled
-def finish_sums(flow_lk, cross_kk, a_k):
+def widest_row(column, indptr):
+    """Largest distance between the first and the last column of a row: no two sources further apart share an image."""
+    widest = 0
+    for i in range(indptr.size - 1):
+        if indptr[i + 1] > indptr[i]:
+            widest = max(widest, column[indptr[i + 1] - 1] - column[indptr[i]])
+    return widest
+
+
+@_compiled
+def expand_band(flat_b, stride, shift, band, n_sources):
+    """(K, K) from the flat storage of ``sweep_sparse``; entries further than ``band`` from the diagonal are zero."""
+    out = np.zeros((n_sources, n_sources))
+    for k in range(n_sources):
+        for j in range(max(0, k - band), min(n_sources, k + band + 1)):
+            out[k, j] = flat_b[k * stride + shift + j]
+    return out
+
+
+@_compiled
+def mirror(matrix_kk, band):
+    """Copy the lower triangle to the upper one."""
+    for k in range(matrix_kk.shape[0]):
+        for j in range(max(0, k - band), k):
+            matrix_kk[j, k] = matrix_kk[k, j]
+
+
+@_compiled
+def finish_sums(flow_lk, cross_kk, a_k, band):
     """Multiply in the factors a_k that the sweeps left out, mirror the lower triangle of ``cross_kk`` and clear its diagonal."""
     for j in range(flow_lk.shape[0]):
-        for k in range(a_k.size):
+        for k in range(max(0, j - band), min(a_k.size, j + band + 1)):
             flow_lk[j, k] *= a_k[k]
     if cross_kk.size > 0:
         for k in range(a_k.size):
             cross_kk[k, k] = 0.0
-            for j in range(k):
+            for j in range(max(0, k - band), k):
                 cross_kk[k, j] *= a_k[k] * a_k[j]
                 cross_kk[j, k] = cross_kk[k, j]
 
@@ -485,32 +508,36 @@ def choose_stratified(source_n, stride_k, next_k, chosen):
 
 
 @_compiled
-def eliminate(weight_kk, flow_kk, order, pivot_k, step_k):
+def eliminate(weight_kk, flow_kk, band, order, pivot_k, step_k):
     """Solve the Laplacian system L x = b without a single cancellation between sources, in place.
 
     L_kl = −weight_kl (k ≠ l), rows summing to zero; b_k = Σ_l flow_kl with flow antisymmetric. Eliminating node k joins its
     neighbours: weight_ij += w_ik w_kj / w_k and flow_ij += (w_jk f_ik − w_ik f_jk) / w_k, where w_k = Σ_j w_kj is a sum of positive
     terms (Grassmann, Taksar & Heyman 1985). So a link of 1e-12 beside others of size 1 is solved to full relative precision.
-    Nodes are taken by smallest degree. Returns False if a pivot vanishes.
+    Nodes are taken in order where a narrow ``band`` bounds the work, else by smallest degree. Returns False if a pivot vanishes.
     """
     n_sources = step_k.size
+    in_order = 4 * band < n_sources
     alive = np.ones(n_sources, np.bool_)
     degree = np.zeros(n_sources, np.int64)
-    for k in range(n_sources):
-        for j in range(n_sources):
-            if j != k and weight_kk[k, j] > 0.0:
-                degree[k] += 1
+    if not in_order:
+        for k in range(n_sources):
+            for j in range(n_sources):
+                if j != k and weight_kk[k, j] > 0.0:
+                    degree[k] += 1
     neighbour = np.empty(n_sources, np.int64)
     for position in range(n_sources - 1):
-        node = -1
-        for k in range(n_sources):
-            if alive[k] and (node < 0 or degree[k] < degree[node]):
-                node = k
+        node = position
+        if not in_order:
+            node = -1
+            for k in range(n_sources):
+                if alive[k] and (node < 0 or degree[k] < degree[node]):
+                    node = k
         alive[node] = False
         order[position] = node
         m = 0
         pivot = 0.0
-        for j in range(n_sources):
+        for j in range(max(0, node - band), min(n_sources, node + band + 1)):
             if alive[j] and (weight_kk[node, j] > 0.0 or flow_kk[node, j] != 0.0):
                 neighbour[m] = j
                 m += 1
@@ -540,8 +567,9 @@ def eliminate(weight_kk, flow_kk, order, pivot_k, step_k):
             step_k[k] = 0.0
     for position in range(n_sources - 2, -1, -1):
         node = order[position]
+        last = min(n_sources, position + band + 1) if in_order else n_sources
         x = 0.0
-        for later in range(position + 1, n_sources):
+        for later in range(position + 1, last):
             j = order[later]
             x += flow_kk[node, j] + weight_kk[node, j] * step_k[j]
         step_k[node] = x / pivot_k[node]
@@ -549,29 +577,65 @@ def eliminate(weight_kk, flow_kk, order, pivot_k, step_k):
 
 
 @_compiled
-def balance(log_flow_kl, shift_k, sweeps, enough):
-    """Osborne's iteration: shifts that balance e^{log_flow_kl + shift_k − shift_l} at every node, in logarithms.
+def balance(log_in, log_out, neighbour, indptr, shift_k, sweeps, enough):
+    """Osborne's iteration: shifts δ that balance the flows e^{log_flow_kl + δ_k − δ_l} at every node, in logarithms.
 
-    shift_k ← ½ (log inflow − log outflow without shift_k); stops when no shift moves by more than ``enough``.
+    The pairs of node k are ``indptr[k]:indptr[k + 1]``, with ``log_in`` = log_flow[k, l] and ``log_out`` = log_flow[l, k] for
+    l = ``neighbour``. δ_k ← ½ log(Σ_l e^{out_l + δ_l} / Σ_l e^{in_l − δ_l}); stops when no shift moves by more than ``enough``.
     """
-    n_sources = shift_k.size
     for _ in range(sweeps):
         moved = 0.0
-        for k in range(n_sources):
+        for k in range(shift_k.size):
             top_in, top_out = -np.inf, -np.inf
-            for j in range(n_sources):
-                if j != k:
-                    top_in = max(top_in, log_flow_kl[j, k] + shift_k[j])
-                    top_out = max(top_out, log_flow_kl[k, j] - shift_k[j])
+            for p in range(indptr[k], indptr[k + 1]):
+                shift = shift_k[neighbour[p]]
+                top_in = max(top_in, log_in[p] - shift)
+                top_out = max(top_out, log_out[p] + shift)
             if top_in == -np.inf or top_out == -np.inf:
                 continue
             sum_in, sum_out = 0.0, 0.0
-            for j in range(n_sources):
-                if j != k:
-                    sum_in += math.exp(log_flow_kl[j, k] + shift_k[j] - top_in)
-                    sum_out += math.exp(log_flow_kl[k, j] - shift_k[j] - top_out)
-            new = 0.5 * ((top_in + math.log(sum_in)) - (top_out + math.log(sum_out)))
+            for p in range(indptr[k], indptr[k + 1]):
+                shift = shift_k[neighbour[p]]
+                sum_in += math.exp(log_in[p] - shift - top_in)
+                sum_out += math.exp(log_out[p] + shift - top_out)
+            new = 0.5 * ((top_out + math.log(sum_out)) - (top_in + math.log(sum_in)))
             moved = max(moved, abs(new - shift_k[k]))
             shift_k[k] = new
         if moved <= enough:
             break
+
+
+@_compiled
+def longest_local_step(cross_kk, step_k, band):
+    """Largest |step_k − step_l| over the pairs of sources that share images."""
+    longest = 0.0
+    for k in range(step_k.size):
+        for j in range(max(0, k - band), k):
+            if cross_kk[k, j] > 0.0:
+                longest = max(longest, abs(step_k[k] - step_k[j]))
+    return longest
+
+
+@_compiled
+def antisymmetric(flow_lk, band):
+    """F − Fᵀ."""
+    out = np.zeros_like(flow_lk)
+    for k in range(flow_lk.shape[0]):
+        for j in range(max(0, k - band), k):
+            x = flow_lk[k, j] - flow_lk[j, k]
+            out[k, j] = x
+            out[j, k] = -x
+    return out
+
+
+@_compiled
+def divergence(flow_lk, band):
+    """Σ_l (F_kl − F_lk) for every k, where F_kl = flow_lk[l, k]."""
+    n_sources = flow_lk.shape[0]
+    out = np.zeros(n_sources)
+    for k in range(n_sources):
+        for j in range(max(0, k - band), k):
+            x = flow_lk[j, k] - flow_lk[k, j]
+            out[k] += x
+            out[j] -= x
+    return out

@@ -15,8 +15,7 @@ import scipy.sparse as sp
 from unskew.records import Floats
 from unskew.solve.objective import Evaluation
 
-# The elimination costs K³/3 in a plain loop (sparse graphs: far less); beyond, a library factorisation is the better trade.
-_ELIMINATE = 2000
+# The elimination of a dense graph costs K³ in a plain loop; beyond, a library factorisation is the better trade.
 _DENSE_ELIMINATE = 400
 # A sparse factor that would hold more than this share of a dense one is replaced by conjugate gradients.
 _CG_SOURCES = 5000
@@ -36,7 +35,7 @@ def newton_step(evaluation: Evaluation, cross_kk: Any = None) -> Floats | None:
         flow_kk = np.asarray(evaluation.imbalance_kk)
     else:
         flow_kk = _star(-evaluation.n * evaluation.gradient_k)
-    return solve_flows(weight_kk, flow_kk)
+    return solve_flows(weight_kk, flow_kk, evaluation.band)
 
 
 def solve_laplacian(weight_kk: Any, right_k: Floats) -> Floats | None:
@@ -56,17 +55,19 @@ def _star(right_k: Floats) -> Floats:
     return flow_kk
 
 
-def solve_flows(weight_kk: Floats, flow_kk: Floats) -> Floats | None:
-    """Centred x with L x = b, b_k = Σ_l flow_kl the divergence of an antisymmetric flow, without cancellation between flows."""
+def solve_flows(weight_kk: Floats, flow_kk: Floats, band: int | None = None) -> Floats | None:
+    """Centred x with L x = b, b_k = Σ_l flow_kl the divergence of an antisymmetric flow, without cancellation between flows.
+
+    ``flow_kk`` is overwritten. ``band`` bounds the distance of non-zero entries from the diagonal.
+    """
     n_sources = weight_kk.shape[0]
-    filled = np.count_nonzero(weight_kk) / n_sources**2
-    if n_sources > (_DENSE_ELIMINATE if filled > 0.1 else _ELIMINATE):
+    if n_sources > _DENSE_ELIMINATE and np.count_nonzero(weight_kk) > 0.1 * n_sources**2:
         return _solve_cholesky(weight_kk, flow_kk.sum(axis=1))
     from unskew.solve import kernels
 
     step_k, pivot_k = np.zeros(n_sources), np.ones(n_sources)
     order = np.zeros(n_sources, dtype=np.int64)
-    done = kernels.eliminate(weight_kk.copy(), flow_kk.copy(), order, pivot_k, step_k)
+    done = kernels.eliminate(weight_kk.copy(), flow_kk, n_sources if band is None else band, order, pivot_k, step_k)
     return _centred(step_k) if done else None
 
 

@@ -85,8 +85,8 @@ def _iterate(search: _Search, start_k: Floats, max_steps: int) -> Outcome:
         step_k = search.direction(current)
         if step_k is None:
             return search.outcome(current.u_k, Status.TOO_WEAK, np.inf, current)
-        size = float(np.ptp(step_k))
-        error = search.error_after(current, size)
+        size, local = float(np.ptp(step_k)), current.local_size(step_k)
+        error = search.error_after(current, size, local)
         if error <= search.tol:
             search.note(current, size, "newton")
             return search.outcome(current.u_k + step_k, Status.CONVERGED, error, current)
@@ -94,11 +94,11 @@ def _iterate(search: _Search, start_k: Floats, max_steps: int) -> Outcome:
             return search.outcome(current.u_k, Status.MAX_STEPS, size, current)
         # 2. A long step is replaced by one that balances flows, or cut.
         kind = "newton" if current.cross_kk is not None else "quasi-newton"
-        if size > _SHORT_STEP:
-            step_k, kind = _far_step(current, step_k, size, kind)
+        if local > _SHORT_STEP:
+            step_k, kind = _far_step(current, step_k, local, kind)
         # 3. Go as far along it as the objective falls.
         search.note(current, size, kind)
-        following = search.advance(current, step_k, size)
+        following = search.advance(current, step_k, size, local)
         if following is None:
             status = Status.CONVERGED if size <= max(search.tol, search.rounding(current)) else Status.STALLED
             return search.outcome(current.u_k, status, size, current)
@@ -112,7 +112,7 @@ class _Search:
         self.rows, self.tol = rows, tol
         self.trace: list[Step] = []
         self.n_passes = 0
-        self.previous_size: float | None = None
+        self.previous: tuple[float, float] | None = None
         self.pairs: list[tuple[Floats, Floats]] = []
         many = rows.n_sources > FEW_SOURCES and not rows.is_sparse
         self.stand_in = guess.cross_kk if guess is not None and many else None
@@ -154,28 +154,28 @@ class _Search:
             solved = solved + (alpha - beta) * step_k
         return np.asarray(solved - solved.mean())
 
-    def error_after(self, current: Evaluation, size: float) -> float:
-        """Estimated error after a Newton step of range ``size``: its square times the constant seen so far, and rounding."""
+    def error_after(self, current: Evaluation, size: float, local: float) -> float:
+        """Estimated error after a Newton step of range ``size``: second order in the ``local`` differences, and rounding."""
         if current.cross_kk is None:
             return float("inf")
         constant = 0.5
-        if self.previous_size is not None and 0 < self.previous_size < 1:
-            constant = max(constant, min(10.0, size / self.previous_size**2))
-        # Newton's constant is an estimate: ask for a hundred times more than the tolerance.
-        error = constant * size**2
-        return max(error, self.rounding(current)) if 100 * error <= self.tol or size <= self.rounding(current) else float("inf")
+        if self.previous is not None and 0 < self.previous[1] < 1:
+            constant = min(10.0, max(0.1, size / (self.previous[0] * self.previous[1])))
+        # Newton's constant is an estimate: ask for ten times more than the tolerance.
+        error = constant * size * local
+        return max(error, self.rounding(current)) if 10 * error <= self.tol or size <= self.rounding(current) else float("inf")
 
     def rounding(self, current: Evaluation) -> float:
         """Error of log normalizers that comes from double precision alone."""
         return 16 * _EPS if current.by_source else 4 * _EPS / max(self.sigma2 or 1.0, _EPS)
 
-    def advance(self, current: Evaluation, step_k: Floats, size: float) -> Evaluation | None:
+    def advance(self, current: Evaluation, step_k: Floats, size: float, local: float) -> Evaluation | None:
         """The next point, or None if the objective falls nowhere along the step."""
         if size <= _POLISH:
             self.with_hessian = True
         following = self._line_search(current, step_k)
         if following is not None:
-            self.previous_size = size
+            self.previous = (size, local)
             if self.stand_in is not None:
                 moved_k, change_k = following.u_k - current.u_k, following.gradient_k - current.gradient_k
                 if float(moved_k @ change_k) > 0:
@@ -206,16 +206,16 @@ class _Search:
         return Outcome(u_k, status, error, last, self.rows, tuple(self.trace), self.n_passes)
 
 
-def _far_step(current: Evaluation, step_k: Floats, size: float, kind: str) -> tuple[Floats, str]:
+def _far_step(current: Evaluation, step_k: Floats, local: float, kind: str) -> tuple[Floats, str]:
     """Far from the solution: balance the present flows if the Newton step is too long, or creeps where the objective is flat."""
-    cut = (step_k * min(1.0, _LONG_STEP / size), kind if size <= _LONG_STEP else "cut newton")
+    cut = (step_k * min(1.0, _LONG_STEP / local), kind if local <= _LONG_STEP else "cut newton")
     if not current.by_source or sp.issparse(current.flow_lk):
         return cut
     with np.errstate(divide="ignore"):
         shift_k = balance_flows(np.log(current.flow_lk.T))
     spread = float(np.ptp(shift_k))
     useful = np.isfinite(spread) and spread > 0 and current.slope(shift_k) < 0
-    if not useful or (size <= _LONG_STEP and spread < size):
+    if not useful or (local <= _LONG_STEP and current.local_size(shift_k) < local):
         return cut
     return shift_k * min(1.0, _LONGEST_STEP / spread), "balance"
 

@@ -28,6 +28,8 @@ FEW_SOURCES = 24
 # Beyond this many sources of sparse ω the K x K sums are sparse matrices too.
 DENSE_SUMS = 2000
 _PRODUCT_ROWS = 4096
+# Up to here slopes are summed over pairs of sources, which keeps them accurate where the objective is flat.
+_EXACT_SLOPE = 200
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Evaluation:
     total : Σ_i c_i / s_i over the stored (scaled) rows.
     low, high : range of the stored row sums s_i.
     spread : range of the logarithms of the coefficients a_k.
+    band : entries of ``flow_lk`` and ``cross_kk`` further than this from the diagonal are zero.
     """
 
     u_k: Floats
@@ -55,6 +58,7 @@ class Evaluation:
     low: float
     high: float
     spread: float
+    band: int
 
     @property
     def by_source(self) -> bool:
@@ -65,23 +69,42 @@ class Evaluation:
     def n(self) -> float:
         return float(self.size_k.sum())
 
-    @cached_property
+    @property
     def imbalance_kk(self) -> Any:
         """Antisymmetric (K, K) matrix F_lk − F_kl whose row sums are −n · gradient; None if flows were pooled."""
         if not self.by_source:
             return None
-        return self.flow_lk - self.flow_lk.T
+        if sp.issparse(self.flow_lk):
+            return self.flow_lk - self.flow_lk.T
+        from unskew.solve import kernels
+
+        return kernels.antisymmetric(self.flow_lk, self.band)
 
     @cached_property
     def gradient_k(self) -> Floats:
         """(K,) gradient of D."""
+        if sp.issparse(self.flow_lk):
+            return np.asarray(-self.imbalance_kk.sum(axis=1)).ravel() / self.n
         if self.by_source:
-            return -np.asarray(self.imbalance_kk.sum(axis=1)).ravel() / self.n
+            from unskew.solve import kernels
+
+            return np.asarray(kernels.divergence(self.flow_lk, self.band)) / self.n
         return (self.flow_lk[0] - self.size_k) / self.n
 
+    def local_size(self, step_k: Floats) -> float:
+        """Largest difference of ``step_k`` between two sources that share images: how far memberships will move."""
+        if self.cross_kk is None:
+            return float(np.ptp(step_k))
+        if sp.issparse(self.cross_kk):
+            pairs = self.cross_kk.tocoo()
+            return float(np.max(np.abs(step_k[pairs.row] - step_k[pairs.col]), initial=0.0))
+        from unskew.solve import kernels
+
+        return float(kernels.longest_local_step(self.cross_kk, step_k, self.band))
+
     def slope(self, step_k: Floats) -> float:
-        """Derivative of D along ``step_k``, gradient · step, summed as flows times differences of the step."""
-        if self.by_source and not sp.issparse(self.flow_lk):
+        """Derivative of D along ``step_k``: gradient · step, or flows times differences of the step."""
+        if self.by_source and self.u_k.size <= _EXACT_SLOPE:
             return float(-np.sum(self.imbalance_kk * (step_k[:, None] - step_k[None, :])) / (2 * self.n))
         return float(self.gradient_k @ step_k)
 
@@ -96,7 +119,7 @@ def evaluate(rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool =
     n_sources = rows.n_sources
     a_k = rows.coefficients(u_k)
     spread = float(np.ptp(u_k if rows.reference_k is None else u_k - rows.reference_k))
-    sums = _Sums(n_sources, sparse=rows.is_sparse and n_sources > DENSE_SUMS, hessian=hessian, by_source=by_source)
+    sums = _Sums(rows, hessian=hessian, by_source=by_source)
     offset = 0.0
     with np.errstate(all="ignore"):  # an uncomfortable range shows in low and high, and the caller rescales
         for block in rows.blocks():
@@ -107,20 +130,23 @@ def evaluate(rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool =
         n = float(size_k.sum())
         value = (sums.value + offset) / n - float(size_k @ u_k) / n
         flow_lk, cross_kk = sums.finished(a_k)
-    return Evaluation(u_k, size_k, value, flow_lk, cross_kk, sums.total, sums.low, sums.high, spread)
+    return Evaluation(u_k, size_k, value, flow_lk, cross_kk, sums.total, sums.low, sums.high, spread, rows.band)
 
 
 class _Sums:
     """Running sums of a pass over row blocks."""
 
-    def __init__(self, n_sources: int, *, sparse: bool, hessian: bool, by_source: bool) -> None:
-        self.n_sources, self.hessian, self.by_source, self.sparse = n_sources, hessian, by_source, sparse
+    def __init__(self, rows: Rows, *, hessian: bool, by_source: bool) -> None:
+        n_sources = rows.n_sources
+        self.rows, self.n_sources, self.hessian, self.by_source = rows, n_sources, hessian, by_source
+        self.sparse = rows.is_sparse and n_sources > DENSE_SUMS
         self.value, self.total, self.low, self.high = 0.0, 0.0, np.inf, 0.0
         self.flow_shape = (n_sources if by_source else 1, n_sources)
         self.cross_shape = (n_sources, n_sources) if hessian else (0, 0)
         self.flow_lk: Any = None
         self.cross_kk: Any = None
         self.filled = False
+        self.flat = False
 
     def add(self, block: Block, a_k: Floats, jobs: int) -> None:
         """Add the rows of ``block``."""
@@ -142,7 +168,14 @@ class _Sums:
         if not self.sparse:
             from unskew.solve import kernels
 
-            kernels.finish_sums(self.flow_lk, self.cross_kk, a_k)
+            if self.flat:
+                _, stride, shift = self.rows.band_storage
+                band, n_sources = self.rows.band, self.n_sources
+                self.flow_lk = kernels.expand_band(self.flow_lk, stride, shift, band, n_sources)
+                self.cross_kk = (
+                    kernels.expand_band(self.cross_kk, stride, shift, band, n_sources) if self.hessian else np.zeros(self.cross_shape)
+                )
+            kernels.finish_sums(self.flow_lk, self.cross_kk, a_k, self.rows.band if self.by_source else self.n_sources)
         return self.flow_lk, self.cross_kk if self.hessian else None
 
     def _few_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
@@ -173,12 +206,17 @@ class _Sums:
     def _sparse_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
         from unskew.solve import kernels
 
-        flow, cross = np.zeros((self.n_sources, self.n_sources)), np.zeros(self.cross_shape)
+        size, stride, shift = self.rows.band_storage
+        flow_b, cross_b = np.zeros(size), np.zeros(size if self.hessian else 0)
         omega = block.omega
         scalars = kernels.sweep_sparse(
-            omega.data, omega.indices, omega.indptr, block.source_n, block.count_n, a_k, flow, cross, self.hessian, start, stop
+            omega.data, omega.indices, omega.indptr, block.source_n, block.count_n, a_k, flow_b, cross_b, stride, shift, self.hessian, start, stop
         )
-        return flow if self.by_source else flow.sum(axis=0, keepdims=True), cross, scalars
+        if self.rows.band < self.n_sources:
+            self.flat = True  # expanded once, when all ranges are summed
+            return flow_b, cross_b, scalars
+        flow = flow_b.reshape(self.n_sources, self.n_sources)
+        return flow if self.by_source else flow.sum(axis=0, keepdims=True), cross_b.reshape(self.cross_shape), scalars
 
     def _sparse_products(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
         """For thousands of sources: memberships of the range as CSR, flows and cross products as sparse matrix products."""

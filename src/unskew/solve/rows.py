@@ -88,6 +88,22 @@ class Rows:
     def is_sparse(self) -> bool:
         return isinstance(self.reader, SparseReader)
 
+    @cached_property
+    def band(self) -> int:
+        """No two sources whose columns are further apart than this share an image (K where that is not known)."""
+        if not isinstance(self.reader, SparseReader):
+            return self.n_sources
+        from unskew.solve import kernels
+
+        band = int(kernels.widest_row(self.reader.matrix.indices, self.reader.matrix.indptr))
+        return band if 4 * band < self.n_sources else self.n_sources
+
+    @property
+    def band_storage(self) -> tuple[int, int, int]:
+        """(size, stride, shift) of K x K sums stored flat, entry (k, l) at k * stride + shift + l."""
+        n_sources, band = self.n_sources, self.band
+        return (n_sources * n_sources, n_sources, 0) if band == n_sources else (n_sources * (2 * band + 1), 2 * band, band)
+
     def blocks(self) -> Iterator[Block]:
         """One pass over the stored rows."""
         start = 0

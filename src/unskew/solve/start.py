@@ -88,7 +88,9 @@ def balance_flows(log_flow_kl: Floats) -> Floats:
     log_flow_kl = log_flow_kl.copy()
     np.fill_diagonal(log_flow_kl, -np.inf)
     shift_k = np.zeros(n_sources)
-    kernels.balance(log_flow_kl, shift_k, _BALANCE_SWEEPS, _BALANCED)
+    row, column = np.nonzero(np.maximum(log_flow_kl, log_flow_kl.T) > -np.inf)
+    indptr = np.searchsorted(row, np.arange(n_sources + 1))
+    kernels.balance(log_flow_kl[row, column], log_flow_kl[column, row], column, indptr, shift_k, _BALANCE_SWEEPS, _BALANCED)
     for _ in range(_BALANCE_STEPS if n_sources <= _FEW_ENOUGH else 0):
         with np.errstate(over="ignore", under="ignore"):
             flow_kl = np.exp(log_flow_kl + shift_k[:, None] - shift_k[None, :])
