@@ -116,6 +116,12 @@ def test_every_module_imports() -> None:
         importlib.import_module(".".join(("unskew", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"))
 
 
+def test_architecture_md_lists_the_files_that_exist() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([\w/]+\.py)` \|", page.split("## Planned")[0], flags=re.MULTILINE)
+    assert sorted(listed) == sorted(_name(path) for path in MODULES if path.name != "__init__.py" or path.parent == PACKAGE)
+
+
 def test_no_file_has_grown_too_long() -> None:
     length = {_name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
     assert not {name: lines for name, lines in length.items() if lines > LONGEST_FILE}

@@ -3,12 +3,15 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import unskew
 from unskew import demo
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_a_trial_keeps_the_test_set_apart_from_what_is_drawn() -> None:
@@ -49,7 +52,9 @@ def test_mean_and_stderr_in_percent() -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_runs_as_a_program() -> None:
+def test_the_demo_runs_as_a_program_and_the_readme_quotes_it() -> None:
     done = subprocess.run([sys.executable, "-m", "unskew.demo"], capture_output=True, text=True, check=True)
     assert done.stderr == ""
-    assert re.search(r"gain: debiased - naive +\d+\.\d ± \d\.\d", done.stdout)
+    quoted = re.search(r"^```\n(accuracy in %.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert quoted is not None
+    assert quoted[1].rstrip() in done.stdout

@@ -7,6 +7,7 @@ several points better than the naive one and as good as one that knows the true 
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -134,10 +135,11 @@ def describe_verdict(trial: Trial) -> list[str]:
     verdict = unskew.check_overlap(scenario.omega_estimated, scenario.source, names=NAMES)
     apart = class_mixtures(np.kron(np.eye(2), np.full(5, 0.2)), sizes=200, seed=0)
     refused = unskew.check_overlap(apart.omega_estimated, apart.source, names=("low digits", "high digits"))
-    return [
+    text = (
         f"Verdict before any solve: {verdict.verdict}. {verdict.message}",
         f"For comparison, a source of 0 … 4 and one of 5 … 9: {refused.verdict}. {refused.message}",
-    ]
+    )
+    return [line for sentence in text for line in textwrap.wrap(sentence, width=100)]
 
 
 def describe_weights(trial: Trial) -> list[str]:
