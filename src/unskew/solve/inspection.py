@@ -93,7 +93,7 @@ def _inspect_block(block: Block, rows: Rows, names: Sequence[str], first_row: An
     if not (rows.log and rows.reference_k is None):
         with np.errstate(divide="ignore"):
             low_k = np.log(np.min([part[0] for part in parts], axis=0))
-            high_k = np.log(np.max([part[1] for part in parts], axis=0))
+            high_k = np.log(np.max([part[1] for part in parts], axis=0, initial=0.0))
     return low_k, high_k, link_kl, common_kk
 
 
@@ -151,7 +151,7 @@ def _inspect_sparse(block: Block, rows: Rows, names: Sequence[str], first_row: A
         return *_sparse_extremes(omega, low_k, high_k, rows.log), *_sparse_links(omega, block, n_sources, names, first_row)
     size, stride, shift = rows.band_storage
     link_b, common_b = np.zeros(size), np.zeros(size)
-    minimum_k, maximum_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
+    minimum_k, maximum_k = np.full(n_sources, np.inf), np.zeros(n_sources)
     row, code = kernels.inspect_sparse(
         omega.data, omega.indices, omega.indptr, block.source_n, block.count_n, minimum_k, maximum_k, link_b, common_b, stride, shift,
         0, omega.shape[0],

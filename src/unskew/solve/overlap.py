@@ -182,7 +182,7 @@ def _second_smallest(matrix_kk: Any, null_k: Floats | None = None) -> tuple[floa
     null_k = np.ones(n_sources) if null_k is None else null_k
     null_k = null_k / np.linalg.norm(null_k)
     # Lifting the known null vector leaves the second smallest as the smallest, with a vector that is orthogonal to it.
-    values, vectors = np.linalg.eigh(dense + np.trace(dense) * np.outer(null_k, null_k))
+    values, vectors = np.linalg.eigh(dense + 2 * np.trace(dense) * np.outer(null_k, null_k))
     return max(0.0, float(values[0])), vectors[:, 0]
 
 
