@@ -2,7 +2,8 @@
 
 What one should see: a verdict that the sources can be debiased (and a second one, for sources without a link, that they cannot);
 weights that bring the mean of a quantity back to the truth, with an error bar; and a table in which the debiased model is
-several points better than the naive one and as good as one that knows the true biasing functions.
+several points better than the naive one and as good as one that knows the true biasing functions. The mix of sources was picked,
+among a dozen tried, because bias hurts most there: an illustration, not a benchmark.
 """
 
 from __future__ import annotations
