@@ -13,11 +13,13 @@ import numpy.typing as npt
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Weights
 from unskew.weigh.diagnose import add_by_code, effective_size
-from unskew.weigh.tilting import Gap, Tilt, tilt_to_zero
+from unskew.weigh.tilting import Gap, Tilt, smallest_conflict, tilt_to_zero
 from unskew.weigh.uncertainty import check_values
 
 # Probabilities typed in with ten digits pass; thirds typed in as 0.333 do not.
 _MASS_TOLERANCE = 1e-9
+_SWEEPS = 20
+_FAINTEST = 1e-200
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +108,14 @@ def calibrate_weights(
     if not margin_list and not mean_list:
         raise ConfigError("there is nothing to calibrate to: pass margins (with by) or means.")
     keep_n = _keep(weight_n, margin_list)
-    cell_weight_c, cell_kept, first_kept = _collapse(weight_n, keep_n, margin_list, mean_list)
-    z_cj, labels = _deviations(np.flatnonzero(keep_n)[first_kept], margin_list, mean_list)
-    tilt = tilt_to_zero(cell_weight_c, z_cj)
+    cell_weight_c, cell_of_kept, first_kept = _collapse(weight_n, keep_n, margin_list, mean_list)
+    row_c = np.flatnonzero(keep_n)[first_kept]
+    raked_c = _rake(cell_weight_c, row_c, margin_list)
+    tilt = tilt_to_zero(raked_c, _deviations(row_c, margin_list, mean_list))
     if not isinstance(tilt, Tilt):
-        raise _unreachable(tilt, labels)
+        raise _unreachable(tilt, row_c, margin_list, mean_list)
     after_n = np.zeros(weight_n.size)
-    after_n[keep_n] = weight_n[keep_n] * (tilt.probability / cell_weight_c)[cell_kept]
+    after_n[keep_n] = weight_n[keep_n] * (tilt.probability / cell_weight_c)[cell_of_kept]
     return _summarize(weight_n, after_n / after_n.sum(), margin_list, mean_list, tilt.n_steps)
 
 
@@ -254,34 +257,54 @@ def _collapse(
     return cell_weight_c / cell_weight_c.sum(), cell, first
 
 
-def _deviations(row_c: Ints, margins: Sequence[_Margin], means: Sequence[_Mean]) -> tuple[Floats, list[tuple[str, float, float]]]:
-    """(C, J) the columns whose target mean is 0, and for each what it stands for: name, target, scale."""
-    columns, labels = [], []
-    for margin in margins:
-        for at in np.flatnonzero(margin.mass_l > 0):
-            columns.append((margin.code[row_c] == at) - margin.mass_l[at])
-            labels.append((f"{margin.name} = {margin.levels[at]}", float(margin.mass_l[at]), 1.0))
-    for mean in means:
-        deviation_c = mean.value[row_c] - mean.target
-        scale = float(np.abs(deviation_c).max()) or 1.0
-        columns.append(deviation_c / scale)
-        labels.append((f"mean of {mean.name}", mean.target, scale))
-    return np.column_stack(columns), labels
+def _rake(weight_c: Floats, row_c: Ints, margins: Sequence[_Margin]) -> Floats:
+    """A few sweeps of iterative proportional fitting: a good start, and exact for one attribute.
+
+    Raking multiplies by functions of the levels, so it stays within the family p ∝ π exp(ν·x) and changes no solution.
+    """
+    raked_c = weight_c
+    for _ in range(_SWEEPS if len(margins) > 1 else 1):
+        for margin in margins:
+            code_c, n_levels = margin.code[row_c], len(margin.levels)
+            factor_l = np.divide(margin.mass_l, add_by_code(code_c, raked_c, n_levels), out=np.zeros(n_levels), where=margin.mass_l > 0)
+            raked_c = raked_c * factor_l[code_c]
+    raked_c = raked_c / raked_c.sum()
+    # Margins that cannot be reached may drive cells to nothing; Newton's method decides from the weights as they were.
+    return raked_c if raked_c.min() > _FAINTEST else weight_c
 
 
-def _unreachable(gap: Gap | None, labels: Sequence[tuple[str, float, float]]) -> CoverageError | ConvergenceError:
+def _deviations(row_c: Ints, margins: Sequence[_Margin], means: Sequence[_Mean]) -> Floats:
+    """(C, J) the columns whose target mean is 0, one for every level with mass and every mean."""
+    columns = [(margin.code[row_c] == at) - margin.mass_l[at] for margin in margins for at in _levels_with_mass(margin)]
+    columns += [(mean.value[row_c] - mean.target) / _scale(mean, row_c) for mean in means]
+    return np.column_stack(columns)
+
+
+def _levels_with_mass(margin: _Margin) -> list[int]:
+    return [int(at) for at in np.flatnonzero(margin.mass_l > 0)]
+
+
+def _scale(mean: _Mean, row_c: Ints) -> float:
+    return float(np.abs(mean.value[row_c] - mean.target).max()) or 1.0
+
+
+def _unreachable(gap: Gap | None, row_c: Ints, margins: Sequence[_Margin], means: Sequence[_Mean]) -> CoverageError | ConvergenceError:
     if gap is None:
         return ConvergenceError(
             "these margins lie so close to the limit of what weights on these images can reach that double precision cannot tell whether "
             "they can be reached. Merge rare levels, or leave one margin out."
         )
+    labels = [(f"{margin.name} = {margin.levels[at]}", margin.mass_l[at], 1.0) for margin in margins for at in _levels_with_mass(margin)]
+    labels += [(f"mean of {mean.name}", mean.target, _scale(mean, row_c)) for mean in means]
     nearest = [
         f"{name}: {target + scale * offset:.6g} instead of {target:.6g}"
         for (name, target, scale), offset in zip(labels, gap.nearest, strict=True)
         if abs(offset) > 1e-9
     ]
-    binding = [name for (name, _, _), bound in zip(labels, gap.binding, strict=True) if bound]
+    blocks = [f"the margin of {margin.name}" for margin in margins] + [f"the mean of {mean.name}" for mean in means]
+    sizes = [len(_levels_with_mass(margin)) for margin in margins] + [1] * len(means)
+    conflict = smallest_conflict(_deviations(row_c, margins, means), np.repeat(np.arange(len(blocks)), sizes))
     return CoverageError(
-        f"no weights on these images can reach all margins together; in conflict: {first_few(binding, 12)}. "
+        f"no weights on these images can reach all margins together; in conflict: {first_few([blocks[at] for at in conflict], 12)}. "
         f"The nearest that can be reached: {first_few(nearest, 12)}. Add images that combine these levels, or leave one margin out."
     )

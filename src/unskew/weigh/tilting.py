@@ -18,8 +18,12 @@ from unskew.records import Floats, Ints
 # Columns are scaled to a largest entry of 1 in absolute value; below this a combination of them is constant, that is, redundant.
 _RANK_TOLERANCE = 1e-10
 _MAX_STEPS = 200
+# A mean of z that is zero to double precision.
+_EXACT = 1e-15
 # The largest change of a log weight in one step: far steps from a poor start are cut, steps near the solution never.
 _LONGEST_STEP = 20.0
+# Log weights that have moved this far (double precision ends at 745) are on their way to infinity: there is no minimum.
+_FARTHEST = 600.0
 
 
 @dataclass(frozen=True)
@@ -38,16 +42,14 @@ class Tilt:
 
 @dataclass(frozen=True)
 class Gap:
-    """Why no distribution on the cells has E_p z = 0, and how near one can get.
+    """No distribution on the cells has E_p z = 0; how near one can get.
 
     Attributes
     ----------
     nearest : (J,) E_p z for the p with the smallest Σ_j |E_p z_j|.
-    binding : (J,) is the column part of the proof that it cannot be 0 (a non-zero multiplier)?
     """
 
     nearest: Floats
-    binding: npt.NDArray[np.bool_]
 
 
 def tilt_to_zero(weight_c: Floats, z_cj: Floats) -> Tilt | Gap | None:
@@ -96,6 +98,8 @@ def independent_columns(z_cj: Floats) -> Ints | None:
 
 def _newton(weight_c: Floats, z_cj: Floats) -> Tilt | None:
     """Newton's method with a line search on F, from ν = 0; None if it does not get there."""
+    if np.abs(weight_c @ z_cj).max(initial=0.0) <= _EXACT:
+        return Tilt(weight_c, 0)
     kept = independent_columns(z_cj)
     if kept is None:
         return None
@@ -116,6 +120,8 @@ def _newton(weight_c: Floats, z_cj: Floats) -> Tilt | None:
             # Rounding: the gradient no longer shrinks. Either it is as small as double precision allows, or there is no minimum.
             return Tilt(probability_c, step) if size < 1e-12 else None
         nu_l, value, probability_c, gradient_l = moved
+        if np.abs(z_cl @ nu_l).max() > _FARTHEST:
+            return None
     return None
 
 
@@ -129,7 +135,8 @@ def _direction(probability_c: Floats, z_cl: Floats, gradient_l: Floats) -> Float
         factor = scipy.linalg.cho_factor(hessian_ll * np.outer(scale_l, scale_l))
     except scipy.linalg.LinAlgError:
         return None
-    direction_l = -scale_l * scipy.linalg.cho_solve(factor, scale_l * gradient_l)
+    with np.errstate(over="ignore", invalid="ignore"):
+        direction_l = -scale_l * scipy.linalg.cho_solve(factor, scale_l * gradient_l)
     if not np.isfinite(direction_l).all():
         return None
     longest = float(np.abs(z_cl @ direction_l).max())
@@ -195,4 +202,20 @@ def _smallest_gap(z_cj: Floats) -> Gap | None:
     )
     if result.x is None:
         return None
-    return Gap(nearest=result.x[:n_cells] @ z_cj, binding=np.abs(result.eqlin.marginals[:n_columns]) > 1e-9)
+    return Gap(nearest=result.x[:n_cells] @ z_cj)
+
+
+def smallest_conflict(z_cj: Floats, block_j: Ints) -> list[int]:
+    """Blocks of columns that cannot have E_p z = 0 together, although they could if any one of them were left out."""
+    conflict: list[int] = np.unique(block_j).tolist()
+    for block in list(conflict):
+        others = [other for other in conflict if other != block]
+        if not _reachable(z_cj[:, np.isin(block_j, others)]):
+            conflict = others
+    return conflict
+
+
+def _reachable(z_cj: Floats) -> bool:
+    n_cells, n_columns = z_cj.shape
+    a_eq = np.vstack([z_cj.T, np.ones(n_cells)])
+    return bool(scipy.optimize.linprog(np.zeros(n_cells), A_eq=a_eq, b_eq=np.append(np.zeros(n_columns), 1.0), method="highs").success)

@@ -16,8 +16,8 @@ from unskew.weigh.calibrate import read_weight
 from unskew.weigh.diagnose import effective_size
 from unskew.weigh.uncertainty import check_values
 
-# Quantiles of the weights that are tried as caps by at="mse": from a fifth of the images trimmed to none.
-_CANDIDATES = np.linspace(0.8, 1.0, 81)
+# Caps that at="mse" tries, evenly spaced in the logarithm from the mean to the largest weight.
+_N_CANDIDATES = 41
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ def trim_weights(
     Parameters
     ----------
     weights : the weights, or (n,) numbers proportional to them.
-    at : cap as a multiple of the mean weight 1/n, at least 1; or "mse": the cap, among quantiles of the weights, with the smallest
-        estimated mean squared error of ``means`` (relative to their variance without trimming, added up; Potter 1990).
+    at : cap as a multiple of the mean weight 1/n, at least 1; or "mse": the cap with the smallest estimated mean squared
+        error of ``means`` (relative to their variance without trimming, added up; Potter 1990).
     quantile : cap as a quantile of the weights, at most 1. Exactly one of ``at`` and ``quantile`` must be given.
     means : for each name (n,) values, or (values, known mean): how far trimming moves them is reported.
 
@@ -138,7 +138,9 @@ def cap_weights(weight_n: Floats, cap: float) -> tuple[Floats, npt.NDArray[np.bo
     rest_n = np.cumsum(sorted_n[::-1])[::-1]
     left_n = 1.0 - cap * np.arange(n_positive)
     fits = np.flatnonzero(left_n * sorted_n <= cap * rest_n)
-    m = int(fits[0]) if fits.size else n_positive
+    m = max(int(fits[0]), 1) if fits.size else n_positive
+    # Equal weights stay equal: where rounding puts the border among them, all are at the cap.
+    m = int(np.searchsorted(-sorted_n, -sorted_n[m - 1], side="right"))
     after_n, trimmed_n = np.zeros(weight_n.size), np.zeros(weight_n.size, dtype=np.bool_)
     trimmed_n[order[:m]] = True
     after_n[order[:m]] = cap
@@ -172,9 +174,12 @@ def _best_cap(weight_n: Floats, values: list[Floats]) -> float:
     With d_i = p_i (h_i − μ_p) and e_i = π_i (h_i − μ_π), the variance is Σ d_i² and the squared bias (μ_p − μ_π)² less its own noise
     Σ (d_i − e_i)², not below 0. The normalizers are taken as fixed, and images as independent: a guide, not a standard error.
     """
-    lowest = 1.0 / np.count_nonzero(weight_n)
-    caps = np.unique(np.quantile(weight_n, _CANDIDATES))
-    caps = np.append(caps[caps > lowest], weight_n.max())
+    # Sorted once: sorting sorted weights again for every cap is cheap.
+    order = np.argsort(-weight_n, kind="stable")
+    weight_n, values = weight_n[order], [value_n[order] for value_n in values]
+    caps = np.geomspace(1.0 / np.count_nonzero(weight_n), weight_n.max(), _N_CANDIDATES)
+    # Rounding must not put the ends outside of what is possible, or trim the largest weight by one digit.
+    caps[-1] = weight_n.max()
     errors = [_relative_error(weight_n, cap_weights(weight_n, float(cap))[0], values) for cap in caps]
     # The largest of equally good caps: trim no more than it helps.
     return float(caps[len(errors) - 1 - int(np.argmin(errors[::-1]))])

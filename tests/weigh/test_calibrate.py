@@ -1,0 +1,313 @@
+"""Calibration against closed forms, iterative proportional fitting, its optimality conditions, and input that cannot work."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import unskew
+from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError
+from unskew.weigh.calibrate import calibrate_weights
+from unskew.weigh.tilting import Gap, Tilt, independent_columns, smallest_conflict, tilt_to_zero
+
+
+def table(seed=0, n=400):
+    """Weights, two attributes that depend on one another, and a numeric one."""
+    rng = np.random.default_rng(seed)
+    label_n = rng.choice(["cat", "dog", "fox"], n, p=[0.2, 0.3, 0.5])
+    camera_n = np.where(rng.random(n) < 0.6, (label_n == "cat").astype(int), rng.integers(0, 3, n))
+    age_n = rng.normal(40, 10, n) + 3 * camera_n
+    return rng.exponential(size=n), label_n, camera_n, age_n
+
+
+LABELS = {"cat": 0.5, "dog": 0.3, "fox": 0.2}
+CAMERAS = {0: 0.25, 1: 0.35, 2: 0.4}
+
+
+def mass(weight_n, label_n, level):
+    return weight_n[label_n == level].sum()
+
+
+def test_one_margin_is_post_stratification():
+    weight_n, label_n, _, _ = table()
+    result = calibrate_weights(weight_n, by={"label": label_n}, margins={"label": LABELS})
+    share_n = weight_n / weight_n.sum()
+    expected_n = share_n * np.array([LABELS[level] / mass(share_n, label_n, level) for level in label_n])
+    np.testing.assert_allclose(result.weight, expected_n, rtol=1e-12)
+    # The divergence of post-stratification is that of the margins.
+    assert result.kl == pytest.approx(sum(p * np.log(p / mass(share_n, label_n, level)) for level, p in LABELS.items()), abs=1e-12)
+    np.testing.assert_allclose(result.sample_weight, result.weight * 400)
+
+
+def test_two_margins_are_the_limit_of_proportional_fitting():
+    weight_n, label_n, camera_n, _ = table()
+    result = calibrate_weights(weight_n, by={"label": label_n, "camera": camera_n}, margins={"label": LABELS, "camera": CAMERAS})
+    fitted_n = weight_n / weight_n.sum()
+    for _ in range(500):
+        for label_of, margin in ((label_n, LABELS), (camera_n, CAMERAS)):
+            for level, target in margin.items():
+                fitted_n[label_of == level] *= target / mass(fitted_n, label_of, level)
+    np.testing.assert_allclose(result.weight, fitted_n, rtol=1e-9)
+    for level, target in LABELS.items():
+        assert mass(result.weight, label_n, level) == pytest.approx(target, abs=1e-12)
+        assert result.margins["label"][level] == pytest.approx(target, abs=1e-12)
+    for level, target in CAMERAS.items():
+        assert mass(result.weight, camera_n, level) == pytest.approx(target, abs=1e-12)
+
+
+def test_means_hold_and_the_move_is_the_smallest():
+    weight_n, label_n, camera_n, age_n = table(n=60)
+    share_n = weight_n / weight_n.sum()
+    result = calibrate_weights(
+        weight_n, by={"label": label_n, "camera": camera_n}, margins={"label": LABELS, "camera": CAMERAS}, means={"age": (age_n, 43.0)}
+    )
+    assert result.means["age"] == pytest.approx(43.0, abs=1e-11)
+    assert result.weight.sum() == pytest.approx(1, abs=1e-14)
+    # Optimality: log(p/π) is a linear combination of the constraints and a constant.
+    log_ratio_n = np.log(result.weight / share_n)
+    columns = [label_n == level for level in LABELS] + [camera_n == level for level in CAMERAS] + [age_n]
+    design = np.column_stack(columns).astype(float)
+    coefficients = np.linalg.lstsq(design, log_ratio_n)[0]
+    np.testing.assert_allclose(design @ coefficients, log_ratio_n, atol=1e-10)
+    # Pythagoras: any other weights with the same margins (here from a linear program) are farther by their divergence from p.
+    feasible = scipy.optimize.linprog(age_n**2, A_eq=design.T, b_eq=[*LABELS.values(), *CAMERAS.values(), 43.0]).x
+    other_n = 0.5 * feasible + 0.5 * result.weight
+    divergence = other_n @ np.log(other_n / share_n)
+    assert divergence == pytest.approx(result.kl + other_n @ np.log(other_n / result.weight), abs=1e-9)
+    assert divergence > result.kl
+
+
+def test_margins_that_hold_change_nothing():
+    weight_n, label_n, _, age_n = table()
+    share_n = weight_n / weight_n.sum()
+    margins = {level: mass(share_n, label_n, level) for level in LABELS}
+    result = calibrate_weights(share_n, by={"label": label_n}, margins={"label": margins}, means={"age": (age_n, share_n @ age_n)})
+    np.testing.assert_allclose(result.weight, share_n, rtol=1e-11)
+    assert result.kl == pytest.approx(0, abs=1e-14)
+    assert result.largest_ratio == pytest.approx(1, abs=1e-11)
+    assert result.ess_after == pytest.approx(result.ess_before, rel=1e-10)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10_000), st.floats(0.1, 5.0))
+def test_order_duplicates_and_scale_do_not_matter(seed, factor):
+    weight_n, label_n, camera_n, age_n = table(seed, n=80)
+    rng = np.random.default_rng(seed)
+    labels = dict(zip(LABELS, rng.dirichlet(np.ones(3) * 5), strict=True))
+    cameras = dict(zip(CAMERAS, rng.dirichlet(np.ones(3) * 5), strict=True))
+
+    def calibrated(rows, weight_of):
+        return calibrate_weights(
+            weight_of,
+            by={"label": label_n[rows], "camera": camera_n[rows]},
+            margins={"label": labels, "camera": cameras},
+            means={"age": (age_n[rows], 42.0)},
+        ).weight
+
+    plain_n = calibrated(np.arange(80), weight_n)
+    order = rng.permutation(80)
+    np.testing.assert_allclose(calibrated(order, weight_n[order]), plain_n[order], rtol=1e-8, atol=1e-15)
+    np.testing.assert_allclose(calibrated(np.arange(80), factor * weight_n), plain_n, rtol=1e-8, atol=1e-15)
+    twice = calibrated(np.repeat(np.arange(80), 2), np.repeat(weight_n, 2))
+    np.testing.assert_allclose(twice.reshape(80, 2).sum(axis=1), plain_n, rtol=1e-8, atol=1e-15)
+
+
+def test_zero_mass_and_zero_weight():
+    weight_n, label_n, _, _ = table()
+    weight_n[::7] = 0
+    result = calibrate_weights(weight_n, by={"label": label_n}, margins={"label": {"cat": 0.6, "dog": 0.4, "fox": 0.0, "owl": 0.0}})
+    assert (result.weight[::7] == 0).all()
+    assert (result.weight[label_n == "fox"] == 0).all()
+    assert result.n_dropped == np.count_nonzero((label_n == "fox") & (weight_n > 0))
+    assert result.margins["label"]["fox"] == result.margins["label"]["owl"] == 0.0
+    assert result.margins["label"]["cat"] == pytest.approx(0.6, abs=1e-12)
+
+
+def test_weights_record_is_accepted():
+    rng = np.random.default_rng(0)
+    weights = unskew.debias_weights(rng.uniform(0.5, 2, (100, 2)), np.arange(100) % 2)
+    label_n = rng.integers(0, 2, 100)
+    result = calibrate_weights(weights, by={"label": label_n}, margins={"label": {0: 0.5, 1: 0.5}})
+    assert result.ess_before == pytest.approx(weights.ess)
+    assert mass(result.weight, label_n, 1) == pytest.approx(0.5, abs=1e-12)
+
+
+def test_redundant_margins_are_no_obstacle():
+    weight_n, label_n, _, _ = table()
+    wild_n = np.where(label_n == "fox", "wild", "pet")
+    once = calibrate_weights(weight_n, by={"label": label_n}, margins={"label": LABELS})
+    again = calibrate_weights(
+        weight_n,
+        by={"label": label_n, "wild": wild_n},
+        margins={"label": LABELS, "wild": {"wild": 0.2, "pet": 0.8}},
+        means={"is_cat": (label_n == "cat", 0.5), "constant": (np.full(400, 3.0), 3.0)},
+    )
+    np.testing.assert_allclose(again.weight, once.weight, rtol=1e-10)
+
+
+def test_tiny_and_huge_scales():
+    weight_n, label_n, _, age_n = table()
+    result = calibrate_weights(weight_n, by={"label": label_n}, margins={"label": LABELS}, means={"age": (age_n * 1e9, 43e9)})
+    assert result.means["age"] == pytest.approx(43e9, rel=1e-12)
+    plain = calibrate_weights(weight_n, by={"label": label_n}, margins={"label": LABELS}, means={"age": (age_n, 43)})
+    np.testing.assert_allclose(result.weight, plain.weight, rtol=1e-8)
+    faint_n = np.where(label_n == "cat", 1e-15, 1.0) * weight_n
+    result = calibrate_weights(faint_n, by={"label": label_n}, margins={"label": LABELS})
+    assert result.margins["label"] == pytest.approx(LABELS, abs=1e-12)
+    rare = {"cat": 1e-9, "dog": 1e-9, "fox": 1 - 2e-9}
+    assert calibrate_weights(weight_n, by={"label": label_n}, margins={"label": rare}).margins["label"] == pytest.approx(rare, abs=1e-12)
+
+
+def test_a_mean_at_the_edge_leaves_the_edge_only():
+    """The largest value as the mean: all weight on the images that have it, in proportion to their weights."""
+    result = calibrate_weights([1, 2, 3, 4], means={"x": ([0, 1, 2, 2], 2.0)})
+    np.testing.assert_allclose(result.weight, [0, 0, 3 / 7, 4 / 7], atol=1e-12)
+
+
+def test_a_margin_that_empties_a_cell():
+    """Margins that only hold if no image is both a and x: a boundary that is not a level of mass 0."""
+    first, second = ["a", "a", "b", "b"], ["x", "y", "x", "y"]
+    result = calibrate_weights(
+        [1, 1, 1, 0], by={"first": first, "second": second}, margins={"first": {"a": 0.5, "b": 0.5}, "second": {"x": 0.5, "y": 0.5}}
+    )
+    np.testing.assert_allclose(result.weight, [0, 0.5, 0.5, 0], atol=1e-12)
+
+
+def test_level_without_images_is_named_with_its_mass():
+    weight_n, label_n, _, _ = table()
+    with pytest.raises(CoverageError, match=r"owl \(0\.1\).*0\.1 of the target"):
+        calibrate_weights(weight_n, by={"label": label_n}, margins={"label": {**LABELS, "cat": 0.4, "owl": 0.1}})
+    # Images that exist but weigh nothing do not help.
+    with pytest.raises(CoverageError, match=r"cat \(0\.5\)"):
+        calibrate_weights(weight_n * (label_n != "cat"), by={"label": label_n}, margins={"label": LABELS})
+    with pytest.raises(CoverageError, match=r"'b'.*x \(0\.5\)"):
+        calibrate_weights([1, 1], by={"a": ["p", "q"], "b": ["x", "y"]}, margins={"a": {"p": 0, "q": 1}, "b": {"x": 0.5, "y": 0.5}})
+
+
+def test_only_the_margins_in_conflict_are_named():
+    weight_n, label_n, _, age_n = table()
+    with pytest.raises(CoverageError, match=r"in conflict: the mean of age\."):
+        calibrate_weights(weight_n, by={"label": label_n}, margins={"label": LABELS}, means={"age": (age_n, 200.0)})
+
+
+def test_unreachable_mean_says_how_near_one_can_get():
+    with pytest.raises(CoverageError, match=r"in conflict: the mean of age\..*mean of age: 60 instead of 70"):
+        calibrate_weights([1, 1, 1], means={"age": ([20, 40, 60], 70.0)})
+
+
+def test_margins_that_contradict_each_other():
+    weight_n, label_n, camera_n, _ = table()
+    wild_n = np.where(label_n == "fox", "wild", "pet")
+    with pytest.raises(CoverageError, match="no weights on these images can reach all margins together") as caught:
+        calibrate_weights(
+            weight_n,
+            by={"label": label_n, "wild": wild_n, "camera": camera_n},
+            margins={"label": LABELS, "wild": {"wild": 0.3, "pet": 0.7}, "camera": CAMERAS},
+        )
+    assert "in conflict: the margin of label, the margin of wild." in str(caught.value)
+
+
+def test_jointly_unreachable_margins():
+    """All cats were taken by camera 1: a target with more cats than camera 1 has mass is out of reach, by 0.2."""
+    label_n = np.array(["cat", "cat", "dog", "dog", "dog"])
+    camera_n = np.array([1, 1, 1, 2, 2])
+    with pytest.raises(CoverageError, match="in conflict") as caught:
+        calibrate_weights(
+            np.ones(5), by={"label": label_n, "camera": camera_n}, margins={"label": {"cat": 0.5, "dog": 0.5}, "camera": {1: 0.3, 2: 0.7}}
+        )
+    assert any(text in str(caught.value) for text in ("label = cat: 0.3 instead of 0.5", "camera = 1: 0.5 instead of 0.3"))
+
+
+@pytest.mark.parametrize(
+    ("masses", "words"),
+    [
+        ({"cat": 0.5, "dog": 0.3, "fox": 0.1}, r"sum to 0\.9 \(-0\.1\)"),
+        ({"cat": 0.5, "dog": 0.5}, "gives no mass to fox"),
+        ({"cat": 1.2, "dog": -0.2, "fox": 0.0}, r"got -0\.2 for label = dog"),
+        ({"cat": np.nan, "dog": 0.5, "fox": 0.5}, "got nan for label = cat"),
+    ],
+)
+def test_margins_that_are_no_distribution(masses, words):
+    weight_n, label_n, _, _ = table()
+    with pytest.raises(DataError, match=words):
+        calibrate_weights(weight_n, by={"label": label_n}, margins={"label": masses})
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_missing_levels_are_never_lumped(missing):
+    labels = np.array(["cat", "dog", missing, "dog"], dtype=object)
+    with pytest.raises(DataError, match="image 2 has no level of 'label'"):
+        calibrate_weights(np.ones(4), by={"label": labels}, margins={"label": {"cat": 0.5, "dog": 0.5}})
+
+
+def test_bad_calls():
+    with pytest.raises(ConfigError, match="nothing to calibrate to"):
+        calibrate_weights([1, 1])
+    with pytest.raises(ConfigError, match="only one of the two has label"):
+        calibrate_weights([1, 1], margins={"label": {"a": 1.0}})
+    with pytest.raises(DataError, match="one level per image, 2 in all"):
+        calibrate_weights([1, 1], by={"label": ["a"]}, margins={"label": {"a": 1.0}})
+    with pytest.raises(DataError, match="one dimension of length 2"):
+        calibrate_weights([1, 1], means={"x": ([1, 2, 3], 1.0)})
+    with pytest.raises(DataError, match="must be finite; got nan"):
+        calibrate_weights([1, 1], means={"x": ([1, 2], np.nan)})
+    with pytest.raises(DataError, match="image 1 has -1"):
+        calibrate_weights([1, -1], means={"x": ([1, 2], 1.5)})
+    with pytest.raises(DataError, match="all weights are zero"):
+        calibrate_weights([0, 0], means={"x": ([1, 2], 1.5)})
+    with pytest.raises(DataError, match="got shape"):
+        calibrate_weights(np.ones((2, 2)), means={"x": ([1, 2], 1.5)})
+
+
+def test_pandas_columns_are_levels():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"label": pandas.Categorical(["a", "b", "b"]), "flag": [True, False, True]})
+    result = calibrate_weights(
+        np.ones(3),
+        by={"label": frame["label"], "flag": frame["flag"]},
+        margins={"label": {"a": 0.5, "b": 0.5}, "flag": {True: 0.75, False: 0.25}},
+    )
+    np.testing.assert_allclose(result.weight, [0.5, 0.25, 0.25], atol=1e-12)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 12))
+def test_tilt_or_gap_is_decided_as_a_linear_program_decides(seed, n_columns, n_cells):
+    rng = np.random.default_rng(seed)
+    z_cj = rng.integers(-2, 3, (n_cells, n_columns)) / 2.0
+    weight_c = rng.dirichlet(np.ones(n_cells))
+    reachable = scipy.optimize.linprog(np.zeros(n_cells), A_eq=np.vstack([z_cj.T, np.ones(n_cells)]), b_eq=[0] * n_columns + [1]).success
+    result = tilt_to_zero(np.maximum(weight_c, 1e-12), z_cj)
+    if reachable:
+        assert isinstance(result, Tilt)
+        np.testing.assert_allclose(result.probability @ z_cj, 0.0, atol=1e-11)
+        assert result.probability.sum() == pytest.approx(1, abs=1e-12)
+    else:
+        assert isinstance(result, Gap)
+        assert np.abs(result.nearest).sum() > 1e-9
+
+
+def test_smallest_conflict():
+    # The last column is negative everywhere: it needs no other to be out of reach.
+    z_cj = np.array([[0.5, -1.5, 1.0], [-0.5, -0.5, -1.0], [1.0, -2.0, 0.5]])
+    assert smallest_conflict(z_cj[:, [2, 0, 1]], np.array([0, 1, 2])) == [2]
+    # Here the first two sum to 1 in every cell, and the second is asked for a mean of 0.1 more: together with the first only.
+    z_cj = np.array([[1.0, 0.0, 1.0], [-1.0, 2.0, -1.0], [1.0, 0.0, -1.0], [-1.0, 2.0, 1.0], [0.5, 0.5, 0.0]])
+    assert smallest_conflict(z_cj[:, [2, 0, 1]] - [0, 0, 0.1], np.array([0, 1, 2])) == [1, 2]
+
+
+def test_rank_detection():
+    rng = np.random.default_rng(0)
+    z_cj = rng.standard_normal((30, 3))
+    combined = np.column_stack([z_cj, z_cj @ [1, -1, 2.0]])
+    assert independent_columns(combined).size == 3
+    # The same combination with a constant on top asks for another mean: a contradiction.
+    assert independent_columns(np.column_stack([z_cj, z_cj @ [1, -1, 2.0] + 0.1])) is None
+    assert independent_columns(np.zeros((4, 2))).size == 0
+
+
+def test_within_rounding_of_the_boundary_is_not_decided():
+    """A mean beyond the largest value by less than a linear program resolves: neither weights nor a claim that there are none."""
+    with pytest.raises((ConvergenceError, CoverageError)):
+        calibrate_weights([1, 1], means={"x": ([0.0, 1.0], 1.0 + 1e-9)})
