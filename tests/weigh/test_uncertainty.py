@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -306,14 +307,30 @@ def test_weak_links_give_large_errors_not_wrong_ones():
 
 
 def test_hessian_from_a_subsample_is_replaced_by_the_exact_one():
-    from dataclasses import replace
-
     z_n, omega, source, _ = draw()
     weights = weigh(omega, source)
     rough = replace(weights.solution, hessian=weights.solution.hessian * 1.3, hessian_exact=False)
     again = replace(weights, solution=rough)
     assert again.mean(z_n).stderr == pytest.approx(weights.mean(z_n).stderr, rel=1e-10)
     np.testing.assert_allclose(again.covariance(), weights.covariance(), atol=1e-12)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_sparse_hessian(exact):
+    """Thousands of sources keep the Hessian sparse, and sparse memberships give a sparse one back."""
+    rng = np.random.default_rng(5)
+    source = np.repeat(np.arange(6), 40)
+    omega = rng.uniform(0.5, 2.0, (240, 6)) * (np.abs(np.arange(6) - source[:, None]) <= 1)
+    weights = weigh(sp.csr_array(omega), source, group=np.arange(240) // 3)
+    hessian = sp.csr_array(weights.solution.hessian) * (1.0 if exact else 0.7)
+    again = replace(weights, solution=replace(weights.solution, hessian=hessian, hessian_exact=exact))
+    assert sp.issparse(read_hessian(again))
+    value_n = rng.standard_normal(240)
+    assert again.mean(value_n).stderr == pytest.approx(weights.mean(value_n).stderr, rel=1e-9)
+    np.testing.assert_allclose(again.covariance(), weights.covariance(), atol=1e-10)
+    apart = replace(again, solution=replace(again.solution, hessian=sp.csr_array((6, 6)), hessian_exact=True))
+    with pytest.raises(ConvergenceError, match="Hessian at the solution is singular"):
+        apart.covariance()
 
 
 @pytest.mark.parametrize(
@@ -336,8 +353,6 @@ def test_bad_values(values, words):
 
 
 def test_bad_options():
-    from dataclasses import replace
-
     z_n, omega, source, _ = draw()
     weights = weigh(omega, source)
     for level in (0.0, 1.0, 95):
