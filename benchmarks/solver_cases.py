@@ -89,9 +89,11 @@ class Bench:
                 self.read_by.add(one["read_by"])
         return one
 
-    def time_peers(self, folder: Path, row: Row, peers: tuple[str, ...], ours: float | None) -> dict[str, dict[str, Any]]:
+    def time_peers(
+        self, folder: Path, row: Row, peers: tuple[str, ...], ours: float | None, limit: float = math.inf
+    ) -> dict[str, dict[str, Any]]:
         """Time the peers and fill their cells."""
-        results = {peer: self.run(folder, "time", peer=peer) for peer in peers}
+        results = {peer: self.run(folder, "time", limit=min(limit, self.limit), peer=peer) for peer in peers}
         row.cells |= {peer: peer_text(result, ours) for peer, result in results.items()}
         return results
 
@@ -207,7 +209,7 @@ def sparse(bench: Bench) -> Iterator[Row]:
         )
         folder = bench.make("chain", "newton", n=n, n_sources=n_sources)
         one = bench.time_unskew(folder, row, "sweeps")
-        bench.time_peers(folder, row, (*MBAR_PEERS, "article_sgd"), one.get("seconds"))
+        bench.time_peers(folder, row, (*MBAR_PEERS, "article_sgd"), one.get("seconds"), limit=math.inf if judged else 300)
         if not judged:
             row.conditions.clear()
         elif "seconds" in one:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from problems import FORMS, Problem, connected_problems, in_form, is_connected, random_problem
 
 import unskew
+from problems import FORMS, Problem, connected_problems, in_form, is_connected, random_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 

@@ -4,7 +4,9 @@ from unskew import scenarios
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
 from unskew.records import Estimate, Overlap, Solution, Status, Weights
 from unskew.solve.entry import check_overlap, solve_normalizers
+from unskew.weigh.calibrate import calibrate_weights
 from unskew.weigh.entry import debias_weights
+from unskew.weigh.trim import trim_weights
 
 __all__ = [
     "ConfigError",
@@ -18,8 +20,10 @@ __all__ = [
     "Status",
     "UnskewError",
     "Weights",
+    "calibrate_weights",
     "check_overlap",
     "debias_weights",
     "scenarios",
     "solve_normalizers",
+    "trim_weights",
 ]

@@ -76,9 +76,7 @@ class Status(Enum):
     """How a solve ended. The member's value is the message that a user reads."""
 
     CONVERGED = "converged"
-    PRESCRIBED = (
-        "made the prescribed number of stochastic steps, as the article does; that is no proof of convergence, see error_estimate"
-    )
+    PRESCRIBED = "made the prescribed number of stochastic steps, as the article does; that is no proof of convergence, see error_estimate"
     MAX_STEPS = "stopped after max_steps before the tolerance was met; raise max_steps, or use method='newton'"
     STALLED = (
         "no step along the search direction lowers the objective any further, although the Newton step is still larger than "
@@ -148,13 +146,13 @@ class Solution:
     def normalizer(self) -> Floats:
         """(K,) Ω_k = Σ_i π_i ω_ik. May overflow where ω itself does; ``log_normalizer`` never does."""
         with np.errstate(over="ignore", under="ignore"):
-            return np.exp(self.log_normalizer)
+            return np.asarray(np.exp(self.log_normalizer))
 
     @property
     def relative_normalizer(self) -> Floats:
         """(K,) W_k = Ω_k/Ω_K."""
         with np.errstate(over="ignore", under="ignore"):
-            return np.exp(self.log_normalizer - self.log_normalizer[-1])
+            return np.asarray(np.exp(self.log_normalizer - self.log_normalizer[-1]))
 
 
 @dataclass(frozen=True)

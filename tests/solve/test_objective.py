@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from problems import FORMS, in_form, random_problem
 
+from problems import FORMS, in_form, random_problem
 from unskew.scale.base import open_reader
 from unskew.solve.objective import evaluate, hessian_matrix
 from unskew.solve.rows import Rows

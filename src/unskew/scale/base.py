@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +21,18 @@ from unskew import errors
 # Converted blocks hold about this many entries: 2 MB of doubles, which stay in a second- or third-level cache.
 _ENTRIES = 1 << 18
 
-RowBlock = npt.NDArray[Any] | sp.csr_array
+# A two-dimensional NumPy array or a SciPy CSR array; SciPy ships no types.
+RowBlock: TypeAlias = Any
 
 
 class Reader(Protocol):
     """Row blocks of a matrix with ``n_columns`` columns; ``in_memory`` if reading again costs no disk or computation."""
 
-    n_columns: int
-    in_memory: bool
+    @property
+    def n_columns(self) -> int: ...
+
+    @property
+    def in_memory(self) -> bool: ...
 
     def blocks(self) -> Iterator[RowBlock]:
         """Start a new pass over all rows, in order."""
@@ -138,7 +142,9 @@ def plain_block(raw: Any) -> RowBlock:
         return plain_csr(raw)
     array = np.asarray(raw)
     if array.ndim != 2:
-        raise errors.DataError(f"omega has one row for each image and one column for each source, but an array of shape {array.shape} came.")
+        raise errors.DataError(
+            f"omega has one row for each image and one column for each source, but an array of shape {array.shape} came."
+        )
     if array.dtype.kind not in "biuf":
         try:
             array = array.astype(np.float64)
@@ -164,7 +170,8 @@ def open_reader(omega: Any) -> Reader:
     if isinstance(omega, Iterable):
         return _open_iterable(omega)
     raise errors.DataError(
-        f"omega must be an array, a SciPy sparse matrix, a DataFrame, a path to .npy or .parquet, or row blocks; got {type(omega).__name__}."
+        f"omega must be an array, a SciPy sparse matrix, a DataFrame, a path to .npy or .parquet, or row blocks; "
+        f"got {type(omega).__name__}."
     )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
@@ -14,10 +16,24 @@ _WORTH_A_THREAD = 1 << 18
 # Partial sums of at most this many rows: they bound rounding errors and let threads finish together.
 _ROWS_PER_TASK = 1 << 19
 
+_blas: Any = None
+
 
 def available_jobs() -> int:
     """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Matrix products inside our own threads must not start threads of their own: they would fight for the same cores."""
+    global _blas
+    if _blas is None:
+        from threadpoolctl import ThreadpoolController
+
+        _blas = ThreadpoolController()  # looking for the libraries takes milliseconds, so only once
+    with _blas.limit(limits=1, user_api="blas"):
+        yield
 
 
 def row_ranges(n_rows: int, width: int, jobs: int) -> list[tuple[int, int]]:
@@ -26,7 +42,7 @@ def row_ranges(n_rows: int, width: int, jobs: int) -> list[tuple[int, int]]:
     if jobs > 1 and n_rows * width >= _WORTH_A_THREAD:
         parts = -(-parts // jobs) * jobs
     edges = [n_rows * part // parts for part in range(parts + 1)]
-    return [(start, stop) for start, stop in zip(edges[:-1], edges[1:], strict=True) if stop > start]
+    return [(start, stop) for start, stop in pairwise(edges) if stop > start]
 
 
 def run_ranges(work: Callable[[int, int], Result], ranges: Sequence[tuple[int, int]], jobs: int) -> list[Result]:

@@ -55,13 +55,13 @@ def _distinct(
     omega: npt.NDArray[Any], source_n: npt.NDArray[np.int32], limit: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]] | None:
     """(first row of each distinct pair, pair of every row), or None if there are more than ``limit`` pairs."""
-    from unskew.solve import kernels
+    from unskew.solve import kernels_inspect
 
     factor_k = np.random.default_rng(0).integers(0, 1 << 63, omega.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     slots = np.full(1 << max(6, int(2 * limit).bit_length()), -1, dtype=np.int64)  # at most half full
     first_row, key_d = np.empty(limit, dtype=np.int64), np.empty(limit, dtype=np.uint64)
     inverse_n = np.empty(omega.shape[0], dtype=np.int32)
-    found = kernels.collapse_dense(_bits(omega), source_n, factor_k, slots, first_row, key_d, inverse_n, limit)
+    found = kernels_inspect.collapse_dense(_bits(omega), source_n, factor_k, slots, first_row, key_d, inverse_n, limit)
     return None if found < 0 else (first_row[:found], inverse_n)
 
 

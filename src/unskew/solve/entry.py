@@ -52,9 +52,7 @@ class Solved:
     rows: Rows
 
 
-def check_overlap(
-    omega: Any, source: Any, *, log: bool = False, names: Sequence[object] | None = None, jobs: int | None = None
-) -> Overlap:
+def check_overlap(omega: Any, source: Any, *, log: bool = False, names: Sequence[object] | None = None, jobs: int | None = None) -> Overlap:
     """Decide before any solve whether the normalizers are identifiable, and how strongly the sources are linked.
 
     The overlap graph has an edge k→l iff some image of source l has ω_k > 0; the normalizers are identifiable iff it is strongly
@@ -127,8 +125,8 @@ def solve_normalizers(
     Source "all" sees everything, source "half" only half of the population: Ω = 1 and ½.
 
     >>> import numpy as np, unskew
-    >>> omega = np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0], [1.0, 1.0]])
-    >>> solution = unskew.solve_normalizers(omega, ["all", "all", "half", "half"])
+    >>> omega = np.repeat([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0], [1.0, 1.0]], 20, axis=0)
+    >>> solution = unskew.solve_normalizers(omega, np.repeat(["all", "half"], 40))
     >>> solution.normalizer.round(6).tolist(), solution.converged
     ([1.0, 0.5], True)
     """

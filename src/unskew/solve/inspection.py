@@ -52,14 +52,14 @@ def inspect_rows(rows: Rows, names: Sequence[str], first_row: npt.NDArray[np.int
     """
     n_sources = rows.n_sources
     log_low_k, log_high_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
-    link_kl: Any = np.zeros((n_sources, n_sources))
-    common_kk: Any = np.zeros((n_sources, n_sources))
+    link_kl: Any = 0
+    common_kk: Any = 0
     for block in rows.blocks():
         if rows.log:
             _check_logarithms(block, names, first_row)
         low_k, high_k, link, common = _inspect_block(block, rows, names, first_row)
         log_low_k, log_high_k = np.minimum(log_low_k, low_k), np.maximum(log_high_k, high_k)
-        link_kl, common_kk = link_kl + link, common_kk + common
+        link_kl, common_kk = (link, common) if block.start == 0 else (link_kl + link, common_kk + common)
     return Inspection(rows.size_k, log_low_k, log_high_k, link_kl, common_kk)
 
 
@@ -99,12 +99,12 @@ def _inspect_block(block: Block, rows: Rows, names: Sequence[str], first_row: An
 
 def _inspect_range(block: Block, names: Sequence[str], first_row: Any, start: int, stop: int) -> tuple[Floats, Floats, Floats, Floats]:
     """Rows [start, stop) of a dense block: a quick look for all positive, a closer one where there are zeros."""
-    from unskew.solve import kernels
+    from unskew.solve import kernels_inspect
 
     omega_nk, source_n = block.omega, block.source_n[start:stop]
     n_sources = omega_nk.shape[1]
     low_k, high_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
-    bad = kernels.column_extremes(omega_nk.reshape(-1), n_sources, low_k, high_k, start, stop)
+    bad = kernels_inspect.column_extremes(omega_nk.reshape(-1), n_sources, low_k, high_k, start, stop)
     if bad or low_k.min() < 0:
         _raise_for_entry(block, names, first_row)
     count_n = block.count_n[start:stop] if block.count_n.size else None
@@ -114,7 +114,7 @@ def _inspect_range(block: Block, names: Sequence[str], first_row: Any, start: in
     low_k[low_k == 0] = np.inf
     link_kl = np.zeros((n_sources, n_sources))
     common_kk = np.zeros((n_sources, n_sources) if n_sources <= _COUNT_PAIRS else (0, 0))
-    row, code = kernels.inspect_zeros(omega_nk, block.source_n, block.count_n, low_k, link_kl, common_kk, start, stop)
+    row, code = kernels_inspect.inspect_zeros(omega_nk, block.source_n, block.count_n, low_k, link_kl, common_kk, start, stop)
     if code:
         _raise_for_row(block, row, code, names, first_row)
     if n_sources > _COUNT_PAIRS:
@@ -138,7 +138,7 @@ def _common_by_products(omega_nk: npt.NDArray[Any], count_n: Floats | None) -> F
 
 
 def _inspect_sparse(block: Block, rows: Rows, names: Sequence[str], first_row: Any) -> tuple[Floats, Floats, Any, Any]:
-    from unskew.solve import kernels
+    from unskew.solve import kernels_inspect, kernels_sweep
 
     omega, n_sources = block.omega, rows.n_sources
     low_k, high_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
@@ -152,9 +152,20 @@ def _inspect_sparse(block: Block, rows: Rows, names: Sequence[str], first_row: A
     size, stride, shift = rows.band_storage
     link_b, common_b = np.zeros(size), np.zeros(size)
     minimum_k, maximum_k = np.full(n_sources, np.inf), np.zeros(n_sources)
-    row, code = kernels.inspect_sparse(
-        omega.data, omega.indices, omega.indptr, block.source_n, block.count_n, minimum_k, maximum_k, link_b, common_b, stride, shift,
-        0, omega.shape[0],
+    row, code = kernels_inspect.inspect_sparse(
+        omega.data,
+        omega.indices,
+        omega.indptr,
+        block.source_n,
+        block.count_n,
+        minimum_k,
+        maximum_k,
+        link_b,
+        common_b,
+        stride,
+        shift,
+        0,
+        omega.shape[0],
     )
     if code == 3:
         _raise_for_entry(block, names, first_row)
@@ -163,9 +174,9 @@ def _inspect_sparse(block: Block, rows: Rows, names: Sequence[str], first_row: A
     if not (rows.log and rows.reference_k is None):
         with np.errstate(divide="ignore"):
             low_k, high_k = np.log(minimum_k), np.log(maximum_k)
-    link_kl = kernels.expand_band(link_b, stride, shift, rows.band, n_sources)
-    common_kk = kernels.expand_band(common_b, stride, shift, rows.band, n_sources)
-    kernels.mirror(common_kk, rows.band)
+    link_kl = kernels_sweep.expand_band(link_b, stride, shift, rows.band, n_sources)
+    common_kk = kernels_sweep.expand_band(common_b, stride, shift, rows.band, n_sources)
+    kernels_inspect.mirror(common_kk, rows.band)
     return low_k, high_k, link_kl, common_kk
 
 

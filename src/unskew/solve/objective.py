@@ -11,6 +11,7 @@ Both forms are sums of positive numbers, each known to a small relative error, h
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,7 +21,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from unskew.records import Floats
-from unskew.scale.local import row_ranges, run_ranges
+from unskew.scale.local import one_blas_thread, row_ranges, run_ranges
 from unskew.solve.rows import Block, Rows
 
 # Up to here tiles are transposed and cross products formed in the sweep; beyond, row by row and by matrix products (measured).
@@ -76,9 +77,9 @@ class Evaluation:
             return None
         if sp.issparse(self.flow_lk):
             return self.flow_lk - self.flow_lk.T
-        from unskew.solve import kernels
+        from unskew.solve import kernels_graph
 
-        return kernels.antisymmetric(self.flow_lk, self.band)
+        return kernels_graph.antisymmetric(self.flow_lk, self.band)
 
     @cached_property
     def gradient_k(self) -> Floats:
@@ -86,10 +87,10 @@ class Evaluation:
         if sp.issparse(self.flow_lk):
             return np.asarray(-self.imbalance_kk.sum(axis=1)).ravel() / self.n
         if self.by_source:
-            from unskew.solve import kernels
+            from unskew.solve import kernels_graph
 
-            return np.asarray(kernels.divergence(self.flow_lk, self.band)) / self.n
-        return (self.flow_lk[0] - self.size_k) / self.n
+            return np.asarray(kernels_graph.divergence(self.flow_lk, self.band)) / self.n
+        return np.asarray((self.flow_lk[0] - self.size_k) / self.n)
 
     def local_size(self, step_k: Floats) -> float:
         """Largest difference of ``step_k`` between two sources that share images: how far memberships will move."""
@@ -98,9 +99,9 @@ class Evaluation:
         if sp.issparse(self.cross_kk):
             pairs = self.cross_kk.tocoo()
             return float(np.max(np.abs(step_k[pairs.row] - step_k[pairs.col]), initial=0.0))
-        from unskew.solve import kernels
+        from unskew.solve import kernels_graph
 
-        return float(kernels.longest_local_step(self.cross_kk, step_k, self.band))
+        return float(kernels_graph.longest_local_step(self.cross_kk, step_k, self.band))
 
     def slope(self, step_k: Floats) -> float:
         """Derivative of D along ``step_k``: gradient · step, or flows times differences of the step."""
@@ -116,7 +117,6 @@ class Evaluation:
 
 def evaluate(rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool = True) -> Evaluation:
     """One pass over ``rows``: D, its flows and, if asked for, the cross products."""
-    n_sources = rows.n_sources
     a_k = rows.coefficients(u_k)
     spread = float(np.ptp(u_k if rows.reference_k is None else u_k - rows.reference_k))
     sums = _Sums(rows, hessian=hessian, by_source=by_source)
@@ -156,7 +156,10 @@ class _Sums:
             work = self._few_sweep if self.n_sources <= FEW_SOURCES else self._many_sweep
         n_rows = block.omega.shape[0]
         ranges = row_ranges(n_rows, max(1, block.omega.size // max(1, n_rows)), jobs)
-        for flow, cross, (value, total, low, high) in run_ranges(lambda start, stop: work(block, a_k, start, stop), ranges, jobs):
+        products = self.hessian and self.n_sources > FEW_SOURCES and not sp.issparse(block.omega)
+        with one_blas_thread() if products else nullcontext():
+            parts = run_ranges(lambda start, stop: work(block, a_k, start, stop), ranges, jobs)
+        for flow, cross, (value, total, low, high) in parts:
             self.flow_lk, self.cross_kk = (self.flow_lk + flow, self.cross_kk + cross) if self.filled else (flow, cross)
             self.filled = True
             self.value += value
@@ -166,29 +169,29 @@ class _Sums:
     def finished(self, a_k: Floats) -> tuple[Any, Any]:
         """The flow and cross matrices with the factors a_k that the sweeps left out."""
         if not self.sparse:
-            from unskew.solve import kernels
+            from unskew.solve import kernels_sweep
 
             if self.flat:
                 _, stride, shift = self.rows.band_storage
                 band, n_sources = self.rows.band, self.n_sources
-                self.flow_lk = kernels.expand_band(self.flow_lk, stride, shift, band, n_sources)
+                self.flow_lk = kernels_sweep.expand_band(self.flow_lk, stride, shift, band, n_sources)
                 self.cross_kk = (
-                    kernels.expand_band(self.cross_kk, stride, shift, band, n_sources) if self.hessian else np.zeros(self.cross_shape)
+                    kernels_sweep.expand_band(self.cross_kk, stride, shift, band, n_sources) if self.hessian else np.zeros(self.cross_shape)
                 )
-            kernels.finish_sums(self.flow_lk, self.cross_kk, a_k, self.rows.band if self.by_source else self.n_sources)
+            kernels_sweep.finish_sums(self.flow_lk, self.cross_kk, a_k, self.rows.band if self.by_source else self.n_sources)
         return self.flow_lk, self.cross_kk if self.hessian else None
 
     def _few_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
-        from unskew.solve import kernels
+        from unskew.solve import kernels_sweep
 
         flow, cross = np.zeros(self.flow_shape), np.zeros(self.cross_shape)
-        scalars = kernels.sweep_few(
+        scalars = kernels_sweep.sweep_few(
             block.omega, block.source_n, block.count_n, a_k, flow, cross, self.hessian, self.by_source, start, stop
         )
         return flow, cross, scalars
 
     def _many_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
-        from unskew.solve import kernels
+        from unskew.solve import kernels_sweep
 
         flow_ll, cross = np.zeros((self.n_sources, self.n_sources)), np.zeros(self.cross_shape)
         value, total, low, high = 0.0, 0.0, np.inf, 0.0
@@ -196,7 +199,7 @@ class _Sums:
         scale_n = np.empty(rows if self.hessian else 0)
         for first in range(start, stop, rows):
             last = min(first + rows, stop)
-            scalars = kernels.sweep_many(block.omega, block.source_n, block.count_n, a_k, flow_ll, scale_n, first, last)
+            scalars = kernels_sweep.sweep_many(block.omega, block.source_n, block.count_n, a_k, flow_ll, scale_n, first, last)
             value, total, low, high = value + scalars[0], total + scalars[1], min(low, scalars[2]), max(high, scalars[3])
             if self.hessian:
                 scaled_nk = block.omega[first:last] * scale_n[: last - first, None]
@@ -204,13 +207,25 @@ class _Sums:
         return flow_ll if self.by_source else flow_ll.sum(axis=0, keepdims=True), cross, (value, total, low, high)
 
     def _sparse_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
-        from unskew.solve import kernels
+        from unskew.solve import kernels_sweep
 
         size, stride, shift = self.rows.band_storage
         flow_b, cross_b = np.zeros(size), np.zeros(size if self.hessian else 0)
         omega = block.omega
-        scalars = kernels.sweep_sparse(
-            omega.data, omega.indices, omega.indptr, block.source_n, block.count_n, a_k, flow_b, cross_b, stride, shift, self.hessian, start, stop
+        scalars = kernels_sweep.sweep_sparse(
+            omega.data,
+            omega.indices,
+            omega.indptr,
+            block.source_n,
+            block.count_n,
+            a_k,
+            flow_b,
+            cross_b,
+            stride,
+            shift,
+            self.hessian,
+            start,
+            stop,
         )
         if self.rows.band < self.n_sources:
             self.flat = True  # expanded once, when all ranges are summed

@@ -72,7 +72,9 @@ def with_curvature(overlap: Overlap, hessian_kk: Any, share_k: Floats) -> Overla
         matrix = np.eye(n_sources) - hessian_kk / share_k[:, None]
     sigma2, fiedler_k = _second_smallest(hessian_kk)
     root_k = 1 / np.sqrt(share_k)
-    scaled = sp.diags_array(root_k) @ hessian_kk @ sp.diags_array(root_k) if sp.issparse(hessian_kk) else hessian_kk * np.outer(root_k, root_k)
+    scaled = (
+        sp.diags_array(root_k) @ hessian_kk @ sp.diags_array(root_k) if sp.issparse(hessian_kk) else hessian_kk * np.outer(root_k, root_k)
+    )
     gap, _ = _second_smallest(scaled, null_k=np.sqrt(share_k))
     overlap = replace(overlap, matrix=matrix, spectral_gap=gap, sigma2=sigma2)
     if overlap.verdict == "ok" and sigma2 < overlap.thresholds["sigma2"]:
@@ -91,10 +93,10 @@ def require_connected(overlap: Overlap) -> None:
         raise OverlapError(overlap.message, overlap)
 
 
-def warn_if_weak(overlap: Overlap, stacklevel: int = 3) -> None:
+def warn_if_weak(overlap: Overlap) -> None:
     """Warn if the verdict is "weak", naming the weakest link."""
     if overlap.verdict == "weak":
-        warnings.warn(overlap.message, WeakOverlapWarning, stacklevel=stacklevel + 1)
+        warnings.warn(overlap.message, WeakOverlapWarning, stacklevel=3)  # the line that called the public function
 
 
 def is_strongly_connected(link_kl: Any) -> bool:
@@ -119,9 +121,9 @@ def _bottleneck(mass_kk: Any) -> float:
     if n_sources == 1:
         return 1.0
     if not sp.issparse(mass_kk):
-        from unskew.solve import kernels
+        from unskew.solve import kernels_graph
 
-        return float(kernels.widest_paths(mass_kk)[0])
+        return float(kernels_graph.widest_paths(mass_kk)[0])
     mass = mass_kk.tocoo()
     keep = (mass.row != mass.col) & (mass.data > 0)
     top = float(mass.data.max(initial=1.0))
@@ -136,10 +138,10 @@ def _weakest_link(link_kl: Any, names: Sequence[str]) -> tuple[tuple[str, str] |
         return None, None
     if sp.issparse(link_kl):
         return _weakest_sparse_link(link_kl, names)
-    from unskew.solve import kernels
+    from unskew.solve import kernels_graph
 
     # Strongly connected = node 0 reaches all and all reach node 0; so the bottleneck is the narrower of the two directions.
-    forward, backward = kernels.widest_paths(link_kl), kernels.widest_paths(np.ascontiguousarray(link_kl.T))
+    forward, backward = kernels_graph.widest_paths(link_kl), kernels_graph.widest_paths(np.ascontiguousarray(link_kl.T))
     if forward[0] <= backward[0]:
         return (names[forward[1]], names[forward[2]]), float(forward[0])
     return (names[backward[2]], names[backward[1]]), float(backward[0])
@@ -203,15 +205,16 @@ def _message(overlap: Overlap) -> str:
         return f"All {len(overlap.names)} sources are linked to one another."
     assert overlap.weakest_link is not None
     k, other = overlap.weakest_link
-    if overlap.sigma2 is not None and overlap.sigma2 < overlap.thresholds["sigma2"]:
+    if overlap.weakest_count is None or overlap.weakest_count >= _FEW_IMAGES:
+        assert overlap.sigma2 is not None
         worth = overlap.sigma2 / overlap.thresholds["sigma2"] * _FEW_IMAGES
         return (
             f"The sources are linked, but weakly: the link between `{k}` and `{other}` is worth about {worth:.2g} images, "
             f"fewer than {_FEW_IMAGES:g}. The relative weight of the two sides is uncertain; look at the standard errors."
         )
     return (
-        f"The sources are linked, but weakly: only {overlap.weakest_count:g} images of `{other}` could also have come from `{k}`, fewer than "
-        f"{_FEW_IMAGES:g}. The relative weight of the two rests on them; look at the standard errors."
+        f"The sources are linked, but weakly: only {overlap.weakest_count:g} image(s) of `{other}` could also have come from `{k}`, "
+        f"fewer than {_FEW_IMAGES:g}. The relative weight of the two rests on them; look at the standard errors."
     )
 
 
@@ -225,8 +228,8 @@ def _message_disconnected(overlap: Overlap) -> str:
             if a != b and links[left][:, right].nnz == 0:
                 missing.append(f"no image of {_group_name(overlap, b)} could have come from {_group_name(overlap, a)}")
     return (
-        f"The sources fall into {len(groups)} groups that are not linked in both directions, so their relative weight cannot be known from the "
-        f"data: {first_few(['[' + first_few(group) + ']' for group in overlap.components])}. Missing: {first_few(missing, 4)}. "
+        f"The sources fall into {len(groups)} groups that are not linked in both directions, so their relative weight cannot be known "
+        f"from the data: {first_few(['[' + first_few(group) + ']' for group in overlap.components])}. Missing: {first_few(missing, 4)}. "
         "Ways out: a source that overlaps both, biasing functions on fewer dimensions, a known target margin, or each group on its own."
     )
 

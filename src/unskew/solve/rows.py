@@ -93,9 +93,9 @@ class Rows:
         """No two sources whose columns are further apart than this share an image (K where that is not known)."""
         if not isinstance(self.reader, SparseReader):
             return self.n_sources
-        from unskew.solve import kernels
+        from unskew.solve import kernels_inspect
 
-        band = int(kernels.widest_row(self.reader.matrix.indices, self.reader.matrix.indptr))
+        band = int(kernels_inspect.widest_row(self.reader.matrix.indices, self.reader.matrix.indptr))
         return band if 4 * band < self.n_sources else self.n_sources
 
     @property
@@ -138,7 +138,9 @@ class Rows:
         if self.is_sparse:
             reader = SparseReader(sp.csr_array(sp.vstack([omega for omega, _ in pieces], format="csr")))
         else:
-            reader = ArrayReader(np.concatenate([np.asarray(omega) for omega, _ in pieces]) if len(pieces) > 1 else np.asarray(pieces[0][0]))
+            reader = ArrayReader(
+                np.concatenate([np.asarray(omega) for omega, _ in pieces]) if len(pieces) > 1 else np.asarray(pieces[0][0])
+            )
         return replace(rows, reader=reader, row_scale_n=scale_n, origin=origin)
 
     @property
@@ -151,7 +153,7 @@ class Rows:
         if self.inverse_n is None:
             counts = np.asarray(count_n, dtype=np.float64)
         else:
-            counts = np.bincount(self.inverse_n, weights=count_n, minlength=self.n_stored)
+            counts = np.bincount(self.inverse_n, weights=count_n, minlength=self.n_stored).astype(np.float64)
         origin = None if self.origin is None else replace(self.origin, count_n=counts)
         return replace(self, count_n=counts, origin=origin)
 
@@ -163,7 +165,7 @@ class Rows:
 
     def row_sums(self, u_k: Floats) -> tuple[Floats, Floats | None]:
         """(stored rows,) Σ_k e^{u_k} ω_ik as (s_i, m_i): the row sum is s_i e^{m_i}; m is None where rows are not scaled."""
-        from unskew.solve import kernels
+        from unskew.solve import kernels_sweep
 
         a_k = self.coefficients(u_k)
         sum_n = np.empty(self.n_stored)
@@ -175,7 +177,7 @@ class Rows:
             else:
                 omega_nk, sums = block.omega, out_n
                 run_ranges(
-                    lambda start, stop, omega_nk=omega_nk, sums=sums: kernels.row_sums(omega_nk, a_k, sums, start, stop),  # type: ignore[misc]
+                    lambda start, stop, omega_nk=omega_nk, sums=sums: kernels_sweep.row_sums(omega_nk, a_k, sums, start, stop),  # type: ignore[misc]
                     row_ranges(omega_nk.shape[0], self.n_sources, self.jobs),
                     self.jobs,
                 )
@@ -239,4 +241,4 @@ def scaled_block(omega: RowBlock, reference_k: Floats, log: bool) -> tuple[RowBl
 
 def _log(values: npt.NDArray[np.floating]) -> Floats:
     with np.errstate(divide="ignore"):
-        return np.log(values, dtype=np.float64)
+        return np.asarray(np.log(values, dtype=np.float64))

@@ -23,14 +23,14 @@ def subsample(rows: Rows, wanted: int, seed: int = 0) -> Rows:
 
     Each source gives at least a few rows, so that no source drops out of the equations.
     """
-    from unskew.solve import kernels
+    from unskew.solve import kernels_inspect
 
     stored_k = np.bincount(rows.source_n, minlength=rows.n_sources)
     wanted_k = np.minimum(stored_k, np.maximum(np.round(wanted * stored_k / rows.n_stored), _FEW_ROWS_PER_SOURCE)).astype(np.int64)
     chosen = np.empty(int(wanted_k.sum()) + rows.n_sources, dtype=np.int64)
     stride_k = stored_k / wanted_k
     first_k = np.floor(stride_k * np.random.default_rng(seed).uniform(size=rows.n_sources))
-    chosen = chosen[: kernels.choose_stratified(rows.source_n, stride_k, first_k, chosen)]
+    chosen = chosen[: kernels_inspect.choose_stratified(rows.source_n, stride_k, first_k, chosen)]
     source_n = rows.source_n[chosen]
     count_n = rows.count_n[chosen] if rows.count_n.size else np.ones(chosen.size)
     taken_k = np.bincount(source_n, weights=count_n, minlength=rows.n_sources)
@@ -81,7 +81,7 @@ def balance_flows(log_flow_kl: Floats) -> Floats:
     Osborne's iteration moves one source at a time; where groups of sources have to move together, Newton steps on this small
     convex problem (minimise Σ_kl e^{log_flow_kl + δ_k − δ_l}) follow.
     """
-    from unskew.solve import kernels
+    from unskew.solve import kernels_graph
     from unskew.solve.laplacian import solve_flows
 
     n_sources = log_flow_kl.shape[0]
@@ -90,7 +90,7 @@ def balance_flows(log_flow_kl: Floats) -> Floats:
     shift_k = np.zeros(n_sources)
     row, column = np.nonzero(np.maximum(log_flow_kl, log_flow_kl.T) > -np.inf)
     indptr = np.searchsorted(row, np.arange(n_sources + 1))
-    kernels.balance(log_flow_kl[row, column], log_flow_kl[column, row], column, indptr, shift_k, _BALANCE_SWEEPS, _BALANCED)
+    kernels_graph.balance(log_flow_kl[row, column], log_flow_kl[column, row], column, indptr, shift_k, _BALANCE_SWEEPS, _BALANCED)
     for _ in range(_BALANCE_STEPS if n_sources <= _FEW_ENOUGH else 0):
         with np.errstate(over="ignore", under="ignore"):
             flow_kl = np.exp(log_flow_kl + shift_k[:, None] - shift_k[None, :])
@@ -101,7 +101,7 @@ def balance_flows(log_flow_kl: Floats) -> Floats:
         shift_k += step_k * min(1.0, 2.0 / size) if size > 0 else 0.0
         if size < _BALANCED:
             break
-    return shift_k - shift_k.mean()
+    return np.asarray(shift_k - shift_k.mean())
 
 
 def _log_flows(rows: Rows) -> Floats:

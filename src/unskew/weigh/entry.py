@@ -48,10 +48,10 @@ def debias_weights(
     Examples
     --------
     >>> import numpy as np, unskew
-    >>> omega = np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0], [1.0, 1.0]])
-    >>> weights = unskew.debias_weights(omega, ["all", "all", "half", "half"])
-    >>> weights.weight.round(4).tolist(), weights.names
-    ([0.1667, 0.5, 0.1667, 0.1667], ('all', 'half'))
+    >>> omega = np.repeat([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0], [1.0, 1.0]], 20, axis=0)
+    >>> weights = unskew.debias_weights(omega, np.repeat(["all", "half"], 40))
+    >>> weights.sample_weight[[0, 20, 40]].round(4).tolist(), weights.names
+    ([0.6667, 2.0, 0.6667], ('all', 'half'))
     """
     prepared = prepare(omega, source, log=log, names=names, jobs=jobs)
     n = prepared.rows.n_rows
@@ -120,7 +120,9 @@ def align_weights(weights: Weights, ids: Sequence[object] | npt.NDArray[Any]) ->
     wanted = np.asarray(ids).tolist()
     unknown = [value for value in wanted if value not in position]
     if unknown:
-        raise DataError(f"{len(unknown)} of {len(wanted)} ids have no weight: {first_few(unknown)}. Were they in the pool that was weighed?")
+        raise DataError(
+            f"{len(unknown)} of {len(wanted)} ids have no weight: {first_few(unknown)}. Were they in the pool that was weighed?"
+        )
     return weights.weight[np.array([position[value] for value in wanted], dtype=np.int64)]
 
 

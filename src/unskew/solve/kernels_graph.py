@@ -1,0 +1,174 @@
+"""Compiled loops over the graph of sources: weakest links, Laplacian systems, balanced flows. Importing this file loads Numba."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from unskew.solve.kernels_compiler import compiled
+
+
+@compiled
+def widest_paths(capacity_kl):
+    """(width, from, to): the widest path from node 0 to the node that is hardest to reach, and its narrowest edge.
+
+    Dijkstra's algorithm with the minimum along a path in place of the sum; the width is 0 if some node cannot be reached.
+    """
+    n_nodes = capacity_kl.shape[0]
+    width = np.zeros(n_nodes)
+    done = np.zeros(n_nodes, np.bool_)
+    narrow_from = np.zeros(n_nodes, np.int64)
+    narrow_to = np.zeros(n_nodes, np.int64)
+    width[0] = np.inf
+    least, worst = np.inf, 0
+    for _ in range(n_nodes):
+        node = -1
+        for k in range(n_nodes):
+            if not done[k] and (node < 0 or width[k] > width[node]):
+                node = k
+        done[node] = True
+        if width[node] < least:
+            least, worst = width[node], node
+        for k in range(n_nodes):
+            edge = capacity_kl[node, k]
+            if not done[k] and min(width[node], edge) > width[k]:
+                if edge < width[node]:
+                    width[k], narrow_from[k], narrow_to[k] = edge, node, k
+                else:
+                    width[k], narrow_from[k], narrow_to[k] = width[node], narrow_from[node], narrow_to[node]
+    return least, narrow_from[worst], narrow_to[worst]
+
+
+@compiled
+def eliminate(weight_kk, flow_kk, band, order, pivot_k, step_k):
+    """Solve the Laplacian system L x = b without a single cancellation between sources, in place.
+
+    L_kl = −weight_kl (k ≠ l), rows summing to zero; b_k = Σ_l flow_kl with flow antisymmetric. Eliminating node k joins its
+    neighbours: weight_ij += w_ik w_kj / w_k and flow_ij += (w_jk f_ik − w_ik f_jk) / w_k, where w_k = Σ_j w_kj is a sum of positive
+    terms (Grassmann, Taksar & Heyman 1985). So a link of 1e-12 beside others of size 1 is solved to full relative precision.
+    Nodes are taken in order where a narrow ``band`` bounds the work, else by smallest degree. Returns False if a pivot vanishes.
+    """
+    n_sources = step_k.size
+    in_order = 4 * band < n_sources
+    alive = np.ones(n_sources, np.bool_)
+    degree = np.zeros(n_sources, np.int64)
+    if not in_order:
+        for k in range(n_sources):
+            for j in range(n_sources):
+                if j != k and weight_kk[k, j] > 0.0:
+                    degree[k] += 1
+    neighbour = np.empty(n_sources, np.int64)
+    for position in range(n_sources - 1):
+        node = position
+        if not in_order:
+            node = -1
+            for k in range(n_sources):
+                if alive[k] and (node < 0 or degree[k] < degree[node]):
+                    node = k
+        alive[node] = False
+        order[position] = node
+        m = 0
+        pivot = 0.0
+        for j in range(max(0, node - band), min(n_sources, node + band + 1)):
+            if alive[j] and (weight_kk[node, j] > 0.0 or flow_kk[node, j] != 0.0):
+                neighbour[m] = j
+                m += 1
+                pivot += weight_kk[node, j]
+        if not pivot > 0.0:
+            return False
+        pivot_k[node] = pivot
+        for p in range(m):
+            i = neighbour[p]
+            share_i = weight_kk[i, node] / pivot
+            degree[i] -= 1
+            for o in range(p):
+                j = neighbour[o]
+                share_j = weight_kk[j, node] / pivot
+                if weight_kk[i, j] == 0.0:
+                    degree[i] += 1
+                    degree[j] += 1
+                joined = weight_kk[i, j] + share_i * weight_kk[node, j]
+                weight_kk[i, j] = joined
+                weight_kk[j, i] = joined
+                carried = flow_kk[i, j] + (share_j * flow_kk[i, node] - share_i * flow_kk[j, node])
+                flow_kk[i, j] = carried
+                flow_kk[j, i] = -carried
+    for k in range(n_sources):
+        if alive[k]:
+            order[n_sources - 1] = k
+            step_k[k] = 0.0
+    for position in range(n_sources - 2, -1, -1):
+        node = order[position]
+        last = min(n_sources, position + band + 1) if in_order else n_sources
+        x = 0.0
+        for later in range(position + 1, last):
+            j = order[later]
+            x += flow_kk[node, j] + weight_kk[node, j] * step_k[j]
+        step_k[node] = x / pivot_k[node]
+    return True
+
+
+@compiled
+def balance(log_in, log_out, neighbour, indptr, shift_k, sweeps, enough):
+    """Osborne's iteration: shifts δ that balance the flows e^{log_flow_kl + δ_k − δ_l} at every node, in logarithms.
+
+    The pairs of node k are ``indptr[k]:indptr[k + 1]``, with ``log_in`` = log_flow[k, l] and ``log_out`` = log_flow[l, k] for
+    l = ``neighbour``. δ_k ← ½ log(Σ_l e^{out_l + δ_l} / Σ_l e^{in_l − δ_l}); stops when no shift moves by more than ``enough``.
+    """
+    for _ in range(sweeps):
+        moved = 0.0
+        for k in range(shift_k.size):
+            top_in, top_out = -np.inf, -np.inf
+            for p in range(indptr[k], indptr[k + 1]):
+                shift = shift_k[neighbour[p]]
+                top_in = max(top_in, log_in[p] - shift)
+                top_out = max(top_out, log_out[p] + shift)
+            if top_in == -np.inf or top_out == -np.inf:
+                continue
+            sum_in, sum_out = 0.0, 0.0
+            for p in range(indptr[k], indptr[k + 1]):
+                shift = shift_k[neighbour[p]]
+                sum_in += math.exp(log_in[p] - shift - top_in)
+                sum_out += math.exp(log_out[p] + shift - top_out)
+            new = 0.5 * ((top_out + math.log(sum_out)) - (top_in + math.log(sum_in)))
+            moved = max(moved, abs(new - shift_k[k]))
+            shift_k[k] = new
+        if moved <= enough:
+            break
+
+
+@compiled
+def longest_local_step(cross_kk, step_k, band):
+    """Largest |step_k − step_l| over the pairs of sources that share images."""
+    longest = 0.0
+    for k in range(step_k.size):
+        for j in range(max(0, k - band), k):
+            if cross_kk[k, j] > 0.0:
+                longest = max(longest, abs(step_k[k] - step_k[j]))
+    return longest
+
+
+@compiled
+def antisymmetric(flow_lk, band):
+    """F − Fᵀ."""
+    out = np.zeros_like(flow_lk)
+    for k in range(flow_lk.shape[0]):
+        for j in range(max(0, k - band), k):
+            x = flow_lk[k, j] - flow_lk[j, k]
+            out[k, j] = x
+            out[j, k] = -x
+    return out
+
+
+@compiled
+def divergence(flow_lk, band):
+    """Σ_l (F_kl − F_lk) for every k, where F_kl = flow_lk[l, k]."""
+    n_sources = flow_lk.shape[0]
+    out = np.zeros(n_sources)
+    for k in range(n_sources):
+        for j in range(max(0, k - band), k):
+            x = flow_lk[j, k] - flow_lk[k, j]
+            out[k] += x
+            out[j] -= x
+    return out

@@ -1,0 +1,189 @@
+"""Compiled loops that look at ω before it is solved: extremes, zeros, links, equal rows, a stratified choice of rows.
+
+Importing this file loads Numba: other files import it inside the functions that need it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unskew.solve.kernels_compiler import TILE_ROWS, compiled, compiled_strictly
+
+
+@compiled_strictly
+def column_extremes(flat, n_sources, low_k, high_k, start, stop):
+    """Smallest and largest entry of each column of the rows [start, stop), and whether one is NaN.
+
+    Eight rows are read as one long row: the loop then vectorises whatever K is.
+    """
+    width = 8 * n_sources
+    low_j = np.full(width, np.inf)
+    high_j = np.full(width, -np.inf)
+    check_j = np.zeros(width)
+    position, end = start * n_sources, stop * n_sources
+    while position + width <= end:
+        row_j = flat[position : position + width]
+        for j in range(width):
+            x = row_j[j]
+            low_j[j] = min(low_j[j], x)
+            high_j[j] = max(high_j[j], x)
+            check_j[j] += x - x  # stays 0 unless x is NaN or infinite
+        position += width
+    bad = 0.0
+    for j in range(width):
+        k = j % n_sources
+        low_k[k] = min(low_k[k], low_j[j])
+        high_k[k] = max(high_k[k], high_j[j])
+        bad += check_j[j]
+    for p in range(position, end):
+        x = flat[p]
+        k = p % n_sources
+        low_k[k] = min(low_k[k], x)
+        high_k[k] = max(high_k[k], x)
+        bad += x - x
+    return bad != 0.0
+
+
+@compiled
+def inspect_zeros(omega_nk, source_n, count_n, low_k, link_kl, common_kk, start, stop):
+    """Links and common mass of rows that hold zeros, and the smallest positive ω of each column.
+
+    Returns (row, code): code 1 = row zero everywhere, 2 = zero in its own source, 0 = fine.
+    """
+    n_sources = omega_nk.shape[1]
+    weighted = count_n.size > 0
+    positive = np.empty(n_sources, np.int64)
+    for i in range(start, stop):
+        row_k = omega_nk[i]
+        m = 0
+        for k in range(n_sources):
+            x = row_k[k]
+            if x > 0.0:
+                low_k[k] = min(low_k[k], x)
+                positive[m] = k
+                m += 1
+        own = source_n[i]
+        if not row_k[own] > 0.0:
+            return i, (1 if m == 0 else 2)
+        count = count_n[i] if weighted else 1.0
+        if common_kk.size > 0:
+            for p in range(m):
+                k = positive[p]
+                link_kl[k, own] += count
+                for o in range(p + 1):
+                    common_kk[k, positive[o]] += count
+        else:
+            for p in range(m):
+                link_kl[positive[p], own] += count
+    return -1, 0
+
+
+@compiled
+def inspect_sparse(data, column, indptr, source_n, count_n, low_k, high_k, link_b, common_b, stride, shift, start, stop):
+    """The same for CSR rows, sums stored as in ``sweep_sparse``; also the largest entry. Code 3 = NaN, infinite or negative."""
+    weighted = count_n.size > 0
+    for i in range(start, stop):
+        own_positive = False
+        begin, end = indptr[i], indptr[i + 1]
+        own = source_n[i]
+        count = count_n[i] if weighted else 1.0
+        m = 0
+        for p in range(begin, end):
+            x = data[p]
+            k = column[p]
+            if not (x >= 0.0 and x < np.inf):
+                return i, 3
+            if x > 0.0:
+                m += 1
+                own_positive |= k == own
+                low_k[k] = min(low_k[k], x)
+                high_k[k] = max(high_k[k], x)
+                at = k * stride + shift
+                link_b[at + own] += count
+                for o in range(begin, p + 1):
+                    common_b[at + column[o]] += count if data[o] > 0.0 else 0.0
+        if not own_positive:
+            return i, (1 if m == 0 else 2)
+    return -1, 0
+
+
+@compiled
+def mirror(matrix_kk, band):
+    """Copy the lower triangle to the upper one."""
+    for k in range(matrix_kk.shape[0]):
+        for j in range(max(0, k - band), k):
+            matrix_kk[j, k] = matrix_kk[k, j]
+
+
+@compiled
+def collapse_dense(bits_nk, source_n, factor_k, slot_table, first_row, key_d, inverse_n, limit):
+    """Number the distinct (row, source) pairs in order of appearance; returns how many, or -1 if collapsing is no use.
+
+    ``slot_table`` is an open-addressing hash table of pair numbers (power-of-two size, -1 = free), ``first_row[d]`` the row where
+    pair d was first seen, ``key_d[d]`` its 64-bit key. Every row is compared with its pair in full at the end of its tile: if two
+    different rows ever share a key, the answer is -1, never a wrong number. -1 too if there are more than ``limit`` pairs.
+    """
+    n_rows, n_sources = bits_nk.shape
+    mask = np.uint64(slot_table.size - 1)
+    key_n = np.empty(TILE_ROWS, np.uint64)
+    found = 0
+    for first in range(0, n_rows, TILE_ROWS):
+        m = min(TILE_ROWS, n_rows - first)
+        for i in range(m):
+            # Independent products add up (multilinear hashing); the high bits are the good ones.
+            key = np.uint64(source_n[first + i]) * np.uint64(0x9E3779B97F4A7C15)
+            row_k = bits_nk[first + i]
+            for k in range(n_sources):
+                key += np.uint64(row_k[k]) * factor_k[k]
+            key_n[i] = (key ^ (key >> np.uint64(32))) * np.uint64(0x9FB21C651E98DF25)
+        for i in range(m):
+            slot = (key_n[i] >> np.uint64(20)) & mask
+            while True:
+                pair = slot_table[slot]
+                if pair < 0:
+                    if found >= limit:
+                        return -1
+                    slot_table[slot] = found
+                    first_row[found] = first + i
+                    key_d[found] = key_n[i]
+                    inverse_n[first + i] = found
+                    found += 1
+                    break
+                if key_d[pair] == key_n[i]:
+                    inverse_n[first + i] = pair
+                    break
+                slot = (slot + np.uint64(1)) & mask
+        differs = False
+        for i in range(first, first + m):
+            other = first_row[inverse_n[i]]
+            differs |= source_n[other] != source_n[i]
+            for k in range(n_sources):
+                differs |= bits_nk[other, k] != bits_nk[i, k]
+        if differs:
+            return -1
+    return found
+
+
+@compiled
+def choose_stratified(source_n, stride_k, next_k, chosen):
+    """Row numbers of a systematic sample, every ``stride_k[l]``-th row of source l from its ``next_k[l]``-th on; returns how many."""
+    seen_k = np.zeros(stride_k.size)
+    taken = 0
+    for i in range(source_n.size):
+        k = source_n[i]
+        if seen_k[k] >= next_k[k] and taken < chosen.size:
+            chosen[taken] = i
+            taken += 1
+            next_k[k] += stride_k[k]
+        seen_k[k] += 1.0
+    return taken
+
+
+@compiled
+def widest_row(column, indptr):
+    """Largest distance between the first and the last column of a row: no two sources further apart share an image."""
+    widest = 0
+    for i in range(indptr.size - 1):
+        if indptr[i + 1] > indptr[i]:
+            widest = max(widest, column[indptr[i + 1] - 1] - column[indptr[i]])
+    return widest

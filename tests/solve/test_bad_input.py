@@ -1,0 +1,226 @@
+"""Bad input gets an error of ours that names the culprit; odd but good input works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import unskew
+from problems import Blocks, Problem, random_problem
+
+GOOD = random_problem(0, 90, 3, zeros=0.2)
+NAMES = np.array(["attic", "barn", "cellar"])
+
+
+def changed(row: int, column: int, value: float) -> np.ndarray:
+    omega = GOOD.omega.copy()
+    omega[row, column] = value
+    return omega
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, Blocks])
+@pytest.mark.parametrize(("value", "shown"), [(np.nan, "nan"), (-1.0, "-1.0"), (np.inf, "inf")])
+def test_an_impossible_entry_is_named(form, value: float, shown: str) -> None:
+    with pytest.raises(unskew.DataError, match=f"image 17 has {shown} for source `barn`"):
+        unskew.solve_normalizers(form(changed(17, 1, value)), NAMES[GOOD.source])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_an_impossible_logarithm_is_named(form, value: float) -> None:
+    with np.errstate(divide="ignore"):
+        omega = form(np.log(changed(17, 1, 2.0)))
+    omega[17, 1] = value
+    with pytest.raises(unskew.DataError, match=r"image 17 has (nan|inf) for source `barn`"):
+        unskew.solve_normalizers(omega, NAMES[GOOD.source], log=True)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, Blocks, np.asfortranarray])
+def test_a_row_of_zeros_is_named(form) -> None:
+    omega = GOOD.omega.copy()
+    omega[23] = 0
+    with pytest.raises(unskew.DataError, match="no source could have produced image 23"):
+        unskew.check_overlap(form(omega), GOOD.source)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, Blocks])
+def test_a_row_that_is_zero_in_its_own_source_is_named(form) -> None:
+    row = int(np.flatnonzero((GOOD.source == 1) & (GOOD.omega[:, 2] > 0))[0])
+    with pytest.raises(unskew.DataError, match=f"source `barn` could not have produced image {row}"):
+        unskew.solve_normalizers(form(changed(row, 1, 0.0)), NAMES[GOOD.source])
+
+
+def test_rows_are_named_by_image_after_collapsing() -> None:
+    omega = np.tile([[1.0, 1.0], [1.0, 0.0]], (200, 1))
+    omega[101] = [0.0, 1.0]
+    with pytest.raises(unskew.DataError, match="source `day` could not have produced image 101"):
+        unskew.solve_normalizers(omega, np.tile(["night", "day"], 200), names=["night", "day"][::-1])
+
+
+@pytest.mark.parametrize("omega", [np.empty((0, 2)), sp.csr_array((0, 2)), []])
+def test_no_rows(omega) -> None:
+    with pytest.raises(unskew.DataError, match="not a single image"):
+        unskew.solve_normalizers(omega, np.empty(0, dtype=int))
+
+
+def test_a_source_without_images_is_named() -> None:
+    with pytest.raises(unskew.DataError, match="no image comes from cellar"):
+        unskew.solve_normalizers(np.ones((4, 3)), [0, 1, 0, 1], names=NAMES)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, Blocks])
+def test_source_of_the_wrong_length(form) -> None:
+    with pytest.raises(unskew.DataError, match=r"got 89 entries in source and 9[01]? rows"):
+        unskew.solve_normalizers(form(GOOD.omega), GOOD.source[:-1])
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (["attic", "barn", "loft"], "no column of omega stands for: loft"),
+        ([0, 1, 7], "no column of omega stands for: 7"),
+        ([0, 1, -1], "no column of omega stands for: -1"),
+        (["attic", "barn", None], "missing .* for 1 images"),
+        ([0.0, 1.0, np.nan], "missing .* for 1 images"),
+        (["attic", 1, "barn"], "different types"),
+        ([[0, 1, 2]], "one dimension"),
+    ],
+)
+def test_unknown_sources_are_named(source, message: str) -> None:
+    source = np.array(source, dtype=object) if any(isinstance(s, str) for s in source) else source
+    with pytest.raises(unskew.DataError, match=message):
+        unskew.solve_normalizers(np.ones((3, 3)), source, names=NAMES)
+
+
+def test_more_names_than_columns() -> None:
+    with pytest.raises(unskew.DataError, match=r"3 databases .* 2 columns"):
+        unskew.solve_normalizers(np.ones((3, 2)), NAMES)
+    with pytest.raises(unskew.DataError, match="only 2 databases"):
+        unskew.solve_normalizers(np.ones((3, 3)), ["a", "b", "a"])
+
+
+def test_one_dimensional_and_non_numeric_omega() -> None:
+    with pytest.raises(unskew.DataError, match="one row for each image"):
+        unskew.solve_normalizers(np.ones(4), [0, 0, 0, 0])
+    with pytest.raises(unskew.DataError, match="must hold numbers"):
+        unskew.solve_normalizers(np.array([["x", "y"]]), [0])
+    with pytest.raises(unskew.DataError, match="must be an array"):
+        unskew.solve_normalizers(3.0, [0])
+
+
+@pytest.mark.parametrize(
+    "options", [{"method": "magic"}, {"tol": 0}, {"tol": 2}, {"max_steps": 0}, {"jobs": 0}, {"start": [0.0]}], ids=lambda o: next(iter(o))
+)
+def test_impossible_options(options) -> None:
+    with pytest.raises(unskew.ConfigError, match=next(iter(options))):
+        unskew.solve_normalizers(GOOD.omega, GOOD.source, **options)
+
+
+def test_a_generator_is_refused() -> None:
+    with pytest.raises(unskew.DataError, match="only once"):
+        unskew.solve_normalizers((block for block in [GOOD.omega]), GOOD.source)
+
+
+def test_blocks_that_change_length_are_detected() -> None:
+    class Shrinking:
+        passes = 0
+
+        def __iter__(self) -> Iterator[np.ndarray]:
+            type(self).passes += 1
+            yield GOOD.omega[:50]
+            yield GOOD.omega[50 : 90 if type(self).passes < 5 else 80]
+
+    with pytest.raises(unskew.DataError, match="90 rows in the first pass and 80 in a later one"):
+        unskew.solve_normalizers(Shrinking(), GOOD.source)
+
+
+def test_blocks_with_different_columns_are_refused() -> None:
+    with pytest.raises(unskew.DataError, match="row block 1 of omega has 2 columns"):
+        unskew.solve_normalizers([GOOD.omega[:50], GOOD.omega[50:, :2]], GOOD.source)
+
+
+EXACT = unskew.solve_normalizers(GOOD.omega, GOOD.source)
+INTEGER = Problem(np.ceil(3 * GOOD.omega).clip(0, 100), GOOD.source)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.longdouble, np.int8, np.uint8, np.int64])
+def test_every_number_type_works(dtype) -> None:
+    exact = unskew.solve_normalizers(INTEGER.omega, INTEGER.source)
+    given = INTEGER.omega.astype(dtype)
+    assert np.array_equal(given.astype(float), INTEGER.omega)
+    np.testing.assert_allclose(unskew.solve_normalizers(given, INTEGER.source).log_normalizer, exact.log_normalizer, atol=1e-12)
+
+
+def test_boolean_omega_works() -> None:
+    exact = unskew.solve_normalizers((GOOD.omega > 0).astype(float), GOOD.source)
+    np.testing.assert_allclose(unskew.solve_normalizers(GOOD.omega > 0, GOOD.source).log_normalizer, exact.log_normalizer, atol=1e-12)
+
+
+def read_only(omega: np.ndarray) -> np.ndarray:
+    omega = omega.copy()
+    omega.flags.writeable = False
+    return omega
+
+
+def unsorted_csr(omega: np.ndarray) -> sp.csr_array:
+    """Columns in reverse order within each row, with explicit zeros."""
+    n, n_sources = omega.shape
+    columns = np.tile(np.arange(n_sources)[::-1], n)
+    return sp.csr_array((omega[:, ::-1].ravel(), columns, np.arange(0, n * n_sources + 1, n_sources)), shape=omega.shape)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        np.asfortranarray,
+        lambda omega: np.repeat(omega, 2, axis=0)[::2],
+        lambda omega: np.hstack([omega, omega])[:, :3],
+        lambda omega: omega[::-1][::-1],
+        lambda omega: omega.astype(">f8"),
+        read_only,
+        pd.DataFrame,
+        unsorted_csr,
+        sp.coo_array,
+        sp.csc_matrix,
+        lambda omega: omega.tolist(),
+        lambda omega: [omega[:40], sp.csr_array(omega[40:])],
+    ],
+)
+def test_every_layout_works(form) -> None:
+    before = GOOD.omega.copy()
+    solution = unskew.solve_normalizers(form(GOOD.omega), GOOD.source)
+    np.testing.assert_allclose(solution.log_normalizer, EXACT.log_normalizer, atol=1e-12)
+    assert np.array_equal(before, GOOD.omega)
+
+
+def test_names_come_from_the_columns_of_a_frame_in_any_order() -> None:
+    frame = pd.DataFrame(GOOD.omega, columns=NAMES, index=[f"img{i}" for i in range(90)])
+    weights = unskew.debias_weights(frame[["cellar", "attic", "barn"]], pd.Series(NAMES[GOOD.source]))
+    assert weights.names == ("cellar", "attic", "barn")
+    np.testing.assert_allclose(weights.solution.log_normalizer[[1, 2, 0]], EXACT.log_normalizer, atol=1e-12)
+    assert weights.id[3] == "img3"
+
+
+def test_names_come_from_categories_in_their_order() -> None:
+    source = pd.Categorical(NAMES[GOOD.source], categories=["cellar", "attic", "barn"])
+    solution = unskew.solve_normalizers(GOOD.omega[:, [2, 0, 1]], source)
+    assert solution.names == ("cellar", "attic", "barn")
+    np.testing.assert_allclose(solution.log_normalizer[[1, 2, 0]], EXACT.log_normalizer, atol=1e-12)
+
+
+def test_files_are_read_in_blocks(tmp_path) -> None:
+    np.save(tmp_path / "omega.npy", GOOD.omega)
+    frame = pd.DataFrame(GOOD.omega, columns=NAMES)
+    frame.to_parquet(tmp_path / "omega.parquet", row_group_size=20)
+    for path in (tmp_path / "omega.npy", str(tmp_path / "omega.parquet")):
+        solution = unskew.solve_normalizers(path, GOOD.source)
+        np.testing.assert_allclose(solution.log_normalizer, EXACT.log_normalizer, atol=1e-12)
+    with pytest.raises(unskew.DataError, match="no such file"):
+        unskew.solve_normalizers(tmp_path / "nowhere.npy", GOOD.source)
+    (tmp_path / "omega.txt").write_text("1 2")
+    with pytest.raises(unskew.DataError, match=r"not from omega\.txt"):
+        unskew.solve_normalizers(tmp_path / "omega.txt", GOOD.source)
