@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 import scipy.sparse.csgraph
-import scipy.stats
+import scipy.special
 
 from unskew.errors import ConfigError, DataError
 from unskew.records import Estimate
@@ -103,7 +103,7 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
         return Estimate(mean, 0.0, (mean, mean), level)
     freedom = variance**2 / float((variance_s**2 / np.maximum(units.size_s - 1, 1)).sum())
     stderr = scale * math.sqrt(variance)
-    half_width = stderr * float(scipy.stats.t.ppf(0.5 + level / 2, freedom))
+    half_width = stderr * float(scipy.special.stdtrit(freedom, 0.5 + level / 2))
     return Estimate(mean, stderr, (mean - half_width, mean + half_width), level)
 
 
