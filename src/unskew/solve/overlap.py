@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from unskew.errors import OverlapError, WeakOverlapWarning, first_few
 from unskew.records import Floats, Overlap, Verdict
@@ -101,6 +100,8 @@ def warn_if_weak(overlap: Overlap) -> None:
 
 def is_strongly_connected(link_kl: Any) -> bool:
     """Is the directed graph of positive links strongly connected?"""
+    from scipy.sparse.csgraph import connected_components
+
     return bool(connected_components(_graph(link_kl > 0), directed=True, connection="strong")[0] == 1)
 
 
@@ -110,6 +111,8 @@ def _graph(adjacency: Any) -> sp.csr_array:
 
 def _components(link_kl: Any, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """Groups of sources linked in both directions, each in the order of the sources."""
+    from scipy.sparse.csgraph import connected_components
+
     _, label_k = connected_components(_graph(link_kl > 0), directed=True, connection="strong")
     order = list(dict.fromkeys(label_k.tolist()))
     return tuple(tuple(name for name, label in zip(names, label_k, strict=True) if label == group) for group in order)
@@ -117,6 +120,8 @@ def _components(link_kl: Any, names: Sequence[str]) -> tuple[tuple[str, ...], ..
 
 def _bottleneck(mass_kk: Any) -> float:
     """Largest t such that the undirected graph of ``mass >= t`` is connected."""
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
     n_sources = mass_kk.shape[0]
     if n_sources == 1:
         return 1.0
@@ -149,6 +154,8 @@ def _weakest_link(link_kl: Any, names: Sequence[str]) -> tuple[tuple[str, str] |
 
 def _weakest_sparse_link(link_kl: sp.csr_array, names: Sequence[str]) -> tuple[tuple[str, str], float]:
     """The same for thousands of sources: bisection over the counts that occur."""
+    from scipy.sparse.csgraph import connected_components
+
     links = link_kl.tocoo()
     keep = (links.row != links.col) & (links.data > 0)
     row, column, count = links.row[keep], links.col[keep], links.data[keep]

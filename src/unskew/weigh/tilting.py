@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
-import scipy.optimize
 
 from unskew.records import Floats, Ints
 
@@ -177,8 +176,10 @@ def _largest_support(z_cj: Floats) -> npt.NDArray[np.bool_]:
 
     Solutions form a cone, so all these cells can be at least 1 at once: maximise Σ_c s_c with 0 ≤ s ≤ 1 and p = s + r, r ≥ 0.
     """
+    from scipy.optimize import linprog  # slow to load, needed only when margins cannot be reached
+
     n_cells = z_cj.shape[0]
-    result = scipy.optimize.linprog(
+    result = linprog(
         c=np.concatenate([-np.ones(n_cells), np.zeros(n_cells)]),
         A_eq=np.hstack([z_cj.T, z_cj.T]),
         b_eq=np.zeros(z_cj.shape[1]),
@@ -192,9 +193,11 @@ def _largest_support(z_cj: Floats) -> npt.NDArray[np.bool_]:
 
 def _smallest_gap(z_cj: Floats) -> Gap | None:
     """Minimise Σ_j |E_p z_j| over all distributions p on the cells."""
+    from scipy.optimize import linprog  # slow to load, needed only when margins cannot be reached
+
     n_cells, n_columns = z_cj.shape
     eye_jj = np.eye(n_columns)
-    result = scipy.optimize.linprog(
+    result = linprog(
         c=np.concatenate([np.zeros(n_cells), np.ones(2 * n_columns)]),
         A_eq=np.vstack([np.hstack([z_cj.T, eye_jj, -eye_jj]), np.concatenate([np.ones(n_cells), np.zeros(2 * n_columns)])]),
         b_eq=np.append(np.zeros(n_columns), 1.0),
@@ -216,6 +219,8 @@ def smallest_conflict(z_cj: Floats, block_j: Ints) -> list[int]:
 
 
 def _reachable(z_cj: Floats) -> bool:
+    from scipy.optimize import linprog  # slow to load, needed only when margins cannot be reached
+
     n_cells, n_columns = z_cj.shape
     a_eq = np.vstack([z_cj.T, np.ones(n_cells)])
-    return bool(scipy.optimize.linprog(np.zeros(n_cells), A_eq=a_eq, b_eq=np.append(np.zeros(n_columns), 1.0), method="highs").success)
+    return bool(linprog(np.zeros(n_cells), A_eq=a_eq, b_eq=np.append(np.zeros(n_columns), 1.0), method="highs").success)
