@@ -150,7 +150,8 @@ How to read it:
 - *Error of log W*: largest error of log(Ω_k/Ω_K) against a reference of its own: Newton with 80-bit gradients, or mpmath with 50 digits.
   An error that the reference, itself rounded to double precision, cannot resolve counts as that resolution in *estimate/error*.
 - *Extra memory*: growth of the anonymous resident memory (RssAnon) of the process during the call, the input already loaded or mapped.
-- *The article's SGD*: 4000 steps, batch 100, learning rate 1e-2, momentum 0.9, in torch; its error is the mean over random starts.
+- *The article's SGD*: 4000 steps, batch 100, learning rate 1e-2, momentum 0.9, in torch; in the *classes*, its error is the mean over
+  sources and ten random starts.
 """
 
 
