@@ -5,17 +5,18 @@ What is kept is the distinct (row, source) pairs, so that counts stay apart by s
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from unskew.records import Floats
 from unskew.scale.base import ArrayReader
 from unskew.solve.rows import Rows
 
-_TRIAL_ROWS = 1024
+_TRIAL_ROWS = 512
 # Collapsing pays if it leaves at most one row in eight; a trial with more than half distinct rows will not get there.
 _PAYS = 8
 _MOST_PAIRS = 1 << 16
@@ -31,15 +32,15 @@ def collapse_rows(rows: Rows) -> tuple[Rows, npt.NDArray[np.int64] | None]:
     found = _number_pairs(rows, limit)
     if found is None:
         return unchanged
-    first_row, inverse_n, pattern_nk = found
+    pairs, pattern_nk = found
     collapsed = replace(
         rows,
         reader=ArrayReader(pattern_nk),
-        source_n=rows.source_n[first_row],
-        count_n=np.bincount(inverse_n, minlength=first_row.size).astype(np.float64),
-        inverse_n=inverse_n,
+        source_n=rows.source_n[pairs.first_row],
+        count_n=pairs.count_d,
+        inverse_n=pairs.inverse_n,
     )
-    return collapsed, first_row
+    return collapsed, pairs.first_row
 
 
 def _promises(rows: Rows) -> bool:
@@ -51,24 +52,32 @@ def _promises(rows: Rows) -> bool:
     return _distinct(first[chosen], rows.source_n[chosen], max(chosen.size // 2, 16)) is not None
 
 
-def _distinct(
-    omega: npt.NDArray[Any], source_n: npt.NDArray[np.int32], limit: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]] | None:
-    """(first row of each distinct pair, pair of every row), or None if there are more than ``limit`` pairs."""
+@dataclass(frozen=True)
+class _Pairs:
+    """Distinct (row, source) pairs: where each was first seen, how often, and the pair of every row."""
+
+    first_row: npt.NDArray[np.int64]
+    count_d: Floats
+    inverse_n: npt.NDArray[np.int32]
+
+
+def _distinct(omega: npt.NDArray[Any], source_n: npt.NDArray[np.int32], limit: int) -> _Pairs | None:
+    """The distinct pairs, or None if there are more than ``limit``."""
     from unskew.solve import kernels_inspect
 
-    factor_k = np.random.default_rng(0).integers(0, 1 << 63, omega.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    factor_k = 1 + (np.arange(1, omega.shape[1] + 1) * 0.6180339887498949) % 1
     slots = np.full(1 << max(6, int(2 * limit).bit_length()), -1, dtype=np.int64)  # at most half full
-    first_row, key_d = np.empty(limit, dtype=np.int64), np.empty(limit, dtype=np.uint64)
+    first_row, key_d, count_d = np.empty(limit, dtype=np.int64), np.empty(limit, dtype=np.uint64), np.zeros(limit)
     inverse_n = np.empty(omega.shape[0], dtype=np.int32)
-    found = kernels_inspect.collapse_dense(_bits(omega), source_n, factor_k, slots, first_row, key_d, inverse_n, limit)
-    return None if found < 0 else (first_row[:found], inverse_n)
+    with np.errstate(all="ignore"):  # keys of absurd numbers may overflow; they are only keys
+        found = kernels_inspect.collapse_dense(omega, _bits(omega), source_n, factor_k, slots, first_row, key_d, count_d, inverse_n, limit)
+    return None if found < 0 else _Pairs(first_row[:found], count_d[:found], inverse_n)
 
 
-def _number_pairs(rows: Rows, limit: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[Any]] | None:
-    """(first row, pair of every row, distinct rows), or None if there are more than ``limit`` pairs."""
+def _number_pairs(rows: Rows, limit: int) -> tuple[_Pairs, npt.NDArray[Any]] | None:
+    """(pairs, distinct rows) over all blocks, or None if there are more than ``limit`` pairs."""
+    first_row, count_d = np.empty(0, dtype=np.int64), np.empty(0)
     inverse_n = np.empty(rows.n_stored, dtype=np.int32)
-    first_row = np.empty(0, dtype=np.int64)
     pattern_nk: npt.NDArray[Any] | None = None
     for block in rows.blocks():
         if sp.issparse(block.omega):
@@ -77,14 +86,14 @@ def _number_pairs(rows: Rows, limit: int) -> tuple[npt.NDArray[np.int64], npt.ND
         known = first_row.size
         omega = block.omega if pattern_nk is None else np.concatenate([pattern_nk, block.omega])
         source_n = np.concatenate([rows.source_n[first_row], block.source_n]) if known else block.source_n
-        numbered = _distinct(omega, source_n, limit)
-        if numbered is None:
+        found = _distinct(omega, source_n, limit)
+        if found is None:
             return None
-        first, inverse = numbered
-        inverse_n[block.start : block.stop] = inverse[known:]
-        first_row = np.concatenate([first_row, first[known:] - known + block.start])
-        pattern_nk = omega[first]
-    return None if pattern_nk is None else (first_row, inverse_n, pattern_nk)
+        inverse_n[block.start : block.stop] = found.inverse_n[known:]
+        first_row = np.concatenate([first_row, found.first_row[known:] - known + block.start])
+        count_d = found.count_d + np.pad(count_d - 1, (0, found.count_d.size - known))  # each known pair stood there once
+        pattern_nk = omega[found.first_row]
+    return None if pattern_nk is None else (_Pairs(first_row, count_d, inverse_n), pattern_nk)
 
 
 def _bits(omega: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -21,7 +21,7 @@ from unskew.solve.inspection import inspect_rows
 from unskew.solve.laplacian import newton_step
 from unskew.solve.newton import Outcome, minimize
 from unskew.solve.objective import evaluate, hessian_matrix
-from unskew.solve.overlap import is_weakly_curved, judge_overlap, require_connected, warn_if_weak, with_curvature
+from unskew.solve.overlap import judge_overlap, require_connected, warn_if_weak, with_sigma2
 from unskew.solve.rows import Rows
 from unskew.solve.sgd import STEPS, descend
 from unskew.solve.start import balanced_start
@@ -134,9 +134,8 @@ def solve_normalizers(
     prepared = prepare(omega, source, log=log, names=names, jobs=jobs)
     solved = solve_prepared(prepared, options, throw=throw)
     overlap = prepared.overlap
-    cheap = solved.solution.converged and overlap.verdict == "ok" and 1 < len(prepared.names) <= _CHEAP_EIGENVALUES
-    if cheap and is_weakly_curved(overlap, solved.solution.hessian):
-        overlap = with_curvature(overlap, solved.solution.hessian, solved.solution.share)
+    if solved.solution.converged and overlap.verdict == "ok" and 1 < len(prepared.names) <= _CHEAP_EIGENVALUES:
+        overlap = with_sigma2(overlap, solved.solution.hessian)
     warn_if_weak(overlap)
     return solved.solution
 

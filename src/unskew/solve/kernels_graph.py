@@ -47,7 +47,8 @@ def eliminate(weight_kk, flow_kk, band, order, pivot_k, step_k):
     L_kl = −weight_kl (k ≠ l), rows summing to zero; b_k = Σ_l flow_kl with flow antisymmetric. Eliminating node k joins its
     neighbours: weight_ij += w_ik w_kj / w_k and flow_ij += (w_jk f_ik − w_ik f_jk) / w_k, where w_k = Σ_j w_kj is a sum of positive
     terms (Grassmann, Taksar & Heyman 1985). So a link of 1e-12 beside others of size 1 is solved to full relative precision.
-    Nodes are taken in order where a narrow ``band`` bounds the work, else by smallest degree. Returns False if a pivot vanishes.
+    Nodes are taken in order where a narrow ``band`` bounds the work, else by smallest degree. The solution is centred.
+    Returns False if a pivot vanishes or the solution is not finite.
     """
     n_sources = step_k.size
     in_order = 4 * band < n_sources
@@ -106,7 +107,12 @@ def eliminate(weight_kk, flow_kk, band, order, pivot_k, step_k):
             j = order[later]
             x += flow_kk[node, j] + weight_kk[node, j] * step_k[j]
         step_k[node] = x / pivot_k[node]
-    return True
+    mean = 0.0
+    for k in range(n_sources):
+        mean += step_k[k] / n_sources
+    for k in range(n_sources):
+        step_k[k] -= mean
+    return abs(mean) < np.inf
 
 
 @compiled
@@ -136,6 +142,32 @@ def balance(log_in, log_out, neighbour, indptr, shift_k, sweeps, enough):
             shift_k[k] = new
         if moved <= enough:
             break
+
+
+@compiled
+def balance_groups(log_flow_kl, shift_k, steps, enough):
+    """Newton's method on the same problem, minimise Σ_kl e^{log_flow_kl + δ_k − δ_l}, for sources that have to move together."""
+    n_sources = shift_k.size
+    order, pivot_k, step_k = np.zeros(n_sources, np.int64), np.ones(n_sources), np.zeros(n_sources)
+    weight_kk, flow_kk = np.zeros((n_sources, n_sources)), np.zeros((n_sources, n_sources))
+    for _ in range(steps):
+        for k in range(n_sources):
+            for j in range(k):
+                into = math.exp(log_flow_kl[k, j] + shift_k[k] - shift_k[j])
+                out = math.exp(log_flow_kl[j, k] + shift_k[j] - shift_k[k])
+                weight_kk[k, j] = weight_kk[j, k] = into + out
+                flow_kk[k, j] = out - into
+                flow_kk[j, k] = into - out
+        if not eliminate(weight_kk, flow_kk, n_sources, order, pivot_k, step_k):
+            return
+        low, high = np.min(step_k), np.max(step_k)
+        if not high - low < np.inf:
+            return
+        cut = min(1.0, 2.0 / (high - low)) if high > low else 0.0
+        for k in range(n_sources):
+            shift_k[k] += cut * step_k[k]
+        if high - low < enough:
+            return
 
 
 @compiled
@@ -172,3 +204,13 @@ def divergence(flow_lk, band):
             out[k] += x
             out[j] -= x
     return out
+
+
+@compiled
+def slope(flow_lk, step_k, band):
+    """Σ_{k<l} (F_kl − F_lk)(step_k − step_l), where F_kl = flow_lk[l, k]: n times the derivative of the objective along the step."""
+    total = 0.0
+    for k in range(step_k.size):
+        for j in range(max(0, k - band), k):
+            total += (flow_lk[j, k] - flow_lk[k, j]) * (step_k[k] - step_k[j])
+    return total

@@ -116,49 +116,60 @@ def mirror(matrix_kk, band):
 
 
 @compiled
-def collapse_dense(bits_nk, source_n, factor_k, slot_table, first_row, key_d, inverse_n, limit):
+def collapse_dense(omega_nk, bits_nk, source_n, factor_k, slot_table, first_row, key_d, count_d, inverse_n, limit):
     """Number the distinct (row, source) pairs in order of appearance; returns how many, or -1 if collapsing is no use.
 
-    ``slot_table`` is an open-addressing hash table of pair numbers (power-of-two size, -1 = free), ``first_row[d]`` the row where
-    pair d was first seen, ``key_d[d]`` its 64-bit key. Every row is compared with its pair in full at the end of its tile: if two
-    different rows ever share a key, the answer is -1, never a wrong number. -1 too if there are more than ``limit`` pairs.
+    ``slot_table`` is an open-addressing hash table of pair numbers (power-of-two size, -1 = free); ``first_row[d]`` is the row where
+    pair d was first seen, ``key_d[d]`` its key (a random combination of its entries, bit by bit), ``count_d[d]`` how often it was seen.
+    Every row is compared with its pair in full at the end of its tile: if two different rows ever share a key, the answer is -1,
+    never a wrong number. -1 too if there are more than ``limit`` pairs.
     """
     n_rows, n_sources = bits_nk.shape
     mask = np.uint64(slot_table.size - 1)
-    key_n = np.empty(TILE_ROWS, np.uint64)
+    mix_n = np.empty(TILE_ROWS)
+    key_n = mix_n.view(np.uint64)
     found = 0
     for first in range(0, n_rows, TILE_ROWS):
         m = min(TILE_ROWS, n_rows - first)
         for i in range(m):
-            # Independent products add up (multilinear hashing); the high bits are the good ones.
-            key = np.uint64(source_n[first + i]) * np.uint64(0x9E3779B97F4A7C15)
-            row_k = bits_nk[first + i]
-            for k in range(n_sources):
-                key += np.uint64(row_k[k]) * factor_k[k]
-            key_n[i] = (key ^ (key >> np.uint64(32))) * np.uint64(0x9FB21C651E98DF25)
+            mix_n[i] = source_n[first + i]
+        k = 0
+        while k + 4 <= n_sources:
+            f0, f1, f2, f3 = factor_k[k], factor_k[k + 1], factor_k[k + 2], factor_k[k + 3]
+            columns = omega_nk[first : first + m, k : k + 4]
+            for i in range(m):
+                mix_n[i] += (f0 * columns[i, 0] + f1 * columns[i, 1]) + (f2 * columns[i, 2] + f3 * columns[i, 3])
+            k += 4
+        while k < n_sources:
+            for i in range(m):
+                mix_n[i] += factor_k[k] * omega_nk[first + i, k]
+            k += 1
         for i in range(m):
-            slot = (key_n[i] >> np.uint64(20)) & mask
-            while True:
-                pair = slot_table[slot]
-                if pair < 0:
-                    if found >= limit:
-                        return -1
-                    slot_table[slot] = found
-                    first_row[found] = first + i
-                    key_d[found] = key_n[i]
-                    inverse_n[first + i] = found
-                    found += 1
-                    break
-                if key_d[pair] == key_n[i]:
-                    inverse_n[first + i] = pair
-                    break
+            key_n[i] *= np.uint64(0x9FB21C651E98DF25)
+        for i in range(first, first + m):
+            key = key_n[i - first]
+            slot = (key >> np.uint64(44)) & mask
+            pair = slot_table[slot]
+            while pair >= 0 and key_d[pair] != key:
                 slot = (slot + np.uint64(1)) & mask
-        differs = False
+                pair = slot_table[slot]
+            if pair < 0:
+                if found >= limit:
+                    return -1
+                slot_table[slot] = found
+                first_row[found] = i
+                key_d[found] = key
+                pair = found
+                found += 1
+            inverse_n[i] = pair
+            count_d[pair] += 1.0
+        differs = np.uint64(0)
         for i in range(first, first + m):
             other = first_row[inverse_n[i]]
-            differs |= source_n[other] != source_n[i]
+            differs |= np.uint64(source_n[other] ^ source_n[i])
+            own_k, other_k = bits_nk[i], bits_nk[other]
             for k in range(n_sources):
-                differs |= bits_nk[other, k] != bits_nk[i, k]
+                differs |= np.uint64(own_k[k] ^ other_k[k])
         if differs:
             return -1
     return found

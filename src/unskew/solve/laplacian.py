@@ -68,7 +68,7 @@ def solve_flows(weight_kk: Floats, flow_kk: Floats, band: int | None = None) -> 
     step_k, pivot_k = np.zeros(n_sources), np.ones(n_sources)
     order = np.zeros(n_sources, dtype=np.int64)
     done = kernels_graph.eliminate(weight_kk.copy(), flow_kk, n_sources if band is None else band, order, pivot_k, step_k)
-    return _centred(step_k) if done else None
+    return step_k if done else None
 
 
 def _solve_cholesky(weight_kk: Floats, right_k: Floats) -> Floats | None:

@@ -200,7 +200,7 @@ class _Search:
 
     def note(self, current: Evaluation, size: float, kind: str) -> None:
         """Add a line to the trace."""
-        self.trace.append(Step(current.value, float(np.max(np.abs(current.gradient_k))), size, kind))
+        self.trace.append(Step(current.value, float(np.abs(current.gradient_k).max()), size, kind))
 
     def outcome(self, u_k: Floats, status: Status, error: float, last: Evaluation) -> Outcome:
         return Outcome(u_k, status, error, last, self.rows, tuple(self.trace), self.n_passes)

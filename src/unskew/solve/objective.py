@@ -29,8 +29,6 @@ FEW_SOURCES = 24
 # Beyond this many sources of sparse ω the K x K sums are sparse matrices too.
 DENSE_SUMS = 2000
 _PRODUCT_ROWS = 4096
-# Up to here slopes are summed over pairs of sources, which keeps them accurate where the objective is flat.
-_EXACT_SLOPE = 200
 
 
 @dataclass(frozen=True)
@@ -104,9 +102,11 @@ class Evaluation:
         return float(kernels_graph.longest_local_step(self.cross_kk, step_k, self.band))
 
     def slope(self, step_k: Floats) -> float:
-        """Derivative of D along ``step_k``: gradient · step, or flows times differences of the step."""
-        if self.by_source and self.u_k.size <= _EXACT_SLOPE:
-            return float(-np.sum(self.imbalance_kk * (step_k[:, None] - step_k[None, :])) / (2 * self.n))
+        """Derivative of D along ``step_k``, summed as flows times differences of the step: accurate where the objective is flat."""
+        if self.by_source and not sp.issparse(self.flow_lk):
+            from unskew.solve import kernels_graph
+
+            return float(kernels_graph.slope(self.flow_lk, step_k, self.band)) / self.n
         return float(self.gradient_k @ step_k)
 
     @property

@@ -69,21 +69,22 @@ def with_curvature(overlap: Overlap, hessian_kk: Any, share_k: Floats) -> Overla
         matrix = sp.csr_array(sp.eye_array(n_sources) - sp.diags_array(1 / share_k) @ hessian_kk)
     else:
         matrix = np.eye(n_sources) - hessian_kk / share_k[:, None]
-    sigma2, fiedler_k = _second_smallest(hessian_kk)
     root_k = 1 / np.sqrt(share_k)
     scaled = (
         sp.diags_array(root_k) @ hessian_kk @ sp.diags_array(root_k) if sp.issparse(hessian_kk) else hessian_kk * np.outer(root_k, root_k)
     )
     gap, _ = _second_smallest(scaled, null_k=np.sqrt(share_k))
-    overlap = replace(overlap, matrix=matrix, spectral_gap=gap, sigma2=sigma2)
+    return replace(with_sigma2(overlap, hessian_kk), matrix=matrix, spectral_gap=gap)
+
+
+def with_sigma2(overlap: Overlap, hessian_kk: Any) -> Overlap:
+    """``overlap`` with σ₂ and the verdict that follows from it."""
+    sigma2, fiedler_k = _second_smallest(hessian_kk)
+    overlap = replace(overlap, sigma2=sigma2)
     if overlap.verdict == "ok" and sigma2 < overlap.thresholds["sigma2"]:
         overlap = replace(overlap, verdict="weak", weakest_link=_link_across(hessian_kk, fiedler_k, overlap.names))
-    return replace(overlap, message=_message(overlap))
-
-
-def is_weakly_curved(overlap: Overlap, hessian_kk: Any) -> bool:
-    """Would the verdict at the solution be "weak"? One small eigenvalue problem, for the solver's warning."""
-    return bool(np.linalg.eigvalsh(hessian_kk)[1] < overlap.thresholds["sigma2"])
+        overlap = replace(overlap, message=_message(overlap))
+    return overlap
 
 
 def require_connected(overlap: Overlap) -> None:

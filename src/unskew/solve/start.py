@@ -82,7 +82,6 @@ def balance_flows(log_flow_kl: Floats) -> Floats:
     convex problem (minimise Σ_kl e^{log_flow_kl + δ_k − δ_l}) follow.
     """
     from unskew.solve import kernels_graph
-    from unskew.solve.laplacian import solve_flows
 
     n_sources = log_flow_kl.shape[0]
     log_flow_kl = log_flow_kl.copy()
@@ -91,16 +90,8 @@ def balance_flows(log_flow_kl: Floats) -> Floats:
     row, column = np.nonzero(np.maximum(log_flow_kl, log_flow_kl.T) > -np.inf)
     indptr = np.searchsorted(row, np.arange(n_sources + 1))
     kernels_graph.balance(log_flow_kl[row, column], log_flow_kl[column, row], column, indptr, shift_k, _BALANCE_SWEEPS, _BALANCED)
-    for _ in range(_BALANCE_STEPS if n_sources <= _FEW_ENOUGH else 0):
-        with np.errstate(over="ignore", under="ignore"):
-            flow_kl = np.exp(log_flow_kl + shift_k[:, None] - shift_k[None, :])
-        step_k = solve_flows(flow_kl + flow_kl.T, flow_kl.T - flow_kl)
-        if step_k is None:
-            break
-        size = float(np.ptp(step_k))
-        shift_k += step_k * min(1.0, 2.0 / size) if size > 0 else 0.0
-        if size < _BALANCED:
-            break
+    if n_sources <= _FEW_ENOUGH:
+        kernels_graph.balance_groups(log_flow_kl, shift_k, _BALANCE_STEPS, _BALANCED)
     return np.asarray(shift_k - shift_k.mean())
 
 
