@@ -34,11 +34,11 @@ def main() -> None:
             for row in CASES[key](bench):
                 print(f"{row.case}: {row.verdict}", file=sys.stderr, flush=True)
                 rows.append(row)
-    print(markdown(rows))
     output = options.output or (None if options.only or options.quick else PAGE)
     if output is not None:
         command = " ".join(["python benchmarks/solvers.py", *sys.argv[1:]])
         write_page(output, page(rows, ", ".join(sorted(read_by)), command, (time.monotonic() - begin) / 60))
+    print(markdown(rows))
 
 
 if __name__ == "__main__":

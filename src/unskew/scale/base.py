@@ -86,6 +86,7 @@ class IterableReader:
 
     source: Iterable[Any]
     n_columns: int
+    column_names: tuple[str, ...] | None = None
     in_memory: bool = False
 
     def blocks(self) -> Iterator[RowBlock]:
@@ -162,7 +163,7 @@ def open_reader(omega: Any) -> Reader:
     if isinstance(omega, np.ndarray) and omega.dtype.kind in "biuf" and omega.ndim == 2:
         return ArrayReader(omega)
     if isinstance(omega, ParquetRows):
-        return IterableReader(omega, n_columns=len(omega.names()))
+        return IterableReader(omega, n_columns=len(omega.names()), column_names=omega.names())
     if hasattr(omega, "__array__"):
         return ArrayReader(np.asarray(plain_block(omega)))
     if isinstance(omega, Iterator):

@@ -165,9 +165,10 @@ def _options(method: Method, tol: float, max_steps: int | None, start: npt.Array
 
 def prepare(omega: Any, source: Any, *, log: bool, names: Sequence[object] | None, jobs: int | None) -> Prepared:
     """Read, check and collapse what the user passed, and judge the overlap: one pass, or two for row blocks that collapse."""
-    column_names = list(omega.columns) if names is None and hasattr(omega, "columns") else names
     reader = open_reader(omega)
-    source_n, source_names = source_codes(source, reader.n_columns, column_names)
+    if names is None:
+        names = list(omega.columns) if hasattr(omega, "columns") else getattr(reader, "column_names", None)
+    source_n, source_names = source_codes(source, reader.n_columns, names)
     _check_length(reader, source_n.size)
     rows = Rows(reader=reader, source_n=source_n, n_sources=reader.n_columns, log=log, jobs=_jobs(jobs))
     try:

@@ -103,10 +103,13 @@ def _inspect_range(block: Block, names: Sequence[str], first_row: Any, start: in
 
     omega_nk, source_n = block.omega, block.source_n[start:stop]
     n_sources = omega_nk.shape[1]
-    low_k, high_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
-    bad = kernels_inspect.column_extremes(omega_nk.reshape(-1), n_sources, low_k, high_k, start, stop)
-    if bad or low_k.min() < 0:
-        _raise_for_entry(block, names, first_row)
+    integer = np.int64 if omega_nk.dtype == np.float64 else np.int32
+    low_bits_k, high_bits_k = np.empty(n_sources, dtype=integer), np.empty(n_sources, dtype=integer)
+    kernels_inspect.column_extremes(omega_nk.reshape(-1).view(integer), n_sources, low_bits_k, high_bits_k, start, stop)
+    low_k, high_k = low_bits_k.view(omega_nk.dtype).astype(np.float64), high_bits_k.view(omega_nk.dtype).astype(np.float64)
+    if low_bits_k.min() < 0 or not np.all(np.isfinite(high_k)):
+        _raise_for_entry(block, names, first_row)  # returns if all that was found is a negative zero
+        low_k = np.abs(low_k)
     count_n = block.count_n[start:stop] if block.count_n.size else None
     if low_k.min() > 0:
         size_k = np.bincount(source_n, weights=count_n, minlength=n_sources).astype(np.float64)
@@ -214,16 +217,21 @@ def _image(block: Block, row: int, first_row: npt.NDArray[np.int64] | None) -> i
 
 
 def _raise_for_entry(block: Block, names: Sequence[str], first_row: Any) -> None:
-    """Raise for the first entry that is NaN, infinite or negative."""
-    if sp.issparse(block.omega):
-        bad = np.flatnonzero(~(np.isfinite(block.omega.data) & (block.omega.data >= 0)))[0]
-        row = int(np.searchsorted(block.omega.indptr, bad, side="right") - 1)
-        column, value = int(block.omega.indices[bad]), float(block.omega.data[bad])
-    else:
-        wrong = ~(np.isfinite(block.omega) & (block.omega >= 0))
-        row, column = (int(index) for index in np.argwhere(wrong)[0])
-        value = float(block.omega[row, column])
-    raise errors.not_finite(value, _image(block, row, first_row), names[column])
+    """Raise for the first entry that is NaN, infinite or negative, if there is one."""
+    data = block.omega.data if sp.issparse(block.omega) else block.omega
+    wrong = ~(np.isfinite(data) & (data >= 0))
+    if wrong.any():
+        row, column, value = _first(block.omega, wrong)
+        raise errors.not_finite(value, _image(block, row, first_row), names[column])
+
+
+def _first(omega: Any, wrong: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
+    """(row, column, value) of the first stored entry that is marked ``wrong``."""
+    if sp.issparse(omega):
+        entry = int(np.flatnonzero(wrong)[0])
+        return int(np.searchsorted(omega.indptr, entry, side="right")) - 1, int(omega.indices[entry]), float(omega.data[entry])
+    row, column = (int(index) for index in np.argwhere(wrong)[0])
+    return row, column, float(omega[row, column])
 
 
 def _raise_for_row(block: Block, row: int, code: int, names: Sequence[str], first_row: Any) -> None:
@@ -234,13 +242,6 @@ def _raise_for_row(block: Block, row: int, code: int, names: Sequence[str], firs
 def _check_logarithms(block: Block, names: Sequence[str], first_row: Any) -> None:
     data = block.omega.data if sp.issparse(block.omega) else block.omega
     wrong = np.isnan(data) | np.isposinf(data)
-    if not wrong.any():
-        return
-    if sp.issparse(block.omega):
-        bad = int(np.flatnonzero(wrong)[0])
-        row, column = int(np.searchsorted(block.omega.indptr, bad, side="right") - 1), int(block.omega.indices[bad])
-        value = float(data[bad])
-    else:
-        row, column = (int(index) for index in np.argwhere(wrong)[0])
-        value = float(data[row, column])
-    raise errors.not_a_logarithm(value, _image(block, row, first_row), names[column])
+    if wrong.any():
+        row, column, value = _first(block.omega, wrong)
+        raise errors.not_a_logarithm(value, _image(block, row, first_row), names[column])

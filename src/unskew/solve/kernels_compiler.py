@@ -16,8 +16,3 @@ TILE_ROWS = 256  # rows per tile: 256 x 24 doubles stay in the second-level cach
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile on first use."""
     return njit(nogil=True, cache=True, fastmath=_FAST)(function)
-
-
-def compiled_strictly(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Without reordering: x − x must not be simplified to zero where NaN and infinity are looked for."""
-    return njit(nogil=True, cache=True)(function)

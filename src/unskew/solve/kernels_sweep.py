@@ -160,14 +160,15 @@ def _add_cross_products(tile_kn, count_n, m, cross_kk):
 
 
 @compiled
-def sweep_many(omega_nk, source_n, count_n, a_k, flow_lk, scale_n, start, stop):
-    """Objective and flow for many sources, row by row; ``scale_n[i - start]`` becomes sqrt(c_i)/s_i for the caller's matrix product.
+def sweep_many(omega_nk, source_n, count_n, a_k, flow_lk, scaled_nk, start, stop):
+    """Objective and flow for many sources, row by row; ``scaled_nk[i - start]`` becomes sqrt(c_i) ω_i / s_i for the caller's product.
 
-    Returns (Σ c log s, Σ c / s, min s, max s). An empty ``scale_n`` is not written.
+    Returns (Σ c log s, Σ c / s, min s, max s). An empty ``scaled_nk`` is not written.
     """
     n_sources = a_k.size
     weighted = count_n.size > 0
-    part_lk = np.zeros_like(flow_lk)
+    in_parts = stop - start > _FLUSH
+    part_lk = np.zeros_like(flow_lk) if in_parts else flow_lk
     value, total, low, high = 0.0, 0.0, np.inf, 0.0
     for first in range(start, stop, _FLUSH):
         part = 0.0
@@ -180,18 +181,22 @@ def sweep_many(omega_nk, source_n, count_n, a_k, flow_lk, scale_n, start, stop):
             high = max(high, s)
             count = count_n[i] if weighted else 1.0
             value += count * math.log(s)
-            if scale_n.size > 0:
-                scale_n[i - start] = math.sqrt(count) / s
+            if scaled_nk.size > 0:
+                root = math.sqrt(count) / s
+                scaled_k = scaled_nk[i - start]
+                for k in range(n_sources):
+                    scaled_k[k] = root * row_k[k]
             r = count / s
             part += r
             flow_k = part_lk[source_n[i]]
             for k in range(n_sources):
                 flow_k[k] += r * row_k[k]
         total += part
-        for j in range(flow_lk.shape[0]):
-            for k in range(n_sources):
-                flow_lk[j, k] += part_lk[j, k]
-                part_lk[j, k] = 0.0
+        if in_parts:
+            for j in range(flow_lk.shape[0]):
+                for k in range(n_sources):
+                    flow_lk[j, k] += part_lk[j, k]
+                    part_lk[j, k] = 0.0
     return value, total, low, high
 
 

@@ -26,8 +26,8 @@ _LONG_STEP = 2.0
 _LONGEST_STEP = 30.0
 # Below this a Newton step is taken as it is.
 _SHORT_STEP = 0.5
-# A subsample has one row in 16, but enough rows for its Hessian to resemble the full one.
-_SUBSAMPLE_SHARE = 16
+# A subsample has one row in 32, but enough rows for its Hessian to resemble the full one.
+_SUBSAMPLE_SHARE = 32
 _ROWS_PER_SOURCE = 200
 _LEAST_ROWS = 1 << 15
 # With many sources full passes are gradient-only until the step is this short; then one exact Hessian finishes quadratically.
@@ -175,7 +175,7 @@ class _Search:
             self.with_hessian = True
         following = self._line_search(current, step_k)
         if following is not None:
-            self.previous = (size, local)
+            self.previous = (size, local) if current.cross_kk is not None else None
             if self.stand_in is not None:
                 moved_k, change_k = following.u_k - current.u_k, following.gradient_k - current.gradient_k
                 if float(moved_k @ change_k) > 0:
