@@ -37,7 +37,7 @@ def main() -> None:
     output = options.output or (None if options.only or options.quick else PAGE)
     if output is not None:
         command = " ".join(["python benchmarks/solvers.py", *sys.argv[1:]])
-        write_page(output, page(rows, ", ".join(sorted(read_by)), command, (time.monotonic() - begin) / 60))
+        write_page(output, page(rows, ", ".join(sorted(read_by)) or "no dense case in this run", command, (time.monotonic() - begin) / 60))
     print(markdown(rows))
 
 
