@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from problems import Blocks, random_problem
 
 import unskew
+from problems import Blocks, random_problem
 
 N, N_SOURCES = 1_000_000, 40  # 160 MB in single precision
 ROWS = 50_000

@@ -103,13 +103,10 @@ def _inspect_range(block: Block, names: Sequence[str], first_row: Any, start: in
 
     omega_nk, source_n = block.omega, block.source_n[start:stop]
     n_sources = omega_nk.shape[1]
-    integer = np.int64 if omega_nk.dtype == np.float64 else np.int32
-    low_bits_k, high_bits_k = np.empty(n_sources, dtype=integer), np.empty(n_sources, dtype=integer)
-    kernels_inspect.column_extremes(omega_nk.reshape(-1).view(integer), n_sources, low_bits_k, high_bits_k, start, stop)
-    low_k, high_k = low_bits_k.view(omega_nk.dtype).astype(np.float64), high_bits_k.view(omega_nk.dtype).astype(np.float64)
-    if low_bits_k.min() < 0 or not np.all(np.isfinite(high_k)):
-        _raise_for_entry(block, names, first_row)  # returns if all that was found is a negative zero
-        low_k = np.abs(low_k)
+    low_k, high_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
+    check = kernels_inspect.column_extremes(omega_nk, low_k, high_k, start, stop)
+    if not np.isfinite(check) or low_k.min() < 0:
+        _raise_for_entry(block, names, first_row)  # returns if it was only the sum that overflowed
     count_n = block.count_n[start:stop] if block.count_n.size else None
     if low_k.min() > 0:
         size_k = np.bincount(source_n, weights=count_n, minlength=n_sources).astype(np.float64)

@@ -47,6 +47,7 @@ def sweep_few(omega_nk, source_n, count_n, a_k, flow_lk, cross_kk, with_cross, b
     weighted = count_n.size > 0
     tile_kn = np.empty((n_sources, TILE_ROWS))
     sum_n = np.empty(TILE_ROWS)
+    part_k = np.empty(n_sources)
     value, total, low, high = 0.0, 0.0, np.inf, 0.0
     for first in range(start, stop, TILE_ROWS):
         m = min(TILE_ROWS, stop - first)
@@ -70,8 +71,8 @@ def sweep_few(omega_nk, source_n, count_n, a_k, flow_lk, cross_kk, with_cross, b
                 sum_n[i] += a_k[k] * x
             k += 1
         for i in range(m):
-            low = min(low, sum_n[i])
-            high = max(high, sum_n[i])
+            low = sum_n[i] if sum_n[i] < low else low
+            high = sum_n[i] if sum_n[i] > high else high
         if weighted:
             for i in range(m):
                 value += count_n[first + i] * math.log(sum_n[i])
@@ -84,27 +85,36 @@ def sweep_few(omega_nk, source_n, count_n, a_k, flow_lk, cross_kk, with_cross, b
             sum_n[i] = 1.0 / sum_n[i]
         for k in range(n_sources):
             tile_n = tile_kn[k]
+            part = 0.0
             for i in range(m):
-                tile_n[i] *= sum_n[i]
+                x = tile_n[i] * sum_n[i]
+                tile_n[i] = x
+                part += x
+            part_k[k] = part
         if with_cross:
             _add_cross_products(tile_kn, count_n[first : first + m], m, cross_kk)
         if weighted:
-            for k in range(n_sources):
-                tile_n = tile_kn[k]
-                for i in range(m):
-                    tile_n[i] *= count_n[first + i]
             for i in range(m):
                 sum_n[i] *= count_n[first + i]
+            for k in range(n_sources):
+                tile_n = tile_kn[k]
+                part = 0.0
+                for i in range(m):
+                    x = tile_n[i] * count_n[first + i]
+                    tile_n[i] = x
+                    part += x
+                part_k[k] = part
         part = 0.0
         for i in range(m):
             part += sum_n[i]
         total += part
-        _add_flow(tile_kn, source_n[first : first + m], m, flow_lk, by_source)
+        _add_flow(tile_kn, part_k, source_n[first : first + m], m, flow_lk, by_source)
     return value, total, low, high
 
 
 @compiled
-def _add_flow(tile_kn, source_n, m, flow_lk, by_source):
+def _add_flow(tile_kn, part_k, source_n, m, flow_lk, by_source):
+    """Add a tile to the flows: its sums ``part_k`` where it has one source or sources are pooled, else row by row."""
     n_sources = tile_kn.shape[0]
     one_source = True
     if by_source:
@@ -113,11 +123,7 @@ def _add_flow(tile_kn, source_n, m, flow_lk, by_source):
     if one_source:
         row = source_n[0] if by_source else 0
         for k in range(n_sources):
-            tile_n = tile_kn[k]
-            part = 0.0
-            for i in range(m):
-                part += tile_n[i]
-            flow_lk[row, k] += part
+            flow_lk[row, k] += part_k[k]
     else:
         for i in range(m):
             flow_k = flow_lk[source_n[i]]

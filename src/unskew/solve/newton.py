@@ -26,8 +26,8 @@ _LONG_STEP = 2.0
 _LONGEST_STEP = 30.0
 # Below this a Newton step is taken as it is.
 _SHORT_STEP = 0.5
-# A subsample has one row in 32, but enough rows for its Hessian to resemble the full one.
-_SUBSAMPLE_SHARE = 32
+# A subsample has one row in 64, but enough rows for its Hessian to resemble the full one.
+_SUBSAMPLE_SHARE = 64
 _ROWS_PER_SOURCE = 200
 _LEAST_ROWS = 1 << 15
 # With many sources full passes are gradient-only until the step is this short; then one exact Hessian finishes quadratically.
