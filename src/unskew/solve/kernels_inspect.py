@@ -39,11 +39,13 @@ def column_extremes(omega_nk, low_k, high_k, start, stop):
             check += (s0 + s1) + (s2 + s3)
             k += 4
         while k < n_sources:
+            l0, h0, s0 = low_k[k], high_k[k], 0.0
             for i in range(first, first + m):
                 x0 = omega_nk[i, k]
-                low_k[k] = x0 if x0 < low_k[k] else low_k[k]
-                high_k[k] = x0 if x0 > high_k[k] else high_k[k]
-                check += x0
+                l0, h0 = (x0 if x0 < l0 else l0), (x0 if x0 > h0 else h0)
+                s0 += x0
+            low_k[k], high_k[k] = l0, h0
+            check += s0
             k += 1
     return check
 
