@@ -38,7 +38,8 @@ class Overlap:
     components : the groups of sources that are linked in both directions; one group iff connected.
     message : the verdict in words, with the weakest or the missing link named.
     link_count : (K, K), ``link_count[k, l]`` = number of images of source l with ω_k > 0 (the edge k→l).
-    common_mass : (K, K), share of the pooled images on which both ω_k and ω_l are positive.
+    common_mass : (K, K), share of the pooled images on which both ω_k and ω_l are positive (None, and ``bottleneck`` NaN, for
+        thousands of sources that overlap almost everywhere: it would cost more than the solve).
     bottleneck : the largest t such that the undirected graph of ``common_mass >= t`` is connected.
     weakest_link : (k, l), the sources at the bottleneck of the directed graph: l's images that k could have produced.
     weakest_count : number of images on that link.
@@ -120,7 +121,7 @@ class Solution:
     n_passes : passes over the full data, all of them counted.
     trace : one ``Step`` for each step.
     hessian : (K, K) Hessian of D at u (a SciPy sparse matrix for sparse ω with thousands of sources).
-    hessian_exact : False where it was estimated from a subsample (many sources, dense ω).
+    hessian_exact : False where it was never formed (thousands of sources that overlap almost everywhere); ``hessian`` is None then.
     """
 
     names: tuple[str, ...]

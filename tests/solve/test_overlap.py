@@ -150,3 +150,20 @@ def test_thousands_of_sources_in_a_chain() -> None:
     np.testing.assert_allclose(omega.T @ weights.weight / weights.normalizer, 1, atol=1e-9)
     assert weights.overlap.spectral_gap is not None
     assert weights.overlap.verdict == "weak"
+
+
+@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
+@pytest.mark.parametrize("matrix_free", [False, True])
+def test_thousands_of_sources_that_overlap_at_random(monkeypatch: pytest.MonkeyPatch, matrix_free: bool) -> None:
+    """No order makes this graph narrow: conjugate gradients, on the matrix or, where it would be too large, without it."""
+    if matrix_free:
+        monkeypatch.setattr("unskew.solve.objective.MOST_PAIRS", 0)
+    else:
+        monkeypatch.setattr("unskew.solve.laplacian._MOST_BAND_WORK", 0)
+    problem = random_problem(3, 12_000, 2100, zeros=1 - 6 / 2100)
+    omega = sp.csr_array(problem.omega)
+    solution = unskew.solve_normalizers(omega, problem.source)
+    share = problem.share
+    weight = 1 / (omega @ (share / solution.normalizer)) / problem.source.size
+    np.testing.assert_allclose(omega.T @ weight / solution.normalizer, 1, atol=1e-9)
+    assert (solution.hessian is None) == matrix_free

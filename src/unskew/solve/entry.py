@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from unskew import errors
 from unskew.errors import ConfigError, ConvergenceError
@@ -262,8 +263,8 @@ def _finish(prepared: Prepared, options: Options, outcome: Outcome, exact: bool)
         n_steps=len(outcome.trace) if options.method != "sgd" else options.max_steps,
         n_passes=outcome.n_passes + 2 + int(exact and options.method == "newton"),
         trace=outcome.trace,
-        hessian=None if last.cross_kk is None else hessian_matrix(last),
-        hessian_exact=last.cross_kk is not None,
+        hessian=hessian_matrix(last),
+        hessian_exact=isinstance(last.cross_kk, np.ndarray) or sp.issparse(last.cross_kk),
     )
 
 

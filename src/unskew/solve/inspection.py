@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from unskew import errors
 from unskew.records import Floats
 from unskew.scale.local import row_ranges, run_ranges
-from unskew.solve.objective import DENSE_SUMS
+from unskew.solve.objective import DENSE_SUMS, is_matrix_free
 from unskew.solve.rows import Block, Rows
 
 # Up to here pairs of positive entries are counted in the sweep; beyond, by matrix products of indicators.
@@ -30,7 +30,7 @@ class Inspection:
     size_k : n_k.
     log_low_k, log_high_k : logarithms of the smallest positive and the largest ω_k.
     link_kl : ``link_kl[k, l]`` = number of images of source l with ω_k > 0.
-    common_kk : number of images with both ω_k > 0 and ω_l > 0.
+    common_kk : number of images with both ω_k > 0 and ω_l > 0; None for thousands of sources that overlap almost everywhere.
     """
 
     size_k: Floats
@@ -148,7 +148,8 @@ def _inspect_sparse(block: Block, rows: Rows, names: Sequence[str], first_row: A
         np.maximum.at(high_k, omega.indices[finite], omega.data[finite])
         omega = sp.csr_array((finite.astype(np.float64), omega.indices, omega.indptr), shape=omega.shape)
     if n_sources > DENSE_SUMS:
-        return *_sparse_extremes(omega, low_k, high_k, rows.log), *_sparse_links(omega, block, n_sources, names, first_row)
+        extremes = _sparse_extremes(omega, low_k, high_k, rows.log)
+        return *extremes, *_sparse_links(omega, block, n_sources, is_matrix_free(rows), names, first_row)
     size, stride, shift = rows.band_storage
     link_b, common_b = np.zeros(size), np.zeros(size)
     minimum_k, maximum_k = np.full(n_sources, np.inf), np.zeros(n_sources)
@@ -190,8 +191,10 @@ def _sparse_extremes(omega: sp.csr_array, low_k: Floats, high_k: Floats, log: bo
         return np.log(low_k), np.log(high_k)
 
 
-def _sparse_links(omega: sp.csr_array, block: Block, n_sources: int, names: Sequence[str], first_row: Any) -> tuple[Any, Any]:
-    """Links and common mass of thousands of sources, as sparse matrices."""
+def _sparse_links(
+    omega: sp.csr_array, block: Block, n_sources: int, matrix_free: bool, names: Sequence[str], first_row: Any
+) -> tuple[Any, Any]:
+    """Links and common mass of thousands of sources, as sparse matrices; no common mass where it would cost too much."""
     if not np.all(np.isfinite(omega.data)) or np.any(omega.data < 0):
         _raise_for_entry(block, names, first_row)
     positive = sp.csr_array(((omega.data > 0).astype(np.float64), omega.indices, omega.indptr), shape=omega.shape)
@@ -204,6 +207,8 @@ def _sparse_links(omega: sp.csr_array, block: Block, n_sources: int, names: Sequ
     weighted = sp.diags_array(block.count_n) @ positive if block.count_n.size else positive
     link = sp.csr_array(weighted.T @ source)
     link.eliminate_zeros()
+    if matrix_free:
+        return link, None
     common = sp.csr_array(positive.T @ weighted)
     common.eliminate_zeros()
     return link, common

@@ -7,18 +7,19 @@ local flows, not to the largest eigenvalue: two groups of sources linked by 1e-1
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from unskew.records import Floats
-from unskew.solve.objective import Evaluation
+from unskew.solve.objective import CrossProducts, Evaluation
 
 # The elimination of a dense graph costs K³ in a plain loop; beyond, a library factorisation is the better trade.
 _DENSE_ELIMINATE = 400
-# A sparse factor that would hold more than this share of a dense one is replaced by conjugate gradients.
-_CG_SOURCES = 5000
+# Operations of a banded Cholesky factorisation beyond which conjugate gradients take over: about K = 5,000 with a full matrix.
+_MOST_BAND_WORK = 1e11
 
 
 def newton_step(evaluation: Evaluation, cross_kk: Any = None) -> Floats | None:
@@ -29,6 +30,8 @@ def newton_step(evaluation: Evaluation, cross_kk: Any = None) -> Floats | None:
     weight_kk = evaluation.cross_kk if cross_kk is None else cross_kk
     if evaluation.u_k.size == 1:
         return np.zeros(1)
+    if isinstance(weight_kk, CrossProducts):
+        return _solve_by_gradients(weight_kk.laplacian, weight_kk.diagonal_k, -evaluation.n * evaluation.gradient_k)
     if sp.issparse(weight_kk):
         return solve_laplacian(weight_kk, -evaluation.n * evaluation.gradient_k)
     if evaluation.by_source:
@@ -83,19 +86,41 @@ def _solve_cholesky(weight_kk: Floats, right_k: Floats) -> Floats | None:
 
 
 def _solve_sparse(weight_kk: sp.csr_array, right_k: Floats) -> Floats | None:
-    """Sparse factorisation of the Laplacian without source 0; conjugate gradients on an incomplete one where K is huge."""
-    from scipy.sparse.linalg import LinearOperator, cg, spilu, splu
+    """Cholesky in a band after reverse Cuthill-McKee ordering; conjugate gradients where no order makes the band narrow.
 
-    laplacian = sp.csc_array(sp.diags_array(np.asarray(weight_kk.sum(axis=1)).ravel()) - weight_kk)[1:, 1:]
-    try:
-        if right_k.size <= _CG_SOURCES or laplacian.nnz < 20 * right_k.size:
-            x = splu(sp.csc_matrix(laplacian), permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True}).solve(right_k[1:])
-        else:
-            factor = spilu(sp.csc_matrix(laplacian), drop_tol=1e-5, fill_factor=20)
-            x, _ = cg(laplacian, right_k[1:], rtol=1e-13, maxiter=500, M=LinearOperator(laplacian.shape, factor.solve))
-    except RuntimeError:
+    Graphs without a narrow band are well connected, and on those conjugate gradients converge fast.
+    """
+    from scipy.linalg import solveh_banded
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+    order = reverse_cuthill_mckee(sp.csr_matrix(weight_kk), symmetric_mode=True)
+    degree_k = np.asarray(weight_kk.sum(axis=1)).ravel()
+    edges = weight_kk[order][:, order].tocoo()
+    n_sources, band = right_k.size, int(np.max(np.abs(edges.row - edges.col), initial=0))
+    if n_sources * band**2 > _MOST_BAND_WORK:
+        return _solve_by_gradients(lambda v: degree_k * v - weight_kk @ v, degree_k, right_k)
+    banded = np.zeros((band + 1, n_sources))
+    banded[0] = degree_k[order]
+    below = edges.row > edges.col
+    banded[(edges.row - edges.col)[below], edges.col[below]] = -edges.data[below]
+    try:  # the last node is left out: the Laplacian without it is positive definite
+        x = solveh_banded(banded[:, :-1], right_k[order][:-1], lower=True, check_finite=False)
+    except np.linalg.LinAlgError:
         return None
-    return _centred(np.concatenate([[0.0], x])) if np.all(np.isfinite(x)) else None
+    step_k = np.zeros(n_sources)
+    step_k[order[:-1]] = x
+    return _centred(step_k)
+
+
+def _solve_by_gradients(multiply: Callable[[Floats], Floats], diagonal_k: Floats, right_k: Floats) -> Floats | None:
+    """Conjugate gradients on the Laplacian, preconditioned by its diagonal."""
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    shape = (right_k.size, right_k.size)
+    laplacian = LinearOperator(shape, matvec=multiply, dtype=np.float64)
+    inverse = LinearOperator(shape, matvec=lambda v: v / diagonal_k, dtype=np.float64)
+    x, _ = cg(laplacian, right_k, rtol=1e-12, maxiter=1000, M=inverse)
+    return _centred(x)
 
 
 def _centred(step_k: Floats) -> Floats | None:

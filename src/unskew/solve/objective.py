@@ -28,8 +28,11 @@ from unskew.solve.rows import Block, Rows
 FEW_SOURCES = 24
 # Beyond this many sources of sparse ω the K x K sums are sparse matrices too.
 DENSE_SUMS = 2000
+# Beyond this many pairs of non-zeros in the rows of sparse ω, products with QᵀQ are taken without forming it.
+MOST_PAIRS = 1e9
 # Scaled rows for the matrix product: a quarter of a megabyte stays in the second-level cache.
 _PRODUCT_ENTRIES = 1 << 15
+_SQUARE_ROWS = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class Evaluation:
 
     def local_size(self, step_k: Floats) -> float:
         """Largest difference of ``step_k`` between two sources that share images: how far memberships will move."""
-        if self.cross_kk is None:
+        if self.cross_kk is None or isinstance(self.cross_kk, CrossProducts):
             return float(np.ptp(step_k))
         if sp.issparse(self.cross_kk):
             pairs = self.cross_kk.tocoo()
@@ -134,6 +137,39 @@ def evaluate(rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool =
     return Evaluation(u_k, size_k, value, flow_lk, cross_kk, sums.total, sums.low, sums.high, spread, rows.band)
 
 
+class CrossProducts:
+    """QᵀQ as an operator, for thousands of sources that overlap so much that the matrix itself would be too large.
+
+    Q = diag(1/s) Ω diag(a), so a product costs two sparse products with Ω and no memory beyond the row sums s.
+    """
+
+    def __init__(self, rows: Rows, a_k: Floats, mass_k: Floats) -> None:
+        self.rows, self.a_k, self.mass_k = rows, a_k, mass_k
+        self.diagonal_k = mass_k - sum(self._squares(block) for block in rows.blocks())
+
+    def laplacian(self, v_k: Floats) -> Floats:
+        """(diag(Σ_i q_ik) − QᵀQ) v."""
+        out_k = self.mass_k * v_k
+        for block in self.rows.blocks():
+            sum_n = block.omega @ self.a_k
+            count_n = block.count_n if block.count_n.size else 1.0
+            out_k -= self.a_k * (block.omega.T @ (count_n * (block.omega @ (self.a_k * v_k)) / sum_n**2))
+        return out_k
+
+    def _squares(self, block: Block) -> Floats:
+        """Σ_i c_i q_ik² over a block."""
+        omega, sum_n = block.omega, block.omega @ self.a_k
+        count_n = block.count_n if block.count_n.size else 1.0
+        squares_k = np.zeros(self.a_k.size)
+        weight_n = count_n / sum_n**2
+        for start in range(0, omega.shape[0], _SQUARE_ROWS):
+            rows = slice(start, start + _SQUARE_ROWS)
+            part = omega[rows]
+            part = sp.csr_array((part.data**2, part.indices, part.indptr), shape=part.shape)
+            squares_k += part.T @ weight_n[rows]
+        return squares_k * self.a_k**2
+
+
 class _Sums:
     """Running sums of a pass over row blocks."""
 
@@ -141,6 +177,9 @@ class _Sums:
         n_sources = rows.n_sources
         self.rows, self.n_sources, self.hessian, self.by_source = rows, n_sources, hessian, by_source
         self.sparse = rows.is_sparse and n_sources > DENSE_SUMS
+        self.matrix_free = is_matrix_free(rows)
+        if self.matrix_free:
+            self.by_source = by_source = False
         self.value, self.total, self.low, self.high = 0.0, 0.0, np.inf, 0.0
         self.flow_shape = (n_sources if by_source else 1, n_sources)
         self.cross_shape = (n_sources, n_sources) if hessian else (0, 0)
@@ -169,6 +208,8 @@ class _Sums:
 
     def finished(self, a_k: Floats) -> tuple[Any, Any]:
         """The flow and cross matrices with the factors a_k that the sweeps left out."""
+        if self.matrix_free:
+            return self.flow_lk, CrossProducts(self.rows, a_k, self.flow_lk[0]) if self.hessian else None
         if not self.sparse:
             from unskew.solve import kernels_sweep
 
@@ -243,6 +284,9 @@ class _Sums:
         count_n = block.count_n[start:stop] if block.count_n.size else np.ones(stop - start)
         q = sp.csr_array((omega.data * a_k[omega.indices], omega.indices, omega.indptr), shape=omega.shape)
         q.data = q.data / np.repeat(sum_n, np.diff(omega.indptr))
+        scalars = (float(count_n @ np.log(sum_n)), float(np.sum(count_n / sum_n)), float(sum_n.min()), float(sum_n.max()))
+        if self.matrix_free:
+            return (q.T @ count_n)[None, :], 0.0, scalars
         weighted = sp.diags_array(count_n) @ q
         flow = _source_indicator(block.source_n[start:stop], self.n_sources).T @ weighted
         cross = sp.csr_array((self.n_sources, self.n_sources))
@@ -250,7 +294,6 @@ class _Sums:
             cross = sp.csr_array(q.T @ weighted)
             cross.setdiag(0.0)
             cross.eliminate_zeros()
-        scalars = (float(count_n @ np.log(sum_n)), float(np.sum(count_n / sum_n)), float(sum_n.min()), float(sum_n.max()))
         return sp.csr_array(flow), cross, scalars
 
 
@@ -259,9 +302,16 @@ def _source_indicator(source_n: npt.NDArray[np.int32], n_sources: int) -> sp.csr
     return sp.csr_array((np.ones(n), source_n, np.arange(n + 1)), shape=(n, n_sources))
 
 
+def is_matrix_free(rows: Rows) -> bool:
+    """Would QᵀQ cost too much to form?"""
+    return rows.is_sparse and rows.n_sources > DENSE_SUMS and rows.n_pairs > MOST_PAIRS
+
+
 def hessian_matrix(evaluation: Evaluation) -> Any:
-    """(K, K) Hessian diag(mean q) − QᵀQ/n at the evaluated point: the Laplacian of the cross products."""
+    """(K, K) Hessian diag(mean q) − QᵀQ/n at the evaluated point, the Laplacian of the cross products; None if they were not formed."""
     cross_kk, n = evaluation.cross_kk, evaluation.n
+    if cross_kk is None or isinstance(cross_kk, CrossProducts):
+        return None
     if sp.issparse(cross_kk):
         return sp.csr_array(sp.diags_array(np.asarray(cross_kk.sum(axis=1)).ravel()) - cross_kk) / n
     return (np.diag(cross_kk.sum(axis=1)) - cross_kk) / n

@@ -26,7 +26,7 @@ _FEW_IMAGES = 10.0
 def judge_overlap(inspection: Inspection, names: tuple[str, ...]) -> Overlap:
     """The overlap graph and its verdict, before the solve."""
     n = float(inspection.size_k.sum())
-    common_mass = inspection.common_kk / n
+    common_mass = None if inspection.common_kk is None else inspection.common_kk / n
     link, count = (None, None) if sp.issparse(inspection.link_kl) else _weakest_link(inspection.link_kl, names)
     components = (names,) if count is None or count > 0 else _components(inspection.link_kl, names)
     if sp.issparse(inspection.link_kl):
@@ -44,7 +44,7 @@ def judge_overlap(inspection: Inspection, names: tuple[str, ...]) -> Overlap:
         message="",
         link_count=inspection.link_kl,
         common_mass=common_mass,
-        bottleneck=_bottleneck(common_mass),
+        bottleneck=float("nan") if common_mass is None else _bottleneck(common_mass),
         weakest_link=link,
         weakest_count=count,
         epsilon=inspection.epsilon,

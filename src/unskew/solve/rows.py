@@ -98,6 +98,12 @@ class Rows:
         band = int(kernels_inspect.widest_row(self.reader.matrix.indices, self.reader.matrix.indptr))
         return band if 4 * band < self.n_sources else self.n_sources
 
+    @cached_property
+    def n_pairs(self) -> float:
+        """Σ_i (non-zeros of row i)² of sparse ω: what its cross products cost."""
+        length_n = np.diff(self.reader.matrix.indptr) if isinstance(self.reader, SparseReader) else np.empty(0)
+        return float(np.dot(length_n.astype(np.float64), length_n))
+
     @property
     def band_storage(self) -> tuple[int, int, int]:
         """(size, stride, shift) of K x K sums stored flat, entry (k, l) at k * stride + shift + l."""

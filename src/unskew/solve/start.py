@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -65,14 +67,13 @@ def balanced_start(rows: Rows) -> Floats:
     F_kl e^{u_k − u_l} are balanced by Osborne's iteration. Scaling a row of ω changes nothing, scaling a column shifts its u_k.
     """
     few = subsample(rows, _BALANCE_ROWS) if rows.n_stored > 2 * _BALANCE_ROWS else rows
-    log_flow_kl = _log_flows(few)
-    # Links that the few rows miss get a floor far below all others: the graph stays connected, the start stays finite.
-    finite = log_flow_kl[np.isfinite(log_flow_kl)]
-    off_diagonal = ~np.eye(rows.n_sources, dtype=bool)
-    if rows.n_sources <= 200 and finite.size:
-        missing = off_diagonal & ~np.isfinite(log_flow_kl)
-        log_flow_kl[missing] = finite.min() - 30.0
-    return balance_flows(log_flow_kl)
+    flows = _log_flows(few)
+    if rows.n_sources <= _FEW_ENOUGH:
+        # Links that the few rows miss get a floor far below all others: the graph stays connected, the start stays finite.
+        log_flow_kl = np.full(rows.n_sources**2, flows.log_flow.min(initial=0.0) - 30.0)
+        log_flow_kl[flows.cell] = flows.log_flow
+        return balance_flows(log_flow_kl.reshape(rows.n_sources, rows.n_sources))
+    return _balance(flows)
 
 
 def balance_flows(log_flow_kl: Floats) -> Floats:
@@ -86,42 +87,68 @@ def balance_flows(log_flow_kl: Floats) -> Floats:
     n_sources = log_flow_kl.shape[0]
     log_flow_kl = log_flow_kl.copy()
     np.fill_diagonal(log_flow_kl, -np.inf)
-    shift_k = np.zeros(n_sources)
-    row, column = np.nonzero(np.maximum(log_flow_kl, log_flow_kl.T) > -np.inf)
-    indptr = np.searchsorted(row, np.arange(n_sources + 1))
-    kernels_graph.balance(log_flow_kl[row, column], log_flow_kl[column, row], column, indptr, shift_k, _BALANCE_SWEEPS, _BALANCED)
+    cell = np.flatnonzero(log_flow_kl > -np.inf)
+    shift_k = _balance(_Flows(n_sources, cell, log_flow_kl.ravel()[cell]))
     if n_sources <= _FEW_ENOUGH:
         kernels_graph.balance_groups(log_flow_kl, shift_k, _BALANCE_STEPS, _BALANCED)
     return np.asarray(shift_k - shift_k.mean())
 
 
-def _log_flows(rows: Rows) -> Floats:
-    """(K, K) log Σ_{i in source l} c_i ω_ik/ω_il, −inf where there is no such image."""
+@dataclass(frozen=True)
+class _Flows:
+    """Logarithms of the positive flows between different sources: ``log_flow[p]`` from l to k at ``cell[p]`` = k K + l, sorted."""
+
+    n_sources: int
+    cell: npt.NDArray[np.int64]
+    log_flow: Floats
+
+    def at(self, cell: npt.NDArray[np.int64]) -> Floats:
+        """The log flows at ``cell``, −inf where there is none."""
+        position = np.minimum(np.searchsorted(self.cell, cell), max(self.cell.size - 1, 0))
+        return np.where(self.cell[position] == cell, self.log_flow[position], -np.inf)
+
+
+def _balance(flows: _Flows) -> Floats:
+    """(K,) shifts by Osborne's iteration over the pairs of sources that have a flow in either direction."""
+    from unskew.solve import kernels_graph
+
+    n_sources, shift_k = flows.n_sources, np.zeros(flows.n_sources)
+    if flows.cell.size == 0:
+        return shift_k
+    row, column = np.divmod(flows.cell, n_sources)
+    pair = np.union1d(flows.cell, column * n_sources + row)
+    row, column = np.divmod(pair, n_sources)
+    indptr = np.searchsorted(row, np.arange(n_sources + 1))
+    log_in, log_out = flows.at(pair), flows.at(column * n_sources + row)
+    kernels_graph.balance(log_in, log_out, column, indptr, shift_k, _BALANCE_SWEEPS, _BALANCED)
+    return np.asarray(shift_k - shift_k.mean())
+
+
+def _log_flows(rows: Rows) -> _Flows:
+    """log Σ_{i in source l} c_i ω_ik/ω_il for every pair k ≠ l that has such an image."""
     n_sources = rows.n_sources
     cells, ratios = [], []
     for block in rows.blocks():
         omega = block.omega
         if sp.issparse(omega):
             row = np.repeat(np.arange(omega.shape[0]), np.diff(omega.indptr))
-            column, value = omega.indices, omega.data
+            column, value = omega.indices.astype(np.int64), omega.data
         else:
             row, column = np.divmod(np.arange(omega.size), n_sources)
             value = omega.ravel()
         with np.errstate(divide="ignore"):
             log_value = value.astype(np.float64) if rows.log and rows.reference_k is None else np.log(value, dtype=np.float64)
+            log_count = np.log(block.count_n) if block.count_n.size else np.zeros(omega.shape[0])
         own_n = np.full(omega.shape[0], -np.inf)
         is_own = column == block.source_n[row]
         own_n[row[is_own]] = log_value[is_own]
-        keep = np.isfinite(log_value) & np.isfinite(own_n[row])
+        keep = np.isfinite(log_value) & np.isfinite(own_n[row]) & np.isfinite(log_count[row]) & ~is_own
         row, column = row[keep], column[keep]
-        log_count = np.log(block.count_n[row]) if block.count_n.size else 0.0
-        cells.append(column.astype(np.int64) * n_sources + block.source_n[row])
-        ratios.append(log_value[keep] - own_n[row] + log_count)
-    cell, ratio = np.concatenate(cells), np.concatenate(ratios)
-    top = np.full(n_sources * n_sources, -np.inf)
-    np.maximum.at(top, cell, ratio)
-    total = np.bincount(cell, weights=np.exp(ratio - top[cell]), minlength=top.size)
-    with np.errstate(divide="ignore"):
-        log_flow = (top + np.log(total)).reshape(n_sources, n_sources)
-    np.fill_diagonal(log_flow, -np.inf)
-    return log_flow
+        cells.append(column * n_sources + block.source_n[row])
+        ratios.append(log_value[keep] - own_n[row] + log_count[row])
+    cell, inverse = np.unique(np.concatenate(cells), return_inverse=True)
+    ratio = np.concatenate(ratios)
+    top = np.full(cell.size, -np.inf)
+    np.maximum.at(top, inverse, ratio)
+    total = np.bincount(inverse, weights=np.exp(ratio - top[inverse]), minlength=cell.size)
+    return _Flows(n_sources, cell, top + np.log(total))
