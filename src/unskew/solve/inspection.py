@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from unskew import errors
 from unskew.records import Floats
 from unskew.scale.local import row_ranges, run_ranges
-from unskew.solve.objective import DENSE_SUMS, is_matrix_free
+from unskew.solve.objective import DENSE_SUMS, expanded, is_matrix_free
 from unskew.solve.rows import Block, Rows
 
 # Up to here pairs of positive entries are counted in the sweep; beyond, by matrix products of indicators.
@@ -138,7 +138,7 @@ def _common_by_products(omega_nk: npt.NDArray[Any], count_n: Floats | None) -> F
 
 
 def _inspect_sparse(block: Block, rows: Rows, names: Sequence[str], first_row: Any) -> tuple[Floats, Floats, Any, Any]:
-    from unskew.solve import kernels_inspect, kernels_sweep
+    from unskew.solve import kernels_inspect
 
     omega, n_sources = block.omega, rows.n_sources
     low_k, high_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
@@ -175,8 +175,7 @@ def _inspect_sparse(block: Block, rows: Rows, names: Sequence[str], first_row: A
     if not (rows.log and rows.reference_k is None):
         with np.errstate(divide="ignore"):
             low_k, high_k = np.log(minimum_k), np.log(maximum_k)
-    link_kl = kernels_sweep.expand_band(link_b, stride, shift, rows.band, n_sources)
-    common_kk = kernels_sweep.expand_band(common_b, stride, shift, rows.band, n_sources)
+    link_kl, common_kk = expanded(link_b, rows), expanded(common_b, rows)
     kernels_inspect.mirror(common_kk, rows.band)
     return low_k, high_k, link_kl, common_kk
 

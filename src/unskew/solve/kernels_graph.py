@@ -182,15 +182,13 @@ def longest_local_step(cross_kk, step_k, band):
 
 
 @compiled
-def antisymmetric(flow_lk, band):
-    """F − Fᵀ."""
-    out = np.zeros_like(flow_lk)
+def antisymmetric(flow_lk, band, out_kk):
+    """F − Fᵀ into the band of ``out_kk``, which is zero elsewhere."""
     for k in range(flow_lk.shape[0]):
         for j in range(max(0, k - band), k):
             x = flow_lk[k, j] - flow_lk[j, k]
-            out[k, j] = x
-            out[j, k] = -x
-    return out
+            out_kk[k, j] = x
+            out_kk[j, k] = -x
 
 
 @compiled

@@ -259,13 +259,12 @@ def row_sums(omega_nk, a_k, sum_n, start, stop):
 
 
 @compiled
-def expand_band(flat_b, stride, shift, band, n_sources):
-    """(K, K) from the flat storage of ``sweep_sparse``; entries further than ``band`` from the diagonal are zero."""
-    out = np.zeros((n_sources, n_sources))
+def expand_band(flat_b, stride, shift, band, out_kk):
+    """Copy the flat storage of ``sweep_sparse`` into the band of ``out_kk``, which is zero elsewhere."""
+    n_sources = out_kk.shape[0]
     for k in range(n_sources):
         for j in range(max(0, k - band), min(n_sources, k + band + 1)):
-            out[k, j] = flat_b[k * stride + shift + j]
-    return out
+            out_kk[k, j] = flat_b[k * stride + shift + j]
 
 
 @compiled

@@ -81,7 +81,9 @@ class Evaluation:
             return self.flow_lk - self.flow_lk.T
         from unskew.solve import kernels_graph
 
-        return kernels_graph.antisymmetric(self.flow_lk, self.band)
+        out_kk = np.zeros(self.flow_lk.shape)  # from untouched pages: outside a narrow band this costs nothing
+        kernels_graph.antisymmetric(self.flow_lk, self.band, out_kk)
+        return out_kk
 
     @cached_property
     def gradient_k(self) -> Floats:
@@ -214,12 +216,8 @@ class _Sums:
             from unskew.solve import kernels_sweep
 
             if self.flat:
-                _, stride, shift = self.rows.band_storage
-                band, n_sources = self.rows.band, self.n_sources
-                self.flow_lk = kernels_sweep.expand_band(self.flow_lk, stride, shift, band, n_sources)
-                self.cross_kk = (
-                    kernels_sweep.expand_band(self.cross_kk, stride, shift, band, n_sources) if self.hessian else np.zeros(self.cross_shape)
-                )
+                self.flow_lk = expanded(self.flow_lk, self.rows)
+                self.cross_kk = expanded(self.cross_kk, self.rows) if self.hessian else np.zeros(self.cross_shape)
             kernels_sweep.finish_sums(self.flow_lk, self.cross_kk, a_k, self.rows.band if self.by_source else self.n_sources)
         return self.flow_lk, self.cross_kk if self.hessian else None
 
@@ -300,6 +298,16 @@ class _Sums:
 def _source_indicator(source_n: npt.NDArray[np.int32], n_sources: int) -> sp.csr_array:
     n = source_n.size
     return sp.csr_array((np.ones(n), source_n, np.arange(n + 1)), shape=(n, n_sources))
+
+
+def expanded(flat_b: Floats, rows: Rows) -> Floats:
+    """(K, K) sums that a sweep over sparse rows stored flat in a band."""
+    from unskew.solve import kernels_sweep
+
+    _, stride, shift = rows.band_storage
+    out_kk = np.zeros((rows.n_sources, rows.n_sources))
+    kernels_sweep.expand_band(flat_b, stride, shift, rows.band, out_kk)
+    return out_kk
 
 
 def is_matrix_free(rows: Rows) -> bool:
