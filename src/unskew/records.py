@@ -121,7 +121,8 @@ class Solution:
     n_passes : passes over the full data, all of them counted.
     trace : one ``Step`` for each step.
     hessian : (K, K) Hessian of D at u (a SciPy sparse matrix for sparse ω with thousands of sources).
-    hessian_exact : False where it was never formed (thousands of sources that overlap almost everywhere); ``hessian`` is None then.
+    hessian_exact : False where it was estimated from a subsample (many sources, dense ω), or never formed and None (thousands of
+        sources that overlap almost everywhere).
     """
 
     names: tuple[str, ...]

@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from unskew import errors
 from unskew.errors import ConfigError, ConvergenceError
@@ -21,7 +20,7 @@ from unskew.solve.fixed_point import iterate_fixed_point
 from unskew.solve.inspection import inspect_rows
 from unskew.solve.laplacian import newton_step
 from unskew.solve.newton import Outcome, minimize
-from unskew.solve.objective import evaluate, hessian_matrix
+from unskew.solve.objective import CrossProducts, evaluate, hessian_matrix
 from unskew.solve.overlap import judge_overlap, require_connected, warn_if_weak, with_sigma2
 from unskew.solve.rows import Rows
 from unskew.solve.sgd import STEPS, descend
@@ -215,13 +214,22 @@ def solve_prepared(prepared: Prepared, options: Options, *, throw: bool) -> Solv
     return Solved(solution, prepared.overlap, outcome.rows)
 
 
+def with_exact_hessian(solved: Solved) -> Solved:
+    """One more pass where the solver made do with a subsample's Hessian: standard errors and the verdict want the exact one."""
+    solution = solved.solution
+    if solution.hessian_exact or solution.hessian is None or not np.all(np.isfinite(solution.u)):
+        return solved
+    exact = hessian_matrix(evaluate(solved.rows, solution.u))
+    return replace(solved, solution=replace(solution, hessian=exact, hessian_exact=True, n_passes=solution.n_passes + 1))
+
+
 def _run(rows: Rows, options: Options) -> tuple[Outcome, bool]:
     """(outcome, is its Hessian at its u?)."""
     if options.method == "newton":
         outcome = minimize(rows, tol=options.tol, max_steps=options.max_steps, start_k=options.start_k, seed=options.seed)
         if rows.n_stored * rows.n_sources > _SMALL or outcome.status is not Status.CONVERGED:
             return outcome, False
-        return replace(outcome, last=evaluate(outcome.rows, outcome.u_k)), True
+        return replace(outcome, last=evaluate(outcome.rows, outcome.u_k), hessian_exact=True), True
     start_k = options.start_k
     if options.method == "fixed_point":
         start_k = balanced_start(rows) if start_k is None else start_k
@@ -236,7 +244,7 @@ def _run(rows: Rows, options: Options) -> tuple[Outcome, bool]:
     if status is not Status.CONVERGED:
         step_k = newton_step(last)
         error = float("inf") if step_k is None else float(np.ptp(step_k))
-    return Outcome(u_k, status, error, last, rows, trace, len(trace) + 1), True
+    return Outcome(u_k, status, error, last, True, rows, trace, len(trace) + 1), True
 
 
 def _comfortable(rows: Rows, start_k: Floats) -> Rows:
@@ -264,7 +272,7 @@ def _finish(prepared: Prepared, options: Options, outcome: Outcome, exact: bool)
         n_passes=outcome.n_passes + 2 + int(exact and options.method == "newton"),
         trace=outcome.trace,
         hessian=hessian_matrix(last),
-        hessian_exact=isinstance(last.cross_kk, np.ndarray) or sp.issparse(last.cross_kk),
+        hessian_exact=outcome.hessian_exact and not isinstance(last.cross_kk, CrossProducts),
     )
 
 

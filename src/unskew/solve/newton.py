@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,8 +30,9 @@ _SHORT_STEP = 0.5
 _SUBSAMPLE_SHARE = 64
 _ROWS_PER_SOURCE = 200
 _LEAST_ROWS = 1 << 15
-# With many sources full passes are gradient-only until the step is this short; then one exact Hessian finishes quadratically.
-_POLISH = 1e-5
+# With many sources full passes are gradient-only, with the subsample's Hessian corrected by the curvature seen; if a step is not
+# at least this much shorter than the one before, the exact Hessian takes over.
+_GOOD_RATE = 0.3
 # Pooled flows lose eps/σ₂ to cancellation; below this σ₂ flows are kept apart by source.
 _WELL_CURVED = 1e-4
 _EPS = float(np.finfo(np.float64).eps)
@@ -41,13 +42,15 @@ _EPS = float(np.finfo(np.float64).eps)
 class Outcome:
     """Where an iteration ended.
 
-    ``last`` is the evaluation before the last step, ``rows`` the rows as they were read at the end (perhaps rescaled).
+    ``last`` is the evaluation before the last step, with the Hessian there if ``hessian_exact``, else one from a subsample; ``rows``
+    are the rows as they were read at the end (perhaps rescaled).
     """
 
     u_k: Floats
     status: Status
     error_estimate: float
     last: Evaluation
+    hessian_exact: bool
     rows: Rows
     trace: tuple[Step, ...]
     n_passes: int
@@ -87,13 +90,13 @@ def _iterate(search: _Search, start_k: Floats, max_steps: int) -> Outcome:
             return search.outcome(current.u_k, Status.TOO_WEAK, np.inf, current)
         size, local = float(np.ptp(step_k)), current.local_size(step_k)
         error = search.error_after(current, size, local)
+        kind = "newton" if current.cross_kk is not None else "quasi-newton"
         if error <= search.tol:
-            search.note(current, size, "newton")
+            search.note(current, size, kind)
             return search.outcome(current.u_k + step_k, Status.CONVERGED, error, current)
         if len(search.trace) >= max_steps:
             return search.outcome(current.u_k, Status.MAX_STEPS, size, current)
         # 2. A long step is replaced by one that balances flows, or cut.
-        kind = "newton" if current.cross_kk is not None else "quasi-newton"
         if local > _SHORT_STEP:
             step_k, kind = _far_step(current, step_k, local, kind)
         # 3. Go as far along it as the objective falls.
@@ -157,7 +160,7 @@ class _Search:
     def error_after(self, current: Evaluation, size: float, local: float) -> float:
         """Estimated error after a Newton step of range ``size``: second order in the ``local`` differences, and rounding."""
         if current.cross_kk is None:
-            return float("inf")
+            return self._error_at_rate(current, size)
         constant = 0.5
         if self.previous is not None and 0 < self.previous[1] < 1:
             constant = min(10.0, max(0.1, size / (self.previous[0] * self.previous[1])))
@@ -165,17 +168,25 @@ class _Search:
         error = constant * size * local
         return max(error, self.rounding(current)) if 10 * error <= self.tol or size <= self.rounding(current) else float("inf")
 
+    def _error_at_rate(self, current: Evaluation, size: float) -> float:
+        """After a quasi-Newton step the error is about the step times the rate at which steps shrink."""
+        if self.previous is None or not 0 < self.previous[0] < 1:
+            return float("inf")
+        rate = size / self.previous[0]
+        error = max(size * max(rate, 1e-3), self.rounding(current))
+        return error if rate < _GOOD_RATE and 10 * error <= self.tol else float("inf")
+
     def rounding(self, current: Evaluation) -> float:
         """Error of log normalizers that comes from double precision alone."""
         return 16 * _EPS if current.by_source else 4 * _EPS / max(self.sigma2 or 1.0, _EPS)
 
     def advance(self, current: Evaluation, step_k: Floats, size: float, local: float) -> Evaluation | None:
         """The next point, or None if the objective falls nowhere along the step."""
-        if size <= _POLISH:
+        if current.cross_kk is None and self.previous is not None and size > _GOOD_RATE * self.previous[0]:
             self.with_hessian = True
         following = self._line_search(current, step_k)
         if following is not None:
-            self.previous = (size, local) if current.cross_kk is not None else None
+            self.previous = (size, local) if self.with_hessian == (current.cross_kk is not None) else None
             if self.stand_in is not None:
                 moved_k, change_k = following.u_k - current.u_k, following.gradient_k - current.gradient_k
                 if float(moved_k @ change_k) > 0:
@@ -203,7 +214,10 @@ class _Search:
         self.trace.append(Step(current.value, float(np.abs(current.gradient_k).max()), size, kind))
 
     def outcome(self, u_k: Floats, status: Status, error: float, last: Evaluation) -> Outcome:
-        return Outcome(u_k, status, error, last, self.rows, tuple(self.trace), self.n_passes)
+        """Where the search ended; the Hessian that stood in is handed on where no exact one was computed."""
+        exact = last.cross_kk is not None
+        last = last if exact else replace(last, cross_kk=self.stand_in)
+        return Outcome(u_k, status, error, last, exact, self.rows, tuple(self.trace), self.n_passes)
 
 
 def _far_step(current: Evaluation, step_k: Floats, local: float, kind: str) -> tuple[Floats, str]:
