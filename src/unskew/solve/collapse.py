@@ -26,9 +26,13 @@ _WIDEST = 4096
 def collapse_rows(rows: Rows) -> tuple[Rows, npt.NDArray[np.int64] | None]:
     """(rows, first): the distinct rows with counts, and where each was first seen; unchanged and None where that does not pay."""
     unchanged = (rows, None)
-    if rows.count_n.size or rows.n_sources > _WIDEST or rows.is_sparse or rows.n_stored < 64 or not _promises(rows):
+    if rows.count_n.size or rows.n_sources > _WIDEST or rows.is_sparse or rows.n_stored < 64:
         return unchanged
-    limit = min(max(rows.n_stored // _PAYS, 16), _MOST_PAIRS)
+    on_trial = _distinct_on_trial(rows)
+    if on_trial is None:
+        return unchanged
+    # A small table stays in the first-level cache; what a trial saw 32 times over is hardly ever exceeded.
+    limit = min(max(rows.n_stored // _PAYS, 16), _MOST_PAIRS, max(1024, 32 * on_trial))
     found = _number_pairs(rows, limit)
     if found is None:
         return unchanged
@@ -43,13 +47,14 @@ def collapse_rows(rows: Rows) -> tuple[Rows, npt.NDArray[np.int64] | None]:
     return collapsed, pairs.first_row
 
 
-def _promises(rows: Rows) -> bool:
-    """Are at most half of a few rows of the first block distinct?"""
+def _distinct_on_trial(rows: Rows) -> int | None:
+    """Number of distinct pairs among a few rows of the first block; None if more than half of them are distinct."""
     first = next(iter(rows.reader.blocks()), None)
     if first is None or sp.issparse(first):
-        return False
+        return None
     chosen = np.linspace(0, first.shape[0] - 1, min(_TRIAL_ROWS, first.shape[0])).astype(np.int64)
-    return _distinct(first[chosen], rows.source_n[chosen], max(chosen.size // 2, 16)) is not None
+    pairs = _distinct(first[chosen], rows.source_n[chosen], max(chosen.size // 2, 16))
+    return None if pairs is None else pairs.count_d.size
 
 
 @dataclass(frozen=True)

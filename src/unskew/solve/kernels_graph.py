@@ -146,7 +146,10 @@ def balance(log_in, log_out, neighbour, indptr, shift_k, sweeps, enough):
 
 @compiled
 def balance_groups(log_flow_kl, shift_k, steps, enough):
-    """Newton's method on the same problem, minimise Σ_kl e^{log_flow_kl + δ_k − δ_l}, for sources that have to move together."""
+    """Newton's method on the same problem, minimise Σ_kl e^{log_flow_kl + δ_k − δ_l}, for sources that have to move together.
+
+    ``log_flow_kl`` is −inf on the diagonal.
+    """
     n_sources = shift_k.size
     order, pivot_k, step_k = np.zeros(n_sources, np.int64), np.ones(n_sources), np.zeros(n_sources)
     weight_kk, flow_kk = np.zeros((n_sources, n_sources)), np.zeros((n_sources, n_sources))

@@ -85,12 +85,16 @@ def balance_flows(log_flow_kl: Floats) -> Floats:
     from unskew.solve import kernels_graph
 
     n_sources = log_flow_kl.shape[0]
-    log_flow_kl = log_flow_kl.copy()
+    log_flow_kl = np.array(log_flow_kl, order="C")
     np.fill_diagonal(log_flow_kl, -np.inf)
-    cell = np.flatnonzero(log_flow_kl > -np.inf)
-    shift_k = _balance(_Flows(n_sources, cell, log_flow_kl.ravel()[cell]))
-    if n_sources <= _FEW_ENOUGH:
-        kernels_graph.balance_groups(log_flow_kl, shift_k, _BALANCE_STEPS, _BALANCED)
+    if n_sources > _FEW_ENOUGH:
+        cell = np.flatnonzero(log_flow_kl > -np.inf)
+        return _balance(_Flows(n_sources, cell, log_flow_kl.ravel()[cell]))
+    shift_k = np.zeros(n_sources)
+    column = np.tile(np.arange(n_sources), n_sources)
+    indptr = np.arange(0, n_sources * n_sources + 1, n_sources)
+    kernels_graph.balance(log_flow_kl.ravel(), log_flow_kl.T.ravel(), column, indptr, shift_k, _BALANCE_SWEEPS, _BALANCED)
+    kernels_graph.balance_groups(log_flow_kl, shift_k, _BALANCE_STEPS, _BALANCED)
     return np.asarray(shift_k - shift_k.mean())
 
 
