@@ -145,8 +145,10 @@ How to read it:
   after one call that compiles; what a peer needs in another form (−log ω, transposed) is made before its clock starts. The number in
   brackets says how many times longer than unskew a peer took.
 - *In reads*: the time divided by that of one plain one-thread read of the matrix, taken in turn with the calls ({read_by}: the fastest
-  of the plain NumPy reads that touch every byte). The matrix of the *classes* fits into the processor's cache; the second number there
-  is for calls and reads that both begin with emptied caches. For sparse ω a *sweep* is one gradient by SciPy, s = ωa, g = ωᵀ(1/s).
+  of the plain NumPy reads that touch every byte). The matrix of the *classes* fits into the processor's cache: the first number there,
+  which is judged, is for calls and reads that both begin with emptied caches, as the other cases do by their size; the second is for
+  both from cache. For sparse ω a *sweep*, which is judged, is value, gradient and Hessian at one point by a fused compiled loop, as one
+  Newton step needs; the second number divides by the cheaper gradient alone by SciPy, s = ωa, g = ωᵀ(1/s).
 - *Error of log W*: largest error of log(Ω_k/Ω_K) against a reference of its own: Newton with 80-bit gradients, or mpmath with 50 digits.
   An error that the reference, itself rounded to double precision, cannot resolve counts as that resolution in *estimate/error*.
 - *Extra memory*: growth of the anonymous resident memory (RssAnon) of the process during the call, the input already loaded or mapped.

@@ -17,6 +17,8 @@ _BALANCE_SWEEPS = 20
 _BALANCE_STEPS = 100
 _BALANCED = 0.2
 _FEW_ENOUGH = 64
+# Up to here the cells of a K x K table are cheaper than sorting the pairs that occur.
+_DENSE_CELLS = 1000
 _FEW_ROWS_PER_SOURCE = 16
 
 
@@ -150,9 +152,13 @@ def _log_flows(rows: Rows) -> _Flows:
         row, column = row[keep], column[keep]
         cells.append(column * n_sources + block.source_n[row])
         ratios.append(log_value[keep] - own_n[row] + log_count[row])
-    cell, inverse = np.unique(np.concatenate(cells), return_inverse=True)
-    ratio = np.concatenate(ratios)
+    at, ratio = np.concatenate(cells), np.concatenate(ratios)
+    if n_sources <= _DENSE_CELLS:
+        cell, position = np.arange(n_sources * n_sources), at
+    else:
+        cell, position = np.unique(at, return_inverse=True)
     top = np.full(cell.size, -np.inf)
-    np.maximum.at(top, inverse, ratio)
-    total = np.bincount(inverse, weights=np.exp(ratio - top[inverse]), minlength=cell.size)
-    return _Flows(n_sources, cell, top + np.log(total))
+    np.maximum.at(top, position, ratio)
+    total = np.bincount(position, weights=np.exp(ratio - top[position]), minlength=cell.size)
+    seen = total > 0
+    return _Flows(n_sources, cell[seen], top[seen] + np.log(total[seen]))
