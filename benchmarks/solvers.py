@@ -21,7 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", action="append", choices=list(CASES), help="run this case only; may be repeated")
     parser.add_argument("--quick", action="store_true", help="small inputs, to try the script itself; the bars mean nothing then")
-    parser.add_argument("--limit", type=float, default=600.0, help="seconds that a peer may take on one input (default 600)")
+    parser.add_argument("--limit", type=float, default=200.0, help="seconds that a peer may take on one input (default 200)")
     parser.add_argument("--output", type=Path, help="where to write the page (default docs/performance.md, for a full run)")
     options = parser.parse_args()
     begin = time.monotonic()

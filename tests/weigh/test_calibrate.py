@@ -94,15 +94,16 @@ def test_margins_that_hold_change_nothing():
 def test_order_duplicates_and_scale_do_not_matter(seed, factor):
     weight_n, label_n, camera_n, age_n = table(seed, n=80)
     rng = np.random.default_rng(seed)
-    labels = dict(zip(LABELS, rng.dirichlet(np.ones(3) * 5), strict=True))
-    cameras = dict(zip(CAMERAS, rng.dirichlet(np.ones(3) * 5), strict=True))
+    target_n = rng.dirichlet(np.ones(80))  # margins of other weights on the same images: they can always be reached together
+    labels = {level: mass(target_n, label_n, level) for level in LABELS}
+    cameras = {level: mass(target_n, camera_n, level) for level in CAMERAS}
 
     def calibrated(rows, weight_of):
         return calibrate_weights(
             weight_of,
             by={"label": label_n[rows], "camera": camera_n[rows]},
             margins={"label": labels, "camera": cameras},
-            means={"age": (age_n[rows], 42.0)},
+            means={"age": (age_n[rows], target_n @ age_n)},
         ).weight
 
     plain_n = calibrated(np.arange(80), weight_n)

@@ -12,7 +12,7 @@ from unskew.records import Floats
 from unskew.scale.base import ArrayReader, Reader, SparseReader
 from unskew.solve.rows import Rows
 
-_BALANCE_ROWS = 4096
+_BALANCE_ROWS = 2048
 _BALANCE_SWEEPS = 20
 _BALANCE_STEPS = 100
 _BALANCED = 0.2
