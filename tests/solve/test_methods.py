@@ -36,6 +36,13 @@ def test_sgd_comes_near_where_overlap_is_ample() -> None:
     assert np.array_equal(sgd.u, again.u)
 
 
+def test_sgd_reads_storage_that_is_converted_in_blocks() -> None:
+    problem = random_problem(0, 150_000, 2, zeros=0.0, spread=0.3)
+    plain = unskew.solve_normalizers(problem.omega, problem.source, method="sgd", max_steps=50)
+    fortran = unskew.solve_normalizers(np.asfortranarray(problem.omega), problem.source, method="sgd", max_steps=50)
+    np.testing.assert_allclose(fortran.u, plain.u, atol=1e-12)
+
+
 def test_sgd_needs_memory() -> None:
     problem = random_problem(0, 200, 2, zeros=0.0)
     with pytest.raises(unskew.ConfigError, match="must be in memory"):

@@ -6,6 +6,8 @@ from shuffled epochs. It makes the number of steps that it is told and never cla
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from unskew.errors import ConfigError
@@ -18,11 +20,17 @@ _LEARNING_RATE = 1e-2
 _MOMENTUM = 0.9
 
 
+def _in_one_piece(rows: Rows) -> Any:
+    """ω for random access; copied only where its storage had to be converted in blocks."""
+    blocks = [block.omega for block in rows.blocks()]
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+
 def descend(rows: Rows, start_k: Floats, n_steps: int, seed: int) -> tuple[Floats, tuple[Step, ...]]:
     """(u, trace) after ``n_steps`` steps: v ← 0.9 v + gradient of the batch, u ← u − 0.01 v."""
     if not rows.reader.in_memory:
         raise ConfigError("method='sgd' draws images at random, so omega must be in memory; use method='newton' for row blocks.")
-    omega = next(iter(rows.blocks())).omega if rows.inverse_n is None else np.concatenate([block.omega for block in rows.blocks()])
+    omega = _in_one_piece(rows)
     rng = np.random.default_rng(seed)
     share_k = rows.size_k / rows.size_k.sum()
     u_k, velocity_k = np.array(start_k, dtype=np.float64), np.zeros(rows.n_sources)
