@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from unskew.records import Floats
-from unskew.scale.base import ArrayReader
+from unskew.scale.base import ArrayReader, RowBlock, SparseReader, plain_csr
 from unskew.solve.rows import Rows
 
 _TRIAL_ROWS = 512
@@ -26,7 +26,7 @@ _WIDEST = 4096
 def collapse_rows(rows: Rows) -> tuple[Rows, npt.NDArray[np.int64] | None]:
     """(rows, first): the distinct rows with counts, and where each was first seen; unchanged and None where that does not pay."""
     unchanged = (rows, None)
-    if rows.count_n.size or rows.n_sources > _WIDEST or rows.is_sparse or rows.n_stored < 64:
+    if rows.count_n.size or rows.n_stored < 64 or (rows.n_sources > _WIDEST and not rows.is_sparse):
         return unchanged
     on_trial = _distinct_on_trial(rows)
     if on_trial is None:
@@ -39,7 +39,7 @@ def collapse_rows(rows: Rows) -> tuple[Rows, npt.NDArray[np.int64] | None]:
     pairs, pattern_nk = found
     collapsed = replace(
         rows,
-        reader=ArrayReader(pattern_nk),
+        reader=SparseReader(pattern_nk) if sp.issparse(pattern_nk) else ArrayReader(pattern_nk),
         source_n=rows.source_n[pairs.first_row],
         count_n=pairs.count_d,
         inverse_n=pairs.inverse_n,
@@ -50,7 +50,7 @@ def collapse_rows(rows: Rows) -> tuple[Rows, npt.NDArray[np.int64] | None]:
 def _distinct_on_trial(rows: Rows) -> int | None:
     """Number of distinct pairs among a few rows of the first block; None if more than half of them are distinct."""
     first = next(iter(rows.reader.blocks()), None)
-    if first is None or sp.issparse(first):
+    if first is None:
         return None
     chosen = np.linspace(0, first.shape[0] - 1, min(_TRIAL_ROWS, first.shape[0])).astype(np.int64)
     pairs = _distinct(first[chosen], rows.source_n[chosen], max(chosen.size // 2, 16))
@@ -66,7 +66,7 @@ class _Pairs:
     inverse_n: npt.NDArray[np.int32]
 
 
-def _distinct(omega: npt.NDArray[Any], source_n: npt.NDArray[np.int32], limit: int) -> _Pairs | None:
+def _distinct(omega: RowBlock, source_n: npt.NDArray[np.int32], limit: int) -> _Pairs | None:
     """The distinct pairs, or None if there are more than ``limit``."""
     from unskew.solve import kernels_inspect
 
@@ -74,22 +74,23 @@ def _distinct(omega: npt.NDArray[Any], source_n: npt.NDArray[np.int32], limit: i
     slots = np.full(1 << max(6, int(2 * limit).bit_length()), -1, dtype=np.int64)  # at most half full
     first_row, key_d, count_d = np.empty(limit, dtype=np.int64), np.empty(limit, dtype=np.uint64), np.zeros(limit)
     inverse_n = np.empty(omega.shape[0], dtype=np.int32)
-    with np.errstate(all="ignore"):  # keys of absurd numbers may overflow; they are only keys
-        found = kernels_inspect.collapse_dense(omega, _bits(omega), source_n, factor_k, slots, first_row, key_d, count_d, inverse_n, limit)
+    table = (factor_k, slots, first_row, key_d, count_d, inverse_n, limit)
+    if sp.issparse(omega):
+        found = kernels_inspect.collapse_sparse(omega.data, omega.indices, omega.indptr, source_n, *table)
+    else:
+        found = kernels_inspect.collapse_dense(omega, _bits(omega), source_n, *table)
     return None if found < 0 else _Pairs(first_row[:found], count_d[:found], inverse_n)
 
 
-def _number_pairs(rows: Rows, limit: int) -> tuple[_Pairs, npt.NDArray[Any]] | None:
+def _number_pairs(rows: Rows, limit: int) -> tuple[_Pairs, RowBlock] | None:
     """(pairs, distinct rows) over all blocks, or None if there are more than ``limit`` pairs."""
     first_row, count_d = np.empty(0, dtype=np.int64), np.empty(0)
     inverse_n = np.empty(rows.n_stored, dtype=np.int32)
-    pattern_nk: npt.NDArray[Any] | None = None
+    pattern_nk: RowBlock = None
     for block in rows.blocks():
-        if sp.issparse(block.omega):
-            return None
         # Known pairs stand before the block's own rows, so that one numbering serves both.
         known = first_row.size
-        omega = block.omega if pattern_nk is None else np.concatenate([pattern_nk, block.omega])
+        omega = block.omega if pattern_nk is None else _stacked(pattern_nk, block.omega)
         source_n = np.concatenate([rows.source_n[first_row], block.source_n]) if known else block.source_n
         found = _distinct(omega, source_n, limit)
         if found is None:
@@ -99,6 +100,12 @@ def _number_pairs(rows: Rows, limit: int) -> tuple[_Pairs, npt.NDArray[Any]] | N
         count_d = found.count_d + np.pad(count_d - 1, (0, found.count_d.size - known))  # each known pair stood there once
         pattern_nk = omega[found.first_row]
     return None if pattern_nk is None else (_Pairs(first_row, count_d, inverse_n), pattern_nk)
+
+
+def _stacked(upper: RowBlock, lower: RowBlock) -> RowBlock:
+    if sp.issparse(upper) or sp.issparse(lower):
+        return plain_csr(sp.vstack([sp.csr_array(upper), sp.csr_array(lower)], format="csr"))
+    return np.concatenate([upper, lower])
 
 
 def _bits(omega: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -182,6 +182,44 @@ def collapse_dense(omega_nk, bits_nk, source_n, factor_k, slot_table, first_row,
 
 
 @compiled
+def collapse_sparse(data, column, indptr, source_n, factor_k, slot_table, first_row, key_d, count_d, inverse_n, limit):
+    """The same for CSR rows with sorted columns."""
+    mask = np.uint64(slot_table.size - 1)
+    mix = np.empty(1)
+    key_of_mix = mix.view(np.uint64)
+    found = 0
+    for i in range(source_n.size):
+        mix[0] = source_n[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            mix[0] += factor_k[column[p]] * data[p]
+        key = key_of_mix[0] * np.uint64(0x9FB21C651E98DF25)
+        slot = (key >> np.uint64(44)) & mask
+        pair = slot_table[slot]
+        while pair >= 0 and key_d[pair] != key:
+            slot = (slot + np.uint64(1)) & mask
+            pair = slot_table[slot]
+        if pair < 0:
+            if found >= limit:
+                return -1
+            slot_table[slot] = found
+            first_row[found] = i
+            key_d[found] = key
+            pair = found
+            found += 1
+        other = first_row[pair]
+        shift = indptr[other] - indptr[i]
+        same = source_n[other] == source_n[i] and indptr[other + 1] - indptr[other] == indptr[i + 1] - indptr[i]
+        if same:
+            for p in range(indptr[i], indptr[i + 1]):
+                same &= column[p] == column[p + shift] and data[p] == data[p + shift]
+        if not same:
+            return -1
+        inverse_n[i] = pair
+        count_d[pair] += 1.0
+    return found
+
+
+@compiled
 def choose_stratified(source_n, stride_k, next_k, chosen):
     """Row numbers of a systematic sample, every ``stride_k[l]``-th row of source l from its ``next_k[l]``-th on; returns how many."""
     seen_k = np.zeros(stride_k.size)

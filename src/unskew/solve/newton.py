@@ -65,6 +65,9 @@ def minimize(rows: Rows, *, tol: float = 1e-10, max_steps: int = 100, start_k: F
         start_k = balanced_start(rows)
         return _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps)
     part = minimize(subsample(rows, wanted, seed), tol=1e-4, max_steps=max_steps, seed=seed + 1)
+    if part.status is not Status.CONVERGED:  # a subsample may miss the images that link the sources; it must not lead the full solve astray
+        start_k = balanced_start(rows)
+        return _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps)
     if part.rows.reference_k is not None:
         rows = rows.rescaled(part.u_k)
     return _iterate(_Search(rows, tol, guess=part.last), part.u_k, max_steps)

@@ -204,7 +204,8 @@ class Rows:
         a_k = self.coefficients(u_k)
         rows = max(1, _MEMBERSHIP_ENTRIES // self.n_sources)
         if self.inverse_n is not None:
-            stored = np.concatenate([_membership(block.omega, a_k, dense=True) for block in self.blocks()])
+            parts = [_membership(block.omega, a_k) for block in self.blocks()]
+            stored = parts[0] if len(parts) == 1 else np.concatenate(parts)
             for start in range(0, self.n_rows, rows):
                 stop = min(start + rows, self.n_rows)
                 yield slice(start, stop), stored[self.inverse_n[start:stop]]
@@ -215,11 +216,11 @@ class Rows:
                 yield slice(block.start + start, block.start + start + piece.shape[0]), _membership(piece, a_k)
 
 
-def _membership(omega: RowBlock, a_k: Floats, dense: bool = False) -> RowBlock:
+def _membership(omega: RowBlock, a_k: Floats) -> RowBlock:
     if sp.issparse(omega):
         q = sp.csr_array((omega.data * a_k[omega.indices], omega.indices, omega.indptr), shape=omega.shape)
         q.data /= np.repeat(omega @ a_k, np.diff(omega.indptr))
-        return q.toarray() if dense else q
+        return q
     q_nk = omega * a_k
     q_nk /= q_nk.sum(axis=1, keepdims=True)
     return q_nk
