@@ -18,7 +18,7 @@ import unskew
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "unskew"
 STAGES = ("sources", "represent", "bias", "solve", "weigh", "learn", "report")
-SHARED = {"records", "errors", "scale"}
+SHARED = {"records", "errors", "scale", "targeting"}
 # solve is pure mathematics: families fitted by likelihood solve the same equations, and weights are read from them.
 MAY_IMPORT = {"bias": {"solve"}, "weigh": {"solve"}}
 HEAVY = ("pandas", "numba", "torch", "sklearn", "dask", "jinja2", "matplotlib", "pyarrow")
@@ -78,6 +78,13 @@ def test_law_1_records_and_errors_reach_a_stage_only_from_inside_a_method(file: 
     top = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
     modules = [node.module or "" if isinstance(node, ast.ImportFrom) else node.names[0].name for node in top]
     assert {_part(module) for module in modules if module.startswith("unskew")} <= {"records", "errors"}
+
+
+def test_law_1_targets_reach_a_stage_only_from_inside_a_function() -> None:
+    for path in sorted((PACKAGE / "targeting").glob("*.py")):
+        top = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ImportFrom)]
+        parts = {_part(node.module or "") for node in top if (node.module or "").startswith("unskew")}
+        assert not parts & set(STAGES), _name(path)
 
 
 def test_law_2_importing_unskew_loads_numpy_and_scipy_only() -> None:

@@ -2,7 +2,7 @@
 
 from unskew import scenarios
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
-from unskew.records import Estimate, Overlap, Solution, Status, Weights
+from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
 from unskew.solve.entry import check_overlap, solve_normalizers
 from unskew.weigh.calibrate import calibrate_weights
 from unskew.weigh.entry import debias_weights
@@ -16,8 +16,10 @@ __all__ = [
     "Estimate",
     "Overlap",
     "OverlapError",
+    "Pool",
     "Solution",
     "Status",
+    "Target",
     "UnskewError",
     "Weights",
     "calibrate_weights",

@@ -6,7 +6,8 @@ computation), so that code which does not know unskew still catches it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -72,6 +73,12 @@ def first_few(values: Sequence[object], limit: int = 5) -> str:
     """``a, b, c and 4 more``: lists that stay readable whatever their length."""
     shown = ", ".join(str(value) for value in values[:limit])
     return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
+
+
+def did_you_mean(word: object, known: Iterable[object]) -> str:
+    """`` Did you mean 'label'?``, or nothing."""
+    near = difflib.get_close_matches(str(word), [str(name) for name in known], n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def no_rows() -> DataError:

@@ -1,0 +1,123 @@
+"""The levels of an attribute: as text, in bins, and each row's place among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unskew.errors import ConfigError, DataError, first_few
+from unskew.records import Ints
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MISSING = "(missing)"
+
+
+def level_text(value: Any) -> str:
+    """A level as text, so that 3, 3.0 and the "3" of a file are one level; missing values are `MISSING`."""
+    import pandas as pd
+
+    if isinstance(value, str):
+        return value
+    if pd.isna(value):
+        return MISSING
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    if isinstance(value, Integral) or (isinstance(value, float | np.floating) and float(value).is_integer()):
+        return str(int(value))
+    return str(value)
+
+
+def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
+    """(levels that occur, code of every row): in the order of the categories if there are any, else of first appearance."""
+    import pandas as pd
+
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        # Categories without a row are leftovers of a filter more often than statements.
+        column = column.cat.remove_unused_categories()
+        values = list(column.cat.categories)
+        code_n = np.asarray(column.cat.codes, dtype=np.int64)
+        if (code_n < 0).any():
+            code_n = np.where(code_n < 0, len(values), code_n)
+            values.append(None)
+    else:
+        codes, uniques = pd.factorize(column, use_na_sentinel=False)
+        values, code_n = list(uniques), np.asarray(codes, dtype=np.int64)
+    levels = [level_text(value) for value in values]
+    if len(set(levels)) < len(levels):
+        twice = next(level for level in levels if levels.count(level) > 1)
+        raise DataError(
+            f"{name} has values that differ but read the same, {twice!r} (for instance the number 3 and the text '3'). "
+            "Levels are compared as text: give the column one type."
+        )
+    return levels, code_n
+
+
+def bin_labels(edges: Sequence[float]) -> list[str]:
+    """``[0, 40)``, ``[40, 60]``: the last bin holds its upper edge, too."""
+    text = [level_text(edge) for edge in edges]
+    closing = [")"] * (len(text) - 2) + ["]"]
+    return [f"[{low}, {high}{end}" for low, high, end in zip(text[:-1], text[1:], closing, strict=True)]
+
+
+def check_edges(name: str, edges: Sequence[float]) -> tuple[float, ...]:
+    """Two or more increasing numbers (infinite ones at the ends are fine)."""
+    read = np.asarray(list(edges), dtype=np.float64)
+    if read.size < 2 or np.isnan(read).any() or not (np.diff(read) > 0).all():
+        raise ConfigError(f"bins[{name!r}] must be two or more edges in increasing order, such as [0, 40, 60, 75]; got {list(edges)}.")
+    return tuple(read.tolist())
+
+
+def binned_levels(column: pd.Series[Any], name: str, edges: Sequence[float]) -> tuple[list[str], Ints]:
+    """(levels that occur, code of every row) of a numeric column cut at ``edges``.
+
+    Values beyond the outer edges get the levels ``< 0`` and ``> 120`` (of edges 0 … 120), missing ones `MISSING`. Text must be the
+    label of a bin, as `bin_labels` writes it.
+    """
+    import pandas as pd
+
+    labels = bin_labels(edges)
+    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        found, code_n = text_levels(column, name)
+        unknown = [level for level in found if level not in labels and level != MISSING]
+        if not unknown:
+            return found, code_n
+        column = _as_numbers(column, name, labels, unknown)
+    value_n = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    n_bins = len(labels)
+    place_n = np.searchsorted(np.asarray(edges), value_n, side="right")  # 0 below, 1 … M in a bin, M + 1 above
+    place_n[value_n == edges[-1]] = n_bins
+    place_n[np.isnan(value_n)] = n_bins + 2
+    every = [f"< {level_text(edges[0])}", *labels, f"> {level_text(edges[-1])}", MISSING]
+    present, code_n = np.unique(place_n, return_inverse=True)
+    return [every[at] for at in present], code_n.astype(np.int64)
+
+
+def _as_numbers(column: pd.Series[Any], name: str, labels: list[str], unknown: list[str]) -> pd.Series[Any]:
+    import pandas as pd
+
+    try:
+        return pd.to_numeric(column)
+    except (ValueError, TypeError) as error:
+        raise DataError(
+            f"{name} has bins, so its values must be numbers or the labels of the bins ({first_few(labels, 12)}); got {first_few(unknown)}."
+        ) from error
+
+
+def column_levels(column: pd.Series[Any], name: str, edges: Sequence[float] | None) -> tuple[list[str], Ints]:
+    """(levels that occur, code of every row), binned where there are edges."""
+    return text_levels(column, name) if edges is None else binned_levels(column, name, edges)
+
+
+def cells_of(code_na: Sequence[Ints]) -> tuple[Ints, Ints]:
+    """(C, A) the combinations of codes that occur, and (n,) the combination of every row."""
+    cell_n = np.zeros(code_na[0].size, dtype=np.int64)
+    first = cell_n[:1]
+    for code_n in code_na:
+        # Numbered anew after every attribute, so that the product never overflows.
+        _, first, cell_n = np.unique(cell_n * (int(code_n.max(initial=0)) + 1) + code_n, return_index=True, return_inverse=True)
+    return np.column_stack([code_n[first] for code_n in code_na]).astype(np.int64), cell_n.astype(np.int64)

@@ -1,0 +1,76 @@
+"""What a target asks of a pool: the mass of every stratum, or the reference to resemble."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.records import Floats, Ints, Pool
+
+
+@dataclass(frozen=True, eq=False)
+class TargetStrata:
+    """The strata of a pool with their target mass.
+
+    Attributes
+    ----------
+    by : the attributes.
+    strata : C tuples of levels.
+    mass : (C,) target mass, sums to 1; strata outside the target's scope hold their pool share.
+    in_scope : (C,) False for those.
+    code : (n,) stratum of every row, -1 for dropped rows.
+    unit : (n,) how much of a unit a row is: 1, or 1/(images of its group in its stratum); 0 for dropped rows.
+    covariance : (C, C) covariance of ``mass`` from the error of the facts; None where they are exact.
+    uncovered : strata with target mass and no images, left out (``uncovered="restrict"``), and their mass before.
+    dropped : number of rows dropped, by reason.
+    population : which population results speak of.
+    sentences : what was given, assumed and done.
+    """
+
+    by: tuple[str, ...]
+    strata: tuple[tuple[str, ...], ...] = field(repr=False)
+    mass: Floats = field(repr=False)
+    in_scope: npt.NDArray[np.bool_] = field(repr=False)
+    code: Ints = field(repr=False)
+    unit: Floats = field(repr=False)
+    covariance: Floats | None = field(repr=False)
+    uncovered: Mapping[str, float]
+    dropped: Mapping[str, int]
+    population: str
+    sentences: tuple[str, ...] = field(repr=False)
+
+    @cached_property
+    def size(self) -> Floats:
+        """(C,) N_c, units (images or groups) of the pool in each stratum."""
+        kept_n = self.code >= 0
+        return np.asarray(np.bincount(self.code[kept_n], weights=self.unit[kept_n], minlength=len(self.strata)), dtype=np.float64)
+
+    @property
+    def weight(self) -> Floats:
+        """(n,) post-stratified weights p_c/N_c × unit, sum 1; 0 for dropped rows and strata of mass 0."""
+        kept_n = self.code >= 0
+        weight_n = np.zeros(self.code.size)
+        weight_n[kept_n] = (self.mass / self.size)[self.code[kept_n]] * self.unit[kept_n]
+        return weight_n
+
+    def describe(self) -> tuple[str, ...]:
+        """What was given, what is assumed, what was done to this pool, and which population results speak of."""
+        return self.sentences
+
+
+@dataclass(frozen=True, eq=False)
+class TargetReference:
+    """A sample of the target (``sample``), or the source of the pool that is one (``source``); ``holdout`` of it judges."""
+
+    sample: Pool | None
+    source: str | None
+    holdout: float
+    sentences: tuple[str, ...] = field(repr=False)
+
+    def describe(self) -> tuple[str, ...]:
+        """What was given and what is assumed."""
+        return self.sentences
