@@ -63,7 +63,9 @@ def test_the_users_table_is_left_alone():
 
 
 def test_arrays_become_columns_and_matrices_several():
-    pool = Pool.from_arrays([3, 1, 3], ["x", "y", "x"], group=[7, 7, 8], colour=np.arange(6.0).reshape(3, 2), age=pd.Series([1, 2, 3], index=[9, 8, 7]))
+    pool = Pool.from_arrays(
+        [3, 1, 3], ["x", "y", "x"], group=[7, 7, 8], colour=np.arange(6.0).reshape(3, 2), age=pd.Series([1, 2, 3], index=[9, 8, 7])
+    )
     assert list(pool.frame.columns) == ["id", "source", "label", "group", "colour_0", "colour_1", "age"]
     assert pool.names == ("3", "1")
     assert pool.frame["colour_1"].tolist() == [1.0, 3.0, 5.0]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.targeting.facts import Distribution, cell_text, mass_array
-from unskew.targeting.levels import MISSING, bin_labels, cells_of, column_levels
+from unskew.targeting.levels import MISSING, bin_labels, cells_of, column_levels, text_levels
 from unskew.targeting.spread import mass_covariance, raked_covariance, restricted
 from unskew.targeting.strata import TargetReference, TargetStrata
 from unskew.targeting.wording import reference_sentences, strata_sentences
@@ -88,7 +88,9 @@ def find_reference(target: Target, pool: Pool | pd.DataFrame) -> TargetReference
             raise ConfigError(f"the sample of the target lies in {target.reference!r} and has not been read; pass it as a Pool.")
         return TargetReference(target.reference, None, target.holdout, reference_sentences(target, pool))
     name = str(target.reference)
-    names = pool.names if isinstance(pool, Pool) else tuple(dict.fromkeys(str(value) for value in pool["source"]))
+    if not isinstance(pool, Pool) and "source" not in pool.columns:
+        raise DataError(f"the target is the source {name!r}, but the images have no column 'source'.")
+    names = pool.names if isinstance(pool, Pool) else text_levels(pool["source"], "source")[0]
     if name not in names:
         raise DataError(f"the target is the source {name!r}, but the sources are {first_few(names, 12)}.{did_you_mean(name, names)}")
     return TargetReference(None, name, target.holdout, reference_sentences(target, pool))

@@ -51,7 +51,8 @@ def _given(target: Target) -> list[str]:
         what = f"every level of {target.by[0]}" if len(target.by) == 1 else f"every combination of levels of {' × '.join(target.by)}"
         return [f"In the target, {what} has the same mass."]
     word = "margin" if target.kind == "margins" else "joint distribution"
-    return [f"Given: the {word} of {fact.name} ({len(fact.cells)} levels), {_error(fact)}." for fact in target.facts]
+    parts = "levels" if target.kind == "margins" else "cells"
+    return [f"Given: the {word} of {fact.name} ({len(fact.cells)} {parts}), {_error(fact)}." for fact in target.facts]
 
 
 def _error(fact: Distribution) -> str:
