@@ -463,3 +463,52 @@ def test_standard_errors_of_a_multinomial_give_its_covariance(numbers):
 
 def test_errors_of_zero_are_no_errors():
     assert not balanced_covariance(np.zeros(3)).any()
+
+
+# --- whatever the data -------------------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["cat", "dog", "fox", "empty", None]), st.sampled_from(["day", "night", None]), st.integers(0, 4)),
+        min_size=4,
+        max_size=40,
+    ),
+    st.sampled_from(["image", "group"]),
+    st.sampled_from(["keep", "drop"]),
+    st.sampled_from(["level", "keep", "drop"]),
+    st.randoms(),
+)
+def test_masses_and_weights_sum_to_one_and_rows_may_come_in_any_order(rows, unit, outside, missing, random):
+    assume(any(label in ANIMALS and light is not None for label, light, _ in rows))
+    target = Target.uniform(
+        ["label", "light"], unit=unit, uncovered="restrict", missing={"label": "drop", "light": missing}, outside={"label": "keep"}
+    )
+    assert_sums(target, rows, random)
+    given_label = Target.margins({"label": ANIMALS}, unit=unit, uncovered="restrict", missing={"label": "drop"}, outside={"label": outside})
+    assert_sums(given_label, rows, random)
+
+
+def assert_sums(target, rows, random):
+    frame = pd.DataFrame(rows, columns=["label", "light", "group"])
+    strata = target.stratify(frame)
+    assert strata.mass.sum() == pytest.approx(1)
+    np.testing.assert_allclose(np.bincount(strata.code[strata.code >= 0], strata.weight[strata.code >= 0]), strata.mass, atol=1e-12)
+    assert sum(strata.dropped.values()) == (strata.code == -1).sum()
+    order = list(range(len(rows)))
+    random.shuffle(order)
+    again = target.stratify(frame.iloc[order])
+    np.testing.assert_allclose(again.weight, strata.weight[order], atol=1e-12)
+    assert mass_of(again) == pytest.approx(mass_of(strata))
+
+
+def test_categories_may_have_missing_values_and_leftovers():
+    label = pd.Categorical(["y", None, "x"], categories=["x", "leftover", "y"])
+    strata = Target.uniform("label", missing={"label": "level"}).stratify(pd.DataFrame({"label": label}))
+    assert mass_of(strata) == pytest.approx({"x": 1 / 3, "y": 1 / 3, "(missing)": 1 / 3})
+    assert [strata.strata[c][0] for c in strata.code] == ["y", "(missing)", "x"]
+
+
+def test_levels_that_are_fractions():
+    strata = Target.margins({"stop": {1.4: 1, 2: 3}}).stratify(pd.DataFrame({"stop": [1.4, 2.0]}))
+    assert mass_of(strata) == {"1.4": 0.25, "2": 0.75}

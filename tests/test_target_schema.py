@@ -6,6 +6,8 @@ import tomllib
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from unskew import ConfigError, DataError, Pool, Target
 
@@ -42,6 +44,13 @@ def test_what_is_written_reads_back_the_same(name):
     assert Target.from_dict(target.to_dict()) == target
     assert Target.from_dict(json.loads(json.dumps(target.to_dict()))) == target
     assert Target.from_dict(tomllib.loads("target = " + toml(target.to_dict()))["target"]) == target
+
+
+@given(st.dictionaries(st.tuples(st.sampled_from("abcd"), st.sampled_from("wxyz")), st.integers(1, 1000), min_size=1))
+def test_tables_with_gaps_read_back_the_same(counts):
+    target = Target.table(pd.DataFrame([(a, b, count) for (a, b), count in counts.items()], columns=["label", "sex", "count"]))
+    assert list(target.facts[0].cells) == list(counts)
+    assert Target.from_dict(target.to_dict()) == target
 
 
 @pytest.mark.parametrize("name", TARGETS)
