@@ -130,7 +130,7 @@ def solve_normalizers(
     >>> solution.normalizer.round(6).tolist(), solution.converged
     ([1.0, 0.5], True)
     """
-    options = _options(method, tol, max_steps, start, seed)
+    options = checked_options(method, tol, max_steps, start, seed)
     prepared = prepare(omega, source, log=log, names=names, jobs=jobs)
     solved = solve_prepared(prepared, options, throw=throw)
     overlap = prepared.overlap
@@ -151,7 +151,8 @@ class Options:
     seed: int = 0
 
 
-def _options(method: Method, tol: float, max_steps: int | None, start: npt.ArrayLike | None, seed: int) -> Options:
+def checked_options(method: Method, tol: float, max_steps: int | None, start: npt.ArrayLike | None, seed: int) -> Options:
+    """The options of a solve, or a ``ConfigError`` that names the impossible one."""
     if method not in get_args(Method):
         raise ConfigError(f"method must be one of {', '.join(get_args(Method))}; got {method!r}.")
     if not 0 < tol < 1:

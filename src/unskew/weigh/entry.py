@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from unskew.errors import DataError, first_few
 from unskew.records import Floats, Weights
-from unskew.solve.entry import Method, _options, prepare, solve_prepared, with_exact_hessian
+from unskew.solve.entry import Method, checked_options, prepare, solve_prepared, with_exact_hessian
 from unskew.solve.overlap import overlap_at_solution, warn_if_weak
 from unskew.solve.rows import Rows
 
@@ -57,7 +57,7 @@ def debias_weights(
     n = prepared.rows.n_rows
     ids = _ids(omega, id, n)
     groups = None if group is None else _group_codes(group, n)
-    solved = with_exact_hessian(solve_prepared(prepared, _options(method, tol, max_steps, start, seed), throw=throw))
+    solved = with_exact_hessian(solve_prepared(prepared, checked_options(method, tol, max_steps, start, seed), throw=throw))
     weight_n = _weights(solved.rows, solved.solution.u)
     overlap = prepared.overlap
     if overlap.connected and solved.solution.hessian is not None:
