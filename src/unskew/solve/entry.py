@@ -20,7 +20,7 @@ from unskew.solve.fixed_point import iterate_fixed_point
 from unskew.solve.inspection import inspect_rows
 from unskew.solve.laplacian import newton_step
 from unskew.solve.newton import Outcome, minimize
-from unskew.solve.objective import CrossProducts, evaluate, hessian_matrix
+from unskew.solve.objective import CrossProducts, Evaluation, evaluate, hessian_matrix
 from unskew.solve.overlap import judge_overlap, require_connected, warn_if_weak, with_sigma2
 from unskew.solve.rows import Rows
 from unskew.solve.sgd import STEPS, descend
@@ -259,7 +259,8 @@ def _finish(prepared: Prepared, options: Options, outcome: Outcome, exact: bool)
     rows, last = outcome.rows, outcome.last
     size_k = rows.size_k
     share_k = size_k / size_k.sum()
-    u_k = outcome.u_k + log_total_inverse(rows, outcome.u_k) - np.log(size_k.sum())
+    total = _log_total_nearby(last, outcome.u_k)
+    u_k = outcome.u_k + (log_total_inverse(rows, outcome.u_k) if total is None else total) - np.log(size_k.sum())
     return Solution(
         names=prepared.names,
         share=share_k,
@@ -270,11 +271,20 @@ def _finish(prepared: Prepared, options: Options, outcome: Outcome, exact: bool)
         gradient_norm=float(np.max(np.abs(last.gradient_k))),
         error_estimate=outcome.error_estimate,
         n_steps=len(outcome.trace) if options.method != "sgd" else options.max_steps,
-        n_passes=outcome.n_passes + 2 + int(exact and options.method == "newton"),
+        n_passes=outcome.n_passes + 1 + int(total is None) + int(exact and options.method == "newton"),
         trace=outcome.trace,
         hessian=hessian_matrix(last),
         hessian_exact=outcome.hessian_exact and not isinstance(last.cross_kk, CrossProducts),
     )
+
+
+def _log_total_nearby(last: Evaluation, u_k: Floats) -> float | None:
+    """The same from sums at a point so near that the square of the distance vanishes; None if there is no such point."""
+    step_k = u_k - last.u_k
+    if last.inverse_k is None or np.abs(step_k).max() > 1e-7:
+        return None
+    total = float(last.inverse_k[-1])
+    return float(np.log(total) + np.log1p(-float(last.inverse_k[:-1] @ step_k) / total))
 
 
 def log_total_inverse(rows: Rows, u_k: Floats) -> float:

@@ -24,9 +24,10 @@ _FLUSH = 2048  # rows summed before adding to the total, so that rounding errors
 
 
 @compiled
-def sweep_few(omega_nk, source_n, count_n, a_k, flow_lk, cross_kk, with_cross, by_source, start, stop):
+def sweep_few(omega_nk, source_n, count_n, a_k, flow_lk, cross_kk, inverse_k, with_cross, by_source, start, stop):
     """Objective, flow and cross products for few sources: tiles of rows are transposed so that loops run over rows.
 
+    Unless it is empty, ``inverse_k`` (K + 1) receives Σ_i q_ik/(a_k s_i), and last Σ_i 1/s_i (rows without counts only).
     Returns (Σ c log s, min s, max s).
     """
     n_sources = a_k.size
@@ -52,6 +53,8 @@ def sweep_few(omega_nk, source_n, count_n, a_k, flow_lk, cross_kk, with_cross, b
         for i in range(m):
             sum_n[i] = 1.0 / sum_n[i]
         _multiply_tile(tile_kn, sum_n, m, part_k)
+        if inverse_k.size > 0:
+            _add_inverse(tile_kn, sum_n, m, inverse_k)
         if with_cross:
             _add_cross_products(tile_kn, count_n[first : first + m], m, cross_kk)
         if weighted:
@@ -96,6 +99,21 @@ def _multiply_tile(tile_kn, factor_n, m, part_k):
             tile_n[i] = x
             part += x
         part_k[k] = part
+
+
+@compiled
+def _add_inverse(tile_kn, inverse_n, m, inverse_k):
+    n_sources = tile_kn.shape[0]
+    for k in range(n_sources):
+        tile_n = tile_kn[k]
+        part = 0.0
+        for i in range(m):
+            part += tile_n[i] * inverse_n[i]
+        inverse_k[k] += part
+    part = 0.0
+    for i in range(m):
+        part += inverse_n[i]
+    inverse_k[n_sources] += part
 
 
 @compiled

@@ -35,6 +35,8 @@ _LEAST_ROWS = 1 << 15
 _GOOD_RATE = 0.3
 # Pooled flows lose eps/σ₂ to cancellation; below this σ₂ flows are kept apart by source.
 _WELL_CURVED = 1e-4
+# After a step this short the next one is usually the last.
+_NEARLY = 1e-2
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -120,6 +122,7 @@ class _Search:
         self.n_passes = 0
         self.previous: tuple[float, float] | None = None
         self.pairs: list[tuple[Floats, Floats]] = []
+        self.nearly_done = False  # the next evaluation may be the last, and then gives the constant of u too
         many = rows.n_sources > FEW_SOURCES and not rows.is_sparse
         self.stand_in = guess.cross_kk if guess is not None and many else None
         self.with_hessian = self.stand_in is None
@@ -133,7 +136,7 @@ class _Search:
     def evaluate(self, u_k: Floats) -> Evaluation:
         """Evaluate at ``u_k``, rescaling the rows around it where numbers leave the comfortable range."""
         self.n_passes += 1
-        result = evaluate(self.rows, u_k, hessian=self.with_hessian, by_source=self.by_source)
+        result = evaluate(self.rows, u_k, hessian=self.with_hessian, by_source=self.by_source, inverse=self.nearly_done)
         if not result.is_comfortable:
             self.rows = self.rows.rescaled(u_k)
             self.n_passes += 2
@@ -187,6 +190,7 @@ class _Search:
         """The next point, or None if the objective falls nowhere along the step."""
         if current.cross_kk is None and self.previous is not None and size > _GOOD_RATE * self.previous[0]:
             self.with_hessian = True
+        self.nearly_done = size < _NEARLY
         following = self._line_search(current, step_k)
         if following is not None:
             self.previous = (size, local) if self.with_hessian == (current.cross_kk is not None) else None

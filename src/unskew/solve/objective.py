@@ -49,6 +49,7 @@ class Evaluation:
     low, high : range of the stored row sums s_i.
     spread : range of the logarithms of the coefficients a_k.
     band : entries of ``flow_lk`` and ``cross_kk`` further than this from the diagonal are zero.
+    inverse_k : (K + 1,) Σ_i q_ik/s_i and, last, Σ_i 1/s_i, from which the constant of u follows; None if not asked for or not at hand.
     """
 
     u_k: Floats
@@ -60,6 +61,7 @@ class Evaluation:
     high: float
     spread: float
     band: int
+    inverse_k: Floats | None = None
 
     @property
     def by_source(self) -> bool:
@@ -119,11 +121,11 @@ class Evaluation:
         return bool(self.low > 1e-60 and self.high < 1e60 and np.isfinite(self.value) and self.spread < 150)
 
 
-def evaluate(rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool = True) -> Evaluation:
-    """One pass over ``rows``: D, its flows and, if asked for, the cross products."""
+def evaluate(rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool = True, inverse: bool = False) -> Evaluation:
+    """One pass over ``rows``: D, its flows and, if asked for, the cross products and (few sources) the sums of 1/s."""
     a_k = rows.coefficients(u_k)
     spread = float(np.ptp(u_k if rows.reference_k is None else u_k - rows.reference_k))
-    sums = _Sums(rows, hessian=hessian, by_source=by_source)
+    sums = _Sums(rows, hessian=hessian, by_source=by_source, inverse=inverse)
     offset = 0.0
     with np.errstate(all="ignore"):  # an uncomfortable range shows in low and high, and the caller rescales
         for block in rows.blocks():
@@ -134,7 +136,7 @@ def evaluate(rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool =
         n = float(size_k.sum())
         value = (sums.value + offset) / n - float(size_k @ u_k) / n
         flow_lk, cross_kk = sums.finished(a_k)
-    return Evaluation(u_k, size_k, value, flow_lk, cross_kk, sums.low, sums.high, spread, rows.band)
+    return Evaluation(u_k, size_k, value, flow_lk, cross_kk, sums.low, sums.high, spread, rows.band, sums.finished_inverse(a_k))
 
 
 class CrossProducts:
@@ -173,7 +175,7 @@ class CrossProducts:
 class _Sums:
     """Running sums of a pass over row blocks."""
 
-    def __init__(self, rows: Rows, *, hessian: bool, by_source: bool) -> None:
+    def __init__(self, rows: Rows, *, hessian: bool, by_source: bool, inverse: bool) -> None:
         n_sources = rows.n_sources
         self.rows, self.n_sources, self.hessian, self.by_source = rows, n_sources, hessian, by_source
         self.sparse = rows.is_sparse and n_sources > DENSE_SUMS
@@ -187,6 +189,9 @@ class _Sums:
         self.cross_kk: Any = None
         self.filled = False
         self.flat = False
+        # Only where it is cheap: few sources, dense rows as the user gave them.
+        plain = rows.n_sources <= FEW_SOURCES and rows.reference_k is None and not rows.count_n.size and not rows.is_sparse
+        self.inverse_parts: list[Floats] | None = [] if inverse and plain else None
 
     def add(self, block: Block, a_k: Floats, jobs: int) -> None:
         """Add the rows of ``block``."""
@@ -218,13 +223,20 @@ class _Sums:
             kernels_sweep.finish_sums(self.flow_lk, self.cross_kk, a_k, self.rows.band if self.by_source else self.n_sources)
         return self.flow_lk, self.cross_kk if self.hessian else None
 
+    def finished_inverse(self, a_k: Floats) -> Floats | None:
+        """The sums of 1/s with the factors a_k that the sweeps left out."""
+        return np.sum(self.inverse_parts, axis=0) * np.append(a_k, 1.0) if self.inverse_parts else None
+
     def _few_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
         from unskew.solve import kernels_sweep
 
         flow, cross = np.zeros(self.flow_shape), np.zeros(self.cross_shape)
+        inverse_k = np.zeros(0 if self.inverse_parts is None else self.n_sources + 1)
         scalars = kernels_sweep.sweep_few(
-            block.omega, block.source_n, block.count_n, a_k, flow, cross, self.hessian, self.by_source, start, stop
+            block.omega, block.source_n, block.count_n, a_k, flow, cross, inverse_k, self.hessian, self.by_source, start, stop
         )
+        if self.inverse_parts is not None:
+            self.inverse_parts.append(inverse_k)
         return flow, cross, scalars
 
     def _many_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
