@@ -14,7 +14,7 @@ from unskew.errors import ConfigError, ConvergenceError
 from unskew.records import Floats, Overlap, Solution, Status, Step
 from unskew.scale.base import IterableReader, Reader, open_reader
 from unskew.scale.local import available_jobs
-from unskew.solve.codes import source_codes
+from unskew.solve.codes import check_same_order, source_codes
 from unskew.solve.collapse import collapse_rows
 from unskew.solve.fixed_point import iterate_fixed_point
 from unskew.solve.inspection import inspect_rows
@@ -108,7 +108,7 @@ def solve_normalizers(
     tol : error of the log normalizers at which to stop.
     max_steps : default 100 for "newton", 100,000 for "fixed_point", 4,000 for "sgd".
     throw : raise on failure; False returns the failed ``Solution`` with its ``status`` instead.
-    log : ω is given by its logarithm.
+    log : ω is given by its logarithm (in a sparse matrix an entry that is not stored is ω = 0, not log ω = 0).
     start : (K,) u to start from (default: the solution of a subsample for "newton", a random draw for "sgd").
     seed : for the subsample of "newton", the batches and the random start of "sgd".
     names : names of the sources in the order of ω's columns.
@@ -160,13 +160,19 @@ def checked_options(method: Method, tol: float, max_steps: int | None, start: np
     if max_steps is not None and max_steps < 1:
         raise ConfigError(f"max_steps must be at least 1; got {max_steps!r}.")
     default = {"newton": 100, "fixed_point": 100_000, "sgd": STEPS}[method]
+    if not hasattr(seed, "__index__") or seed < 0:
+        raise ConfigError(f"seed is a whole number, not negative; got {seed!r}.")
     start_k = None if start is None else np.array(start, dtype=np.float64)
+    if start_k is not None and not np.all(np.isfinite(start_k)):
+        raise ConfigError(f"start must hold finite numbers, one log(share/normalizer) for each source; got {start_k.tolist()}.")
     return Options(method, tol, default if max_steps is None else max_steps, start_k, seed)
 
 
 def prepare(omega: Any, source: Any, *, log: bool, names: Sequence[object] | None, jobs: int | None) -> Prepared:
     """Read, check and collapse what the user passed, and judge the overlap: one pass, or two for row blocks that collapse."""
     reader = open_reader(omega)
+    names = None if names is None else [name.item() if isinstance(name, np.generic) else name for name in names]
+    check_same_order(source, "source", omega)
     if names is None:
         names = list(omega.columns) if hasattr(omega, "columns") else getattr(reader, "column_names", None)
     source_n, source_names = source_codes(source, reader.n_columns, names)
@@ -208,8 +214,8 @@ def solve_prepared(prepared: Prepared, options: Options, *, throw: bool) -> Solv
     if throw and solution.status not in (Status.CONVERGED, Status.PRESCRIBED):
         raise ConvergenceError(
             f"The normalizers were not found to the tolerance {options.tol:g}: {solution.status.value}. "
-            f"Error estimate of the log normalizers {solution.error_estimate:.2g} after {solution.n_steps} steps; "
-            f"the weakest link is {prepared.overlap.weakest_link}. Pass throw=False to see the solution as far as it came.",
+            f"Error estimate of the log normalizers {solution.error_estimate:.2g} after {solution.n_steps} step(s); the weakest link is "
+            f"{' - '.join(prepared.overlap.weakest_link or ())}. Pass throw=False to see the solution as far as it came.",
             solution,
         )
     return Solved(solution, prepared.overlap, outcome.rows)
@@ -220,7 +226,7 @@ def with_exact_hessian(solved: Solved) -> Solved:
     solution = solved.solution
     if solution.hessian_exact or solution.hessian is None or not np.all(np.isfinite(solution.u)):
         return solved
-    exact = hessian_matrix(evaluate(solved.rows, solution.u))
+    exact = hessian_matrix(evaluate(solved.rows, solved.rows.centred(solution.u)))
     return replace(solved, solution=replace(solution, hessian=exact, hessian_exact=True, n_passes=solution.n_passes + 1))
 
 
@@ -293,9 +299,10 @@ def log_total_inverse(rows: Rows, u_k: Floats) -> float:
 
     sum_n, scale_n = rows.row_sums(u_k)
     count_n = rows.count_n if rows.count_n.size else None
-    if scale_n is None:
-        return float(np.log(np.sum(1 / sum_n) if count_n is None else count_n @ (1 / sum_n)))
-    return float(logsumexp(-np.log(sum_n) - scale_n, b=count_n))
+    with np.errstate(divide="ignore", invalid="ignore"):  # of an unconverged solution row sums may vanish
+        if scale_n is None:
+            return float(np.log(np.sum(1 / sum_n) if count_n is None else count_n @ (1 / sum_n)))
+        return float(logsumexp(-np.log(sum_n) - scale_n, b=count_n))
 
 
 def _failed(prepared: Prepared, options: Options, status: Status) -> Solution:
