@@ -25,7 +25,7 @@ class DataError(UnskewError, ValueError):
 class RowCountError(DataError):
     """Row blocks gave another number of rows than expected."""
 
-    def __init__(self, message: str, seen: int) -> None:
+    def __init__(self, message: str, seen: int = 0) -> None:
         super().__init__(message)
         self.seen = seen
 
@@ -52,13 +52,6 @@ class ConvergenceError(UnskewError, RuntimeError):
     def __init__(self, message: str, solution: Solution | None = None) -> None:
         super().__init__(message)
         self.solution = solution
-
-
-class MissingExtraError(UnskewError, ImportError):
-    """An optional package is needed for what was asked."""
-
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"This needs the package {package!r}, which is not installed. Install it with: pip install 'unskew[{extra}]'")
 
 
 class UnskewWarning(UserWarning):
@@ -94,7 +87,8 @@ def wrong_length(n_source: int, n_rows: int) -> DataError:
 
 def unknown_sources(unknown: Sequence[object], known: Sequence[object]) -> DataError:
     return DataError(
-        f"source has entries that no column of omega stands for: {first_few(unknown)}. The columns are {first_few(known)}. "
+        f"source has entries that no column of omega stands for: {first_few([repr(name) for name in unknown])}. "
+        f"The columns are {first_few([repr(name) for name in known])}. "
         "Pass omega as a DataFrame whose columns are the source names, or give names=[...] in the order of the columns."
     )
 

@@ -29,7 +29,7 @@ Codes = npt.NDArray[np.int32]
 Verdict = Literal["ok", "weak", "disconnected"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Overlap:
     """Are the sources linked to one another, and how well?
 
@@ -85,7 +85,7 @@ class Status(Enum):
 
     CONVERGED = "converged"
     PRESCRIBED = "made the prescribed number of stochastic steps, as the article does; that is no proof of convergence, see error_estimate"
-    MAX_STEPS = "stopped after max_steps before the tolerance was met; raise max_steps, or use method='newton'"
+    MAX_STEPS = "stopped after max_steps before the tolerance was met; raise max_steps, or use another start or method"
     STALLED = (
         "no step along the search direction lowers the objective any further, although the Newton step is still larger than "
         "the tolerance; the link between some sources is too weak for double precision (see overlap.weakest_link)"
@@ -107,7 +107,7 @@ class Step:
     kind: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """The solved biased-sampling equations.
 
@@ -125,7 +125,7 @@ class Solution:
     gradient_norm : largest absolute component of the gradient, a defect in shares.
     error_estimate : estimated absolute error of log(Ω_k/Ω_l), the largest over pairs.
     n_steps : steps taken on the full data.
-    n_passes : passes over the full data, all of them counted.
+    n_passes : passes over the stored rows (of collapsed data, over the distinct ones), without those of a subsample.
     trace : one ``Step`` for each step.
     hessian : (K, K) Hessian of D at u (a SciPy sparse matrix for sparse ω with thousands of sources).
     hessian_exact : False where it was estimated from a subsample (many sources, dense ω), or never formed and None (thousands of
@@ -186,8 +186,9 @@ class Weights:
     names : names of the K sources.
     solution : the solved equations behind the weights.
     overlap : the overlap graph with κ, overlap matrix, spectral gap and σ₂ at the solution.
-    group : (n,) code of each image's group (patient, burst), or None.
-    rows : ω as the solver reads it; the uncertainty methods read memberships from it.
+    group : (n,) code of each image's group (patient, burst), an index into ``group_names``; None without groups.
+    group_names : the groups as they were given.
+    rows : ω as the solver reads it (not a copy: don't change ω afterwards); the uncertainty methods read memberships from it.
     """
 
     weight: Floats = field(repr=False)
@@ -197,6 +198,7 @@ class Weights:
     solution: Solution
     overlap: Overlap = field(repr=False)
     group: npt.NDArray[np.int64] | None = field(repr=False, default=None)
+    group_names: npt.NDArray[Any] | None = field(repr=False, default=None)
     rows: Any = field(repr=False, default=None)
 
     @property
@@ -245,7 +247,10 @@ class Weights:
         return bootstrap_weights(self, n=n, seed=seed, values=values)
 
     def align(self, ids: Sequence[object] | npt.NDArray[Any]) -> Floats:
-        """(len(ids),) the weights of the images ``ids``, joined by id, never by row order; a missing or repeated id is an error."""
+        """(len(ids),) the weights of the images ``ids``, joined by id, never by row order; an unknown id is an error.
+
+        So is an id that stands for more than one image. An image may be asked for twice.
+        """
         from unskew.weigh.entry import align_weights
 
         return align_weights(self, ids)

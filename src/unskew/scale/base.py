@@ -6,6 +6,7 @@ Nothing of the size of the whole matrix is ever allocated here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from os import PathLike
@@ -91,13 +92,24 @@ class IterableReader:
 
     def blocks(self) -> Iterator[RowBlock]:
         for position, raw in enumerate(self.source):
-            block = plain_block(raw)
+            block = plain_block(self._in_order(raw, position))
             if block.shape[1] != self.n_columns:
                 raise errors.DataError(
                     f"row block {position} of omega has {block.shape[1]} columns, but the first block has {self.n_columns}: "
                     "every block needs one column for each source, in the same order."
                 )
             yield block
+
+    def _in_order(self, raw: Any, position: int) -> Any:
+        """A block that names its columns, with them in the order of the first block."""
+        if self.column_names is None or not hasattr(raw, "columns"):
+            return raw
+        if set(map(str, raw.columns)) != set(self.column_names):
+            raise errors.DataError(
+                f"row block {position} of omega has the columns {errors.first_few(list(raw.columns))}, "
+                f"the first block {errors.first_few(self.column_names)}."
+            )
+        return raw[[name for wanted in self.column_names for name in raw.columns if str(name) == wanted]]
 
 
 @dataclass(frozen=True)
@@ -112,18 +124,28 @@ class ParquetRows:
         """The columns read, in order."""
         if self.columns is not None:
             return self.columns
+        import pyarrow as pa
         import pyarrow.dataset as ds
 
-        return tuple(ds.dataset(self.path, format="parquet").schema.names)
+        try:
+            names = ds.dataset(self.path, format="parquet").schema.names
+        except (pa.ArrowInvalid, OSError) as error:
+            raise errors.DataError(f"omega cannot be read from {self.path}: {error}") from None
+        return tuple(name for name in names if not name.startswith("__index_level_"))  # pandas keeps its index so
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         import pyarrow.parquet as pq
 
-        files = sorted(self.path.glob("**/*.parquet")) if self.path.is_dir() else [self.path]
+        files = sorted(self.path.glob("**/*.parquet"), key=_by_number) if self.path.is_dir() else [self.path]
         for file in files:
             with pq.ParquetFile(file) as parquet:
                 for batch in parquet.iter_batches(batch_size=self.batch_rows, columns=list(self.names()), use_threads=False):
                     yield np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
+
+
+def _by_number(path: Path) -> list[Any]:
+    """part-9 comes before part-10."""
+    return [int(piece) if piece.isdigit() else piece for piece in re.split(r"(\d+)", str(path))]
 
 
 def plain_csr(matrix: Any) -> sp.csr_array:
@@ -141,11 +163,20 @@ def plain_block(raw: Any) -> RowBlock:
     """One row block as a C-ordered floating-point array or canonical CSR."""
     if sp.issparse(raw):
         return plain_csr(raw)
-    array = np.asarray(raw)
+    if isinstance(raw, np.ma.MaskedArray):
+        if np.ma.getmaskarray(raw).any():
+            raise errors.DataError("omega is a masked array with masked entries; every image needs a number for every source.")
+        raw = raw.data
+    try:
+        array = np.asarray(raw)
+    except ValueError as error:
+        raise errors.DataError(f"omega is no matrix: its rows have different lengths ({error}).") from None
     if array.ndim != 2:
         raise errors.DataError(
             f"omega has one row for each image and one column for each source, but an array of shape {array.shape} came."
         )
+    if array.dtype.kind == "c":
+        raise errors.DataError("omega must hold real numbers, but its type is complex.")
     if array.dtype.kind not in "biuf":
         try:
             array = array.astype(np.float64)
@@ -160,8 +191,10 @@ def open_reader(omega: Any) -> Reader:
         omega = _open_path(Path(omega))
     if sp.issparse(omega):
         return SparseReader(plain_csr(omega))
+    if isinstance(omega, np.ma.MaskedArray | np.matrix):
+        return ArrayReader(plain_block(omega))
     if isinstance(omega, np.ndarray) and omega.dtype.kind in "biuf" and omega.ndim == 2:
-        return ArrayReader(omega)
+        return ArrayReader(np.asarray(omega))
     if isinstance(omega, ParquetRows):
         return IterableReader(omega, n_columns=len(omega.names()), column_names=omega.names())
     if hasattr(omega, "__array__"):
@@ -181,15 +214,19 @@ def _open_iterable(omega: Iterable[Any]) -> Reader:
     if first is None:
         raise errors.no_rows()
     if np.ndim(first) == 1 and not sp.issparse(first):  # a list of rows, not of blocks
-        return ArrayReader(np.asarray(plain_block(np.asarray(list(omega)))))
-    return IterableReader(omega, n_columns=plain_block(first).shape[1])
+        return ArrayReader(plain_block(list(omega)))
+    names = tuple(str(name) for name in first.columns) if hasattr(first, "columns") else None
+    return IterableReader(omega, n_columns=plain_block(first).shape[1], column_names=names)
 
 
 def _open_path(path: Path) -> Any:
     if not path.exists():
         raise errors.DataError(f"omega is to be read from {path}, but there is no such file or folder.")
     if path.suffix == ".npy":
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        try:
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, OSError) as error:
+            raise errors.DataError(f"omega cannot be read from {path}: {error}") from None
     if path.suffix == ".parquet" or path.is_dir():
         return ParquetRows(path)
     raise errors.DataError(f"omega can be read from .npy and .parquet files, not from {path.name}.")

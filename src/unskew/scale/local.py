@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,6 +18,9 @@ _WORTH_A_THREAD = 1 << 18
 _ROWS_PER_TASK = 1 << 19
 
 _blas: Any = None
+_limiter: Any = None
+_users = 0
+_lock = threading.Lock()
 
 
 def available_jobs() -> int:
@@ -27,13 +31,22 @@ def available_jobs() -> int:
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Matrix products inside our own threads must not start threads of their own: they would fight for the same cores."""
-    global _blas
-    if _blas is None:
-        from threadpoolctl import ThreadpoolController
+    global _blas, _limiter, _users
+    with _lock:
+        if _blas is None:
+            from threadpoolctl import ThreadpoolController
 
-        _blas = ThreadpoolController()  # looking for the libraries takes milliseconds, so only once
-    with _blas.limit(limits=1, user_api="blas"):
+            _blas = ThreadpoolController()  # looking for the libraries takes milliseconds, so only once
+        if _users == 0:
+            _limiter = _blas.limit(limits=1, user_api="blas")
+        _users += 1
+    try:
         yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:  # the last one out restores what the first one found
+                _limiter.restore_original_limits()
 
 
 def row_ranges(n_rows: int, width: int, jobs: int) -> list[tuple[int, int]]:

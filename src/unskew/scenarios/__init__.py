@@ -1,8 +1,20 @@
 """Biased databases whose truth is known: what tests, benchmarks and the demo hold the estimates against."""
 
+from unskew.scenarios.censoring import censored
 from unskew.scenarios.class_overlap import class_mixtures, overlapping_classes
 from unskew.scenarios.gaussian_tilts import tilts
+from unskew.scenarios.image_acquisition import acquisition
 from unskew.scenarios.nesting import NestedSolution, nested_sets, nested_sets_solution
 from unskew.scenarios.record import Scenario
 
-__all__ = ["NestedSolution", "Scenario", "class_mixtures", "nested_sets", "nested_sets_solution", "overlapping_classes", "tilts"]
+__all__ = [
+    "NestedSolution",
+    "Scenario",
+    "acquisition",
+    "censored",
+    "class_mixtures",
+    "nested_sets",
+    "nested_sets_solution",
+    "overlapping_classes",
+    "tilts",
+]

@@ -24,10 +24,12 @@ def source_codes(source: Any, n_columns: int, names: Sequence[object] | None) ->
         raise errors.DataError(f"omega has {n_columns} columns, but {len(names)} names were given: {errors.first_few(list(names))}.")
     if names is not None and len(set(names)) != len(names):
         raise errors.DataError(f"two columns of omega have the same name: {errors.first_few(list(names))}.")
-    categories = getattr(getattr(source, "dtype", None), "categories", None)
-    if names is None and categories is not None and len(categories) == n_columns:
-        names = list(categories)
     array = np.asarray(source)
+    categories = getattr(getattr(source, "dtype", None), "categories", None)
+    if names is None and categories is not None:
+        seen = {value for value in array.tolist() if not is_missing(value)}
+        names = [category for category in list(categories) if category in seen]
+        names = names if len(names) == n_columns else None
     if array.ndim != 1:
         raise errors.DataError(f"source has one entry for each image, in one dimension; got shape {array.shape}.")
     if array.dtype.kind == "f" and np.all(np.isfinite(array)) and np.all(array == np.floor(array)):
@@ -43,6 +45,23 @@ def source_codes(source: Any, n_columns: int, names: Sequence[object] | None) ->
     return codes, shown
 
 
+def check_same_order(given: Any, what: str, omega: Any) -> None:
+    """Two pandas objects with the same index in another order would be joined wrongly by position."""
+    own: Any = getattr(given, "index", None)
+    other: Any = getattr(omega, "index", None)
+    if not (hasattr(own, "equals") and hasattr(other, "equals")) or len(own) != len(other) or own.equals(other):
+        return
+    if sorted(map(str, own)) == sorted(map(str, other)):
+        raise errors.DataError(
+            f"{what} and omega have the same index in another order; reorder one of them, e.g. {what} = {what}.loc[omega.index]."
+        )
+
+
+def is_missing(value: object) -> bool:
+    """None, NaN, or pandas' NA and NaT."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+
+
 def _are_integers(names: Sequence[object] | None) -> bool:
     return names is not None and all(isinstance(name, int | np.integer) for name in names)
 
@@ -55,7 +74,7 @@ def _positions(array: npt.NDArray[Any], n_columns: int) -> Codes:
 
 
 def _look_up(array: npt.NDArray[Any], n_columns: int, names: Sequence[object] | None) -> tuple[Codes, Sequence[object]]:
-    missing = [value for value in array.tolist() if value is None or value != value] if array.dtype.kind in "Of" else []
+    missing = [value for value in array.tolist() if is_missing(value)] if array.dtype.kind in "Of" else []
     if missing:
         raise errors.DataError(f"source is missing (None or NaN) for {len(missing)} images: every image needs the name of its database.")
     try:

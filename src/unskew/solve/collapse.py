@@ -6,7 +6,6 @@ What is kept is the distinct (row, source) pairs, so that counts stay apart by s
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +77,7 @@ def _distinct(omega: RowBlock, source_n: npt.NDArray[np.int32], limit: int) -> _
     if sp.issparse(omega):
         found = kernels_inspect.collapse_sparse(omega.data, omega.indices, omega.indptr, source_n, *table)
     else:
-        found = kernels_inspect.collapse_dense(omega, _bits(omega), source_n, *table)
+        found = kernels_inspect.collapse_dense(omega, source_n, *table)
     return None if found < 0 else _Pairs(first_row[:found], count_d[:found], inverse_n)
 
 
@@ -106,8 +105,3 @@ def _stacked(upper: RowBlock, lower: RowBlock) -> RowBlock:
     if sp.issparse(upper) or sp.issparse(lower):
         return plain_csr(sp.vstack([sp.csr_array(upper), sp.csr_array(lower)], format="csr"))
     return np.concatenate([upper, lower])
-
-
-def _bits(omega: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The bit patterns of ω: equal numbers have equal bits (−0 beside 0 only costs a second pair)."""
-    return omega.view(np.uint64 if omega.dtype == np.float64 else np.uint32)

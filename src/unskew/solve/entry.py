@@ -14,13 +14,13 @@ from unskew.errors import ConfigError, ConvergenceError
 from unskew.records import Floats, Overlap, Solution, Status, Step
 from unskew.scale.base import IterableReader, Reader, open_reader
 from unskew.scale.local import available_jobs
-from unskew.solve.codes import source_codes
+from unskew.solve.codes import check_same_order, source_codes
 from unskew.solve.collapse import collapse_rows
 from unskew.solve.fixed_point import iterate_fixed_point
 from unskew.solve.inspection import inspect_rows
 from unskew.solve.laplacian import newton_step
 from unskew.solve.newton import Outcome, minimize
-from unskew.solve.objective import CrossProducts, evaluate, hessian_matrix
+from unskew.solve.objective import CrossProducts, Evaluation, evaluate, hessian_matrix
 from unskew.solve.overlap import judge_overlap, require_connected, warn_if_weak, with_sigma2
 from unskew.solve.rows import Rows
 from unskew.solve.sgd import STEPS, descend
@@ -108,7 +108,7 @@ def solve_normalizers(
     tol : error of the log normalizers at which to stop.
     max_steps : default 100 for "newton", 100,000 for "fixed_point", 4,000 for "sgd".
     throw : raise on failure; False returns the failed ``Solution`` with its ``status`` instead.
-    log : ω is given by its logarithm.
+    log : ω is given by its logarithm (in a sparse matrix an entry that is not stored is ω = 0, not log ω = 0).
     start : (K,) u to start from (default: the solution of a subsample for "newton", a random draw for "sgd").
     seed : for the subsample of "newton", the batches and the random start of "sgd".
     names : names of the sources in the order of ω's columns.
@@ -130,7 +130,7 @@ def solve_normalizers(
     >>> solution.normalizer.round(6).tolist(), solution.converged
     ([1.0, 0.5], True)
     """
-    options = _options(method, tol, max_steps, start, seed)
+    options = checked_options(method, tol, max_steps, start, seed)
     prepared = prepare(omega, source, log=log, names=names, jobs=jobs)
     solved = solve_prepared(prepared, options, throw=throw)
     overlap = prepared.overlap
@@ -151,7 +151,8 @@ class Options:
     seed: int = 0
 
 
-def _options(method: Method, tol: float, max_steps: int | None, start: npt.ArrayLike | None, seed: int) -> Options:
+def checked_options(method: Method, tol: float, max_steps: int | None, start: npt.ArrayLike | None, seed: int) -> Options:
+    """The options of a solve, or a ``ConfigError`` that names the impossible one."""
     if method not in get_args(Method):
         raise ConfigError(f"method must be one of {', '.join(get_args(Method))}; got {method!r}.")
     if not 0 < tol < 1:
@@ -159,13 +160,19 @@ def _options(method: Method, tol: float, max_steps: int | None, start: npt.Array
     if max_steps is not None and max_steps < 1:
         raise ConfigError(f"max_steps must be at least 1; got {max_steps!r}.")
     default = {"newton": 100, "fixed_point": 100_000, "sgd": STEPS}[method]
+    if not hasattr(seed, "__index__") or seed < 0:
+        raise ConfigError(f"seed is a whole number, not negative; got {seed!r}.")
     start_k = None if start is None else np.array(start, dtype=np.float64)
+    if start_k is not None and not np.all(np.isfinite(start_k)):
+        raise ConfigError(f"start must hold finite numbers, one log(share/normalizer) for each source; got {start_k.tolist()}.")
     return Options(method, tol, default if max_steps is None else max_steps, start_k, seed)
 
 
 def prepare(omega: Any, source: Any, *, log: bool, names: Sequence[object] | None, jobs: int | None) -> Prepared:
     """Read, check and collapse what the user passed, and judge the overlap: one pass, or two for row blocks that collapse."""
     reader = open_reader(omega)
+    names = None if names is None else [name.item() if isinstance(name, np.generic) else name for name in names]
+    check_same_order(source, "source", omega)
     if names is None:
         names = list(omega.columns) if hasattr(omega, "columns") else getattr(reader, "column_names", None)
     source_n, source_names = source_codes(source, reader.n_columns, names)
@@ -207,8 +214,8 @@ def solve_prepared(prepared: Prepared, options: Options, *, throw: bool) -> Solv
     if throw and solution.status not in (Status.CONVERGED, Status.PRESCRIBED):
         raise ConvergenceError(
             f"The normalizers were not found to the tolerance {options.tol:g}: {solution.status.value}. "
-            f"Error estimate of the log normalizers {solution.error_estimate:.2g} after {solution.n_steps} steps; "
-            f"the weakest link is {prepared.overlap.weakest_link}. Pass throw=False to see the solution as far as it came.",
+            f"Error estimate of the log normalizers {solution.error_estimate:.2g} after {solution.n_steps} step(s); the weakest link is "
+            f"{' - '.join(prepared.overlap.weakest_link or ())}. Pass throw=False to see the solution as far as it came.",
             solution,
         )
     return Solved(solution, prepared.overlap, outcome.rows)
@@ -219,7 +226,7 @@ def with_exact_hessian(solved: Solved) -> Solved:
     solution = solved.solution
     if solution.hessian_exact or solution.hessian is None or not np.all(np.isfinite(solution.u)):
         return solved
-    exact = hessian_matrix(evaluate(solved.rows, solution.u))
+    exact = hessian_matrix(evaluate(solved.rows, solved.rows.centred(solution.u)))
     return replace(solved, solution=replace(solution, hessian=exact, hessian_exact=True, n_passes=solution.n_passes + 1))
 
 
@@ -258,7 +265,8 @@ def _finish(prepared: Prepared, options: Options, outcome: Outcome, exact: bool)
     rows, last = outcome.rows, outcome.last
     size_k = rows.size_k
     share_k = size_k / size_k.sum()
-    u_k = outcome.u_k + log_total_inverse(rows, outcome.u_k) - np.log(size_k.sum())
+    total = _log_total_nearby(last, outcome.u_k)
+    u_k = outcome.u_k + (log_total_inverse(rows, outcome.u_k) if total is None else total) - np.log(size_k.sum())
     return Solution(
         names=prepared.names,
         share=share_k,
@@ -269,11 +277,20 @@ def _finish(prepared: Prepared, options: Options, outcome: Outcome, exact: bool)
         gradient_norm=float(np.max(np.abs(last.gradient_k))),
         error_estimate=outcome.error_estimate,
         n_steps=len(outcome.trace) if options.method != "sgd" else options.max_steps,
-        n_passes=outcome.n_passes + 2 + int(exact and options.method == "newton"),
+        n_passes=outcome.n_passes + 1 + int(total is None) + int(exact and options.method == "newton"),
         trace=outcome.trace,
         hessian=hessian_matrix(last),
         hessian_exact=outcome.hessian_exact and not isinstance(last.cross_kk, CrossProducts),
     )
+
+
+def _log_total_nearby(last: Evaluation, u_k: Floats) -> float | None:
+    """The same from sums at a point so near that the square of the distance vanishes; None if there is no such point."""
+    step_k = u_k - last.u_k
+    if last.inverse_k is None or np.abs(step_k).max() > 1e-7:
+        return None
+    total = float(last.inverse_k[-1])
+    return float(np.log(total) + np.log1p(-float(last.inverse_k[:-1] @ step_k) / total))
 
 
 def log_total_inverse(rows: Rows, u_k: Floats) -> float:
@@ -282,9 +299,10 @@ def log_total_inverse(rows: Rows, u_k: Floats) -> float:
 
     sum_n, scale_n = rows.row_sums(u_k)
     count_n = rows.count_n if rows.count_n.size else None
-    if scale_n is None:
-        return float(np.log(np.sum(1 / sum_n) if count_n is None else count_n @ (1 / sum_n)))
-    return float(logsumexp(-np.log(sum_n) - scale_n, b=count_n))
+    with np.errstate(divide="ignore", invalid="ignore"):  # of an unconverged solution row sums may vanish
+        if scale_n is None:
+            return float(np.log(np.sum(1 / sum_n) if count_n is None else count_n @ (1 / sum_n)))
+        return float(logsumexp(-np.log(sum_n) - scale_n, b=count_n))
 
 
 def _failed(prepared: Prepared, options: Options, status: Status) -> Solution:

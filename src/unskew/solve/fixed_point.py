@@ -19,9 +19,12 @@ def iterate_fixed_point(rows: Rows, start_k: Floats, tol: float, max_steps: int)
     trace: list[Step] = []
     previous, error = np.inf, np.inf
     for _ in range(max_steps):
-        mass_k, value = membership_sums(rows, u_k)
-        step_k = np.log(rows.size_k) - np.log(mass_k)
+        with np.errstate(all="ignore"):  # what is lost here shows in a step that is not finite
+            mass_k, value = membership_sums(rows, u_k)
+            step_k = np.log(rows.size_k) - np.log(mass_k)
         size = float(np.ptp(step_k))
+        if not np.isfinite(size):  # the start is so far away that memberships left double precision
+            return u_k, Status.STALLED, np.inf, tuple(trace)
         trace.append(Step(value, float(np.max(np.abs(mass_k - rows.size_k))) / float(rows.size_k.sum()), size, "fixed point"))
         u_k = u_k + step_k - step_k.mean()
         rate = size / previous if previous > 0 else 0.0

@@ -88,8 +88,7 @@ def _inspect_block(block: Block, rows: Rows, names: Sequence[str], first_row: An
         block = Block(block.start, np.ascontiguousarray(finite, dtype=np.float32), block.source_n, block.count_n, None)
     ranges = row_ranges(omega.shape[0], rows.n_sources, rows.jobs)
     parts = run_ranges(lambda start, stop: _inspect_range(block, names, first_row, start, stop), ranges, rows.jobs)
-    link_kl = np.sum([part[2] for part in parts], axis=0)
-    common_kk = np.sum([part[3] for part in parts], axis=0)
+    link_kl, common_kk = _add_links(block, rows, [(*bounds, part[2], part[3]) for bounds, part in zip(ranges, parts, strict=True)])
     if not (rows.log and rows.reference_k is None):
         with np.errstate(divide="ignore"):
             low_k = np.log(np.min([part[0] for part in parts], axis=0))
@@ -97,11 +96,31 @@ def _inspect_block(block: Block, rows: Rows, names: Sequence[str], first_row: An
     return low_k, high_k, link_kl, common_kk
 
 
-def _inspect_range(block: Block, names: Sequence[str], first_row: Any, start: int, stop: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """Rows [start, stop) of a dense block: a quick look for all positive, a closer one where there are zeros."""
+def _add_links(block: Block, rows: Rows, parts: Sequence[tuple[int, int, Floats | None, Floats | None]]) -> tuple[Floats, Floats]:
+    """Links and common images of all ranges; where all entries are positive (None) every source is linked to every image."""
+    n_sources = rows.n_sources
+    link_kl, common_kk = np.zeros((n_sources, n_sources)), np.zeros((n_sources, n_sources))
+    if all(link is None for _, _, link, _ in parts) and len(block.source_n) == rows.n_stored:
+        parts = []
+        size_k = rows.size_k
+        link_kl, common_kk = np.tile(size_k, (n_sources, 1)), np.full((n_sources, n_sources), size_k.sum())
+    for start, stop, link, common in parts:
+        if link is None or common is None:
+            count_n = block.count_n[start:stop] if block.count_n.size else None
+            size_k = np.bincount(block.source_n[start:stop], weights=count_n, minlength=n_sources).astype(np.float64)
+            link, common = np.tile(size_k, (n_sources, 1)), np.full((n_sources, n_sources), size_k.sum())
+        link_kl += link
+        common_kk += common
+    return link_kl, common_kk
+
+
+def _inspect_range(
+    block: Block, names: Sequence[str], first_row: Any, start: int, stop: int
+) -> tuple[Floats, Floats, Floats | None, Floats | None]:
+    """Rows [start, stop) of a dense block: a quick look for all positive (then no links), a closer one where there are zeros."""
     from unskew.solve import kernels_inspect
 
-    omega_nk, source_n = block.omega, block.source_n[start:stop]
+    omega_nk = block.omega
     n_sources = omega_nk.shape[1]
     low_k, high_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
     check = kernels_inspect.column_extremes(omega_nk, low_k, high_k, start, stop)
@@ -109,8 +128,7 @@ def _inspect_range(block: Block, names: Sequence[str], first_row: Any, start: in
         _raise_for_entry(block, names, first_row)  # returns if it was only the sum that overflowed
     count_n = block.count_n[start:stop] if block.count_n.size else None
     if low_k.min() > 0:
-        size_k = np.bincount(source_n, weights=count_n, minlength=n_sources).astype(np.float64)
-        return low_k, high_k, np.tile(size_k, (n_sources, 1)), np.full((n_sources, n_sources), size_k.sum())
+        return low_k, high_k, None, None
     low_k[low_k == 0] = np.inf
     link_kl = np.zeros((n_sources, n_sources))
     common_kk = np.zeros((n_sources, n_sources) if n_sources <= _COUNT_PAIRS else (0, 0))

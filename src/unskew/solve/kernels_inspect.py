@@ -122,7 +122,7 @@ def mirror(matrix_kk, band):
 
 
 @compiled
-def collapse_dense(omega_nk, bits_nk, source_n, factor_k, slot_table, first_row, key_d, count_d, inverse_n, limit):
+def collapse_dense(omega_nk, source_n, factor_k, slot_table, first_row, key_d, count_d, inverse_n, limit):
     """Number the distinct (row, source) pairs in order of appearance; returns how many, or -1 if collapsing is no use.
 
     ``slot_table`` is an open-addressing hash table of pair numbers (power-of-two size, -1 = free); ``first_row[d]`` is the row where
@@ -130,7 +130,7 @@ def collapse_dense(omega_nk, bits_nk, source_n, factor_k, slot_table, first_row,
     Every row is compared with its pair in full at the end of its tile: if two different rows ever share a key, the answer is -1,
     never a wrong number. -1 too if there are more than ``limit`` pairs.
     """
-    n_rows, n_sources = bits_nk.shape
+    n_rows, n_sources = omega_nk.shape
     mask = np.uint64(slot_table.size - 1)
     mix_n = np.empty(TILE_ROWS)
     key_n = mix_n.view(np.uint64)
@@ -169,13 +169,13 @@ def collapse_dense(omega_nk, bits_nk, source_n, factor_k, slot_table, first_row,
                 found += 1
             inverse_n[i] = pair
             count_d[pair] += 1.0
-        differs = np.uint64(0)
+        differs = False
         for i in range(first, first + m):
             other = first_row[inverse_n[i]]
-            differs |= np.uint64(source_n[other] ^ source_n[i])
-            own_k, other_k = bits_nk[i], bits_nk[other]
+            differs |= source_n[other] != source_n[i]
+            own_k, other_k = omega_nk[i], omega_nk[other]
             for k in range(n_sources):
-                differs |= np.uint64(own_k[k] ^ other_k[k])
+                differs |= own_k[k] != other_k[k]
         if differs:
             return -1
     return found

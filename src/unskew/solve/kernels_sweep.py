@@ -24,52 +24,21 @@ _FLUSH = 2048  # rows summed before adding to the total, so that rounding errors
 
 
 @compiled
-def _log_product(value_n, m):
-    """Σ_i log value_n[i] with one logarithm for eight factors; the caller guarantees 1e-38 < value < 1e38."""
-    h = m // 8
-    total = 0.0
-    for i in range(h):
-        low = (value_n[i] * value_n[i + h]) * (value_n[i + 2 * h] * value_n[i + 3 * h])
-        high = (value_n[i + 4 * h] * value_n[i + 5 * h]) * (value_n[i + 6 * h] * value_n[i + 7 * h])
-        total += math.log(low * high)
-    for i in range(8 * h, m):
-        total += math.log(value_n[i])
-    return total
-
-
-@compiled
-def sweep_few(omega_nk, source_n, count_n, a_k, flow_lk, cross_kk, with_cross, by_source, start, stop):
+def sweep_few(omega_nk, source_n, count_n, a_k, flow_lk, cross_kk, inverse_k, with_cross, by_source, start, stop):
     """Objective, flow and cross products for few sources: tiles of rows are transposed so that loops run over rows.
 
-    Returns (Σ c log s, Σ c / s, min s, max s).
+    Unless it is empty, ``inverse_k`` (K + 1) receives Σ_i q_ik/(a_k s_i), and last Σ_i 1/s_i (rows without counts only).
+    Returns (Σ c log s, min s, max s).
     """
     n_sources = a_k.size
     weighted = count_n.size > 0
     tile_kn = np.empty((n_sources, TILE_ROWS))
     sum_n = np.empty(TILE_ROWS)
     part_k = np.empty(n_sources)
-    value, total, low, high = 0.0, 0.0, np.inf, 0.0
+    value, low, high = 0.0, np.inf, 0.0
     for first in range(start, stop, TILE_ROWS):
         m = min(TILE_ROWS, stop - first)
-        for i in range(m):
-            sum_n[i] = 0.0
-        k = 0
-        while k + 4 <= n_sources:
-            a0, a1, a2, a3 = a_k[k], a_k[k + 1], a_k[k + 2], a_k[k + 3]
-            t0, t1, t2, t3 = tile_kn[k], tile_kn[k + 1], tile_kn[k + 2], tile_kn[k + 3]
-            columns = omega_nk[first : first + m, k : k + 4]
-            for i in range(m):
-                x0, x1, x2, x3 = columns[i, 0], columns[i, 1], columns[i, 2], columns[i, 3]
-                t0[i], t1[i], t2[i], t3[i] = x0, x1, x2, x3
-                sum_n[i] += (a0 * x0 + a1 * x1) + (a2 * x2 + a3 * x3)
-            k += 4
-        while k < n_sources:
-            tile_n = tile_kn[k]
-            for i in range(m):
-                x = omega_nk[first + i, k]
-                tile_n[i] = x
-                sum_n[i] += a_k[k] * x
-            k += 1
+        _load_tile(omega_nk, a_k, first, m, tile_kn, sum_n)
         for i in range(m):
             low = sum_n[i] if sum_n[i] < low else low
             high = sum_n[i] if sum_n[i] > high else high
@@ -83,33 +52,82 @@ def sweep_few(omega_nk, source_n, count_n, a_k, flow_lk, cross_kk, with_cross, b
                 value += math.log(sum_n[i])
         for i in range(m):
             sum_n[i] = 1.0 / sum_n[i]
-        for k in range(n_sources):
-            tile_n = tile_kn[k]
-            part = 0.0
-            for i in range(m):
-                x = tile_n[i] * sum_n[i]
-                tile_n[i] = x
-                part += x
-            part_k[k] = part
+        _multiply_tile(tile_kn, sum_n, m, part_k)
+        if inverse_k.size > 0:
+            _add_inverse(tile_kn, sum_n, m, inverse_k)
         if with_cross:
             _add_cross_products(tile_kn, count_n[first : first + m], m, cross_kk)
         if weighted:
-            for i in range(m):
-                sum_n[i] *= count_n[first + i]
-            for k in range(n_sources):
-                tile_n = tile_kn[k]
-                part = 0.0
-                for i in range(m):
-                    x = tile_n[i] * count_n[first + i]
-                    tile_n[i] = x
-                    part += x
-                part_k[k] = part
+            _multiply_tile(tile_kn, count_n[first : first + m], m, part_k)
+        _add_flow(tile_kn, part_k, source_n[first : first + m], m, flow_lk, by_source)
+    return value, low, high
+
+
+@compiled
+def _load_tile(omega_nk, a_k, first, m, tile_kn, sum_n):
+    """Transpose m rows of ω into the tile, four columns at a time, and sum a_k ω_ik on the way."""
+    n_sources = a_k.size
+    for i in range(m):
+        sum_n[i] = 0.0
+    k = 0
+    while k + 4 <= n_sources:
+        a0, a1, a2, a3 = a_k[k], a_k[k + 1], a_k[k + 2], a_k[k + 3]
+        t0, t1, t2, t3 = tile_kn[k], tile_kn[k + 1], tile_kn[k + 2], tile_kn[k + 3]
+        columns = omega_nk[first : first + m, k : k + 4]
+        for i in range(m):
+            x0, x1, x2, x3 = columns[i, 0], columns[i, 1], columns[i, 2], columns[i, 3]
+            t0[i], t1[i], t2[i], t3[i] = x0, x1, x2, x3
+            sum_n[i] += (a0 * x0 + a1 * x1) + (a2 * x2 + a3 * x3)
+        k += 4
+    while k < n_sources:
+        tile_n = tile_kn[k]
+        for i in range(m):
+            x = omega_nk[first + i, k]
+            tile_n[i] = x
+            sum_n[i] += a_k[k] * x
+        k += 1
+
+
+@compiled
+def _multiply_tile(tile_kn, factor_n, m, part_k):
+    """Multiply every column of the tile by ``factor_n``; ``part_k`` becomes the column sums."""
+    for k in range(part_k.size):
+        tile_n = tile_kn[k]
         part = 0.0
         for i in range(m):
-            part += sum_n[i]
-        total += part
-        _add_flow(tile_kn, part_k, source_n[first : first + m], m, flow_lk, by_source)
-    return value, total, low, high
+            x = tile_n[i] * factor_n[i]
+            tile_n[i] = x
+            part += x
+        part_k[k] = part
+
+
+@compiled
+def _add_inverse(tile_kn, inverse_n, m, inverse_k):
+    n_sources = tile_kn.shape[0]
+    for k in range(n_sources):
+        tile_n = tile_kn[k]
+        part = 0.0
+        for i in range(m):
+            part += tile_n[i] * inverse_n[i]
+        inverse_k[k] += part
+    part = 0.0
+    for i in range(m):
+        part += inverse_n[i]
+    inverse_k[n_sources] += part
+
+
+@compiled
+def _log_product(value_n, m):
+    """Σ_i log value_n[i] with one logarithm for eight factors; the caller guarantees 1e-38 < value < 1e38."""
+    h = m // 8
+    total = 0.0
+    for i in range(h):
+        low = (value_n[i] * value_n[i + h]) * (value_n[i + 2 * h] * value_n[i + 3 * h])
+        high = (value_n[i + 4 * h] * value_n[i + 5 * h]) * (value_n[i + 6 * h] * value_n[i + 7 * h])
+        total += math.log(low * high)
+    for i in range(8 * h, m):
+        total += math.log(value_n[i])
+    return total
 
 
 @compiled
@@ -169,15 +187,14 @@ def _add_cross_products(tile_kn, count_n, m, cross_kk):
 def sweep_many(omega_nk, source_n, count_n, a_k, flow_lk, scaled_nk, start, stop):
     """Objective and flow for many sources, row by row; ``scaled_nk[i - start]`` becomes sqrt(c_i) ω_i / s_i for the caller's product.
 
-    Returns (Σ c log s, Σ c / s, min s, max s). An empty ``scaled_nk`` is not written.
+    Returns (Σ c log s, min s, max s). An empty ``scaled_nk`` is not written.
     """
     n_sources = a_k.size
     weighted = count_n.size > 0
     in_parts = stop - start > _FLUSH
     part_lk = np.zeros_like(flow_lk) if in_parts else flow_lk
-    value, total, low, high = 0.0, 0.0, np.inf, 0.0
+    value, low, high = 0.0, np.inf, 0.0
     for first in range(start, stop, _FLUSH):
-        part = 0.0
         for i in range(first, min(first + _FLUSH, stop)):
             row_k = omega_nk[i]
             s = 0.0
@@ -193,17 +210,15 @@ def sweep_many(omega_nk, source_n, count_n, a_k, flow_lk, scaled_nk, start, stop
                 for k in range(n_sources):
                     scaled_k[k] = root * row_k[k]
             r = count / s
-            part += r
             flow_k = part_lk[source_n[i]]
             for k in range(n_sources):
                 flow_k[k] += r * row_k[k]
-        total += part
         if in_parts:
             for j in range(flow_lk.shape[0]):
                 for k in range(n_sources):
                     flow_lk[j, k] += part_lk[j, k]
                     part_lk[j, k] = 0.0
-    return value, total, low, high
+    return value, low, high
 
 
 @compiled
@@ -213,7 +228,7 @@ def sweep_sparse(data, column, indptr, source_n, count_n, a_k, flow_b, cross_b, 
     The K x K sums are stored flat, entry (k, l) at ``k * stride + shift + l``: a band around the diagonal stays in cache.
     """
     weighted = count_n.size > 0
-    value, total, low, high = 0.0, 0.0, np.inf, 0.0
+    value, low, high = 0.0, np.inf, 0.0
     product, factors = 1.0, 0
     for i in range(start, stop):
         begin, end = indptr[i], indptr[i + 1]
@@ -232,7 +247,6 @@ def sweep_sparse(data, column, indptr, source_n, count_n, a_k, flow_b, cross_b, 
                 value += math.log(product)
                 product, factors = 1.0, 0
         r = count / s
-        total += r
         at = source_n[i] * stride + shift
         for p in range(begin, end):
             flow_b[at + column[p]] += r * data[p]
@@ -243,7 +257,7 @@ def sweep_sparse(data, column, indptr, source_n, count_n, a_k, flow_b, cross_b, 
                 at = column[p] * stride + shift
                 for o in range(begin, p):
                     cross_b[at + column[o]] += x * data[o]
-    return value + math.log(product), total, low, high
+    return value + math.log(product), low, high
 
 
 @compiled

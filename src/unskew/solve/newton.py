@@ -35,6 +35,8 @@ _LEAST_ROWS = 1 << 15
 _GOOD_RATE = 0.3
 # Pooled flows lose eps/σ₂ to cancellation; below this σ₂ flows are kept apart by source.
 _WELL_CURVED = 1e-4
+# After a step this short the next one is usually the last.
+_NEARLY = 1e-2
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -59,7 +61,10 @@ class Outcome:
 def minimize(rows: Rows, *, tol: float = 1e-10, max_steps: int = 100, start_k: Floats | None = None, seed: int = 0) -> Outcome:
     """Minimise D over u; without ``start_k``, from balanced flows (small problems) or from the solution of a subsample (large ones)."""
     if start_k is not None:
-        return _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps)
+        outcome = _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps)
+        if outcome.status is not Status.TOO_WEAK:
+            return outcome
+        # The start, not the data, may be to blame: so far away flows vanish in double precision.
     wanted = max(rows.n_stored // _SUBSAMPLE_SHARE, _ROWS_PER_SOURCE * min(rows.n_sources, 256))
     if rows.n_stored < _LEAST_ROWS or 2 * wanted > rows.n_stored:
         start_k = balanced_start(rows)
@@ -85,7 +90,8 @@ def _readable(rows: Rows, reference_k: Floats) -> Rows:
 
 
 def _iterate(search: _Search, start_k: Floats, max_steps: int) -> Outcome:
-    current = search.evaluate(np.asarray(start_k, dtype=np.float64))
+    start_k = np.asarray(start_k, dtype=np.float64)
+    current = search.evaluate(start_k if search.rows.reference_k is None else search.rows.centred(start_k))
     while True:
         # 1. The Newton step, and the error that it will leave.
         step_k = search.direction(current)
@@ -94,7 +100,7 @@ def _iterate(search: _Search, start_k: Floats, max_steps: int) -> Outcome:
         size, local = float(np.ptp(step_k)), current.local_size(step_k)
         error = search.error_after(current, size, local)
         kind = "newton" if current.cross_kk is not None else "quasi-newton"
-        if error <= search.tol:
+        if error <= max(search.tol, search.rounding(current)):
             search.note(current, size, kind)
             return search.outcome(current.u_k + step_k, Status.CONVERGED, error, current)
         if len(search.trace) >= max_steps:
@@ -120,6 +126,7 @@ class _Search:
         self.n_passes = 0
         self.previous: tuple[float, float] | None = None
         self.pairs: list[tuple[Floats, Floats]] = []
+        self.nearly_done = False  # the next evaluation may be the last, and then gives the constant of u too
         many = rows.n_sources > FEW_SOURCES and not rows.is_sparse
         self.stand_in = guess.cross_kk if guess is not None and many else None
         self.with_hessian = self.stand_in is None
@@ -133,7 +140,7 @@ class _Search:
     def evaluate(self, u_k: Floats) -> Evaluation:
         """Evaluate at ``u_k``, rescaling the rows around it where numbers leave the comfortable range."""
         self.n_passes += 1
-        result = evaluate(self.rows, u_k, hessian=self.with_hessian, by_source=self.by_source)
+        result = evaluate(self.rows, u_k, hessian=self.with_hessian, by_source=self.by_source, inverse=self.nearly_done)
         if not result.is_comfortable:
             self.rows = self.rows.rescaled(u_k)
             self.n_passes += 2
@@ -168,8 +175,8 @@ class _Search:
         if self.previous is not None and 0 < self.previous[1] < 1:
             constant = min(10.0, max(0.1, size / (self.previous[0] * self.previous[1])))
         # Newton's constant is an estimate: ask for ten times more than the tolerance.
-        error = constant * size * local
-        return max(error, self.rounding(current)) if 10 * error <= self.tol or size <= self.rounding(current) else float("inf")
+        error, rounding = constant * size * local, self.rounding(current)
+        return max(error, rounding) if 10 * error <= max(self.tol, rounding) else float("inf")
 
     def _error_at_rate(self, current: Evaluation, size: float) -> float:
         """After a quasi-Newton step the error is about the step times the rate at which steps shrink."""
@@ -187,6 +194,7 @@ class _Search:
         """The next point, or None if the objective falls nowhere along the step."""
         if current.cross_kk is None and self.previous is not None and size > _GOOD_RATE * self.previous[0]:
             self.with_hessian = True
+        self.nearly_done = size < _NEARLY
         following = self._line_search(current, step_k)
         if following is not None:
             self.previous = (size, local) if self.with_hessian == (current.cross_kk is not None) else None

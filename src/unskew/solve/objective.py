@@ -46,10 +46,10 @@ class Evaluation:
     value : D(u).
     flow_lk : (K, K) with ``flow_lk[l, k]`` = F_kl, or (1, K) with the sums over l.
     cross_kk : (K, K) QᵀQ off the diagonal, symmetric, zero on the diagonal; None if it was not asked for.
-    total : Σ_i c_i / s_i over the stored (scaled) rows.
     low, high : range of the stored row sums s_i.
     spread : range of the logarithms of the coefficients a_k.
     band : entries of ``flow_lk`` and ``cross_kk`` further than this from the diagonal are zero.
+    inverse_k : (K + 1,) Σ_i q_ik/s_i and, last, Σ_i 1/s_i, from which the constant of u follows; None if not asked for or not at hand.
     """
 
     u_k: Floats
@@ -57,11 +57,11 @@ class Evaluation:
     value: float
     flow_lk: Any
     cross_kk: Any
-    total: float
     low: float
     high: float
     spread: float
     band: int
+    inverse_k: Floats | None = None
 
     @property
     def by_source(self) -> bool:
@@ -121,11 +121,11 @@ class Evaluation:
         return bool(self.low > 1e-60 and self.high < 1e60 and np.isfinite(self.value) and self.spread < 150)
 
 
-def evaluate(rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool = True) -> Evaluation:
-    """One pass over ``rows``: D, its flows and, if asked for, the cross products."""
+def evaluate(rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool = True, inverse: bool = False) -> Evaluation:
+    """One pass over ``rows``: D, its flows and, if asked for, the cross products and (few sources) the sums of 1/s."""
     a_k = rows.coefficients(u_k)
     spread = float(np.ptp(u_k if rows.reference_k is None else u_k - rows.reference_k))
-    sums = _Sums(rows, hessian=hessian, by_source=by_source)
+    sums = _Sums(rows, hessian=hessian, by_source=by_source, inverse=inverse)
     offset = 0.0
     with np.errstate(all="ignore"):  # an uncomfortable range shows in low and high, and the caller rescales
         for block in rows.blocks():
@@ -136,7 +136,7 @@ def evaluate(rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool =
         n = float(size_k.sum())
         value = (sums.value + offset) / n - float(size_k @ u_k) / n
         flow_lk, cross_kk = sums.finished(a_k)
-    return Evaluation(u_k, size_k, value, flow_lk, cross_kk, sums.total, sums.low, sums.high, spread, rows.band)
+    return Evaluation(u_k, size_k, value, flow_lk, cross_kk, sums.low, sums.high, spread, rows.band, sums.finished_inverse(a_k))
 
 
 class CrossProducts:
@@ -175,20 +175,23 @@ class CrossProducts:
 class _Sums:
     """Running sums of a pass over row blocks."""
 
-    def __init__(self, rows: Rows, *, hessian: bool, by_source: bool) -> None:
+    def __init__(self, rows: Rows, *, hessian: bool, by_source: bool, inverse: bool) -> None:
         n_sources = rows.n_sources
         self.rows, self.n_sources, self.hessian, self.by_source = rows, n_sources, hessian, by_source
         self.sparse = rows.is_sparse and n_sources > DENSE_SUMS
         self.matrix_free = is_matrix_free(rows)
         if self.matrix_free:
             self.by_source = by_source = False
-        self.value, self.total, self.low, self.high = 0.0, 0.0, np.inf, 0.0
+        self.value, self.low, self.high = 0.0, np.inf, 0.0
         self.flow_shape = (n_sources if by_source else 1, n_sources)
         self.cross_shape = (n_sources, n_sources) if hessian else (0, 0)
         self.flow_lk: Any = None
         self.cross_kk: Any = None
         self.filled = False
         self.flat = False
+        # Only where it is cheap: few sources, dense rows as the user gave them.
+        plain = rows.n_sources <= FEW_SOURCES and rows.reference_k is None and not rows.count_n.size and not rows.is_sparse
+        self.inverse_parts: list[Floats] | None = [] if inverse and plain else None
 
     def add(self, block: Block, a_k: Floats, jobs: int) -> None:
         """Add the rows of ``block``."""
@@ -201,11 +204,10 @@ class _Sums:
         products = self.hessian and self.n_sources > FEW_SOURCES and not sp.issparse(block.omega)
         with one_blas_thread() if products else nullcontext():
             parts = run_ranges(lambda start, stop: work(block, a_k, start, stop), ranges, jobs)
-        for flow, cross, (value, total, low, high) in parts:
+        for flow, cross, (value, low, high) in parts:
             self.flow_lk, self.cross_kk = (self.flow_lk + flow, self.cross_kk + cross) if self.filled else (flow, cross)
             self.filled = True
             self.value += value
-            self.total += total
             self.low, self.high = min(self.low, low), max(self.high, high)
 
     def finished(self, a_k: Floats) -> tuple[Any, Any]:
@@ -221,13 +223,20 @@ class _Sums:
             kernels_sweep.finish_sums(self.flow_lk, self.cross_kk, a_k, self.rows.band if self.by_source else self.n_sources)
         return self.flow_lk, self.cross_kk if self.hessian else None
 
+    def finished_inverse(self, a_k: Floats) -> Floats | None:
+        """The sums of 1/s with the factors a_k that the sweeps left out."""
+        return np.sum(self.inverse_parts, axis=0) * np.append(a_k, 1.0) if self.inverse_parts else None
+
     def _few_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
         from unskew.solve import kernels_sweep
 
         flow, cross = np.zeros(self.flow_shape), np.zeros(self.cross_shape)
+        inverse_k = np.zeros(0 if self.inverse_parts is None else self.n_sources + 1)
         scalars = kernels_sweep.sweep_few(
-            block.omega, block.source_n, block.count_n, a_k, flow, cross, self.hessian, self.by_source, start, stop
+            block.omega, block.source_n, block.count_n, a_k, flow, cross, inverse_k, self.hessian, self.by_source, start, stop
         )
+        if self.inverse_parts is not None:
+            self.inverse_parts.append(inverse_k)
         return flow, cross, scalars
 
     def _many_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
@@ -237,16 +246,16 @@ class _Sums:
 
         n_sources = self.n_sources
         flow_ll, cross = np.zeros((n_sources, n_sources)), np.zeros(self.cross_shape, order="F")
-        value, total, low, high = 0.0, 0.0, np.inf, 0.0
+        value, low, high = 0.0, np.inf, 0.0
         rows = max(64, _PRODUCT_ENTRIES // n_sources) if self.hessian else stop - start
         scaled_nk = np.empty((rows, n_sources) if self.hessian else (0, n_sources))
         for first in range(start, stop, rows):
             last = min(first + rows, stop)
             scalars = kernels_sweep.sweep_many(block.omega, block.source_n, block.count_n, a_k, flow_ll, scaled_nk, first, last)
-            value, total, low, high = value + scalars[0], total + scalars[1], min(low, scalars[2]), max(high, scalars[3])
+            value, low, high = value + scalars[0], min(low, scalars[1]), max(high, scalars[2])
             if self.hessian:
                 cross = dsyrk(1.0, scaled_nk[: last - first].T, beta=1.0, c=cross, lower=1, overwrite_c=1)
-        return flow_ll if self.by_source else flow_ll.sum(axis=0, keepdims=True), np.ascontiguousarray(cross), (value, total, low, high)
+        return flow_ll if self.by_source else flow_ll.sum(axis=0, keepdims=True), np.ascontiguousarray(cross), (value, low, high)
 
     def _sparse_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
         from unskew.solve import kernels_sweep
@@ -282,7 +291,7 @@ class _Sums:
         count_n = block.count_n[start:stop] if block.count_n.size else np.ones(stop - start)
         q = sp.csr_array((omega.data * a_k[omega.indices], omega.indices, omega.indptr), shape=omega.shape)
         q.data = q.data / np.repeat(sum_n, np.diff(omega.indptr))
-        scalars = (float(count_n @ np.log(sum_n)), float(np.sum(count_n / sum_n)), float(sum_n.min()), float(sum_n.max()))
+        scalars = (float(count_n @ np.log(sum_n)), float(sum_n.min()), float(sum_n.max()))
         if self.matrix_free:
             return (q.T @ count_n)[None, :], 0.0, scalars
         weighted = sp.diags_array(count_n) @ q

@@ -82,7 +82,9 @@ def with_sigma2(overlap: Overlap, hessian_kk: Any) -> Overlap:
     sigma2, fiedler_k = _second_smallest(hessian_kk)
     overlap = replace(overlap, sigma2=sigma2)
     if overlap.verdict == "ok" and sigma2 < overlap.thresholds["sigma2"]:
-        overlap = replace(overlap, verdict="weak", weakest_link=_link_across(hessian_kk, fiedler_k, overlap.names))
+        link = _link_across(hessian_kk, fiedler_k, overlap.names)
+        k, other = (overlap.names.index(name) for name in link)
+        overlap = replace(overlap, verdict="weak", weakest_link=link, weakest_count=float(overlap.link_count[k, other]))
         overlap = replace(overlap, message=_message(overlap))
     return overlap
 
@@ -213,8 +215,7 @@ def _message(overlap: Overlap) -> str:
         return f"All {len(overlap.names)} sources are linked to one another."
     assert overlap.weakest_link is not None
     k, other = overlap.weakest_link
-    if overlap.weakest_count is None or overlap.weakest_count >= _FEW_IMAGES:
-        assert overlap.sigma2 is not None
+    if overlap.sigma2 is not None and (overlap.weakest_count is None or overlap.weakest_count >= _FEW_IMAGES):
         worth = overlap.sigma2 / overlap.thresholds["sigma2"] * _FEW_IMAGES
         return (
             f"The sources are linked, but weakly: the link between `{k}` and `{other}` is worth about {worth:.2g} images, "

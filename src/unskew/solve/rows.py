@@ -23,6 +23,8 @@ from unskew.scale.local import available_jobs, row_ranges, run_ranges
 
 _NONE = np.empty(0)
 _MEMBERSHIP_ENTRIES = 1 << 20
+# e to this power is far from overflow, also when multiplied by a row sum.
+_SAFE_CONSTANT = 200.0
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,8 @@ class Rows:
         """One pass over the stored rows."""
         start = 0
         for omega in self.reader.blocks():
+            if omega.shape[0] == 0:
+                continue
             stop = start + int(omega.shape[0])
             if stop > self.n_stored:
                 raise errors.changed_length(self.n_stored, stop)
@@ -129,8 +133,19 @@ class Rows:
     def coefficients(self, u_k: Floats) -> Floats:
         """(K,) a_k such that Σ_k a_k ω'_ik is the row sum up to the row's scale."""
         shifted = u_k if self.reference_k is None else u_k - self.reference_k
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             return np.exp(shifted)
+
+    def centred(self, u_k: Floats) -> Floats:
+        """``u_k`` with its free constant chosen so that the largest coefficient is 1."""
+        return np.asarray(u_k - np.max(u_k if self.reference_k is None else u_k - self.reference_k))
+
+    def scaled_coefficients(self, u_k: Floats) -> tuple[Floats, float]:
+        """(a_k e^{−c}, c) with the largest coefficient 1: a constant in u, however large, cannot overflow."""
+        shifted = u_k if self.reference_k is None else u_k - self.reference_k
+        top = float(np.max(shifted))
+        with np.errstate(under="ignore", invalid="ignore"):
+            return np.exp(shifted - top), top
 
     def rescaled(self, reference_k: Floats) -> Rows:
         """The same rows scaled around ``reference_k``: stored once if they are in memory, while reading otherwise."""
@@ -173,7 +188,7 @@ class Rows:
         """(stored rows,) Σ_k e^{u_k} ω_ik as (s_i, m_i): the row sum is s_i e^{m_i}; m is None where rows are not scaled."""
         from unskew.solve import kernels_sweep
 
-        a_k = self.coefficients(u_k)
+        a_k, constant = self.scaled_coefficients(u_k)
         sum_n = np.empty(self.n_stored)
         scales = []
         for block in self.blocks():
@@ -189,19 +204,16 @@ class Rows:
                 )
             scales.append(block.row_scale_n)
         scaled = [scale for scale in scales if scale is not None]
-        return sum_n, np.concatenate(scaled) if scaled else None
-
-    def row_log_sum(self, u_k: Floats) -> Floats:
-        """(images,) log Σ_k e^{u_k} ω_ik."""
-        sum_n, scale_n = self.row_sums(u_k)
-        log_n = np.log(sum_n)
-        if scale_n is not None:
-            log_n += scale_n
-        return log_n if self.inverse_n is None else log_n[self.inverse_n]
+        if scaled:
+            return sum_n, np.concatenate(scaled) + constant
+        if abs(constant) < _SAFE_CONSTANT:
+            sum_n *= np.exp(constant)
+            return sum_n, None
+        return sum_n, np.full(self.n_stored, constant)
 
     def memberships(self, u_k: Floats) -> Iterator[tuple[slice, RowBlock]]:
         """Blocks of q_ik = e^{u_k} ω_ik / Σ_l e^{u_l} ω_il over all images, in order: dense, or CSR where ω is sparse."""
-        a_k = self.coefficients(u_k)
+        a_k, _ = self.scaled_coefficients(u_k)  # memberships do not depend on the constant
         rows = max(1, _MEMBERSHIP_ENTRIES // self.n_sources)
         if self.inverse_n is not None:
             parts = [_membership(block.omega, a_k) for block in self.blocks()]

@@ -29,7 +29,7 @@ def subsample(rows: Rows, wanted: int, seed: int = 0) -> Rows:
     """
     from unskew.solve import kernels_inspect
 
-    stored_k = np.bincount(rows.source_n, minlength=rows.n_sources)
+    stored_k = np.bincount(rows.source_n, minlength=rows.n_sources) if rows.count_n.size else rows.size_k
     wanted_k = np.minimum(stored_k, np.maximum(np.round(wanted * stored_k / rows.n_stored), _FEW_ROWS_PER_SOURCE)).astype(np.int64)
     chosen = np.empty(int(wanted_k.sum()) + rows.n_sources, dtype=np.int64)
     stride_k = stored_k / wanted_k

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import DataError, first_few
-from unskew.records import Floats, Weights
-from unskew.solve.entry import Method, _options, prepare, solve_prepared, with_exact_hessian
+from unskew.records import Floats, Overlap, Weights
+from unskew.solve.codes import check_same_order, is_missing
+from unskew.solve.entry import Method, checked_options, prepare, solve_prepared, with_exact_hessian
 from unskew.solve.overlap import overlap_at_solution, warn_if_weak
 from unskew.solve.rows import Rows
 
@@ -56,57 +58,92 @@ def debias_weights(
     prepared = prepare(omega, source, log=log, names=names, jobs=jobs)
     n = prepared.rows.n_rows
     ids = _ids(omega, id, n)
+    check_same_order(group, "group", omega)
     groups = None if group is None else _group_codes(group, n)
-    solved = with_exact_hessian(solve_prepared(prepared, _options(method, tol, max_steps, start, seed), throw=throw))
+    solved = with_exact_hessian(solve_prepared(prepared, checked_options(method, tol, max_steps, start, seed), throw=throw))
     weight_n = _weights(solved.rows, solved.solution.u)
     overlap = prepared.overlap
-    if overlap.connected and solved.solution.hessian is not None:
+    if overlap.connected and solved.solution.hessian is not None and np.all(np.isfinite(solved.solution.hessian.data)):
         overlap = overlap_at_solution(overlap, solved.rows, weight_n, solved.solution.hessian, solved.solution.share)
+    overlap = _judge_weights(overlap, weight_n)
     warn_if_weak(overlap)
     source_n = prepared.rows.source_n if prepared.rows.inverse_n is None else prepared.rows.source_n[prepared.rows.inverse_n]
     return Weights(
         weight=weight_n,
         id=ids,
-        source=source_n,
+        source=source_n.copy(),
         names=prepared.names,
         solution=solved.solution,
         overlap=overlap,
-        group=groups,
+        group=None if groups is None else groups[0],
+        group_names=None if groups is None else groups[1],
         rows=solved.rows,
     )
+
+
+def _judge_weights(overlap: Overlap, weight_n: Floats) -> Overlap:
+    """The verdict turns to "weak" where a handful of images carries the weight: links between sources say nothing about that."""
+    from unskew.weigh.diagnose import fit_pareto_k
+
+    ess = 1.0 / float(weight_n @ weight_n) if np.all(np.isfinite(weight_n)) else float("nan")
+    thresholds = {**overlap.thresholds, "ess": _FEW_EFFECTIVE, "pareto_k": _NO_MEAN}
+    overlap = replace(overlap, thresholds=thresholds)
+    if overlap.verdict != "ok" or weight_n.size < 2 * _FEW_EFFECTIVE or not ess < _FEW_SHARE * weight_n.size:
+        return overlap
+    tail = fit_pareto_k(weight_n)
+    if ess >= _FEW_EFFECTIVE and (tail is None or tail < _NO_MEAN):
+        return overlap
+    shown = "" if tail is None else f", tail index {tail:.2g}"
+    message = (
+        f"The sources are linked, but the pool is worth only {ess:.3g} of its {weight_n.size:,} images (effective sample size{shown}): "
+        "few images resemble the target, and everything rests on them. Collect images nearer to it, or use milder biasing functions."
+    )
+    return replace(overlap, verdict="weak", message=message)
 
 
 def _weights(rows: Rows, u_k: Floats) -> Floats:
     """(n,) 1/Σ_k e^{u_k} ω_ik over all images, normalised to sum 1."""
     sum_n, scale_n = rows.row_sums(u_k)
-    if scale_n is None:
-        weight_n = np.divide(1.0, sum_n, out=sum_n)
-    else:
-        log_n = -np.log(sum_n) - scale_n
-        with np.errstate(under="ignore"):
+    with np.errstate(under="ignore", divide="ignore", invalid="ignore"):  # of a failed solution the weights are NaN, and said to be
+        if scale_n is None:
+            weight_n = np.divide(1.0, sum_n, out=sum_n)
+        else:
+            log_n = -np.log(sum_n) - scale_n
             weight_n = np.exp(log_n - log_n.max())
-    if rows.inverse_n is not None:
-        weight_n = weight_n[rows.inverse_n]
-    weight_n /= weight_n.sum()
+        if rows.inverse_n is not None:
+            weight_n = weight_n[rows.inverse_n]
+        weight_n /= weight_n.sum()
     return weight_n
+
+
+# Fewer effective images than this are no sample. From a tail index of 1 on the weights have no mean (Vehtari et al. 2024); it is
+# computed only where the effective sample size is below a twentieth of the images.
+_FEW_EFFECTIVE = 10.0
+_NO_MEAN = 1.0
+_FEW_SHARE = 0.05
 
 
 def _ids(omega: Any, id: Any, n: int) -> npt.NDArray[Any]:
     if id is None:
         id = omega.index if hasattr(omega, "columns") and hasattr(omega, "index") else np.arange(n)
-    ids = np.asarray(id)
+    ids = np.array(id)
     if ids.shape != (n,):
         raise DataError(f"id has one entry for each of the {n} images; got shape {ids.shape}.")
     return ids
 
 
-def _group_codes(group: Any, n: int) -> npt.NDArray[np.int64]:
+def _group_codes(group: Any, n: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """(code of every image's group, names of the groups)."""
     array = np.asarray(group)
     if array.shape != (n,):
         raise DataError(f"group has one entry for each of the {n} images; got shape {array.shape}.")
-    if array.dtype.kind in "Of" and any(value is None or value != value for value in array.tolist()):
+    if array.dtype.kind in "Of" and any(is_missing(value) for value in array.tolist()):
         raise DataError("group is missing (None or NaN) for some images; give an image that is alone a group of its own.")
-    return np.unique(array, return_inverse=True)[1].astype(np.int64)
+    try:
+        names, codes = np.unique(array, return_inverse=True)
+    except TypeError:
+        names, codes = np.unique(array.astype(str), return_inverse=True)
+    return codes.astype(np.int64), names
 
 
 def align_weights(weights: Weights, ids: Sequence[object] | npt.NDArray[Any]) -> Floats:
@@ -115,7 +152,7 @@ def align_weights(weights: Weights, ids: Sequence[object] | npt.NDArray[Any]) ->
     position = {value: i for i, value in enumerate(own)}
     if len(position) != len(own):
         seen: set[object] = set()
-        repeated = [value for value in own if value in seen or seen.add(value)]  # type: ignore[func-returns-value]
+        repeated = list(dict.fromkeys(value for value in own if value in seen or seen.add(value)))  # type: ignore[func-returns-value]
         raise DataError(f"{len(repeated)} ids stand for more than one image, so weights cannot be joined by id: {first_few(repeated)}.")
     wanted = np.asarray(ids).tolist()
     unknown = [value for value in wanted if value not in position]
@@ -126,20 +163,32 @@ def align_weights(weights: Weights, ids: Sequence[object] | npt.NDArray[Any]) ->
     return weights.weight[np.array([position[value] for value in wanted], dtype=np.int64)]
 
 
+def _arrow(values: npt.NDArray[Any]) -> Any:
+    """An Arrow array; values of mixed or foreign types as text."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array([str(value) for value in values.tolist()])
+
+
 def write_weights(weights: Weights, path: str | PathLike[str]) -> None:
     """Write id, source, group, weight (sum 1) and sample_weight (mean 1) as Parquet: beside first, then renamed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     target = Path(path)
+    if not target.parent.is_dir():
+        raise DataError(f"weights cannot be written to {target}: there is no folder {target.parent}.")
     columns = {
-        "id": pa.array(weights.id),
+        "id": _arrow(weights.id),
         "source": pa.DictionaryArray.from_arrays(pa.array(weights.source), pa.array(weights.names)).cast(pa.string()),
         "weight": pa.array(weights.weight),
         "sample_weight": pa.array(weights.sample_weight),
     }
-    if weights.group is not None:
-        columns["group"] = pa.array(weights.group)
+    if weights.group is not None and weights.group_names is not None:
+        columns["group"] = _arrow(weights.group_names[weights.group])
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         pq.write_table(pa.table(columns), beside)

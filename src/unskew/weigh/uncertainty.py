@@ -73,6 +73,10 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     A source with one unit has no spread of its own: there ψ is centred at a_k instead, its expectation in source k under the model.
     If there is one unit altogether, no standard error exists, and it is infinite.
 
+    That sandwich sees only what happened: a link that could have produced an image but produced none adds nothing to it, and where the
+    answer rests on such links it comes out near 0. So the larger of it and the model-based variance (`_influence`) is reported,
+    which counts every link by its probability. Where the links produced images, the two agree up to noise.
+
     The interval uses Student's t with the degrees of freedom of Welch and Satterthwaite, (Σ_s v_s)²/Σ_s (v_s²/(m_s − 1)), over the strata
     s with m_s units and variance v_s: exact for one source of normal values with equal weights, wide where few groups carry the variance.
 
@@ -93,22 +97,49 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     units = find_units(weights)
     if units.stratum_m.size == 1:
         return Estimate(mean, math.inf, (-math.inf, math.inf), level)
-    influence_n, expected_k = influence_of_mean(weights, deviation_n / scale)
-    total_m = add_by_code(units.unit_n, influence_n, units.stratum_m.size)
-    mean_k = add_by_code(weights.source, influence_n, expected_k.size) / np.bincount(weights.source)
-    spread_m = _centre_units(weights, units, total_m[:, None], mean_k[:, None], expected_k[:, None])[:, 0]
+    deviation_n /= scale
+    influence_n, expected_k, model_variance = _influence(weights, deviation_n)
+    excess_n = influence_n - expected_k[weights.source]
+    # At weak links a is huge, and what is left of a difference of its size is rounding.
+    excess_n[np.abs(excess_n) <= 16 * np.finfo(np.float64).eps * np.abs(expected_k).max()] = 0.0
+    total_m = add_by_code(units.unit_n, excess_n, units.stratum_m.size)
+    mean_k = add_by_code(weights.source, excess_n, expected_k.size) / np.bincount(weights.source)
+    spread_m = _centre_units(weights, units, total_m[:, None], mean_k[:, None], np.zeros((expected_k.size, 1)))[:, 0]
     variance_s = add_by_code(units.stratum_m, np.square(spread_m), units.size_s.size)
-    variance = float(variance_s.sum())
+    variance = max(float(variance_s.sum()), model_variance * _design_effect(weights, units, deviation_n))
     if variance == 0.0:
         return Estimate(mean, 0.0, (mean, mean), level)
-    freedom = variance**2 / float((variance_s**2 / np.maximum(units.size_s - 1, 1)).sum())
     stderr = scale * math.sqrt(variance)
-    half_width = stderr * float(scipy.special.stdtrit(freedom, 0.5 + level / 2))
+    half_width = stderr * float(scipy.special.stdtrit(_degrees_of_freedom(variance_s, units.size_s), 0.5 + level / 2))
+    if not math.isfinite(half_width):
+        return Estimate(mean, math.inf, (-math.inf, math.inf), level)
     return Estimate(mean, stderr, (mean - half_width, mean + half_width), level)
 
 
+def _degrees_of_freedom(variance_s: Floats, size_s: Ints) -> float:
+    """(Σ_s v_s)²/Σ_s (v_s²/(m_s − 1)); of all strata together where none has a spread of its own."""
+    free_s = np.maximum(size_s - 1, 1)
+    largest = float(variance_s.max())
+    if not 0.0 < largest < math.inf:
+        return float(free_s.sum())
+    # Relative to the largest, so that squares neither overflow nor vanish.
+    relative_s = variance_s / largest
+    return float(relative_s.sum() ** 2 / (relative_s**2 / free_s).sum())
+
+
 def influence_of_mean(weights: Weights, deviation_n: Floats) -> tuple[Floats, Floats]:
-    """(n,) ψ_i of `weighted_mean` for h_i − μ̂ = ``deviation_n``, and (K,) a_k, the expectation of ψ in each source.
+    """(n,) ψ_i of `weighted_mean` for h_i − μ̂ = ``deviation_n``, and (K,) a_k, the expectation of ψ in each source."""
+    return _influence(weights, deviation_n)[:2]
+
+
+def _influence(weights: Weights, deviation_n: Floats) -> tuple[Floats, Floats, float]:
+    """ψ and a as `influence_of_mean` gives them, and the model-based variance of μ̂ for independent images.
+
+    Under the model image i came from source k with probability q_ik, and there ψ has expectation a_k, so the variance is
+
+        n⁻² Σ_i Σ_k q_ik (ψ_i − a_k)² = Σ_i π_i² (h_i − μ̂)² + aᵀHa/n,   aᵀHa = aᵀc,
+
+    because Σ_k q_ik (ψ_i − a_k) = n π_i (h_i − μ̂) and Σ_i q_i (1 − q_i)ᵀ is n H. For K = 1 it is Σ_i π_i² (h_i − μ̂)².
 
     Two passes over the memberships, with a few vectors of length n in memory.
     """
@@ -117,10 +148,32 @@ def influence_of_mean(weights: Weights, deviation_n: Floats) -> tuple[Floats, Fl
     for rows, q_bk in read_memberships(weights):
         pull_k += q_bk.T @ pull_n[rows]
     a_k = solve_hessian(read_hessian(weights), pull_k)
+    a_k -= a_k.mean()
     influence_n = pull_n.size * pull_n
     for rows, q_bk in read_memberships(weights):
         influence_n[rows] += q_bk @ a_k
-    return influence_n, a_k
+    # aᵀc rather than aᵀHa: where links are weak a is huge, and differences within well linked sources would lose their digits.
+    curved = max(float(a_k @ pull_k), 0.0)
+    return influence_n, a_k, float(pull_n @ pull_n) + curved / pull_n.size
+
+
+def _design_effect(weights: Weights, units: Units, deviation_n: Floats) -> float:
+    """Factor by which groups multiply the model-based variance, Σ_j (Σ_{i in j} r_i)²/Σ_i r_i²; 1 without groups.
+
+    r_i is the image's own influence π_i (h_i − μ̂), centred within its source. Duplicating every image within its group doubles the
+    factor while it halves the variance of independent images: their product stays. Where r is 0 (h and π do not vary within sources)
+    nothing tells how alike the images of a group are, and they count as copies of one another: Σ_j m_j²/n, m_j the size of group j.
+    """
+    if weights.group is None:
+        return 1.0
+    pull_n = weights.weight * deviation_n
+    mean_k = add_by_code(weights.source, pull_n, len(weights.names)) / np.bincount(weights.source)
+    rest_n = pull_n - mean_k[weights.source]
+    # Rounding is no variation.
+    if float(rest_n @ rest_n) <= 1e-24 * float(pull_n @ pull_n):
+        rest_n = np.ones_like(pull_n)
+    rest_m = add_by_code(units.unit_n, rest_n, units.stratum_m.size)
+    return float(rest_m @ rest_m) / float(rest_n @ rest_n)
 
 
 def _centre_units(weights: Weights, units: Units, total_mj: Floats, mean_kj: Floats, expected_kj: Floats) -> Floats:

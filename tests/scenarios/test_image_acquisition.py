@@ -1,0 +1,87 @@
+"""The article's 4.3 on any table of features: bins, decay, draw and truth; and a source that hides part of the population."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import wasserstein_distance
+
+import unskew
+from unskew.scenarios import acquisition, censored, nested_sets_solution
+from unskew.scenarios.image_acquisition import soft_bins
+
+
+def population(n: int = 4000, d: int = 3, seed: int = 0) -> np.ndarray:
+    """Skewed and dependent, in [0, 1]."""
+    rng = np.random.default_rng(seed)
+    common = rng.uniform(size=(n, 1))
+    return np.clip(0.7 * rng.beta(2, 4, size=(n, d)) + 0.3 * common, 0, 1)
+
+
+def test_omega_is_one_in_the_bin_and_falls_with_the_distance() -> None:
+    x = population(500)
+    omega = soft_bins(x, decay=0.3)
+    median = np.median(x, axis=0)
+    upper = x > median
+    own = upper @ np.array([4, 2, 1])
+    assert np.all(omega[np.arange(500), own] == 1)
+    for k in range(8):
+        bits = np.array([(k >> 2) & 1, (k >> 1) & 1, k & 1], dtype=bool)
+        projection = np.where(bits, np.maximum(x, median), np.minimum(x, median))
+        expected = np.maximum(0, 1 - np.abs(x - projection).sum(axis=1) / 0.3)
+        np.testing.assert_allclose(omega[:, k], expected, atol=1e-12)
+
+
+def test_normalizers_are_population_means_and_draws_follow_omega() -> None:
+    x = population()
+    scenario = acquisition(x, decay=0.2, sizes=[3000] * 8, seed=1)
+    omega = soft_bins(x, 0.2)
+    np.testing.assert_allclose(scenario.normalizer, omega.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(scenario.omega, omega[scenario.index], rtol=1e-12)
+    for k in (0, 5):
+        mean = (omega[:, k] / omega[:, k].sum()) @ x
+        drawn = scenario.features[scenario.source == k]
+        # Five standard errors of a mean of 3,000 draws.
+        np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=5 * drawn.std() / np.sqrt(3000))
+
+
+def test_true_omega_brings_the_features_back_to_the_population() -> None:
+    x = population()
+    scenario = acquisition(x, decay=0.1, sizes=np.round(8000 * 0.75 ** np.arange(8) / np.sum(0.75 ** np.arange(8))).astype(int), seed=2)
+    weights = unskew.debias_weights(scenario.omega, scenario.source)
+    for j in range(3):
+        naive = wasserstein_distance(scenario.features[:, j], x[:, j])
+        debiased = wasserstein_distance(scenario.features[:, j], x[:, j], u_weights=weights.weight)
+        estimate = weights.mean(scenario.features[:, j])
+        assert abs(estimate.value - scenario.target_mean["features"][j]) < 4 * estimate.stderr
+        assert debiased < 0.5 * naive
+
+
+def test_censored_weights_have_the_closed_form_of_nested_sets() -> None:
+    label = np.random.default_rng(0).integers(0, 10, 5000)
+    scenario = censored(label, hidden=[3, 5], sizes=[4500, 500], seed=0)
+    assert not np.isin(scenario.label[scenario.source == 0], [3, 5]).any()
+    assert scenario.normalizer[0] == pytest.approx(np.mean(~np.isin(label, [3, 5])))
+    weights = unskew.debias_weights(scenario.omega, scenario.source)
+    hidden = np.isin(scenario.label, [3, 5])
+    np.testing.assert_allclose(weights.weight[hidden], 1 / 500, rtol=1e-9)
+    closed = nested_sets_solution(hidden.astype(int), scenario.source)
+    np.testing.assert_allclose(weights.weight, closed.weight, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: acquisition(np.ones(4), decay=1, seed=0), "one row of one to ten"),
+        (lambda: acquisition(np.full((4, 2), np.nan), decay=1, seed=0), "finite"),
+        (lambda: acquisition(np.ones((4, 2)), decay=0, seed=0), "decay"),
+        (lambda: acquisition(population(50), np.zeros(3), decay=1, seed=0), "one entry for each of the 50"),
+        (lambda: acquisition(np.ones((9, 1)), decay=1, sizes=[1, 2, 3], seed=0), "2 positive whole numbers"),
+        (lambda: censored([0, 1], hidden=[2], sizes=[1, 1], seed=0), "does not have: 2"),
+        (lambda: censored([0, 1], hidden=[0, 1], sizes=[1, 1], seed=0), "every label"),
+        (lambda: censored([0, 1], np.ones((3, 1)), hidden=[0], sizes=[1, 1], seed=0), "one row for each of the 2"),
+    ],
+)
+def test_impossible_calls(call, message: str) -> None:
+    with pytest.raises(unskew.ConfigError, match=message):
+        call()
