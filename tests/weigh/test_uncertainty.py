@@ -16,7 +16,7 @@ import unskew
 from unskew.errors import ConfigError, ConvergenceError, DataError
 from unskew.scenarios import tilts
 from unskew.weigh.curvature import invert_hessian, read_hessian
-from unskew.weigh.uncertainty import find_units, influence_of_mean
+from unskew.weigh.uncertainty import _design_effect, _influence, find_units, influence_of_mean
 
 THETA = np.array([-0.7, 0.0, 0.8])
 
@@ -74,6 +74,43 @@ def test_expected_influence_is_the_mean_under_the_model():
     q_nk = np.vstack([q_bk for _, q_bk in weights.rows.memberships(weights.solution.u)])
     # Source k draws with density proportional to q_k under the pooled sample.
     np.testing.assert_allclose(influence_n @ q_nk / (z_n.size * weights.solution.share), expected_k, atol=1e-9)
+
+
+def two_types(link, n_each=1000, **options):
+    """Source 0 shows type A only, source 1 type B only, although each could have shown the other with the chance ``link``."""
+    type_n = np.repeat([0, 1], n_each)
+    return weigh(np.array([[1.0, link], [link, 1.0]])[type_n], type_n, **options), type_n
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_links_that_produced_no_image_count(sparse):
+    """mean(A) = 1/(1 + e^x) with x = log Ω₁ − log Ω₀ up to signs: the delta method at mean ½ gives a quarter of x's error."""
+    weights, type_n = two_types(1e-4)
+    if sparse:
+        weights = weigh(sp.csr_array(np.array([[1.0, 1e-4], [1e-4, 1.0]])[type_n]), type_n)
+    estimate, covariance_kk = weights.mean(type_n == 0), weights.covariance()
+    error = math.sqrt(covariance_kk[0, 0] + covariance_kk[1, 1] - 2 * covariance_kk[0, 1])
+    assert estimate.value == pytest.approx(0.5, abs=1e-9)
+    assert estimate.stderr == pytest.approx(error / 4, rel=1e-3)
+    assert error > 2.0
+
+
+@pytest.mark.parametrize("group_size", [None, 4])
+def test_model_variance_is_the_sum_over_memberships(group_size):
+    z_n, omega, source, group = draw(n_k=(20, 30, 10), group_size=group_size)
+    weights = weigh(omega, source, group=group)
+    influence_n, expected_k, variance = _influence(weights, z_n - weights.weight @ z_n)
+    q_nk = np.vstack([q_bk for _, q_bk in weights.rows.memberships(weights.solution.u)])
+    direct = (q_nk * (influence_n[:, None] - expected_k) ** 2).sum() / z_n.size**2
+    assert variance == pytest.approx(direct, rel=1e-10)
+    assert weights.mean(z_n).stderr ** 2 >= variance * _design_effect(weights, find_units(weights), z_n - weights.weight @ z_n) * (1 - 1e-9)
+
+
+def test_duplicates_of_images_without_links_change_no_error():
+    weights, type_n = two_types(1e-4, 40, group=np.arange(80))
+    twice = weigh(np.array([[1.0, 1e-4], [1e-4, 1.0]])[np.repeat(type_n, 2)], np.repeat(type_n, 2), group=np.repeat(np.arange(80), 2))
+    assert weights.mean(type_n).stderr == pytest.approx(two_types(1e-4, 40)[0].mean(type_n).stderr, rel=1e-12)
+    assert twice.mean(np.repeat(type_n, 2)).stderr == pytest.approx(weights.mean(type_n).stderr, rel=1e-10)
 
 
 def test_equal_omega_gives_the_textbook_error():
