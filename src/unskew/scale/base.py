@@ -27,13 +27,19 @@ RowBlock: TypeAlias = Any
 
 
 class Reader(Protocol):
-    """Row blocks of a matrix with ``n_columns`` columns; ``in_memory`` if reading again costs no disk or computation."""
+    """Row blocks of a matrix with ``n_columns`` columns.
+
+    ``in_memory`` if reading again costs no disk or computation; ``is_sparse`` if blocks are CSR (of a stream: the first one is).
+    """
 
     @property
     def n_columns(self) -> int: ...
 
     @property
     def in_memory(self) -> bool: ...
+
+    @property
+    def is_sparse(self) -> bool: ...
 
     def blocks(self) -> Iterator[RowBlock]:
         """Start a new pass over all rows, in order."""
@@ -51,6 +57,7 @@ class ArrayReader:
 
     array: npt.NDArray[Any]
     in_memory: bool = True
+    is_sparse: bool = False
 
     @property
     def n_columns(self) -> int:
@@ -72,6 +79,7 @@ class SparseReader:
 
     matrix: sp.csr_array
     in_memory: bool = True
+    is_sparse: bool = True
 
     @property
     def n_columns(self) -> int:
@@ -88,6 +96,7 @@ class IterableReader:
     source: Iterable[Any]
     n_columns: int
     column_names: tuple[str, ...] | None = None
+    is_sparse: bool = False
     in_memory: bool = False
 
     def blocks(self) -> Iterator[RowBlock]:
@@ -216,7 +225,7 @@ def _open_iterable(omega: Iterable[Any]) -> Reader:
     if np.ndim(first) == 1 and not sp.issparse(first):  # a list of rows, not of blocks
         return ArrayReader(plain_block(list(omega)))
     names = tuple(str(name) for name in first.columns) if hasattr(first, "columns") else None
-    return IterableReader(omega, n_columns=plain_block(first).shape[1], column_names=names)
+    return IterableReader(omega, n_columns=plain_block(first).shape[1], column_names=names, is_sparse=sp.issparse(first))
 
 
 def _open_path(path: Path) -> Any:

@@ -12,7 +12,7 @@ Both forms are sums of positive numbers, each known to a small relative error, h
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -195,6 +195,8 @@ class _Sums:
 
     def add(self, block: Block, a_k: Floats, jobs: int) -> None:
         """Add the rows of ``block``."""
+        if self.sparse and not sp.issparse(block.omega):  # a dense block in a stream of sparse ones
+            block = replace(block, omega=sp.csr_array(block.omega))
         if sp.issparse(block.omega):
             work = self._sparse_products if self.sparse else self._sparse_sweep
         else:

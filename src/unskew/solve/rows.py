@@ -88,7 +88,7 @@ class Rows:
 
     @property
     def is_sparse(self) -> bool:
-        return isinstance(self.reader, SparseReader)
+        return self.reader.is_sparse
 
     @cached_property
     def band(self) -> int:
