@@ -14,8 +14,9 @@ from scipy.special import logsumexp
 
 import unskew
 from unskew.errors import ConfigError, ConvergenceError, DataError
+from unskew.records import Status
 from unskew.scenarios import tilts
-from unskew.weigh.curvature import invert_hessian, read_hessian
+from unskew.weigh.curvature import invert_hessian, read_hessian, solve_hessian
 from unskew.weigh.uncertainty import _design_effect, _influence, find_units, influence_of_mean
 
 THETA = np.array([-0.7, 0.0, 0.8])
@@ -104,6 +105,67 @@ def test_model_variance_is_the_sum_over_memberships(group_size):
     direct = (q_nk * (influence_n[:, None] - expected_k) ** 2).sum() / z_n.size**2
     assert variance == pytest.approx(direct, rel=1e-10)
     assert weights.mean(z_n).stderr ** 2 >= variance * _design_effect(weights, find_units(weights), z_n - weights.weight @ z_n) * (1 - 1e-9)
+
+
+def two_groups(link, n_sources=4, n_each=50):
+    """Two groups of well linked sources, between which every image has the chance ``link``; the values tell the groups apart."""
+    rng = np.random.default_rng(0)
+    source = np.repeat(np.arange(n_sources), n_each)
+    side_k = np.arange(n_sources) % 2
+    omega = rng.uniform(0.5, 2.0, (source.size, n_sources)) * np.where(side_k[source][:, None] == side_k, 1.0, link)
+    return omega, source, side_k[source]
+
+
+@pytest.mark.parametrize("n_sources", [2, 4, 9])
+def test_error_grows_as_one_over_the_root_of_the_link(n_sources):
+    errors, mean_errors = [], []
+    for link in (1e-12, 1e-16, 1e-20):
+        omega, source, side_n = two_groups(link, n_sources)
+        weights = weigh(omega, source)
+        covariance_kk = weights.covariance()
+        errors.append(math.sqrt(covariance_kk[0, 0] + covariance_kk[1, 1] - 2 * covariance_kk[0, 1]) * math.sqrt(link))
+        mean_errors.append(weights.mean(side_n).stderr * math.sqrt(link))
+    np.testing.assert_allclose(errors, errors[0], rtol=1e-6)
+    np.testing.assert_allclose(mean_errors, mean_errors[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("link", [1e-100, 1e-200])
+def test_error_at_the_weakest_links(link):
+    weights, type_n = two_types(link)
+    assert weights.mean(type_n).stderr * math.sqrt(link) == pytest.approx(two_types(1e-12)[0].mean(type_n).stderr * 1e-6, rel=1e-6)
+
+
+def test_an_error_beyond_double_precision_is_infinite():
+    weights, type_n = two_types(1e-12)
+    estimate = weights.mean(np.where(type_n, 1e307, -1e307))
+    assert (estimate.stderr, estimate.interval) == (math.inf, (-math.inf, math.inf))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_many_sources_with_links_lost_in_rounding_have_no_error(sparse):
+    n_sources = 70
+    weight_kk = np.full((n_sources, n_sources), 1e-20)
+    weight_kk[:35, :35] = weight_kk[35:, 35:] = 0.01
+    np.fill_diagonal(weight_kk, 0.0)
+    hessian_kk = np.diag(weight_kk.sum(axis=1)) - weight_kk
+    right_k = np.where(np.arange(n_sources) < 35, 1.0, -1.0)
+    with pytest.raises(ConvergenceError, match="no standard error"):
+        solve_hessian(sp.csc_array(hessian_kk) if sparse else hessian_kk, right_k)
+    weight_kk *= 1e2
+    weight_kk[0, 69] = weight_kk[69, 0] = 1e-2
+    hessian_kk = np.diag(weight_kk.sum(axis=1)) - weight_kk
+    solution_k = solve_hessian(sp.csc_array(hessian_kk) if sparse else hessian_kk, right_k)
+    np.testing.assert_allclose(hessian_kk @ solution_k, right_k, atol=1e-9)
+
+
+def test_too_weak_a_solve_has_no_error():
+    _, omega, source, _ = draw(n_k=(9, 9, 9))
+    weights = weigh(omega, source)
+    for status in (Status.TOO_WEAK, Status.DISCONNECTED):
+        failed = replace(weights, solution=replace(weights.solution, status=status))
+        for ask in (failed.covariance, lambda failed=failed: failed.mean(source), failed.bootstrap):
+            with pytest.raises(ConvergenceError, match="no solution"):
+                ask()
 
 
 def test_duplicates_of_images_without_links_change_no_error():
