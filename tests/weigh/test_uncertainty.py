@@ -373,6 +373,19 @@ def test_one_unit_alone_has_an_infinite_error():
     assert (estimate.value, estimate.stderr, estimate.interval) == (3.0, math.inf, (-math.inf, math.inf))
 
 
+@pytest.mark.parametrize("per_source", [False, True])
+def test_one_group_in_every_stratum_has_an_infinite_error(per_source):
+    z_n, omega, source, _ = draw()
+    weights = weigh(omega, source, group=source if per_source else np.zeros_like(source))
+    assert weights.mean(z_n).interval == (-math.inf, math.inf)
+    assert np.isinf(weights.covariance()).all()
+    result = weights.bootstrap(3, values=z_n)
+    assert (result.n_strata, result.n_single) == ((3, 3) if per_source else (1, 1))
+    assert np.isinf(result.stderr).all()
+    assert np.isinf(result.covariance()).all()
+    assert result.estimate().interval == (-math.inf, math.inf)
+
+
 def test_constants_are_known_exactly():
     _, omega, source, _ = draw()
     estimate = weigh(omega, source).mean(np.full(source.size, 7.0))
@@ -481,7 +494,10 @@ def test_bootstrap_of_single_images_reproduces_the_solution():
     result = weights.bootstrap(5, values=[1.0, 2.0, 4.0])
     np.testing.assert_allclose(result.log_normalizer, np.tile(weights.solution.log_normalizer, (5, 1)), atol=1e-9)
     np.testing.assert_allclose(result.mean, weights.weight @ [1.0, 2.0, 4.0], atol=1e-9)
-    assert result.estimate().stderr < 1e-9
+    # Every replicate is the data: that is no evidence of precision.
+    assert (result.n_strata, result.n_single) == (3, 3)
+    assert result.estimate().stderr == math.inf
+    assert np.isinf(result.stderr).all()
 
 
 @pytest.mark.parametrize("form", ["collapsed", "dense", "csr", "log"])

@@ -19,6 +19,7 @@ import scipy.special
 
 from unskew.errors import ConfigError, DataError
 from unskew.records import Estimate
+from unskew.solve.overlap import is_strongly_connected
 from unskew.weigh.curvature import check_solved, invert_hessian, read_hessian, read_memberships, solve_hessian
 from unskew.weigh.diagnose import add_by_code
 
@@ -43,6 +44,12 @@ class Units:
     unit_n: Ints
     stratum_m: Ints
     size_s: Ints
+
+    @property
+    def cannot_vary(self) -> bool:
+        """Is there one unit altogether, or one group of images in every stratum? Then nothing tells how much units differ."""
+        n_units = self.stratum_m.size
+        return n_units == 1 or bool(self.size_s.max() == 1 and n_units < self.unit_n.size)
 
 
 def find_units(weights: Weights) -> Units:
@@ -71,7 +78,7 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     Hence duplicating every image within its group changes no standard error, and one source with equal weights has the textbook's s/√n.
 
     A source with one unit has no spread of its own: there ψ is centred at a_k instead, its expectation in source k under the model.
-    If there is one unit altogether, no standard error exists, and it is infinite.
+    If there is one unit altogether, or one group of several images in every source, no standard error exists, and it is infinite.
 
     That sandwich sees only what happened: a link that could have produced an image but produced none adds nothing to it, and where the
     answer rests on such links it comes out near 0. So the larger of it and the model-based variance (`_influence`) is reported,
@@ -95,7 +102,7 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     if scale <= 1e-15 * abs(mean):
         return Estimate(mean, 0.0, (mean, mean), level)
     units = find_units(weights)
-    if units.stratum_m.size == 1:
+    if units.cannot_vary:
         return Estimate(mean, math.inf, (-math.inf, math.inf), level)
     deviation_n /= scale
     influence_n, expected_k, model_variance = _influence(weights, deviation_n)
@@ -161,14 +168,18 @@ def _design_effect(weights: Weights, units: Units, deviation_n: Floats) -> float
     """Factor by which groups multiply the model-based variance, Σ_j (Σ_{i in j} r_i)²/Σ_i r_i²; 1 without groups.
 
     r_i is the image's own influence π_i (h_i − μ̂), centred within its source. Duplicating every image within its group doubles the
-    factor while it halves the variance of independent images: their product stays. Where r is 0 (h and π do not vary within sources)
-    nothing tells how alike the images of a group are, and they count as copies of one another: Σ_j m_j²/n, m_j the size of group j.
+    factor while it halves the variance of independent images: their product stays. A source with one group is left out, as its sum is
+    0 by construction. Where no r is left (h and π do not vary within sources) nothing tells how alike the images of a group are, and
+    they count as copies of one another: Σ_j m_j²/n, m_j the size of group j.
     """
     if weights.group is None:
         return 1.0
     pull_n = weights.weight * deviation_n
     mean_k = add_by_code(weights.source, pull_n, len(weights.names)) / np.bincount(weights.source)
-    rest_n = pull_n - mean_k[weights.source]
+    first_k, last_k = np.full(mean_k.size, units.stratum_m.size), np.full(mean_k.size, -1)
+    np.minimum.at(first_k, weights.source, units.unit_n)
+    np.maximum.at(last_k, weights.source, units.unit_n)
+    rest_n = np.where((first_k < last_k)[weights.source], pull_n - mean_k[weights.source], 0.0)
     # Rounding is no variation.
     if float(rest_n @ rest_n) <= 1e-24 * float(pull_n @ pull_n):
         rest_n = np.ones_like(pull_n)
@@ -213,7 +224,8 @@ def log_normalizer_covariance(weights: Weights) -> Floats:
     Σ_i π_i² − 1/n.
 
     With groups it is the sandwich of the influence functions ψ_ik = (H⁻q_i)_k − n π_i − bᵀq_i of log Ω̂_k, centred and summed as in
-    `weighted_mean`; this holds K + 1 numbers for every group in memory.
+    `weighted_mean`; this holds K + 1 numbers for every group in memory. It is infinite where there is one group altogether, or one
+    group of several images in every source.
     """
     share_k, weight_n = weights.solution.share, weights.weight
     target_k = np.zeros(share_k.size)
@@ -235,6 +247,8 @@ def log_normalizer_covariance(weights: Weights) -> Floats:
 def _clustered_covariance(weights: Weights, inverse_kk: Floats, shift_k: Floats) -> Floats:
     """n⁻² Σ_j T_j T_jᵀ/(1 − leverage_j), with T_j the sum over unit j of the centred influence functions of log Ω̂."""
     units = find_units(weights)
+    if units.cannot_vary:
+        return np.full_like(inverse_kk, np.inf)
     share_k, n, n_sources = weights.solution.share, weights.weight.size, shift_k.size
     total_mk = np.zeros((units.stratum_m.size, n_sources))
     sum_kk = np.zeros((n_sources, n_sources))
@@ -298,6 +312,9 @@ class Bootstrap:
     n_replicates : replicates drawn.
     n_disconnected : of these, the replicates whose sources lack a link (or an image), so that no normalizers exist.
     n_failed : of these, the replicates whose solve did not converge.
+    n_strata : strata within which the units (images or groups) were drawn.
+    n_single : of these, the strata with a single unit, which every replicate draws: they add nothing to the spread, which is too small
+        then; where all strata are such, the standard errors are infinite.
     """
 
     names: tuple[str, ...]
@@ -307,16 +324,22 @@ class Bootstrap:
     n_replicates: int
     n_disconnected: int
     n_failed: int
+    n_strata: int
+    n_single: int
+
+    @property
+    def _has_spread(self) -> bool:
+        return self.log_normalizer.shape[0] >= 2 and self.n_single < self.n_strata
 
     @property
     def stderr(self) -> Floats:
-        """(K,) standard errors of log Ω̂; infinite with fewer than two usable replicates."""
-        return _spread(self.log_normalizer)
+        """(K,) standard errors of log Ω̂; infinite with fewer than two usable replicates, or with a single unit in every stratum."""
+        return np.sqrt(np.diagonal(self.covariance()))
 
     def covariance(self) -> Floats:
-        """(K, K) covariance of log Ω̂ over the replicates; infinite with fewer than two of them."""
+        """(K, K) covariance of log Ω̂ over the replicates; infinite where ``stderr`` is."""
         n_usable, n_sources = self.log_normalizer.shape
-        if n_usable < 2:
+        if not self._has_spread:
             return np.full((n_sources, n_sources), np.inf)
         deviation_bk = self.log_normalizer - self.log_normalizer.mean(axis=0)
         covariance_kk: Floats = deviation_bk.T @ deviation_bk / (n_usable - 1)
@@ -332,16 +355,10 @@ class Bootstrap:
         check_level(level)
         if self.mean is None or self.value is None:
             raise ConfigError("these replicates hold no mean: pass the values to the bootstrap, weights.bootstrap(n, seed, values).")
-        if self.mean.size < 2:
+        if not self._has_spread:
             return Estimate(self.value, math.inf, (-math.inf, math.inf), level)
         low, high = np.quantile(self.mean, [0.5 - level / 2, 0.5 + level / 2])
-        return Estimate(self.value, float(_spread(self.mean)), (float(low), float(high)), level)
-
-
-def _spread(replicate_b: Floats) -> Floats:
-    if replicate_b.shape[0] < 2:
-        return np.full(replicate_b.shape[1:], np.inf)
-    return np.asarray(replicate_b.std(axis=0, ddof=1))
+        return Estimate(self.value, float(self.mean.std(ddof=1)), (float(low), float(high)), level)
 
 
 def bootstrap_weights(weights: Weights, n: int = 200, seed: int = 0, values: npt.ArrayLike | None = None) -> Bootstrap:
@@ -362,7 +379,8 @@ def bootstrap_weights(weights: Weights, n: int = 200, seed: int = 0, values: npt
     may_disconnect = not _always_connected(links, rows.size_k)
     log_normalizer_bk, mean_b = [], []
     n_disconnected = n_failed = 0
-    for count_n in _draw_counts(weights, n, np.random.default_rng(seed)):
+    units = find_units(weights)
+    for count_n in _draw_counts(units, n, np.random.default_rng(seed)):
         drawn = rows.with_counts(count_n)
         if drawn.size_k.min() == 0 or (may_disconnect and not _still_connected(drawn.link_count(), links)):
             n_disconnected += 1
@@ -382,12 +400,13 @@ def bootstrap_weights(weights: Weights, n: int = 200, seed: int = 0, values: npt
         n_replicates=n,
         n_disconnected=n_disconnected,
         n_failed=n_failed,
+        n_strata=units.size_s.size,
+        n_single=int(np.count_nonzero(units.size_s == 1)),
     )
 
 
-def _draw_counts(weights: Weights, n: int, rng: np.random.Generator) -> Iterator[Floats]:
+def _draw_counts(units: Units, n: int, rng: np.random.Generator) -> Iterator[Floats]:
     """How often each image counts, (n_images,), in each of ``n`` replicates."""
-    units = find_units(weights)
     order_m = np.argsort(units.stratum_m, kind="stable")
     members = np.split(order_m, np.cumsum(units.size_s)[:-1])
     count_m = np.empty(units.stratum_m.size, dtype=np.int64)
@@ -419,15 +438,10 @@ def _always_connected(link_kk: Any, size_l: Floats) -> bool:
     """Do the edges k→l on which every image of source l lies connect the sources? No replicate with images of all sources loses them."""
     link = scipy.sparse.coo_array(link_kk)
     certain = link.data >= size_l[link.col]
-    return _strongly_connected(scipy.sparse.coo_array((certain[certain], (link.row[certain], link.col[certain])), shape=link.shape))
+    return is_strongly_connected(scipy.sparse.csr_array((certain[certain], (link.row[certain], link.col[certain])), shape=link.shape))
 
 
 def _still_connected(link_kk: Any, original_kk: Any) -> bool:
     """Is the graph of a replicate, whose edges are among the original ones, strongly connected? Surely if none is lost."""
     positive = link_kk > 0
-    return positive.sum() == (original_kk > 0).sum() or _strongly_connected(positive)
-
-
-def _strongly_connected(edge_kk: Any) -> bool:
-    n_components, _ = scipy.sparse.csgraph.connected_components(scipy.sparse.csr_array(edge_kk), connection="strong")
-    return bool(n_components == 1)
+    return positive.sum() == (original_kk > 0).sum() or is_strongly_connected(positive)
