@@ -312,3 +312,30 @@ def test_within_rounding_of_the_boundary_is_not_decided():
     """A mean beyond the largest value by less than a linear program resolves: neither weights nor a claim that there are none."""
     with pytest.raises((ConvergenceError, CoverageError)):
         calibrate_weights([1, 1], means={"x": ([0.0, 1.0], 1.0 + 1e-9)})
+
+
+def test_pandas_tables_are_read_as_dicts_are():
+    pd = pytest.importorskip("pandas")
+    weight_n, label_n, camera_n, _ = table()
+    by = {"label": label_n, "camera": camera_n}
+    plain = calibrate_weights(weight_n, by=by, margins={"label": LABELS, "camera": CAMERAS})
+    margins = {"label": pd.Series(LABELS), "camera": pd.Series(CAMERAS)}
+    result = calibrate_weights(pd.Series(weight_n), by=pd.DataFrame(by), margins=margins)
+    np.testing.assert_array_equal(result.weight, plain.weight)
+    assert result.margins == plain.margins
+    with pytest.raises(DataError, match="more than one mass to cat"):
+        calibrate_weights(weight_n, by={"label": label_n}, margins={"label": pd.Series([0.5, 0.3, 0.2], index=["cat", "dog", "cat"])})
+
+
+@pytest.mark.parametrize("factor", [1e-320, 1e308])
+def test_the_size_of_the_weights_does_not_matter(factor):
+    _, label_n, _, _ = table()
+    plain = calibrate_weights(np.ones(400), by={"label": label_n}, margins={"label": LABELS})
+    result = calibrate_weights(np.full(400, factor), by={"label": label_n}, margins={"label": LABELS})
+    np.testing.assert_allclose(result.weight, plain.weight, rtol=1e-12)
+
+
+def test_no_calibration_without_a_solution():
+    failed = unskew.debias_weights(np.eye(2)[[0, 0, 1, 1]], [0, 0, 1, 1], throw=False)
+    with pytest.raises(ConvergenceError, match="no solution: the overlap graph is not strongly connected"):
+        calibrate_weights(failed, by={"label": list("abab")}, margins={"label": {"a": 0.5, "b": 0.5}})

@@ -141,3 +141,13 @@ def test_a_single_image():
     diagnosis = unskew.debias_weights([[2.0]], [0]).diagnosis
     assert (diagnosis.ess, diagnosis.design_effect, diagnosis.pareto_k, diagnosis.top_percent_share) == (1.0, 1.0, None, 1.0)
     assert diagnosis.tail_ok is None
+
+
+def test_a_failed_solve_has_no_effective_size():
+    diagnosis = unskew.debias_weights(np.eye(2)[[0, 0, 1, 1]], [0, 0, 1, 1], group=[0, 1, 2, 3], throw=False).diagnosis
+    assert math.isnan(diagnosis.ess)
+    assert math.isnan(diagnosis.ess_groups)
+    assert math.isnan(diagnosis.design_effect)
+    assert math.isnan(diagnosis.top_percent_share)
+    assert diagnosis.pareto_k is None
+    assert all(math.isnan(value) for source in diagnosis.by_source for value in (source.ess, source.design_effect, source.weight_share))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import unskew
-from unskew.errors import ConfigError, DataError
+from unskew.errors import ConfigError, ConvergenceError, DataError
 from unskew.weigh.trim import cap_weights, trim_weights
 
 weight_arrays = arrays(float, st.integers(1, 40), elements=st.floats(1e-8, 1e4))
@@ -158,3 +158,9 @@ def test_cap_weights_reports_who_is_at_the_cap():
     after_n, trimmed_n = cap_weights(np.array([0.1, 0.6, 0.3]), 0.5)
     np.testing.assert_allclose(after_n, [0.125, 0.5, 0.375])
     assert trimmed_n.tolist() == [False, True, False]
+
+
+def test_no_trimming_without_a_solution():
+    failed = unskew.debias_weights(np.eye(2)[[0, 0, 1, 1]], [0, 0, 1, 1], throw=False)
+    with pytest.raises(ConvergenceError, match="no solution"):
+        trim_weights(failed, at=2.0)

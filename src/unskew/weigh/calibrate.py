@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,9 @@ from unskew.records import Floats, Ints, Weights
 from unskew.weigh.diagnose import add_by_code, effective_size
 from unskew.weigh.tilting import Gap, Tilt, smallest_conflict, tilt_to_zero
 from unskew.weigh.uncertainty import check_values
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Probabilities typed in with ten digits pass; thirds typed in as 0.333 do not.
 _MASS_TOLERANCE = 1e-9
@@ -74,8 +78,8 @@ class _Mean:
 def calibrate_weights(
     weights: Weights | npt.ArrayLike,
     *,
-    by: Mapping[str, npt.ArrayLike] | None = None,
-    margins: Mapping[str, Mapping[Any, float]] | None = None,
+    by: Mapping[str, npt.ArrayLike] | pd.DataFrame | None = None,
+    margins: Mapping[str, Mapping[Any, float] | pd.Series[float]] | None = None,
     means: Mapping[str, tuple[npt.ArrayLike, float]] | None = None,
 ) -> Calibration:
     """Weights p that minimise Σ_i p_i log(p_i/π_i) among those for which the margins and means hold.
@@ -86,8 +90,9 @@ def calibrate_weights(
     Parameters
     ----------
     weights : the weights, or (n,) numbers proportional to them.
-    by : for each attribute, (n,) the level of every image.
-    margins : for each attribute of ``by``, the target mass of every level that occurs; masses sum to 1. A level of mass 0 loses its images.
+    by : for each attribute, (n,) the level of every image; or a DataFrame with a column for each attribute, in the order of the images.
+    margins : for each attribute of ``by``, the target mass of every level that occurs (a dict, or a Series by level); masses sum to 1.
+        A level of mass 0 loses its images.
     means : for each name, (n,) finite values and their known target mean.
 
     Raises
@@ -103,7 +108,7 @@ def calibrate_weights(
     ([0.166667, 0.166667, 0.166667, 0.5], 3.0)
     """
     weight_n = read_weight(weights)
-    margin_list = _read_margins(by or {}, margins or {}, weight_n)
+    margin_list = _read_margins({} if by is None else by, {} if margins is None else margins, weight_n)
     mean_list = _read_means(means or {}, weight_n.size)
     if not margin_list and not mean_list:
         raise ConfigError("there is nothing to calibrate to: pass margins (with by) or means.")
@@ -143,6 +148,10 @@ def _masses(margin: _Margin, weight_n: Floats) -> Floats:
 def read_weight(weights: Weights | npt.ArrayLike) -> Floats:
     """(n,) the weights, finite, not negative, divided by their sum."""
     if isinstance(weights, Weights):
+        if not np.isfinite(weights.weight).all():
+            raise ConvergenceError(
+                f"there are no weights to adjust, because there is no solution: {weights.solution.status.value}.", weights.solution
+            )
         return weights.weight
     weight_n = np.asarray(weights, dtype=np.float64)
     if weight_n.ndim != 1 or weight_n.size == 0:
@@ -151,20 +160,33 @@ def read_weight(weights: Weights | npt.ArrayLike) -> Floats:
     if bad_n.any():
         row = int(np.flatnonzero(bad_n)[0])
         raise DataError(f"weights must be finite and not negative, but image {row} has {weight_n[row]}.")
-    if weight_n.sum() == 0:
+    largest = weight_n.max()
+    if largest == 0:
         raise DataError("all weights are zero: there is not a single image left.")
-    share_n: Floats = weight_n / weight_n.sum()
+    # Relative to the largest, up to a power of two so that no digit changes: the sum of huge weights does not overflow.
+    scaled_n = np.ldexp(weight_n, -math.frexp(largest)[1])
+    share_n: Floats = scaled_n / scaled_n.sum()
     return share_n
 
 
-def _read_margins(by: Mapping[str, npt.ArrayLike], margins: Mapping[str, Mapping[Any, float]], weight_n: Floats) -> list[_Margin]:
+def _read_margins(
+    by: Mapping[str, npt.ArrayLike] | pd.DataFrame, margins: Mapping[str, Mapping[Any, float] | pd.Series[float]], weight_n: Floats
+) -> list[_Margin]:
     if set(by) != set(margins):
         odd = sorted(set(by) ^ set(margins), key=str)
         raise ConfigError(
             f"by (the level of every image) and margins (the mass of every level) must name the same attributes; only one of the two has "
             f"{first_few(odd)}."
         )
-    return [_read_margin(name, by[name], margins[name], weight_n) for name in margins]
+    return [_read_margin(name, by[name], _unique_levels(name, margins[name]), weight_n) for name in margins]
+
+
+def _unique_levels(name: str, masses: Mapping[Any, float] | pd.Series[float]) -> dict[Any, float]:
+    levels = list(masses.keys())
+    if len(set(levels)) < len(levels):
+        repeated = [level for level, count in Counter(levels).items() if count > 1]
+        raise DataError(f"the margin of {name!r} gives more than one mass to {first_few(repeated)}.")
+    return {level: masses[level] for level in levels}
 
 
 def _read_margin(name: str, labels: npt.ArrayLike, masses: Mapping[Any, float], weight_n: Floats) -> _Margin:

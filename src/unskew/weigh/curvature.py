@@ -105,9 +105,7 @@ def _factorise(grounded: Any, smallest: float) -> Callable[[Floats], Floats]:
     """A solver for the positive definite ``grounded``; a pivot below ``smallest`` is rounding, and an error."""
     if scipy.sparse.issparse(grounded):
         # Symmetric mode keeps to the fill-reducing order: a positive definite matrix needs no pivoting.
-        factor = scipy.sparse.linalg.splu(
-            scipy.sparse.csc_matrix(grounded), permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True}
-        )
+        factor = scipy.sparse.linalg.splu(scipy.sparse.csc_matrix(grounded), permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
         pivot, solve = float(factor.U.diagonal().min()), factor.solve
     else:
         cholesky = scipy.linalg.cho_factor(grounded)

@@ -90,7 +90,10 @@ class Diagnosis:
 
 
 def diagnose_weights(weights: Weights) -> Diagnosis:
-    """Effective sample size, design effect, concentration and Pareto-k of the weights, in total and by source."""
+    """Effective sample size, design effect, concentration and Pareto-k of the weights, in total and by source.
+
+    Weights of a solve that failed are NaN, and so is what follows from them; pareto_k is None.
+    """
     weight_n = weights.weight
     n = weight_n.size
     ess = effective_size(weight_n)
@@ -151,7 +154,7 @@ def _diagnose_sources(weights: Weights) -> tuple[SourceDiagnosis, ...]:
             share=float(images_k[k] / weight_n.size),
             weight_share=float(weight_k[k]),
             ess=float(ess_k[k]),
-            design_effect=float(images_k[k] / ess_k[k]) if ess_k[k] > 0 else math.inf,
+            design_effect=float(images_k[k] / ess_k[k]) if ess_k[k] != 0 else math.inf,
             ess_groups=ess_groups_k[k],
         )
         for k, name in enumerate(weights.names)
@@ -159,6 +162,8 @@ def _diagnose_sources(weights: Weights) -> tuple[SourceDiagnosis, ...]:
 
 
 def _effective_size_by_source(weight_n: Floats, source_n: npt.NDArray[Any], n_sources: int) -> Floats:
+    if np.isnan(weight_n).any():
+        return np.full(n_sources, np.nan)
     largest_k = np.zeros(n_sources)
     np.maximum.at(largest_k, source_n, weight_n)
     scale_k = np.where(largest_k > 0, largest_k, 1.0)
