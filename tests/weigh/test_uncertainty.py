@@ -17,7 +17,8 @@ from unskew.errors import ConfigError, ConvergenceError, DataError
 from unskew.records import Status
 from unskew.scenarios import tilts
 from unskew.weigh.curvature import invert_hessian, read_hessian, solve_hessian
-from unskew.weigh.uncertainty import _design_effect, _influence, find_units, influence_of_mean
+from unskew.weigh.uncertainty import _influence, influence_of_mean
+from unskew.weigh.units import design_effect, find_units
 
 THETA = np.array([-0.7, 0.0, 0.8])
 
@@ -104,7 +105,7 @@ def test_model_variance_is_the_sum_over_memberships(group_size):
     q_nk = np.vstack([q_bk for _, q_bk in weights.rows.memberships(weights.solution.u)])
     direct = (q_nk * (influence_n[:, None] - expected_k) ** 2).sum() / z_n.size**2
     assert variance == pytest.approx(direct, rel=1e-10)
-    assert weights.mean(z_n).stderr ** 2 >= variance * _design_effect(weights, find_units(weights), z_n - weights.weight @ z_n) * (1 - 1e-9)
+    assert weights.mean(z_n).stderr ** 2 >= variance * design_effect(weights, find_units(weights), z_n - weights.weight @ z_n) * (1 - 1e-9)
 
 
 def two_groups(link, n_sources=4, n_each=50):

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
-import scipy.sparse.csgraph
 import scipy.special
 
 from unskew.errors import ConfigError, DataError
@@ -22,48 +21,11 @@ from unskew.records import Estimate
 from unskew.solve.overlap import is_strongly_connected
 from unskew.weigh.curvature import check_solved, invert_hessian, read_hessian, read_memberships, solve_hessian
 from unskew.weigh.diagnose import add_by_code
+from unskew.weigh.units import Units, centre_units, design_effect, find_units
 
 if TYPE_CHECKING:
     from unskew.records import Floats, Ints, Weights
     from unskew.solve.rows import Rows
-
-
-@dataclass(frozen=True)
-class Units:
-    """The independent units behind the weights: images, or groups of images, in strata within which they are exchangeable.
-
-    A stratum is a source; sources that share a group form one stratum together, since their units cannot be drawn apart.
-
-    Attributes
-    ----------
-    unit_n : (n,) unit of each image.
-    stratum_m : (m,) stratum of each unit.
-    size_s : (S,) number of units in each stratum.
-    """
-
-    unit_n: Ints
-    stratum_m: Ints
-    size_s: Ints
-
-    @property
-    def cannot_vary(self) -> bool:
-        """Is there one unit altogether, or one group of images in every stratum? Then nothing tells how much units differ."""
-        n_units = self.stratum_m.size
-        return n_units == 1 or bool(self.size_s.max() == 1 and n_units < self.unit_n.size)
-
-
-def find_units(weights: Weights) -> Units:
-    """The images as units of their sources or, where there are groups, the groups."""
-    n_sources = len(weights.names)
-    source_n = weights.source.astype(np.int64)
-    if weights.group is None:
-        return Units(np.arange(source_n.size), source_n, np.bincount(source_n, minlength=n_sources))
-    _, unit_n = np.unique(weights.group, return_inverse=True)
-    size = n_sources + int(unit_n.max()) + 1
-    link = scipy.sparse.coo_array((np.ones(source_n.size), (source_n, n_sources + unit_n)), shape=(size, size))
-    _, stratum = scipy.sparse.csgraph.connected_components(link.tocsr(), directed=False)
-    stratum_m = stratum[n_sources:].astype(np.int64)
-    return Units(unit_n, stratum_m, np.bincount(stratum_m))
 
 
 def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) -> Estimate:
@@ -74,7 +36,7 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
         ψ_i = n π_i (h_i − μ̂) + aᵀ q_i,   H a = c,   c_k = Σ_i π_i q_ik (h_i − μ̂).
 
     The numbers of images per source are fixed, so ψ is centred within sources, and the variance is n⁻² Σ_j T_j²/(1 − leverage_j), with
-    T_j the sum of the centred ψ over unit j (a group, or an image without groups) and its leverage as `_centre_units` explains.
+    T_j the sum of the centred ψ over unit j (a group, or an image without groups) and its leverage as `centre_units` explains.
     Hence duplicating every image within its group changes no standard error, and one source with equal weights has the textbook's s/√n.
 
     A source with one unit has no spread of its own: there ψ is centred at a_k instead, its expectation in source k under the model.
@@ -111,9 +73,9 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     excess_n[np.abs(excess_n) <= 16 * np.finfo(np.float64).eps * np.abs(expected_k).max()] = 0.0
     total_m = add_by_code(units.unit_n, excess_n, units.stratum_m.size)
     mean_k = add_by_code(weights.source, excess_n, expected_k.size) / np.bincount(weights.source)
-    spread_m = _centre_units(weights, units, total_m[:, None], mean_k[:, None], np.zeros((expected_k.size, 1)))[:, 0]
+    spread_m = centre_units(weights, units, total_m[:, None], mean_k[:, None], np.zeros((expected_k.size, 1)))[:, 0]
     variance_s = add_by_code(units.stratum_m, np.square(spread_m), units.size_s.size)
-    variance = max(float(variance_s.sum()), model_variance * _design_effect(weights, units, deviation_n))
+    variance = max(float(variance_s.sum()), model_variance * design_effect(weights, units, deviation_n))
     if variance == 0.0:
         return Estimate(mean, 0.0, (mean, mean), level)
     stderr = scale * math.sqrt(variance)
@@ -164,54 +126,6 @@ def _influence(weights: Weights, deviation_n: Floats) -> tuple[Floats, Floats, f
     return influence_n, a_k, float(pull_n @ pull_n) + curved / pull_n.size
 
 
-def _design_effect(weights: Weights, units: Units, deviation_n: Floats) -> float:
-    """Factor by which groups multiply the model-based variance, Σ_j (Σ_{i in j} r_i)²/Σ_i r_i²; 1 without groups.
-
-    r_i is the image's own influence π_i (h_i − μ̂), centred within its source. Duplicating every image within its group doubles the
-    factor while it halves the variance of independent images: their product stays. A source with one group is left out, as its sum is
-    0 by construction. Where no r is left (h and π do not vary within sources) nothing tells how alike the images of a group are, and
-    they count as copies of one another: Σ_j m_j²/n, m_j the size of group j.
-    """
-    if weights.group is None:
-        return 1.0
-    pull_n = weights.weight * deviation_n
-    mean_k = add_by_code(weights.source, pull_n, len(weights.names)) / np.bincount(weights.source)
-    first_k, last_k = np.full(mean_k.size, units.stratum_m.size), np.full(mean_k.size, -1)
-    np.minimum.at(first_k, weights.source, units.unit_n)
-    np.maximum.at(last_k, weights.source, units.unit_n)
-    rest_n = np.where((first_k < last_k)[weights.source], pull_n - mean_k[weights.source], 0.0)
-    # Rounding is no variation.
-    if float(rest_n @ rest_n) <= 1e-24 * float(pull_n @ pull_n):
-        rest_n = np.ones_like(pull_n)
-    rest_m = add_by_code(units.unit_n, rest_n, units.stratum_m.size)
-    return float(rest_m @ rest_m) / float(rest_n @ rest_n)
-
-
-def _centre_units(weights: Weights, units: Units, total_mj: Floats, mean_kj: Floats, expected_kj: Floats) -> Floats:
-    """(m, J) T_j/(n √(1 − leverage_j)): the spread of unit sums of influence functions, whose squares add up to the variance.
-
-    ``total_mj`` is the sum over every unit, ``mean_kj`` the mean in each source, ``expected_kj`` the expectation there under the model.
-    T_j is centred at the mean of each source, or at the expectation where a single unit makes up the source.
-
-    The data fit themselves a little: with p_jk and m_jk the weight and the number of images of unit j in source k, P_k and n_k those of
-    the source, centring takes 1 − P_k times the share m_jk/n_k out of T_j and the estimated mean takes p_jk. The leverage is their sum,
-    p_jk + (1 − P_k) m_jk/n_k, averaged over the images of the unit. In one source with equal weights it is 1/n.
-    """
-    source_n, n = weights.source, weights.weight.size
-    shape = (units.stratum_m.size, len(weights.names))
-    images_mk = scipy.sparse.coo_array((np.ones(n), (units.unit_n, source_n)), shape=shape).tocsr()
-    weight_mk = scipy.sparse.coo_array((weights.weight, (units.unit_n, source_n)), shape=shape).tocsr()
-    unit_p, source_p = np.repeat(np.arange(shape[0]), np.diff(images_mk.indptr)), images_mk.indices
-    lone_k = np.bincount(source_p, minlength=shape[1]) == 1
-    centred_k = np.where(lone_k, 0.0, 1.0 - add_by_code(source_n, weights.weight, shape[1]))
-    leverage_p = weight_mk.data + centred_k[source_p] * images_mk.data / np.bincount(source_n)[source_p]
-    leverage_m = add_by_code(unit_p, leverage_p * images_mk.data, shape[0]) / np.bincount(units.unit_n)
-    centred_mj = total_mj - images_mk @ np.where(lone_k[:, None], expected_kj, mean_kj)
-    # A unit that carries all the weight has leverage 1 and nothing left to spread.
-    spread_mj: Floats = centred_mj / (n * np.sqrt(np.maximum(1.0 - leverage_m, 1e-12)))[:, None]
-    return spread_mj
-
-
 def log_normalizer_covariance(weights: Weights) -> Floats:
     """(K, K) covariance of log Ω̂, the normalizers relative to that of the target (ω ≡ 1), for known ω.
 
@@ -259,7 +173,7 @@ def _clustered_covariance(weights: Weights, inverse_kk: Floats, shift_k: Floats)
     # Σ_i q_ik ψ_i/n_k, the expectation in source k under the model, in closed form.
     expected_kk = inverse_kk - np.diag(1.0 / share_k) - shift_k[:, None]
     mean_kk = sum_kk / np.bincount(weights.source)[:, None]
-    spread_mk = _centre_units(weights, units, total_mk, mean_kk, expected_kk)
+    spread_mk = centre_units(weights, units, total_mk, mean_kk, expected_kk)
     return spread_mk.T @ spread_mk
 
 
