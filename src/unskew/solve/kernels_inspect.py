@@ -131,7 +131,6 @@ def collapse_dense(omega_nk, source_n, factor_k, slot_table, first_row, key_d, c
     never a wrong number. -1 too if there are more than ``limit`` pairs.
     """
     n_rows, n_sources = omega_nk.shape
-    mask = np.uint64(slot_table.size - 1)
     mix_n = np.empty(TILE_ROWS)
     key_n = mix_n.view(np.uint64)
     found = 0
@@ -153,19 +152,11 @@ def collapse_dense(omega_nk, source_n, factor_k, slot_table, first_row, key_d, c
         for i in range(m):
             key_n[i] *= np.uint64(0x9FB21C651E98DF25)
         for i in range(first, first + m):
-            key = key_n[i - first]
-            slot = (key >> np.uint64(44)) & mask
-            pair = slot_table[slot]
-            while pair >= 0 and key_d[pair] != key:
-                slot = (slot + np.uint64(1)) & mask
-                pair = slot_table[slot]
+            pair = _pair_of(key_n[i - first], slot_table, key_d, found, limit)
             if pair < 0:
-                if found >= limit:
-                    return -1
-                slot_table[slot] = found
+                return -1
+            if pair == found:
                 first_row[found] = i
-                key_d[found] = key
-                pair = found
                 found += 1
             inverse_n[i] = pair
             count_d[pair] += 1.0
@@ -182,9 +173,26 @@ def collapse_dense(omega_nk, source_n, factor_k, slot_table, first_row, key_d, c
 
 
 @compiled
+def _pair_of(key, slot_table, key_d, found, limit):
+    """The pair that has this key; a new one, numbered ``found``, if none has; -1 if there are ``limit`` already."""
+    mask = np.uint64(slot_table.size - 1)
+    slot = (key >> np.uint64(44)) & mask
+    pair = slot_table[slot]
+    while pair >= 0 and key_d[pair] != key:
+        slot = (slot + np.uint64(1)) & mask
+        pair = slot_table[slot]
+    if pair >= 0:
+        return pair
+    if found >= limit:
+        return -1
+    slot_table[slot] = found
+    key_d[found] = key
+    return found
+
+
+@compiled
 def collapse_sparse(data, column, indptr, source_n, factor_k, slot_table, first_row, key_d, count_d, inverse_n, limit):
     """The same for CSR rows with sorted columns."""
-    mask = np.uint64(slot_table.size - 1)
     mix = np.empty(1)
     key_of_mix = mix.view(np.uint64)
     found = 0
@@ -192,19 +200,11 @@ def collapse_sparse(data, column, indptr, source_n, factor_k, slot_table, first_
         mix[0] = source_n[i]
         for p in range(indptr[i], indptr[i + 1]):
             mix[0] += factor_k[column[p]] * data[p]
-        key = key_of_mix[0] * np.uint64(0x9FB21C651E98DF25)
-        slot = (key >> np.uint64(44)) & mask
-        pair = slot_table[slot]
-        while pair >= 0 and key_d[pair] != key:
-            slot = (slot + np.uint64(1)) & mask
-            pair = slot_table[slot]
+        pair = _pair_of(key_of_mix[0] * np.uint64(0x9FB21C651E98DF25), slot_table, key_d, found, limit)
         if pair < 0:
-            if found >= limit:
-                return -1
-            slot_table[slot] = found
+            return -1
+        if pair == found:
             first_row[found] = i
-            key_d[found] = key
-            pair = found
             found += 1
         other = first_row[pair]
         shift = indptr[other] - indptr[i]
