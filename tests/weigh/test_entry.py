@@ -100,6 +100,18 @@ def test_the_same_index_in_another_order_is_refused() -> None:
         unskew.debias_weights(frame, source.iloc[::-1])
 
 
+def test_values_are_not_joined_by_position_against_their_index() -> None:
+    problem = random_problem(2, 120, 2, zeros=0.0)
+    weights = unskew.debias_weights(problem.omega, problem.source, id=[f"i{i}" for i in range(120)])
+    values = pd.Series(np.arange(120.0), index=weights.id)
+    assert weights.mean(values) == weights.mean(values.to_numpy())
+    assert weights.mean(values.reset_index(drop=True)).value == weights.mean(values).value
+    with pytest.raises(unskew.DataError, match="in another order"):
+        weights.mean(values.iloc[::-1])
+    with pytest.raises(unskew.DataError, match="in another order"):
+        weights.bootstrap(2, values=values.iloc[::-1])
+
+
 @pytest.mark.parametrize(
     ("omega", "message"),
     [

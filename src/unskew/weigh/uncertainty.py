@@ -55,6 +55,7 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     values : (n,) h_i, finite.
     level : coverage of the interval, between 0 and 1.
     """
+    check_order(values, weights.id)
     value_n = check_values(values, weights.weight.size)
     check_level(level)
     check_solved(weights)
@@ -188,6 +189,16 @@ def _add_rows(total_mk: Floats, code_b: npt.NDArray[Any], block_bk: Floats) -> N
     total_mk[code_u] += sum_ub @ block_bk
 
 
+def check_order(values: Any, id_n: npt.NDArray[Any]) -> None:
+    """A pandas Series whose index holds the ids in another order would be joined wrongly by position: an error that says so."""
+    index: Any = getattr(values, "index", None)
+    if not hasattr(index, "equals") or len(index) != id_n.size:
+        return
+    label_n = np.asarray(index)
+    if not np.array_equal(label_n, id_n) and set(label_n.tolist()) == set(id_n.tolist()):
+        raise DataError("values have the ids of the weights as index, but in another order; pass values.loc[weights.id].")
+
+
 def check_values(values: npt.ArrayLike, n: int) -> Floats:
     """``values`` as n finite floats, or a `DataError` that says what is wrong with them."""
     value_n = np.asarray(values)
@@ -286,6 +297,7 @@ def bootstrap_weights(weights: Weights, n: int = 200, seed: int = 0, values: npt
 
     if n < 1:
         raise ConfigError(f"the number of replicates must be at least 1; got {n!r}.")
+    check_order(values, weights.id)
     value_n = None if values is None else check_values(values, weights.weight.size)
     check_solved(weights)
     rows, start_k = weights.rows, weights.solution.u
