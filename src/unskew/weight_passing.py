@@ -107,13 +107,12 @@ def _request_weights(estimator: Any, path: WeightPath) -> None:
     """Whoever takes weights and has not decided asks for them; a learner that decided against them is an error."""
     from sklearn.utils.metadata_routing import get_routing_for_object
 
-    inside = [estimator, *estimator.get_params(deep=True).values()]
-    for each in inside:
+    for each in [estimator, *estimator.get_params(deep=True).values()]:
         if not hasattr(each, "set_fit_request"):
             continue
         routing = get_routing_for_object(each)
-        requests = getattr(routing, "_self_request", routing).fit.requests
-        request = requests.get("sample_weight", True)
+        requests = getattr(routing, "_self_request", routing)
+        request = requests.fit.requests.get("sample_weight", True)
         if request is None:
             each.set_fit_request(sample_weight=True)
         elif request is not True and any(each is learner for learner in path.learners):
@@ -121,3 +120,6 @@ def _request_weights(estimator: Any, path: WeightPath) -> None:
                 f"{type(each).__name__} must learn from the weights, but its request for sample_weight is {request!r}; call "
                 "set_fit_request(sample_weight=True) on it, or leave the request unset."
             )
+        # A search inside then chooses by its score on the target.
+        if requests.score.requests.get("sample_weight", True) is None:
+            each.set_score_request(sample_weight=True)
