@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer, make_scorer, max_error, roc_auc_score
@@ -131,16 +132,16 @@ def test_a_scorer_that_looks_at_the_images_themselves(numbers: Any) -> None:
 
     estimate = DebiasedRegressor().target_score(X, y, scoring=mean_feature)
     assert estimate.value == pytest.approx(X[:, 0].mean())
-    assert estimate.stderr == pytest.approx(X[:, 0].std(ddof=1) / np.sqrt(220))
+    # differences of second order
+    assert estimate.stderr == pytest.approx(X[:, 0].std(ddof=1) / np.sqrt(220), rel=1e-4)
 
 
 # Derivatives
 
 
-class _Fixed:
+class _Fixed(BaseEstimator):
     """A model whose decision value or prediction is its only feature."""
 
-    _estimator_type = "classifier"
     classes_ = np.array([0, 1])
 
     def __init__(self, kind: str = "classifier") -> None:
@@ -163,24 +164,23 @@ def _part(score: Any, y: Any, kind: str = "classifier") -> HeldOut:
     return HeldOut(np.arange(len(y)), Remembering(_Fixed(kind), np.asarray(score)[:, None]), np.asarray(y))
 
 
-@pytest.mark.parametrize("n", [150, 4000])
-def test_influence_on_the_area_under_the_curve(n: int) -> None:
-    """s_i − S = (P(a negative scores below s_i) − S)/P⁺ for a positive, and so on; 4000 images are gathered in cells."""
+@pytest.mark.parametrize("scoring", ["roc_auc", make_scorer(roc_auc_score, response_method="decision_function")])
+def test_influence_on_the_area_under_the_curve(scoring: Any) -> None:
+    """In closed form, and by differences for cells of like images: s_i − S = (P(a negative scores below s_i) − S)/w⁺ for a positive."""
     rng = np.random.default_rng(4)
-    y = (rng.random(n) < 0.2).astype(int)
-    score = y + rng.standard_normal(n)
-    weight = rng.uniform(0.5, 2.0, n)
+    y = (rng.random(600) < 0.2).astype(int)
+    score = np.round(y + rng.standard_normal(600), 2)
+    weight = rng.uniform(0.5, 2.0, 600)
     weight /= weight.sum()
-    value_f = image_values(_part(score, y), "roc_auc", weight)
-    below = np.array([weight[(y == 0) & (score < each)].sum() for each in score]) / weight[y == 0].sum()
-    above = np.array([weight[(y == 1) & (score > each)].sum() for each in score]) / weight[y == 1].sum()
+    value_f = image_values(_part(score, y), scoring, weight)
+    below = np.array([weight @ ((y == 0) * ((score < each) + 0.5 * (score == each))) for each in score]) / weight[y == 0].sum()
+    above = np.array([weight @ ((y == 1) * ((score > each) + 0.5 * (score == each))) for each in score]) / weight[y == 1].sum()
     area = roc_auc_score(y, score, sample_weight=weight)
     exact = area + np.where(y == 1, (below - area) / weight[y == 1].sum(), (above - area) / weight[y == 0].sum())
     assert weight @ value_f == pytest.approx(area, abs=1e-12)
-    # second order of the 5% change; and the width of a cell
-    tolerance = 1e-4 if n == 150 else 0.03
-    np.testing.assert_allclose(value_f, exact, atol=tolerance * np.abs(exact - area).max())
-    assert weight**2 @ (value_f - area) ** 2 == pytest.approx(weight**2 @ (exact - area) ** 2, rel=2e-3)
+    # within a cell the derivatives are averaged: what is lost of the variance is the square of a cell's share of the ranks
+    np.testing.assert_allclose(value_f, exact, atol=(1e-12 if scoring == "roc_auc" else 0.1) * np.abs(exact - area).max())
+    assert weight**2 @ (value_f - area) ** 2 == pytest.approx(weight**2 @ (exact - area) ** 2, rel=0.01)
 
 
 def test_influence_on_f1() -> None:
@@ -231,7 +231,6 @@ def test_cells_are_distinct_rows_or_halves_of_like_ones() -> None:
     table = pd.DataFrame({"cell": cell, "label": label, "rank": score.argsort().argsort()}).groupby("cell")
     assert (table["label"].nunique() == 1).all()
     assert np.ptp(table["rank"].max() - table["rank"].min()) < 300
-    assert gather_cells([np.repeat([0.0, 1.0], [999, 1])], 1).max() == 1 or True
 
 
 # Folds
@@ -240,7 +239,6 @@ def test_cells_are_distinct_rows_or_halves_of_like_ones() -> None:
 def test_groups_and_copies_stay_together() -> None:
     X = np.array([[1.0], [2.0], [1.0], [3.0], [4.0], [5.0]])
     group = ["p", "p", "q", "q", "r", "s"]
-    np.testing.assert_array_equal(find_copies(X), [0, 1, 0, 2, 3, 4] if find_copies(X)[0] == 0 else find_copies(X))
     unit = join_units(6, group, find_copies(X))
     assert unit.tolist() == [0, 0, 0, 0, 1, 2]
     assert join_units(3).tolist() == [0, 1, 2]

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from unskew import scenarios
+from unskew import bias, scenarios
+from unskew.debiasing import debias
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
 from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
 from unskew.solve.entry import check_overlap, solve_normalizers
@@ -26,8 +27,10 @@ __all__ = [
     "Target",
     "UnskewError",
     "Weights",
+    "bias",
     "calibrate_weights",
     "check_overlap",
+    "debias",
     "debias_weights",
     "scenarios",
     "solve_normalizers",
