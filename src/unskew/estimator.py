@@ -14,6 +14,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from unskew.errors import ConfigError, first_few
 from unskew.records import Estimate, Target
 from unskew.target_scoring import cross_fit, score_images
 from unskew.training_pool import Images, TargetWeights, weigh_images
@@ -21,6 +22,14 @@ from unskew.weight_passing import fit_weighted
 
 # Parameters that are plain dataclasses, whose fields grid search reaches as bias__features or target__holdout.
 _RECORDS = ("bias", "target")
+
+
+def _replaced(record: Any, name: str, changed: Mapping[str, Any]) -> Any:
+    known = [each.name for each in fields(record) if each.init] if is_dataclass(record) and not isinstance(record, type) else []
+    unknown = [key for key in changed if key not in known]
+    if unknown:
+        raise ConfigError(f"Invalid parameter {name}__{unknown[0]}: {name} is {record!r}, whose fields are {first_few(known) or 'none'}.")
+    return replace(record, **changed)
 
 
 def _inner_has(method: str) -> Any:
@@ -45,11 +54,15 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         target: Target | None = None,
         *,
         moments: Mapping[str, Any] | None = None,
+        max_unlike: float = 0.2,
+        seed: int = 0,
     ) -> None:
         self.estimator = estimator
         self.bias = bias
         self.target = target
         self.moments = moments
+        self.max_unlike = max_unlike
+        self.seed = seed
 
     def _default_estimator(self) -> Any:
         raise NotImplementedError
@@ -98,7 +111,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _weigh(self, images: Images) -> TargetWeights:
-        return weigh_images(images, self.bias, self.target, self.moments)
+        return weigh_images(images, self.bias, self.target, self.moments, max_unlike=self.max_unlike, seed=self.seed)
 
     def target_score(
         self,
@@ -113,7 +126,6 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         cv: Any = 5,
         copies: bool = True,
         level: float = 0.95,
-        seed: int = 0,
     ) -> Estimate:
         """The score on the target, estimated from held-out images of the biased sources, with its standard error.
 
@@ -136,14 +148,13 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         copies : images with identical X are copies of one another and stay in one fold, as groups always do. False where equal X does not
             mean the same image (a few coarse features).
         level : of the interval.
-        seed : of the folds.
         """
         images = Images(X, y, source, group, sample_weight, attributes)
         if cv is None:
             check_is_fitted(self, "estimator_")
         weighing = self._weigh(images)
         model = self.estimator_ if cv is None else self._inner()
-        held_out = cross_fit(model, images, weighing, cv, copies=copies, seed=seed)
+        held_out = cross_fit(model, images, weighing, cv, copies=copies, seed=self.seed)
         return score_images(held_out, self._default_scoring if scoring is None else scoring, weighing, level)
 
     def _ask(self, method: str, X: Any) -> Any:
@@ -162,24 +173,19 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         params: dict[str, Any] = super().get_params(deep=deep)
         for name in _RECORDS if deep else ():
             record = params[name]
-            if is_dataclass(record) and not hasattr(record, "get_params"):
+            if is_dataclass(record):
                 params |= {f"{name}__{each.name}": getattr(record, each.name) for each in fields(record) if each.init}
         return params
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name. A field of bias or target is set in a copy: they are frozen, and may be shared."""
-        direct = {name: value for name, value in params.items() if name in _RECORDS}
-        super().set_params(**direct)
         for name in _RECORDS:
-            record = getattr(self, name)
-            if not is_dataclass(record) or isinstance(record, type) or hasattr(record, "get_params"):
-                continue
-            known = {f"{name}__{each.name}": each.name for each in fields(record) if each.init}
-            changed = {known[key]: value for key, value in params.items() if key in known}
+            if name in params:
+                setattr(self, name, params.pop(name))
+            changed = {key.partition("__")[2]: params.pop(key) for key in list(params) if key.startswith(f"{name}__")}
             if changed:
-                setattr(self, name, replace(record, **changed))
-            params = {key: value for key, value in params.items() if key not in known}
-        super().set_params(**{key: value for key, value in params.items() if key not in direct})
+                setattr(self, name, _replaced(getattr(self, name), name, changed))
+        super().set_params(**params)
         return self
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -218,6 +224,8 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
     target : the `Target`, naming the same columns.
     moments : known target means, ``{column: mean}`` or ``{column: {"mean": 41.0, "sd": 12.0}}``, of numeric columns ("label" of a regressor
         among them): the weights are calibrated to them, moving as little as possible (`unskew.calibrate_weights`).
+    max_unlike : as for `unskew.debias`.
+    seed : of the bias model's fit (as for `unskew.debias`), and of the folds of ``target_score``.
 
     Attributes
     ----------
@@ -279,7 +287,7 @@ class DebiasedRegressor(RegressorMixin, _Debiased):  # type: ignore[misc]
     Parameters
     ----------
     estimator : the regressor, or a pipeline that ends in one; default ``Ridge()``.
-    bias, target, moments : as for `DebiasedClassifier`.
+    bias, target, moments, max_unlike, seed : as for `DebiasedClassifier`.
 
     Attributes
     ----------
@@ -290,8 +298,8 @@ class DebiasedRegressor(RegressorMixin, _Debiased):  # type: ignore[misc]
     >>> import numpy as np, unskew
     >>> X = np.arange(12.0)[:, None]
     >>> model = unskew.DebiasedRegressor(moments={"label": 15.0}).fit(X, 2.0 * X[:, 0])
-    >>> model.calibration_.means
-    {'label: mean': 15.0...}
+    >>> round(model.calibration_.means["label: mean"], 9), round(model.calibration_.ess_after, 2)
+    (15.0, 8.82)
     """
 
     _default_scoring = "r2"

@@ -192,7 +192,7 @@ def gather_cells(columns: list[npt.NDArray[Any]], most: int) -> Ints:
     # Columns of few values are cut first, each value apart.
     rank_nd = code_nd / code_nd.max(axis=0).clip(1) + np.where(few_d, code_nd * 10.0, 0.0)
     cells = [np.arange(len(code_nd))]
-    while len(cells) < most:
+    while 2 * len(cells) <= most:
         halves = [half for rows in cells for half in _halves(rows, rank_nd)]
         if len(halves) == len(cells):
             break

@@ -92,12 +92,14 @@ class TargetWeights:
         return Estimate(mean, moved.stderr, (mean + low - moved.value, mean + high - moved.value), level)
 
 
-def weigh_images(images: Images, bias: Any, target: Target | None, moments: Mapping[str, Any] | None) -> TargetWeights:
+def weigh_images(
+    images: Images, bias: Any, target: Target | None, moments: Mapping[str, Any] | None, *, max_unlike: float = 0.2, seed: int = 0
+) -> TargetWeights:
     """Debias, multiply by the design weights, calibrate to the moments: in that order."""
     n = len(images)
     design_n = _design_weights(images.sample_weight, n)
     pool = None if bias is None and target is None and not moments else pool_images(images)
-    weights = _as_they_are(images, pool) if bias is None and target is None else _debias(pool, bias, target)
+    weights = _as_they_are(images, pool) if bias is None and target is None else _debias(pool, bias, target, max_unlike, seed)
     base_n = weights.weight if design_n is None else weights.weight * design_n
     total = float(base_n.sum())
     if not total > 0:
@@ -115,19 +117,17 @@ def weigh_images(images: Images, bias: Any, target: Target | None, moments: Mapp
     return TargetWeights(weights, factor_n, calibration, moment_nm, 1.0 if design_n is None else total)
 
 
-def _debias(pool: Pool | None, bias: Any, target: Target | None) -> Weights:
-    from unskew.bias import Strata
+def _debias(pool: Pool | None, bias: Any, target: Target | None, max_unlike: float, seed: int) -> Weights:
+    from unskew.bias.strata import Strata
     from unskew.debiasing import debias
 
     assert pool is not None
-    if bias is None and target is not None:
-        if target.kind in ("sample", "source"):
-            raise ConfigError(
-                f"the target is a {target.kind}, which says whom the images shall resemble but not in what; say it by the bias model, for "
-                "instance bias=Tilt(features) or bias=Propensity(features)."
-            )
-        bias = Strata(target.by)
-    return debias(pool, bias, target)
+    if bias is None and target is not None and target.kind in ("sample", "source"):
+        raise ConfigError(
+            f"the target is a {target.kind}, which says whom the images shall resemble but not in what; say it by the bias model, for "
+            "instance bias=Tilt(features) or bias=Propensity(features)."
+        )
+    return debias(pool, Strata() if bias is None else bias, target, max_unlike=max_unlike, seed=seed)
 
 
 def _as_they_are(images: Images, pool: Pool | None) -> Weights:

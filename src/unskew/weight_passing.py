@@ -35,7 +35,7 @@ def fit_weighted(estimator: Any, X: Any, y: Any, weight_n: Floats, fit_params: M
         _request_weights(fitted, path)
     twice = [name for name in fit_params if name in (*keywords, *path.keywords)]
     if twice:
-        raise ConfigError(f"{twice[0]} is set by the debiasing weights; pass weights of your own as sample_weight, and both are multiplied.")
+        raise ConfigError(f"{twice[0]} is set by the debiasing weights; pass your own as sample_weight, and both are multiplied.")
     return fitted.fit(X, y, **dict.fromkeys(keywords, weight_n), **fit_params)
 
 
