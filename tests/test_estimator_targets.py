@@ -83,16 +83,16 @@ def test_design_weights_multiply() -> None:
 def test_covariate_shift_is_undone() -> None:
     """y = x² + noise: the best line is y = 1 on a target N(0, 1), and rises by 2m on N(m, 1)."""
     rng = np.random.default_rng(5)
-    source = np.repeat(["left", "right"], [200, 800])
-    x = np.where(source == "left", -0.5, 0.8) + rng.standard_normal(1000)
-    y = x**2 + 0.1 * rng.standard_normal(1000)
+    source = np.repeat(["left", "right"], [150, 450])
+    x = np.where(source == "left", -0.5, 0.8) + rng.standard_normal(600)
+    y = x**2 + 0.1 * rng.standard_normal(600)
     X = pd.DataFrame({"x": x})
-    target = Target.sample(Pool.from_arrays(["t"] * 500, x=rng.standard_normal(500)))
+    target = Target.sample(Pool.from_arrays(["t"] * 300, x=rng.standard_normal(300)))
     model = DebiasedRegressor(LinearRegression(), Tilt(["x"]), target).fit(X, y, source=source)
     naive = LinearRegression().fit(X, y)
-    assert naive.coef_[0] > 0.9
+    assert naive.coef_[0] > 0.8
     # the slope of x² on x has a standard deviation of about √(15/n), with a few hundred effective images
-    assert abs(model.estimator_.coef_[0]) < 0.4
+    assert abs(model.estimator_.coef_[0]) < 0.5
     # E(z² − a − bz)² = 3 − 2a + a² + b²
     a, b = model.estimator_.intercept_, model.estimator_.coef_[0]
     truth = -(3.0 - 2.0 * a + a**2 + b**2 + 0.01)

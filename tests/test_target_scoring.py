@@ -168,9 +168,9 @@ def _part(score: Any, y: Any, kind: str = "classifier") -> HeldOut:
 def test_influence_on_the_area_under_the_curve(scoring: Any) -> None:
     """In closed form, and by differences for cells of like images: s_i − S = (P(a negative scores below s_i) − S)/w⁺ for a positive."""
     rng = np.random.default_rng(4)
-    y = (rng.random(600) < 0.2).astype(int)
-    score = np.round(y + rng.standard_normal(600), 2)
-    weight = rng.uniform(0.5, 2.0, 600)
+    y = (rng.random(400) < 0.3).astype(int)
+    score = np.round(y + rng.standard_normal(400), 2)
+    weight = rng.uniform(0.5, 2.0, 400)
     weight /= weight.sum()
     value_f = image_values(_part(score, y), scoring, weight)
     below = np.array([weight @ ((y == 0) * ((score < each) + 0.5 * (score == each))) for each in score]) / weight[y == 0].sum()

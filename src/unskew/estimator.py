@@ -214,7 +214,8 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
     """A classifier that learns from biased sources as if from the target: any scikit-learn classifier, fitted with debiasing weights.
 
     ``fit`` makes a `Pool` of X, y and source, computes π = `unskew.debias` (pool, bias, target), and fits a clone of ``estimator`` with
-    the weights n π_i (times ``sample_weight``). An estimator that would ignore them is refused.
+    the weights n π_i (times ``sample_weight``). An estimator that would ignore them is refused. ``score`` is scikit-learn's own, on the
+    images it is shown; ``target_score`` speaks of the target.
 
     Parameters
     ----------
