@@ -90,9 +90,9 @@ def test_covariate_shift_is_undone() -> None:
     target = Target.sample(Pool.from_arrays(["t"] * 300, x=rng.standard_normal(300)))
     model = DebiasedRegressor(LinearRegression(), Tilt(["x"]), target).fit(X, y, source=source)
     naive = LinearRegression().fit(X, y)
-    assert naive.coef_[0] > 0.8
+    assert naive.coef_[0] > 0.65
     # the slope of x² on x has a standard deviation of about √(15/n), with a few hundred effective images
-    assert abs(model.estimator_.coef_[0]) < 0.5
+    assert abs(model.estimator_.coef_[0]) < 0.35
     # E(z² − a − bz)² = 3 − 2a + a² + b²
     a, b = model.estimator_.intercept_, model.estimator_.coef_[0]
     truth = -(3.0 - 2.0 * a + a**2 + b**2 + 0.01)
