@@ -247,14 +247,14 @@ def _profile(gathered: _Gathered, log_rk: Floats, factors: Sequence[Factor]) -> 
 def _solve_cells(gathered: _Gathered, log_rk: Floats) -> Floats:
     data, strata = gathered.data, gathered.strata
     if strata is None:
-        return solve_strata(log_rk, data.source, data.cell, 1)
+        return solve_strata(log_rk, data.source, data.cell, 1, data.names)
     try:
-        return solve_strata(log_rk, data.source, data.cell, data.n_cells)
+        return solve_strata(log_rk, data.source, data.cell, data.n_cells, data.names)
     except OverlapError as error:
         for cell, levels in enumerate(strata.strata):
             at = data.cell == cell
             try:
-                solve_strata(log_rk[at], data.source[at], np.zeros(int(at.sum()), dtype=np.int64), 1)
+                solve_strata(log_rk[at], data.source[at], np.zeros(int(at.sum()), dtype=np.int64), 1, data.names)
             except OverlapError as inner:
                 raise OverlapError(f"in the stratum {cell_text(strata.by, levels)}: {inner}", inner.overlap) from error
         raise
