@@ -196,6 +196,12 @@ def _estimate_factors(
     zeros = np.zeros((len(data.frame), data.n_sources))
     learned = [at for at, part in enumerate(parts) if part.by_likelihood]
     log_part |= {at: zeros for at in learned}
+    alone = [parts[at] for at in learned if not parts[at].has_offset]
+    if alone and len(learned) > 1:
+        raise ConfigError(
+            f"{type(alone[0]).__name__} with such a classifier cannot be fitted together with another estimated factor: nothing tells which "
+            "of the two a pattern belongs to. Put all features into one Propensity, or use classifier='logistic'."
+        )
     before = -np.inf
     for _ in range(_MAX_ROUNDS):
         for at in learned:
