@@ -109,6 +109,16 @@ def test_the_error_of_a_known_mean_is_zero_and_of_another_that_of_the_residuals(
     assert np.mean(estimate.interval) == pytest.approx(estimate.value)
 
 
+def test_the_error_of_a_mean_by_design_weights_is_that_of_the_ratio_estimator() -> None:
+    """One source, weights d: the textbook's s(d_i (h_i − μ̂)/d̄)/√n."""
+    rng = np.random.default_rng(4)
+    h, design = rng.standard_normal(300), rng.uniform(0.2, 3.0, 300)
+    estimate = weigh_images(Images(np.zeros((300, 1)), h, sample_weight=design), None, None, None).mean(h)
+    mean = np.average(h, weights=design)
+    assert estimate.value == pytest.approx(mean)
+    assert estimate.stderr == pytest.approx(np.std(design / design.mean() * (h - mean), ddof=1) / np.sqrt(300))
+
+
 def test_calibrated_intervals_cover_the_target_mean() -> None:
     """Images of N(0.3, 1), target N(0, 1) whose mean is known: the exact ratio is the tilt that calibration finds. E|x| = √(2/π)."""
     rng = np.random.default_rng(5)
@@ -126,7 +136,7 @@ def test_calibrated_intervals_cover_the_target_mean() -> None:
 
 def test_names_of_columns() -> None:
     pool = pool_images(Images(np.zeros((2, 2)), ["cat", "dog"], ["a", "b"], group=[5, 6], attributes={"camera": ["p", "q"]}))
-    assert list(pool.frame.columns) == ["source", "group", "label", "x_0", "x_1", "camera", "id"]
+    assert list(pool.frame.columns) == ["source", "group", "label", "id", "x_0", "x_1", "camera"]
     frame = pd.DataFrame({"age": [1.0, 2.0], 7: [0, 1]}, index=["i", "j"])
     pool = pool_images(Images(frame, np.zeros((2, 2))))
     assert {"age", "7", "label_0", "label_1"} <= set(pool.frame.columns)

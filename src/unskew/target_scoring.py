@@ -244,7 +244,7 @@ def _brier(part: HeldOut, weight_f: Floats) -> Floats:
 
 
 def _roc_auc(part: HeldOut, weight_f: Floats) -> Floats:
-    """A = P(s⁺ > s⁻) + P(s⁺ = s⁻)/2: s_i = A + (P(s⁻ < s_i) + P(s⁻ = s_i)/2 − A)/w⁺ for a positive, alike for a negative (Hanley 1982)."""
+    """A = P(s⁺ > s⁻) + P(s⁺ = s⁻)/2: s_i = A + (P(s⁻ < s_i) + P(s⁻ = s_i)/2 − A)/w⁺ for a positive, alike for a negative (DeLong 1988)."""
     positive_f = part.y == part.model.classes_[-1] if len(part.model.classes_) == 2 else np.zeros(part.y.shape, dtype=np.bool_)
     if not 0 < np.count_nonzero(positive_f) < part.y.size:
         return _differences(part, _weighted_scorer("roc_auc", part), weight_f)

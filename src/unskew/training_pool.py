@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -163,14 +163,15 @@ def pool_images(images: Images, *, features: bool = True) -> Pool:
     role = {"source": [ONE_SOURCE] * n if images.source is None else images.source, "group": images.group}
     columns = {name: _one_column(values, name, n, index) for name, values in role.items() if values is not None}
     columns |= _label_columns(images.y, n)
-    parts = {"X": _feature_frame(images.X) if features else None, "attributes": _attribute_frame(images.attributes, n, index)}
-    for where, frame in parts.items():
+    parts = [pd.DataFrame({name: pd.Series(values).array for name, values in columns.items()})]
+    given = {"X": _feature_frame(images.X) if features else None, "attributes": _attribute_frame(images.attributes, n, index)}
+    for where, frame in given.items():
         if frame is not None:
-            _check_names(where, frame, columns)
-            columns |= {str(name): frame[name].array for name in frame.columns}
-    if "id" not in columns:
-        columns["id"] = index if index is not None and index.is_unique else np.arange(n)
-    return Pool(pd.DataFrame({name: pd.Series(values).array for name, values in columns.items()}))
+            _check_names(where, frame, [name for part in parts for name in part.columns])
+            parts.append(frame.set_axis([str(name) for name in frame.columns], axis=1).reset_index(drop=True))
+    if "id" not in parts[-1].columns:
+        parts[0]["id"] = index if index is not None and index.is_unique else np.arange(n)
+    return Pool(pd.concat(parts, axis=1))
 
 
 def _one_column(values: Any, name: str, n: int, index: pd.Index | None) -> Any:
@@ -228,7 +229,7 @@ def _check_order(given: Any, what: str, index: pd.Index | None) -> None:
         raise DataError(f"{what} and X have the same index in another order; reorder one of them, e.g. {what} = {what}.loc[X.index].")
 
 
-def _check_names(where: str, frame: pd.DataFrame, taken: Mapping[str, Any]) -> None:
+def _check_names(where: str, frame: pd.DataFrame, taken: Sequence[str]) -> None:
     roles = set(ROLES) - {"split"} - ({"id"} if where == "attributes" else set())
     twice = [str(name) for name in frame.columns if str(name) in taken or str(name) in roles]
     if twice:
