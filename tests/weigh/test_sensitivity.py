@@ -190,7 +190,18 @@ def test_plain_weights_have_the_textbook_error_and_groups_count_once() -> None:
     assert twice.interval == pytest.approx(bound_mean(np.ones(400), value_n, 1.5).interval)
 
 
-def test_with_factor_1_the_interval_is_that_of_the_weights_and_zero_weights_change_nothing() -> None:
+@pytest.mark.parametrize("cells", [1, 3])
+def test_the_error_of_an_end_is_that_of_a_mean_with_the_changed_weights(cells: int) -> None:
+    """z √(Σ p² (h − end)²), with the end of its own stratum for each image."""
+    weight_n, value_n = _problem(12, 120)
+    cell_n = np.arange(120) % cells
+    found = bound_mean(weight_n, value_n, 4.0, cell=cell_n)
+    for changed_n, half in ((found.weight_low, found.low - found.interval[0]), (found.weight_high, found.interval[1] - found.high)):
+        end_c = np.bincount(cell_n, weights=changed_n * value_n) / np.bincount(cell_n, weights=changed_n)
+        assert half == pytest.approx(1.959963984540054 * np.linalg.norm(changed_n * (value_n - end_c[cell_n])))
+
+
+def test_with_factor_1_the_interval_is_that_of_the_weights() -> None:
     drawn = tilts(1500, n_sources=3, group_size=5, seed=1)
     weights = unskew.debias_weights(drawn.omega, drawn.source, group=drawn.group)
     value_n = drawn.features[:, 0]
@@ -220,7 +231,7 @@ def test_the_error_of_an_end_is_the_jackknife_of_the_bound_itself() -> None:
 
 
 def test_the_interval_holds_the_range_of_the_population() -> None:
-    """Over 300 draws of 200 exponential values: both ends inside in 95% (standard error 1.3%) or more."""
+    """Over 300 draws of 200 exponential values. Their skewness costs two points of the 95% (2,000 draws: 93.0%); standard error 1.5."""
     rng = np.random.default_rng(0)
     population = -np.log1p(-(np.arange(200_000) + 0.5) / 200_000)
     truth = bound_mean(np.ones(population.size), population, 2.0)
@@ -228,7 +239,7 @@ def test_the_interval_holds_the_range_of_the_population() -> None:
     for _ in range(300):
         found = bound_mean(np.ones(200), rng.exponential(size=200), 2.0)
         held += found.interval[0] <= truth.low and truth.high <= found.interval[1]
-    assert 0.91 <= held / 300 <= 1.0
+    assert 0.885 <= held / 300 <= 0.975
 
 
 def test_the_safe_factor_is_where_the_interval_reaches_the_threshold() -> None:
@@ -257,6 +268,16 @@ def test_it_says_what_it_found() -> None:
     assert "a factor of 1.5 would do it" in second
     assert len(bound_mean([1.0, 1.0], [0.0, 1.0]).describe()) == 1
     assert "of one stratum of different levels" in bound_mean([1.0, 1.0], [0.0, 1.0], cell=[0, 0], by=[0, 1]).describe()[0]
+
+
+def test_images_without_weight_change_nothing() -> None:
+    weight_n, value_n = _problem(11, 100)
+    cell_n = np.arange(100) % 4
+    found = bound_mean(weight_n, value_n, 2.0, cell=cell_n, threshold=1.0)
+    more = bound_mean([*weight_n, 0.0, 0.0], [*value_n, 99.0, -99.0], 2.0, cell=[*cell_n, 0, 5], threshold=1.0)
+    assert (more.low, more.high, *more.interval) == pytest.approx((found.low, found.high, *found.interval))
+    assert (more.turning_factor, more.safe_factor) == pytest.approx((found.turning_factor, found.safe_factor))
+    assert more.weight_high[100:].tolist() == [0.0, 0.0]
 
 
 def test_a_single_image_has_no_range() -> None:

@@ -42,8 +42,8 @@ class Sensitivity:
     value : the mean with the weights as they are (c constant).
     low, high : its smallest and largest value over all c with max c/min c ≤ ``factor``; exact for these images.
     factor : Γ.
-    interval : ``low`` and ``high`` moved outwards by their sampling error; holds the whole range of the population with probability
-        ``level`` or more (each end has half of 1 − ``level``).
+    interval : ``low`` and ``high`` moved outwards by their sampling error; holds the whole range of the population with a probability
+        that in large samples is ``level`` or more (each end misses with half of 1 − ``level``).
     level : coverage of ``interval``.
     threshold : the value at which a conclusion turns, or None.
     turning_factor : the smallest Γ whose range holds the threshold; 1 if the value is the threshold, inf if no Γ gets there.
