@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.errors import ConfigError
 from unskew.records.arrays import Floats
 from unskew.records.solution import Overlap, Solution
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from unskew.bias.base import Description
+    from unskew.estimation import Estimation
+    from unskew.records.pool import Pool
     from unskew.weigh.diagnose import Diagnosis
     from unskew.weigh.uncertainty import Bootstrap
 
@@ -44,6 +50,7 @@ class Weights:
     group : (n,) code of each image's group (patient, burst), an index into ``group_names``; None without groups.
     group_names : the groups as they were given.
     rows : ω as the solver reads it (not a copy: don't change ω afterwards); the uncertainty methods read memberships from it.
+    estimation : how ω was estimated, if `unskew.debias` did; errors then account for it. None where ω was handed in.
     """
 
     weight: Floats = field(repr=False)
@@ -55,6 +62,7 @@ class Weights:
     group: npt.NDArray[np.int64] | None = field(repr=False, default=None)
     group_names: npt.NDArray[Any] | None = field(repr=False, default=None)
     rows: Any = field(repr=False, default=None)
+    estimation: Estimation | None = field(repr=False, default=None)
 
     @property
     def sample_weight(self) -> Floats:
@@ -84,7 +92,10 @@ class Weights:
         return diagnose_weights(self)
 
     def mean(self, values: npt.ArrayLike, level: float = 0.95) -> Estimate:
-        """Target mean Σ_i π_i h_i of ``values`` with its asymptotic standard error, cluster-robust if there are groups."""
+        """Target mean Σ_i π_i h_i of ``values`` with its asymptotic standard error, cluster-robust if there are groups.
+
+        The error accounts for the estimation of ω where `unskew.debias` estimated it.
+        """
         from unskew.weigh.uncertainty import weighted_mean
 
         return weighted_mean(self, values, level=level)
@@ -115,3 +126,26 @@ class Weights:
         from unskew.weigh.entry import write_weights
 
         write_weights(self, path)
+
+    def score(self, table: Pool | pd.DataFrame) -> Floats:
+        """(m,) weights for new images without a new solve, 1/Σ_k λ_k ω_k(z)/Ω_k on the scale of ``sample_weight``.
+
+        A new image like image i of the pool gets the same weight as that one.
+        """
+        return self._estimation("score").score(table)
+
+    def update(self, pool: Pool) -> Weights:
+        """The weights of a changed pool (images added or removed), the model fitted anew from where the last fit ended."""
+        return self._estimation("update").update(pool)
+
+    def describe(self) -> Description:
+        """What the bias model assumed and estimated, and where the factor c(z) comes from that the images cannot tell."""
+        return self._estimation("describe").fitted.describe()
+
+    def _estimation(self, method: str) -> Estimation:
+        if self.estimation is None:
+            raise ConfigError(
+                f"weights.{method} needs the bias model behind the weights, and these came from numbers (debias_weights, or a file). "
+                "Compute them with unskew.debias(pool, bias, target)."
+            )
+        return self.estimation
