@@ -206,9 +206,10 @@ def test_with_factor_1_the_interval_is_that_of_the_weights() -> None:
     weights = unskew.debias_weights(drawn.omega, drawn.source, group=drawn.group)
     value_n = drawn.features[:, 0]
     estimate = weights.mean(value_n, level=0.9)
-    found = bound_weights_mean(weights, value_n, 1.0, level=0.9)
-    assert found.value == pytest.approx(estimate.value)
-    assert found.interval == pytest.approx(estimate.interval, rel=1e-9)
+    for cell in (None, value_n > 0):
+        found = bound_weights_mean(weights, value_n, 1.0, level=0.9, cell=cell)
+        assert found.value == pytest.approx(estimate.value)
+        assert found.interval == pytest.approx(estimate.interval, rel=1e-9)
 
 
 def test_the_error_of_an_end_is_the_jackknife_of_the_bound_itself() -> None:

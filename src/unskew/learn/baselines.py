@@ -313,7 +313,8 @@ def _density_ratio(pool: Pool, target: Target | None, features: str | Sequence[s
         f"Density ratio: the odds of target against pool by logistic regression on {first_few(names, 12)}, from {len(sample)} images "
         "of the target. That images with the same features are alike in pool and target is assumed; the source is not used."
     )
-    return Baseline("density_ratio", weight_n, _ids(pool), (said,))
+    leak = ("Images of the target that are held out to judge are used here, too.",) if target.holdout else ()
+    return Baseline("density_ratio", weight_n, _ids(pool), (said, *leak))
 
 
 _MAKERS: dict[str, Callable[..., Baseline]] = {

@@ -25,8 +25,8 @@ from unskew.weigh.uncertainty import check_level, check_order, check_values
 if TYPE_CHECKING:
     from unskew.records import Weights
 
-# Half the width of the interval for the target mean of the given residuals.
-HalfWidth = Callable[[Floats], float]
+# Half the width of the interval for an end of the range.
+HalfWidth = Callable[["_Extreme"], float]
 
 # Γ = e^690 is the largest factor that is told from infinity; the safe factor is a statement about sampling error, 1e-4 is plenty.
 _LOG_LARGEST = 690.0
@@ -138,8 +138,8 @@ def bound_mean(
     check_level(level)
     quantile = float(scipy.special.ndtri(0.5 + level / 2))
 
-    def half_width(residual_n: Floats) -> float:
-        return quantile * float(np.linalg.norm(np.bincount(group_n, weights=weight_n * residual_n)))
+    def half_width(end: _Extreme) -> float:
+        return quantile * float(np.linalg.norm(np.bincount(group_n, weights=weight_n * end.residual_n)))
 
     return _bound(weight_n, value_n, factor, cell, by, threshold, level, half_width)
 
@@ -156,8 +156,9 @@ def bound_weights_mean(
 ) -> Sensitivity:
     """`bound_mean` for weights whose own estimation enters the sampling error, cluster-robust if there are groups.
 
-    An end e = Σ_i π_i r_i h_i/R with r_i = 1/c_i and R = Σ_i π_i r_i has to first order the error of the target mean of r_i (h_i − e)/R,
-    and that is what ``weights.mean`` computes. With Γ = 1 the interval is that of ``weights.mean(values)``.
+    An end e = Σ_i π_i r_i h_i/R with r_i = 1/c_i and R = Σ_i π_i r_i has to first order the error of the mean of e + r_i (h_i − e)/R,
+    and that is what ``weights.mean`` computes; with cells, e and R are those of the cell, and the error of its mass, if it has one, is
+    counted. With Γ = 1 the interval is that of ``weights.mean(values)``.
 
     Parameters
     ----------
@@ -169,8 +170,8 @@ def bound_weights_mean(
         check_order(each, weights.id)
     value_n = check_values(values, weights.weight.size)
 
-    def half_width(residual_n: Floats) -> float:
-        low, high = weights.mean(residual_n, level=level).interval
+    def half_width(end: _Extreme) -> float:
+        low, high = weights.mean(end.mean_n + end.residual_n, level=level).interval
         return math.inf if math.isinf(high) else (high - low) / 2
 
     return _bound(_check_weight(weights.weight), value_n, factor, cell, by, threshold, level, half_width)
@@ -189,7 +190,7 @@ def _bound(
     # Rounding must not put the value outside its range.
     value = float(weight_n @ value_n)
     ends = (min(-low.value, value), max(high.value, value))
-    interval = (ends[0] - half_width(low.residual_n), ends[1] + half_width(high.residual_n))
+    interval = (ends[0] - half_width(low), ends[1] + half_width(high))
     turning, safe = None, None
     if threshold is not None:
         threshold = _check_threshold(threshold)
@@ -203,10 +204,11 @@ def _bound(
 
 @dataclass(frozen=True, eq=False)
 class _Extreme:
-    """The largest mean: its value, (n,) the ratio of the changed weights to π, and (n,) that ratio times h − the mean of the cell."""
+    """The largest mean; for every image the ratio p/π of its changed weight, the changed mean e of its cell, and (p/π)(h − e)."""
 
     value: float
     ratio_n: Floats
+    mean_n: Floats
     residual_n: Floats
 
 
@@ -250,7 +252,8 @@ class _Ordered:
         ratio_n = np.where(used_n, ratio_a[self.place_n], 0.0)
         ratio_n *= (self.mass_c / add_by_code(cell_n, self.weight_n * ratio_n, self.mass_c.size))[cell_n]
         mean_c = self.mean_c + best_c
-        return _Extreme(float(self.mass_c @ mean_c), ratio_n, ratio_n * np.where(used_n, self.value_n - mean_c[cell_n], 0.0))
+        mean_n = mean_c[cell_n]
+        return _Extreme(float(self.mass_c @ mean_c), ratio_n, mean_n, ratio_n * np.where(used_n, self.value_n - mean_n, 0.0))
 
     def turning_factor(self, aim: float) -> float:
         """The smallest Γ with high(Γ) ≥ ``aim``: in closed form without cells, else the root of an increasing function."""
@@ -299,7 +302,7 @@ def _safe_factor(side: _Ordered, aim: float, turning: float, half_width: HalfWid
 
     def excess(log_factor: float) -> float:
         extreme = side.extreme(math.exp(log_factor))
-        return extreme.value + half_width(extreme.residual_n) - aim
+        return extreme.value + half_width(extreme) - aim
 
     if excess(0.0) >= 0.0:
         return 1.0
