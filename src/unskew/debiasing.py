@@ -46,7 +46,8 @@ def debias(pool: Pool, bias: Bias, target: Target | None = None, *, seed: int = 
     --------
     >>> import unskew
     >>> pool = unskew.Pool.from_arrays(["a", "a", "a", "b"], label=["cat", "cat", "dog", "dog"])
-    >>> unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.margins({"label": {"cat": 0.8, "dog": 0.2}})).weight.tolist()
+    >>> target = unskew.Target.margins({"label": {"cat": 0.8, "dog": 0.2}})
+    >>> unskew.debias(pool, unskew.bias.Strata("label"), target).weight.round(12).tolist()
     [0.4, 0.4, 0.1, 0.1]
     """
     from unskew.bias.base import Bias as AnyBias
@@ -70,7 +71,9 @@ def evaluate_fitted(fitted: FittedBias) -> tuple[Floats, float, Floats]:
     n = data.n_pool
     log_v = -scipy.special.logsumexp(profile.log_omega[:n, kept] + profile.u[data.cell[:n]][:, kept], axis=1)
     if fitted.strata is not None:
-        weight = np.exp(log_v) * fitted.strata.target.unit[fitted.row]
+        strata, cell = fitted.strata.target, data.cell[:n]
+        part = (np.exp(log_v) if fitted.factors else 1.0) * strata.unit[fitted.row]
+        weight = strata.mass[cell] * part / np.bincount(cell, weights=part, minlength=data.n_cells)[cell]
         return weight / weight.sum(), 0.0, np.zeros(len(fitted.names))
     log_total = float(scipy.special.logsumexp(log_v))
     # Ω_k = n_k e^{−u_k}/Σ_i v_i over all rows, those of the target's sample included.
