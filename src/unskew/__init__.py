@@ -3,6 +3,7 @@
 from typing import Any
 
 from unskew import bias, scenarios
+from unskew.bias.fit_check import check_fit
 from unskew.debiasing import debias
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
 from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
@@ -29,6 +30,7 @@ __all__ = [
     "Weights",
     "bias",
     "calibrate_weights",
+    "check_fit",
     "check_overlap",
     "debias",
     "debias_weights",
