@@ -1,0 +1,1 @@
+"""Numbers that describe an image -> biasing functions ω_k: known, estimated, tested."""
