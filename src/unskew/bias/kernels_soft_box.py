@@ -24,6 +24,7 @@ def sweep_soft_boxes(
     slot_kd2: Ints,
     n_free: int,
     order: int,
+    stride: int,
     gradient_p: Floats,
     fisher_pp: Floats,
     mass_k: Floats,
@@ -36,7 +37,8 @@ def sweep_soft_boxes(
     θ in log ω has derivative −1/t at a lower edge that the image lies below, 1/t at an upper edge that it lies above, distance/t at log γ.
 
     ``order`` 0: the value only; 1: also the gradient of Σ log q, and of the masses Σ_i ω_ik; 2: also the Fisher information
-    Σ_i [Σ_k q_ik g_ik g_ikᵀ − ḡ_i ḡ_iᵀ].
+    Σ_i [Σ_k q_ik g_ik g_ikᵀ − ḡ_i ḡ_iᵀ], from every ``stride``-th image (it steers the steps, and needs no more). Of F_pr and F_rp only one
+    is added to: the information is F + Fᵀ with the diagonal counted once.
     """
     n, n_features = feature_nd.shape
     n_sources = u_k.shape[0]
@@ -93,6 +95,7 @@ def sweep_soft_boxes(
         total -= np.log(norm)
         if order == 0:
             continue
+        informs = order == 2 and i % stride == 0
         n_touched = 0
         mean_width = 0.0  # of the derivatives by log γ
         for k in range(n_sources):
@@ -108,38 +111,37 @@ def sweep_soft_boxes(
             for m in range(n_active_k[k]):
                 gradient_p[active_km[k, m]] += own_less_q * sign_km[k, m] * slope
                 slope_p[active_km[k, m]] += sign_km[k, m] * 1.0 / width
-            if order == 1:
+            if not informs:
                 continue
             inner = max(slack_k[k], RIM)
             slope = 1.0 / (width * inner)
             ratio = distance_k[k] / inner
             mean_width += q_k[k] * ratio
-            fisher_pp[n_free + k, n_free + k] += q_k[k]
-            fisher_pp[last, n_free + k] += q_k[k] * ratio
-            fisher_pp[last, last] += q_k[k] * ratio * ratio
+            fisher_pp[n_free + k, n_free + k] += stride * q_k[k]
+            fisher_pp[last, n_free + k] += stride * q_k[k] * ratio
+            fisher_pp[last, last] += stride * q_k[k] * ratio * ratio
             touched_p[n_touched] = n_free + k
             mean_p[n_touched] = q_k[k]
             n_touched += 1
             for m in range(n_active_k[k]):
                 p = active_km[k, m]
                 share = q_k[k] * sign_km[k, m] * slope
-                fisher_pp[p, n_free + k] += share
-                fisher_pp[p, last] += share * ratio
-                for m2 in range(n_active_k[k]):
-                    if active_km[k, m2] >= p:
-                        fisher_pp[p, active_km[k, m2]] += share * sign_km[k, m2] * slope
+                fisher_pp[p, n_free + k] += stride * share
+                fisher_pp[p, last] += stride * share * ratio
+                for m2 in range(m, n_active_k[k]):
+                    fisher_pp[p, active_km[k, m2]] += stride * share * sign_km[k, m2] * slope
                 touched_p[n_touched] = p
                 mean_p[n_touched] = share
                 n_touched += 1
-        if order == 1:
+        if not informs:
             continue
         touched_p[n_touched] = last
         mean_p[n_touched] = mean_width
         n_touched += 1
         for a in range(n_touched):
-            for b in range(n_touched):
-                if touched_p[b] >= touched_p[a]:
-                    fisher_pp[touched_p[a], touched_p[b]] -= mean_p[a] * mean_p[b]
+            scaled = stride * mean_p[a]
+            for b in range(a, n_touched):
+                fisher_pp[touched_p[a], touched_p[b]] -= scaled * mean_p[b]
     return total
 
 

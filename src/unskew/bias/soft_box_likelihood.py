@@ -14,6 +14,7 @@ LARGEST_CHANGE = 1.0  # of log γ in one step
 FIRST_DAMPING = 1e-3
 DAMPING_UP = 4.0
 DAMPING_DOWN = 0.2
+ROWS_OF_INFORMATION = 10_000  # the Fisher information is summed over about this many images
 MOST_DAMPINGS = 20  # 4^20 times the first: no direction climbs
 
 
@@ -96,6 +97,7 @@ class Evaluation:
 
     value: float
     log_likelihood: float
+    count: int
     slot: Ints
     gradient: Floats
     information: Floats
@@ -124,6 +126,7 @@ def evaluate_boxes(problem: LabelProblem, boxes: Boxes, order: int = 0) -> Evalu
     fisher_cpp = np.zeros((n_cells, n_all, n_all) if order == 2 else (n_cells, 1, 1))
     mass_k, slope_k = np.zeros((2, problem.n_sources))
     slope_p = np.zeros(n_free)
+    stride = max(1, problem.source.size // ROWS_OF_INFORMATION)
     total = 0.0
     for c, rows in enumerate(problem.cells):
         total += sweep_soft_boxes(
@@ -137,6 +140,7 @@ def evaluate_boxes(problem: LabelProblem, boxes: Boxes, order: int = 0) -> Evalu
             slot_kd2,
             n_free,
             order,
+            stride,
             gradient_cp[c],
             fisher_cpp[c],
             mass_k,
@@ -150,10 +154,12 @@ def evaluate_boxes(problem: LabelProblem, boxes: Boxes, order: int = 0) -> Evalu
     gradient_p = gradient_cp[:, :n_free].sum(axis=0)
     if order > 0 and total > -np.inf:
         _add_penalty_slope(gradient_p, problem.prior, slot_kd2, slope_p, slope_k[free_k] / mass_k[free_k], mass_k)
-    fisher_cpp = np.triu(fisher_cpp) + np.swapaxes(np.triu(fisher_cpp, 1), 1, 2)
+    if order == 2:
+        fisher_cpp = fisher_cpp + np.swapaxes(fisher_cpp, 1, 2) - np.eye(n_all) * fisher_cpp
     return Evaluation(
         total + penalty,
         total,
+        problem.source.size,
         slot_kd2,
         gradient_p,
         fisher_cpp[:, :n_free, :n_free].sum(axis=0),
@@ -203,14 +209,14 @@ def _damped_step(boxes: Boxes, now: Evaluation, damping: float) -> tuple[Boxes, 
     """One step in (θ, u), u eliminated cell by cell (Schur complement); and the gain it predicts."""
     n_cells, n_sources = now.gradient_u.shape
     is_in_ck = np.isfinite(boxes.u)
-    scale_p = _positive(np.diag(now.information))
+    scale_p = _positive(np.diag(now.information), now.count / boxes.width**2)
     system_pp = now.information + (damping + 1e-10) * np.diag(scale_p)
     right_p = now.gradient.copy()
     inverse_ckk = np.zeros((n_cells, n_sources, n_sources))
     for c in range(n_cells):
         k = np.flatnonzero(is_in_ck[c])
         block = now.information_u[c][np.ix_(k, k)]
-        scale_k = _positive(np.diag(block))
+        scale_k = _positive(np.diag(block), 1.0)
         # Adding one constant to u changes nothing: that direction is held by its scale.
         inverse_ckk[c][np.ix_(k, k)] = np.linalg.inv(block + (damping + 1e-10) * np.diag(scale_k) + scale_k.mean() / k.size)
         system_pp -= now.cross[c] @ inverse_ckk[c] @ now.cross[c].T
@@ -221,8 +227,8 @@ def _damped_step(boxes: Boxes, now: Evaluation, damping: float) -> tuple[Boxes, 
     return _moved(boxes, now.slot, step_p, step_ck), predicted
 
 
-def _positive(scale_p: Floats) -> Floats:
-    return np.where(scale_p > 0, scale_p, 1.0)
+def _positive(scale_p: Floats, otherwise: float) -> Floats:
+    return np.where(scale_p > 0, scale_p, otherwise)
 
 
 def _moved(boxes: Boxes, slot_kd2: Ints, step_p: Floats, step_ck: Floats) -> Boxes:

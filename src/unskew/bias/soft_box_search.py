@@ -36,7 +36,7 @@ def search_boxes(problem: LabelProblem, constant_nk: Floats, rng: np.random.Gene
         changed = _open_and_close(problem, boxes)
         if changed is None:
             break
-        next_boxes, then = ascend(problem, replace(make_room(problem, changed), u=boxes.u), tol=0.05)
+        next_boxes, then = ascend(problem, replace(make_room(problem, changed), u=boxes.u), tol=0.05, max_steps=25)
         if then.value - EDGE_COST * next_boxes.n_edges <= now.value - EDGE_COST * boxes.n_edges:
             break
         boxes, now = next_boxes, then
