@@ -61,7 +61,8 @@ def run(population: Floats, decay: float, seed: int) -> list[float]:
 def main(n_seeds: int) -> None:
     run(base_populations(2000)["uniform"], 1.0, 0)  # compiles the loops
     print(
-        f"{'population':<11}{'decay':>6}{'cpu s':>7}{'wall s':>8}{'width (worst)':>18}{'true':>8}{'fit':>8}{'box':>8}{'naive':>8}{'fit/true':>9}{'naive sd':>9}"
+        f"{'population':<11}{'decay':>6}{'cpu s':>7}{'wall s':>8}{'width (worst)':>18}"
+        + f"{'true':>8}{'fit':>8}{'box':>8}{'naive':>8}{'fit/true':>9}{'naive sd':>9}"
     )
     for name, population in base_populations().items():
         for decay in (0.1, 1.0, 10.0):

@@ -321,7 +321,7 @@ def test_a_source_of_ten_images() -> None:
 
 
 def test_bad_input_is_named() -> None:
-    with pytest.raises(DataError, match="image 1 has .*nan.* in column 0"):
+    with pytest.raises(DataError, match=r"image 1 has .*nan.* in column 0"):
         fit_soft_boxes(np.array([[0.0], [np.nan]]), np.array([0, 1]), 2)
     with pytest.raises(DataError, match="one row of numbers for each of the 2 images"):
         fit_soft_boxes(np.zeros((3, 1)), np.array([0, 1]), 2)

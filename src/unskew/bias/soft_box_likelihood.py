@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -66,7 +67,12 @@ class LabelProblem:
 
 
 def pose_problem(
-    feature_nd: Floats, source_n: Ints, n_sources: int, log_offset_nk: Floats | None, cell_n: Ints | None, reference: int | None
+    feature_nd: Floats,
+    source_n: Ints,
+    n_sources: int,
+    log_offset_nk: Floats | None,
+    cell_n: npt.NDArray[np.generic] | None,
+    reference: int | None,
 ) -> LabelProblem:
     """Rows sorted by cell; τ = log n."""
     n = source_n.size
@@ -83,7 +89,7 @@ def pose_problem(
         np.ascontiguousarray(feature_nd[order_n]),
         source_n[order_n],
         offset_nk,
-        [slice(int(a), int(b)) for a, b in zip(bound_c[:-1], bound_c[1:], strict=True)],
+        [slice(int(a), int(b)) for a, b in itertools.pairwise(bound_c)],
         raw_n[order_n],
         count_ck,
         is_fixed_k,
@@ -182,7 +188,7 @@ def ascend(problem: LabelProblem, boxes: Boxes, *, max_steps: int = 60, tol: flo
 
     log t_{i,s_i} is a barrier that keeps every image in its own source's support; a step that crosses it is shortened by damping. Steps
     are invariant to the scale of each feature. An edge that leaves the range of the pool has no influence any more and becomes
-    infinite. Stops when a step gains, and was predicted to gain, less than ``tol`` units of log-likelihood (a standard error is half a unit).
+    infinite. Stops when a step gains, and was predicted to gain, less than ``tol`` units of log-likelihood (one standard error: ½).
     """
     boxes = _drop_idle_edges(problem, boxes)
     now = evaluate_boxes(problem, boxes, 2)
@@ -221,7 +227,7 @@ def _damped_step(boxes: Boxes, now: Evaluation, damping: float) -> tuple[Boxes, 
         inverse_ckk[c][np.ix_(k, k)] = np.linalg.inv(block + (damping + 1e-10) * np.diag(scale_k) + scale_k.mean() / k.size)
         system_pp -= now.cross[c] @ inverse_ckk[c] @ now.cross[c].T
         right_p -= now.cross[c] @ inverse_ckk[c] @ now.gradient_u[c]
-    step_p = np.linalg.solve(system_pp, right_p)
+    step_p: Floats = np.linalg.solve(system_pp, right_p).astype(np.float64)
     step_ck = np.stack([inverse_ckk[c] @ (now.gradient_u[c] - now.cross[c].T @ step_p) for c in range(n_cells)])
     predicted = 0.5 * float(step_p @ now.gradient + (step_ck * now.gradient_u).sum())
     return _moved(boxes, now.slot, step_p, step_ck), predicted

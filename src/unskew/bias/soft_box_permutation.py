@@ -17,7 +17,7 @@ PLACES = np.linspace(0.0, 1.0, 17)[1:-1]  # quantiles of the pool at which each 
 def permutation_p_value(problem: LabelProblem, constant_nk: Floats, group_n: Ints | None, rng: np.random.Generator) -> tuple[float, int]:
     """p-value of the hypothesis that ω is constant, and the number of permutations made.
 
-    The statistic stands for the refit: an edge of source k pays if k lacks images beyond it, so T = Σ_{k,d} max_b z²_{kdb}, where z_{kdb} is
+    The statistic stands for the refit: an edge of source k pays if k lacks images beyond it, so T = Σ_{k,d} max_b z²_{kdb}, z_{kdb} being
     the standardised difference between the images of k below the b-th place along feature d and those expected, Σ_i q⁰_ik. Any statistic
     gives an exact level as long as it treats the permuted labels as it treats the given ones.
 
@@ -109,6 +109,7 @@ def _drawn_labels(problem: LabelProblem, constant_nk: Floats, group_n: Ints | No
 
     def draw(rng: np.random.Generator) -> Ints:
         level_m = rng.uniform(size=first_m.size) * cumulative_mk[:, -1]
-        return (level_m[:, None] >= cumulative_mk[:, :-1]).sum(axis=1)[unit_n]
+        label_n: Ints = (level_m[:, None] >= cumulative_mk[:, :-1]).sum(axis=1)[unit_n]
+        return label_n
 
     return draw

@@ -44,7 +44,7 @@ def search_boxes(problem: LabelProblem, constant_nk: Floats, rng: np.random.Gene
 
 
 def start_from_tail(problem: LabelProblem, constant_nk: Floats, tail: float) -> Boxes | None:
-    """An edge at the ``tail`` quantile of source k wherever the pool says that k lacks images beyond it; γ so that all own images are inside.
+    """An edge at the ``tail`` quantile of source k wherever k lacks images beyond it; γ so that all own images are inside.
 
     Source k has a share ``tail`` of its images beyond the edge; under constant ω it would have Σ_{i beyond} q⁰_ik/n_k.
     """
