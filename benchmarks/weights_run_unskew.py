@@ -1,4 +1,4 @@
-"""unskew itself, in the environment that runs the benchmark."""
+"""unskew itself, in the environment that runs the benchmark: ``debias`` with what each row of the table says is known."""
 
 from __future__ import annotations
 
@@ -8,23 +8,48 @@ from typing import Any
 import numpy as np
 
 import unskew
+from unskew.bias import Bias
 
 PACKAGES = ("unskew", "numpy", "scipy", "numba", "pandas", "scikit-learn")
+Data = dict[str, np.ndarray]
 Compute = Callable[[], np.ndarray]
 
 
-def _pool(features: np.ndarray, source: np.ndarray, label: np.ndarray | None = None) -> unskew.Pool:
+def _pool(features: np.ndarray, source: np.ndarray, label: np.ndarray | None) -> unskew.Pool:
     return unskew.Pool.from_arrays(source, label=label, **{f"x{j}": column for j, column in enumerate(features.T)})
 
 
-def _names(data: dict[str, np.ndarray]) -> list[str]:
+def _names(data: Data) -> list[str]:
     return [f"x{j}" for j in range(data["features"].shape[1])]
 
 
-def _known(data: dict[str, np.ndarray]) -> Compute:
-    return lambda: np.asarray(unskew.debias_weights(data["log_omega"], data["source"], log=True).weight)
+def _sample(data: Data) -> unskew.Target:
+    """The target sample that the peers get; it takes no part in the weighted means."""
+    return unskew.Target.sample(_pool(data["sample"], np.full(len(data["sample"]), "target"), data.get("sample_label")))
+
+
+def _margin(data: Data) -> unskew.Target:
+    return unskew.Target.margins({"label": {level: float(share) for level, share in enumerate(data["margin"])}})
+
+
+def _debias(bias: Callable[[Data], Bias], target: Callable[[Data], unskew.Target] | None = None) -> Callable[[Data], Compute]:
+    def prepare(data: Data) -> Compute:
+        pool = _pool(data["features"], np.char.add("s", data["source"].astype(str)), data["label"])
+        model, aim = bias(data), None if target is None else target(data)
+        return lambda: np.asarray(unskew.debias(pool, model, aim).weight)
+
+    return prepare
+
+
+def _known(data: Data) -> Bias:
+    return unskew.bias.Known(data["log_omega"], log=True)
 
 
 METHODS: dict[str, Callable[[dict[str, Any]], Compute]] = {
-    "known": _known,
+    "known": _debias(_known),
+    "strata": _debias(lambda data: unskew.bias.Strata("label"), _margin),
+    "strata_source": _debias(lambda data: unskew.bias.Strata("label"), lambda data: unskew.Target.source("s1")),
+    "tilt": _debias(lambda data: unskew.bias.Tilt(_names(data)), _sample),
+    "propensity": _debias(lambda data: unskew.bias.Propensity(_names(data)), _sample),
+    "soft_box": _debias(lambda data: unskew.bias.SoftBox(_names(data))),
 }
