@@ -1,6 +1,7 @@
 """unskew: learn from several biased image databases as if they were one unbiased one."""
 
-from unskew import scenarios
+from unskew import bias, scenarios
+from unskew.debiasing import debias
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
 from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
 from unskew.solve.entry import check_overlap, solve_normalizers
@@ -22,8 +23,10 @@ __all__ = [
     "Target",
     "UnskewError",
     "Weights",
+    "bias",
     "calibrate_weights",
     "check_overlap",
+    "debias",
     "debias_weights",
     "scenarios",
     "solve_normalizers",

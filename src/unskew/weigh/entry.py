@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import DataError, first_few
-from unskew.records import Floats, Overlap, Weights
+from unskew.records import Floats, Weights
 from unskew.solve.codes import check_same_order, is_missing
 from unskew.solve.entry import Method, checked_options, prepare, solve_prepared, with_exact_hessian
 from unskew.solve.overlap import overlap_at_solution, warn_if_weak
 from unskew.solve.rows import Rows
+from unskew.weigh.verdict import judge_weights
 
 
 def debias_weights(
@@ -59,13 +59,13 @@ def debias_weights(
     n = prepared.rows.n_rows
     ids = _ids(omega, id, n)
     check_same_order(group, "group", omega)
-    groups = None if group is None else _group_codes(group, n)
+    groups = None if group is None else group_codes(group, n)
     solved = with_exact_hessian(solve_prepared(prepared, checked_options(method, tol, max_steps, start, seed), throw=throw))
     weight_n = _weights(solved.rows, solved.solution.u)
     overlap = prepared.overlap
     if overlap.connected and solved.solution.hessian is not None and np.all(np.isfinite(solved.solution.hessian.data)):
         overlap = overlap_at_solution(overlap, solved.rows, weight_n, solved.solution.hessian, solved.solution.share)
-    overlap = _judge_weights(overlap, weight_n)
+    overlap = judge_weights(overlap, weight_n)
     warn_if_weak(overlap)
     source_n = prepared.rows.source_n if prepared.rows.inverse_n is None else prepared.rows.source_n[prepared.rows.inverse_n]
     return Weights(
@@ -79,26 +79,6 @@ def debias_weights(
         group_names=None if groups is None else groups[1],
         rows=solved.rows,
     )
-
-
-def _judge_weights(overlap: Overlap, weight_n: Floats) -> Overlap:
-    """The verdict turns to "weak" where a handful of images carries the weight: links between sources say nothing about that."""
-    from unskew.weigh.diagnose import fit_pareto_k
-
-    ess = 1.0 / float(weight_n @ weight_n) if np.all(np.isfinite(weight_n)) else float("nan")
-    thresholds = {**overlap.thresholds, "ess": _FEW_EFFECTIVE, "pareto_k": _NO_MEAN}
-    overlap = replace(overlap, thresholds=thresholds)
-    if overlap.verdict != "ok" or weight_n.size < 2 * _FEW_EFFECTIVE or not ess < _FEW_SHARE * weight_n.size:
-        return overlap
-    tail = fit_pareto_k(weight_n)
-    if ess >= _FEW_EFFECTIVE and (tail is None or tail < _NO_MEAN):
-        return overlap
-    shown = "" if tail is None else f", tail index {tail:.2g}"
-    message = (
-        f"The sources are linked, but the pool is worth only {ess:.3g} of its {weight_n.size:,} images (effective sample size{shown}): "
-        "few images resemble the target, and everything rests on them. Collect images nearer to it, or use milder biasing functions."
-    )
-    return replace(overlap, verdict="weak", message=message)
 
 
 def _weights(rows: Rows, u_k: Floats) -> Floats:
@@ -116,13 +96,6 @@ def _weights(rows: Rows, u_k: Floats) -> Floats:
     return weight_n
 
 
-# Fewer effective images than this are no sample. From a tail index of 1 on the weights have no mean (Vehtari et al. 2024); it is
-# computed only where the effective sample size is below a twentieth of the images.
-_FEW_EFFECTIVE = 10.0
-_NO_MEAN = 1.0
-_FEW_SHARE = 0.05
-
-
 def _ids(omega: Any, id: Any, n: int) -> npt.NDArray[Any]:
     if id is None:
         id = omega.index if hasattr(omega, "columns") and hasattr(omega, "index") else np.arange(n)
@@ -132,7 +105,7 @@ def _ids(omega: Any, id: Any, n: int) -> npt.NDArray[Any]:
     return ids
 
 
-def _group_codes(group: Any, n: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+def group_codes(group: Any, n: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
     """(code of every image's group, names of the groups)."""
     array = np.asarray(group)
     if array.shape != (n,):

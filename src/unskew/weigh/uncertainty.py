@@ -58,6 +58,8 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     check_order(values, weights.id)
     value_n = check_values(values, weights.weight.size)
     check_level(level)
+    if weights.estimation is not None and not weights.estimation.omega_is_known:
+        return weights.estimation.mean(value_n, level)
     check_solved(weights)
     mean = float(weights.weight @ value_n)
     deviation_n = value_n - mean
@@ -80,13 +82,13 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     if variance == 0.0:
         return Estimate(mean, 0.0, (mean, mean), level)
     stderr = scale * math.sqrt(variance)
-    half_width = stderr * float(scipy.special.stdtrit(_degrees_of_freedom(variance_s, units.size_s), 0.5 + level / 2))
+    half_width = stderr * float(scipy.special.stdtrit(degrees_of_freedom(variance_s, units.size_s), 0.5 + level / 2))
     if not math.isfinite(half_width):
         return Estimate(mean, math.inf, (-math.inf, math.inf), level)
     return Estimate(mean, stderr, (mean - half_width, mean + half_width), level)
 
 
-def _degrees_of_freedom(variance_s: Floats, size_s: Ints) -> float:
+def degrees_of_freedom(variance_s: Floats, size_s: Ints) -> float:
     """(Σ_s v_s)²/Σ_s (v_s²/(m_s − 1)); of all strata together where none has a spread of its own."""
     free_s = np.maximum(size_s - 1, 1)
     largest = float(variance_s.max())
@@ -142,6 +144,8 @@ def log_normalizer_covariance(weights: Weights) -> Floats:
     `weighted_mean`; this holds K + 1 numbers for every group in memory. It is infinite where there is one group altogether, or one
     group of several images in every source.
     """
+    if weights.estimation is not None and not weights.estimation.omega_is_known:
+        return weights.estimation.covariance()
     share_k, weight_n = weights.solution.share, weights.weight
     target_k = np.zeros(share_k.size)
     for rows, q_bk in read_memberships(weights):
@@ -299,6 +303,8 @@ def bootstrap_weights(weights: Weights, n: int = 200, seed: int = 0, values: npt
         raise ConfigError(f"the number of replicates must be at least 1; got {n!r}.")
     check_order(values, weights.id)
     value_n = None if values is None else check_values(values, weights.weight.size)
+    if weights.estimation is not None and not weights.estimation.omega_is_known:
+        return weights.estimation.bootstrap(n, seed, value_n)
     check_solved(weights)
     rows, start_k = weights.rows, weights.solution.u
     links = rows.link_count()
@@ -306,7 +312,7 @@ def bootstrap_weights(weights: Weights, n: int = 200, seed: int = 0, values: npt
     log_normalizer_bk, mean_b = [], []
     n_disconnected = n_failed = 0
     units = find_units(weights)
-    for count_n in _draw_counts(units, n, np.random.default_rng(seed)):
+    for count_n in draw_counts(units, n, np.random.default_rng(seed)):
         drawn = rows.with_counts(count_n)
         if drawn.size_k.min() == 0 or (may_disconnect and not _still_connected(drawn.link_count(), links)):
             n_disconnected += 1
@@ -331,7 +337,7 @@ def bootstrap_weights(weights: Weights, n: int = 200, seed: int = 0, values: npt
     )
 
 
-def _draw_counts(units: Units, n: int, rng: np.random.Generator) -> Iterator[Floats]:
+def draw_counts(units: Units, n: int, rng: np.random.Generator) -> Iterator[Floats]:
     """How often each image counts, (n_images,), in each of ``n`` replicates."""
     order_m = np.argsort(units.stratum_m, kind="stable")
     members = np.split(order_m, np.cumsum(units.size_s)[:-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import scipy.sparse
@@ -12,7 +12,20 @@ import scipy.sparse.csgraph
 from unskew.weigh.diagnose import add_by_code
 
 if TYPE_CHECKING:
-    from unskew.records import Floats, Ints, Weights
+    from unskew.records import Codes, Floats, Ints
+
+
+class WeightedRows(Protocol):
+    """What units are found from: `Weights`, or the rows behind estimated weights."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def source(self) -> Codes: ...
+    @property
+    def weight(self) -> Floats: ...
+    @property
+    def group(self) -> Ints | None: ...
 
 
 @dataclass(frozen=True)
@@ -39,7 +52,7 @@ class Units:
         return n_units == 1 or bool(self.size_s.max() == 1 and n_units < self.unit_n.size)
 
 
-def find_units(weights: Weights) -> Units:
+def find_units(weights: WeightedRows) -> Units:
     """The images as units of their sources or, where there are groups, the groups."""
     n_sources = len(weights.names)
     source_n = weights.source.astype(np.int64)
@@ -53,7 +66,7 @@ def find_units(weights: Weights) -> Units:
     return Units(unit_n, stratum_m, np.bincount(stratum_m))
 
 
-def design_effect(weights: Weights, units: Units, deviation_n: Floats) -> float:
+def design_effect(weights: WeightedRows, units: Units, deviation_n: Floats) -> float:
     """Factor by which groups multiply the model-based variance, Σ_j (Σ_{i in j} r_i)²/Σ_i r_i²; 1 without groups.
 
     r_i is the image's own influence π_i (h_i − μ̂), centred within its source. Duplicating every image within its group doubles the
@@ -76,7 +89,7 @@ def design_effect(weights: Weights, units: Units, deviation_n: Floats) -> float:
     return float(rest_m @ rest_m) / float(rest_n @ rest_n)
 
 
-def centre_units(weights: Weights, units: Units, total_mj: Floats, mean_kj: Floats, expected_kj: Floats) -> Floats:
+def centre_units(weights: WeightedRows, units: Units, total_mj: Floats, mean_kj: Floats, expected_kj: Floats) -> Floats:
     """(m, J) T_j/(n √(1 − leverage_j)): the spread of unit sums of influence functions, whose squares add up to the variance.
 
     ``total_mj`` is the sum over every unit, ``mean_kj`` the mean in each source, ``expected_kj`` the expectation there under the model.

@@ -1,0 +1,201 @@
+"""What every bias model is: settings that are fitted to a pool, and the fitted factor of ω that comes out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from unskew.errors import ConfigError, did_you_mean, first_few
+from unskew.records import Floats, Ints, Pool, Target
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from unskew.bias.fitted import FittedBias
+
+
+@dataclass(frozen=True, eq=False)
+class BiasData:
+    """The rows that a model is fitted on: those of the pool, then those of the target's sample if there is one.
+
+    Attributes
+    ----------
+    frame : one row for each image.
+    source : (R,) code of each row's source, an index into ``names``.
+    names : the K sources; the sample of the target, if there is one, is the last.
+    n_pool : number of rows that belong to the pool.
+    sample : index of the target's sample among the sources, or None.
+    reference : index of the source whose ω is 1 everywhere: the sample, or the source that the target names; None without one.
+    cell : (R,) stratum of each row, within which every source has a factor of its own; zeros without a `Strata` part.
+    n_cells : number of strata.
+    fold_group : (R,) rows that must stay on one side of every fold (groups, copies of one image).
+    seed : of everything random.
+    """
+
+    frame: pd.DataFrame = field(repr=False)
+    source: Ints = field(repr=False)
+    names: tuple[str, ...]
+    n_pool: int
+    sample: int | None
+    reference: int | None
+    cell: Ints = field(repr=False)
+    n_cells: int
+    fold_group: Ints = field(repr=False)
+    seed: int = 0
+
+    @property
+    def n_sources(self) -> int:
+        return len(self.names)
+
+    def kept(self, keep_r: Any) -> BiasData:
+        """The same without the rows where ``keep_r`` is False."""
+        at = np.flatnonzero(keep_r)
+        return replace(
+            self,
+            frame=self.frame.iloc[at].reset_index(drop=True),
+            source=self.source[at],
+            n_pool=int(np.count_nonzero(at < self.n_pool)),
+            cell=self.cell[at],
+            fold_group=self.fold_group[at],
+        )
+
+    def find_source(self, name: str, what: str) -> int:
+        if name not in self.names:
+            raise ConfigError(f"{what} is {name!r}, but the sources are {first_few(self.names, 12)}.{did_you_mean(name, self.names)}")
+        return self.names.index(name)
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a fitted model rests on, for the reader of a report.
+
+    Attributes
+    ----------
+    family : the model's name.
+    assumed : what was taken for granted.
+    estimated : what was learned from the images.
+    anchor : where c(z) comes from, the factor common to all sources that the images cannot tell.
+    population : which population the result speaks of.
+    parameters : the fitted numbers, by name.
+    notes : what the user should know: rows left out, strata that one source alone sees, features that say nothing.
+    """
+
+    family: str
+    assumed: tuple[str, ...]
+    estimated: tuple[str, ...]
+    anchor: str
+    population: str = "the target"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        parts = [("Assumed", self.assumed), ("Estimated", self.estimated), ("Common factor c(z)", (self.anchor,)), ("Note", self.notes)]
+        lines = [f"{title}: {sentence}" for title, sentences in parts for sentence in sentences]
+        return "\n".join([f"{self.family}, for {self.population}.", *lines])
+
+
+class Factor(ABC):
+    """One fitted factor of ω: evaluates log ω_k on any table, and says how that depends on its P parameters."""
+
+    @property
+    def n_parameters(self) -> int:
+        """P, the number of parameters estimated by likelihood; 0 where nothing is estimated that way."""
+        return 0
+
+    @abstractmethod
+    def log_omega(self, frame: pd.DataFrame) -> Floats:
+        """(n, K) log ω_k(z_i) for every row; −inf where source k cannot select the image."""
+
+    def jacobian(self, frame: pd.DataFrame) -> Floats:
+        """(n, K, P) ∂ log ω_ik/∂θ_p; anything where ω_ik = 0."""
+        raise NotImplementedError(f"{type(self).__name__} has {self.n_parameters} parameters but no jacobian")
+
+    @property
+    def penalty(self) -> Floats:
+        """(P, P) second derivative of the penalty that the fit added to −Σ_i log q_{i,s_i}; zeros without one."""
+        return np.zeros((self.n_parameters, self.n_parameters))
+
+    @property
+    def is_smooth(self) -> bool:
+        """May errors be computed from the jacobian? False: only a bootstrap that fits anew tells them."""
+        return True
+
+    def fitted_log_omega(self) -> Floats | None:
+        """(R, K) log ω on the rows of the fit where it differs from `log_omega` (values from models that did not see the row)."""
+        return None
+
+    @abstractmethod
+    def describe(self) -> Description:
+        """What was assumed, what was estimated, and where c(z) comes from."""
+
+
+class Bias(ABC):
+    """A bias model: frozen settings. ``fit(pool, target)`` gives a `FittedBias`, whose ``omega(table)`` evaluates any table.
+
+    A model of your own subclasses this as a frozen dataclass, names itself in ``family``, and implements ``estimate``.
+    """
+
+    family: ClassVar[str] = ""
+    # Learned by maximum likelihood given the other factors of a product; the others are read off before.
+    by_likelihood: ClassVar[bool] = False
+    # May leave out images of its own source (a quantile box); otherwise an image that its own source cannot select is an error.
+    may_exclude: ClassVar[bool] = False
+
+    def fit(self, pool: Pool, target: Target | None = None, *, seed: int = 0) -> FittedBias:
+        """Learn from the pool what the model leaves open; ``target`` says where c(z) comes from, if the model needs it."""
+        from unskew.bias.fitting import fit_parts
+
+        return fit_parts(self, self.parts, pool, target, seed=seed)
+
+    @property
+    def parts(self) -> tuple[Bias, ...]:
+        """The factors of ω: the model itself, or the parts of a product."""
+        return (self,)
+
+    @property
+    def reference_source(self) -> str | None:
+        """The source that the model itself names as reference; None: the target's, or none is needed."""
+        return None
+
+    @property
+    def needs_reference(self) -> bool:
+        """Does c(z) come from a reference, the target's sample or a source?"""
+        return False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns, or beginnings of columns, of the table that the model reads."""
+        return ()
+
+    @abstractmethod
+    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
+        """Fit this factor, the logarithm of the product of all others being ``log_offset_rk``; ``start``: where an earlier fit ended."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Values that TOML and JSON can hold, from which `from_dict` makes the same model; what has its default value is left out."""
+        from unskew.bias.schema import written_bias
+
+        return written_bias(self)
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
+        """The ``[bias]`` part of a configuration: ``family`` and the settings of that family."""
+        from unskew.bias.schema import read_bias
+
+        model = read_bias(settings)
+        if not isinstance(model, cls):
+            raise ConfigError(f"these settings describe the family {model.family!r}, not {cls.family!r}; use Bias.from_dict for any.")
+        return model
+
+    def settings(self) -> dict[str, Any]:
+        """The fields of the dataclass that are not at their default."""
+        given = {}
+        for each in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, each.name)
+            if not (isinstance(value, type(each.default)) and value == each.default):
+                given[each.name] = value
+        return given

@@ -1,0 +1,228 @@
+"""Columns of a table -> numbers: numeric features standardised, categorical ones as indicators; what cannot be used is named."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unskew.errors import ConfigError, DataError, UnskewWarning, did_you_mean, first_few
+from unskew.records import Floats, Ints
+from unskew.targeting.levels import MISSING, level_text, text_levels
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column as the model reads it: numbers as (x − centre)/scale, levels as indicators of all but the first."""
+
+    name: str
+    centre: float = 0.0
+    scale: float = 1.0
+    levels: tuple[str, ...] = ()
+
+    @property
+    def is_numeric(self) -> bool:
+        return not self.levels
+
+    def read(self, frame: pd.DataFrame) -> Floats:
+        """(n, number of columns it becomes)."""
+        check_columns(frame, [self.name])
+        column = frame[self.name]
+        if self.is_numeric:
+            return (read_numbers(column, self.name)[:, None] - self.centre) / self.scale
+        code_n = read_levels(column, self.name, self.levels)
+        return np.asarray(code_n[:, None] == np.arange(1, len(self.levels)), dtype=np.float64)
+
+    @property
+    def labels(self) -> list[str]:
+        return [self.name] if self.is_numeric else [f"{self.name} = {level}" for level in self.levels[1:]]
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """φ(z): the columns side by side and, with ``degree`` 2, the squares and products of the numeric ones."""
+
+    columns: tuple[Column, ...]
+    degree: int = 1
+    kept: tuple[int, ...] | None = field(default=None, repr=False)
+
+    def read(self, frame: pd.DataFrame) -> Floats:
+        """(n, D) φ(z_i)."""
+        every_nd = self._read_all(frame)
+        return every_nd if self.kept is None else np.ascontiguousarray(every_nd[:, list(self.kept)])
+
+    def _read_all(self, frame: pd.DataFrame) -> Floats:
+        blocks = [column.read(frame) for column in self.columns]
+        if self.degree == 2:
+            number_nd = np.column_stack([block[:, 0] for block, column in zip(blocks, self.columns, strict=True) if column.is_numeric])
+            first, second = np.triu_indices(number_nd.shape[1])
+            blocks.append(number_nd[:, first] * number_nd[:, second])
+        return np.column_stack(blocks)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What each of the D numbers is."""
+        every = [label for column in self.columns for label in column.labels]
+        if self.degree == 2:
+            number = [column.name for column in self.columns if column.is_numeric]
+            every += [f"{number[a]} × {number[b]}" for a, b in zip(*np.triu_indices(len(number)), strict=True)]
+        return tuple(every) if self.kept is None else tuple(every[at] for at in self.kept)
+
+
+def check_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
+    """A table that lacks columns of the model is an error that names them."""
+    lacking = [name for name in names if name not in frame.columns]
+    if lacking:
+        raise DataError(
+            f"the table lacks {first_few(lacking)}, which the bias model reads; its columns are {first_few(list(frame.columns), 12)}."
+            f"{did_you_mean(lacking[0], frame.columns)}"
+        )
+
+
+def expand_features(frame: pd.DataFrame, features: Sequence[str]) -> list[str]:
+    """Column names; a name that is no column stands for all columns that begin with it and an underscore (border_hsv → border_hsv_h …)."""
+    if isinstance(features, str):
+        raise ConfigError(f"features is a list of column names; got the text {features!r}. Write [{features!r}].")
+    if not len(features):
+        raise ConfigError("features is empty: name at least one column that the selection may depend on.")
+    names: list[str] = []
+    for feature in features:
+        found = [feature] if feature in frame.columns else [str(name) for name in frame.columns if str(name).startswith(f"{feature}_")]
+        if not found:
+            check_columns(frame, [feature])
+        names += found
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(f"features names {first_few(twice)} more than once.")
+    return names
+
+
+def read_numbers(column: pd.Series[Any], name: str) -> Floats:
+    """(n,) finite floats, or an error that says how many are not."""
+    value_n = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    n_missing = int(np.isnan(value_n).sum())
+    if n_missing:
+        raise DataError(
+            f"{name} is missing for {n_missing} of {value_n.size} images. Leave those images out, fill the values in, or turn the feature "
+            "into a category with a level of its own for them."
+        )
+    if not np.isfinite(value_n).all():
+        raise DataError(f"{name} is infinite for {int((~np.isfinite(value_n)).sum())} of {value_n.size} images; numbers must be finite.")
+    return value_n
+
+
+def read_levels(column: pd.Series[Any], name: str, levels: Sequence[str]) -> Ints:
+    """(n,) index of every row's level among ``levels``; one that was not there in fitting is an error that names it."""
+    found, code_n = text_levels(column, name)
+    unseen = [level for level in found if level not in levels]
+    if unseen:
+        count = np.bincount(code_n, minlength=len(found))
+        shown = [f"{level} ({count[found.index(level)]} images)" for level in unseen]
+        raise DataError(
+            f"{name} has levels that the bias model was not fitted on: {first_few(shown)}; it knows {first_few(list(levels), 12)}."
+            f"{did_you_mean(unseen[0], levels)} Leave those images out, or fit on a pool that has them."
+        )
+    place = np.array([levels.index(level) for level in found], dtype=np.int64)
+    return np.asarray(place[code_n], dtype=np.int64)
+
+
+def is_numeric(column: pd.Series[Any]) -> bool:
+    import pandas as pd
+
+    return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
+
+
+def learn_column(frame: pd.DataFrame, name: str) -> Column:
+    """Centre and scale of a numeric column, or the levels of a categorical one; missing values are an error."""
+    column = frame[name]
+    if is_numeric(column):
+        value_n = read_numbers(column, name)
+        scale = float(value_n.std())
+        return Column(name, float(value_n.mean()), scale if scale > 0 else 1.0)
+    found, code_n = text_levels(column, name)
+    if MISSING in found:
+        n_missing = int(np.bincount(code_n)[found.index(MISSING)])
+        raise DataError(
+            f"{name} is missing for {n_missing} of {len(column)} images. Leave those images out, or fill in a level of its own "
+            f"(frame[{name!r}].fillna('unknown'))."
+        )
+    return Column(name, levels=tuple(sorted(found, key=level_text)))
+
+
+def learn_features(frame: pd.DataFrame, features: Sequence[str], degree: int = 1) -> tuple[FeatureMap, tuple[str, ...]]:
+    """(φ without columns that repeat the others, sentences on what was left out).
+
+    A column that is constant, or a linear combination of those before it and a constant, says nothing that they do not: it is left out
+    with a warning, found by a pivoted QR decomposition.
+    """
+    names = expand_features(frame, features)
+    if degree not in (1, 2):
+        raise ConfigError(f"degree is 1 (the features) or 2 (their squares and products, too); got {degree!r}.")
+    every = FeatureMap(tuple(learn_column(frame, name) for name in names), degree)
+    kept, useless = _independent_columns(every.read(frame))
+    if not useless:
+        return every, ()
+    note = (
+        f"{first_few([every.labels[at] for at in useless])}: constant, or a combination of the other features; left out of the bias model"
+    )
+    warnings.warn(f"{note}.", UnskewWarning, stacklevel=4)
+    if not kept:
+        raise DataError(f"every feature of the bias model is constant: {first_few(names)}. It cannot tell the sources apart; name others.")
+    return FeatureMap(every.columns, degree, tuple(kept)), (note,)
+
+
+def _independent_columns(phi_nd: Floats) -> tuple[list[int], list[int]]:
+    """(columns that are independent of those before them and of a constant, the others)."""
+    centred_nd = phi_nd - phi_nd.mean(axis=0)
+    size_d = np.sqrt(np.mean(np.square(centred_nd), axis=0))
+    r_dd = np.linalg.qr(np.divide(centred_nd, np.where(size_d > 0, size_d, 1.0)), mode="r") / np.sqrt(max(len(phi_nd), 1))
+    left_d = np.abs(np.diagonal(r_dd))
+    left_d = np.pad(left_d, (0, size_d.size - left_d.size))
+    scale_d = np.maximum(np.abs(phi_nd).max(axis=0, initial=0.0), 1e-300)
+    is_useful_d = (left_d > _REPEATED) & (size_d > _REPEATED * scale_d)
+    return np.flatnonzero(is_useful_d).tolist(), np.flatnonzero(~is_useful_d).tolist()
+
+
+# Of a column scaled to standard deviation 1, what the columns before it leave unexplained: rounding is no information.
+_REPEATED = 1e-8
+
+
+def flag_identifiers(frame: pd.DataFrame, names: Sequence[str], source_n: Ints, source_names: Sequence[str]) -> tuple[str, ...]:
+    """Warn of every feature that alone identifies the source of almost every image, and say so in a sentence each.
+
+    Numeric features are cut at quantiles into 64 bins. In each bin (or level) the guess is the source with most other images there (the
+    image itself left out); a feature is flagged when that is right for 99% of the images and no source has that share to begin with.
+    """
+    size_k = np.bincount(source_n, minlength=len(source_names))
+    if np.count_nonzero(size_k) < 2 or size_k.max() > 0.95 * source_n.size or source_n.size < 50:
+        return ()
+    notes = []
+    for name in names:
+        code_n = _cut(frame[name]) if is_numeric(frame[name]) else text_levels(frame[name], name)[1]
+        count_lk = np.zeros((int(code_n.max()) + 1, size_k.size))
+        np.add.at(count_lk, (code_n, source_n), 1.0)
+        other_nk = count_lk[code_n]
+        other_nk[np.arange(source_n.size), source_n] -= 1.0
+        right = float(np.mean((other_nk.argmax(axis=1) == source_n) & (other_nk.max(axis=1) > 0)))
+        if right >= _IDENTIFIES:
+            notes.append(
+                f"{name} identifies the source of {right:.1%} of the images: where it matters for selection the sources do not overlap, "
+                "and where it does not (a watermark, a file format) it must not be a feature of the bias model"
+            )
+            warnings.warn(f"{notes[-1]}.", UnskewWarning, stacklevel=4)
+    return tuple(notes)
+
+
+_IDENTIFIES = 0.99
+
+
+def _cut(column: pd.Series[Any]) -> Ints:
+    value_n = column.to_numpy(dtype=np.float64)
+    edges = np.unique(np.quantile(value_n, np.linspace(0, 1, 65)[1:-1]))
+    return np.searchsorted(edges, value_n, side="right").astype(np.int64)

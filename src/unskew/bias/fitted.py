@@ -1,0 +1,118 @@
+"""A fitted bias model: ω of any table, and what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unskew.bias.base import Bias, BiasData, Description, Factor
+from unskew.bias.strata import FittedStrata, describe_strata
+from unskew.records import Floats, Ints, Pool, Target
+from unskew.solve.profile import Profile
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SAMPLE = "(target sample)"
+
+
+@dataclass(frozen=True, eq=False)
+class FittedBias:
+    """ω_k(z) = Π_p ω_k^{(p)}(z; θ̂), ready for any table.
+
+    Attributes
+    ----------
+    model : the settings that were fitted.
+    target : the target that was given.
+    names : the K sources of the pool, the columns of ω.
+    data : the rows of the fit, the target's sample among them.
+    row : (number of pool rows in ``data``,) where each stands in the pool; rows that are left out are not there.
+    n_images : number of images of the pool.
+    factors : the fitted factors but `Strata`.
+    strata : the fitted strata, or None.
+    judge : images of the target that took no part in the fit and judge it; None without any.
+    left_out : number of images of the pool that get weight 0, by reason.
+    log_likelihood : Σ_i log q_{i,s_i} at the maximum.
+    """
+
+    model: Bias
+    target: Target | None = field(repr=False)
+    names: tuple[str, ...]
+    data: BiasData = field(repr=False)
+    row: Ints = field(repr=False)
+    n_images: int
+    factors: tuple[Factor, ...]
+    strata: FittedStrata | None
+    judge: pd.DataFrame | None = field(repr=False)
+    left_out: Mapping[str, int]
+    profile: Profile = field(repr=False)
+
+    @property
+    def log_likelihood(self) -> float:
+        """Σ_i log q_{i,s_i} over the rows of the fit."""
+        return log_likelihood(self.profile)
+
+    @property
+    def normalizers_known(self) -> bool:
+        """With strata and their target masses Ω_k = 1: coverage is needed, links between sources within a stratum, and no more."""
+        return self.strata is not None
+
+    def omega(self, table: Pool | pd.DataFrame) -> Floats:
+        """(n, K) ω_k(z_i) of any table that has the columns the model reads."""
+        with np.errstate(under="ignore", over="ignore"):
+            return np.asarray(np.exp(self.log_omega(table)))
+
+    def log_omega(self, table: Pool | pd.DataFrame) -> Floats:
+        """(n, K) log ω_k(z_i); −inf where source k cannot select the image."""
+        frame = table.frame if isinstance(table, Pool) else table
+        log_nk = np.zeros((len(frame), self.data.n_sources))
+        for factor in self.factors:
+            log_nk = log_nk + factor.log_omega(frame)
+        if self.strata is not None:
+            log_nk = log_nk + self.strata.log_factor[self.strata.cells(frame)]
+        return log_nk[:, : len(self.names)]
+
+    def describe(self) -> Description:
+        """What was assumed, what was estimated, and where c(z) comes from, over all factors."""
+        parts = [factor.describe() for factor in self.factors]
+        if self.strata is not None:
+            parts.insert(0, describe_strata(self.strata, alone=not self.factors))
+        notes = [f"{count} images get weight 0: {reason}" for reason, count in self.left_out.items()]
+        notes += self._notes_on_sample()
+        if len(parts) == 1:
+            one = parts[0]
+            return Description(one.family, one.assumed, one.estimated, one.anchor, one.population, one.parameters, (*one.notes, *notes))
+        return Description(
+            " × ".join(part.family for part in parts),
+            ("the factors act independently of one another", *(sentence for part in parts for sentence in part.assumed)),
+            tuple(sentence for part in parts for sentence in part.estimated),
+            "; ".join(f"{part.family}: {part.anchor}" for part in parts),
+            parts[0].population,
+            {part.family: part.parameters for part in parts},
+            (*(note for part in parts for note in part.notes), *notes),
+        )
+
+    def _notes_on_sample(self) -> list[str]:
+        if self.data.sample is None:
+            return []
+        n = int(np.count_nonzero(self.data.source == self.data.sample))
+        notes = [f"{n} images of the target fitted the model and are left out of training"]
+        sample = self.data.frame.iloc[self.data.n_pool :]
+        if "label" in self.data.frame.columns and ("label" not in sample.columns or bool(sample["label"].isna().any())):
+            notes.append(
+                "the target's sample has no labels: p(label) of the target is assumed to follow from the features, that is, the same "
+                "features mean the same labels in target and sources"
+            )
+        return notes
+
+
+def log_likelihood(profile: Profile) -> float:
+    """Σ_i log q_{i,s_i}."""
+    total = 0.0
+    for _, at, q_bk, _ in profile.blocks():
+        with np.errstate(divide="ignore"):
+            total += float(np.log(q_bk[np.arange(at.size), profile.source[at]]).sum())
+    return total

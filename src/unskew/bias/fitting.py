@@ -1,0 +1,296 @@
+"""The fit of a bias model: gather the rows, read off what is given, maximise the likelihood over the rest, find the strata's factors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.bias.base import Bias, BiasData, Factor
+from unskew.bias.fitted import SAMPLE, FittedBias, log_likelihood
+from unskew.bias.strata import FittedStrata, Strata, find_cells, rescaled_masses, seen_by_one, stratify_for
+from unskew.errors import ConfigError, DataError, OverlapError, first_few, impossible_origin
+from unskew.records import Floats, Ints, Pool, Target
+from unskew.solve.profile import Profile, solve_strata
+from unskew.targeting.facts import cell_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from unskew.targeting.strata import TargetStrata
+
+# Factors are fitted in turn until a round adds less than this to the log-likelihood of an image.
+_ROUND_GAIN = 1e-10
+_MAX_ROUNDS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class _Gathered:
+    """The rows of the fit before anything is estimated; ``row`` says where the pool's rows stand in the pool."""
+
+    data: BiasData
+    row: Ints
+    judge: pd.DataFrame | None
+    left_out: dict[str, int]
+    strata: TargetStrata | None = None
+    bins: Any = None
+
+
+def fit_parts(
+    model: Bias,
+    parts: Sequence[Bias],
+    pool: Pool,
+    target: Target | None,
+    *,
+    seed: int = 0,
+    start: FittedBias | None = None,
+    mass_c: Floats | None = None,
+) -> FittedBias:
+    """Fit all parts together.
+
+    Parameters
+    ----------
+    model, parts : the model, and its factors.
+    pool, target : as for `Bias.fit`.
+    seed : of folds and permutations.
+    start : an earlier fit of the same model to begin from.
+    mass_c : masses of the strata in place of the target's (redrawn within their error).
+    """
+    strata_part = _only_strata(parts)
+    gathered = _gather(pool, target, parts, seed)
+    if strata_part is not None:
+        gathered = _place_in_strata(gathered, strata_part, pool, target, mass_c)
+    rest = [part for part in parts if part is not strata_part]
+    earlier: Sequence[Factor | None] = [None] * len(rest) if start is None else start.factors
+    gathered, factors, log_rk = _estimate_factors(gathered, rest, earlier)
+    return _assemble(model, pool, target, gathered, factors, log_rk)
+
+
+def _only_strata(parts: Sequence[Bias]) -> Strata | None:
+    strata = [part for part in parts if isinstance(part, Strata)]
+    if len(strata) > 1:
+        raise ConfigError(
+            f"a product has one Strata part, over all attributes together: Strata({[name for part in strata for name in part.columns]}). "
+            "Where cells of the joint table are too thin, use Tilt on one of the attributes."
+        )
+    return strata[0] if strata else None
+
+
+def _gather(pool: Pool, target: Target | None, parts: Sequence[Bias], seed: int) -> _Gathered:
+    """The pool's rows and, of a target sample, those that fit; the rest of it judges."""
+    import pandas as pd
+
+    named = [part.reference_source for part in parts if part.reference_source is not None]
+    compared = None if target is None or target.kind not in ("sample", "source") else target.compare(pool)
+    if compared is not None and compared.source is not None and any(name != compared.source for name in named):
+        raise ConfigError(
+            f"the target is the source {compared.source!r}, but the bias model names {named[0]!r} as its reference; name one."
+        )
+    if compared is not None and compared.sample is not None and named:
+        raise ConfigError(f"the target is a sample, and the bias model names {named[0]!r} as its reference; only one can be the reference.")
+    rng = np.random.default_rng(seed)
+    judge, row, left_out = None, np.arange(len(pool)), {}
+    frame, source_r, names, sample = pool.frame, pool.source.astype(np.int64), pool.names, None
+    reference = None
+    if compared is not None and compared.source is not None:
+        reference = names.index(compared.source)
+        held = np.zeros(len(pool), dtype=np.bool_)
+        held[np.flatnonzero(source_r == reference)] = _held_out(pool.frame[source_r == reference], compared.holdout, rng)
+        if held.any():
+            judge, row = frame[held], np.flatnonzero(~held)
+            left_out[f"held out of {compared.source} to judge"] = int(held.sum())
+            frame, source_r = frame.iloc[row].reset_index(drop=True), source_r[row]
+    if compared is not None and compared.sample is not None:
+        held = _held_out(compared.sample.frame, compared.holdout, rng)
+        fitting = compared.sample.frame[~held]
+        judge = compared.sample.frame[held] if held.any() else None
+        sample = reference = len(names)
+        _check_sample(frame, fitting, names)
+        frame = pd.concat([frame.astype({"source": object}), fitting.astype({"source": object})], ignore_index=True)
+        source_r = np.concatenate([source_r, np.full(len(fitting), sample)])
+        names = (*names, SAMPLE)
+    data = BiasData(
+        frame, source_r, names, row.size, sample, reference, np.zeros(len(frame), dtype=np.int64), 1, _fold_groups(frame, source_r), seed
+    )
+    return _Gathered(data, row, judge, left_out)
+
+
+def _check_sample(frame: pd.DataFrame, sample: pd.DataFrame, names: Sequence[str]) -> None:
+    if len(sample) < 2:
+        raise DataError(f"the target's sample has {len(sample)} images left to fit with; give a larger one, or hold out less of it.")
+    if SAMPLE in names:
+        raise DataError(f"a source is called {SAMPLE!r}, which is the name of the target's sample; rename it.")
+
+
+def _held_out(frame: pd.DataFrame, holdout: float, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """(n,) which images judge: whole groups, at random, until ``holdout`` of the images is reached."""
+    n = len(frame)
+    if not holdout:
+        return np.zeros(n, dtype=np.bool_)
+    code_n = _fold_groups(frame, np.zeros(n, dtype=np.int64))
+    order = rng.permutation(int(code_n.max()) + 1)
+    size_g = np.bincount(code_n)[order]
+    before_g = np.cumsum(size_g) - size_g
+    held_g = np.zeros(order.size, dtype=np.bool_)
+    held_g[order[before_g + size_g / 2 < holdout * n]] = True
+    return np.asarray(held_g[code_n])
+
+
+def _fold_groups(frame: pd.DataFrame, source_r: Ints) -> Ints:
+    """(R,) code of each row's group, and of each row by itself where there are no groups."""
+    import pandas as pd
+
+    if "group" not in frame.columns or bool(frame["group"].isna().any()):
+        return np.arange(len(frame))
+    return np.asarray(pd.factorize(frame["group"])[0], dtype=np.int64)
+
+
+def _place_in_strata(gathered: _Gathered, part: Strata, pool: Pool, target: Target | None, mass_c: Floats | None) -> _Gathered:
+    """Every row in its stratum; rows outside the target's scope, and those of strata without mass, leave."""
+    data = gathered.data
+    strata, over = stratify_for(part, pool, target)
+    if mass_c is not None:
+        strata = rescaled_masses(strata, mass_c)
+    code_r = strata.code[gathered.row]
+    if data.sample is not None:
+        code_r = np.concatenate([code_r, find_cells(data.frame.iloc[data.n_pool :], strata, over.bins)])
+    dropped_r = code_r < 0
+    empty_r = ~dropped_r & (strata.mass[code_r] <= 0)
+    left_out = dict(gathered.left_out)
+    if empty_r[: data.n_pool].any():
+        left_out[f"their {' × '.join(strata.by)} has no mass in the target"] = int(empty_r[: data.n_pool].sum())
+    if dropped_r.any():
+        left_out["outside the target"] = int(dropped_r.sum())
+    keep_r = ~(dropped_r | empty_r)
+    data = replace(data, cell=np.where(keep_r, code_r, 0), n_cells=len(strata.strata))
+    gathered = replace(gathered, data=data, strata=strata, bins=over.bins, left_out=left_out)
+    return _without(gathered, keep_r) if not keep_r.all() else gathered
+
+
+def _without(gathered: _Gathered, keep_r: npt.NDArray[np.bool_]) -> _Gathered:
+    data = gathered.data
+    kept = data.kept(keep_r)
+    lost = [name for k, name in enumerate(data.names) if not np.any(kept.source == k)]
+    if kept.n_pool == 0:
+        raise DataError("no image of the pool is left: the bias model and the target leave every one out.")
+    if lost:
+        raise DataError(f"no image of {first_few(lost)} is left, because the bias model and the target leave them out. Drop the source.")
+    return replace(gathered, data=kept, row=gathered.row[keep_r[: data.n_pool]])
+
+
+def _estimate_factors(
+    gathered: _Gathered, parts: Sequence[Bias], earlier: Sequence[Factor | None]
+) -> tuple[_Gathered, tuple[Factor, ...], Floats]:
+    """(rows that are left, fitted factors, (R, K) log of their product)."""
+    fitted: dict[int, Factor] = {}
+    for at, part in enumerate(parts):
+        if not part.by_likelihood:
+            fitted[at] = part.estimate(gathered.data, np.zeros((len(gathered.data.frame), gathered.data.n_sources)), earlier[at])
+            if part.may_exclude:
+                gathered = _exclude(gathered, fitted[at], part)
+    data = gathered.data
+    log_part = {at: factor.log_omega(data.frame) for at, factor in fitted.items()}
+    zeros = np.zeros((len(data.frame), data.n_sources))
+    learned = [at for at, part in enumerate(parts) if part.by_likelihood]
+    log_part |= {at: zeros for at in learned}
+    before = -np.inf
+    for _ in range(_MAX_ROUNDS):
+        for at in learned:
+            offset = sum((log_part[other] for other in log_part if other != at), zeros)
+            fitted[at] = parts[at].estimate(data, offset, fitted.get(at, earlier[at]))
+            out_of_fold = fitted[at].fitted_log_omega()
+            log_part[at] = fitted[at].log_omega(data.frame) if out_of_fold is None else out_of_fold
+        if len(learned) < 2:
+            break
+        value = log_likelihood(_profile(gathered, sum(log_part.values(), zeros), ()))
+        if value - before <= _ROUND_GAIN * len(data.frame):
+            break
+        before = value
+    log_rk = sum(log_part.values(), zeros)
+    own_r = log_rk[np.arange(data.source.size), data.source]
+    if np.isneginf(own_r).any():
+        row = int(np.flatnonzero(np.isneginf(own_r))[0])
+        raise impossible_origin(row, data.names[data.source[row]])
+    return gathered, tuple(fitted[at] for at in range(len(parts))), log_rk
+
+
+def _exclude(gathered: _Gathered, factor: Factor, part: Bias) -> _Gathered:
+    """Images that their own source's ω excludes get weight 0 and leave before the shares are computed."""
+    data = gathered.data
+    own_r = factor.log_omega(data.frame)[np.arange(data.source.size), data.source]
+    keep_r = ~np.isneginf(own_r)
+    if keep_r.all():
+        return gathered
+    left_out = {**gathered.left_out, f"outside their own source's {part.family}": int((~keep_r).sum())}
+    return _without(replace(gathered, left_out=left_out), keep_r)
+
+
+def _profile(gathered: _Gathered, log_rk: Floats, factors: Sequence[Factor]) -> Profile:
+    data = gathered.data
+    smooth = [factor for factor in factors if factor.n_parameters]
+    jacobian, penalty = None, np.zeros((0, 0))
+    if smooth:
+        from scipy.linalg import block_diag
+
+        penalty = np.asarray(block_diag(*[factor.penalty for factor in smooth]))
+
+        def jacobian(at: Ints) -> Floats:
+            rows = data.frame.iloc[at]
+            return np.concatenate([factor.jacobian(rows) for factor in smooth], axis=2)
+
+    return Profile(log_rk, _solve_cells(gathered, log_rk), data.source, data.cell, jacobian, penalty)
+
+
+def _solve_cells(gathered: _Gathered, log_rk: Floats) -> Floats:
+    data, strata = gathered.data, gathered.strata
+    if strata is None:
+        return solve_strata(log_rk, data.source, data.cell, 1)
+    try:
+        return solve_strata(log_rk, data.source, data.cell, data.n_cells)
+    except OverlapError as error:
+        for cell, levels in enumerate(strata.strata):
+            at = data.cell == cell
+            try:
+                solve_strata(log_rk[at], data.source[at], np.zeros(int(at.sum()), dtype=np.int64), 1)
+            except OverlapError as inner:
+                raise OverlapError(f"in the stratum {cell_text(strata.by, levels)}: {inner}", inner.overlap) from error
+        raise
+
+
+def _assemble(
+    model: Bias, pool: Pool, target: Target | None, gathered: _Gathered, factors: tuple[Factor, ...], log_rk: Floats
+) -> FittedBias:
+    data = gathered.data
+    profile = _profile(gathered, log_rk, factors)
+    strata = None
+    if gathered.strata is not None:
+        strata = _fit_strata(gathered, gathered.strata, profile)
+        # The factors a_k(y) take over the normalizers of their strata: with them u_k = log n_k in every stratum.
+        profile = replace(profile, log_omega=log_rk + strata.log_factor[data.cell], u=_known_u(data, profile.u))
+    return FittedBias(model, target, pool.names, data, gathered.row, len(pool), factors, strata, gathered.judge, gathered.left_out, profile)
+
+
+def _known_u(data: BiasData, u_ck: Floats) -> Floats:
+    size_k = np.bincount(data.source, minlength=data.n_sources)
+    return np.where(np.isneginf(u_ck), -np.inf, np.log(size_k))
+
+
+def _fit_strata(gathered: _Gathered, strata: TargetStrata, profile: Profile) -> FittedStrata:
+    """a_k(y) = e^{u_yk} V_y/(p(y) n_k) with V_y = Σ_{i in y} v_i, v_i = 1/Σ_k e^{u_yk} ω_ik over the sources that are kept in training."""
+    import scipy.special
+
+    data = gathered.data
+    kept = np.arange(data.n_sources) != data.sample
+    logit_rk = profile.log_omega[: data.n_pool, kept] + profile.u[data.cell[: data.n_pool]][:, kept]
+    log_v_r = -scipy.special.logsumexp(logit_rk, axis=1) + np.log(strata.unit[gathered.row])
+    log_total_c = np.full(data.n_cells, -np.inf)
+    np.logaddexp.at(log_total_c, data.cell[: data.n_pool], log_v_r)
+    size_k = np.bincount(data.source, minlength=data.n_sources)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_factor = profile.u + (log_total_c - np.log(strata.mass))[:, None] - np.log(size_k)
+    log_factor[~np.isfinite(log_total_c) | (strata.mass <= 0)] = -np.inf
+    only = seen_by_one(strata, data.source[: data.n_pool], data.cell[: data.n_pool], data.names) if len(data.names) > 1 else {}
+    return FittedStrata(strata, gathered.bins, log_factor, only)

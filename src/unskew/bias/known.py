@@ -1,0 +1,256 @@
+"""Biasing functions that are known: given as columns, functions or a matrix, or as the part of the population each source draws from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from unskew.bias.base import Bias, BiasData, Description, Factor
+from unskew.bias.features import check_columns, read_numbers
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.records import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# A column's name, a function of the table, or one number for all images.
+Given = str | float | Callable[["pd.DataFrame"], Any]
+
+
+@dataclass(frozen=True)
+class Known(Bias):
+    """ω_k(z) as given; c(z) is thereby given, too.
+
+    Parameters
+    ----------
+    omega : ``{source: column | function | number}``, a function being called with the table and returning one number for each row; or one
+        function that returns (n, K) for all sources at once; or the matrix itself, (n, K) for exactly the images of the pool (a DataFrame
+        with the ids as index and the sources as columns is joined by id). A text with a colon names a function, ``module:function``.
+    log : the numbers are log ω.
+
+    Examples
+    --------
+    >>> import pandas as pd, unskew
+    >>> frame = pd.DataFrame({"source": ["day"] * 2 + ["all"] * 2, "light": [0.9, 0.5, 0.9, 0.1], "chance": [0.9, 0.5, 0.9, 0.1]})
+    >>> fitted = unskew.bias.Known({"day": "chance", "all": 1.0}).fit(unskew.Pool.from_frame(frame))
+    >>> fitted.omega(frame).tolist()
+    [[0.9, 1.0], [0.5, 1.0], [0.9, 1.0], [0.1, 1.0]]
+    """
+
+    family: ClassVar[str] = "known"
+    omega: Any
+    log: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        given = self.omega.values() if isinstance(self.omega, Mapping) else ()
+        return tuple(value for value in given if isinstance(value, str) and ":" not in value)
+
+    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
+        if isinstance(self.omega, Mapping):
+            return _KnownColumns(data.names, _by_source(self.omega, data, "omega", None if data.sample is None else 1.0), self.log)
+        if callable(self.omega) or isinstance(self.omega, str):
+            return _KnownFunction(data.names, data.sample, read_function(self.omega), self.log)
+        return _KnownMatrix(data.names, *_matrix_by_id(self.omega, data), self.log)
+
+
+@dataclass(frozen=True)
+class Subpopulation(Bias):
+    """ω_k = 1 on the images that a query selects, 0 elsewhere: source k draws fairly, but from a part of the population only.
+
+    Parameters
+    ----------
+    queries : ``{source: query}``, a query in the language of ``pandas.DataFrame.query`` ("hour < 6 or hour > 20"), a function of the table
+        that returns True or False for each row, or "all".
+
+    Examples
+    --------
+    >>> import pandas as pd, unskew
+    >>> frame = pd.DataFrame({"source": ["night", "any", "any"], "hour": [23, 22, 12]})
+    >>> unskew.bias.Subpopulation({"night": "hour > 20", "any": "all"}).fit(unskew.Pool.from_frame(frame)).omega(frame).tolist()
+    [[1.0, 1.0], [1.0, 1.0], [0.0, 1.0]]
+    """
+
+    family: ClassVar[str] = "subpopulation"
+    queries: Mapping[str, Any]
+
+    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
+        return _Queries(data.names, _by_source(self.queries, data, "queries", None if data.sample is None else "all"))
+
+
+def _by_source(given: Mapping[str, Any], data: BiasData, what: str, of_sample: Any) -> tuple[Any, ...]:
+    """One entry for each source, in the order of the names; the target's sample has ω ≡ 1."""
+    own = data.names if data.sample is None else data.names[:-1]
+    unknown = [name for name in given if name not in own]
+    lacking = [name for name in own if name not in given]
+    if unknown or lacking:
+        problem = f"names {first_few(unknown)}, which is no source" if unknown else f"says nothing of {first_few(lacking)}"
+        hint = did_you_mean(unknown[0], own) if unknown else " Give 1.0 (or 'all') for a source that selects without bias."
+        raise ConfigError(f"{what} {problem}; the sources are {first_few(own, 12)}.{hint}")
+    return (*(given[name] for name in own), *(() if data.sample is None else (of_sample,)))
+
+
+def read_function(given: Any) -> Callable[..., Any]:
+    """A function, or the one that ``module:function`` names."""
+    if callable(given):
+        return given  # type: ignore[no-any-return]
+    from unskew.bias.schema import import_function
+
+    return import_function(given)
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownColumns(Factor):
+    names: tuple[str, ...]
+    given: tuple[Given, ...]
+    log: bool
+
+    def log_omega(self, frame: pd.DataFrame) -> Floats:
+        return np.column_stack([self._one(frame, name, given) for name, given in zip(self.names, self.given, strict=True)])
+
+    def _one(self, frame: pd.DataFrame, name: str, given: Given) -> Floats:
+        if isinstance(given, str) and ":" not in given:
+            check_columns(frame, [given])
+            value_n = read_numbers(frame[given], given)
+        elif isinstance(given, int | float):
+            value_n = np.full(len(frame), float(given))
+        else:
+            value_n = _called(read_function(given), frame, (len(frame),), f"the omega of source `{name}`")
+        return _logarithm(value_n, self.log, f"the omega of source `{name}`")
+
+    def describe(self) -> Description:
+        return _describe_known({name: _shown(given) for name, given in zip(self.names, self.given, strict=True)})
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownFunction(Factor):
+    names: tuple[str, ...]
+    sample: int | None
+    function: Callable[..., Any]
+    log: bool
+
+    def log_omega(self, frame: pd.DataFrame) -> Floats:
+        n_given = len(self.names) - (self.sample is not None)
+        value_nk = _called(self.function, frame, (len(frame), n_given), "omega")
+        log_nk = _logarithm(value_nk, self.log, "omega")
+        return log_nk if self.sample is None else np.column_stack([log_nk, np.zeros(len(frame))])
+
+    def describe(self) -> Description:
+        return _describe_known({"all sources": _shown(self.function)})
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownMatrix(Factor):
+    names: tuple[str, ...]
+    row_of_id: Mapping[Any, int] = field(repr=False)
+    matrix: Floats = field(repr=False)
+    log: bool
+
+    def log_omega(self, frame: pd.DataFrame) -> Floats:
+        check_columns(frame, ["id"])
+        ids = frame["id"].tolist()
+        unknown = [value for value in ids if value not in self.row_of_id]
+        if unknown or self.matrix.shape[1] < len(self.names):
+            raise DataError(
+                "omega was given as a matrix for the images of the pool, so it says nothing of other images"
+                f"{f', such as {first_few(unknown)}' if unknown else ', such as those of the sample'}. "
+                "To evaluate others give omega as functions or columns."
+            )
+        return _logarithm(self.matrix[[self.row_of_id[value] for value in ids]], self.log, "omega")
+
+    def describe(self) -> Description:
+        return _describe_known({"all sources": "a matrix"})
+
+
+@dataclass(frozen=True, eq=False)
+class _Queries(Factor):
+    names: tuple[str, ...]
+    queries: tuple[Any, ...]
+
+    def log_omega(self, frame: pd.DataFrame) -> Floats:
+        inside = [self._one(frame, name, query) for name, query in zip(self.names, self.queries, strict=True)]
+        with np.errstate(divide="ignore"):
+            return np.log(np.column_stack(inside).astype(np.float64))
+
+    def _one(self, frame: pd.DataFrame, name: str, query: Any) -> Any:
+        if isinstance(query, str) and query == "all":
+            return np.ones(len(frame), dtype=np.bool_)
+        what = f"the query of source `{name}`"
+        selected = _evaluated(frame, query, what) if isinstance(query, str) and ":" not in query else read_function(query)(frame)
+        mask_n = np.asarray(selected)
+        if mask_n.shape != (len(frame),) or mask_n.dtype.kind != "b":
+            raise DataError(f"{what} must give True or False for each of {len(frame)} rows; got {mask_n.dtype} of shape {mask_n.shape}.")
+        return mask_n
+
+    def describe(self) -> Description:
+        shown = {name: _shown(query) for name, query in zip(self.names, self.queries, strict=True)}
+        assumed = "each source draws fairly within its own part of the population, and nowhere else"
+        anchor = "given: within its part every source selects all images alike"
+        return Description("Subpopulation", (assumed,), (), anchor, "the parts of the population together", shown)
+
+
+def _evaluated(frame: pd.DataFrame, query: str, what: str) -> Any:
+    if "@" in query or "__" in query:
+        raise ConfigError(f"{what} may use columns, numbers, texts and comparisons only, not '@' or '__'; got {query!r}.")
+    try:
+        return frame.eval(query, engine="python")
+    except Exception as error:  # pandas raises whatever the expression raises
+        raise ConfigError(
+            f"{what} cannot be evaluated: {query!r} ({type(error).__name__}: {error}). "
+            f"The columns are {first_few(list(frame.columns), 12)}."
+        ) from error
+
+
+def _called(function: Callable[..., Any], frame: pd.DataFrame, shape: tuple[int, ...], what: str) -> Floats:
+    value = np.asarray(function(frame), dtype=np.float64)
+    if value.shape != shape:
+        raise DataError(f"{what} was given as the function {_shown(function)}, which must return shape {shape}; it returned {value.shape}.")
+    return value
+
+
+def _logarithm(value: Floats, is_log: bool, what: str) -> Floats:
+    bad = np.isnan(value) | np.isposinf(value) | ((value < 0) & (not is_log))
+    if bad.any():
+        row = int(np.argwhere(bad)[0][0])
+        rule = "a number or -inf" if is_log else "finite and not negative"
+        raise DataError(f"{what} must be {rule}; row {row} has {value[bad][0]!r}. Were logarithms passed without log=True?")
+    with np.errstate(divide="ignore"):
+        return value if is_log else np.log(value)
+
+
+def _matrix_by_id(given: Any, data: BiasData) -> tuple[Mapping[Any, int], Floats]:
+    """({id: row}, (n, K)): a DataFrame by its index and columns, an array in the order of the pool."""
+    own = data.names if data.sample is None else data.names[:-1]
+    ids = data.frame["id"].tolist()[: data.n_pool]
+    if hasattr(given, "columns") and hasattr(given, "index"):
+        lacking = [name for name in own if name not in given.columns]
+        if lacking:
+            raise ConfigError(
+                f"the matrix omega has no column for {first_few(lacking)}; its columns are {first_few(list(given.columns), 12)}."
+            )
+        order = {value: row for row, value in enumerate(given.index.tolist())}
+        absent = [value for value in ids if value not in order]
+        if absent:
+            raise DataError(
+                f"the matrix omega has no row for {len(absent)} images, such as {first_few(absent)}; its index must hold their ids."
+            )
+        return order, given[list(own)].to_numpy(dtype=np.float64)
+    matrix = np.asarray(given.toarray() if hasattr(given, "toarray") else given, dtype=np.float64)
+    if matrix.shape != (len(ids), len(own)):
+        raise DataError(
+            f"the matrix omega needs a row for each of {len(ids)} images and a column for each of {len(own)} sources; "
+            f"got shape {matrix.shape}."
+        )
+    return {value: row for row, value in enumerate(ids)}, matrix
+
+
+def _shown(given: Any) -> str:
+    return getattr(given, "__qualname__", None) or str(given)
+
+
+def _describe_known(parameters: Mapping[str, str]) -> Description:
+    assumed = "the biasing functions are known, up to one factor for each source"
+    return Description("Known", (assumed,), (), "given with the biasing functions", parameters=parameters)

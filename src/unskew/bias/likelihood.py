@@ -1,0 +1,209 @@
+"""Maximum likelihood of the source labels for log-linear biasing functions, by Newton's method; strata have normalizers of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import scipy.special
+
+from unskew.errors import ConvergenceError
+from unskew.records import Floats, Ints
+
+_MAX_STEPS = 60
+# Stop when the Newton decrement says that Σ_i log q can grow by less than this per image.
+_DECREMENT = 1e-15
+_BLOCK = 2**21
+_SUBSAMPLE = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class LogLinearFit:
+    """θ (K, D), u (C, K) and Σ_i log q_{i,s_i} at the maximum, the penalty left out."""
+
+    theta: Floats
+    u: Floats
+    log_likelihood: float
+
+
+@dataclass(frozen=True, eq=False)
+class LogLinearProblem:
+    """Data of the fit: log ω_k(z) = offset_k(z) + θ_k·φ(z), θ of the reference 0, and a free u_ck in every stratum c.
+
+    Attributes
+    ----------
+    phi : (R, D) φ(z_r).
+    source, cell : (R,)
+    n_sources, n_cells : K, C.
+    reference : index of the source with θ = 0.
+    offset : (R, K) log of the other factors of ω, or None.
+    ridge : λ of the penalty λ/2 Σ_k ‖θ_k‖², added to −Σ_i log q.
+    """
+
+    phi: Floats
+    source: Ints
+    cell: Ints
+    n_sources: int
+    n_cells: int
+    reference: int
+    offset: Floats | None
+    ridge: float
+
+    @property
+    def present_ck(self) -> Floats:
+        count_ck = np.zeros((self.n_cells, self.n_sources))
+        np.add.at(count_ck, (self.cell, self.source), 1.0)
+        return count_ck
+
+    def subset(self, at: Ints) -> LogLinearProblem:
+        offset = None if self.offset is None else self.offset[at]
+        return LogLinearProblem(
+            self.phi[at],
+            self.source[at],
+            self.cell[at],
+            self.n_sources,
+            self.n_cells,
+            self.reference,
+            offset,
+            self.ridge * at.size / self.phi.shape[0],
+        )
+
+
+def fit_log_linear(problem: LogLinearProblem, start_kd: Floats | None = None, seed: int = 0) -> LogLinearFit:
+    """Minimise −Σ_i log q_{i,s_i}(u, θ) + λ/2 Σ_k ‖θ_k‖², which is convex, by Newton's method with step halving.
+
+    Large single-stratum problems start from the solution on a subsample. The result does not depend on the start.
+    """
+    theta_kd = np.zeros((problem.n_sources, problem.phi.shape[1])) if start_kd is None else start_kd.copy()
+    n = problem.phi.shape[0]
+    if start_kd is None and problem.n_cells == 1 and n > 3 * _SUBSAMPLE:
+        at = np.random.default_rng(seed).choice(n, size=_SUBSAMPLE, replace=False)
+        if np.unique(problem.source[at]).size == problem.n_sources:
+            theta_kd = _newton(problem.subset(np.sort(at)), theta_kd).theta
+    return _newton(problem, theta_kd)
+
+
+def _newton(problem: LogLinearProblem, theta_kd: Floats) -> LogLinearFit:
+    count_ck = problem.present_ck
+    with np.errstate(divide="ignore"):
+        u_ck = np.log(count_ck)
+    value, gradient, hessian = _evaluate(problem, u_ck, theta_kd)
+    for _ in range(_MAX_STEPS):
+        step_u, step_theta, decrement = _newton_direction(problem, count_ck, gradient, hessian)
+        if decrement <= _DECREMENT * problem.phi.shape[0]:
+            break
+        length, accepted = 1.0, None
+        while length > 1e-10:
+            tried = (u_ck + length * step_u, theta_kd + length * step_theta)
+            new_value = _evaluate_value(problem, *tried)
+            if new_value <= value - 1e-4 * length * decrement:
+                accepted = tried
+                break
+            length /= 2
+        if accepted is None:
+            # Rounding: no step lowers the value although the decrement is not yet below its bound.
+            break
+        u_ck, theta_kd = accepted
+        value, gradient, hessian = _evaluate(problem, u_ck, theta_kd)
+    else:
+        raise ConvergenceError(f"the log-linear bias model was not fitted after {_MAX_STEPS} Newton steps.")
+    penalty = problem.ridge / 2 * float(np.square(theta_kd).sum())
+    return LogLinearFit(theta_kd, u_ck, -(value - penalty))
+
+
+def _logits(problem: LogLinearProblem, at: slice, u_ck: Floats, theta_kd: Floats) -> Floats:
+    logit_bk = problem.phi[at] @ theta_kd.T + u_ck[problem.cell[at]]
+    if problem.offset is not None:
+        logit_bk += problem.offset[at]
+    return np.asarray(logit_bk)
+
+
+def _evaluate_value(problem: LogLinearProblem, u_ck: Floats, theta_kd: Floats) -> float:
+    value = problem.ridge / 2 * float(np.square(theta_kd).sum())
+    step = max(1024, _BLOCK // problem.n_sources)
+    for start in range(0, problem.phi.shape[0], step):
+        at = slice(start, start + step)
+        logit_bk = _logits(problem, at, u_ck, theta_kd)
+        own_b = logit_bk[np.arange(logit_bk.shape[0]), problem.source[at]]
+        value += float((scipy.special.logsumexp(logit_bk, axis=1) - own_b).sum())
+    return value
+
+
+def _evaluate(
+    problem: LogLinearProblem, u_ck: Floats, theta_kd: Floats
+) -> tuple[float, tuple[Floats, Floats], tuple[Floats, Floats, Floats]]:
+    """(value, (g_ck, g_kd), (H_ckk, B_ckkd, T_kdkd)): as in `unskew.solve.profile`, with J_ik = φ_i for θ_k."""
+    n_sources, n_features = theta_kd.shape
+    n_cells, width = problem.n_cells, n_features + 1
+    value = problem.ridge / 2 * float(np.square(theta_kd).sum())
+    gradient_cj = np.zeros((n_cells, n_sources, width))
+    hessian_c = np.zeros((n_cells, n_sources * width, n_sources * width))
+    order = np.argsort(problem.cell, kind="stable")
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(problem.cell, minlength=n_cells))])
+    step = max(1024, _BLOCK // (n_sources * width))
+    for cell in range(n_cells):
+        for start in range(int(bounds[cell]), int(bounds[cell + 1]), step):
+            stop = min(start + step, int(bounds[cell + 1]))
+            at = slice(start, stop) if n_cells == 1 else order[start:stop]
+            logit_bk = _logits(problem, at, u_ck, theta_kd)  # type: ignore[arg-type]
+            source_b, row_b = problem.source[at], np.arange(stop - start)
+            total_b = scipy.special.logsumexp(logit_bk, axis=1)
+            value += float((total_b - logit_bk[row_b, source_b]).sum())
+            q_bk = np.exp(logit_bk - total_b[:, None])
+            phi_bj = np.column_stack([np.ones(stop - start), problem.phi[at]])
+            z_bm = (q_bk[:, :, None] * phi_bj[:, None, :]).reshape(stop - start, -1)
+            hessian_c[cell] -= z_bm.T @ z_bm
+            for k in range(n_sources):
+                own = slice(k * width, (k + 1) * width)
+                hessian_c[cell, own, own] += z_bm[:, own].T @ phi_bj
+            q_bk[row_b, source_b] -= 1.0
+            gradient_cj[cell] += q_bk.T @ phi_bj
+    blocks = hessian_c.reshape(n_cells, n_sources, width, n_sources, width)
+    g_kd = gradient_cj[:, :, 1:].sum(axis=0) + problem.ridge * theta_kd
+    t = blocks[:, :, 1:, :, 1:].sum(axis=0)
+    return value, (gradient_cj[:, :, 0], g_kd), (blocks[:, :, 0, :, 0], blocks[:, :, 0, :, 1:], t)
+
+
+def _newton_direction(
+    problem: LogLinearProblem, count_ck: Floats, gradient: tuple[Floats, Floats], hessian: tuple[Floats, Floats, Floats]
+) -> tuple[Floats, Floats, float]:
+    """(step in u, step in θ, decrement gᵀI⁻¹g): u is eliminated stratum by stratum, one present source of each held fixed."""
+    g_ck, g_kd = gradient
+    h_ckk, b_ckkd, t_kdkd = hessian
+    free = np.flatnonzero(np.arange(problem.n_sources) != problem.reference)
+    n_features = g_kd.shape[1]
+    p = free.size * n_features
+    schur = t_kdkd[free][:, :, free].reshape(p, p) + problem.ridge * np.eye(p)
+    right = g_kd[free].ravel().copy()
+    solved = []
+    for cell in range(problem.n_cells):
+        inner = np.flatnonzero(count_ck[cell] > 0)
+        inner = np.delete(inner, int(np.argmax(count_ck[cell, inner])))
+        b_kp = b_ckkd[cell][np.ix_(inner, free)].reshape(inner.size, p)
+        x = (
+            np.linalg.lstsq(h_ckk[cell][np.ix_(inner, inner)], np.column_stack([b_kp, g_ck[cell, inner]]), rcond=None)[0]
+            if inner.size
+            else np.zeros((0, p + 1))
+        )
+        schur -= b_kp.T @ x[:, :-1]
+        right -= b_kp.T @ x[:, -1]
+        solved.append((inner, x))
+    step_p = _solve_positive(schur, right)
+    step_u = np.zeros_like(g_ck)
+    decrement = float(right @ step_p)
+    for cell, (inner, x) in enumerate(solved):
+        step_u[cell, inner] = -(x[:, -1] - x[:, :-1] @ step_p)
+        decrement += float(g_ck[cell, inner] @ x[:, -1])
+    step_kd = np.zeros_like(g_kd)
+    step_kd[free] = -step_p.reshape(free.size, n_features)
+    return step_u, step_kd, decrement
+
+
+def _solve_positive(matrix: Floats, right: Floats) -> Floats:
+    if not right.size:
+        return right
+    try:
+        return np.asarray(scipy.linalg.cho_solve(scipy.linalg.cho_factor(matrix), right))
+    except scipy.linalg.LinAlgError:
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=1e-12)[0])

@@ -1,0 +1,73 @@
+"""Biasing functions that are products, such as label bias × camera bias."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from unskew.bias.base import Bias, BiasData, Factor
+from unskew.bias.tilt import Tilt
+from unskew.errors import ConfigError
+from unskew.records import Floats
+
+
+@dataclass(frozen=True, init=False)
+class Product(Bias):
+    """ω_k(z) = Π_p ω_k^{(p)}(z), all parts fitted together: −Σ_i log q_{i,s_i} is minimised over the parameters of all parts and u.
+
+    A `Strata` part is a free factor a_k(y) of every source and stratum; the target's margin is what fixes the part of it that is common to
+    all sources. It amounts to normalizers u_{y,k} of every stratum's own: within stratum y the equations are those of the other factors,
+    and π_i = p(y_i) v_i/Σ_{j: y_j = y_i} v_j with v_i = 1/Σ_k e^{u_{y_i,k}} Π_p ω_k^{(p)}(z_i).
+
+    Other parts are fitted in turn, each given the others, until the likelihood no longer grows; tilts with the same reference are one tilt.
+
+    Examples
+    --------
+    >>> import unskew
+    >>> unskew.bias.Product(unskew.bias.Strata("label"), unskew.bias.Tilt(["brightness"], reference="phone")).parts[1].features
+    ('brightness',)
+    """
+
+    family: ClassVar[str] = "product"
+    factors: tuple[Bias, ...]
+
+    def __init__(self, *factors: Any) -> None:
+        given: Sequence[Any] = factors[0] if len(factors) == 1 and isinstance(factors[0], list | tuple) else factors
+        if not given:
+            raise ConfigError("a product has at least one factor: Product(Strata('label'), Tilt(['brightness'])).")
+        wrong = [factor for factor in given if not isinstance(factor, Bias)]
+        if wrong:
+            raise ConfigError(f"the factors of a product are bias models; got {wrong[0]!r}.")
+        object.__setattr__(self, "factors", tuple(given))
+
+    @property
+    def parts(self) -> tuple[Bias, ...]:
+        flat = [part for factor in self.factors for part in factor.parts]
+        merged: list[Bias] = []
+        for part in flat:
+            same = next((at for at, other in enumerate(merged) if _same_kind(part, other)), None)
+            if same is None:
+                merged.append(part)
+            else:
+                first, second = merged[same], part
+                assert isinstance(first, Tilt)
+                assert isinstance(second, Tilt)
+                merged[same] = replace(first, features=(*first.features, *(name for name in second.features if name not in first.features)))
+        return tuple(merged)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(column for part in self.parts for column in part.columns))
+
+    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
+        raise ConfigError("a product is fitted by its fit method; its parts are estimated one given the others.")
+
+
+def _same_kind(part: Bias, other: Bias) -> bool:
+    return (
+        isinstance(part, Tilt)
+        and isinstance(other, Tilt)
+        and part.degree == other.degree == 1
+        and (part.reference, part.ridge) == (other.reference, other.ridge)
+    )

@@ -1,0 +1,148 @@
+"""Does the weighted pool look like the target? A classifier tries to tell them apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unskew.bias.features import expand_features, is_numeric
+from unskew.errors import DataError
+from unskew.records import Floats, Ints
+from unskew.targeting.levels import level_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from unskew.bias.fitted import FittedBias
+
+# An image is unlike the pool where the classifier takes it for the target's at odds of more than ten to one.
+_UNLIKE_ODDS = 10.0
+_MOST_ROWS = 10_000
+_FEWEST_IMAGES = 40
+_FOLDS = 3
+
+
+@dataclass(frozen=True)
+class Resemblance:
+    """How well a classifier that did not see an image tells whether it is the target's or the weighted pool's.
+
+    Attributes
+    ----------
+    auc : area under its ROC curve, the pool's images counted with their weights: 0.5 = indistinguishable.
+    auc_before : the same with all images of the pool counted alike.
+    unlike : share of the target's images that no source resembles: taken for the target's at odds of more than ten to one.
+    n_target : images of the target that judged.
+    held_out : did those take no part in the fit?
+    message : this in words.
+    """
+
+    auc: float
+    auc_before: float
+    unlike: float
+    n_target: int
+    held_out: bool
+    message: str
+
+
+def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | None:
+    """Cross-validated gradient boosting on the columns that the model reads; None without enough images of the target."""
+    data = fitted.data
+    target = fitted.judge
+    if target is None and data.reference is not None and fitted.target is not None and fitted.target.kind in ("sample", "source"):
+        target = data.frame[data.source == data.reference]
+    # A source that is itself the target resembles itself: only other images can judge it.
+    if target is None or (fitted.judge is None and data.sample is None) or len(target) < _FEWEST_IMAGES:
+        return None
+    names = _readable(fitted, target)
+    if not names:
+        return None
+    rng = np.random.default_rng(data.seed)
+    pool_at = _thin(data.n_pool, weight_r, rng)
+    target_at = rng.permutation(len(target))[:_MOST_ROWS]
+    x, group = _matrix(data.frame.iloc[pool_at], target.iloc[target_at], names)
+    is_target = np.repeat([False, True], [pool_at.size, target_at.size])
+    weight = np.concatenate([weight_r[pool_at] / weight_r[pool_at].sum(), np.full(target_at.size, 1.0 / target_at.size)])
+    even = np.concatenate([np.full(pool_at.size, 1.0 / pool_at.size), weight[is_target]])
+    odds = _held_out_odds(x, is_target, weight, group, data.seed)
+    auc = _weighted_auc(odds, is_target, weight)
+    unlike = float(np.mean(odds[is_target] > _UNLIKE_ODDS))
+    auc_before = _weighted_auc(_held_out_odds(x, is_target, even, group, data.seed), is_target, even)
+    held = fitted.judge is not None
+    message = (
+        f"A classifier tells {target_at.size:,} images of the target from the weighted pool with AUC {auc:.2f} (0.5 = not at all; "
+        f"{auc_before:.2f} before weighting), and {unlike:.0%} of them resemble no source."
+    )
+    return Resemblance(
+        auc,
+        auc_before,
+        unlike,
+        int(target_at.size),
+        held,
+        message if held else f"{message} They also fitted the weights, so this is optimistic.",
+    )
+
+
+def _readable(fitted: FittedBias, target: pd.DataFrame) -> list[str]:
+    columns = [name for part in fitted.model.parts for name in part.columns]
+    try:
+        names = expand_features(fitted.data.frame, list(dict.fromkeys(columns))) if columns else []
+    except DataError:
+        return []
+    return [name for name in names if name in target.columns and not bool(target[name].isna().any())]
+
+
+def _thin(n: int, weight_r: Floats, rng: np.random.Generator) -> Ints:
+    """Rows of the pool with weight, at most so many."""
+    positive = np.flatnonzero(weight_r > 0)
+    return positive if positive.size <= _MOST_ROWS else np.sort(rng.choice(positive, size=_MOST_ROWS, replace=False))
+
+
+def _matrix(pool: pd.DataFrame, target: pd.DataFrame, names: list[str]) -> tuple[Floats, Ints]:
+    """(features of both, groups that stay on one side of every fold)."""
+    import pandas as pd
+
+    both = pd.concat([pool[names], target[names]], ignore_index=True)
+    columns = []
+    for name in names:
+        if is_numeric(both[name]):
+            columns.append(both[name].to_numpy(dtype=np.float64))
+        else:
+            text = both[name].map(level_text)
+            columns += [(text == level).to_numpy(dtype=np.float64) for level in sorted(set(text))[:50]]
+    groups: list[Any] = []
+    for side, frame in (("pool", pool), ("target", target)):
+        key = frame["group"] if "group" in frame.columns else frame["id"]
+        groups += [(side, value) for value in key.tolist()]
+    return np.column_stack(columns), np.asarray(pd.factorize(pd.Series(groups))[0], dtype=np.int64)
+
+
+def _held_out_odds(x: Floats, is_target: Any, weight: Floats, group: Ints, seed: int) -> Floats:
+    """Odds target : weighted pool of every image, from the model of the folds without it; both sides have the same total weight."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    odds = np.ones(is_target.size)
+    folds = StratifiedGroupKFold(_FOLDS, shuffle=True, random_state=seed)
+    for train, test in folds.split(x, is_target, group):
+        model = HistGradientBoostingClassifier(
+            max_iter=40,
+            max_leaf_nodes=8,
+            learning_rate=0.15,
+            min_samples_leaf=20,
+            l2_regularization=1.0,
+            early_stopping=False,
+            random_state=seed,
+        )
+        side = np.where(is_target[train], weight[train][is_target[train]].sum(), weight[train][~is_target[train]].sum())
+        model.fit(x[train], is_target[train], sample_weight=weight[train] / side * train.size / 2)
+        chance = np.clip(model.predict_proba(x[test])[:, 1], 1e-9, 1 - 1e-9)
+        odds[test] = chance / (1 - chance)
+    return odds
+
+
+def _weighted_auc(score: Floats, is_target: Any, weight: Floats) -> float:
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(is_target, score, sample_weight=weight))

@@ -1,0 +1,102 @@
+"""A bias model <-> the ``[bias]`` part of a configuration: plain values that TOML and JSON can hold."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from unskew.bias.base import Bias
+from unskew.errors import ConfigError, did_you_mean, first_few
+
+
+def families() -> dict[str, type[Bias]]:
+    """Every bias model by its family name, those of the user among them."""
+    import unskew.bias  # noqa: F401  (defines the families)
+
+    found: dict[str, type[Bias]] = {}
+    waiting = list(Bias.__subclasses__())
+    while waiting:
+        each = waiting.pop()
+        waiting += each.__subclasses__()
+        if each.family:
+            found[each.family] = each
+    return dict(sorted(found.items()))
+
+
+def read_bias(settings: Mapping[str, Any]) -> Bias:
+    """The model that the settings describe."""
+    if "family" not in settings:
+        raise ConfigError(f"a bias model says which family it is: family = one of {first_few(list(families()), 12)}; got {settings!r}.")
+    name = settings["family"]
+    known = families()
+    if name not in known:
+        raise ConfigError(f"there is no family {name!r}; there are {first_few(list(known), 12)}.{did_you_mean(name, known)}")
+    given = {key: value for key, value in settings.items() if key != "family"}
+    if name == "product":
+        return known[name](*[read_bias(each) for each in _factors(given)])
+    allowed = [each.name for each in fields(known[name])]  # type: ignore[arg-type]
+    unknown = [key for key in given if key not in allowed]
+    if unknown:
+        raise ConfigError(
+            f"the family {name!r} has no setting {first_few(unknown)}; it has {first_few(allowed, 12)}.{did_you_mean(unknown[0], allowed)}"
+        )
+    try:
+        return known[name](**given)
+    except TypeError as error:
+        raise ConfigError(f"the family {name!r} needs more settings: {error}.") from error
+
+
+def _factors(given: Mapping[str, Any]) -> list[Any]:
+    factors = given.get("factors")
+    if set(given) != {"factors"} or not isinstance(factors, list | tuple) or not factors:
+        raise ConfigError(f"the family 'product' has one setting, factors, a list of bias models; got {dict(given)!r}.")
+    return list(factors)
+
+
+def written_bias(model: Bias) -> dict[str, Any]:
+    """The settings that are not at their default, and the family."""
+    if len(getattr(model, "factors", ())):
+        return {"family": model.family, "factors": [written_bias(each) for each in model.factors]}  # type: ignore[attr-defined]
+    return {"family": model.family} | {name: _plain(value, f"{model.family}.{name}") for name, value in model.settings().items()}
+
+
+def _plain(value: Any, where: str) -> Any:
+    if isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each, f"{where}.{key}") for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each, where) for each in value]
+    if callable(value):
+        return function_name(value)
+    raise ConfigError(
+        f"{where} holds a {type(value).__name__}, which a configuration cannot hold. Give columns, or a function as module:function."
+    )
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """``module:function``; an error for what has no such name (a lambda, a function inside another)."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "<lambda>")
+    if module in (None, "__main__") or "<" in name:
+        raise ConfigError(
+            f"the function {name} has no name that a configuration could hold. Define it at the top level of a module that can be imported."
+        )
+    return f"{module}:{name}"
+
+
+def import_function(text: str) -> Callable[..., Any]:
+    """The function that ``module:function`` names."""
+    module, colon, name = text.partition(":")
+    if not colon or not module or not name:
+        raise ConfigError(f"a function is named module:function; got {text!r}.")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{text!r} cannot be found ({error}). Is the module installed, or on PYTHONPATH?") from error
+    if not callable(found):
+        raise ConfigError(f"{text!r} is a {type(found).__name__}, not a function.")
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,209 @@
+"""Biasing functions that depend on discrete attributes alone: label, country × gender, age in bins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from unskew.bias.base import Bias, BiasData, Description, Factor
+from unskew.errors import ConfigError, DataError, first_few
+from unskew.records import Floats, Ints, Pool, Target
+from unskew.targeting.facts import Distribution, cell_text
+from unskew.targeting.levels import cells_of, column_levels
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from unskew.targeting.strata import TargetStrata
+
+# More levels than this of a numeric attribute are measurements, not categories.
+_MOST_LEVELS = 100
+
+
+@dataclass(frozen=True)
+class Strata(Bias):
+    """ω_k(y) = (n_k^(y)/n_k)/p(y) for a discrete attribute y, or several: p its distribution in the target.
+
+    The normalizers are then known, Ω_k = 1, and the weights have a closed form that needs no link between the sources, only images in
+    every stratum of the target: π_i = p(y_i)/N_{y_i}, N_y the pooled count (post-stratification).
+
+    Parameters
+    ----------
+    by : the attributes; default: those of the target.
+    bins : edges for numeric attributes, if the target does not have them (a sample).
+
+    Notes
+    -----
+    c(z) comes from the target's margin. A target sample or source (which must have the attributes) gives it with its sampling error.
+    """
+
+    family: ClassVar[str] = "strata"
+    by: str | Sequence[str] | None = None
+    bins: Mapping[str, Sequence[float]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.by is not None:
+            object.__setattr__(self, "by", (self.by,) if isinstance(self.by, str) else tuple(self.by))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return () if self.by is None else tuple(self.by)
+
+    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
+        raise ConfigError("strata are read off with their target masses by the fit method.")
+
+
+def stratify_for(model: Strata, pool: Pool, target: Target | None) -> tuple[TargetStrata, Target]:
+    """The pool's strata with their target mass, and the target over just the attributes of the model."""
+    if target is None:
+        raise ConfigError(
+            "Strata needs the target's distribution of the attributes: pass Target.margins, Target.table, Target.uniform, or a sample that "
+            "has them (Target.sample, Target.source)."
+        )
+    over = _from_reference(model, pool, target) if target.kind in ("sample", "source") else _restricted(model, target)
+    return over.stratify(pool), over
+
+
+def _restricted(model: Strata, target: Target) -> Target:
+    """The target's margin over the attributes of the model."""
+    by = target.by if model.by is None else tuple(model.by)
+    lacking = [name for name in by if name not in target.by]
+    if lacking:
+        raise ConfigError(
+            f"Strata speaks of {first_few(lacking)}, but the target says nothing of it; the target gives {first_few(target.by)}. "
+            "Leave it out of Strata, or give its distribution in the target."
+        )
+    if model.bins and any(tuple(edges) != tuple(target.bins.get(name, ())) for name, edges in model.bins.items()):
+        raise ConfigError(
+            f"bins of Strata and of the target differ: {dict(model.bins)} and {dict(target.bins)}. Give them to the target only."
+        )
+    if set(by) == set(target.by):
+        return target
+    chosen = {name: value for name, value in target.bins.items() if name in by}
+    rules = {name: value for name, value in target.outside.items() if name in by}
+    missing = {name: value for name, value in target.missing.items() if name in by}
+    facts = tuple(each for each in (_margin(fact, by) for fact in target.facts) if each is not None)
+    interactions = None if target.interactions is None else _margin(target.interactions, by)
+    return replace(target, by=by, facts=facts, interactions=interactions, bins=chosen, outside=rules, missing=missing)
+
+
+def _margin(fact: Distribution, by: Sequence[str]) -> Distribution | None:
+    """The distribution summed over the attributes that are not in ``by``; None if none is."""
+    kept = [at for at, name in enumerate(fact.by) if name in by]
+    if not kept:
+        return None
+    if len(kept) == len(fact.by):
+        return fact
+    mass: dict[tuple[str, ...], float] = {}
+    for cell, value in zip(fact.cells, fact.mass, strict=True):
+        key = tuple(cell[at] for at in kept)
+        mass[key] = mass.get(key, 0.0) + value
+    return Distribution(tuple(fact.by[at] for at in kept), tuple(mass), tuple(mass.values()), fact.n)
+
+
+def _from_reference(model: Strata, pool: Pool, target: Target) -> Target:
+    """The joint distribution of the attributes in the target's sample or source, with its sampling error."""
+    if model.by is None:
+        raise ConfigError("Strata needs the names of its attributes, because the target is a sample: Strata(by=[…]).")
+    reference = target.compare(pool)
+    frame = reference.sample.frame if reference.sample is not None else pool.frame[pool.frame["source"] == reference.source]
+    bins = {name: tuple(edges) for name, edges in (model.bins or {}).items()}
+    for name in model.by:
+        if name not in frame.columns:
+            hint = " A sample without labels cannot give their distribution: use Tilt or Propensity on features." if name == "label" else ""
+            raise DataError(f"the sample of the target has no column {name!r}; its columns are {first_few(list(frame.columns), 12)}.{hint}")
+        if name not in bins and frame[name].dtype.kind == "f" and frame[name].nunique() > _MOST_LEVELS:
+            raise ConfigError(
+                f"{name} is numeric with {frame[name].nunique()} values; say how to cut it: "
+                f"Strata({list(model.by)}, bins={{{name!r}: […]}})."
+            )
+    import pandas as pd
+
+    table = frame[list(model.by)].copy()
+    table["count"] = 1
+    seen = pool.frame[list(model.by)].drop_duplicates()
+    seen["count"] = 0
+    n = float(len(frame))
+    if "group" in frame.columns:
+        # Kish: images of one group count as one.
+        n = n**2 / float(np.square(frame["group"].value_counts()).sum())
+    return Target.table(pd.concat([table, seen], ignore_index=True), by=list(model.by), n=n, bins=bins)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedStrata:
+    """The factor a_k(y) of every source and stratum, which makes Ω_k = 1.
+
+    Attributes
+    ----------
+    target : the strata of the pool.
+    bins : edges of the numeric attributes.
+    log_factor : (C, K) log a_k(y); −inf for sources without images there.
+    only : for strata that a single source sees, the name of that source.
+    """
+
+    target: TargetStrata = field(repr=False)
+    bins: Mapping[str, tuple[float, ...]]
+    log_factor: Floats = field(repr=False)
+    only: Mapping[str, str]
+
+    def cells(self, frame: pd.DataFrame) -> Ints:
+        """(n,) stratum of every row of any table; a combination of levels that is not among the strata is an error that names it."""
+        return find_cells(frame, self.target, self.bins)
+
+    def notes(self) -> tuple[str, ...]:
+        notes = list(self.target.describe())
+        if self.only:
+            shown = first_few([f"{stratum} ({source})" for stratum, source in self.only.items()])
+            notes.append(f"seen by one source only: weights cannot separate stratum from source: {shown}")
+        return tuple(notes)
+
+
+def find_cells(frame: pd.DataFrame, target: TargetStrata, bins: Mapping[str, Sequence[float]]) -> Ints:
+    """(n,) index of every row's stratum among those of ``target``."""
+    from unskew.bias.features import check_columns
+
+    check_columns(frame, target.by)
+    read = [column_levels(frame[name], name, bins.get(name)) for name in target.by]
+    cell_ca, cell_n = cells_of([code_n for _, code_n in read])
+    place = {cell: at for at, cell in enumerate(target.strata)}
+    found = [tuple(levels[at] for (levels, _), at in zip(read, cell, strict=True)) for cell in cell_ca]
+    unknown = [cell_text(target.by, cell) for cell in found if cell not in place]
+    if unknown:
+        raise DataError(
+            f"images have {first_few(unknown)}, which no image had that the bias model was fitted on (or which was dropped there). "
+            "Leave them out, or fit on a pool that has them."
+        )
+    return np.array([place[cell] for cell in found], dtype=np.int64)[cell_n]
+
+
+def seen_by_one(target: TargetStrata, source_r: Ints, cell_r: Ints, names: Sequence[str]) -> dict[str, str]:
+    """{stratum: the only source with images of it}, for strata with target mass."""
+    count_ck = np.zeros((len(target.strata), len(names)))
+    np.add.at(count_ck, (cell_r, source_r), 1.0)
+    lone = np.flatnonzero(((count_ck > 0).sum(axis=1) == 1) & (target.mass > 0))
+    return {cell_text(target.by, target.strata[at]): names[int(np.argmax(count_ck[at]))] for at in lone}
+
+
+def describe_strata(fitted: FittedStrata, alone: bool) -> Description:
+    """What `Strata` contributes; ``alone``: no other factor."""
+    by = " × ".join(fitted.target.by)
+    assumed = f"within every level of {by} a source selects all images alike" if alone else f"how a source selects by {by} is free"
+    size = "counts" if alone else "a factor for every source and level, by maximum likelihood together with the other factors"
+    return Description(
+        "Strata",
+        (assumed,),
+        (f"{size} of {len(fitted.target.strata)} strata",),
+        f"the target's distribution of {by}",
+        fitted.target.population,
+        {cell_text(fitted.target.by, cell): float(mass) for cell, mass in zip(fitted.target.strata, fitted.target.mass, strict=True)},
+        fitted.notes(),
+    )
+
+
+def rescaled_masses(target: TargetStrata, mass_c: Any) -> TargetStrata:
+    """The same strata with other masses (a redrawn margin)."""
+    return replace(target, mass=np.asarray(mass_c, dtype=np.float64))

@@ -1,0 +1,168 @@
+"""Biasing functions that are log-linear in features, relative to a reference."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from unskew.bias.base import Bias, BiasData, Description, Factor
+from unskew.bias.features import FeatureMap, flag_identifiers, learn_features
+from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
+from unskew.errors import ConfigError, UnskewWarning
+from unskew.records import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Keeps θ finite where features separate the sources; on standardised features it moves θ by far less than its standard error.
+_SMALLEST_RIDGE = 1e-6
+# An odds ratio of e^30 within the data: the sources do not overlap there.
+_SEPARATED = 30.0
+
+
+@dataclass(frozen=True)
+class Tilt(Bias):
+    """ω_k(z) = exp(θ_k·φ(z)), with ω ≡ 1 for the reference; θ by maximum likelihood of the source labels.
+
+    q_{k|z} is then a multinomial logistic regression, and the joint maximum over (u, θ) is that of Qin (1998) and Anderson's (1972)
+    density-ratio model: −Σ_i log q_{i,s_i}(u, θ) is convex. φ holds the features, numeric ones standardised and categorical ones as
+    indicators, and with ``degree=2`` the squares and products of the numeric ones (tilts between Gaussians of different covariance).
+
+    Parameters
+    ----------
+    features : columns of the table, or beginnings of columns (``border_hsv`` stands for border_hsv_h, border_hsv_s and border_hsv_v).
+    reference : name of the source that selects without bias as far as these features go; default: the target's sample or source.
+    degree : 1, or 2.
+    ridge : λ of the penalty λ/2 Σ_k ‖θ_k‖² on standardised features.
+
+    Notes
+    -----
+    c(z) comes from the reference. If the reference has no labels, p(label | features) is assumed to be the same in target and sources.
+    """
+
+    family: ClassVar[str] = "tilt"
+    by_likelihood: ClassVar[bool] = True
+    features: Sequence[str]
+    reference: str | None = None
+    degree: int = 1
+    ridge: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.features, str):
+            object.__setattr__(self, "features", tuple(self.features))
+        if not self.ridge >= 0:
+            raise ConfigError(f"ridge is the strength of a penalty, 0 or more; got {self.ridge!r}.")
+
+    @property
+    def reference_source(self) -> str | None:
+        return self.reference
+
+    @property
+    def needs_reference(self) -> bool:
+        return True
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.features)
+
+    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
+        reference = find_reference(self, data)
+        warm = start if isinstance(start, FittedTilt) else None
+        if warm is None:
+            feature_map, notes = learn_features(data.frame, self.features, self.degree)
+            notes += flag_identifiers(data.frame, [column.name for column in feature_map.columns], data.source, data.names)
+        else:
+            feature_map, notes = warm.feature_map, warm.notes
+        problem = LogLinearProblem(
+            feature_map.read(data.frame),
+            data.source,
+            data.cell,
+            data.n_sources,
+            data.n_cells,
+            reference,
+            log_offset_rk if log_offset_rk.any() else None,
+            max(self.ridge, _SMALLEST_RIDGE),
+        )
+        fit = fit_log_linear(problem, None if warm is None else warm.theta, data.seed)
+        if warm is None:
+            notes += _warn_if_separated(problem.phi @ fit.theta.T, data.names)
+        return FittedTilt(data.names, reference, feature_map, fit.theta, problem.ridge, notes, sample=data.sample)
+
+
+def find_reference(model: Bias, data: BiasData) -> int:
+    """Index of the source with ω ≡ 1: the one that the model names, else the target's."""
+    if model.reference_source is not None:
+        return data.find_source(model.reference_source, "the reference of the bias model")
+    if data.reference is None:
+        raise ConfigError(
+            f"{type(model).__name__} compares every source with a reference in which no image is preferred, and there is none. Give a "
+            "sample of the target (Target.sample), say which source is unbiased (Target.source), or name a source: "
+            f"{type(model).__name__}(…, reference=…). Masses of strata do not say how images are distributed within them."
+        )
+    return data.reference
+
+
+def _warn_if_separated(tilt_rk: Floats, names: Sequence[str]) -> tuple[str, ...]:
+    range_k = np.ptp(tilt_rk, axis=0)
+    worst = int(np.argmax(range_k))
+    if range_k[worst] < _SEPARATED:
+        return ()
+    note = (
+        f"the features separate source `{names[worst]}` from the reference: the fitted odds vary by a factor of e^{range_k[worst]:.0f} "
+        "over the images, so that hardly any image of one resembles the other"
+    )
+    warnings.warn(f"{note}. Leave out features that only identify the source, or set ridge=1.", UnskewWarning, stacklevel=4)
+    return (note,)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTilt(Factor):
+    """The fitted log-linear factor; θ of the reference is 0."""
+
+    names: tuple[str, ...]
+    reference: int
+    feature_map: FeatureMap
+    theta: Floats
+    ridge: float
+    notes: tuple[str, ...] = ()
+    sample: int | None = field(default=None)
+
+    @property
+    def _free(self) -> Any:
+        return np.flatnonzero(np.arange(len(self.names)) != self.reference)
+
+    @property
+    def n_parameters(self) -> int:
+        return int(self._free.size * self.theta.shape[1])
+
+    @property
+    def penalty(self) -> Floats:
+        return self.ridge * np.eye(self.n_parameters)
+
+    def log_omega(self, frame: pd.DataFrame) -> Floats:
+        return np.asarray(self.feature_map.read(frame) @ self.theta.T)
+
+    def jacobian(self, frame: pd.DataFrame) -> Floats:
+        phi_nd = self.feature_map.read(frame)
+        n_free, n_features = self._free.size, phi_nd.shape[1]
+        jacobian = np.zeros((phi_nd.shape[0], len(self.names), n_free, n_features))
+        jacobian[:, self._free, np.arange(n_free)] = phi_nd[:, None, :]
+        return jacobian.reshape(phi_nd.shape[0], len(self.names), -1)
+
+    def describe(self) -> Description:
+        names = ", ".join(column.name for column in self.feature_map.columns)
+        return Description(
+            "Tilt",
+            (f"how likely a source selects an image depends on it through {names} alone, log-linearly",),
+            (f"{self.n_parameters} coefficients, by maximum likelihood of the source labels",),
+            f"{self.names[self.reference]}, taken as a sample in which no image is preferred as far as {names} go",
+            parameters={
+                name: dict(zip(self.feature_map.labels, row.tolist(), strict=True))
+                for name, row in zip(self.names, self.theta, strict=True)
+            },
+            notes=self.notes,
+        )

@@ -1,0 +1,217 @@
+"""bias -> solve -> weigh in one call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.special
+
+from unskew.errors import ConfigError, CoverageError, DataError
+from unskew.estimation import Estimation
+from unskew.records import Floats, Overlap, Pool, Solution, Status, Target, Weights
+from unskew.solve.entry import check_overlap
+from unskew.solve.overlap import warn_if_weak
+from unskew.weigh.entry import debias_weights, group_codes
+from unskew.weigh.estimated import EstimatedRows
+from unskew.weigh.verdict import judge_positive, judge_weights
+
+if TYPE_CHECKING:
+    from unskew.bias.base import Bias
+    from unskew.bias.fitted import FittedBias
+
+
+def debias(pool: Pool, bias: Bias, target: Target | None = None, *, seed: int = 0, max_unlike: float = 0.2) -> Weights:
+    """Fit the bias model on the pool, evaluate it, solve, and give every image one weight.
+
+    π_i = 1/(Z Σ_k λ_k ω_k(z_i; θ̂)/Ω̂_k), the sum over the sources that are kept in training (not the target's own sample), Z such that
+    Σ_i π_i = 1. Errors of ``weights.mean`` and ``weights.bootstrap`` account for the estimation of ω.
+
+    Parameters
+    ----------
+    pool : the images of all sources.
+    bias : what is known about the selection: a model of `unskew.bias`.
+    target : what is known about the population; None where the model needs nothing (`Known`, `Subpopulation`, `Box`, `SoftBox`).
+    seed : of folds, permutations and held-out images.
+    max_unlike : with a sample of the target, the largest share of its images that no source may resemble; more is a `CoverageError`.
+
+    Returns
+    -------
+    Weights
+        With the ids of the pool; ``weights.describe()`` says what was assumed and estimated, ``weights.overlap`` what that is worth.
+
+    Examples
+    --------
+    >>> import unskew
+    >>> pool = unskew.Pool.from_arrays(["a", "a", "a", "b"], label=["cat", "cat", "dog", "dog"])
+    >>> unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.margins({"label": {"cat": 0.8, "dog": 0.2}})).weight.tolist()
+    [0.4, 0.4, 0.1, 0.1]
+    """
+    from unskew.bias.base import Bias as AnyBias
+    from unskew.bias.fitting import fit_parts
+
+    if not isinstance(pool, Pool):
+        raise DataError(f"debias takes a Pool; got {type(pool).__name__}. Make one with Pool.from_frame or Pool.from_arrays.")
+    if not isinstance(bias, AnyBias):
+        raise ConfigError(f"bias is a bias model such as unskew.bias.Strata('label'); got {bias!r}.")
+    if target is not None and not isinstance(target, Target):
+        raise ConfigError(f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}.")
+    if not 0.0 < max_unlike <= 1.0:
+        raise ConfigError(f"max_unlike is a share above 0 and at most 1; got {max_unlike!r}.")
+    return weigh_fitted(pool, fit_parts(bias, bias.parts, pool, target, seed=seed), seed=seed, max_unlike=max_unlike)
+
+
+def evaluate_fitted(fitted: FittedBias) -> tuple[Floats, float, Floats]:
+    """((number of pool rows in the fit,) π, log Z, (K,) log Ω̂ of the pool's sources)."""
+    data, profile = fitted.data, fitted.profile
+    kept = np.arange(data.n_sources) != data.sample
+    n = data.n_pool
+    log_v = -scipy.special.logsumexp(profile.log_omega[:n, kept] + profile.u[data.cell[:n]][:, kept], axis=1)
+    if fitted.strata is not None:
+        weight = np.exp(log_v) * fitted.strata.target.unit[fitted.row]
+        return weight / weight.sum(), 0.0, np.zeros(len(fitted.names))
+    log_total = float(scipy.special.logsumexp(log_v))
+    # Ω_k = n_k e^{−u_k}/Σ_i v_i over all rows, those of the target's sample included.
+    log_all = -scipy.special.logsumexp(profile.log_omega + profile.u[0], axis=1)
+    size_k = np.bincount(data.source, minlength=data.n_sources)
+    log_normalizer_k = np.log(size_k) - profile.u[0] - scipy.special.logsumexp(log_all)
+    return np.exp(log_v - log_total), log_total, log_normalizer_k[: len(fitted.names)]
+
+
+def weigh_fitted(pool: Pool, fitted: FittedBias, *, seed: int = 0, max_unlike: float = 1.0) -> Weights:
+    """Weights of the pool under a fitted model, with verdict and errors."""
+    data = fitted.data
+    weight_r, log_total, log_normalizer_k = evaluate_fitted(fitted)
+    weight_n = np.zeros(len(pool))
+    weight_n[fitted.row] = weight_r
+    groups = group_codes(pool.frame["group"], len(pool)) if "group" in pool.frame.columns else None
+    row_group = np.unique(data.fold_group, return_inverse=True)[1].astype(np.int64) if groups is not None else None
+    covered = fitted.strata.target.covariance if fitted.strata is not None else None
+    rows = EstimatedRows(
+        data.names,
+        data.source.astype(np.int32),
+        np.concatenate([weight_r, np.zeros(data.source.size - weight_r.size)]),
+        row_group,
+        fitted.profile,
+        np.arange(data.n_sources) != data.sample,
+        covered,
+    )
+    u_k = np.log(np.bincount(data.source, minlength=data.n_sources)) if fitted.strata is not None else fitted.profile.u[0]
+    estimation = Estimation(pool, fitted, rows, u_k, log_total, None, seed, max_unlike)
+    solved: Any = None
+    if fitted.strata is None:
+        solved = debias_weights(
+            fitted.profile.log_omega,
+            data.source,
+            log=True,
+            names=data.names,
+            group=pool.frame["group"] if estimation.omega_is_known and groups is not None else None,
+            start=fitted.profile.u[0],
+        )
+        solution, overlap = solved.solution, solved.overlap
+        if data.sample is not None:
+            solution = _without_sample(solution, log_normalizer_k)
+    else:
+        overlap = _strata_overlap(fitted, weight_r)
+        solution = _known_solution(fitted, overlap)
+    weights = Weights(
+        weight=weight_n,
+        id=pool.frame["id"].to_numpy(),
+        source=pool.source,
+        names=pool.names,
+        solution=solution,
+        overlap=overlap,
+        group=None if groups is None else groups[0],
+        group_names=None if groups is None else groups[1],
+        rows=solved.rows if solved is not None and estimation.omega_is_known else None,
+        estimation=estimation,
+    )
+    return _judged(weights, fitted, max_unlike)
+
+
+def _without_sample(solution: Solution, log_normalizer_k: Floats) -> Solution:
+    """The solution as seen from the pool: the sample's own entry, u and Ω = 1, is left out."""
+    k = log_normalizer_k.size
+    return replace(
+        solution,
+        names=solution.names[:k],
+        share=solution.share[:k],
+        u=solution.u[:k],
+        log_normalizer=log_normalizer_k,
+        hessian=None,
+        hessian_exact=False,
+    )
+
+
+def _known_solution(fitted: FittedBias, overlap: Overlap) -> Solution:
+    """Ω_k = 1: nothing to solve."""
+    data = fitted.data
+    share_k = np.bincount(data.source, minlength=data.n_sources)[: len(fitted.names)] / data.source.size
+    return Solution(
+        names=fitted.names,
+        share=share_k,
+        u=np.log(share_k),
+        log_normalizer=np.zeros(share_k.size),
+        method="known",
+        status=Status.CONVERGED,
+        gradient_norm=0.0,
+        error_estimate=0.0,
+        n_steps=0,
+        n_passes=0,
+        trace=(),
+        hessian=None,
+        hessian_exact=False,
+    )
+
+
+def _strata_overlap(fitted: FittedBias, weight_r: Floats) -> Overlap:
+    """The overlap graph of the sources, with the verdict that post-stratification needs coverage, not links."""
+    assert fitted.strata is not None
+    data, n = fitted.data, fitted.data.n_pool
+    log_nk = fitted.profile.log_omega[:n, : len(fitted.names)]
+    overlap = check_overlap(log_nk, data.source[:n], log=True, names=fitted.names)
+    by = " × ".join(fitted.strata.target.by)
+    links = (
+        "The sources are linked to one another, though they need not be"
+        if overlap.connected
+        else f"The sources are not linked to one another ({len(overlap.components)} separate groups) and need not be"
+    )
+    message = (
+        f"{links}: with the target's distribution of {by} the normalizers are known, and every stratum of "
+        f"{fitted.strata.target.population} has images."
+    )
+    return judge_weights(replace(overlap, verdict="ok", message=message), weight_r)
+
+
+def _judged(weights: Weights, fitted: FittedBias, max_unlike: float) -> Weights:
+    """The verdict of families that are positive everywhere, and of a target that can be looked at."""
+    from unskew.bias.resemblance import compare_with_target
+
+    assert weights.estimation is not None
+    _check_coverage(fitted, max_unlike)
+    overlap = weights.overlap
+    if fitted.strata is None and not np.isneginf(fitted.profile.log_omega).any():
+        overlap = judge_positive(overlap, weights.weight[fitted.row])
+    resemblance = compare_with_target(fitted, weights.weight[fitted.row])
+    if resemblance is not None and resemblance.unlike > max_unlike:
+        raise CoverageError(
+            f"{resemblance.message} That is more than max_unlike = {max_unlike:g}: the target is not identifiable from these sources."
+        )
+    if fitted.strata is not None or overlap is not weights.overlap:
+        warn_if_weak(overlap)
+    return replace(weights, overlap=overlap, estimation=replace(weights.estimation, resemblance=resemblance))
+
+
+def _check_coverage(fitted: FittedBias, max_unlike: float) -> None:
+    """Images of the target that no source of the pool could have produced."""
+    data = fitted.data
+    if data.sample is None:
+        return
+    log_rk = fitted.profile.log_omega[data.n_pool :, : len(fitted.names)]
+    share = float(np.mean(np.isneginf(log_rk).all(axis=1)))
+    if share > max_unlike:
+        raise CoverageError(
+            f"{share:.1%} of the target's images lie where no source selects anything (omega is 0 for every source), more than max_unlike "
+            f"= {max_unlike:g}. Collect such images, or make the target smaller."
+        )

@@ -1,0 +1,129 @@
+"""The population that results shall speak of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+from unskew.records.pool import Pool
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from unskew.targeting.building import TargetOptions
+    from unskew.targeting.facts import Distribution
+    from unskew.targeting.strata import TargetReference, TargetStrata
+
+
+@dataclass(frozen=True)
+class Target:
+    """The population that results shall speak of, said once: use the class methods.
+
+    Numbers: whole numbers are counts and are normalised; all others are probabilities and must sum to 1 (to 1e-9). Levels are compared as
+    text: 3, 3.0 and "3" are one level.
+
+    Attributes
+    ----------
+    kind : "uniform", "margins", "table", "sample" or "source".
+    by : the attributes whose distribution is given.
+    facts : the given distributions.
+    interactions : the table that margins are raked from; None: the pool's own.
+    bins : edges for numeric attributes: [a, b), the last one closed.
+    outside : for levels beyond the target's scope, "keep" (at their pool share) or "drop": one rule per attribute, or one per level.
+        Values beyond the bins of an attribute with edges 0 … 120 are the levels "< 0" and "> 120". A level without a rule is an error.
+    missing : for missing values of an attribute "error" (default), "level" (a level of its own, "(missing)"), "drop", or "keep" (at their
+        pool share).
+    unit : "image", or "group": masses count groups; a group counts once in every stratum it has images in, and shares that among them.
+    uncovered : target mass on a stratum without images is an "error", or the target is made smaller: "restrict".
+    reference : the sample (a `Pool`, or where one lies) or the name of the source known to be unbiased.
+    holdout : share of the reference that judges and does not fit.
+    """
+
+    kind: Literal["uniform", "margins", "table", "sample", "source"]
+    by: tuple[str, ...] = ()
+    facts: tuple[Distribution, ...] = ()
+    interactions: Distribution | None = None
+    bins: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    outside: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    unit: str = "image"
+    uncovered: str = "error"
+    reference: Pool | str | None = None
+    holdout: float = 0.0
+
+    @classmethod
+    def uniform(cls, by: str | Sequence[str], **options: Unpack[TargetOptions]) -> Target:
+        """Every level of ``by`` has the same mass; of several attributes, every combination of their levels."""
+        from unskew.targeting.building import uniform_target
+
+        return uniform_target(by, options)
+
+    @classmethod
+    def margins(cls, margins: Mapping[str, Any], *, interactions: pd.DataFrame | None = None, **options: Unpack[TargetOptions]) -> Target:
+        """``{attribute: {level: number}}``; with the error of the survey, ``{attribute: {"mass": {level: number}, "n": 400}}`` or "stderr".
+
+        Several margins are raked from ``interactions`` (a joint table, default the pool's), whose odds ratios are thereby assumed.
+        """
+        from unskew.targeting.building import margins_target
+
+        return margins_target(margins, interactions, options)
+
+    @classmethod
+    def table(
+        cls, table: pd.DataFrame, by: Sequence[str] | None = None, n: float | None = None, **options: Unpack[TargetOptions]
+    ) -> Target:
+        """The joint distribution: a column for each attribute and one called count, mass, probability or share; ``n`` as in a survey."""
+        from unskew.targeting.building import table_target
+
+        return table_target(table, by, n, options)
+
+    @classmethod
+    def sample(cls, sample: Pool | str, holdout: float = 0.0) -> Target:
+        """The population that ``sample`` was drawn from, labelled or not."""
+        from unskew.targeting.building import sample_target
+
+        return sample_target(sample, holdout)
+
+    @classmethod
+    def source(cls, name: str, holdout: float = 0.0) -> Target:
+        """The population that the source ``name`` was drawn from, because that source is known to be unbiased."""
+        from unskew.targeting.building import source_target
+
+        return source_target(name, holdout)
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any], folder: str | PathLike[str] = ".") -> Target:
+        """The ``[target]`` part of a configuration; files are read from ``folder``."""
+        from unskew.targeting.schema import read_target
+
+        return read_target(settings, folder)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Values that TOML and JSON can hold, from which `from_dict` makes the same target."""
+        from unskew.targeting.schema import written_target
+
+        return written_target(self)
+
+    def resolve(self, pool: Pool | pd.DataFrame) -> TargetStrata | TargetReference:
+        """What the target asks of this pool: the mass of every stratum, or the reference to resemble."""
+        return self.compare(pool) if self.kind in ("sample", "source") else self.stratify(pool)
+
+    def stratify(self, pool: Pool | pd.DataFrame) -> TargetStrata:
+        """The target mass of every stratum of the pool; an error for a sample or a source."""
+        from unskew.targeting.resolution import stratify_pool
+
+        return stratify_pool(self, pool)
+
+    def compare(self, pool: Pool | pd.DataFrame) -> TargetReference:
+        """The sample, or the source of the pool, that stands for the target; an error for masses."""
+        from unskew.targeting.resolution import find_reference
+
+        return find_reference(self, pool)
+
+    def describe(self) -> tuple[str, ...]:
+        """What was given and what is assumed, in plain sentences."""
+        from unskew.targeting.wording import target_sentences
+
+        return target_sentences(self)

@@ -1,0 +1,163 @@
+"""Score and information of the profile likelihood −Σ_i log q_{i,s_i}(u, θ): ω with parameters θ, strata with u of their own.
+
+With ω_ik = ω_k(z_i; θ), image i in stratum c and q_ik = e^{u_ck} ω_ik/Σ_l e^{u_cl} ω_il, write r_ik = q_ik − 1{s_i = k},
+J_ik = ∂ log ω_ik/∂θ and J̄_i = Σ_k q_ik J_ik. The score of image i is r_ik for u_ck and Σ_k r_ik J_ik for θ. Its information, the
+expectation of the second derivative given the image, has the blocks
+
+    H_c = Σ_{i in c} (diag q_i − q_i q_iᵀ),   B_c = Σ_{i in c} (q_ik J_ik − q_ik J̄_i)_k,
+    T = Σ_i (Σ_k q_ik J_ik J_ikᵀ − J̄_i J̄_iᵀ) + penalty.
+
+One stratum and no parameters give n times the Hessian of the objective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+import scipy.special
+
+from unskew.records import Floats, Ints
+
+Jacobian = Callable[[Ints], Floats]
+
+# Numbers in the largest temporary, 32 MB.
+_BLOCK = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The likelihood at its maximum.
+
+    Attributes
+    ----------
+    log_omega : (R, K) log ω_k(z_r; θ̂).
+    u : (C, K) the maximising u of every stratum; −inf for sources without images there.
+    source : (R,)
+    cell : (R,) stratum of every row.
+    jacobian : rows → (b, K, P) ∂ log ω/∂θ; None without parameters.
+    penalty : (P, P) second derivative of the penalty of the fit.
+    """
+
+    log_omega: Floats = field(repr=False)
+    u: Floats = field(repr=False)
+    source: Ints = field(repr=False)
+    cell: Ints = field(repr=False)
+    jacobian: Jacobian | None = field(repr=False, default=None)
+    penalty: Floats = field(repr=False, default_factory=lambda: np.zeros((0, 0)))
+
+    @property
+    def n_parameters(self) -> int:
+        return int(self.penalty.shape[0])
+
+    def blocks(self) -> Iterator[tuple[int, Ints, Floats, Floats | None]]:
+        """(stratum, rows, (b, K) q, (b, K, P) J) for blocks of rows of one stratum each."""
+        n_sources = self.u.shape[1]
+        step = max(64, _BLOCK // (n_sources * max(self.n_parameters, 1)))
+        for cell, rows in enumerate(self._rows_of_cells):
+            for start in range(0, rows.size, step):
+                at = rows[start : start + step]
+                yield cell, at, self.memberships(at), self._read_jacobian(at)
+
+    @cached_property
+    def _rows_of_cells(self) -> list[Ints]:
+        order = np.argsort(self.cell, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(self.cell, minlength=self.u.shape[0]))[:-1])
+
+    def memberships(self, at: Ints) -> Floats:
+        """(b, K) q of the rows ``at``."""
+        return np.asarray(scipy.special.softmax(self.log_omega[at] + self.u[self.cell[at]], axis=1))
+
+    def _read_jacobian(self, at: Ints) -> Floats | None:
+        if self.jacobian is None or self.n_parameters == 0:
+            return None
+        # Where ω = 0 the image tells nothing of that source's parameters.
+        return np.where(np.isneginf(self.log_omega[at])[:, :, None], 0.0, self.jacobian(at))
+
+    def residuals(self, at: Ints, q_bk: Floats) -> Floats:
+        """(b, K) r = q − 1{s = k}."""
+        residual_bk = q_bk.copy()
+        residual_bk[np.arange(at.size), self.source[at]] -= 1.0
+        return residual_bk
+
+    @cached_property
+    def information(self) -> Information:
+        """The blocks H_c, B_c and T of the information."""
+        n_cells, n_sources = self.u.shape
+        p = self.n_parameters
+        h_ckk, b_ckp, t_pp = np.zeros((n_cells, n_sources, n_sources)), np.zeros((n_cells, n_sources, p)), self.penalty.copy()
+        for cell, _, q_bk, j_bkp in self.blocks():
+            h_ckk[cell] -= q_bk.T @ q_bk
+            if j_bkp is not None:
+                weighted_bkp = q_bk[:, :, None] * j_bkp
+                mean_bp = weighted_bkp.sum(axis=1)
+                b_ckp[cell] += weighted_bkp.sum(axis=0) - q_bk.T @ mean_bp
+                root_bkp = (np.sqrt(q_bk)[:, :, None] * j_bkp).reshape(-1, p)
+                t_pp += root_bkp.T @ root_bkp - mean_bp.T @ mean_bp
+        diagonal = np.arange(n_sources)
+        h_ckk[:, diagonal, diagonal] = 0.0
+        h_ckk[:, diagonal, diagonal] = -h_ckk.sum(axis=2)
+        return Information(h_ckk, b_ckp, t_pp)
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """The information of (u, θ): H_c (C, K, K), B_c (C, K, P) and T (P, P)."""
+
+    h_ckk: Floats
+    b_ckp: Floats
+    t_pp: Floats
+
+    def solve(self, g_ck: Floats, g_p: Floats) -> tuple[Floats, Floats]:
+        """a with I a = g: a_θ = S⁻ (g_θ − Σ_c B_cᵀ H_c⁻ g_c) with S = T − Σ_c B_cᵀ H_c⁻ B_c, then a_c = H_c⁻ (g_c − B_c a_θ).
+
+        H_c is a Laplacian: its constant is left at 0 in each linked part. Directions of θ that the data do not tell are left at 0.
+        """
+        a_p = np.zeros(g_p.size)
+        if g_p.size:
+            right_p = g_p - np.einsum("ckp,ck->p", self._reduced[0], g_ck)
+            a_p = self._reduced[1] @ right_p
+            g_ck = g_ck - self.b_ckp @ a_p
+        return np.einsum("ckl,cl->ck", self._inverse_ckk, g_ck), a_p
+
+    def parameter_covariance(self) -> Floats:
+        """(P, P) S⁻."""
+        return self._reduced[1]
+
+    @cached_property
+    def _inverse_ckk(self) -> Floats:
+        """H_c⁻: pseudo-inverses of symmetric Laplacians, one for each stratum."""
+        return np.asarray(np.linalg.pinv(self.h_ckk, rcond=1e-13, hermitian=True), dtype=np.float64)
+
+    @cached_property
+    def _reduced(self) -> tuple[Floats, Floats]:
+        solved_ckp = self._inverse_ckk @ self.b_ckp
+        schur_pp = self.t_pp - np.einsum("ckp,ckq->pq", self.b_ckp, solved_ckp)
+        return solved_ckp, np.asarray(scipy.linalg.pinvh((schur_pp + schur_pp.T) / 2, rtol=1e-12))
+
+
+def solve_strata(log_omega_rk: Floats, source_r: Ints, cell_r: Ints, n_cells: int) -> Floats:
+    """(C, K) u of every stratum, solved by itself among the sources that have images in it; −inf for the others.
+
+    An `OverlapError` is raised by the solver where the sources of a stratum lack a link.
+    """
+    from unskew.solve.entry import solve_normalizers
+
+    n_sources = log_omega_rk.shape[1]
+    u_ck = np.full((n_cells, n_sources), -np.inf)
+    for cell in range(n_cells):
+        at = np.flatnonzero(cell_r == cell)
+        present, code = np.unique(source_r[at], return_inverse=True)
+        if present.size == 1:
+            u_ck[cell, present] = np.log(at.size)
+            continue
+        block = log_omega_rk[np.ix_(at, present)]
+        if (block == block[:, :1]).all():
+            # All ω equal: e^{u_k} ∝ n_k, without a solve.
+            u_ck[cell, present] = np.log(np.bincount(code))
+            continue
+        u_ck[cell, present] = solve_normalizers(block, code, log=True).u + np.log(at.size)
+    return u_ck
