@@ -24,7 +24,7 @@ from weights_problems import PROBLEMS, Draw, analytic_ratio
 from weights_table import page
 
 PAGE = Path(__file__).parents[1] / "docs" / "weights-performance.md"
-SEEDS = {1_000: 50, 10_000: 50, 100_000: 10, 1_000_000: 3}
+SEEDS = {1_000: 50, 10_000: 50, 100_000: 10, 1_000_000: 5}
 Key = tuple[str, int, int, str]
 
 
@@ -141,7 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problems", action="append", choices=list(PROBLEMS), help="run this problem only; may be repeated")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SEEDS), help="pool sizes")
-    parser.add_argument("--seeds", type=int, help="draws for each problem and size (default 50, 50, 10, 3 for 10³ … 10⁶)")
+    parser.add_argument("--seeds", type=int, help="draws for each problem and size (default 50, 50, 10, 5 for 10³ … 10⁶)")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds that one call may take (default 60)")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for one method on one problem and size (default 60)")
     parser.add_argument("--resume", action="store_true", help="keep the results that are there and add to them")

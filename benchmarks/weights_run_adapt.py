@@ -10,6 +10,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 from adapt.instance_based import IWC, IWN, KLIEP, KMM, LDM, RULSIF, ULSIF, NearestNeighborsWeighting
+from sklearn.linear_model import RidgeClassifier
 from weights_columns import columns
 
 PACKAGES = ("adapt", "tensorflow", "keras", "scikit-learn", "numpy", "cvxopt")
@@ -42,9 +43,7 @@ def _least_squares(method: Any) -> Callable[[np.ndarray, np.ndarray], Any]:
 
 
 def _network(pool: np.ndarray, sample: np.ndarray) -> Any:
-    model = IWN(Xt=sample, verbose=0, random_state=0)
-    model.compile(optimizer="adam", loss="mse")
-    return model
+    return IWN(RidgeClassifier(0.0), Xt=sample, verbose=0, random_state=0, pretrain=True, pretrain__epochs=20, pretrain__verbose=0)
 
 
 METHODS = {
@@ -55,5 +54,5 @@ METHODS = {
     "adapt_rulsif": _weighting(_least_squares(RULSIF)),
     "adapt_classifier": _weighting(lambda pool, sample: IWC(Xt=sample, verbose=0, random_state=0)),
     "adapt_ldm": _weighting(lambda pool, sample: LDM(Xt=sample, verbose=0, random_state=0)),
-    "adapt_network": _weighting(_network, epochs=20, batch_size=256, pretrain__epochs=5),
+    "adapt_network": _weighting(_network, epochs=20, batch_size=256),
 }

@@ -51,7 +51,7 @@ def _to_margin(method: Callable[..., dict[str, Any]]) -> Callable[[dict[str, np.
 
 
 METHODS = {
-    "balance_ipw": _to_sample(ipw),
+    "balance_ipw": _to_sample(ipw, num_lambdas=25),
     "balance_ipw_raw": _to_sample(ipw, transformations=None, num_lambdas=25),
     "balance_rake": _to_sample(rake),
     "balance_cbps": _to_sample(cbps, transformations=None),

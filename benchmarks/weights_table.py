@@ -203,9 +203,17 @@ def _direction_table(directions: Mapping[str, Mapping[str, float]]) -> str:
         if key not in directions:
             continue
         moved, rank = directions[key]["moved"], directions[key]["rank"]
-        verdict = "right" if moved > 0.5 else ("**inverse ratio**" if moved < -0.1 else "**hardly moves**")
+        verdict = _direction(moved, rank)
         lines.append(f"| {'the true ratio' if key == 'truth' else BY_KEY[key].title} | {moved:.2f} | {rank:.2f} | {verdict} |")
     return "\n".join(lines)
+
+
+def _direction(moved: float, rank: float) -> str:
+    if moved > 0.7:
+        return "right"
+    if moved > 0.25:
+        return "right, but half way only"
+    return "**inverse ratio**" if rank < -0.5 else "**none**"
 
 
 def _versions(versions: Mapping[str, Mapping[str, str]]) -> str:
@@ -260,14 +268,15 @@ Written by `{facts.get("command", "python benchmarks/weights.py")}`; do not edit
   compared with rows of ours that are told them too.
 - *Time*: median processor time of the call, one thread, after one call on a small draw that imports and compiles; tables and one-hot
   columns are made before the clock starts.
-- Draws: 50 at n = 1,000 and n = 10,000, 10 at n = 100,000, 3 at n = 1,000,000; a method that used up its time on a problem and size
+- Draws: 50 at n = 1,000 and n = 10,000, 10 at n = 100,000, 5 at n = 1,000,000; a method that used up its time on a problem and size
   ended with fewer (the last number of its cell). Fewer than {FEWEST} draws in common with ours (or fewer than ours has) are not compared.
 
 ## Which way do the weights point?
 
 Pool N(0, I), target N(θ, I) in two dimensions, n = 2,000 and a target sample of 1,000: the ratio p_target/p_pool = exp(θ·z − |θ|²/2) is
-known. skada's discriminator divides by the target's probability where it should multiply; here it is run inverted. skada's nearest neighbours, as
-released, also count images of the pool (a complement of row numbers where a mask was meant); here its own counting function is called.
+known. skada's discriminator divides by the target's odds where it should multiply; on the problems it is run inverted. skada's nearest
+neighbours, as released, also count images of the pool (the complement of row numbers where a mask was meant); on the problems its own
+counting function is called on pool and sample. adapt's LDM matches second moments and is no density ratio.
 
 {_direction_table(facts.get("directions", {}))}
 
