@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from unskew.bias.fitted import FittedBias
 
 
-def debias(pool: Pool, bias: Bias, target: Target | None = None, *, seed: int = 0, max_unlike: float = 0.2) -> Weights:
+def debias(pool: Pool, bias: Bias, target: Target | None = None, *, seed: int = 0, max_unlike: float = 0.2, judge: bool = True) -> Weights:
     """Fit the bias model on the pool, evaluate it, solve, and give every image one weight.
 
     π_i = 1/(Z Σ_k λ_k ω_k(z_i; θ̂)/Ω̂_k), the sum over the sources that are kept in training (not the target's own sample), Z such that
@@ -35,6 +35,7 @@ def debias(pool: Pool, bias: Bias, target: Target | None = None, *, seed: int = 
     target : what is known about the population; None where the model needs nothing (`Known`, `Subpopulation`, `Box`, `SoftBox`).
     seed : of folds, permutations and held-out images.
     max_unlike : with a sample of the target, the largest share of its images that no source may resemble; more is a `CoverageError`.
+    judge : with a sample of the target, let a classifier try to tell it from the weighted pool (``weights.estimation.resemblance``).
 
     Returns
     -------
@@ -45,7 +46,8 @@ def debias(pool: Pool, bias: Bias, target: Target | None = None, *, seed: int = 
     --------
     >>> import unskew
     >>> pool = unskew.Pool.from_arrays(["a", "a", "a", "b"], label=["cat", "cat", "dog", "dog"])
-    >>> unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.margins({"label": {"cat": 0.8, "dog": 0.2}})).weight.tolist()
+    >>> target = unskew.Target.margins({"label": {"cat": 0.8, "dog": 0.2}})
+    >>> unskew.debias(pool, unskew.bias.Strata("label"), target).weight.round(12).tolist()
     [0.4, 0.4, 0.1, 0.1]
     """
     from unskew.bias.base import Bias as AnyBias
@@ -59,7 +61,7 @@ def debias(pool: Pool, bias: Bias, target: Target | None = None, *, seed: int = 
         raise ConfigError(f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}.")
     if not 0.0 < max_unlike <= 1.0:
         raise ConfigError(f"max_unlike is a share above 0 and at most 1; got {max_unlike!r}.")
-    return weigh_fitted(pool, fit_parts(bias, bias.parts, pool, target, seed=seed), seed=seed, max_unlike=max_unlike)
+    return weigh_fitted(pool, fit_parts(bias, bias.parts, pool, target, seed=seed), seed=seed, max_unlike=max_unlike, judge=judge)
 
 
 def evaluate_fitted(fitted: FittedBias) -> tuple[Floats, float, Floats]:
@@ -69,7 +71,9 @@ def evaluate_fitted(fitted: FittedBias) -> tuple[Floats, float, Floats]:
     n = data.n_pool
     log_v = -scipy.special.logsumexp(profile.log_omega[:n, kept] + profile.u[data.cell[:n]][:, kept], axis=1)
     if fitted.strata is not None:
-        weight = np.exp(log_v) * fitted.strata.target.unit[fitted.row]
+        strata, cell = fitted.strata.target, data.cell[:n]
+        part = (np.exp(log_v) if fitted.factors else 1.0) * strata.unit[fitted.row]
+        weight = strata.mass[cell] * part / np.bincount(cell, weights=part, minlength=data.n_cells)[cell]
         return weight / weight.sum(), 0.0, np.zeros(len(fitted.names))
     log_total = float(scipy.special.logsumexp(log_v))
     # Ω_k = n_k e^{−u_k}/Σ_i v_i over all rows, those of the target's sample included.
@@ -79,7 +83,7 @@ def evaluate_fitted(fitted: FittedBias) -> tuple[Floats, float, Floats]:
     return np.exp(log_v - log_total), log_total, log_normalizer_k[: len(fitted.names)]
 
 
-def weigh_fitted(pool: Pool, fitted: FittedBias, *, seed: int = 0, max_unlike: float = 1.0) -> Weights:
+def weigh_fitted(pool: Pool, fitted: FittedBias, *, seed: int = 0, max_unlike: float = 1.0, judge: bool = True) -> Weights:
     """Weights of the pool under a fitted model, with verdict and errors."""
     data = fitted.data
     weight_r, log_total, log_normalizer_k = evaluate_fitted(fitted)
@@ -127,7 +131,7 @@ def weigh_fitted(pool: Pool, fitted: FittedBias, *, seed: int = 0, max_unlike: f
         rows=solved.rows if solved is not None and estimation.omega_is_known else None,
         estimation=estimation,
     )
-    return _judged(weights, fitted, max_unlike)
+    return _judged(weights, fitted, max_unlike, judge)
 
 
 def _without_sample(solution: Solution, log_normalizer_k: Floats) -> Solution:
@@ -184,7 +188,7 @@ def _strata_overlap(fitted: FittedBias, weight_r: Floats) -> Overlap:
     return judge_weights(replace(overlap, verdict="ok", message=message), weight_r)
 
 
-def _judged(weights: Weights, fitted: FittedBias, max_unlike: float) -> Weights:
+def _judged(weights: Weights, fitted: FittedBias, max_unlike: float, judge: bool) -> Weights:
     """The verdict of families that are positive everywhere, and of a target that can be looked at."""
     from unskew.bias.resemblance import compare_with_target
 
@@ -193,7 +197,7 @@ def _judged(weights: Weights, fitted: FittedBias, max_unlike: float) -> Weights:
     overlap = weights.overlap
     if fitted.strata is None and not np.isneginf(fitted.profile.log_omega).any():
         overlap = judge_positive(overlap, weights.weight[fitted.row])
-    resemblance = compare_with_target(fitted, weights.weight[fitted.row])
+    resemblance = compare_with_target(fitted, weights.weight[fitted.row]) if judge else None
     if resemblance is not None and resemblance.unlike > max_unlike:
         raise CoverageError(
             f"{resemblance.message} That is more than max_unlike = {max_unlike:g}: the target is not identifiable from these sources."

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import scipy.special
 
 from unskew.errors import ConvergenceError, CoverageError, DataError, OverlapError, UnskewWarning
-from unskew.records import Estimate, Floats, Pool, Target, Weights
+from unskew.records import Estimate, Floats, Ints, Pool, Target, Weights
 from unskew.weigh.estimated import EstimatedRows, estimated_covariance, estimated_mean
 from unskew.weigh.uncertainty import Bootstrap, draw_counts
-from unskew.weigh.units import find_units
+from unskew.weigh.units import Units, find_units
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +24,15 @@ if TYPE_CHECKING:
 
 # Replicates behind the standard error of a model without derivatives.
 _REPLICATES = 100
+
+
+@dataclass(frozen=True, eq=False)
+class _Replicate:
+    """Weights of the drawn images, where each stands in the pool, and log Ω̂."""
+
+    row_m: Ints
+    weight_m: Floats
+    log_normalizer_k: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +58,8 @@ class Estimation:
     resemblance: Resemblance | None = None
     seed: int = 0
     max_unlike: float = 1.0
-    _replicates: dict[tuple[int, int], Floats] = field(repr=False, default_factory=dict)
+    # The last bootstrap, so that means of several values share its fits.
+    _replicates: dict[tuple[int, int], list[_Replicate | str]] = field(repr=False, default_factory=dict)
 
     @property
     def omega_is_known(self) -> bool:
@@ -108,40 +117,41 @@ class Estimation:
         Whole groups are drawn where there are groups; the masses of strata are drawn within their error. Replicates that lack a link or
         leave a stratum of the target without images are counted and left out.
         """
-        from unskew.debiasing import evaluate_fitted
-
         units = find_units(self.rows)
-        rng = np.random.default_rng(seed)
-        log_normalizer_bk, mean_b = [], []
-        n_disconnected = n_failed = 0
-        for count_r in draw_counts(units, n, rng):
-            at = np.repeat(np.arange(count_r.size), count_r.astype(np.int64))
-            mass_c = self._draw_masses(rng)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UnskewWarning)
-                try:
-                    pool, target, row_n = self._drawn(at)
-                    fitted = self._refit(pool, target, mass_c, self.seed)
-                    weight_n, _, log_normalizer_k = evaluate_fitted(fitted)
-                except (OverlapError, CoverageError, DataError):
-                    n_disconnected += 1
-                    continue
-                except ConvergenceError:
-                    n_failed += 1
-                    continue
-            log_normalizer_bk.append(log_normalizer_k)
-            mean_b.append(math.nan if value_n is None else float(weight_n @ value_n[row_n]))
+        key = (n, seed)
+        if key not in self._replicates:
+            self._replicates.clear()
+            self._replicates[key] = [self._replicate(count_r, rng) for count_r, rng in _draws(units, n, seed)]
+        drawn = self._replicates[key]
+        solved = [each for each in drawn if isinstance(each, _Replicate)]
         return Bootstrap(
             names=self.fitted.names,
-            log_normalizer=np.reshape(log_normalizer_bk, (-1, len(self.fitted.names))),
-            mean=None if value_n is None else np.array(mean_b),
+            log_normalizer=np.reshape([each.log_normalizer_k for each in solved], (-1, len(self.fitted.names))),
+            mean=None if value_n is None else np.array([float(each.weight_m @ value_n[each.row_m]) for each in solved]),
             value=None if value_n is None else float(self.rows.weight[: self.fitted.row.size] @ value_n[self.fitted.row]),
             n_replicates=n,
-            n_disconnected=n_disconnected,
-            n_failed=n_failed,
+            n_disconnected=sum(each == "disconnected" for each in drawn),
+            n_failed=sum(each == "failed" for each in drawn),
             n_strata=units.size_s.size,
             n_single=int(np.count_nonzero(units.size_s == 1)),
         )
+
+    def _replicate(self, count_r: Floats, rng: np.random.Generator) -> _Replicate | str:
+        from unskew.debiasing import evaluate_fitted
+
+        at = np.repeat(np.arange(count_r.size), count_r.astype(np.int64))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnskewWarning)
+            try:
+                pool, target, row_m = self._drawn(at)
+                fitted = self._refit(pool, target, self._draw_masses(rng), self.seed)
+                weight_m, _, log_normalizer_k = evaluate_fitted(fitted)
+            except (OverlapError, CoverageError, DataError):
+                return "disconnected"
+            except ConvergenceError:
+                return "failed"
+        # A factor may leave out images of the replicate.
+        return _Replicate(row_m[fitted.row], weight_m, log_normalizer_k)
 
     def _draw_masses(self, rng: np.random.Generator) -> Floats | None:
         if self.rows.mass_covariance is None or self.fitted.strata is None:
@@ -152,10 +162,8 @@ class Estimation:
         )
         return np.asarray(drawn_c / drawn_c.sum())
 
-    def _drawn(self, at: npt.NDArray[np.int64]) -> tuple[Pool, Target | None, npt.NDArray[np.int64]]:
+    def _drawn(self, at: Ints) -> tuple[Pool, Target | None, Ints]:
         """A pool and a target made of the drawn rows, with ids of their own, and where each row stands in the pool."""
-        from dataclasses import replace
-
         data, target = self.fitted.data, self.fitted.target
         of_pool = at[at < data.n_pool]
         row_n = self.fitted.row[of_pool]
@@ -170,3 +178,9 @@ class Estimation:
         elif target is not None and target.kind == "source":
             target = replace(target, holdout=0.0)
         return Pool(frame), target, row_n
+
+
+def _draws(units: Units, n: int, seed: int) -> Iterator[tuple[Floats, np.random.Generator]]:
+    rng = np.random.default_rng(seed)
+    for count_r in draw_counts(units, n, rng):
+        yield count_r, rng

@@ -167,6 +167,11 @@ class Bias(ABC):
         return False
 
     @property
+    def has_offset(self) -> bool:
+        """Can it be fitted given other factors that are estimated, too?"""
+        return True
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Columns, or beginnings of columns, of the table that the model reads."""
         return ()

@@ -196,6 +196,12 @@ def _estimate_factors(
     zeros = np.zeros((len(data.frame), data.n_sources))
     learned = [at for at, part in enumerate(parts) if part.by_likelihood]
     log_part |= {at: zeros for at in learned}
+    alone = [parts[at] for at in learned if not parts[at].has_offset]
+    if alone and len(learned) > 1:
+        raise ConfigError(
+            f"{type(alone[0]).__name__} with such a classifier cannot be fitted together with another estimated factor: nothing tells which "
+            "of the two a pattern belongs to. Put all features into one Propensity, or use classifier='logistic'."
+        )
     before = -np.inf
     for _ in range(_MAX_ROUNDS):
         for at in learned:
@@ -247,14 +253,14 @@ def _profile(gathered: _Gathered, log_rk: Floats, factors: Sequence[Factor]) -> 
 def _solve_cells(gathered: _Gathered, log_rk: Floats) -> Floats:
     data, strata = gathered.data, gathered.strata
     if strata is None:
-        return solve_strata(log_rk, data.source, data.cell, 1)
+        return solve_strata(log_rk, data.source, data.cell, 1, data.names)
     try:
-        return solve_strata(log_rk, data.source, data.cell, data.n_cells)
+        return solve_strata(log_rk, data.source, data.cell, data.n_cells, data.names)
     except OverlapError as error:
         for cell, levels in enumerate(strata.strata):
             at = data.cell == cell
             try:
-                solve_strata(log_rk[at], data.source[at], np.zeros(int(at.sum()), dtype=np.int64), 1)
+                solve_strata(log_rk[at], data.source[at], np.zeros(int(at.sum()), dtype=np.int64), 1, data.names)
             except OverlapError as inner:
                 raise OverlapError(f"in the stratum {cell_text(strata.by, levels)}: {inner}", inner.overlap) from error
         raise

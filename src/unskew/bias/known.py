@@ -34,9 +34,9 @@ class Known(Bias):
     Examples
     --------
     >>> import pandas as pd, unskew
-    >>> frame = pd.DataFrame({"source": ["day"] * 2 + ["all"] * 2, "light": [0.9, 0.5, 0.9, 0.1], "chance": [0.9, 0.5, 0.9, 0.1]})
+    >>> frame = pd.DataFrame({"source": ["day"] * 2 + ["all"] * 2, "chance": [0.9, 0.5, 0.9, 0.1]})
     >>> fitted = unskew.bias.Known({"day": "chance", "all": 1.0}).fit(unskew.Pool.from_frame(frame))
-    >>> fitted.omega(frame).tolist()
+    >>> fitted.omega(frame).round(12).tolist()
     [[0.9, 1.0], [0.5, 1.0], [0.9, 1.0], [0.1, 1.0]]
     """
 

@@ -12,7 +12,7 @@ One stratum and no parameters give n times the Hessian of the objective.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -139,12 +139,12 @@ class Information:
         return solved_ckp, np.asarray(scipy.linalg.pinvh((schur_pp + schur_pp.T) / 2, rtol=1e-12))
 
 
-def solve_strata(log_omega_rk: Floats, source_r: Ints, cell_r: Ints, n_cells: int) -> Floats:
+def solve_strata(log_omega_rk: Floats, source_r: Ints, cell_r: Ints, n_cells: int, names: Sequence[str]) -> Floats:
     """(C, K) u of every stratum, solved by itself among the sources that have images in it; −inf for the others.
 
     An `OverlapError` is raised by the solver where the sources of a stratum lack a link.
     """
-    from unskew.solve.entry import solve_normalizers
+    from unskew.solve.entry import Options, prepare, solve_prepared
 
     n_sources = log_omega_rk.shape[1]
     u_ck = np.full((n_cells, n_sources), -np.inf)
@@ -159,5 +159,6 @@ def solve_strata(log_omega_rk: Floats, source_r: Ints, cell_r: Ints, n_cells: in
             # All ω equal: e^{u_k} ∝ n_k, without a solve.
             u_ck[cell, present] = np.log(np.bincount(code))
             continue
-        u_ck[cell, present] = solve_normalizers(block, code, log=True).u + np.log(at.size)
+        prepared = prepare(block, code, log=True, names=[names[k] for k in present], jobs=None)
+        u_ck[cell, present] = solve_prepared(prepared, Options(), throw=True).solution.u + np.log(at.size)
     return u_ck

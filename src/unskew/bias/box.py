@@ -1,0 +1,119 @@
+"""Biasing functions that are 1 in a box around a source's own images, and 0 outside (the article's section 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from unskew.bias.base import Bias, BiasData, Description, Factor
+from unskew.bias.features import check_columns, expand_features, flag_identifiers, is_numeric, learn_column, read_numbers
+from unskew.errors import ConfigError
+from unskew.records import Floats
+from unskew.targeting.levels import text_levels
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Box(Bias):
+    """ω_k(z) = 1 where every feature lies within the range that source k's own images have, 0 elsewhere.
+
+    The range of a numeric feature is min–max, as in the article, or between the quantiles ``quantile`` and 1 − ``quantile`` of the
+    source's images; of a categorical one, the levels that the source has. The reference of the target, if there is one, has ω ≡ 1.
+
+    Parameters
+    ----------
+    features : columns of the table, or beginnings of columns.
+    quantile : share of a source's images cut off at each end of each feature, below 0.5. Images outside their own source's box get
+        weight 0, leave before the shares are computed, and are counted.
+
+    Notes
+    -----
+    c(z) is assumed: within the union of the boxes a source selects all its images alike. The likelihood is not regular (the edges are the
+    extremes of the data), and standard errors take the boxes as known.
+    """
+
+    family: ClassVar[str] = "box"
+    may_exclude: ClassVar[bool] = True
+    features: Sequence[str]
+    quantile: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.features, str):
+            object.__setattr__(self, "features", tuple(self.features))
+        if not 0.0 <= self.quantile < 0.5:
+            raise ConfigError(
+                f"quantile is the share cut off at each end, from 0 (the article's min–max) to below 0.5; got {self.quantile!r}."
+            )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.features)
+
+    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
+        names = expand_features(data.frame, self.features)
+        notes = flag_identifiers(data.frame, names, data.source, data.names) if start is None else ()
+        numeric = [name for name in names if is_numeric(data.frame[name])]
+        lower_kd, upper_kd = np.full((2, data.n_sources, len(numeric)), np.array([[[-np.inf]], [[np.inf]]]))
+        for d, name in enumerate(numeric):
+            value_r = read_numbers(data.frame[name], name)
+            for k in range(data.n_sources):
+                if k != data.reference:
+                    lower_kd[k, d], upper_kd[k, d] = np.quantile(value_r[data.source == k], [self.quantile, 1.0 - self.quantile])
+        levels = {name: _levels_by_source(data, name) for name in names if name not in numeric}
+        return FittedBox(data.names, tuple(numeric), lower_kd, upper_kd, levels, self.quantile, notes)
+
+
+def _levels_by_source(data: BiasData, name: str) -> tuple[frozenset[str] | None, ...]:
+    """The levels that each source has; None (any) for the reference."""
+    learn_column(data.frame, name)  # missing values are an error
+    found, code_r = text_levels(data.frame[name], name)
+    return tuple(
+        None if k == data.reference else frozenset(found[at] for at in np.unique(code_r[data.source == k])) for k in range(data.n_sources)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class FittedBox(Factor):
+    """Boxes [lower, upper] of every source in the numeric features, and the levels it has of the others."""
+
+    names: tuple[str, ...]
+    numeric: tuple[str, ...]
+    lower: Floats
+    upper: Floats
+    levels: dict[str, tuple[frozenset[str] | None, ...]] = field(repr=False)
+    quantile: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def log_omega(self, frame: pd.DataFrame) -> Floats:
+        check_columns(frame, [*self.numeric, *self.levels])
+        inside_nk = np.ones((len(frame), len(self.names)), dtype=np.bool_)
+        for d, name in enumerate(self.numeric):
+            value_n = read_numbers(frame[name], name)[:, None]
+            inside_nk &= (value_n >= self.lower[:, d]) & (value_n <= self.upper[:, d])
+        for name, own_k in self.levels.items():
+            found, code_n = text_levels(frame[name], name)
+            has_lk = np.array([[own is None or level in own for own in own_k] for level in found])
+            inside_nk &= has_lk[code_n]
+        return np.where(inside_nk, 0.0, -np.inf)
+
+    def describe(self) -> Description:
+        rule = "min–max" if self.quantile == 0 else f"{self.quantile:g} to {1 - self.quantile:g} quantile"
+        names = ", ".join([*self.numeric, *self.levels])
+        boxes = {
+            name: {feature: [float(self.lower[k, d]), float(self.upper[k, d])] for d, feature in enumerate(self.numeric)}
+            for k, name in enumerate(self.names)
+        }
+        return Description(
+            "Box",
+            (f"a source selects all images alike within its box of {names}, and none outside",),
+            (f"the boxes, by the {rule} rule on each source's own images",),
+            "assumed: 1 within the union of the boxes",
+            "the part of the population within the union of the boxes",
+            boxes,
+            self.notes,
+        )

@@ -1,0 +1,253 @@
+"""Biasing functions from a classifier of the source, cross-fitted, relative to a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from unskew.bias.base import Bias, BiasData, Description, Factor
+from unskew.bias.features import FeatureMap, flag_identifiers, learn_features
+from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
+from unskew.bias.tilt import FittedTilt, find_reference
+from unskew.errors import ConfigError, DataError, did_you_mean
+from unskew.records import Floats, Ints
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# The penalty λ/2 ‖θ‖² of scikit-learn's LogisticRegression at its default C = 1.
+_RIDGE = 1.0
+_NAMED = ("logistic", "boosting")
+
+
+@dataclass(frozen=True)
+class Propensity(Bias):
+    """ω_k(z) = (q̂_k(z)/n_k)/(q̂_r(z)/n_r), q̂ a classifier's chance that an image with these features comes from source k, r the reference.
+
+    Cross-fitted: the images of each fold get ω from the classifier that was trained on the other folds, which keep groups on one side;
+    new images get the geometric mean over the folds' classifiers.
+
+    Parameters
+    ----------
+    features : columns of the table, or beginnings of columns; numeric ones are standardised, categorical ones become indicators.
+    classifier : "logistic" (regularised logistic regression), "boosting" (gradient-boosted trees), any scikit-learn classifier with
+        ``predict_proba``, or ``module:function`` of a function that makes one.
+    reference : name of the source that selects without bias as far as these features go; default: the target's sample or source.
+    folds : number of folds.
+    floor : smallest chance that a classifier may give.
+
+    Notes
+    -----
+    c(z) comes from the reference. If that has no labels, p(label | features) is assumed to be the same in target and sources. Errors of
+    "logistic" come from influence functions; other classifiers have no derivatives, and errors come from a bootstrap that fits anew.
+    """
+
+    family: ClassVar[str] = "propensity"
+    by_likelihood: ClassVar[bool] = True
+    features: Sequence[str]
+    classifier: Any = "logistic"
+    reference: str | None = None
+    folds: int = 5
+    floor: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.features, str):
+            object.__setattr__(self, "features", tuple(self.features))
+        if self.folds < 2:
+            raise ConfigError(f"folds is the number of parts for cross-fitting, at least 2; got {self.folds!r}.")
+        if not 0.0 < self.floor < 0.5:
+            raise ConfigError(f"floor is the smallest chance that a classifier may give, above 0; got {self.floor!r}.")
+        if isinstance(self.classifier, str) and ":" not in self.classifier and self.classifier not in _NAMED:
+            raise ConfigError(
+                f"classifier is one of {', '.join(_NAMED)}, a scikit-learn classifier, or module:function; got {self.classifier!r}."
+                f"{did_you_mean(self.classifier, _NAMED)}"
+            )
+
+    @property
+    def reference_source(self) -> str | None:
+        return self.reference
+
+    @property
+    def needs_reference(self) -> bool:
+        return True
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.features)
+
+    @property
+    def has_offset(self) -> bool:
+        """Can it be fitted given other estimated factors? Only the logistic regression, whose likelihood takes an offset."""
+        return isinstance(self.classifier, str) and self.classifier == "logistic"
+
+    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
+        reference = find_reference(self, data)
+        warm = start if isinstance(start, FittedPropensity) else None
+        if warm is None:
+            feature_map, notes = learn_features(data.frame, self.features)
+            notes += flag_identifiers(data.frame, [column.name for column in feature_map.columns], data.source, data.names)
+        else:
+            feature_map, notes = warm.feature_map, warm.notes
+        phi_rd = feature_map.read(data.frame)
+        models, log_rk = [], np.zeros((phi_rd.shape[0], data.n_sources))
+        for at, (train, test) in enumerate(split_folds(data, self.folds)):
+            before = warm.models[at] if warm is not None and at < len(warm.models) else None
+            model = self._train(data, phi_rd, log_offset_rk, train, reference, before)
+            log_rk[test] = model.log_ratio(phi_rd[test], data.cell[test])
+            models.append(model)
+        return FittedPropensity(data.names, reference, feature_map, tuple(models), log_rk, self._shown, self.has_offset, notes)
+
+    @property
+    def _shown(self) -> str:
+        return self.classifier if isinstance(self.classifier, str) else type(self.classifier).__name__
+
+    def _train(self, data: BiasData, phi_rd: Floats, log_offset_rk: Floats, train: Ints, reference: int, before: Any) -> Any:
+        if self.has_offset:
+            offset = log_offset_rk[train] if log_offset_rk.any() else None
+            problem = LogLinearProblem(
+                phi_rd[train], data.source[train], data.cell[train], data.n_sources, data.n_cells, reference, offset, _RIDGE
+            )
+            return _Logistic(fit_log_linear(problem, None if before is None else before.theta_kd, data.seed).theta)
+        x = _with_cells(phi_rd[train], data.cell[train], data.n_cells)
+        own = log_offset_rk[train, data.source[train]]
+        # Weighted by 1/(other factors), source k's images look as if drawn with this factor alone.
+        weight = np.exp(-(own - own.max()))
+        total_k = np.bincount(data.source[train], weights=weight, minlength=data.n_sources)
+        model = _fit_classifier(self._make_classifier(data.seed), x, data.source[train], weight if log_offset_rk.any() else None)
+        return _Classifier(model, np.log(total_k), reference, data.n_cells, self.floor)
+
+    def _make_classifier(self, seed: int) -> Any:
+        from sklearn.base import clone
+
+        if self.classifier == "boosting":
+            from sklearn.ensemble import HistGradientBoostingClassifier
+
+            return HistGradientBoostingClassifier(
+                max_iter=100, max_leaf_nodes=15, learning_rate=0.1, l2_regularization=1.0, random_state=seed
+            )
+        if isinstance(self.classifier, str):
+            from unskew.bias.schema import import_function
+
+            return import_function(self.classifier)()
+        return clone(self.classifier)
+
+
+def split_folds(data: BiasData, n_folds: int) -> Iterator[tuple[Ints, Ints]]:
+    """(train, test) rows of each fold; every source in every training part, groups on one side."""
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    pairs = np.unique(np.column_stack([data.source, data.fold_group]), axis=0)
+    units_k = np.bincount(pairs[:, 0], minlength=data.n_sources)
+    if units_k.min() < 2:
+        raise DataError(
+            f"cross-fitting needs at least two images (or groups) of every source; `{data.names[int(units_k.argmin())]}` has {units_k.min()}. "
+            "Leave the source out, or use Tilt."
+        )
+    folds = StratifiedGroupKFold(min(n_folds, int(units_k.min())), shuffle=True, random_state=data.seed)
+    for train, test in folds.split(np.zeros(data.source.size), data.source, data.fold_group):
+        lacking = np.setdiff1d(np.arange(data.n_sources), data.source[train])
+        if lacking.size:
+            raise DataError(
+                f"groups are so large that a fold holds all images of `{data.names[int(lacking[0])]}`; use fewer folds, or Tilt."
+            )
+        yield train, test
+
+
+def _with_cells(phi_bd: Floats, cell_b: Ints, n_cells: int) -> Floats:
+    return phi_bd if n_cells == 1 else np.column_stack([phi_bd, cell_b[:, None] == np.arange(n_cells)])
+
+
+def _fit_classifier(model: Any, x: Floats, source: Ints, weight: Floats | None) -> Any:
+    if not hasattr(model, "predict_proba") and not hasattr(type(model), "predict_proba"):
+        raise ConfigError(
+            f"the classifier of Propensity must have predict_proba; {type(model).__name__} has not. Wrap it in CalibratedClassifierCV."
+        )
+    if weight is None:
+        return model.fit(x, source)
+    try:
+        return model.fit(x, source, sample_weight=weight)
+    except TypeError as error:
+        raise ConfigError(
+            f"in a product the classifier of Propensity must take sample_weight; {type(model).__name__} does not ({error})."
+        ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class _Logistic:
+    theta_kd: Floats
+
+    def log_ratio(self, phi_bd: Floats, cell_b: Ints | None) -> Floats:
+        return np.asarray(phi_bd @ self.theta_kd.T)
+
+
+@dataclass(frozen=True, eq=False)
+class _Classifier:
+    model: Any
+    log_total_k: Floats
+    reference: int
+    n_cells: int
+    floor: float
+
+    def log_ratio(self, phi_bd: Floats, cell_b: Ints | None) -> Floats:
+        x = phi_bd if cell_b is None else _with_cells(phi_bd, cell_b, self.n_cells)
+        chance_bk = np.full((phi_bd.shape[0], self.log_total_k.size), self.floor)
+        chance_bk[:, np.asarray(self.model.classes_, dtype=np.int64)] = np.maximum(self.model.predict_proba(x), self.floor)
+        log_bk = np.log(chance_bk) - self.log_total_k
+        return np.asarray(log_bk - log_bk[:, [self.reference]])
+
+
+@dataclass(frozen=True, eq=False)
+class FittedPropensity(Factor):
+    """The classifiers of the folds; errors of "logistic" as those of a tilt at the mean of the folds' coefficients."""
+
+    names: tuple[str, ...]
+    reference: int
+    feature_map: FeatureMap
+    models: tuple[Any, ...] = field(repr=False)
+    log_rk: Floats = field(repr=False)
+    shown: str = "logistic"
+    is_logistic: bool = True
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_smooth(self) -> bool:
+        return self.is_logistic
+
+    @property
+    def _tilt(self) -> FittedTilt:
+        theta_kd = np.mean([model.theta_kd for model in self.models], axis=0)
+        return FittedTilt(self.names, self.reference, self.feature_map, theta_kd, _RIDGE)
+
+    @property
+    def n_parameters(self) -> int:
+        return self._tilt.n_parameters if self.is_logistic else 0
+
+    @property
+    def penalty(self) -> Floats:
+        return self._tilt.penalty if self.is_logistic else np.zeros((0, 0))
+
+    def jacobian(self, frame: pd.DataFrame) -> Floats:
+        return self._tilt.jacobian(frame)
+
+    def fitted_log_omega(self) -> Floats | None:
+        return self.log_rk
+
+    def log_omega(self, frame: pd.DataFrame) -> Floats:
+        phi_nd = self.feature_map.read(frame)
+        if not self.is_logistic and self.models[0].n_cells > 1:
+            raise ConfigError("a classifier that saw strata cannot score other tables; use classifier='logistic' in a product with Strata.")
+        return np.asarray(np.mean([model.log_ratio(phi_nd, None) for model in self.models], axis=0))
+
+    def describe(self) -> Description:
+        names = ", ".join(column.name for column in self.feature_map.columns)
+        return Description(
+            "Propensity",
+            (f"how likely a source selects an image depends on it through {names} alone",),
+            (f"the chance of each source given the features, by a cross-fitted classifier ({self.shown}, {len(self.models)} folds)",),
+            f"{self.names[self.reference]}, taken as a sample in which no image is preferred as far as {names} go",
+            parameters={"classifier": self.shown, "folds": len(self.models)},
+            notes=self.notes,
+        )
