@@ -28,6 +28,7 @@ OURS = (
     Method("soft_box", "unskew, SoftBox", "unskew", "nothing"),
     Method("strata_source", "unskew, Strata(label), the unbiased source as target", "unskew", "source"),
     Method("tilt", "unskew, Tilt", "unskew", "sample"),
+    Method("tilt_judged", "unskew, Tilt, with its verdict on the sample", "unskew", "sample"),
     Method("propensity", "unskew, Propensity", "unskew", "sample"),
 )
 PEERS = (

@@ -219,10 +219,16 @@ LABELLED = "a labelled target sample of n/5 (label one-hot beside the features)"
 
 PROBLEMS: dict[str, Problem] = {
     "tilts, 2-D": Problem(
-        "3 sources N(θ_k, I), |θ_k| = 1, target N(0, I)", _tilted(_circle(3, 1.0)), ("known", "tilt", "propensity"), UNLABELLED
+        "3 sources N(θ_k, I), |θ_k| = 1, target N(0, I)",
+        _tilted(_circle(3, 1.0)),
+        ("known", "tilt", "tilt_judged", "propensity"),
+        UNLABELLED,
     ),
     "tilts, 10-D": Problem(
-        "5 sources N(θ_k, I), |θ_k| = 0.8, target N(0, I)", _tilted(_sphere(5, 10, 0.8)), ("known", "tilt", "propensity"), UNLABELLED
+        "5 sources N(θ_k, I), |θ_k| = 0.8, target N(0, I)",
+        _tilted(_sphere(5, 10, 0.8)),
+        ("known", "tilt", "tilt_judged", "propensity"),
+        UNLABELLED,
     ),
     "class shift, 2-D": Problem(
         "4 sources that mix 6 classes differently, target uniform; features N(c_y, I)", _classes(None, 2), ("known", "strata"), LABELLED

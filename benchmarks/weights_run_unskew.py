@@ -32,11 +32,13 @@ def _margin(data: Data) -> unskew.Target:
     return unskew.Target.margins({"label": {level: float(share) for level, share in enumerate(data["margin"])}})
 
 
-def _debias(bias: Callable[[Data], Bias], target: Callable[[Data], unskew.Target] | None = None) -> Callable[[Data], Compute]:
+def _debias(
+    bias: Callable[[Data], Bias], target: Callable[[Data], unskew.Target] | None = None, judge: bool = False
+) -> Callable[[Data], Compute]:
     def prepare(data: Data) -> Compute:
         pool = _pool(data["features"], np.char.add("s", data["source"].astype(str)), data["label"])
         model, aim = bias(data), None if target is None else target(data)
-        return lambda: np.asarray(unskew.debias(pool, model, aim).weight)
+        return lambda: np.asarray(unskew.debias(pool, model, aim, judge=judge).weight)
 
     return prepare
 
@@ -50,6 +52,7 @@ METHODS: dict[str, Callable[[dict[str, Any]], Compute]] = {
     "strata": _debias(lambda data: unskew.bias.Strata("label"), _margin),
     "strata_source": _debias(lambda data: unskew.bias.Strata("label"), lambda data: unskew.Target.source("s1")),
     "tilt": _debias(lambda data: unskew.bias.Tilt(_names(data)), _sample),
+    "tilt_judged": _debias(lambda data: unskew.bias.Tilt(_names(data)), _sample, judge=True),
     "propensity": _debias(lambda data: unskew.bias.Propensity(_names(data)), _sample),
     "soft_box": _debias(lambda data: unskew.bias.SoftBox(_names(data))),
 }

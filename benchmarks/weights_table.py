@@ -267,7 +267,8 @@ Written by `{facts.get("command", "python benchmarks/weights.py")}`; do not edit
   the fastest peer whose error is within two standard errors of ours, or below. Peers that are told the target's label shares are
   compared with rows of ours that are told them too.
 - *Time*: median processor time of the call, one thread, after one call on a small draw that imports and compiles; tables and one-hot
-  columns are made before the clock starts.
+  columns are made before the clock starts. unskew is `debias` with `judge=False`: the verdict of a classifier that tries to tell the target
+  sample from the weighted pool, which no peer gives, is timed in a row of its own.
 - Draws: 50 at n = 1,000 and n = 10,000, 10 at n = 100,000, 5 at n = 1,000,000; a method that used up its time on a problem and size
   ended with fewer (the last number of its cell). Fewer than {FEWEST} draws in common with ours (or fewer than ours has) are not compared.
 
