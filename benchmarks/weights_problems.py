@@ -217,17 +217,19 @@ def _sphere(n_sources: int, dim: int, radius: float) -> Floats:
 UNLABELLED = "an unlabelled target sample of n/5"
 LABELLED = "a labelled target sample of n/5 (label one-hot beside the features)"
 
+TILTS = ("known", "tilt", "tilt_judged", "propensity")
+
 PROBLEMS: dict[str, Problem] = {
     "tilts, 2-D": Problem(
         "3 sources N(θ_k, I), |θ_k| = 1, target N(0, I)",
         _tilted(_circle(3, 1.0)),
-        ("known", "tilt", "tilt_judged", "propensity"),
+        TILTS,
         UNLABELLED,
     ),
     "tilts, 10-D": Problem(
         "5 sources N(θ_k, I), |θ_k| = 0.8, target N(0, I)",
         _tilted(_sphere(5, 10, 0.8)),
-        ("known", "tilt", "tilt_judged", "propensity"),
+        TILTS,
         UNLABELLED,
     ),
     "class shift, 2-D": Problem(
