@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from solver_table import write_page
+from solver_table import commit_facts, write_page
 from weights_environments import CACHE, Library, libraries
 from weights_methods import BY_KEY, OURS, PEERS, Method, methods_for
 from weights_problems import PROBLEMS, Draw, analytic_ratio
@@ -39,9 +39,14 @@ class Results:
         if resume and path.exists():
             for line in path.read_text().splitlines():
                 self._take(json.loads(line))
-            self.records = {key: value for key, value in self.records.items() if key[3] not in again}
-        else:
-            path.write_text("")
+        kept = [record for key, record in self.records.items() if key[3] not in again]
+        self.records = {}
+        lines = [*kept, *({"fact": name, "value": value} for name, value in self.facts.items())]
+        beside = path.with_suffix(".tmp")
+        beside.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        beside.replace(path)
+        for record in kept:
+            self._take(record)
 
     def add(self, record: dict[str, Any]) -> None:
         self._take(record)
@@ -62,6 +67,7 @@ class Bench:
         self.found, self.results, self.limit, self.budget, self.scratch = found, results, limit, budget, scratch
         self.spent: defaultdict[tuple[str, int, str], float] = defaultdict(float)
         self.stopped: dict[tuple[str, str], int] = {}
+        self.commit = commit_facts()
         for (problem, n, _, method), record in results.records.items():
             self._account(problem, n, method, record)
 
@@ -92,6 +98,8 @@ class Bench:
             library.ask(method.key, small, self.limit)
             library.warm.add((library.name, warmed))
         answer, weight = library.ask(method.key, path, self.limit)
+        if method.library == "unskew":
+            answer["commit"] = self.commit
         if weight is None:
             return answer
         if weight.shape != draw.source.shape or not np.all(np.isfinite(weight)) or not weight.sum() > 0:

@@ -71,14 +71,15 @@ def _shares(probability_m: Floats) -> tuple[Floats, Floats]:
     return probability_m, np.sqrt(probability_m * (1.0 - probability_m))
 
 
-def _tilted(theta_kd: Floats) -> Callable[[int, np.random.Generator], Draw]:
+def _tilted(theta_kd: Floats, share_k: Floats | None = None) -> Callable[[int, np.random.Generator], Draw]:
     """Target N(0, I), source k is N(θ_k, I); the label is 1 where a noisy sum of two features exceeds 1/2 (a probit model)."""
 
     def label_of(z_nd: Floats, rng: np.random.Generator) -> Ints:
         return (z_nd[:, 0] + z_nd[:, 1] + rng.standard_normal(z_nd.shape[0]) > 0.5).astype(np.int64)
 
     def draw(n: int, rng: np.random.Generator) -> Draw:
-        scenario = tilts(n, theta=theta_kd, seed=rng)
+        size_k = n if share_k is None else (n * share_k).round().astype(np.int64)
+        scenario = tilts(size_k, theta=theta_kd, seed=rng)
         assert scenario.features is not None
         dim = theta_kd.shape[1]
         above = 1.0 - NormalDist(0.0, 3.0**0.5).cdf(0.5)
@@ -221,7 +222,7 @@ TILTS = ("known", "tilt", "tilt_judged", "propensity")
 
 PROBLEMS: dict[str, Problem] = {
     "tilts, 2-D": Problem(
-        "3 sources N(θ_k, I), |θ_k| = 1, target N(0, I)",
+        "3 sources N(θ_k, I) of one size with θ_k on a circle of radius 1, target N(0, I): by symmetry the pool's means are already right",
         _tilted(_circle(3, 1.0)),
         TILTS,
         UNLABELLED,
@@ -252,6 +253,12 @@ PROBLEMS: dict[str, Problem] = {
         _hiding,
         ("known", "strata_source"),
         "the unbiased source as labelled target sample (ours has it as a source)",
+    ),
+    "uneven tilts, 2-D": Problem(
+        "the same 3 sources with 0.6, 0.3 and 0.1 of the pool",
+        _tilted(_circle(3, 1.0), np.array([0.6, 0.3, 0.1])),
+        TILTS,
+        UNLABELLED,
     ),
 }
 

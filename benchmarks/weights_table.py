@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from solver_table import commit_facts, machine_facts, seconds_text
+from solver_table import machine_facts, seconds_text
 from weights_methods import BY_KEY, GIVEN, OURS, PEERS, Method, methods_for
 from weights_problems import PROBLEMS
 
@@ -220,6 +220,11 @@ def _versions(versions: Mapping[str, Mapping[str, str]]) -> str:
     return "\n".join(f"- {name}: " + ", ".join(f"{part} {text}" for part, text in parts.items()) for name, parts in versions.items())
 
 
+def _commits(records: Mapping[Key, Mapping[str, Any]]) -> str:
+    found = {record["commit"] for record in records.values() if "commit" in record}
+    return ", ".join(sorted(found)) or "not recorded"
+
+
 def _summary(verdicts: Sequence[Verdict]) -> str:
     count = len(verdicts)
     return (
@@ -250,7 +255,7 @@ Written by `{facts.get("command", "python benchmarks/weights.py")}`; do not edit
 - Python {platform.python_version()}
 {_versions(facts.get("versions", {}))}
 {not_installed}
-- Commit: {commit_facts()}
+- Commit of unskew's rows: {_commits(records)}
 - Date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d}
 
 ## Bars
