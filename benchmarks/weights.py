@@ -21,7 +21,7 @@ from solver_table import commit_facts, write_page
 from weights_environments import CACHE, Library, libraries
 from weights_methods import BY_KEY, OURS, PEERS, Method, methods_for
 from weights_problems import PROBLEMS, Draw, analytic_ratio
-from weights_table import FEWEST, JUDGED, page
+from weights_table import JUDGED, page
 
 PAGE = Path(__file__).parents[1] / "docs" / "weights-performance.md"
 SEEDS = {1_000: 50, 10_000: 50, 100_000: 10, 1_000_000: 5}
@@ -114,7 +114,7 @@ class Bench:
         if (problem, n, seed, method.key) in self.results.records:
             return False
         # Rows of ours that are judged get every draw.
-        return method.key in JUDGED or seed < FEWEST or self.spent[problem, n, method.key] < self.budget
+        return method.key in JUDGED or seed < method.draws or self.spent[problem, n, method.key] < self.budget
 
     def _account(self, problem: str, n: int, method: str, record: dict[str, Any]) -> None:
         self.spent[problem, n, method] += record.get("seconds", 0.0)

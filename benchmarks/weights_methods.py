@@ -18,6 +18,7 @@ class Method:
     given: str
     largest: int = 1_000_000
     reason: str = ""
+    draws: int = 5  # at least so many, however long they take
     only_direction: bool = False  # shown in the check of directions, as released, and not run on the problems
 
 
@@ -28,7 +29,7 @@ OURS = (
     Method("soft_box", "unskew, SoftBox", "unskew", "nothing"),
     Method("strata_source", "unskew, Strata(label), the unbiased source as target", "unskew", "source"),
     Method("tilt", "unskew, Tilt", "unskew", "sample"),
-    Method("tilt_judged", "unskew, Tilt, with its verdict on the sample", "unskew", "sample"),
+    Method("tilt_judged", "unskew, Tilt, with its verdict on the sample", "unskew", "sample", draws=1),
     Method("propensity", "unskew, Propensity", "unskew", "sample"),
 )
 PEERS = (
@@ -48,7 +49,7 @@ PEERS = (
     Method("adapt_kliep", "adapt, KLIEP", "adapt", "sample"),
     Method("adapt_kmm", "adapt, KMM", "adapt", "sample", 10_000, "a quadratic program for each block of 1,000 images"),
     Method("adapt_ldm", "adapt, LDM", "adapt", "sample", 3_000, SQUARE),
-    Method("adapt_network", "adapt, IWN (network)", "adapt", "sample", 10_000, "time grows with n times the epochs"),
+    Method("adapt_network", "adapt, IWN (network)", "adapt", "sample", 10_000, "time grows with n times the epochs", draws=2),
     Method("balance_rake", "balance, raking to the sample", "balance", "sample"),
     Method("balance_cbps", "balance, CBPS", "balance", "sample"),
     Method("balance_ipw_raw", "balance, IPW, 25 penalties, features not binned", "balance", "sample"),
