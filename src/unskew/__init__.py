@@ -1,6 +1,9 @@
 """unskew: learn from several biased image databases as if they were one unbiased one."""
 
+from typing import Any
+
 from unskew import bias, scenarios
+from unskew.bias.fit_check import check_fit
 from unskew.debiasing import debias
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
 from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
@@ -14,6 +17,8 @@ __all__ = [
     "ConvergenceError",
     "CoverageError",
     "DataError",
+    "DebiasedClassifier",
+    "DebiasedRegressor",
     "Estimate",
     "Overlap",
     "OverlapError",
@@ -25,6 +30,7 @@ __all__ = [
     "Weights",
     "bias",
     "calibrate_weights",
+    "check_fit",
     "check_overlap",
     "debias",
     "debias_weights",
@@ -32,3 +38,12 @@ __all__ = [
     "solve_normalizers",
     "trim_weights",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Their base classes are scikit-learn's, which takes longer to load than all the rest.
+    if name in ("DebiasedClassifier", "DebiasedRegressor"):
+        from unskew import estimator
+
+        return getattr(estimator, name)
+    raise AttributeError(f"module 'unskew' has no attribute {name!r}")
