@@ -63,7 +63,10 @@ class Results:
 class Bench:
     """Asks every method for weights, one draw at a time."""
 
-    def __init__(self, found: dict[str, Library], results: Results, limit: float, budget: float, scratch: Path) -> None:
+    def __init__(
+        self, found: dict[str, Library], results: Results, limit: float, budget: float, scratch: Path, only: list[str] | None = None
+    ) -> None:
+        self.only = only
         self.found, self.results, self.limit, self.budget, self.scratch = found, results, limit, budget, scratch
         self.spent: defaultdict[tuple[str, int, str], float] = defaultdict(float)
         self.stopped: dict[tuple[str, str], int] = {}
@@ -107,7 +110,7 @@ class Bench:
         return answer | {"error": draw.errors(weight)}
 
     def _wanted(self, problem: str, n: int, seed: int, method: Method) -> bool:
-        if method.library not in self.found and method.library != "naive":
+        if (method.library not in self.found and method.library != "naive") or (self.only and method.key not in self.only):
             return False
         if n > method.largest or n >= self.stopped.get((problem, method.key), sys.maxsize):
             return False
@@ -149,6 +152,7 @@ def check_directions(bench: Bench, n: int = 2000) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problems", action="append", choices=list(PROBLEMS), help="run this problem only; may be repeated")
+    parser.add_argument("--methods", nargs="+", choices=list(BY_KEY), help="run these methods only")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SEEDS), help="pool sizes")
     parser.add_argument("--seeds", type=int, help="draws for each problem and size (default 50, 50, 10, 5 for 10³ … 10⁶)")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds that one call may take (default 60)")
@@ -162,7 +166,7 @@ def main() -> None:
     results = Results(options.results, options.resume or options.page, options.again)
     if not options.page:
         measure(options, results)
-    partial = options.problems is not None or options.sizes != list(SEEDS) or options.seeds is not None
+    partial = options.problems is not None or options.sizes != list(SEEDS) or options.seeds is not None or options.methods is not None
     output = options.output or (PAGE if options.page or not partial else None)
     if output is not None:
         write_page(output, page(results.records, results.facts))
@@ -173,9 +177,10 @@ def measure(options: argparse.Namespace, results: Results) -> None:
     results.add({"fact": "missing", "value": missing})
     results.add({"fact": "command", "value": " ".join(["python benchmarks/weights.py", *sys.argv[1:]])})
     with tempfile.TemporaryDirectory(prefix="unskew-weights-") as scratch:
-        bench = Bench(found, results, options.limit, options.budget, Path(scratch))
+        bench = Bench(found, results, options.limit, options.budget, Path(scratch), options.methods)
         try:
-            check_directions(bench)
+            if "directions" not in results.facts:
+                check_directions(bench)
             for n in options.sizes:
                 for problem in options.problems or PROBLEMS:
                     bench.run(problem, n, range(options.seeds or SEEDS.get(n, 50)))

@@ -125,15 +125,18 @@ def _class_truth(share_m: Floats, dim: int) -> dict[str, tuple[Floats, Floats]]:
     }
 
 
-def _classes(overlap: float | None, dim: int) -> Callable[[int, np.random.Generator], Draw]:
+def _classes(overlap: float | None, dim: int, uneven: bool = False) -> Callable[[int, np.random.Generator], Draw]:
     """Class shift with a known margin: four sources with every class (``overlap`` None), or five that miss most classes."""
+    share_k = np.array([0.4, 0.25, 0.15, 0.1, 0.1])
     mixed_km = np.random.default_rng(7).dirichlet(np.full(6, 1.0), size=4) * 0.9 + 0.1 / 6
 
     def draw(n: int, rng: np.random.Generator) -> Draw:
         if overlap is None:
             scenario = class_mixtures(mixed_km, sizes=n, seed=rng)
         else:
-            scenario = overlapping_classes(overlap=overlap, n_sources=5, n_classes=10, sizes=n, seed=rng)
+            scenario = overlapping_classes(
+                overlap=overlap, n_sources=5, n_classes=10, sizes=(n * share_k).astype(int) if uneven else n, seed=rng
+            )
         assert scenario.label is not None
         share_m = scenario.target_mean["label_share"]
         sample_label = rng.integers(0, share_m.size, n // SAMPLE_PART)
@@ -160,14 +163,15 @@ def _population_truth(features: Floats, label: Ints) -> dict[str, tuple[Floats, 
     }
 
 
-def _acquired(decay: float) -> Callable[[int, np.random.Generator], Draw]:
+def _acquired(decay: float, uneven: bool = False) -> Callable[[int, np.random.Generator], Draw]:
     """Four sources, each with its quarter of a square and a soft edge; the label depends on both features."""
+    share_k = np.array([0.5, 0.25, 0.15, 0.1])
 
     def draw(n: int, rng: np.random.Generator) -> Draw:
         population = np.random.default_rng(11)
         z_nd = population.uniform(size=(POPULATION, 2))
         label_n = (z_nd.sum(axis=1) + 0.3 * population.standard_normal(POPULATION) > 1.2).astype(np.int64)
-        scenario = acquisition(z_nd, label_n, decay=decay, sizes=n, seed=rng)
+        scenario = acquisition(z_nd, label_n, decay=decay, sizes=(n * share_k).astype(int) if uneven else n, seed=rng)
         assert scenario.features is not None
         assert scenario.label is not None
         return Draw(
@@ -237,13 +241,15 @@ PROBLEMS: dict[str, Problem] = {
         "4 sources that mix 6 classes differently, target uniform; features N(c_y, I)", _classes(None, 2), ("known", "strata"), LABELLED
     ),
     "missing classes, 10-D": Problem(
-        "5 sources with 4 of 10 classes each (the article's 4.2, overlap 0.2), target uniform; features N(c_y, I)",
+        "5 sources with 4 of 10 classes each (the article's 4.2, overlap 0.2), features N(c_y, I), target uniform; "
+        "the sources have one size, so that the pool already looks like the target",
         _classes(0.2, 10),
         ("known", "strata"),
         LABELLED,
     ),
     "acquisition, 2-D": Problem(
-        "4 sources, each with its quarter of a square and a soft edge of 0.3 (the article's 4.3), target uniform",
+        "4 sources of one size, each with its quarter of a square and a soft edge of 0.3 (the article's 4.3), target uniform; "
+        "by symmetry the pool is nearly right already",
         _acquired(0.3),
         ("known", "soft_box"),
         UNLABELLED,
@@ -259,6 +265,12 @@ PROBLEMS: dict[str, Problem] = {
         _tilted(_circle(3, 1.0), np.array([0.6, 0.3, 0.1])),
         TILTS,
         UNLABELLED,
+    ),
+    "uneven missing classes, 10-D": Problem(
+        "the same 5 sources with 0.4, 0.25, 0.15, 0.1 and 0.1 of the pool", _classes(0.2, 10, uneven=True), ("known", "strata"), LABELLED
+    ),
+    "uneven acquisition, 2-D": Problem(
+        "the same 4 sources with 0.5, 0.25, 0.15 and 0.1 of the pool", _acquired(0.3, uneven=True), ("known", "soft_box"), UNLABELLED
     ),
 }
 

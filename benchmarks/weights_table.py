@@ -66,7 +66,8 @@ class Comparison:
 
     mean: float
     stderr: float
-    scale: float
+    scale: float  # the other's mean square error on the draws in common
+    draws: int
 
     @property
     def ours_within(self) -> bool:
@@ -88,7 +89,7 @@ def compare(ours: Cell, other: Cell) -> Comparison | None:
         return None
     difference = np.array([ours.error[seed] - other.error[seed] for seed in seeds])
     scale = float(np.mean([other.error[seed] for seed in seeds]))
-    return Comparison(float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(difference.size)), scale)
+    return Comparison(float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(difference.size)), scale, len(seeds))
 
 
 def rivals(problem: str, ours: Method, cells: Mapping[str, Cell]) -> dict[str, Comparison]:
@@ -112,7 +113,7 @@ class Verdict:
     ours: Method
     cell: Cell
     best: str
-    best_cell: Cell
+    against: Comparison
     within: bool
     is_best: bool
     fastest: str
@@ -122,6 +123,13 @@ class Verdict:
     @property
     def met(self) -> bool:
         return self.within and self.faster
+
+    @property
+    def _best_text(self) -> str:
+        """Both errors on the draws in common: the best peer's, and in brackets ours."""
+        ours, other = np.sqrt(self.against.scale + self.against.mean), np.sqrt(self.against.scale)
+        part = "" if self.against.draws == len(self.cell.error) else f" (ours {ours:.4f}) on {self.against.draws} draws"
+        return f"{BY_KEY[self.best].title}: {other:.4f}{part}"
 
     @property
     def line(self) -> str:
@@ -134,7 +142,7 @@ class Verdict:
             str(len(self.cell.error)),
             self.ours.title,
             f"{self.cell.rmse:.4f}",
-            f"{BY_KEY[self.best].title}: {self.best_cell.rmse:.4f}",
+            self._best_text,
             "yes" if self.is_best else "no",
             seconds_text(self.cell.seconds),
             fastest,
@@ -154,7 +162,7 @@ def judge(cells: Mapping[tuple[str, int], Mapping[str, Cell]]) -> list[Verdict]:
             others = rivals(problem, method, by_method)
             if not others:
                 continue
-            best = min(others, key=lambda key: by_method[key].rmse)
+            best = min(others, key=lambda key: others[key].scale / (others[key].scale + others[key].mean))
             comparable = [key for key, value in others.items() if value.other_comparable and key != "naive"]
             fastest = min(comparable, key=lambda key: by_method[key].seconds, default="")
             verdicts.append(
@@ -164,7 +172,7 @@ def judge(cells: Mapping[tuple[str, int], Mapping[str, Cell]]) -> list[Verdict]:
                     method,
                     cell,
                     best,
-                    by_method[best],
+                    others[best],
                     within=all(value.ours_within for value in others.values()),
                     is_best=all(value.ours_best for value in others.values()),
                     fastest=fastest,
@@ -275,7 +283,11 @@ Written by `{facts.get("command", "python benchmarks/weights.py")}`; do not edit
   columns are made before the clock starts. unskew is `debias` with `judge=False`: the verdict of a classifier that tries to tell the target
   sample from the weighted pool, which no peer gives, is timed in a row of its own.
 - Draws: 50 at n = 1,000 and n = 10,000, 10 at n = 100,000, 5 at n = 1,000,000; a method that used up its time on a problem and size
-  ended with fewer (the last number of its cell). Fewer than {FEWEST} draws in common with ours (or fewer than ours has) are not compared.
+  ended with fewer (the last number of its cell), and is compared on those. Fewer than {FEWEST} draws in common with ours (or fewer than ours
+  has) are not compared.
+
+- *Uneven* problems were added after the first results: where all sources have one size and lie symmetrically about the target, pooling
+  alone is (nearly) right by accident, and a method is judged by how little it does. Both kinds are kept.
 
 ## Which way do the weights point?
 
