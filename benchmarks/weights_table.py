@@ -283,8 +283,8 @@ Written by `{facts.get("command", "python benchmarks/weights.py")}`; do not edit
   columns are made before the clock starts. unskew is `debias` with `judge=False`: the verdict of a classifier that tries to tell the target
   sample from the weighted pool, which no peer gives, is timed in a row of its own.
 - Draws: 50 at n = 1,000 and n = 10,000, 10 at n = 100,000, 5 at n = 1,000,000; a method that used up its time on a problem and size
-  ended with fewer (the last number of its cell), and is compared on those. Fewer than {FEWEST} draws in common with ours (or fewer than ours
-  has) are not compared.
+  ended with fewer (the last number of its cell), and is compared on those.
+  Fewer than {FEWEST} draws in common with ours (or fewer than ours has) are not compared.
 
 - *Uneven* problems were added after the first results: where all sources have one size and lie symmetrically about the target, pooling
   alone is (nearly) right by accident, and a method is judged by how little it does. Both kinds are kept.
