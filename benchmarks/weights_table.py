@@ -16,6 +16,7 @@ from weights_problems import PROBLEMS
 
 Key = tuple[str, int, int, str]
 JUDGED = ("known", "strata", "soft_box", "strata_source", "tilt")
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
 FEWEST = 5  # draws in common below which two methods are not compared
 ROUNDING = 1e-6  # relative: two computations of the same weights tie
 
@@ -233,6 +234,11 @@ def _commits(records: Mapping[Key, Mapping[str, Any]]) -> str:
     return ", ".join(sorted(found)) or "not recorded"
 
 
+def _not_run(cells: Mapping[tuple[str, int], Mapping[str, Cell]]) -> str:
+    lacking = [f"{name} at {n:,}" for n in SIZES for name in PROBLEMS if (name, n) not in cells]
+    return f" Not run yet: {'; '.join(lacking)}." if lacking else ""
+
+
 def _summary(verdicts: Sequence[Verdict]) -> str:
     count = len(verdicts)
     return (
@@ -257,7 +263,7 @@ def page(records: Mapping[Key, Mapping[str, Any]], facts: Mapping[str, Any]) -> 
     )
     return f"""# Weights beside their peers
 
-Written by `{facts.get("command", "python benchmarks/weights.py")}`; do not edit by hand. Every method gets the same draws, on one core.
+Written by `python benchmarks/weights.py` (last call: `{facts.get("command", "")}`); do not edit by hand. Every method gets the same draws, on one core.
 
 - Machine: {machine_facts()}
 - Python {platform.python_version()}
@@ -268,7 +274,7 @@ Written by `{facts.get("command", "python benchmarks/weights.py")}`; do not edit
 
 ## Bars
 
-{_summary(verdicts)}
+{_summary(verdicts)}{_not_run(cells)}
 
 | problem | n | draws | unskew | its error | best peer | unskew best | its time | fastest peer of comparable error | bar met |
 |---|---|---|---|---|---|---|---|---|---|
@@ -282,8 +288,8 @@ Written by `{facts.get("command", "python benchmarks/weights.py")}`; do not edit
 - *Time*: median processor time of the call, one thread, after one call on a small draw that imports and compiles; tables and one-hot
   columns are made before the clock starts. unskew is `debias` with `judge=False`: the verdict of a classifier that tries to tell the target
   sample from the weighted pool, which no peer gives, is timed in a row of its own.
-- Draws: 50 at n = 1,000 and n = 10,000, 10 at n = 100,000, 5 at n = 1,000,000; a method that used up its time on a problem and size
-  ended with fewer (the last number of its cell), and is compared on those.
+- *Draws* of ours stand in the third column (a full run has 50 at n = 1,000 and 10,000, 10 at 100,000 and 5 at 1,000,000); a peer that used
+  up its time on a problem and size ended with fewer (the last number of its cell), and is compared on those.
   Fewer than {FEWEST} draws in common with ours (or fewer than ours has) are not compared.
 
 - *Uneven* problems were added after the first results: where all sources have one size and lie symmetrically about the target, pooling
