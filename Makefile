@@ -39,7 +39,7 @@ docs: $(DOCS) ## build the site into site/
 	$(VENV)/bin/mkdocs build --strict
 
 clean: ## remove environments, caches and built files
-	rm -rf $(VENV) $(BENCH) benchmarks/cache site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
+	rm -rf $(VENV) $(BENCH) .bench-cache site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt

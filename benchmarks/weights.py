@@ -1,7 +1,7 @@
 """unskew's weights beside those of skada, adapt and balance on problems whose truth is known: ``make bench-weights``.
 
-Every peer runs in an environment of its own under benchmarks/cache, made when it is missing. Results are appended to
-benchmarks/cache/weights.jsonl as they come; ``--resume`` goes on where a run was stopped, and ``--page`` only writes
+Every peer runs in an environment of its own under .bench-cache, made when it is missing. Results are appended to
+.bench-cache/weights.jsonl as they come; ``--resume`` goes on where a run was stopped, and ``--page`` only writes
 docs/weights-performance.md from what is there. A run over all problems and sizes writes that page by itself.
 """
 

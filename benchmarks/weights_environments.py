@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).parent
-CACHE = HERE / "cache"
+CACHE = HERE.parent / ".bench-cache"
 STARTUP = 180.0  # seconds in which a library must have been imported
 MEMORY = 8 * 2**30
 

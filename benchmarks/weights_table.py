@@ -86,7 +86,7 @@ class Comparison:
 def compare(ours: Cell, other: Cell) -> Comparison | None:
     """Mean and standard error of the paired differences of square errors; None with too few draws in common."""
     seeds = sorted(ours.error.keys() & other.error.keys())
-    if len(seeds) < min(FEWEST, len(ours.error)) or len(seeds) < 2:
+    if len(seeds) < FEWEST:
         return None
     difference = np.array([ours.error[seed] - other.error[seed] for seed in seeds])
     scale = float(np.mean([other.error[seed] for seed in seeds]))
@@ -263,7 +263,8 @@ def page(records: Mapping[Key, Mapping[str, Any]], facts: Mapping[str, Any]) -> 
     )
     return f"""# Weights beside their peers
 
-Written by `python benchmarks/weights.py` (last call: `{facts.get("command", "")}`); do not edit by hand. Every method gets the same draws, on one core.
+Written by `python benchmarks/weights.py` (last call: `{facts.get("command", "")}`); do not edit by hand.
+Every method gets the same draws, on one core.
 
 - Machine: {machine_facts()}
 - Python {platform.python_version()}
@@ -290,7 +291,7 @@ Written by `python benchmarks/weights.py` (last call: `{facts.get("command", "")
   sample from the weighted pool, which no peer gives, is timed in a row of its own.
 - *Draws* of ours stand in the third column (a full run has 50 at n = 1,000 and 10,000, 10 at 100,000 and 5 at 1,000,000); a peer that used
   up its time on a problem and size ended with fewer (the last number of its cell), and is compared on those.
-  Fewer than {FEWEST} draws in common with ours (or fewer than ours has) are not compared.
+  Fewer than {FEWEST} draws in common with ours are not compared.
 
 - *Uneven* problems were added after the first results: where all sources have one size and lie symmetrically about the target, pooling
   alone is (nearly) right by accident, and a method is judged by how little it does. Both kinds are kept.
