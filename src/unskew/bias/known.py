@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.features import check_columns, read_numbers
+from unskew.bias.schema import import_function, names_function
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats
 
@@ -47,7 +49,7 @@ class Known(Bias):
     @property
     def columns(self) -> tuple[str, ...]:
         given = self.omega.values() if isinstance(self.omega, Mapping) else ()
-        return tuple(value for value in given if isinstance(value, str) and ":" not in value)
+        return tuple(value for value in given if isinstance(value, str) and not names_function(value))
 
     def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
         if isinstance(self.omega, Mapping):
@@ -97,8 +99,6 @@ def read_function(given: Any) -> Callable[..., Any]:
     """A function, or the one that ``module:function`` names."""
     if callable(given):
         return given  # type: ignore[no-any-return]
-    from unskew.bias.schema import import_function
-
     return import_function(given)
 
 
@@ -112,10 +112,10 @@ class _KnownColumns(Factor):
         return np.column_stack([self._one(frame, name, given) for name, given in zip(self.names, self.given, strict=True)])
 
     def _one(self, frame: pd.DataFrame, name: str, given: Given) -> Floats:
-        if isinstance(given, str) and ":" not in given:
+        if isinstance(given, str) and (given in frame.columns or not names_function(given)):
             check_columns(frame, [given])
             value_n = read_numbers(frame[given], given)
-        elif isinstance(given, int | float):
+        elif isinstance(given, Real):
             value_n = np.full(len(frame), float(given))
         else:
             value_n = _called(read_function(given), frame, (len(frame),), f"the omega of source `{name}`")
@@ -179,7 +179,7 @@ class _Queries(Factor):
         if isinstance(query, str) and query == "all":
             return np.ones(len(frame), dtype=np.bool_)
         what = f"the query of source `{name}`"
-        selected = _evaluated(frame, query, what) if isinstance(query, str) and ":" not in query else read_function(query)(frame)
+        selected = _evaluated(frame, query, what) if isinstance(query, str) and not names_function(query) else read_function(query)(frame)
         mask_n = np.asarray(selected)
         if mask_n.shape != (len(frame),) or mask_n.dtype.kind != "b":
             raise DataError(f"{what} must give True or False for each of {len(frame)} rows; got {mask_n.dtype} of shape {mask_n.shape}.")

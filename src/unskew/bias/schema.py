@@ -86,10 +86,15 @@ def function_name(function: Callable[..., Any]) -> str:
     return f"{module}:{name}"
 
 
-def import_function(text: str) -> Callable[..., Any]:
+def names_function(given: Any) -> bool:
+    """Is it a text of the form ``module:function`` (and not a column or a query that happens to hold a colon)?"""
+    return isinstance(given, str) and all(part.isidentifier() for part in given.replace(":", ".", 1).split(".")) and ":" in given
+
+
+def import_function(text: Any) -> Callable[..., Any]:
     """The function that ``module:function`` names."""
-    module, colon, name = text.partition(":")
-    if not colon or not module or not name:
+    module, _, name = str(text).partition(":")
+    if not names_function(text):
         raise ConfigError(f"a function is named module:function; got {text!r}.")
     try:
         found: Any = importlib.import_module(module)
