@@ -171,8 +171,8 @@ def _check_levels(found: Sequence[str], n: int, name: str) -> None:
         )
     if len(found) > n / 4:
         raise DataError(
-            f"{name} has {len(found)} levels for {n} images ({first_few(found)}), so that it names images rather than describes them. Leave "
-            "it out, merge levels, or turn it into a number (a date into days)."
+            f"{name} has {len(found)} levels for {n} images ({first_few(found)}), so that it names images rather than describes them. "
+            "Leave it out, merge levels, or turn it into a number (a date into days)."
         )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from unskew.bias.base import Bias, BiasData, Description, Factor
+from unskew.bias.base import COPY_OF, Bias, BiasData, Description, Factor
 from unskew.bias.features import check_columns, read_numbers
 from unskew.bias.schema import import_function, names_function
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
@@ -56,6 +56,8 @@ class Known(Bias):
             return _KnownColumns(data.names, _by_source(self.omega, data, "omega", None if data.sample is None else 1.0), self.log)
         if callable(self.omega) or isinstance(self.omega, str):
             return _KnownFunction(data.names, data.sample, read_function(self.omega), self.log)
+        if isinstance(start, _KnownMatrix) and COPY_OF in data.frame.columns:
+            return start
         return _KnownMatrix(data.names, *_matrix_by_id(self.omega, data), self.log)
 
 
@@ -151,7 +153,7 @@ class _KnownMatrix(Factor):
 
     def log_omega(self, frame: pd.DataFrame) -> Floats:
         check_columns(frame, ["id"])
-        ids = frame["id"].tolist()
+        ids = frame[COPY_OF if COPY_OF in frame.columns else "id"].tolist()
         unknown = [value for value in ids if value not in self.row_of_id]
         if unknown or self.matrix.shape[1] < len(self.names):
             raise DataError(
@@ -224,7 +226,7 @@ def _logarithm(value: Floats, is_log: bool, what: str) -> Floats:
 def _matrix_by_id(given: Any, data: BiasData) -> tuple[Mapping[Any, int], Floats]:
     """({id: row}, (n, K)): a DataFrame by its index and columns, an array in the order of the pool."""
     own = data.names if data.sample is None else data.names[:-1]
-    ids = data.frame["id"].tolist()[: data.n_pool]
+    ids = data.image_id
     if hasattr(given, "columns") and hasattr(given, "index"):
         lacking = [name for name in own if name not in given.columns]
         if lacking:
