@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from unskew.solve.profile import LinearDerivative
 
 
+# Columns that the table of a bootstrap replicate has beside those of the pool: the image that a row is a copy of, and its fold group.
+COPY_OF = "(copy of)"
+FOLD_GROUP = "(fold group)"
+
+
 @dataclass(frozen=True, eq=False)
 class BiasData:
     """The rows that a model is fitted on: those of the pool, then those of the target's sample if there is one.
@@ -35,6 +40,7 @@ class BiasData:
     n_cells : number of strata.
     fold_group : (R,) rows that must stay on one side of every fold (groups, copies of one image).
     seed : of everything random.
+    image_id : ids of all images of the pool, in its order, those among them that are left out of the fit.
     """
 
     frame: pd.DataFrame = field(repr=False)
@@ -47,6 +53,7 @@ class BiasData:
     n_cells: int
     fold_group: Ints = field(repr=False)
     seed: int = 0
+    image_id: tuple[Any, ...] = field(repr=False, default=())
 
     @property
     def n_sources(self) -> int:

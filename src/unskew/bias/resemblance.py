@@ -108,7 +108,7 @@ def _matrix(pool: pd.DataFrame, target: pd.DataFrame, names: list[str]) -> tuple
     columns = []
     for name in names:
         if is_numeric(both[name]):
-            columns.append(both[name].to_numpy(dtype=np.float64))
+            columns.append(both[name].to_numpy(dtype=np.float64, na_value=np.nan))
         else:
             text = both[name].map(level_text)
             columns += [(text == level).to_numpy(dtype=np.float64) for level in sorted(set(text))[:50]]
