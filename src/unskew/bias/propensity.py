@@ -15,6 +15,7 @@ from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
 from unskew.bias.tilt import FittedTilt, find_reference
 from unskew.errors import ConfigError, DataError, did_you_mean
 from unskew.records import Floats, Ints
+from unskew.solve.profile import LinearDerivative
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -232,6 +233,9 @@ class FittedPropensity(Factor):
 
     def jacobian(self, frame: pd.DataFrame) -> Floats:
         return self._tilt.jacobian(frame)
+
+    def linear_derivative(self, frame: pd.DataFrame) -> LinearDerivative | None:
+        return self._tilt.linear_derivative(frame) if self.is_logistic else None
 
     def fitted_log_omega(self) -> Floats | None:
         return self.log_rk
