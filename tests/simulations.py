@@ -1,6 +1,6 @@
 """Small data sets whose truth is known, one recipe for each bias model; `simulation_measures` counts how often unskew is right about them.
 
-Used by the tests (a few data sets in the default run, thousands in the slow one) and by ``benchmarks/coverage.py``.
+Used by the tests (a few data sets in the default run, thousands in the slow one) and by ``benchmarks/honest_errors.py``.
 """
 
 from __future__ import annotations
@@ -438,3 +438,39 @@ def wrong_product(rng: Rng) -> DataSet:
     # One factor for x cannot hold both directions; the product x × label shows it.
     pool = make_pool(source, x=x, label=text(label), cross=x * (1 - 2 * label))
     return DataSet(pool, Product(Strata("label"), Tilt(["x"], reference="c")), target, x, 0.0)
+
+
+# One recipe for each family and product; further settings of the same; families whose likelihood is not regular.
+PRINCIPAL: tuple[Recipe, ...] = (
+    known,
+    strata,
+    strata_survey,
+    tilt_small,
+    propensity,
+    strata_tilt,
+    strata_known,
+    known_tilt,
+    strata_propensity,
+)
+VARIANTS: tuple[Recipe, ...] = (
+    known_groups,
+    subpopulation,
+    strata_disconnected,
+    strata_stderr,
+    strata_thin,
+    strata_groups,
+    strata_units,
+    strata_two,
+    strata_sample,
+    strata_source,
+    tilt,
+    tilt_tiny,
+    tilt_three,
+    tilt_source,
+    tilt_groups,
+    tilt_categorical,
+    tilt_quadratic,
+    propensity_three,
+    strata_survey_tilt,
+)
+BOXES: tuple[Recipe, ...] = (box, box_many)
