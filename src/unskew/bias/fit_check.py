@@ -219,7 +219,7 @@ def _influence(profile: Profile, indicator_rt: Floats) -> tuple[Floats, Floats]:
             j_bkp = profile.derivative.block(at)
             centred_bkp = j_bkp - np.einsum("bk,bkp->bp", q_bk, j_bkp)[:, None, :]
             g_pj += np.einsum("bk,bkp,bt->pkt", q_bk, centred_bkp, f_bt, optimize=True)
-    a_ckj, a_pj = _solve_columns(profile, g_ckj.reshape(n_cells, n_sources, -1), g_pj.reshape(p, -1))
+    a_ckj, a_pj = _solve_columns(profile, g_ckj.reshape(n_cells, n_sources, -1), g_pj.reshape(p, n_sources * n_places))
     sum_kt = np.zeros((n_sources, n_places))
     influence_rj = np.empty((indicator_rt.shape[0], n_sources * n_places))
     for cell, at, q_bk in profile.blocks():
