@@ -15,9 +15,11 @@ from simulation_measures import bootstrap_of, draw_sets, mean_as_if_known, mean_
 from simulations import (
     BOXES,
     PRINCIPAL,
-    SOFT_BOXES,
     VARIANTS,
     propensity_boosting,
+    soft_box,
+    soft_box_blurred,
+    soft_box_two,
     strata,
     strata_known,
     strata_survey,
@@ -101,10 +103,18 @@ def test_coverage_of_boxes(recipe):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", SOFT_BOXES, ids=name_of)
+@pytest.mark.parametrize("recipe", [soft_box, soft_box_two], ids=name_of)
 def test_coverage_of_soft_boxes(recipe):
-    # A fit takes a quarter of a second: 100 data sets, one binomial sd being 3% at 90%.
-    assert measure_coverage(recipe, 100, seed=1).share >= chance_bounds(100, 0.90)[0]
+    # A fit takes a tenth of a second: 200 data sets, one binomial sd being 2% at 90%.
+    assert measure_coverage(recipe, 200, seed=1).share >= chance_bounds(200, 0.90)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(
+    reason="three boxes in two features from 450 images, of which few lie where selection falls off: 73% (docs/honest-errors.md)"
+)
+def test_coverage_of_soft_boxes_that_the_data_hardly_tell():
+    assert measure_coverage(soft_box_blurred, 200, seed=1).share >= 0.90
 
 
 @pytest.mark.slow
