@@ -1,6 +1,7 @@
 """unskew: learn from several biased image databases as if they were one unbiased one."""
 
 from unskew import bias, scenarios
+from unskew.choosing import BiasChoice, choose_bias
 from unskew.debiasing import debias
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
 from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
@@ -10,6 +11,7 @@ from unskew.weigh.entry import debias_weights
 from unskew.weigh.trim import trim_weights
 
 __all__ = [
+    "BiasChoice",
     "ConfigError",
     "ConvergenceError",
     "CoverageError",
@@ -26,6 +28,7 @@ __all__ = [
     "bias",
     "calibrate_weights",
     "check_overlap",
+    "choose_bias",
     "debias",
     "debias_weights",
     "scenarios",
