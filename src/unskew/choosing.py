@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # Scores of two families that agree image by image to this have the same q.
 _SAME_SCORE = 1e-4
+# Standard errors that chance exceeds with a probability of 1%: the evidence against a family that contradicts a fact.
+_ONE_PERCENT = 2.33
 # Weights that differ by less than this share of their mass are the same weights.
 _SAME_WEIGHTS = 1e-3
 # Below this the sources do not look as the family says; a sentence says so.
@@ -86,8 +88,9 @@ def choose_bias(
     families are scored on the same images.
 
     Never chosen for its score: a family that cannot be fitted with a fold left out, one whose overlap is weak, and one that tells almost
-    every image's source (a score rewards whatever identifies a source). Of families within one standard error those that contradict a
-    known fact about the target are passed over as long as one does not.
+    every image's source (a score rewards whatever identifies a source). Families that contradict a known fact about the target (p < 1%)
+    are passed over as long as another does not; if all within one standard error do, for the simplest other whose score is tenable (behind
+    by no more than 2.3 standard errors, the same 1%).
 
     Parameters
     ----------
@@ -162,7 +165,13 @@ class _Standing:
 
     @property
     def is_near(self) -> bool:
-        return self.behind <= self.behind_stderr
+        """Within one standard error of the best, or the same but for rounding."""
+        return self.behind <= max(self.behind_stderr, _SAME_SCORE)
+
+    @property
+    def is_tenable(self) -> bool:
+        """Is the score as far behind as chance explains with a probability of 1%, or less far?"""
+        return self.behind <= max(_ONE_PERCENT * self.behind_stderr, _SAME_SCORE)
 
 
 def _decide(rated: Sequence[Candidate], folds: Folds) -> BiasChoice:
@@ -202,6 +211,9 @@ def _pick(eligible: Sequence[Candidate], able: Sequence[Candidate], standing: Ma
     near = [each for each in eligible if standing[each.name].is_near]
     agreeing = [each for each in near if not each.contradicts]
     if not agreeing:
+        # A contradiction speaks as strongly against a family as a score 2.3 standard errors behind.
+        agreeing = [each for each in eligible if standing[each.name].is_tenable and not each.contradicts]
+    if not agreeing:
         aside = [each for each in able if each.identifies and each.verdict == "ok" and not each.contradicts]
         if aside:
             chosen = min(aside, key=_simplicity)
@@ -222,13 +234,11 @@ def _simplicity(candidate: Candidate) -> tuple[float, float, float]:
 
 def _why(chosen: Candidate, near: Sequence[Candidate], agreeing: Sequence[Candidate], standing: Mapping[str, _Standing]) -> str:
     lead = max(near, key=lambda each: each.score_mean)
-    if len(near) == 1:
+    if near == [chosen]:
         return f"{chosen.name} is chosen: it has the best score, and no other is within one standard error of it."
     passed = [each.name for each in near if each not in agreeing] if agreeing else []
-    sentence = (
-        f"{chosen.name} is chosen: the simplest within one standard error of the best score"
-        f"{'' if not passed else ' that agrees with what is known about the target'}"
-    )
+    place = "within one standard error of the best score" if chosen in near else "with a score that chance explains beside the best"
+    sentence = f"{chosen.name} is chosen: the simplest {place}{' that agrees with what is known about the target' if passed else ''}"
     if chosen is not lead:
         own = standing[chosen.name]
         sentence += f" ({lead.name} is ahead by {own.behind:.2g}, standard error {own.behind_stderr:.2g})"
@@ -284,7 +294,8 @@ def _cautions(
     if undecided:
         found.append(
             f"Nothing tells it from {first_few([each.name for each in undecided])}: they describe the sources equally and differ in a "
-            "factor common to all sources, which the images cannot tell. A known share of the target, a sample of it or an unbiased source would."
+            "factor common to all sources, which the images cannot tell. A known share of the target, a sample of it or an unbiased source "
+            "would."
         )
     if chosen.contradicts:
         assert chosen.distance is not None

@@ -123,7 +123,7 @@ def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Fo
         lacking = np.setdiff1d(np.arange(len(names)), source_r[fold_r != fold])
         if lacking.size:
             raise DataError(
-                f"copies and groups tie all images of {names[int(lacking[0])]} to one fold; compare with fewer folds, or leave the source out."
+                f"copies and groups tie all images of {names[int(lacking[0])]} to one fold; use fewer folds, or leave the source out."
             )
     return Folds(pool, target, frame, source_r, unit_r, fold_r, n_folds, _in_scope(pool, target, source_r.size))
 
