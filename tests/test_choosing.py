@@ -324,15 +324,28 @@ class TestChoice:
         assert choice.name == "Strata(label)"
         assert "identifies the source" in " ".join(choice.notes)
 
-    def test_weak_overlap_is_never_chosen_for_its_score(self) -> None:
+    def weakly_linked_pool(self) -> unskew.Pool:
+        """Two intervals with four images of each source where they overlap; a brightness that is the same in both."""
         rng = np.random.default_rng(0)
-        pool = unskew.Pool.from_arrays(np.repeat(["0", "1"], 300), x=np.concatenate([rng.normal(size=300), 4.5 + rng.normal(size=300)]))
-        choice = unskew.choose_bias(pool, [Tilt(["x"], reference="0")])
+        shared = 0.999 + 1e-4 * rng.normal(size=(2, 4))
+        x = np.concatenate([rng.uniform(0, 1, 296), shared[0], rng.uniform(1, 2, 296), shared[1]])
+        return unskew.Pool.from_arrays(np.repeat(["0", "1"], 300), x=x, label=np.tile(["a", "b"], 300))
+
+    def test_weak_overlap_is_never_chosen_for_its_score(self) -> None:
+        parts = Subpopulation({"0": "x < 1", "1": "x > 0.995"})
+        target = unskew.Target.margins({"label": {"a": 0.3, "b": 0.7}})
+        choice = unskew.choose_bias(self.weakly_linked_pool(), {"parts": parts, "strata": Strata("label")}, target)
         table = choice.table.set_index("candidate")
-        assert table.loc["Tilt(x, reference=0)", "verdict"] == "weak"
-        assert table.loc["Tilt(x, reference=0)", "behind"] < 0
-        assert choice.name == "naive pooling"
-        assert "has a better score" in choice.reason
+        assert table.loc["parts", "verdict"] == "weak"
+        assert table.loc["parts", "behind"] < 0
+        assert table.loc["parts", "remark"] == "its overlap is weak"
+        assert choice.name == "strata"
+        assert "parts has a better score, but its overlap is weak" in choice.reason
+
+    def test_naive_pooling_is_not_chosen_where_what_describes_the_sources_cannot_be_undone(self) -> None:
+        choice = unskew.choose_bias(self.weakly_linked_pool(), [Subpopulation({"0": "x < 1", "1": "x > 0.995"})])
+        assert choice.best is None
+        assert "better than naive pooling, but its overlap is weak" in choice.reason
 
     def test_seeds_make_it_repeatable_and_order_does_not_matter(self) -> None:
         candidates = [Tilt(["x"]), Box(["x"])]

@@ -1,6 +1,7 @@
 """unskew: learn from several biased image databases as if they were one unbiased one."""
 
 from unskew import bias, scenarios
+from unskew.bias.fit_check import check_fit
 from unskew.choosing import BiasChoice, choose_bias
 from unskew.debiasing import debias
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
@@ -27,6 +28,7 @@ __all__ = [
     "Weights",
     "bias",
     "calibrate_weights",
+    "check_fit",
     "check_overlap",
     "choose_bias",
     "debias",

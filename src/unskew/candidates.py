@@ -106,7 +106,7 @@ def name_candidates(candidates: Sequence[Bias] | Mapping[str, Bias], pool: Pool,
         raise ConfigError(f"candidates are bias models such as unskew.bias.Strata('label'); got {wrong[0]!r}.")
     names = [str(name) for name in given] if isinstance(given, Mapping) else [model_name(model) for model in models]
     named = {_unused(name, names[:at]): _by_id(model, pool) for at, (name, model) in enumerate(zip(names, models, strict=True))}
-    if baseline and BASELINE not in named and not any(_is_constant(model) for model in models):
+    if baseline and BASELINE not in named and not any(is_constant(model) for model in models):
         named[BASELINE] = Known(dict.fromkeys(pool.names, 1.0))
     return named
 
@@ -117,14 +117,14 @@ def model_name(model: Bias) -> str:
     if len(parts) > 1:
         return " × ".join(model_name(part) for part in parts)
     (part,) = parts
-    if _is_constant(part):
+    if is_constant(part):
         return "Known(1)"
     shown = []
     for name, value in part.settings().items():
         if name in ("features", "by"):
             shown.append(value if isinstance(value, str) else ", ".join(map(str, value)))
-        elif isinstance(value, str | int | float):
-            shown.append(f"{name}={value}")
+        else:
+            shown.append(f"{name}={value}" if isinstance(value, str | int | float) else "…")
     text = f"{type(part).__name__}({', '.join(shown)})"
     return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 2]}…)"
 
@@ -134,7 +134,7 @@ def _unused(name: str, before: Sequence[str]) -> str:
     return name if not count else f"{name} #{count + 1}"
 
 
-def _is_constant(model: Bias) -> bool:
+def is_constant(model: Bias) -> bool:
     """Naive pooling: every ω is one number."""
     from unskew.bias.known import Known
 
@@ -159,8 +159,11 @@ def _by_id(model: Bias, pool: Pool) -> Bias:
     return replace(model, omega=pd.DataFrame(matrix, index=pool.frame["id"].to_numpy(), columns=list(pool.names)))
 
 
-def evaluate_candidate(name: str, model: Bias, folds: Folds, facts: Sequence[Fact], *, check: bool, seed: int) -> Candidate:
-    """Fit to all images, score with folds left out, and compare with the facts; what fails is said, never raised."""
+def evaluate_candidate(name: str, model: Bias, folds: Folds, facts: Sequence[Fact], *, checked: Sequence[str], seed: int) -> Candidate:
+    """Fit to all images, score with folds left out, compare with the facts, check the fit on the columns ``checked``.
+
+    What fails is said, never raised.
+    """
     start = Candidate(name, model)
     is_sample = folds.target is not None and folds.target.kind == "sample"
     weights, failure, notes = _attempt(lambda: debias(folds.pool, model, folds.target, seed=seed, judge=is_sample))
@@ -176,7 +179,7 @@ def evaluate_candidate(name: str, model: Bias, folds: Folds, facts: Sequence[Fac
         start,
         score=score,
         distance=distance_to_target(weights, facts),
-        fit_p=_fit_p_value(model, folds.pool, weights) if check else None,
+        fit_p=_fit_p_value(model, folds.pool, checked, weights, seed) if checked else None,
         identifies=bool(flagged) or float(np.nanmean(np.exp(score.value))) >= _IDENTIFIES,
         notes=tuple(dict.fromkeys([*notes, *flagged])),
     )
@@ -241,13 +244,12 @@ def _identifying_columns(model: Bias, pool: Pool) -> tuple[str, ...]:
     return flagged or ()
 
 
-def _fit_p_value(model: Bias, pool: Pool, weights: Weights) -> float | None:
-    try:
-        from unskew.bias.fit_check import check_fit  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        return None
-    record, _, _ = _attempt(lambda: check_fit(pool, model, weights))
-    return None if record is None else float(record.p_value)
+def _fit_p_value(model: Bias, pool: Pool, columns: Sequence[str], weights: Weights, seed: int) -> float | None:
+    """On the same columns for all candidates; None where nothing can be tested."""
+    from unskew.bias.fit_check import check_fit
+
+    found, _, _ = _attempt(lambda: check_fit(pool, model, weights, features=columns, seed=seed))
+    return None if found is None or math.isnan(found.p_value) else float(found.p_value)
 
 
 def show_table(table: pd.DataFrame) -> str:

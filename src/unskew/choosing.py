@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unskew.candidates import Candidate, evaluate_candidate, name_candidates
+from unskew.candidates import Candidate, evaluate_candidate, is_constant, name_candidates
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.membership_score import Folds, make_folds, paired_difference
 from unskew.records import Pool, Target, Weights
@@ -88,7 +88,8 @@ def choose_bias(
     families are scored on the same images.
 
     Never chosen for its score: a family that cannot be fitted with a fold left out, one whose overlap is weak, and one that tells almost
-    every image's source (a score rewards whatever identifies a source). Families that contradict a known fact about the target (p < 1%)
+    every image's source (a score rewards whatever identifies a source). Where such a family describes the sources better and all that is
+    left is naive pooling, nothing is chosen. Families that contradict a known fact about the target (p < 1%)
     are passed over as long as another does not; if all within one standard error do, for the simplest other whose score is tenable (behind
     by no more than 2.3 standard errors, the same 1%).
 
@@ -126,8 +127,10 @@ def choose_bias(
     _check_arguments(pool, target, facts, folds)
     named = name_candidates(candidates, pool, baseline)
     split = make_folds(pool, target, folds, seed)
-    known = known_facts(pool, [*([] if target is None else [target]), *facts], _columns(pool, list(named.values())))
-    rated = [evaluate_candidate(name, model, split, known, check=check, seed=seed) for name, model in named.items()]
+    columns = _columns(pool, list(named.values()))
+    known = known_facts(pool, [*([] if target is None else [target]), *facts], columns)
+    checked = columns if check else []
+    rated = [evaluate_candidate(name, model, split, known, checked=checked, seed=seed) for name, model in named.items()]
     return _decide(rated, split)
 
 
@@ -148,11 +151,11 @@ def _check_arguments(pool: Pool, target: Target | None, facts: Sequence[Target],
 
 
 def _columns(pool: Pool, models: Sequence[Bias]) -> list[str]:
-    """Every column that some candidate reads and the pool has."""
-    names: list[str] = []
+    """The label and every column that some candidate reads, as far as all images have them."""
+    names: list[str] = ["label"]
     for name in dict.fromkeys(column for model in models for part in model.parts for column in part.columns):
         names += [name] if name in pool.frame.columns else [each for each in pool.frame.columns if str(each).startswith(f"{name}_")]
-    return list(dict.fromkeys(names))
+    return [name for name in dict.fromkeys(names) if name in pool.frame.columns and not bool(pool.frame[name].isna().any())]
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +226,21 @@ def _pick(eligible: Sequence[Candidate], able: Sequence[Candidate], standing: Ma
                 f"({first_few([each.name for each in near])}) contradict what is known about the target."
             )
     chosen = min(agreeing or near, key=_simplicity)
+    ahead = _ahead(eligible, able, standing)
+    if is_constant(chosen.model) and ahead is not None:
+        return None, (
+            f"None of the candidates can be chosen. {ahead.name} describes the sources better than naive pooling, but {ahead.obstacle}: "
+            "what it says cannot be undone, or is no selection at all. The others describe the sources no better than pooling does."
+        )
     return chosen, _why(chosen, near, agreeing, standing)
+
+
+def _ahead(eligible: Sequence[Candidate], able: Sequence[Candidate], standing: Mapping[str, _Standing]) -> Candidate | None:
+    """The best of those that may not be chosen for their score, if its score is better by more than chance explains."""
+    ahead = [
+        each for each in able if each not in eligible and -standing[each.name].behind > _ONE_PERCENT * standing[each.name].behind_stderr
+    ]
+    return max(ahead, key=lambda each: each.score_mean, default=None)
 
 
 def _simplicity(candidate: Candidate) -> tuple[float, float, float]:
@@ -235,7 +252,7 @@ def _simplicity(candidate: Candidate) -> tuple[float, float, float]:
 def _why(chosen: Candidate, near: Sequence[Candidate], agreeing: Sequence[Candidate], standing: Mapping[str, _Standing]) -> str:
     lead = max(near, key=lambda each: each.score_mean)
     if near == [chosen]:
-        return f"{chosen.name} is chosen: it has the best score, and no other is within one standard error of it."
+        return f"{chosen.name} is chosen: of those that may be it has the best score, and no other is within one standard error of it."
     passed = [each.name for each in near if each not in agreeing] if agreeing else []
     place = "within one standard error of the best score" if chosen in near else "with a score that chance explains beside the best"
     sentence = f"{chosen.name} is chosen: the simplest {place}{' that agrees with what is known about the target' if passed else ''}"
@@ -303,11 +320,10 @@ def _cautions(
             f"Yet it contradicts what is known about the target: {chosen.distance.fact} is off by {chosen.distance.largest:.2g} standard "
             f"deviations ({chosen.distance.standard_errors:.1f} standard errors). A product with Strata over the known shares would agree."
         )
-    ahead = [each for each in able if each not in eligible and -standing[each.name].behind > standing[each.name].behind_stderr]
-    if ahead:
-        worst = max(ahead, key=lambda each: each.score_mean)
+    ahead = _ahead(eligible, able, standing)
+    if ahead is not None:
         found.append(
-            f"{worst.name} has a better score, but {worst.obstacle}: the sources differ in more than these images allow to undo, or by "
+            f"{ahead.name} has a better score, but {ahead.obstacle}: the sources differ in more than these images allow to undo, or by "
             "something that only identifies them."
         )
     if chosen.fit_p is not None and chosen.fit_p < _MISFIT:

@@ -54,7 +54,7 @@ class TargetDistance:
 
 
 def known_facts(pool: Pool, targets: Sequence[Target], columns: Sequence[str]) -> tuple[Fact, ...]:
-    """Every number that the targets give: shares of strata; of a sample or an unbiased source the means of ``columns`` and of the label."""
+    """Every number that the targets give: shares of strata; of a sample or an unbiased source the means of ``columns``."""
     facts: list[Fact] = []
     for target in targets:
         facts += _means_of_reference(pool, target, columns) if target.kind in ("sample", "source") else _shares(pool, target)
@@ -79,8 +79,8 @@ def _means_of_reference(pool: Pool, target: Target, columns: Sequence[str]) -> I
     reference = target.compare(pool)
     frame = reference.sample.frame if reference.sample is not None else pool.frame[pool.frame["source"] == reference.source]
     n_effective = _effective_size(frame)
-    for name in dict.fromkeys([*columns, *(["label"] if "label" in pool.frame.columns else [])]):
-        if name not in frame.columns or bool(frame[name].isna().any()) or bool(pool.frame[name].isna().any()):
+    for name in columns:
+        if name not in frame.columns or bool(frame[name].isna().any()):
             continue
         if is_numeric(pool.frame[name]) and name != "label":
             value = frame[name].to_numpy(dtype=np.float64)

@@ -16,6 +16,7 @@ from unskew.errors import ConfigError, DataError, OverlapError, first_few, impos
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.solve.profile import Profile, solve_strata
 from unskew.targeting.facts import cell_text
+from unskew.targeting.holdout import group_or_row, held_out_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,13 +99,13 @@ def _gather(pool: Pool, target: Target | None, parts: Sequence[Bias], seed: int)
     if compared is not None and compared.source is not None:
         reference = names.index(compared.source)
         held = np.zeros(len(pool), dtype=np.bool_)
-        held[np.flatnonzero(source_r == reference)] = _held_out(pool.frame[source_r == reference], compared.holdout, rng)
+        held[np.flatnonzero(source_r == reference)] = held_out_rows(pool.frame[source_r == reference], compared.holdout, rng)
         if held.any():
             judge, row = frame[held], np.flatnonzero(~held)
             left_out[f"held out of {compared.source} to judge"] = int(held.sum())
             frame, source_r = frame.iloc[row].reset_index(drop=True), source_r[row]
     if compared is not None and compared.sample is not None:
-        held = _held_out(compared.sample.frame, compared.holdout, rng)
+        held = held_out_rows(compared.sample.frame, compared.holdout, rng)
         fitting = compared.sample.frame[~held]
         judge = compared.sample.frame[held] if held.any() else None
         sample = reference = len(names)
@@ -112,9 +113,7 @@ def _gather(pool: Pool, target: Target | None, parts: Sequence[Bias], seed: int)
         frame = pd.concat([frame.astype({"source": object}), fitting.astype({"source": object})], ignore_index=True)
         source_r = np.concatenate([source_r, np.full(len(fitting), sample)])
         names = (*names, SAMPLE)
-    data = BiasData(
-        frame, source_r, names, row.size, sample, reference, np.zeros(len(frame), dtype=np.int64), 1, _fold_groups(frame, source_r), seed
-    )
+    data = BiasData(frame, source_r, names, row.size, sample, reference, np.zeros(len(frame), dtype=np.int64), 1, group_or_row(frame), seed)
     return _Gathered(data, row, judge, left_out)
 
 
@@ -123,29 +122,6 @@ def _check_sample(frame: pd.DataFrame, sample: pd.DataFrame, names: Sequence[str
         raise DataError(f"the target's sample has {len(sample)} images left to fit with; give a larger one, or hold out less of it.")
     if SAMPLE in names:
         raise DataError(f"a source is called {SAMPLE!r}, which is the name of the target's sample; rename it.")
-
-
-def _held_out(frame: pd.DataFrame, holdout: float, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """(n,) which images judge: whole groups, at random, until ``holdout`` of the images is reached."""
-    n = len(frame)
-    if not holdout:
-        return np.zeros(n, dtype=np.bool_)
-    code_n = _fold_groups(frame, np.zeros(n, dtype=np.int64))
-    order = rng.permutation(int(code_n.max()) + 1)
-    size_g = np.bincount(code_n)[order]
-    before_g = np.cumsum(size_g) - size_g
-    held_g = np.zeros(order.size, dtype=np.bool_)
-    held_g[order[before_g + size_g / 2 < holdout * n]] = True
-    return np.asarray(held_g[code_n])
-
-
-def _fold_groups(frame: pd.DataFrame, source_r: Ints) -> Ints:
-    """(R,) code of each row's group, and of each row by itself where there are no groups."""
-    import pandas as pd
-
-    if "group" not in frame.columns or bool(frame["group"].isna().any()):
-        return np.arange(len(frame))
-    return np.asarray(pd.factorize(frame["group"])[0], dtype=np.int64)
 
 
 def _place_in_strata(gathered: _Gathered, part: Strata, pool: Pool, target: Target | None, mass_c: Floats | None) -> _Gathered:
@@ -199,8 +175,8 @@ def _estimate_factors(
     alone = [parts[at] for at in learned if not parts[at].has_offset]
     if alone and len(learned) > 1:
         raise ConfigError(
-            f"{type(alone[0]).__name__} with such a classifier cannot be fitted together with another estimated factor: nothing tells which "
-            "of the two a pattern belongs to. Put all features into one Propensity, or use classifier='logistic'."
+            f"{type(alone[0]).__name__} with such a classifier cannot be fitted together with another estimated factor: nothing tells "
+            "which of the two a pattern belongs to. Put all features into one Propensity, or use classifier='logistic'."
         )
     before = -np.inf
     for _ in range(_MAX_ROUNDS):

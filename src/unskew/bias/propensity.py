@@ -10,6 +10,7 @@ import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.features import FeatureMap, flag_identifiers, learn_features
+from unskew.bias.folds import assign_folds
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
 from unskew.bias.tilt import FittedTilt, find_reference
 from unskew.errors import ConfigError, DataError, did_you_mean
@@ -137,17 +138,17 @@ class Propensity(Bias):
 
 def split_folds(data: BiasData, n_folds: int) -> Iterator[tuple[Ints, Ints]]:
     """(train, test) rows of each fold; every source in every training part, groups on one side."""
-    from sklearn.model_selection import StratifiedGroupKFold
-
     pairs = np.unique(np.column_stack([data.source, data.fold_group]), axis=0)
     units_k = np.bincount(pairs[:, 0], minlength=data.n_sources)
     if units_k.min() < 2:
         raise DataError(
-            f"cross-fitting needs at least two images (or groups) of every source; `{data.names[int(units_k.argmin())]}` has {units_k.min()}. "
-            "Leave the source out, or use Tilt."
+            f"cross-fitting needs at least two images (or groups) of every source; `{data.names[int(units_k.argmin())]}` has "
+            f"{units_k.min()}. Leave the source out, or use Tilt."
         )
-    folds = StratifiedGroupKFold(min(n_folds, int(units_k.min())), shuffle=True, random_state=data.seed)
-    for train, test in folds.split(np.zeros(data.source.size), data.source, data.fold_group):
+    n_folds = min(n_folds, int(units_k.min()))
+    fold_r = assign_folds(data.source, data.fold_group, n_folds, data.seed)
+    for fold in range(n_folds):
+        train, test = np.flatnonzero(fold_r != fold), np.flatnonzero(fold_r == fold)
         lacking = np.setdiff1d(np.arange(data.n_sources), data.source[train])
         if lacking.size:
             raise DataError(

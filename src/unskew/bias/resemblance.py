@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.bias.features import expand_features, is_numeric
+from unskew.bias.folds import assign_folds
 from unskew.errors import DataError
 from unskew.records import Floats, Ints
 from unskew.targeting.levels import level_text
@@ -121,11 +122,11 @@ def _matrix(pool: pd.DataFrame, target: pd.DataFrame, names: list[str]) -> tuple
 def _held_out_odds(x: Floats, is_target: Any, weight: Floats, group: Ints, seed: int) -> Floats:
     """Odds target : weighted pool of every image, from the model of the folds without it; both sides have the same total weight."""
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.model_selection import StratifiedGroupKFold
 
     odds = np.ones(is_target.size)
-    folds = StratifiedGroupKFold(_FOLDS, shuffle=True, random_state=seed)
-    for train, test in folds.split(x, is_target, group):
+    fold = assign_folds(is_target.astype(np.int64), group, _FOLDS, seed)
+    for at in range(_FOLDS):
+        train, test = np.flatnonzero(fold != at), np.flatnonzero(fold == at)
         model = HistGradientBoostingClassifier(
             max_iter=40,
             max_leaf_nodes=8,

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from unskew.errors import ConfigError, CoverageError, DataError, UnskewError, did_you_mean, first_few
 from unskew.learn.fitting import AdjustedClassifier, fit_weighted
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.targeting.holdout import held_out_rows
 from unskew.targeting.levels import MISSING, cells_of, level_text, text_levels
 from unskew.targeting.strata import TargetStrata
 
@@ -313,8 +314,7 @@ def _density_ratio(pool: Pool, target: Target | None, features: str | Sequence[s
         f"Density ratio: the odds of target against pool by logistic regression on {first_few(names, 12)}, from {len(sample)} images "
         "of the target. That images with the same features are alike in pool and target is assumed; the source is not used."
     )
-    leak = ("Images of the target that are held out to judge are used here, too.",) if target.holdout else ()
-    return Baseline("density_ratio", weight_n, _ids(pool), (said, *leak))
+    return Baseline("density_ratio", weight_n, _ids(pool), (said,))
 
 
 _MAKERS: dict[str, Callable[..., Baseline]] = {
@@ -340,8 +340,10 @@ def _ids(pool: Pool) -> npt.NDArray[Any]:
 
 
 def _reference_frame(pool: Pool, target: Target) -> pd.DataFrame:
+    """The images of the target that may fit: those held out to judge are left to that, the same ones as `debias` leaves at seed 0."""
     reference = target.compare(pool)
-    return pool.frame[pool.frame["source"] == reference.source] if reference.sample is None else reference.sample.frame
+    frame = pool.frame[pool.frame["source"] == reference.source] if reference.sample is None else reference.sample.frame
+    return frame[~held_out_rows(frame, reference.holdout, np.random.default_rng(0))]
 
 
 def _target_strata(name: str, pool: Pool, target: Target | None) -> TargetStrata:

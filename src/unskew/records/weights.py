@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from unskew.estimation import Estimation
     from unskew.records.pool import Pool
     from unskew.weigh.diagnose import Diagnosis
+    from unskew.weigh.sensitivity import Sensitivity
     from unskew.weigh.uncertainty import Bootstrap
 
 
@@ -126,6 +127,12 @@ class Weights:
         from unskew.weigh.entry import write_weights
 
         write_weights(self, path)
+
+    def sensitivity(self, values: npt.ArrayLike, factor: float = 2.0, **options: Any) -> Sensitivity:
+        """The range of a target mean when c(z), which the images cannot tell, may vary within ``factor``; see `bound_weights_mean`."""
+        from unskew.weigh.sensitivity import bound_weights_mean
+
+        return bound_weights_mean(self, values, factor, **options)
 
     def score(self, table: Pool | pd.DataFrame) -> Floats:
         """(m,) weights for new images without a new solve, 1/Σ_k λ_k ω_k(z)/Ω_k on the scale of ``sample_weight``.

@@ -1,0 +1,241 @@
+"""Given ω, does each source look like ω_k p̃/Ω_k? Score tests against tilts of every feature, with bootstrap p-values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse
+
+from unskew.bias.base import Bias
+from unskew.bias.features import check_columns, expand_features, is_numeric, read_numbers
+from unskew.errors import ConfigError, DataError, first_few
+from unskew.records import Floats, Ints, Pool, Weights
+from unskew.solve.profile import Profile
+from unskew.targeting.levels import text_levels
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ROLES = ("id", "source", "group", "split")
+# Thresholds at which the distribution of a numeric feature is compared, and the most levels of a categorical one.
+_THRESHOLDS = 15
+_MOST_LEVELS = 30
+# A residual whose variance is this small relative to that of the labels themselves is rounding: nothing there can be tested.
+_NO_VARIANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class FeatureCheck:
+    """One feature: p-value, and the source and place where the model is off most.
+
+    ``excess`` is the share of that source's images at the place (a level, or below a threshold) minus the share that the model expects.
+    """
+
+    feature: str
+    statistic: float
+    p_value: float
+    source: str
+    place: str
+    excess: float
+
+
+@dataclass(frozen=True)
+class FitCheck:
+    """Does the bias model describe the sources?
+
+    Attributes
+    ----------
+    p_value : of all features together; NaN where nothing can be tested (one source, or sources that share no image).
+    features : each feature by itself.
+    n_replicates : bootstrap replicates behind the p-values.
+    message : the outcome in words.
+    """
+
+    p_value: float
+    features: tuple[FeatureCheck, ...]
+    n_replicates: int
+    message: str = field(repr=False)
+
+    def __str__(self) -> str:
+        lines = [
+            f"  {each.feature}: p = {each.p_value:.3g}; off most for {each.source} at {each.place} ({each.excess:+.3f})"
+            for each in self.features
+        ]
+        return "\n".join([self.message, *lines])
+
+
+def check_fit(
+    pool: Pool, bias: Bias | None, weights: Weights, *, features: Sequence[str] | None = None, n: int = 999, seed: int = 0
+) -> FitCheck:
+    """Compare every source with what the model expects it to look like, feature by feature.
+
+    Under the model image i comes from source k with probability q_ik, so that S_k(f) = Σ_i (1{s_i = k} − q_ik) f(z_i) has mean 0 for every
+    function f. Here f runs over the indicators of levels, and of being below some fifteen quantiles. S_k(f)/n_k is the source's share
+    minus the expected one, Σ_i π_i ω_ik f(z_i)/Ω_k. A feature's statistic is Σ_k Σ_f S_k(f)²/variance; that of all, the largest relative to
+    its mean. Their distribution comes from a multiplier bootstrap of the influence functions ψ_i = r_ik f(z_i) − bᵀI⁻¹ score_i, in which
+    the estimation of normalizers and parameters is accounted for (score and information as in `unskew.solve.profile`), by group where
+    there are groups.
+
+    A small p-value says that some ω is wrong. A large one says nothing about c(z), the factor common to all sources, to which q is blind.
+
+    Parameters
+    ----------
+    pool, weights : the images and their weights, as `debias` (or `debias_weights`, in the order of the pool) gave them.
+    bias : the model that was fitted, to name its features; None: all columns.
+    features : columns to compare; default: those that the model reads and the label, without a model all columns.
+    n : bootstrap replicates.
+    seed : of the bootstrap.
+    """
+    if n < 19:
+        raise ConfigError(f"n is the number of bootstrap replicates, at least 19; got {n!r}.")
+    frame, profile, group_r, names = _rows(pool, weights)
+    columns = _columns(frame, bias, features)
+    unit_rm = _units(group_r, len(frame))
+    sign_bm = np.random.default_rng(seed).integers(0, 2, size=(n, unit_rm.shape[1]), dtype=np.int8).astype(np.float32) * 2 - 1
+    found = [_check_feature(frame, name, profile, unit_rm, sign_bm, names) for name in columns]
+    usable = [(check, null_b) for check, null_b in found if null_b is not None]
+    checks = tuple(check for check, _ in found)
+    if not usable:
+        why = "there is one source only" if len(names) == 1 else "no image could have come from more than one source"
+        return FitCheck(float("nan"), checks, n, f"The model cannot be tested: {why}.")
+    null_fb = np.array([null_b for _, null_b in usable])
+    scale_f = null_fb.mean(axis=1)
+    observed = max(check.statistic / scale for (check, _), scale in zip(usable, scale_f, strict=True))
+    p_value = _p_value(observed, (null_fb / scale_f[:, None]).max(axis=0))
+    return FitCheck(p_value, checks, n, _message(p_value, checks))
+
+
+def _message(p_value: float, checks: Sequence[FeatureCheck]) -> str:
+    if p_value >= 0.05:
+        return f"The sources look as the bias model expects (p = {p_value:.2g} over {len(checks)} features). It says nothing about c(z)."
+    worst = min(checks, key=lambda check: (check.p_value, -check.statistic))
+    return (
+        f"The bias model does not describe the sources (p = {p_value:.2g}): {worst.feature} of `{worst.source}` is off most, at "
+        f"{worst.place} its share of images is {abs(worst.excess):.3f} {'above' if worst.excess > 0 else 'below'} what the model expects."
+    )
+
+
+def _rows(pool: Pool, weights: Weights) -> tuple[pd.DataFrame, Profile, Ints | None, tuple[str, ...]]:
+    """(table, likelihood, groups, names of the sources), the rows of the target's sample included."""
+    if weights.estimation is not None:
+        data, rows = weights.estimation.fitted.data, weights.estimation.rows
+        if len(pool) != len(weights.estimation.pool) or not (pool.frame["id"].to_numpy() == weights.id).all():
+            raise DataError("pool and weights hold other images, or another order; pass the pool that was weighed.")
+        return data.frame, rows.profile, rows.group, rows.names
+    if weights.rows is None:
+        raise ConfigError("check_fit needs omega, which these weights do not carry: they were read from a file or made by hand.")
+    if len(pool) != weights.weight.size:
+        raise DataError(f"the pool has {len(pool)} images, but there are {weights.weight.size} weights; pass the pool that was weighed.")
+    q_nk = np.concatenate(
+        [np.asarray(q_bk.toarray() if scipy.sparse.issparse(q_bk) else q_bk) for _, q_bk in weights.rows.memberships(weights.solution.u)]
+    )
+    with np.errstate(divide="ignore"):
+        log_nk = np.log(q_nk)
+    source_n = weights.source.astype(np.int64)
+    profile = Profile(log_nk, np.zeros((1, len(weights.names))), source_n, np.zeros(source_n.size, dtype=np.int64))
+    return pool.frame, profile, weights.group, weights.names
+
+
+def _columns(frame: pd.DataFrame, bias: Bias | None, features: Sequence[str] | None) -> list[str]:
+    if features is not None:
+        return expand_features(frame, features)
+    if bias is None:
+        names = [str(name) for name in frame.columns if name not in _ROLES]
+    else:
+        read = [name for part in bias.parts for name in part.columns]
+        names = expand_features(frame, list(dict.fromkeys(read))) if read else []
+        names += [name for name in frame.columns if name == "label" and name not in names] if read else []
+        names = names or [str(name) for name in frame.columns if name not in _ROLES]
+    usable = [name for name in names if not bool(frame[name].isna().any())]
+    if not usable:
+        raise DataError(
+            f"there is no column to compare the sources by: {first_few(names) or 'the pool has none'} (columns with missing "
+            "values are left out)."
+        )
+    return usable
+
+
+def _units(group_r: Ints | None, n_rows: int) -> Any:
+    """(R, M) sparse indicator of each row's unit."""
+    code_r = np.arange(n_rows) if group_r is None else np.unique(group_r, return_inverse=True)[1]
+    return scipy.sparse.csr_array((np.ones(n_rows), (np.arange(n_rows), code_r)), shape=(n_rows, int(code_r.max()) + 1))
+
+
+def _indicators(frame: pd.DataFrame, name: str) -> tuple[Floats, list[str]]:
+    """(R, T) indicators f(z_r), and what each says."""
+    check_columns(frame, [name])
+    if is_numeric(frame[name]):
+        value_r = read_numbers(frame[name], name)
+        cut_t = np.unique(np.quantile(value_r, np.arange(1, _THRESHOLDS + 1) / (_THRESHOLDS + 1)))
+        cut_t = cut_t[cut_t < value_r.max()]
+        return (value_r[:, None] <= cut_t).astype(np.float64), [f"{name} ≤ {cut:.4g}" for cut in cut_t]
+    levels, code_r = text_levels(frame[name], name)
+    largest = np.argsort(-np.bincount(code_r), kind="stable")[:_MOST_LEVELS]
+    return (code_r[:, None] == largest).astype(np.float64), [f"{name} = {levels[at]}" for at in largest]
+
+
+def _check_feature(
+    frame: pd.DataFrame, name: str, profile: Profile, unit_rm: Any, sign_bm: Any, names: tuple[str, ...]
+) -> tuple[FeatureCheck, Floats | None]:
+    """(outcome, (B,) the statistic under the model); None where nothing can be tested."""
+    indicator_rt, places = _indicators(frame, name)
+    n_sources, n_places = len(names), len(places)
+    if not places:
+        return FeatureCheck(name, 0.0, 1.0, names[0], f"{name} (constant)", 0.0), None
+    sum_kt, influence_rj = _influence(profile, indicator_rt)
+    unit_mj = (unit_rm.T @ influence_rj).astype(np.float32)
+    variance_kt = np.square(unit_mj).sum(axis=0, dtype=np.float64).reshape(n_sources, n_places)
+    size_k = np.bincount(profile.source, minlength=n_sources)
+    # One scale for each source: thresholds near the ends, where little varies, count little.
+    scale_k = variance_kt.mean(axis=1)
+    usable_k = scale_k > _NO_VARIANCE * size_k
+    excess_kt = sum_kt / size_k[:, None]
+    worst_k, worst_t = np.unravel_index(int(np.argmax(np.abs(excess_kt))), excess_kt.shape)
+    outcome = (names[int(worst_k)], places[int(worst_t)], float(excess_kt[worst_k, worst_t]))
+    if not usable_k.any():
+        return FeatureCheck(name, 0.0, 1.0, *outcome), None
+    weight_k = np.divide(1.0, scale_k, out=np.zeros(n_sources), where=usable_k)
+    statistic = float((np.square(sum_kt) * weight_k[:, None]).sum())
+    null_bkt = (sign_bm @ unit_mj).astype(np.float64).reshape(-1, n_sources, n_places)
+    null_b = np.einsum("bkt,k->b", np.square(null_bkt), weight_k)
+    return FeatureCheck(name, statistic, _p_value(statistic, null_b), *outcome), null_b
+
+
+def _influence(profile: Profile, indicator_rt: Floats) -> tuple[Floats, Floats]:
+    """((K, T) S_k(f_t), (R, K·T) the influence of every row on them)."""
+    (n_cells, n_sources), n_places, p = profile.u.shape, indicator_rt.shape[1], profile.n_parameters
+    g_ckj = np.zeros((n_cells, n_sources, n_sources, n_places))
+    g_pj = np.zeros((p, n_sources, n_places))
+    for cell, at, q_bk, j_bkp in profile.blocks():
+        f_bt = indicator_rt[at]
+        # ∂ Σ_i q_ik f_t(z_i)/∂(u_l, θ) = Σ_i f_t q_ik (1{k = l} − q_il), Σ_i f_t q_ik (J_ik − J̄_i)
+        own_kt = q_bk.T @ f_bt
+        g_ckj[cell] -= np.einsum("bl,bk,bt->lkt", q_bk, q_bk, f_bt, optimize=True)
+        g_ckj[cell, np.arange(n_sources), np.arange(n_sources)] += own_kt
+        if j_bkp is not None:
+            centred_bkp = j_bkp - np.einsum("bk,bkp->bp", q_bk, j_bkp)[:, None, :]
+            g_pj += np.einsum("bk,bkp,bt->pkt", q_bk, centred_bkp, f_bt, optimize=True)
+    a_ckj, a_pj = _solve_columns(profile, g_ckj.reshape(n_cells, n_sources, -1), g_pj.reshape(p, -1))
+    sum_kt = np.zeros((n_sources, n_places))
+    influence_rj = np.empty((indicator_rt.shape[0], n_sources * n_places))
+    for cell, at, q_bk, j_bkp in profile.blocks():
+        residual_bk, f_bt = profile.residuals(at, q_bk), indicator_rt[at]
+        sum_kt -= residual_bk.T @ f_bt
+        influence = (residual_bk[:, :, None] * f_bt[:, None, :]).reshape(at.size, -1) - residual_bk @ a_ckj[cell]
+        if j_bkp is not None:
+            influence -= np.einsum("bk,bkp->bp", residual_bk, j_bkp) @ a_pj
+        influence_rj[at] = influence
+    return sum_kt, influence_rj
+
+
+def _solve_columns(profile: Profile, g_ckj: Floats, g_pj: Floats) -> tuple[Floats, Floats]:
+    """I⁻¹g for many right-hand sides at once."""
+    solved = [profile.information.solve(g_ckj[:, :, j], g_pj[:, j]) for j in range(g_ckj.shape[2])]
+    return np.stack([a_ck for a_ck, _ in solved], axis=2), np.stack([a_p for _, a_p in solved], axis=1)
+
+
+def _p_value(observed: float, null_b: Floats) -> float:
+    return float((1 + np.count_nonzero(null_b >= observed)) / (1 + null_b.size))

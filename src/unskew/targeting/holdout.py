@@ -1,0 +1,36 @@
+"""Which images of a reference judge and do not fit: whole groups, at random."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.records import Ints
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def held_out_rows(frame: pd.DataFrame, holdout: float, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """(n,) which images judge: whole groups, at random, until ``holdout`` of the images is reached."""
+    n = len(frame)
+    if not holdout:
+        return np.zeros(n, dtype=np.bool_)
+    code_n = group_or_row(frame)
+    order = rng.permutation(int(code_n.max()) + 1)
+    size_g = np.bincount(code_n)[order]
+    before_g = np.cumsum(size_g) - size_g
+    held_g = np.zeros(order.size, dtype=np.bool_)
+    held_g[order[before_g + size_g / 2 < holdout * n]] = True
+    return np.asarray(held_g[code_n])
+
+
+def group_or_row(frame: pd.DataFrame) -> Ints:
+    """(R,) code of each row's group, and of each row by itself where there are no groups."""
+    import pandas as pd
+
+    if "group" not in frame.columns or bool(frame["group"].isna().any()):
+        return np.arange(len(frame))
+    return np.asarray(pd.factorize(frame["group"])[0], dtype=np.int64)
