@@ -1,5 +1,7 @@
 """unskew: learn from several biased image databases as if they were one unbiased one."""
 
+from typing import Any
+
 from unskew import bias, scenarios
 from unskew.bias.fit_check import check_fit
 from unskew.choosing import BiasChoice, choose_bias
@@ -17,6 +19,8 @@ __all__ = [
     "ConvergenceError",
     "CoverageError",
     "DataError",
+    "DebiasedClassifier",
+    "DebiasedRegressor",
     "Estimate",
     "Overlap",
     "OverlapError",
@@ -37,3 +41,12 @@ __all__ = [
     "solve_normalizers",
     "trim_weights",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Their base classes are scikit-learn's, which takes longer to load than all the rest.
+    if name in ("DebiasedClassifier", "DebiasedRegressor"):
+        from unskew import estimator
+
+        return getattr(estimator, name)
+    raise AttributeError(f"module 'unskew' has no attribute {name!r}")
