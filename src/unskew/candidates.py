@@ -175,13 +175,14 @@ def evaluate_candidate(name: str, model: Bias, folds: Folds, facts: Sequence[Fac
     if score is None:
         return replace(start, failure=f"it cannot be fitted with a fold left out: {failure}")
     flagged = _identifying_columns(model, folds.pool)
+    fit_p, unchecked = _fit_p_value(model, folds.pool, checked, weights, seed) if checked else (None, ())
     return replace(
         start,
         score=score,
         distance=distance_to_target(weights, facts),
-        fit_p=_fit_p_value(model, folds.pool, checked, weights, seed) if checked else None,
+        fit_p=fit_p,
         identifies=bool(flagged) or float(np.nanmean(np.exp(score.value))) >= _IDENTIFIES,
-        notes=tuple(dict.fromkeys([*notes, *flagged])),
+        notes=tuple(dict.fromkeys([*notes, *flagged, *unchecked])),
     )
 
 
@@ -244,12 +245,16 @@ def _identifying_columns(model: Bias, pool: Pool) -> tuple[str, ...]:
     return flagged or ()
 
 
-def _fit_p_value(model: Bias, pool: Pool, columns: Sequence[str], weights: Weights, seed: int) -> float | None:
-    """On the same columns for all candidates; None where nothing can be tested."""
+def _fit_p_value(
+    model: Bias, pool: Pool, columns: Sequence[str], weights: Weights, seed: int
+) -> tuple[float | None, tuple[str, ...]]:
+    """(p-value on the same columns for all candidates, or None where nothing can be tested; why the check failed, if it did)."""
     from unskew.bias.fit_check import check_fit
 
-    found, _, _ = _attempt(lambda: check_fit(pool, model, weights, features=columns, seed=seed))
-    return None if found is None or math.isnan(found.p_value) else float(found.p_value)
+    found, failure, _ = _attempt(lambda: check_fit(pool, model, weights, features=columns, seed=seed))
+    if found is None:
+        return None, (f"its fit could not be checked ({failure})",)
+    return None if math.isnan(found.p_value) else float(found.p_value), ()
 
 
 def show_table(table: pd.DataFrame) -> str:

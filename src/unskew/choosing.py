@@ -256,8 +256,8 @@ def _why(chosen: Candidate, near: Sequence[Candidate], agreeing: Sequence[Candid
     passed = [each.name for each in near if each not in agreeing] if agreeing else []
     place = "within one standard error of the best score" if chosen in near else "with a score that chance explains beside the best"
     sentence = f"{chosen.name} is chosen: the simplest {place}{' that agrees with what is known about the target' if passed else ''}"
-    if chosen is not lead:
-        own = standing[chosen.name]
+    own = standing[chosen.name]
+    if own.behind > _SAME_SCORE:
         sentence += f" ({lead.name} is ahead by {own.behind:.2g}, standard error {own.behind_stderr:.2g})"
     sentence += "."
     return sentence if not passed else f"{sentence} Passed over for contradicting it: {first_few(passed)}."

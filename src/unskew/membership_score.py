@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import scipy.special
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from unskew.errors import DataError
+from unskew.folding import deal_folds, find_copies, join_units
 from unskew.records import Floats, Ints, Pool, Target
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Fo
             f"{names[int(units_k.argmin())]} has {units_k.min()}. Leave that source out of the comparison."
         )
     n_folds = min(n_folds, int(units_k.min()))
-    fold_r = _assign_folds(unit_r, source_r, len(names), n_folds, np.random.default_rng(seed))
+    fold_r = deal_folds(unit_r, source_r, n_folds, seed)
     for fold in range(n_folds):
         lacking = np.setdiff1d(np.arange(len(names)), source_r[fold_r != fold])
         if lacking.size:
@@ -132,54 +131,21 @@ def find_fold_units(frame: pd.DataFrame) -> Ints:
     """(R,) code of what must stay together: images of one group, copies of one image, and whatever these tie to one another."""
     import pandas as pd
 
-    n = len(frame)
-    keys = []
+    code_n = None
     if "group" in frame.columns:
         code_n = pd.factorize(frame["group"])[0].astype(np.int64)
         # Those without a group stand for themselves.
         alone = code_n < 0
         code_n[alone] = code_n.max(initial=-1) + 1 + np.arange(int(alone.sum()))
-        keys.append(code_n)
-    copies = _copies(frame)
-    if copies is not None:
-        keys.append(copies)
-    if not keys:
-        return np.arange(n)
-    if len(keys) == 1:
-        return keys[0]
-    first, second = keys
-    n_first = int(first.max()) + 1
-    size = n_first + int(second.max()) + 1
-    graph = coo_array((np.ones(n), (first, n_first + second)), shape=(size, size))
-    return np.asarray(connected_components(graph, directed=False)[1][first], dtype=np.int64)
+    return join_units(len(frame), code_n, _copies(frame))
 
 
 def _copies(frame: pd.DataFrame) -> Ints | None:
     """(R,) rows that are alike in every measurement; None where no column is fine enough to tell copies from look-alikes."""
-    import pandas as pd
-
     numbers = frame.drop(columns=[name for name in ("id", "group", "split") if name in frame.columns]).select_dtypes("float")
     if not any(numbers[name].nunique() > max(_MEASUREMENT, len(frame) / 20) for name in numbers.columns):
         return None
-    return pd.factorize(pd.util.hash_pandas_object(numbers, index=False))[0].astype(np.int64)
-
-
-def _assign_folds(unit_r: Ints, source_r: Ints, n_sources: int, n_folds: int, rng: np.random.Generator) -> Ints:
-    """(R,) fold of every row: the units of each source, in random order, cut into parts of equal size."""
-    _, unit_r = np.unique(unit_r, return_inverse=True)
-    pair, count = np.unique(unit_r * n_sources + source_r, return_counts=True)
-    by_count = pair[np.argsort(count, kind="stable")]
-    size_u = np.bincount(unit_r)
-    # The source that most of a unit's rows come from is written last.
-    own_u = np.empty(size_u.size, dtype=np.int64)
-    own_u[by_count // n_sources] = by_count % n_sources
-    fold_u = np.empty(size_u.size, dtype=np.int64)
-    order = rng.permutation(size_u.size)
-    for k in range(n_sources):
-        at = order[own_u[order] == k]
-        middle = np.cumsum(size_u[at]) - size_u[at] / 2
-        fold_u[at] = np.floor(n_folds * middle / max(int(size_u[at].sum()), 1))
-    return fold_u[unit_r]
+    return find_copies(numbers)
 
 
 def _in_scope(pool: Pool, target: Target | None, n_rows: int) -> npt.NDArray[np.bool_]:
