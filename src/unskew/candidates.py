@@ -245,9 +245,7 @@ def _identifying_columns(model: Bias, pool: Pool) -> tuple[str, ...]:
     return flagged or ()
 
 
-def _fit_p_value(
-    model: Bias, pool: Pool, columns: Sequence[str], weights: Weights, seed: int
-) -> tuple[float | None, tuple[str, ...]]:
+def _fit_p_value(model: Bias, pool: Pool, columns: Sequence[str], weights: Weights, seed: int) -> tuple[float | None, tuple[str, ...]]:
     """(p-value on the same columns for all candidates, or None where nothing can be tested; why the check failed, if it did)."""
     from unskew.bias.fit_check import check_fit
 
