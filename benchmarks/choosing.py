@@ -74,29 +74,41 @@ def classes(seed: int) -> Case:
     return Case(pool, unskew.Target.uniform("label"), candidates, "Strata(label)", _moments(x[drawn.index], x))
 
 
-def _acquisition(seed: int, decay: float) -> Case:
+def _acquisition(seed: int, decay: float, claims: Mapping[str, Bias]) -> Case:
+    """Sources with a bin each of three features; no source is unbiased, but the target's shares of four classes are known."""
     rng = np.random.default_rng([seed, 2])
     hsv = rng.beta([1.2, 2.0, 2.0], [1.2, 2.0, 1.5], size=(40_000, 3))
-    drawn = unskew.scenarios.acquisition(hsv, decay=decay, sizes=[500] * 8, seed=seed)
-    pool = unskew.Pool.from_arrays(drawn.source.astype(str), x=drawn.features)
+    score = 3.0 * hsv @ np.array([1.0, -0.5, 1.0]) + rng.normal(size=40_000)
+    label = np.searchsorted(np.quantile(score, [0.25, 0.5, 0.75]), score)
+    drawn = unskew.scenarios.acquisition(hsv, label, decay=decay, sizes=[500] * 8, seed=seed)
+    pool = unskew.Pool.from_arrays(drawn.source.astype(str), label=[f"class {y}" for y in drawn.label], x=drawn.features)
     candidates = {
         "SoftBox(x)": SoftBox(["x"]),
         "Box(x)": Box(["x"]),
         "Box(x, quantile=0.01)": Box(["x"], quantile=0.01),
-        "Tilt(x)": Tilt(["x"], reference="0"),
         "SoftBox(x_0, x_1)": SoftBox(["x_0", "x_1"]),
+        "Strata(label)": Strata("label"),
+        **claims,
     }
-    return Case(pool, None, candidates, "SoftBox(x)", _moments(drawn.features, hsv))
+    return Case(pool, unskew.Target.uniform("label"), candidates, "SoftBox(x)", _moments(drawn.features, hsv))
 
 
 def acquisition_narrow(seed: int) -> Case:
     """The article's 4.3 with a decay of 0.1."""
-    return _acquisition(seed, 0.1)
+    return _acquisition(seed, 0.1, {})
 
 
 def acquisition_wide(seed: int) -> Case:
     """The article's 4.3 with a decay of 1."""
-    return _acquisition(seed, 1.0)
+    return _acquisition(seed, 1.0, {})
+
+
+def false_claim(seed: int) -> Case:
+    """The same with a candidate that takes source 0 for unbiased, which it is not: it describes the sources as well, with a wrong c(z).
+
+    Not one of the scenarios of the bar: only the shares of four classes can tell, and they do not always.
+    """
+    return _acquisition(seed, 1.0, {"Tilt(x)": Tilt(["x"], reference="0")})
 
 
 def censored(seed: int) -> Case:
@@ -160,6 +172,7 @@ CASES: dict[str, Callable[[int], Case]] = {
     "censored": censored,
     "tilts": tilts,
     "product": product,
+    "acquisition 1, false claim": false_claim,
 }
 
 

@@ -70,6 +70,11 @@ class Candidate:
         return "none" if self.weights is None else self.weights.overlap.verdict
 
     @property
+    def anchor(self) -> str:
+        """Where c(z) comes from."""
+        return "" if self.weights is None else self.weights.describe().anchor
+
+    @property
     def contradicts(self) -> bool:
         """Is a known fact about the target off by more than chance explains?"""
         return self.distance is not None and self.distance.p_value < _CONTRADICTION

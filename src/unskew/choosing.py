@@ -25,6 +25,8 @@ _SAME_SCORE = 1e-4
 _ONE_PERCENT = 2.33
 # Weights that differ by less than this share of their mass are the same weights.
 _SAME_WEIGHTS = 1e-3
+# Those that differ by more than this rest on other assumptions, not on other noise.
+_OTHER_WEIGHTS = 0.05
 # Below this the sources do not look as the family says; a sentence says so.
 _MISFIT = 0.01
 
@@ -39,7 +41,8 @@ class BiasChoice:
     name : its name among the candidates.
     reason : why this one, and what speaks against it.
     ties : candidates that describe the sources equally (their q is the same), in groups.
-    undecided : candidates that describe the sources as the chosen one does, give other weights, and that no known fact tells from it.
+    undecided : candidates that describe the sources as well as the chosen one, take another c(z) for granted and so give other weights,
+        and that no known fact tells from it.
     notes : what the user should know of single candidates.
     weights : the weights under the chosen model.
     table : one row for each candidate, the chosen one first, then by score, those that cannot be chosen last:
@@ -91,7 +94,8 @@ def choose_bias(
     every image's source (a score rewards whatever identifies a source). Where such a family describes the sources better and all that is
     left is naive pooling, nothing is chosen. Families that contradict a known fact about the target (p < 1%)
     are passed over as long as another does not; if all within one standard error do, for the simplest other whose score is tenable (behind
-    by no more than 2.3 standard errors, the same 1%).
+    by no more than 2.3 standard errors, the same 1%). Simplicity does not decide between families that take c(z) from elsewhere and
+    give other weights: there the one nearest to the known facts is taken.
 
     Parameters
     ----------
@@ -185,7 +189,7 @@ def _decide(rated: Sequence[Candidate], folds: Folds) -> BiasChoice:
     standing = {each.name: _compare(lead, each, folds) for each in able} if lead is not None else {}
     chosen, why = _pick(eligible, able, standing)
     ties = _find_ties(able)
-    undecided = _undecided(chosen, eligible, ties)
+    undecided = _undecided(chosen, eligible, ties, standing)
     cautions = () if chosen is None else _cautions(chosen, eligible, able, standing, undecided)
     return BiasChoice(
         best=None if chosen is None else chosen.model,
@@ -225,7 +229,8 @@ def _pick(eligible: Sequence[Candidate], able: Sequence[Candidate], standing: Ma
                 "image's source, which any family does that reads what identifies a source. The families that the score speaks for "
                 f"({first_few([each.name for each in near])}) contradict what is known about the target."
             )
-    chosen = min(agreeing or near, key=_simplicity)
+    # Where all contradict the facts, the one that does so least: that counts for more than simplicity.
+    chosen = _simplest(agreeing) if agreeing else min(near, key=_nearness)
     ahead = _ahead(eligible, able, standing)
     if is_constant(chosen.model) and ahead is not None:
         return None, (
@@ -245,8 +250,27 @@ def _ahead(eligible: Sequence[Candidate], able: Sequence[Candidate], standing: M
 
 def _simplicity(candidate: Candidate) -> tuple[float, float, float]:
     """Fewer fitted numbers first; of those alike the one nearer to the facts, then the one with the better score."""
-    away = 0.0 if candidate.distance is None else candidate.distance.standard_errors
-    return candidate.parameters, away, -candidate.score_mean
+    return candidate.parameters, _away(candidate), -candidate.score_mean
+
+
+def _nearness(candidate: Candidate) -> tuple[float, float, float, float]:
+    """Nearest to the known facts first."""
+    return (_away(candidate), *_simplicity(candidate))
+
+
+def _simplest(candidates: Sequence[Candidate]) -> Candidate:
+    """The simplest, unless others take another c(z) for granted and give other weights: of these the one nearest to the known facts.
+
+    Simplicity is about describing the sources, and says nothing about c(z).
+    """
+    first = min(candidates, key=_simplicity)
+    rivals = [each for each in candidates if each.anchor != first.anchor and moved_mass(each, first) > _OTHER_WEIGHTS]
+    return min([first, *rivals], key=_nearness) if rivals and first.distance is not None else first
+
+
+def _away(candidate: Candidate) -> float:
+    """Standard errors by which the worst fact is off."""
+    return 0.0 if candidate.distance is None else candidate.distance.standard_errors
 
 
 def _why(chosen: Candidate, near: Sequence[Candidate], agreeing: Sequence[Candidate], standing: Mapping[str, _Standing]) -> str:
@@ -255,7 +279,8 @@ def _why(chosen: Candidate, near: Sequence[Candidate], agreeing: Sequence[Candid
         return f"{chosen.name} is chosen: of those that may be it has the best score, and no other is within one standard error of it."
     passed = [each.name for each in near if each not in agreeing] if agreeing else []
     place = "within one standard error of the best score" if chosen in near else "with a score that chance explains beside the best"
-    sentence = f"{chosen.name} is chosen: the simplest {place}{' that agrees with what is known about the target' if passed else ''}"
+    how = "simplest" if agreeing else "one nearest to what is known about the target"
+    sentence = f"{chosen.name} is chosen: the {how} {place}{' that agrees with what is known about the target' if passed else ''}"
     own = standing[chosen.name]
     if own.behind > _SAME_SCORE:
         sentence += f" ({lead.name} is ahead by {own.behind:.2g}, standard error {own.behind_stderr:.2g})"
@@ -281,15 +306,24 @@ def _same_score(first: Candidate, second: Candidate) -> bool:
     return float(np.nanmean(np.abs(first.score.value - second.score.value))) < _SAME_SCORE
 
 
-def _undecided(chosen: Candidate | None, eligible: Sequence[Candidate], ties: Sequence[Sequence[Candidate]]) -> list[Candidate]:
+def _undecided(
+    chosen: Candidate | None, eligible: Sequence[Candidate], ties: Sequence[Sequence[Candidate]], standing: Mapping[str, _Standing]
+) -> list[Candidate]:
+    """Those that describe the sources as well as the chosen one, agree with the facts no less, and give other weights.
+
+    Either their q is the same, or their scores are within one standard error and c(z) comes from elsewhere.
+    """
     if chosen is None:
         return []
-    group = next((group for group in ties if chosen in group), ())
-    return [
-        each
-        for each in group
-        if each is not chosen and each in eligible and each.contradicts == chosen.contradicts and moved_mass(each, chosen) > _SAME_WEIGHTS
-    ]
+    tied = next((group for group in ties if chosen in group), ())
+    found = []
+    for each in eligible:
+        if each is chosen or each.contradicts != chosen.contradicts:
+            continue
+        elsewhere = standing[each.name].is_near and standing[chosen.name].is_near and each.anchor != chosen.anchor
+        if (each in tied and moved_mass(each, chosen) > _SAME_WEIGHTS) or (elsewhere and moved_mass(each, chosen) > _OTHER_WEIGHTS):
+            found.append(each)
+    return found
 
 
 def moved_mass(first: Candidate, second: Candidate) -> float:
@@ -310,9 +344,9 @@ def _cautions(
     found = []
     if undecided:
         found.append(
-            f"Nothing tells it from {first_few([each.name for each in undecided])}: they describe the sources equally and differ in a "
-            "factor common to all sources, which the images cannot tell. A known share of the target, a sample of it or an unbiased source "
-            "would."
+            f"Nothing tells it from {first_few([each.name for each in undecided])}: they describe the sources equally well and "
+            "differ in what they take for granted about a factor common to all sources, which the images cannot tell. A known share of the "
+            "target, a sample of it or an unbiased source would."
         )
     if chosen.contradicts:
         assert chosen.distance is not None
