@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.bias.features import expand_features, is_numeric
-from unskew.bias.folds import assign_folds
 from unskew.errors import DataError
+from unskew.folding import deal_folds
 from unskew.records import Floats, Ints
 from unskew.targeting.levels import level_text
 
@@ -124,7 +124,7 @@ def _held_out_odds(x: Floats, is_target: Any, weight: Floats, group: Ints, seed:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     odds = np.ones(is_target.size)
-    fold = assign_folds(is_target.astype(np.int64), group, _FOLDS, seed)
+    fold = deal_folds(group, is_target.astype(np.int64), _FOLDS, seed)
     for at in range(_FOLDS):
         train, test = np.flatnonzero(fold != at), np.flatnonzero(fold == at)
         model = HistGradientBoostingClassifier(
