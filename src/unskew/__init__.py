@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from unskew import bias, scenarios
+from unskew import bias, learn, scenarios
 from unskew.bias.fit_check import check_fit
 from unskew.choosing import BiasChoice, choose_bias
 from unskew.debiasing import debias
@@ -37,6 +37,7 @@ __all__ = [
     "choose_bias",
     "debias",
     "debias_weights",
+    "learn",
     "scenarios",
     "solve_normalizers",
     "trim_weights",
