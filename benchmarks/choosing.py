@@ -80,7 +80,7 @@ def _acquisition(seed: int, decay: float, claims: Mapping[str, Bias]) -> Case:
     hsv = rng.beta([1.2, 2.0, 2.0], [1.2, 2.0, 1.5], size=(40_000, 3))
     score = 3.0 * hsv @ np.array([1.0, -0.5, 1.0]) + rng.normal(size=40_000)
     label = np.searchsorted(np.quantile(score, [0.25, 0.5, 0.75]), score)
-    drawn = unskew.scenarios.acquisition(hsv, label, decay=decay, sizes=[500] * 8, seed=seed)
+    drawn = unskew.scenarios.acquisition(hsv, label, decay=decay, sizes=[1000, 800, 600, 500, 400, 300, 200, 200], seed=seed)
     pool = unskew.Pool.from_arrays(drawn.source.astype(str), label=[f"class {y}" for y in drawn.label], x=drawn.features)
     candidates = {
         "SoftBox(x)": SoftBox(["x"]),
