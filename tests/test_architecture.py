@@ -18,7 +18,7 @@ import unskew
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "unskew"
 STAGES = ("sources", "represent", "bias", "solve", "weigh", "learn", "report")
-SHARED = {"records", "errors", "scale", "targeting"}
+SHARED = {"records", "errors", "scale", "targeting", "folding"}
 # solve is pure mathematics: families fitted by likelihood solve the same equations, and weights are read from them.
 MAY_IMPORT = {"bias": {"solve"}, "weigh": {"solve"}}
 HEAVY = ("pandas", "numba", "torch", "sklearn", "dask", "jinja2", "matplotlib", "pyarrow")

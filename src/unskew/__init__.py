@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from unskew import bias, scenarios
+from unskew import bias, learn, scenarios
 from unskew.bias.fit_check import check_fit
 from unskew.debiasing import debias
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
@@ -34,6 +34,7 @@ __all__ = [
     "check_overlap",
     "debias",
     "debias_weights",
+    "learn",
     "scenarios",
     "solve_normalizers",
     "trim_weights",

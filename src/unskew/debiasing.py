@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.special
 
-from unskew.errors import ConfigError, CoverageError, DataError
+from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning
 from unskew.estimation import Estimation
 from unskew.records import Floats, Overlap, Pool, Solution, Status, Target, Weights
 from unskew.solve.entry import check_overlap
@@ -61,7 +62,23 @@ def debias(pool: Pool, bias: Bias, target: Target | None = None, *, seed: int = 
         raise ConfigError(f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}.")
     if not 0.0 < max_unlike <= 1.0:
         raise ConfigError(f"max_unlike is a share above 0 and at most 1; got {max_unlike!r}.")
+    _warn_if_unused(bias, target)
     return weigh_fitted(pool, fit_parts(bias, bias.parts, pool, target, seed=seed), seed=seed, max_unlike=max_unlike, judge=judge)
+
+
+def _warn_if_unused(bias: Bias, target: Target | None) -> None:
+    """Masses of strata mean something to `Strata` only."""
+    from unskew.bias.strata import Strata
+
+    if target is None or target.kind in ("sample", "source") or any(isinstance(part, Strata) for part in bias.parts):
+        return
+    by = " × ".join(target.by)
+    warnings.warn(
+        f"the target gives the distribution of {by}, which {type(bias).__name__} cannot use: the weights do not follow it. Multiply by "
+        f"Strata({list(target.by)}) in a Product, or call calibrate_weights afterwards.",
+        UnskewWarning,
+        stacklevel=3,
+    )
 
 
 def evaluate_fitted(fitted: FittedBias) -> tuple[Floats, float, Floats]:
@@ -90,7 +107,8 @@ def weigh_fitted(pool: Pool, fitted: FittedBias, *, seed: int = 0, max_unlike: f
     weight_n = np.zeros(len(pool))
     weight_n[fitted.row] = weight_r
     groups = group_codes(pool.frame["group"], len(pool)) if "group" in pool.frame.columns else None
-    row_group = np.unique(data.fold_group, return_inverse=True)[1].astype(np.int64) if groups is not None else None
+    has_groups = "group" in data.frame.columns
+    row_group = np.unique(data.fold_group, return_inverse=True)[1].astype(np.int64) if has_groups else None
     covered = fitted.strata.target.covariance if fitted.strata is not None else None
     rows = EstimatedRows(
         data.names,

@@ -87,29 +87,37 @@ class Estimation:
         return estimated_covariance(self.rows)[:n_sources, :n_sources]
 
     def score(self, table: Pool | pd.DataFrame) -> Floats:
-        """(m,) n π(z) = n/(Z Σ_{k kept} e^{u_k} ω_k(z))."""
+        """(m,) n π(z) = n/(Z Σ_{k kept} e^{u_k} ω_k(z)); 0 in strata without mass.
+
+        If the target counts groups, the images of a group of the table share its weight, as they do in the pool.
+        """
         log_mk = self.fitted.log_omega(table) + self.u_k[: len(self.fitted.names)]
         total_m = scipy.special.logsumexp(log_mk, axis=1)
-        impossible = np.flatnonzero(np.isneginf(total_m))
+        unit_m = np.ones(total_m.size)
+        if self.fitted.strata is not None:
+            unit_m = self.fitted.strata.units(table.frame if isinstance(table, Pool) else table, self._counts_groups)
+        impossible = np.flatnonzero(np.isneginf(total_m) & (unit_m > 0))
         if impossible.size:
             raise CoverageError(
                 f"no source could have produced {impossible.size} of {total_m.size} images, such as row {impossible[0]}: omega is 0 in "
                 "every column, so they have no weight. They are outside what the sources cover."
             )
-        return np.asarray(len(self.pool) * np.exp(-total_m - self.log_total))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.where(unit_m > 0, len(self.pool) * unit_m * np.exp(-total_m - self.log_total), 0.0)
+
+    @property
+    def _counts_groups(self) -> bool:
+        return self.fitted.target is not None and self.fitted.target.unit == "group"
 
     def update(self, pool: Pool) -> Weights:
-        """The same model on another pool, from where this fit ended."""
+        """The same model on another pool."""
+        from unskew.bias.fitting import fit_parts
         from unskew.debiasing import weigh_fitted
 
-        fitted = self._refit(pool, self.fitted.target, None, self.seed)
+        # Features are learned anew, too (their levels, scales, and which of them repeat others), as if the pool were a new one.
+        model = self.fitted.model
+        fitted = fit_parts(model, model.parts, pool, self.fitted.target, seed=self.seed)
         return weigh_fitted(pool, fitted, seed=self.seed, max_unlike=self.max_unlike)
-
-    def _refit(self, pool: Pool, target: Target | None, mass_c: Floats | None, seed: int) -> FittedBias:
-        from unskew.bias.fitting import fit_parts
-
-        start = self.fitted if pool.names == self.fitted.names else None
-        return fit_parts(self.fitted.model, self.fitted.model.parts, pool, target, seed=seed, start=start, mass_c=mass_c)
 
     def bootstrap(self, n: int, seed: int, value_n: Floats | None) -> Bootstrap:
         """Draw the images of every source, and of the target's sample, anew, fit the model again and solve, ``n`` times.
@@ -137,14 +145,17 @@ class Estimation:
         )
 
     def _replicate(self, count_r: Floats, rng: np.random.Generator) -> _Replicate | str:
+        from unskew.bias.fitting import fit_parts
         from unskew.debiasing import evaluate_fitted
 
+        model = self.fitted.model
         at = np.repeat(np.arange(count_r.size), count_r.astype(np.int64))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnskewWarning)
             try:
                 pool, target, row_m = self._drawn(at)
-                fitted = self._refit(pool, target, self._draw_masses(rng), self.seed)
+                masses = self._draw_masses(rng)
+                fitted = fit_parts(model, model.parts, pool, target, seed=self.seed, start=self.fitted, masses=masses)
                 weight_m, _, log_normalizer_k = evaluate_fitted(fitted)
             except (OverlapError, CoverageError, DataError):
                 return "disconnected"
@@ -153,31 +164,45 @@ class Estimation:
         # A factor may leave out images of the replicate.
         return _Replicate(row_m[fitted.row], weight_m, log_normalizer_k)
 
-    def _draw_masses(self, rng: np.random.Generator) -> Floats | None:
-        if self.rows.mass_covariance is None or self.fitted.strata is None:
+    def _draw_masses(self, rng: np.random.Generator) -> dict[tuple[str, ...], float] | None:
+        """Masses of the strata within their error; None where they are exact, or come from images that are drawn anew."""
+        target = self.fitted.target
+        if self.rows.mass_covariance is None or self.fitted.strata is None or target is None or target.kind in ("sample", "source"):
             return None
         mass_c = self.fitted.strata.target.mass
         drawn_c = np.where(
             mass_c > 0, np.maximum(rng.multivariate_normal(mass_c, self.rows.mass_covariance, check_valid="ignore"), 0.0), 0.0
         )
-        return np.asarray(drawn_c / drawn_c.sum())
+        return dict(zip(self.fitted.strata.target.strata, (drawn_c / drawn_c.sum()).tolist(), strict=True))
 
     def _drawn(self, at: Ints) -> tuple[Pool, Target | None, Ints]:
         """A pool and a target made of the drawn rows, with ids of their own, and where each row stands in the pool."""
+        import pandas as pd
+
+        from unskew.bias.base import COPY_OF, FOLD_GROUP
+
         data, target = self.fitted.data, self.fitted.target
-        of_pool = at[at < data.n_pool]
-        row_n = self.fitted.row[of_pool]
-        frame = self.pool.frame.iloc[row_n].reset_index(drop=True)
-        # Copies of an image stay on one side of every fold.
-        frame["group"] = data.fold_group[of_pool]
-        frame["id"] = np.arange(len(frame))
+        drawn = data.frame.iloc[at].reset_index(drop=True)
+        # A group that is drawn twice is two groups, but both stay on one side of every fold, as copies of an image do.
+        fold_group = data.fold_group[at]
+        group = fold_group + _copy_number(at) * (int(data.fold_group.max()) + 1)
+        drawn = drawn.assign(**{COPY_OF: drawn["id"], FOLD_GROUP: fold_group, "id": np.arange(at.size)})
+        if "group" in drawn.columns:
+            drawn["group"] = group
+        is_pool = at < data.n_pool
+        row_n, frame = self.fitted.row[at[is_pool]], drawn[is_pool]
+        frame = frame.assign(source=pd.Categorical(frame["source"], categories=list(self.fitted.names)))
         if data.sample is not None and target is not None:
-            sample = data.frame.iloc[at[at >= data.n_pool]].reset_index(drop=True)
-            sample = sample.assign(group=data.fold_group[at[at >= data.n_pool]], id=np.arange(len(sample)))
-            target = replace(target, reference=Pool(sample), holdout=0.0)
+            target = replace(target, reference=Pool(drawn[~is_pool]), holdout=0.0)
         elif target is not None and target.kind == "source":
             target = replace(target, holdout=0.0)
         return Pool(frame), target, row_n
+
+
+def _copy_number(at: Ints) -> Ints:
+    """(m,) 0, 1, … for the copies of each row, which stand side by side in ``at``."""
+    first = np.flatnonzero(np.concatenate([[True], at[1:] != at[:-1]]))
+    return np.asarray(np.arange(at.size) - np.repeat(first, np.diff([*first, at.size])), dtype=np.int64)
 
 
 def _draws(units: Units, n: int, seed: int) -> Iterator[tuple[Floats, np.random.Generator]]:

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from unskew.bias.fitted import FittedBias
+    from unskew.solve.profile import LinearDerivative
+
+
+# Columns that the table of a bootstrap replicate has beside those of the pool: the image that a row is a copy of, and its fold group.
+COPY_OF = "(copy of)"
+FOLD_GROUP = "(fold group)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +40,7 @@ class BiasData:
     n_cells : number of strata.
     fold_group : (R,) rows that must stay on one side of every fold (groups, copies of one image).
     seed : of everything random.
+    image_id : ids of all images of the pool, in its order, those among them that are left out of the fit.
     """
 
     frame: pd.DataFrame = field(repr=False)
@@ -46,6 +53,7 @@ class BiasData:
     n_cells: int
     fold_group: Ints = field(repr=False)
     seed: int = 0
+    image_id: tuple[Any, ...] = field(repr=False, default=())
 
     @property
     def n_sources(self) -> int:
@@ -113,6 +121,10 @@ class Factor(ABC):
     def jacobian(self, frame: pd.DataFrame) -> Floats:
         """(n, K, P) ∂ log ω_ik/∂θ_p; anything where ω_ik = 0."""
         raise NotImplementedError(f"{type(self).__name__} has {self.n_parameters} parameters but no jacobian")
+
+    def linear_derivative(self, frame: pd.DataFrame) -> LinearDerivative | None:
+        """The same in short where log ω_k = θ_k·φ(z); None for other factors."""
+        return None
 
     @property
     def penalty(self) -> Floats:

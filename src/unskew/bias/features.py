@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -133,8 +134,11 @@ def read_levels(column: pd.Series[Any], name: str, levels: Sequence[str]) -> Int
 
 
 def is_numeric(column: pd.Series[Any]) -> bool:
+    """Is the column made of numbers? Truth values are levels; numbers in a column of Python objects are numbers."""
     import pandas as pd
 
+    if column.dtype == object:
+        return pd.api.types.infer_dtype(column, skipna=True) in ("floating", "integer", "mixed-integer-float", "decimal")
     return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
 
 
@@ -152,7 +156,29 @@ def learn_column(frame: pd.DataFrame, name: str) -> Column:
             f"{name} is missing for {n_missing} of {len(column)} images. Leave those images out, or fill in a level of its own "
             f"(frame[{name!r}].fillna('unknown'))."
         )
+    _check_levels(found, len(column), name)
     return Column(name, levels=tuple(sorted(found, key=level_text)))
+
+
+def _check_levels(found: Sequence[str], n: int, name: str) -> None:
+    """Levels are few; many are numbers kept as text, dates, or names of the images themselves."""
+    if len(found) <= _FEW_LEVELS:
+        return
+    if all(_NUMBER.fullmatch(level.strip()) for level in found):
+        raise DataError(
+            f"{name} holds numbers as text ({first_few(found)}), each of which would be a level of its own. Convert it: "
+            f"frame[{name!r}] = pandas.to_numeric(frame[{name!r}])."
+        )
+    if len(found) > n / 4:
+        raise DataError(
+            f"{name} has {len(found)} levels for {n} images ({first_few(found)}), so that it names images rather than describes them. "
+            "Leave it out, merge levels, or turn it into a number (a date into days)."
+        )
+
+
+# A categorical feature with no more levels than this is not questioned.
+_FEW_LEVELS = 20
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 def learn_features(frame: pd.DataFrame, features: Sequence[str], degree: int = 1) -> tuple[FeatureMap, tuple[str, ...]]:
@@ -223,6 +249,6 @@ _IDENTIFIES = 0.99
 
 
 def _cut(column: pd.Series[Any]) -> Ints:
-    value_n = column.to_numpy(dtype=np.float64)
+    value_n = read_numbers(column, str(column.name))
     edges = np.unique(np.quantile(value_n, np.linspace(0, 1, 65)[1:-1]))
     return np.searchsorted(edges, value_n, side="right").astype(np.int64)

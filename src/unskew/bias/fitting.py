@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew.bias.base import Bias, BiasData, Factor
+from unskew.bias.base import FOLD_GROUP, Bias, BiasData, Factor
 from unskew.bias.fitted import SAMPLE, FittedBias, log_likelihood
 from unskew.bias.strata import FittedStrata, Strata, find_cells, rescaled_masses, seen_by_one, stratify_for
 from unskew.errors import ConfigError, DataError, OverlapError, first_few, impossible_origin
 from unskew.records import Floats, Ints, Pool, Target
-from unskew.solve.profile import Profile, solve_strata
+from unskew.solve.profile import DenseDerivative, Derivative, Profile, solve_strata
 from unskew.targeting.facts import cell_text
-from unskew.targeting.holdout import group_or_row, held_out_rows
+from unskew.targeting.holdout import held_out_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,7 @@ def fit_parts(
     *,
     seed: int = 0,
     start: FittedBias | None = None,
-    mass_c: Floats | None = None,
+    masses: Mapping[tuple[str, ...], float] | None = None,
 ) -> FittedBias:
     """Fit all parts together.
 
@@ -58,12 +58,12 @@ def fit_parts(
     pool, target : as for `Bias.fit`.
     seed : of folds and permutations.
     start : an earlier fit of the same model to begin from.
-    mass_c : masses of the strata in place of the target's (redrawn within their error).
+    masses : masses of the strata in place of the target's (redrawn within their error).
     """
     strata_part = _only_strata(parts)
     gathered = _gather(pool, target, parts, seed)
     if strata_part is not None:
-        gathered = _place_in_strata(gathered, strata_part, pool, target, mass_c)
+        gathered = _place_in_strata(gathered, strata_part, pool, target, masses)
     rest = [part for part in parts if part is not strata_part]
     earlier: Sequence[Factor | None] = [None] * len(rest) if start is None else start.factors
     gathered, factors, log_rk = _estimate_factors(gathered, rest, earlier)
@@ -113,8 +113,23 @@ def _gather(pool: Pool, target: Target | None, parts: Sequence[Bias], seed: int)
         frame = pd.concat([frame.astype({"source": object}), fitting.astype({"source": object})], ignore_index=True)
         source_r = np.concatenate([source_r, np.full(len(fitting), sample)])
         names = (*names, SAMPLE)
-    data = BiasData(frame, source_r, names, row.size, sample, reference, np.zeros(len(frame), dtype=np.int64), 1, group_or_row(frame), seed)
+    one_cell_r = np.zeros(len(frame), dtype=np.int64)
+    image_id = tuple(pool.frame["id"].tolist())
+    data = BiasData(frame, source_r, names, row.size, sample, reference, one_cell_r, 1, _fold_groups(frame), seed, image_id)
     return _Gathered(data, row, judge, left_out)
+
+
+def _fold_groups(frame: pd.DataFrame) -> Ints:
+    """(R,) code of each row's group; a row without one (the sample has no groups, but the pool has) is a group by itself."""
+    import pandas as pd
+
+    column = FOLD_GROUP if FOLD_GROUP in frame.columns else "group"
+    if column not in frame.columns:
+        return np.arange(len(frame))
+    code_r = np.asarray(pd.factorize(frame[column])[0], dtype=np.int64)
+    lone = np.flatnonzero(code_r < 0)
+    code_r[lone] = int(code_r.max(initial=-1)) + 1 + np.arange(lone.size)
+    return code_r
 
 
 def _check_sample(frame: pd.DataFrame, sample: pd.DataFrame, names: Sequence[str]) -> None:
@@ -124,12 +139,15 @@ def _check_sample(frame: pd.DataFrame, sample: pd.DataFrame, names: Sequence[str
         raise DataError(f"a source is called {SAMPLE!r}, which is the name of the target's sample; rename it.")
 
 
-def _place_in_strata(gathered: _Gathered, part: Strata, pool: Pool, target: Target | None, mass_c: Floats | None) -> _Gathered:
+def _place_in_strata(
+    gathered: _Gathered, part: Strata, pool: Pool, target: Target | None, masses: Mapping[tuple[str, ...], float] | None
+) -> _Gathered:
     """Every row in its stratum; rows outside the target's scope, and those of strata without mass, leave."""
     data = gathered.data
-    strata, over = stratify_for(part, pool, target)
-    if mass_c is not None:
-        strata = rescaled_masses(strata, mass_c)
+    reference = None if data.reference is None else data.frame[data.source == data.reference]
+    strata, over = stratify_for(part, pool, target, reference)
+    if masses is not None:
+        strata = rescaled_masses(strata, masses)
     code_r = strata.code[gathered.row]
     if data.sample is not None:
         code_r = np.concatenate([code_r, find_cells(data.frame.iloc[data.n_pool :], strata, over.bins)])
@@ -138,8 +156,8 @@ def _place_in_strata(gathered: _Gathered, part: Strata, pool: Pool, target: Targ
     left_out = dict(gathered.left_out)
     if empty_r[: data.n_pool].any():
         left_out[f"their {' × '.join(strata.by)} has no mass in the target"] = int(empty_r[: data.n_pool].sum())
-    if dropped_r.any():
-        left_out["outside the target"] = int(dropped_r.sum())
+    if dropped_r[: data.n_pool].any():
+        left_out["outside the target"] = int(dropped_r[: data.n_pool].sum())
     keep_r = ~(dropped_r | empty_r)
     data = replace(data, cell=np.where(keep_r, code_r, 0), n_cells=len(strata.strata))
     gathered = replace(gathered, data=data, strata=strata, bins=over.bins, left_out=left_out)
@@ -168,6 +186,8 @@ def _estimate_factors(
             if part.may_exclude:
                 gathered = _exclude(gathered, fitted[at], part)
     data = gathered.data
+    for factor in fitted.values():
+        _check_origin(gathered, factor.log_omega(data.frame))
     log_part = {at: factor.log_omega(data.frame) for at, factor in fitted.items()}
     zeros = np.zeros((len(data.frame), data.n_sources))
     learned = [at for at, part in enumerate(parts) if part.by_likelihood]
@@ -192,11 +212,17 @@ def _estimate_factors(
             break
         before = value
     log_rk = sum(log_part.values(), zeros)
-    own_r = log_rk[np.arange(data.source.size), data.source]
-    if np.isneginf(own_r).any():
-        row = int(np.flatnonzero(np.isneginf(own_r))[0])
-        raise impossible_origin(row, data.names[data.source[row]])
+    _check_origin(gathered, log_rk)
     return gathered, tuple(fitted[at] for at in range(len(parts))), log_rk
+
+
+def _check_origin(gathered: _Gathered, log_rk: Floats) -> None:
+    """An image that its own source could not have produced contradicts the model; the likelihood would be 0."""
+    data = gathered.data
+    impossible = np.flatnonzero(np.isneginf(log_rk[np.arange(data.source.size), data.source]))
+    if impossible.size:
+        row = int(impossible[0])
+        raise impossible_origin(int(gathered.row[row]) if row < data.n_pool else row, data.names[data.source[row]])
 
 
 def _exclude(gathered: _Gathered, factor: Factor, part: Bias) -> _Gathered:
@@ -213,17 +239,21 @@ def _exclude(gathered: _Gathered, factor: Factor, part: Bias) -> _Gathered:
 def _profile(gathered: _Gathered, log_rk: Floats, factors: Sequence[Factor]) -> Profile:
     data = gathered.data
     smooth = [factor for factor in factors if factor.n_parameters]
-    jacobian, penalty = None, np.zeros((0, 0))
+    derivative: Derivative | None = None
+    penalty = np.zeros((0, 0))
     if smooth:
         from scipy.linalg import block_diag
 
         penalty = np.asarray(block_diag(*[factor.penalty for factor in smooth]))
+        derivative = smooth[0].linear_derivative(data.frame) if len(smooth) == 1 else None
 
         def jacobian(at: Ints) -> Floats:
             rows = data.frame.iloc[at]
             return np.concatenate([factor.jacobian(rows) for factor in smooth], axis=2)
 
-    return Profile(log_rk, _solve_cells(gathered, log_rk), data.source, data.cell, jacobian, penalty)
+        if derivative is None:
+            derivative = DenseDerivative(penalty.shape[0], jacobian, log_rk)
+    return Profile(log_rk, _solve_cells(gathered, log_rk), data.source, data.cell, derivative, penalty)
 
 
 def _solve_cells(gathered: _Gathered, log_rk: Floats) -> Floats:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from unskew.bias.base import Bias, BiasData, Description, Factor
+from unskew.bias.base import COPY_OF, Bias, BiasData, Description, Factor
 from unskew.bias.features import check_columns, read_numbers
+from unskew.bias.schema import import_function, names_function
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats
 
@@ -47,13 +49,15 @@ class Known(Bias):
     @property
     def columns(self) -> tuple[str, ...]:
         given = self.omega.values() if isinstance(self.omega, Mapping) else ()
-        return tuple(value for value in given if isinstance(value, str) and ":" not in value)
+        return tuple(value for value in given if isinstance(value, str) and not names_function(value))
 
     def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
         if isinstance(self.omega, Mapping):
             return _KnownColumns(data.names, _by_source(self.omega, data, "omega", None if data.sample is None else 1.0), self.log)
         if callable(self.omega) or isinstance(self.omega, str):
             return _KnownFunction(data.names, data.sample, read_function(self.omega), self.log)
+        if isinstance(start, _KnownMatrix) and COPY_OF in data.frame.columns:
+            return start
         return _KnownMatrix(data.names, *_matrix_by_id(self.omega, data), self.log)
 
 
@@ -97,8 +101,6 @@ def read_function(given: Any) -> Callable[..., Any]:
     """A function, or the one that ``module:function`` names."""
     if callable(given):
         return given  # type: ignore[no-any-return]
-    from unskew.bias.schema import import_function
-
     return import_function(given)
 
 
@@ -112,10 +114,10 @@ class _KnownColumns(Factor):
         return np.column_stack([self._one(frame, name, given) for name, given in zip(self.names, self.given, strict=True)])
 
     def _one(self, frame: pd.DataFrame, name: str, given: Given) -> Floats:
-        if isinstance(given, str) and ":" not in given:
+        if isinstance(given, str) and (given in frame.columns or not names_function(given)):
             check_columns(frame, [given])
             value_n = read_numbers(frame[given], given)
-        elif isinstance(given, int | float):
+        elif isinstance(given, Real):
             value_n = np.full(len(frame), float(given))
         else:
             value_n = _called(read_function(given), frame, (len(frame),), f"the omega of source `{name}`")
@@ -151,7 +153,7 @@ class _KnownMatrix(Factor):
 
     def log_omega(self, frame: pd.DataFrame) -> Floats:
         check_columns(frame, ["id"])
-        ids = frame["id"].tolist()
+        ids = frame[COPY_OF if COPY_OF in frame.columns else "id"].tolist()
         unknown = [value for value in ids if value not in self.row_of_id]
         if unknown or self.matrix.shape[1] < len(self.names):
             raise DataError(
@@ -179,7 +181,7 @@ class _Queries(Factor):
         if isinstance(query, str) and query == "all":
             return np.ones(len(frame), dtype=np.bool_)
         what = f"the query of source `{name}`"
-        selected = _evaluated(frame, query, what) if isinstance(query, str) and ":" not in query else read_function(query)(frame)
+        selected = _evaluated(frame, query, what) if isinstance(query, str) and not names_function(query) else read_function(query)(frame)
         mask_n = np.asarray(selected)
         if mask_n.shape != (len(frame),) or mask_n.dtype.kind != "b":
             raise DataError(f"{what} must give True or False for each of {len(frame)} rows; got {mask_n.dtype} of shape {mask_n.shape}.")
@@ -224,7 +226,7 @@ def _logarithm(value: Floats, is_log: bool, what: str) -> Floats:
 def _matrix_by_id(given: Any, data: BiasData) -> tuple[Mapping[Any, int], Floats]:
     """({id: row}, (n, K)): a DataFrame by its index and columns, an array in the order of the pool."""
     own = data.names if data.sample is None else data.names[:-1]
-    ids = data.frame["id"].tolist()[: data.n_pool]
+    ids = data.image_id
     if hasattr(given, "columns") and hasattr(given, "index"):
         lacking = [name for name in own if name not in given.columns]
         if lacking:

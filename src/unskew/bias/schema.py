@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 from unskew.bias.base import Bias
@@ -27,7 +27,7 @@ def families() -> dict[str, type[Bias]]:
 
 def read_bias(settings: Mapping[str, Any]) -> Bias:
     """The model that the settings describe."""
-    if "family" not in settings:
+    if not isinstance(settings, Mapping) or not isinstance(settings.get("family"), str):
         raise ConfigError(f"a bias model says which family it is: family = one of {first_few(list(families()), 12)}; got {settings!r}.")
     name = settings["family"]
     known = families()
@@ -42,10 +42,13 @@ def read_bias(settings: Mapping[str, Any]) -> Bias:
         raise ConfigError(
             f"the family {name!r} has no setting {first_few(unknown)}; it has {first_few(allowed, 12)}.{did_you_mean(unknown[0], allowed)}"
         )
+    lacking = [each.name for each in fields(known[name]) if each.default is MISSING and each.name not in given]  # type: ignore[arg-type]
+    if lacking:
+        raise ConfigError(f"the family {name!r} needs the setting {first_few(lacking)}, too.")
     try:
         return known[name](**given)
     except TypeError as error:
-        raise ConfigError(f"the family {name!r} needs more settings: {error}.") from error
+        raise ConfigError(f"a setting of the family {name!r} has a value of the wrong kind ({error}); got {given!r}.") from error
 
 
 def _factors(given: Mapping[str, Any]) -> list[Any]:
@@ -86,10 +89,15 @@ def function_name(function: Callable[..., Any]) -> str:
     return f"{module}:{name}"
 
 
-def import_function(text: str) -> Callable[..., Any]:
+def names_function(given: Any) -> bool:
+    """Is it a text of the form ``module:function`` (and not a column or a query that happens to hold a colon)?"""
+    return isinstance(given, str) and all(part.isidentifier() for part in given.replace(":", ".", 1).split(".")) and ":" in given
+
+
+def import_function(text: Any) -> Callable[..., Any]:
     """The function that ``module:function`` names."""
-    module, colon, name = text.partition(":")
-    if not colon or not module or not name:
+    module, _, name = str(text).partition(":")
+    if not names_function(text):
         raise ConfigError(f"a function is named module:function; got {text!r}.")
     try:
         found: Any = importlib.import_module(module)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
-from unskew.errors import ConfigError, DataError, first_few
+from unskew.errors import ConfigError, CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.targeting.facts import Distribution, cell_text
-from unskew.targeting.levels import cells_of, column_levels
+from unskew.targeting.levels import cells_of, check_edges, column_levels, text_levels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +47,8 @@ class Strata(Bias):
     def __post_init__(self) -> None:
         if self.by is not None:
             object.__setattr__(self, "by", (self.by,) if isinstance(self.by, str) else tuple(self.by))
+        if self.bins is not None:
+            object.__setattr__(self, "bins", {name: check_edges(name, edges) for name, edges in self.bins.items()})
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -56,14 +58,17 @@ class Strata(Bias):
         raise ConfigError("strata are read off with their target masses by the fit method.")
 
 
-def stratify_for(model: Strata, pool: Pool, target: Target | None) -> tuple[TargetStrata, Target]:
-    """The pool's strata with their target mass, and the target over just the attributes of the model."""
+def stratify_for(model: Strata, pool: Pool, target: Target | None, reference: pd.DataFrame | None) -> tuple[TargetStrata, Target]:
+    """The pool's strata with their target mass, and the target over just the attributes of the model.
+
+    ``reference``: the images of the target's sample or source that take part in the fit.
+    """
     if target is None:
         raise ConfigError(
             "Strata needs the target's distribution of the attributes: pass Target.margins, Target.table, Target.uniform, or a sample that "
             "has them (Target.sample, Target.source)."
         )
-    over = _from_reference(model, pool, target) if target.kind in ("sample", "source") else _restricted(model, target)
+    over = _restricted(model, target) if reference is None or target.kind not in ("sample", "source") else _counted(model, pool, reference)
     return over.stratify(pool), over
 
 
@@ -104,15 +109,13 @@ def _margin(fact: Distribution, by: Sequence[str]) -> Distribution | None:
     return Distribution(tuple(fact.by[at] for at in kept), tuple(mass), tuple(mass.values()), fact.n)
 
 
-def _from_reference(model: Strata, pool: Pool, target: Target) -> Target:
+def _counted(model: Strata, pool: Pool, frame: pd.DataFrame) -> Target:
     """The joint distribution of the attributes in the target's sample or source, with its sampling error."""
     if model.by is None:
         raise ConfigError("Strata needs the names of its attributes, because the target is a sample: Strata(by=[…]).")
-    reference = target.compare(pool)
-    frame = reference.sample.frame if reference.sample is not None else pool.frame[pool.frame["source"] == reference.source]
     bins = {name: tuple(edges) for name, edges in (model.bins or {}).items()}
     for name in model.by:
-        if name not in frame.columns:
+        if name not in frame.columns or bool(frame[name].isna().all()):
             hint = " A sample without labels cannot give their distribution: use Tilt or Propensity on features." if name == "label" else ""
             raise DataError(f"the sample of the target has no column {name!r}; its columns are {first_few(list(frame.columns), 12)}.{hint}")
         if name not in bins and frame[name].dtype.kind == "f" and frame[name].nunique() > _MOST_LEVELS:
@@ -127,7 +130,7 @@ def _from_reference(model: Strata, pool: Pool, target: Target) -> Target:
     seen = pool.frame[list(model.by)].drop_duplicates()
     seen["count"] = 0
     n = float(len(frame))
-    if "group" in frame.columns:
+    if "group" in frame.columns and not bool(frame["group"].isna().any()):
         # Kish: images of one group count as one.
         n = n**2 / float(np.square(frame["group"].value_counts()).sum())
     return Target.table(pd.concat([table, seen], ignore_index=True), by=list(model.by), n=n, bins=bins)
@@ -153,6 +156,17 @@ class FittedStrata:
     def cells(self, frame: pd.DataFrame) -> Ints:
         """(n,) stratum of every row of any table; a combination of levels that is not among the strata is an error that names it."""
         return find_cells(frame, self.target, self.bins)
+
+    def units(self, frame: pd.DataFrame, by_group: bool) -> Floats:
+        """(n,) 1, or 1/(images of its group in its stratum) if masses count groups; 0 in strata without mass."""
+        cell_n = self.cells(frame)
+        has_mass_n = self.target.mass[cell_n] > 0
+        if not by_group or "group" not in frame.columns:
+            return has_mass_n.astype(np.float64)
+        _, pair_n, count = np.unique(
+            cells_of([text_levels(frame["group"], "group")[1], cell_n])[1], return_inverse=True, return_counts=True
+        )
+        return np.asarray(has_mass_n / count[pair_n], dtype=np.float64)
 
     def notes(self) -> tuple[str, ...]:
         notes = list(self.target.describe())
@@ -204,6 +218,9 @@ def describe_strata(fitted: FittedStrata, alone: bool) -> Description:
     )
 
 
-def rescaled_masses(target: TargetStrata, mass_c: Any) -> TargetStrata:
-    """The same strata with other masses (a redrawn margin)."""
-    return replace(target, mass=np.asarray(mass_c, dtype=np.float64))
+def rescaled_masses(target: TargetStrata, masses: Mapping[tuple[str, ...], float]) -> TargetStrata:
+    """The same strata with other masses (a redrawn margin), by their levels: another pool has its strata in another order."""
+    lost = [cell_text(target.by, cell) for cell, mass in masses.items() if mass > 0 and cell not in target.strata]
+    if lost:
+        raise CoverageError(f"no image has {first_few(lost)}, which the target has.")
+    return replace(target, mass=np.array([masses.get(cell, 0.0) for cell in target.strata]))
