@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from unskew.bias.soft_box_likelihood import Boxes, LabelProblem, ascend, evaluate_boxes, uncrossed
+from unskew.bias.soft_box_likelihood import Boxes, LabelProblem, ascend, evaluate_boxes, prior_weight, uncrossed
 from unskew.records import Floats, Ints
 
 # Tails at which a source is compared with the pool to see whether it has an edge there.
 START_TAILS = (0.01, 0.05, 0.15, 0.35)
-MISSING_IMAGES = 2.0  # standard errors by which a tail must lack images
+MISSING_IMAGES = 0.5  # standard errors by which a tail must lack images
 ROWS_OF_TRIAL = 6000  # the starts are climbed on a subsample of this size
-EDGE_COST = 2.0  # units of log-likelihood that a finite edge must earn (1, Akaike's, and 1 for the choice of its place)
+# Units of log-likelihood that a finite edge must earn. Small: what one source lacks on one side and another on the other can be said with
+# two edges or with one farther in, at the same ratios of ω; a dear edge would prefer the one, the more selective.
+EDGE_COST = 0.5
 PLACES = np.linspace(0.04, 0.96, 12)  # quantiles of the pool at which a new edge is tried
 MOST_ROUNDS = 6
 ROOM = 0.02  # of γ, left between an image and the rim of its own source's support
@@ -117,7 +119,7 @@ def _subsample(problem: LabelProblem, rng: np.random.Generator) -> LabelProblem:
         np.searchsorted(np.array(kept), problem.cell[row_m]),
         count_ck[kept],
         problem.is_fixed,
-        float(np.log(row_m.size)),
+        prior_weight(row_m.size),
     )
 
 
