@@ -5,11 +5,11 @@ BENCH  := .venv-bench
 READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.ready-docs
 
-.PHONY: help demo test test-slow bench lint format docs clean
+.PHONY: help demo test test-slow bench bench-weights lint format docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: $(READY) ## debias the handwritten digits: naive, debiased and oracle accuracy, with the verdict
 	$(VENV)/bin/python -m unskew.demo
@@ -22,6 +22,9 @@ test-slow: $(READY) ## the tests that take minutes: statistical coverage, memory
 
 bench: $(BENCH)/.ready ## speed and memory beside the peers; writes docs/performance.md
 	$(BENCH)/bin/python benchmarks/solvers.py
+
+bench-weights: $(READY) ## weights beside skada, adapt and balance on known truth (hours); writes docs/weights-performance.md
+	$(VENV)/bin/python benchmarks/weights.py --resume
 
 lint: $(READY) ## ruff and mypy
 	$(VENV)/bin/ruff check .
@@ -36,7 +39,7 @@ docs: $(DOCS) ## build the site into site/
 	$(VENV)/bin/mkdocs build --strict
 
 clean: ## remove environments, caches and built files
-	rm -rf $(VENV) $(BENCH) site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
+	rm -rf $(VENV) $(BENCH) .bench-cache site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt

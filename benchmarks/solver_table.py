@@ -107,14 +107,14 @@ def markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def _machine() -> str:
+def machine_facts() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown processor")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return f"{cpu}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, {platform.system()} {platform.machine()}"
 
 
-def _commit() -> str:
+def commit_facts() -> str:
     here = Path(__file__).parent
 
     def git(*words: str) -> str:
@@ -131,9 +131,9 @@ def page(rows: Sequence[Row], read_by: str, command: str, minutes: float) -> str
 
 Written by `{command}`; do not edit by hand. One run, {minutes:.0f} minutes, every solver on the same inputs.
 
-- Machine: {_machine()}
+- Machine: {machine_facts()}
 - Versions: Python {platform.python_version()}, {versions}
-- Commit: {_commit()}
+- Commit: {commit_facts()}
 - Date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d}
 
 {markdown(rows)}

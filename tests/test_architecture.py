@@ -18,7 +18,7 @@ import unskew
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "unskew"
 STAGES = ("sources", "represent", "bias", "solve", "weigh", "learn", "report")
-SHARED = {"records", "errors", "scale", "targeting"}
+SHARED = {"records", "errors", "scale", "targeting", "folding"}
 # solve is pure mathematics: families fitted by likelihood solve the same equations, and weights are read from them.
 MAY_IMPORT = {"bias": {"solve"}, "weigh": {"solve"}}
 HEAVY = ("pandas", "numba", "torch", "sklearn", "dask", "jinja2", "matplotlib", "pyarrow")
@@ -99,6 +99,8 @@ def test_law_2_no_module_loads_heavy_packages_when_imported() -> None:
     for path in MODULES:
         # numba is a decorator's business: the kernels' file loads it, and is itself loaded from inside a function.
         allowed = {"numba"} if path.parent.name == "solve" and "kernels" in path.stem else set()
+        # A base class is needed when a class is made: `unskew` loads this file only when one of its two classes is asked for.
+        allowed |= {"sklearn"} if path == PACKAGE / "estimator.py" else set()
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]

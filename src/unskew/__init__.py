@@ -1,7 +1,10 @@
 """unskew: learn from several biased image databases as if they were one unbiased one."""
 
-from unskew import bias, scenarios
+from typing import Any
+
+from unskew import bias, learn, scenarios
 from unskew.bias.fit_check import check_fit
+from unskew.choosing import BiasChoice, choose_bias
 from unskew.debiasing import debias
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
 from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
@@ -11,10 +14,13 @@ from unskew.weigh.entry import debias_weights
 from unskew.weigh.trim import trim_weights
 
 __all__ = [
+    "BiasChoice",
     "ConfigError",
     "ConvergenceError",
     "CoverageError",
     "DataError",
+    "DebiasedClassifier",
+    "DebiasedRegressor",
     "Estimate",
     "Overlap",
     "OverlapError",
@@ -28,9 +34,20 @@ __all__ = [
     "calibrate_weights",
     "check_fit",
     "check_overlap",
+    "choose_bias",
     "debias",
     "debias_weights",
+    "learn",
     "scenarios",
     "solve_normalizers",
     "trim_weights",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Their base classes are scikit-learn's, which takes longer to load than all the rest.
+    if name in ("DebiasedClassifier", "DebiasedRegressor"):
+        from unskew import estimator
+
+        return getattr(estimator, name)
+    raise AttributeError(f"module 'unskew' has no attribute {name!r}")

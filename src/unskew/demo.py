@@ -104,7 +104,10 @@ def compare_learners(seed: int) -> dict[str, Score]:
 
     trial = make_trial(seed)
     scenario = trial.scenario
-    estimated = unskew.debias_weights(scenario.omega_estimated, scenario.source, names=NAMES)
+    # What a user knows: the digit and the source of every image, and how often each digit occurs where the model will be used.
+    pool = unskew.Pool.from_arrays(np.array(NAMES)[scenario.source], label=trial.biased.digit)
+    target = unskew.Target.margins({"label": dict(enumerate(np.bincount(trial.population.digit)))})
+    estimated = unskew.debias(pool, unskew.bias.Strata("label"), target)
     oracle = unskew.debias_weights(scenario.omega, scenario.source, names=NAMES)
     with threadpool_limits(1):  # the matrices are so small that threads mostly wait for one another
         return {

@@ -5,7 +5,21 @@ from unskew.bias.box import Box
 from unskew.bias.known import Known, Subpopulation
 from unskew.bias.product import Product
 from unskew.bias.propensity import Propensity
+from unskew.bias.soft_box import SoftBox
 from unskew.bias.strata import Strata
 from unskew.bias.tilt import Tilt
 
-__all__ = ["Bias", "BiasData", "Box", "Description", "Factor", "Known", "Product", "Propensity", "Strata", "Subpopulation", "Tilt"]
+__all__ = [
+    "Bias",
+    "BiasData",
+    "Box",
+    "Description",
+    "Factor",
+    "Known",
+    "Product",
+    "Propensity",
+    "SoftBox",
+    "Strata",
+    "Subpopulation",
+    "Tilt",
+]

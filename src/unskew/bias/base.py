@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from unskew.bias.fitted import FittedBias
+    from unskew.solve.profile import LinearDerivative
 
 
 # Columns that the table of a bootstrap replicate has beside those of the pool: the image that a row is a copy of, and its fold group.
@@ -120,6 +121,10 @@ class Factor(ABC):
     def jacobian(self, frame: pd.DataFrame) -> Floats:
         """(n, K, P) ∂ log ω_ik/∂θ_p; anything where ω_ik = 0."""
         raise NotImplementedError(f"{type(self).__name__} has {self.n_parameters} parameters but no jacobian")
+
+    def linear_derivative(self, frame: pd.DataFrame) -> LinearDerivative | None:
+        """The same in short where log ω_k = θ_k·φ(z); None for other factors."""
+        return None
 
     @property
     def penalty(self) -> Floats:

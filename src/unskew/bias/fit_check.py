@@ -209,24 +209,25 @@ def _influence(profile: Profile, indicator_rt: Floats) -> tuple[Floats, Floats]:
     (n_cells, n_sources), n_places, p = profile.u.shape, indicator_rt.shape[1], profile.n_parameters
     g_ckj = np.zeros((n_cells, n_sources, n_sources, n_places))
     g_pj = np.zeros((p, n_sources, n_places))
-    for cell, at, q_bk, j_bkp in profile.blocks():
+    for cell, at, q_bk in profile.blocks():
         f_bt = indicator_rt[at]
         # ∂ Σ_i q_ik f_t(z_i)/∂(u_l, θ) = Σ_i f_t q_ik (1{k = l} − q_il), Σ_i f_t q_ik (J_ik − J̄_i)
         own_kt = q_bk.T @ f_bt
         g_ckj[cell] -= np.einsum("bl,bk,bt->lkt", q_bk, q_bk, f_bt, optimize=True)
         g_ckj[cell, np.arange(n_sources), np.arange(n_sources)] += own_kt
-        if j_bkp is not None:
+        if profile.derivative is not None:
+            j_bkp = profile.derivative.block(at)
             centred_bkp = j_bkp - np.einsum("bk,bkp->bp", q_bk, j_bkp)[:, None, :]
             g_pj += np.einsum("bk,bkp,bt->pkt", q_bk, centred_bkp, f_bt, optimize=True)
-    a_ckj, a_pj = _solve_columns(profile, g_ckj.reshape(n_cells, n_sources, -1), g_pj.reshape(p, -1))
+    a_ckj, a_pj = _solve_columns(profile, g_ckj.reshape(n_cells, n_sources, -1), g_pj.reshape(p, n_sources * n_places))
     sum_kt = np.zeros((n_sources, n_places))
     influence_rj = np.empty((indicator_rt.shape[0], n_sources * n_places))
-    for cell, at, q_bk, j_bkp in profile.blocks():
+    for cell, at, q_bk in profile.blocks():
         residual_bk, f_bt = profile.residuals(at, q_bk), indicator_rt[at]
         sum_kt -= residual_bk.T @ f_bt
         influence = (residual_bk[:, :, None] * f_bt[:, None, :]).reshape(at.size, -1) - residual_bk @ a_ckj[cell]
-        if j_bkp is not None:
-            influence -= np.einsum("bk,bkp->bp", residual_bk, j_bkp) @ a_pj
+        if profile.derivative is not None:
+            influence -= profile.derivative.by_row(at, residual_bk) @ a_pj
         influence_rj[at] = influence
     return sum_kt, influence_rj
 

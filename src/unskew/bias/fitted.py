@@ -112,7 +112,7 @@ class FittedBias:
 def log_likelihood(profile: Profile) -> float:
     """Σ_i log q_{i,s_i}."""
     total = 0.0
-    for _, at, q_bk, _ in profile.blocks():
+    for _, at, q_bk in profile.blocks():
         with np.errstate(divide="ignore"):
             total += float(np.log(q_bk[np.arange(at.size), profile.source[at]]).sum())
     return total

@@ -14,7 +14,7 @@ from unskew.bias.fitted import SAMPLE, FittedBias, log_likelihood
 from unskew.bias.strata import FittedStrata, Strata, find_cells, rescaled_masses, seen_by_one, stratify_for
 from unskew.errors import ConfigError, DataError, OverlapError, first_few, impossible_origin
 from unskew.records import Floats, Ints, Pool, Target
-from unskew.solve.profile import Profile, solve_strata
+from unskew.solve.profile import DenseDerivative, Derivative, Profile, solve_strata
 from unskew.targeting.facts import cell_text
 from unskew.targeting.holdout import held_out_rows
 
@@ -239,17 +239,21 @@ def _exclude(gathered: _Gathered, factor: Factor, part: Bias) -> _Gathered:
 def _profile(gathered: _Gathered, log_rk: Floats, factors: Sequence[Factor]) -> Profile:
     data = gathered.data
     smooth = [factor for factor in factors if factor.n_parameters]
-    jacobian, penalty = None, np.zeros((0, 0))
+    derivative: Derivative | None = None
+    penalty = np.zeros((0, 0))
     if smooth:
         from scipy.linalg import block_diag
 
         penalty = np.asarray(block_diag(*[factor.penalty for factor in smooth]))
+        derivative = smooth[0].linear_derivative(data.frame) if len(smooth) == 1 else None
 
         def jacobian(at: Ints) -> Floats:
             rows = data.frame.iloc[at]
             return np.concatenate([factor.jacobian(rows) for factor in smooth], axis=2)
 
-    return Profile(log_rk, _solve_cells(gathered, log_rk), data.source, data.cell, jacobian, penalty)
+        if derivative is None:
+            derivative = DenseDerivative(penalty.shape[0], jacobian, log_rk)
+    return Profile(log_rk, _solve_cells(gathered, log_rk), data.source, data.cell, derivative, penalty)
 
 
 def _solve_cells(gathered: _Gathered, log_rk: Floats) -> Floats:

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-import scipy.special
 
 from unskew.errors import ConvergenceError
 from unskew.records import Floats, Ints
+from unskew.solve.log_linear import sum_log_linear
 
 _MAX_STEPS = 60
-# Stop when the Newton decrement says that Σ_i log q can grow by less than this per image.
-_DECREMENT = 1e-15
-_BLOCK = 2**21
+# Where Σ_i log q can grow by no more than this (the Newton decrement), one more full step is exact to rounding: convergence is quadratic.
+_DECREMENT = 1e-8
 _SUBSAMPLE = 20_000
 
 
@@ -88,81 +87,41 @@ def _newton(problem: LogLinearProblem, theta_kd: Floats) -> LogLinearFit:
     count_ck = problem.present_ck
     with np.errstate(divide="ignore"):
         u_ck = np.log(count_ck)
-    value, gradient, hessian = _evaluate(problem, u_ck, theta_kd)
+    value, gradient, hessian = _evaluate(problem, u_ck, theta_kd, True)
     for _ in range(_MAX_STEPS):
         step_u, step_theta, decrement = _newton_direction(problem, count_ck, gradient, hessian)
-        if decrement <= _DECREMENT * problem.phi.shape[0]:
+        if decrement <= _DECREMENT:
+            u_ck, theta_kd = u_ck + step_u, theta_kd + step_theta
+            value, *_ = _evaluate(problem, u_ck, theta_kd, False)
             break
-        length, accepted = 1.0, None
-        while length > 1e-10:
+        length, accepted = 1.0, False
+        while length > 1e-10 and not accepted:
             tried = (u_ck + length * step_u, theta_kd + length * step_theta)
-            new_value = _evaluate_value(problem, *tried)
-            if new_value <= value - 1e-4 * length * decrement:
-                accepted = tried
-                break
+            # A full step is nearly always taken, so its Hessian is wanted.
+            evaluated = _evaluate(problem, *tried, length == 1.0)
+            accepted = evaluated[0] <= value - 1e-4 * length * decrement
             length /= 2
-        if accepted is None:
+        if not accepted:
             # Rounding: no step lowers the value although the decrement is not yet below its bound.
             break
-        u_ck, theta_kd = accepted
-        value, gradient, hessian = _evaluate(problem, u_ck, theta_kd)
+        u_ck, theta_kd = tried
+        value, gradient, hessian = evaluated if evaluated[2][0].size else _evaluate(problem, u_ck, theta_kd, True)
     else:
         raise ConvergenceError(f"the log-linear bias model was not fitted after {_MAX_STEPS} Newton steps.")
     penalty = problem.ridge / 2 * float(np.square(theta_kd).sum())
     return LogLinearFit(theta_kd, u_ck, -(value - penalty))
 
 
-def _logits(problem: LogLinearProblem, at: slice, u_ck: Floats, theta_kd: Floats) -> Floats:
-    logit_bk = problem.phi[at] @ theta_kd.T + u_ck[problem.cell[at]]
-    if problem.offset is not None:
-        logit_bk += problem.offset[at]
-    return np.asarray(logit_bk)
-
-
-def _evaluate_value(problem: LogLinearProblem, u_ck: Floats, theta_kd: Floats) -> float:
-    value = problem.ridge / 2 * float(np.square(theta_kd).sum())
-    step = max(1024, _BLOCK // problem.n_sources)
-    for start in range(0, problem.phi.shape[0], step):
-        at = slice(start, start + step)
-        logit_bk = _logits(problem, at, u_ck, theta_kd)
-        own_b = logit_bk[np.arange(logit_bk.shape[0]), problem.source[at]]
-        value += float((scipy.special.logsumexp(logit_bk, axis=1) - own_b).sum())
-    return value
-
-
 def _evaluate(
-    problem: LogLinearProblem, u_ck: Floats, theta_kd: Floats
+    problem: LogLinearProblem, u_ck: Floats, theta_kd: Floats, hessian: bool
 ) -> tuple[float, tuple[Floats, Floats], tuple[Floats, Floats, Floats]]:
     """(value, (g_ck, g_kd), (H_ckk, B_ckkd, T_kdkd)): as in `unskew.solve.profile`, with J_ik = φ_i for θ_k."""
-    n_sources, n_features = theta_kd.shape
-    n_cells, width = problem.n_cells, n_features + 1
-    value = problem.ridge / 2 * float(np.square(theta_kd).sum())
-    gradient_cj = np.zeros((n_cells, n_sources, width))
-    hessian_c = np.zeros((n_cells, n_sources * width, n_sources * width))
-    order = np.argsort(problem.cell, kind="stable")
-    bounds = np.concatenate([[0], np.cumsum(np.bincount(problem.cell, minlength=n_cells))])
-    step = max(1024, _BLOCK // (n_sources * width))
-    for cell in range(n_cells):
-        for start in range(int(bounds[cell]), int(bounds[cell + 1]), step):
-            stop = min(start + step, int(bounds[cell + 1]))
-            at = slice(start, stop) if n_cells == 1 else order[start:stop]
-            logit_bk = _logits(problem, at, u_ck, theta_kd)  # type: ignore[arg-type]
-            source_b, row_b = problem.source[at], np.arange(stop - start)
-            total_b = scipy.special.logsumexp(logit_bk, axis=1)
-            value += float((total_b - logit_bk[row_b, source_b]).sum())
-            q_bk = np.exp(logit_bk - total_b[:, None])
-            phi_bj = np.column_stack([np.ones(stop - start), problem.phi[at]])
-            z_bm = (q_bk[:, :, None] * phi_bj[:, None, :]).reshape(stop - start, -1)
-            hessian_c[cell] -= z_bm.T @ z_bm
-            for k in range(n_sources):
-                own = slice(k * width, (k + 1) * width)
-                hessian_c[cell, own, own] += z_bm[:, own].T @ phi_bj
-            q_bk[row_b, source_b] -= 1.0
-            gradient_cj[cell] += q_bk.T @ phi_bj
-    blocks = hessian_c.reshape(n_cells, n_sources, width, n_sources, width)
-    g_kd = gradient_cj[:, :, 1:].sum(axis=0) + problem.ridge * theta_kd
-    t = blocks[:, :, 1:, :, 1:].sum(axis=0)
-    return value, (gradient_cj[:, :, 0], g_kd), (blocks[:, :, 0, :, 0], blocks[:, :, 0, :, 1:], t)
+    sums = sum_log_linear(problem.phi, problem.offset, problem.source, problem.cell, u_ck, theta_kd, hessian=hessian)
+    value = sums.value + problem.ridge / 2 * float(np.square(theta_kd).sum())
+    gradient = (sums.gradient[:, :, 0], sums.gradient[:, :, 1:].sum(axis=0) + problem.ridge * theta_kd)
+    if sums.hessian is None:
+        return value, gradient, (np.empty(0), np.empty(0), np.empty(0))
+    return value, gradient, (sums.hessian[:, :, 0, :, 0], sums.hessian[:, :, 0, :, 1:], sums.hessian[:, :, 1:, :, 1:].sum(axis=0))
 
 
 def _newton_direction(

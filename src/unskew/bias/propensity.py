@@ -10,11 +10,12 @@ import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.features import FeatureMap, flag_identifiers, learn_features
-from unskew.bias.folds import assign_folds
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
 from unskew.bias.tilt import FittedTilt, find_reference
 from unskew.errors import ConfigError, DataError, did_you_mean
+from unskew.folding import deal_folds
 from unskew.records import Floats, Ints
+from unskew.solve.profile import LinearDerivative
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +147,7 @@ def split_folds(data: BiasData, n_folds: int) -> Iterator[tuple[Ints, Ints]]:
             f"{units_k.min()}. Leave the source out, or use Tilt."
         )
     n_folds = min(n_folds, int(units_k.min()))
-    fold_r = assign_folds(data.source, data.fold_group, n_folds, data.seed)
+    fold_r = deal_folds(np.unique(data.fold_group, return_inverse=True)[1], data.source, n_folds, data.seed)
     for fold in range(n_folds):
         train, test = np.flatnonzero(fold_r != fold), np.flatnonzero(fold_r == fold)
         lacking = np.setdiff1d(np.arange(data.n_sources), data.source[train])
@@ -232,6 +233,9 @@ class FittedPropensity(Factor):
 
     def jacobian(self, frame: pd.DataFrame) -> Floats:
         return self._tilt.jacobian(frame)
+
+    def linear_derivative(self, frame: pd.DataFrame) -> LinearDerivative | None:
+        return self._tilt.linear_derivative(frame) if self.is_logistic else None
 
     def fitted_log_omega(self) -> Floats | None:
         return self.log_rk

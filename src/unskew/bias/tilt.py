@@ -14,6 +14,7 @@ from unskew.bias.features import FeatureMap, flag_identifiers, learn_features
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
 from unskew.errors import ConfigError, UnskewWarning
 from unskew.records import Floats
+from unskew.solve.profile import LinearDerivative
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,11 +148,10 @@ class FittedTilt(Factor):
         return np.asarray(self.feature_map.read(frame) @ self.theta.T)
 
     def jacobian(self, frame: pd.DataFrame) -> Floats:
-        phi_nd = self.feature_map.read(frame)
-        n_free, n_features = self._free.size, phi_nd.shape[1]
-        jacobian = np.zeros((phi_nd.shape[0], len(self.names), n_free, n_features))
-        jacobian[:, self._free, np.arange(n_free)] = phi_nd[:, None, :]
-        return jacobian.reshape(phi_nd.shape[0], len(self.names), -1)
+        return self.linear_derivative(frame).block(np.arange(len(frame)))
+
+    def linear_derivative(self, frame: pd.DataFrame) -> LinearDerivative:
+        return LinearDerivative(self.feature_map.read(frame), self._free, len(self.names))
 
     def describe(self) -> Description:
         names = ", ".join(column.name for column in self.feature_map.columns)

@@ -15,17 +15,87 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
 import scipy.special
 
 from unskew.records import Floats, Ints
-
-Jacobian = Callable[[Ints], Floats]
+from unskew.solve.log_linear import sum_log_linear
 
 # Numbers in the largest temporary, 32 MB.
 _BLOCK = 2**22
+
+
+class Derivative(Protocol):
+    """J_ik = ∂ log ω_ik/∂θ, in the forms in which it is needed; ``at`` are rows, ``weight_bk`` one number for each of them and source."""
+
+    @property
+    def n_parameters(self) -> int:
+        """P."""
+
+    def block(self, at: Ints) -> Floats:
+        """(b, K, P) J itself."""
+
+    def by_row(self, at: Ints, weight_bk: Floats) -> Floats:
+        """(b, P) Σ_k w_ik J_ik."""
+
+    def total(self, at: Ints, weight_bk: Floats) -> Floats:
+        """(P,) Σ_i Σ_k w_ik J_ik."""
+
+    def along(self, at: Ints, weight_bk: Floats, a_p: Floats) -> Floats:
+        """(b,) Σ_k w_ik J_ik·a."""
+
+
+@dataclass(frozen=True, eq=False)
+class DenseDerivative:
+    """J of any factors, evaluated block by block; what it says where ω = 0 is ignored."""
+
+    n_parameters: int
+    jacobian: Callable[[Ints], Floats] = field(repr=False)
+    log_omega: Floats = field(repr=False)
+
+    def block(self, at: Ints) -> Floats:
+        # Where ω = 0 the image tells nothing of that source's parameters.
+        return np.where(np.isneginf(self.log_omega[at])[:, :, None], 0.0, self.jacobian(at))
+
+    def by_row(self, at: Ints, weight_bk: Floats) -> Floats:
+        return np.asarray(np.einsum("bk,bkp->bp", weight_bk, self.block(at)))
+
+    def total(self, at: Ints, weight_bk: Floats) -> Floats:
+        return np.asarray(np.einsum("bk,bkp->p", weight_bk, self.block(at)))
+
+    def along(self, at: Ints, weight_bk: Floats, a_p: Floats) -> Floats:
+        return np.asarray(np.einsum("bk,bk->b", weight_bk, self.block(at) @ a_p))
+
+
+@dataclass(frozen=True, eq=False)
+class LinearDerivative:
+    """J of a log-linear factor: φ_i for the parameters of source k, 0 for those of others; ``free`` are the sources that have any."""
+
+    phi: Floats = field(repr=False)
+    free: Ints
+    n_sources: int
+
+    @property
+    def n_parameters(self) -> int:
+        return int(self.free.size * self.phi.shape[1])
+
+    def block(self, at: Ints) -> Floats:
+        block = np.zeros((at.size, self.n_sources, self.free.size, self.phi.shape[1]))
+        block[:, self.free, np.arange(self.free.size)] = self.phi[at][:, None, :]
+        return block.reshape(at.size, self.n_sources, -1)
+
+    def by_row(self, at: Ints, weight_bk: Floats) -> Floats:
+        return (weight_bk[:, self.free, None] * self.phi[at][:, None, :]).reshape(at.size, -1)
+
+    def total(self, at: Ints, weight_bk: Floats) -> Floats:
+        return np.asarray(weight_bk[:, self.free].T @ self.phi[at]).ravel()
+
+    def along(self, at: Ints, weight_bk: Floats, a_p: Floats) -> Floats:
+        slope_bk = self.phi[at] @ a_p.reshape(self.free.size, -1).T
+        return np.asarray(np.einsum("bk,bk->b", weight_bk[:, self.free], slope_bk))
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +108,7 @@ class Profile:
     u : (C, K) the maximising u of every stratum; −inf for sources without images there.
     source : (R,)
     cell : (R,) stratum of every row.
-    jacobian : rows → (b, K, P) ∂ log ω/∂θ; None without parameters.
+    derivative : ∂ log ω/∂θ; None without parameters.
     penalty : (P, P) second derivative of the penalty of the fit.
     """
 
@@ -46,21 +116,21 @@ class Profile:
     u: Floats = field(repr=False)
     source: Ints = field(repr=False)
     cell: Ints = field(repr=False)
-    jacobian: Jacobian | None = field(repr=False, default=None)
+    derivative: Derivative | None = field(repr=False, default=None)
     penalty: Floats = field(repr=False, default_factory=lambda: np.zeros((0, 0)))
 
     @property
     def n_parameters(self) -> int:
         return int(self.penalty.shape[0])
 
-    def blocks(self) -> Iterator[tuple[int, Ints, Floats, Floats | None]]:
-        """(stratum, rows, (b, K) q, (b, K, P) J) for blocks of rows of one stratum each."""
-        n_sources = self.u.shape[1]
-        step = max(64, _BLOCK // (n_sources * max(self.n_parameters, 1)))
+    def blocks(self) -> Iterator[tuple[int, Ints, Floats]]:
+        """(stratum, rows, (b, K) q) for blocks of rows of one stratum each."""
+        dense = 1 if isinstance(self.derivative, LinearDerivative) else max(self.n_parameters, 1)
+        step = max(64, _BLOCK // (self.u.shape[1] * dense))
         for cell, rows in enumerate(self._rows_of_cells):
             for start in range(0, rows.size, step):
                 at = rows[start : start + step]
-                yield cell, at, self.memberships(at), self._read_jacobian(at)
+                yield cell, at, self.memberships(at)
 
     @cached_property
     def _rows_of_cells(self) -> list[Ints]:
@@ -71,12 +141,6 @@ class Profile:
         """(b, K) q of the rows ``at``."""
         return np.asarray(scipy.special.softmax(self.log_omega[at] + self.u[self.cell[at]], axis=1))
 
-    def _read_jacobian(self, at: Ints) -> Floats | None:
-        if self.jacobian is None or self.n_parameters == 0:
-            return None
-        # Where ω = 0 the image tells nothing of that source's parameters.
-        return np.where(np.isneginf(self.log_omega[at])[:, :, None], 0.0, self.jacobian(at))
-
     def residuals(self, at: Ints, q_bk: Floats) -> Floats:
         """(b, K) r = q − 1{s = k}."""
         residual_bk = q_bk.copy()
@@ -86,21 +150,41 @@ class Profile:
     @cached_property
     def information(self) -> Information:
         """The blocks H_c, B_c and T of the information."""
+        return self._linear_information() if isinstance(self.derivative, LinearDerivative) else self._dense_information()
+
+    def _linear_information(self) -> Information:
+        linear = self.derivative
+        assert isinstance(linear, LinearDerivative)
+        theta_kd = np.zeros((linear.n_sources, linear.phi.shape[1]))
+        hessian = sum_log_linear(linear.phi, self.log_omega, self.source, self.cell, self.u, theta_kd).hessian
+        assert hessian is not None
+        p = linear.n_parameters
+        b_ckp = hessian[:, :, 0, :, 1:][:, :, linear.free].reshape(*self.u.shape, p)
+        t_pp = hessian[:, :, 1:, :, 1:].sum(axis=0)[linear.free][:, :, linear.free].reshape(p, p)
+        return Information(_as_laplacians(hessian[:, :, 0, :, 0].copy()), b_ckp, t_pp + self.penalty)
+
+    def _dense_information(self) -> Information:
         n_cells, n_sources = self.u.shape
         p = self.n_parameters
         h_ckk, b_ckp, t_pp = np.zeros((n_cells, n_sources, n_sources)), np.zeros((n_cells, n_sources, p)), self.penalty.copy()
-        for cell, _, q_bk, j_bkp in self.blocks():
+        for cell, at, q_bk in self.blocks():
             h_ckk[cell] -= q_bk.T @ q_bk
-            if j_bkp is not None:
+            if self.derivative is not None:
+                j_bkp = self.derivative.block(at)
                 weighted_bkp = q_bk[:, :, None] * j_bkp
                 mean_bp = weighted_bkp.sum(axis=1)
                 b_ckp[cell] += weighted_bkp.sum(axis=0) - q_bk.T @ mean_bp
                 root_bkp = (np.sqrt(q_bk)[:, :, None] * j_bkp).reshape(-1, p)
                 t_pp += root_bkp.T @ root_bkp - mean_bp.T @ mean_bp
-        diagonal = np.arange(n_sources)
-        h_ckk[:, diagonal, diagonal] = 0.0
-        h_ckk[:, diagonal, diagonal] = -h_ckk.sum(axis=2)
-        return Information(h_ckk, b_ckp, t_pp)
+        return Information(_as_laplacians(h_ckk), b_ckp, t_pp)
+
+
+def _as_laplacians(h_ckk: Floats) -> Floats:
+    """The diagonal restored from the rest, so that rows sum to 0 exactly."""
+    diagonal = np.arange(h_ckk.shape[1])
+    h_ckk[:, diagonal, diagonal] = 0.0
+    h_ckk[:, diagonal, diagonal] = -h_ckk.sum(axis=2)
+    return h_ckk
 
 
 @dataclass(frozen=True, eq=False)

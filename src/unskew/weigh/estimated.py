@@ -107,21 +107,21 @@ def influence_of_estimate(rows: EstimatedRows, pull_r: Floats) -> tuple[Floats, 
     """(R,) ψ for π_i (h_i − m) = ``pull_r``, and aᵀ ∂μ̂/∂η."""
     profile = rows.profile
     g_ck, g_p = np.zeros(profile.u.shape), np.zeros(profile.n_parameters)
-    for cell, at, q_bk, j_bkp in profile.blocks():
+    for cell, at, q_bk in profile.blocks():
         share_bk = q_bk * rows.kept
         # A reference image that no kept source could have produced pulls at nothing.
         share_bk /= np.maximum(share_bk.sum(axis=1, keepdims=True), 1e-300)
         pulled_bk = pull_r[at][:, None] * share_bk
         g_ck[cell] -= pulled_bk.sum(axis=0)
-        if j_bkp is not None:
-            g_p -= np.einsum("bk,bkp->p", pulled_bk, j_bkp)
+        if profile.derivative is not None:
+            g_p -= profile.derivative.total(at, pulled_bk)
     a_ck, a_p = profile.information.solve(g_ck, g_p)
     influence_r = pull_r.copy()
-    for cell, at, q_bk, j_bkp in profile.blocks():
+    for cell, at, q_bk in profile.blocks():
         residual_bk = profile.residuals(at, q_bk)
         influence_r[at] -= residual_bk @ a_ck[cell]
-        if j_bkp is not None:
-            influence_r[at] -= np.einsum("bk,bkp,p->b", residual_bk, j_bkp, a_p)
+        if profile.derivative is not None:
+            influence_r[at] -= profile.derivative.along(at, residual_bk, a_p)
     return influence_r, float(np.sum(a_ck * g_ck) + a_p @ g_p)
 
 
@@ -178,19 +178,19 @@ def estimated_covariance(rows: EstimatedRows) -> Floats:
     log_v_r = -scipy.special.logsumexp(profile.log_omega + profile.u[0], axis=1)
     weight_r = scipy.special.softmax(log_v_r)
     common_k, common_p = np.zeros(n_sources), np.zeros(profile.n_parameters)
-    for _, at, q_bk, j_bkp in profile.blocks():
+    for _, at, q_bk in profile.blocks():
         pulled_bk = weight_r[at][:, None] * q_bk
         common_k += pulled_bk.sum(axis=0)
-        if j_bkp is not None:
-            common_p += np.einsum("bk,bkp->p", pulled_bk, j_bkp)
+        if profile.derivative is not None:
+            common_p += profile.derivative.total(at, pulled_bk)
     solved = [profile.information.solve((common_k - unit)[None, :], common_p) for unit in np.eye(n_sources)]
     a_kj, a_pj = np.column_stack([a_ck[0] for a_ck, _ in solved]), np.column_stack([a_p for _, a_p in solved])
     influence_rj = np.repeat(-(weight_r - 1.0 / weight_r.size)[:, None], n_sources, axis=1)
-    for _, at, q_bk, j_bkp in profile.blocks():
+    for _, at, q_bk in profile.blocks():
         residual_bk = profile.residuals(at, q_bk)
         influence_rj[at] -= residual_bk @ a_kj
-        if j_bkp is not None:
-            influence_rj[at] -= np.einsum("bk,bkp->bp", residual_bk, j_bkp) @ a_pj
+        if profile.derivative is not None:
+            influence_rj[at] -= profile.derivative.by_row(at, residual_bk) @ a_pj
     n = weight_r.size
     total_mj = np.column_stack([n * add_by_code(units.unit_n, column, units.stratum_m.size) for column in influence_rj.T])
     size_k = np.bincount(rows.source, minlength=n_sources)

@@ -1,0 +1,126 @@
+"""How often 95% intervals of a target mean hold the truth, and how often `check_fit` rejects a right model: prints the tables of docs/honest-errors.md.
+
+    python benchmarks/honest_errors.py                     everything, about an hour on one core
+    python benchmarks/honest_errors.py --sets 200          quicker, and rougher
+    python benchmarks/honest_errors.py --only tilt_small   one recipe of tests/simulations.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+import numpy as np
+import simulations as recipes
+from simulation_measures import (
+    Coverage,
+    binomial_error,
+    bootstrap_of,
+    fit_p_values,
+    mean_as_if_known,
+    mean_of,
+    measure_coverage,
+)
+
+# Other data sets than those that the tests draw.
+SEED = 2026
+LEVELS = (
+    (recipes.known, ["x"]),
+    (recipes.known_groups, ["x"]),
+    (recipes.known_categorical, None),
+    (recipes.strata_feature, ["x"]),
+    (recipes.strata_groups_feature, ["x"]),
+    (recipes.tilt_small, ["x"]),
+    (recipes.tilt_groups, ["x"]),
+    (recipes.tilt_categorical, None),
+    (recipes.propensity, ["x"]),
+    (recipes.strata_tilt, None),
+    (recipes.box, None),
+)
+WRONG = (
+    (recipes.wrong_known, ["x"]),
+    (recipes.wrong_strata, ["light", "x"]),
+    (recipes.wrong_linear, ["x"]),
+    (recipes.wrong_box, ["x"]),
+    (recipes.wrong_product, ["x", "cross"]),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", type=int, default=2000, help="simulated data sets for each recipe")
+    parser.add_argument("--bootstrap-sets", type=int, default=200, help="data sets where every one is fitted anew 200 times")
+    parser.add_argument("--part", choices=["mean", "bootstrap", "trap", "level", "power"], action="append", help="default: all")
+    parser.add_argument("--only", action="append", help="names of recipes")
+    options = parser.parse_args()
+    parts = options.part or ["mean", "bootstrap", "trap", "level", "power"]
+    for part in parts:
+        rows = {"mean": mean_rows, "bootstrap": bootstrap_rows, "trap": trap_rows, "level": level_rows, "power": power_rows}[part](options)
+        for row in rows:
+            print(row, flush=True)
+        print(flush=True)
+
+
+def _chosen(recipe: Callable[..., object], options: argparse.Namespace) -> bool:
+    return not options.only or recipe.__name__ in options.only
+
+
+def _row(recipe: Callable[..., object], found: Coverage, seconds: float) -> str:
+    return (
+        f"| `{recipe.__name__}` | {(recipe.__doc__ or '').rstrip('.')} | {found.share:.1%} ± {found.error:.1%} | "
+        f"{found.bias / found.spread:+.2f} | {found.stderr / found.spread:.2f} | {1000 * seconds / found.n_sets:.0f} ms |"
+    )
+
+
+def _coverage_rows(chosen: list[tuple[Callable[..., object], Callable[..., object]]], n_sets: int) -> Iterator[str]:
+    yield f"| recipe | data ({n_sets:,} sets) | coverage | bias / spread | stderr / spread | time |"
+    yield "|---|---|---|---|---|---|"
+    for recipe, estimate in chosen:
+        start = time.process_time()
+        found = measure_coverage(recipe, n_sets, SEED, estimate)  # type: ignore[arg-type]
+        yield _row(recipe, found, time.process_time() - start)
+
+
+def mean_rows(options: argparse.Namespace) -> Iterator[str]:
+    every = [*recipes.PRINCIPAL, *recipes.VARIANTS, *recipes.BOXES]
+    yield from _coverage_rows([(recipe, mean_of) for recipe in every if _chosen(recipe, options)], options.sets)
+
+
+def bootstrap_rows(options: argparse.Namespace) -> Iterator[str]:
+    every = [recipes.strata, recipes.strata_survey, recipes.tilt_tiny, *recipes.BOXES]
+    yield from _coverage_rows([(recipe, bootstrap_of) for recipe in every if _chosen(recipe, options)], options.bootstrap_sets)
+    if _chosen(recipes.propensity_boosting, options):
+        few = max(options.bootstrap_sets // 4, 1)
+        yield from list(_coverage_rows([(recipes.propensity_boosting, partial(bootstrap_of, n=50))], few))[2:]
+
+
+def trap_rows(options: argparse.Namespace) -> Iterator[str]:
+    every = [(recipes.tilt, mean_as_if_known), (recipes.tilt_small, mean_as_if_known), (recipes.strata_survey_exact, mean_of)]
+    yield from _coverage_rows([(recipe, estimate) for recipe, estimate in every if _chosen(recipe, options)], options.sets)
+
+
+def level_rows(options: argparse.Namespace) -> Iterator[str]:
+    yield from _rejections(LEVELS, options, options.sets)
+
+
+def power_rows(options: argparse.Namespace) -> Iterator[str]:
+    yield from _rejections(WRONG, options, min(options.sets, 500))
+
+
+def _rejections(cases: tuple[tuple[Callable[..., object], list[str] | None], ...], options: argparse.Namespace, n_sets: int) -> Iterator[str]:
+    yield f"| recipe | data ({n_sets:,} sets) | rejected at 5% |"
+    yield "|---|---|---|"
+    for recipe, features in cases:
+        if _chosen(recipe, options):
+            share = float(np.mean(fit_p_values(recipe, n_sets, SEED, features) <= 0.05))  # type: ignore[arg-type]
+            yield f"| `{recipe.__name__}` | {(recipe.__doc__ or '').rstrip('.')} | {share:.1%} ± {binomial_error(0.05, n_sets):.1%} |"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""Where the search for soft boxes starts, and which edges it opens and closes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from unskew.bias.soft_box_likelihood import Boxes, LabelProblem, ascend, evaluate_boxes, prior_weight, uncrossed
+from unskew.records import Floats, Ints
+
+# Tails at which a source is compared with the pool to see whether it has an edge there.
+START_TAILS = (0.01, 0.05, 0.15, 0.35)
+MISSING_IMAGES = 0.5  # standard errors by which a tail must lack images
+ROWS_OF_TRIAL = 6000  # the starts are climbed on a subsample of this size
+# Units of log-likelihood that a finite edge must earn. Small: what one source lacks on one side and another on the other can be said with
+# two edges or with one farther in, at the same ratios of ω; a dear edge would prefer the one, the more selective.
+EDGE_COST = 0.5
+PLACES = np.linspace(0.04, 0.96, 12)  # quantiles of the pool at which a new edge is tried
+MOST_ROUNDS = 6
+ROOM = 0.02  # of γ, left between an image and the rim of its own source's support
+
+
+def search_boxes(problem: LabelProblem, constant_nk: Floats, rng: np.random.Generator) -> Boxes | None:
+    """The best local maximum found from a few sparse starts; None if no source lacks images in any tail.
+
+    Starts are climbed on a subsample drawn evenly from the sources (their sizes enter through u only), the best on all images.
+    Then, in rounds, edges that earn less than ``EDGE_COST`` are made infinite and infinite ones that would earn it are opened.
+    """
+    starts = [boxes for tail in START_TAILS if (boxes := start_from_tail(problem, constant_nk, tail)) is not None]
+    if not starts:
+        return None
+    trial = _subsample(problem, rng)
+    climbed = [ascend(trial, _restarted(trial, boxes), tol=0.05, max_steps=40) for boxes in starts]
+    best, _ = max(climbed, key=lambda pair: pair[1].value - EDGE_COST * pair[0].n_edges)
+    boxes, now = ascend(problem, _restarted(problem, best), tol=0.05)
+    for _ in range(MOST_ROUNDS):
+        changed = _open_and_close(problem, boxes)
+        if changed is None:
+            break
+        next_boxes, then = ascend(problem, replace(make_room(problem, changed), u=boxes.u), tol=0.05, max_steps=25)
+        if then.value - EDGE_COST * next_boxes.n_edges <= now.value - EDGE_COST * boxes.n_edges:
+            break
+        boxes, now = next_boxes, then
+    return boxes
+
+
+def start_from_tail(problem: LabelProblem, constant_nk: Floats, tail: float) -> Boxes | None:
+    """An edge at the ``tail`` quantile of source k wherever k lacks images beyond it; γ so that all own images are inside.
+
+    Source k has a share ``tail`` of its images beyond the edge; under constant ω it would have Σ_{i beyond} q⁰_ik/n_k.
+    """
+    nothing = problem.no_boxes()
+    lower_kd, upper_kd = nothing.lower, nothing.upper
+    for k in np.flatnonzero(~problem.is_fixed):
+        own_md = problem.feature[problem.source == k]
+        n_own = own_md.shape[0]
+        share = max(tail, 1.0 / n_own)
+        bound = share + MISSING_IMAGES * np.sqrt(share / n_own)
+        for d in range(own_md.shape[1]):
+            low, high = np.quantile(own_md[:, d], [tail, 1.0 - tail])
+            if constant_nk[problem.feature[:, d] < low, k].sum() > n_own * bound:
+                lower_kd[k, d] = low
+            if constant_nk[problem.feature[:, d] > high, k].sum() > n_own * bound:
+                upper_kd[k, d] = high
+    farthest = float(_own_distance(problem, lower_kd, upper_kd).max())
+    return Boxes(lower_kd, upper_kd, 1.1 * farthest, nothing.u) if farthest > 0 else None
+
+
+def make_room(problem: LabelProblem, boxes: Boxes) -> Boxes:
+    """Edges moved outwards, as little as it takes, until every image lies in its own source's support; γ stays."""
+    lower_kd, upper_kd = boxes.lower.copy(), boxes.upper.copy()
+    reach = (1.0 - ROOM) * boxes.width
+    for k in np.unique(problem.source):
+        own_md = problem.feature[problem.source == k]
+        while True:
+            below_md = np.maximum(lower_kd[k] - own_md, 0.0)
+            above_md = np.maximum(own_md - upper_kd[k], 0.0)
+            distance_m = (below_md + above_md).sum(axis=1)
+            i = int(np.argmax(distance_m))
+            if not distance_m[i] > reach * (1.0 + 1e-9):
+                break
+            share = 1.0 - reach / distance_m[i]
+            lower_kd[k] -= share * below_md[i]
+            upper_kd[k] += share * above_md[i]
+    return replace(boxes, lower=lower_kd, upper=upper_kd)
+
+
+def _restarted(problem: LabelProblem, boxes: Boxes) -> Boxes:
+    return replace(make_room(problem, boxes), u=problem.no_boxes().u)
+
+
+def _own_distance(problem: LabelProblem, lower_kd: Floats, upper_kd: Floats) -> Floats:
+    own_n = problem.source
+    below_nd = np.maximum(lower_kd[own_n] - problem.feature, 0.0)
+    above_nd = np.maximum(problem.feature - upper_kd[own_n], 0.0)
+    total_n: Floats = (below_nd + above_nd).sum(axis=1)
+    return total_n
+
+
+def _subsample(problem: LabelProblem, rng: np.random.Generator) -> LabelProblem:
+    """At most ROWS_OF_TRIAL images, as evenly from the sources as their sizes allow; cells are kept."""
+    n = problem.source.size
+    if n <= ROWS_OF_TRIAL:
+        return problem
+    present = np.unique(problem.source)
+    share = ROWS_OF_TRIAL // present.size
+    chosen = [rng.permutation(np.flatnonzero(problem.source == k))[:share] for k in present]
+    row_m = np.sort(np.concatenate(chosen))
+    bound_c = np.searchsorted(problem.cell[row_m], np.arange(len(problem.cells) + 1))
+    count_ck = np.zeros_like(problem.count)
+    np.add.at(count_ck, (problem.cell[row_m], problem.source[row_m]), 1)
+    kept = [c for c in range(len(problem.cells)) if bound_c[c + 1] > bound_c[c]]
+    return LabelProblem(
+        np.ascontiguousarray(problem.feature[row_m]),
+        problem.source[row_m],
+        np.ascontiguousarray(problem.offset[row_m]),
+        [slice(int(bound_c[c]), int(bound_c[c + 1])) for c in kept],
+        np.searchsorted(np.array(kept), problem.cell[row_m]),
+        count_ck[kept],
+        problem.is_fixed,
+        prior_weight(row_m.size),
+    )
+
+
+def _open_and_close(problem: LabelProblem, boxes: Boxes) -> Boxes | None:
+    """Close (make infinite) each edge that earns less than its cost with the others held; open each infinite one that would earn it."""
+    lower_kd, upper_kd = boxes.lower.copy(), boxes.upper.copy()
+    factor_nk, distance_nkd = _parts(problem, boxes)
+    mass_nk = factor_nk * np.maximum(0.0, 1.0 - distance_nkd.sum(axis=2) / boxes.width)
+    place_md = np.quantile(problem.feature, PLACES, axis=0)
+    changed = False
+    for k in np.flatnonzero(~problem.is_fixed):
+        rest_n = np.delete(mass_nk, k, axis=1).sum(axis=1)
+        for d in range(problem.feature.shape[1]):
+            other_n = distance_nkd[:, k].sum(axis=1) - distance_nkd[:, k, d]
+            for side, edge_kd in enumerate((lower_kd, upper_kd)):
+                edge = _better_edge(problem, boxes, int(k), d, side, place_md[:, d], factor_nk[:, k], rest_n, np.maximum(other_n, 0.0))
+                if edge is not None:
+                    edge_kd[k, d] = edge
+                    changed = True
+    if not changed:
+        return None
+    lower_kd, upper_kd = uncrossed(lower_kd, upper_kd)
+    return replace(boxes, lower=lower_kd, upper=upper_kd)
+
+
+def _better_edge(
+    problem: LabelProblem, boxes: Boxes, k: int, d: int, side: int, place_m: Floats, factor_n: Floats, rest_n: Floats, other_n: Floats
+) -> float | None:
+    """The edge that should replace this one (infinite ↔ finite), or None."""
+    from unskew.bias.kernels_soft_box import gain_of_edges
+
+    low, high = float(boxes.lower[k, d]), float(boxes.upper[k, d])
+    now, away = (low, -np.inf) if side == 0 else (high, np.inf)
+    if np.isfinite(now):
+        tried_m = np.array([now, away])
+    else:
+        inner_m = place_m[place_m <= high] if side == 0 else place_m[place_m >= low]
+        tried_m = np.concatenate([[now], inner_m])
+    lower_m, upper_m = (tried_m, np.full(tried_m.size, high)) if side == 0 else (np.full(tried_m.size, low), tried_m)
+    value_m = gain_of_edges(
+        np.ascontiguousarray(problem.feature[:, d]),
+        other_n,
+        rest_n,
+        factor_n,
+        problem.source == k,
+        problem.cell,
+        len(problem.cells),
+        lower_m,
+        upper_m,
+        boxes.width,
+    )
+    if tried_m.size == 1:
+        return None
+    best = 1 + int(np.argmax(value_m[1:]))
+    needed = -EDGE_COST if np.isfinite(now) else EDGE_COST
+    return float(tried_m[best]) if value_m[best] - value_m[0] > needed else None
+
+
+def _parts(problem: LabelProblem, boxes: Boxes) -> tuple[Floats, Floats]:
+    """(n, K) e^{u} times the other factors, rows scaled; (n, K, D) distance along each feature."""
+    log_nk = boxes.u[problem.cell] + (problem.offset if problem.offset.shape[1] else 0.0)
+    factor_nk = np.exp(log_nk - log_nk.max(axis=1, keepdims=True))
+    z_nkd = problem.feature[:, None, :]
+    return factor_nk, np.maximum(boxes.lower - z_nkd, 0.0) + np.maximum(z_nkd - boxes.upper, 0.0)
+
+
+def constant_membership(problem: LabelProblem) -> tuple[Floats, float]:
+    """(n, K) q⁰_ik under ω ≡ 1 (times the offset), and its Σ_i log q⁰_{i,s_i}."""
+    boxes = problem.no_boxes()
+    if problem.offset.shape[1] and np.isfinite(evaluate_boxes(problem, replace(boxes, width=1.0)).value):
+        boxes, _ = ascend(problem, replace(boxes, width=1.0), tol=1e-6)
+    factor_nk, _ = _parts(problem, boxes)
+    q_nk: Floats = factor_nk / factor_nk.sum(axis=1, keepdims=True)
+    own_n: Ints = np.arange(problem.source.size)
+    return q_nk, float(np.log(q_nk[own_n, problem.source]).sum())

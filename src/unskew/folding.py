@@ -1,0 +1,96 @@
+"""Which images may not be separated, and folds that keep them together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from unskew.errors import ConfigError, DataError
+from unskew.records import Ints
+
+
+def find_copies(X: Any) -> Ints | None:
+    """(n,) the same number for images whose X is identical in every entry, by a 64-bit hash; None where entries cannot be hashed."""
+    import pandas as pd
+    import scipy.sparse
+
+    if scipy.sparse.issparse(X):
+        rows = scipy.sparse.csr_array(X)
+        rows.sum_duplicates()
+        spans = zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)
+        keys = [(rows.indices[a:b].tobytes(), rows.data[a:b].tobytes()) for a, b in spans]
+        return np.unique(np.array([hash(key) for key in keys], dtype=np.int64), return_inverse=True)[1].astype(np.int64)
+    if not isinstance(X, pd.DataFrame):
+        array = np.asarray(X)
+        X = pd.DataFrame(array.reshape(array.shape[0], -1))
+    try:
+        hash_n = pd.util.hash_pandas_object(X, index=False).to_numpy()
+    except TypeError:  # entries that cannot be hashed
+        return None
+    return np.unique(hash_n, return_inverse=True)[1].astype(np.int64)
+
+
+def join_units(n: int, *links: Any) -> Ints:
+    """(n,) unit of every image: images that share an entry of any of ``links`` (group, copy) are of one unit, and so on through chains."""
+    import scipy.sparse
+    import scipy.sparse.csgraph
+
+    given = [np.unique(np.asarray(link).astype(str), return_inverse=True)[1] for link in links if link is not None]
+    if not given:
+        return np.arange(n, dtype=np.int64)
+    offsets = n + np.concatenate([[0], np.cumsum([int(code_n.max()) + 1 for code_n in given])])
+    column = np.concatenate([offset + code_n for offset, code_n in zip(offsets[:-1], given, strict=True)])
+    row = np.tile(np.arange(n), len(given))
+    size = int(offsets[-1])
+    graph = scipy.sparse.coo_array((np.ones(row.size), (row, column)), shape=(size, size))
+    _, component = scipy.sparse.csgraph.connected_components(graph.tocsr(), directed=False)
+    return np.unique(component[:n], return_inverse=True)[1].astype(np.int64)
+
+
+def deal_folds(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int) -> Ints:
+    """(n,) fold of every image: units are shuffled and dealt out like cards, stratum after stratum, so that folds are alike.
+
+    A unit counts to the stratum of its first image, and larger units are dealt first. Hence each stratum of single images is shared out to
+    within one image, and no unit is ever split.
+    """
+    _, first_m, size_m = np.unique(unit_n, return_index=True, return_counts=True)
+    if not 2 <= n_folds <= size_m.size:
+        raise _too_few(n_folds, size_m.size, unit_n.size)
+    order_m = np.lexsort((np.random.default_rng(seed).permutation(size_m.size), -size_m, stratum_n[first_m]))
+    fold_m = np.empty(size_m.size, dtype=np.int64)
+    fold_m[order_m] = np.arange(size_m.size) % n_folds
+    fold_n: Ints = fold_m[unit_n]
+    return fold_n
+
+
+def check_folds(tests: list[Ints], unit_n: Ints) -> Ints:
+    """(n,) fold of every image from the test sets of a splitter, each image in one of them and no unit in two."""
+    count_n = np.bincount(np.concatenate(tests), minlength=unit_n.size)
+    if len(tests) < 2 or not np.all(count_n == 1):
+        raise ConfigError(
+            f"cv must hold out every image exactly once (as KFold and GroupKFold do); with {len(tests)} splits {int((count_n != 1).sum())} "
+            "images are held out never or more than once."
+        )
+    fold_n = np.empty(unit_n.size, dtype=np.int64)
+    for fold, rows in enumerate(tests):
+        fold_n[rows] = fold
+    lowest_m, highest_m = np.full(unit_n.max() + 1, len(tests)), np.full(unit_n.max() + 1, -1)
+    np.minimum.at(lowest_m, unit_n, fold_n)
+    np.maximum.at(highest_m, unit_n, fold_n)
+    split = int((lowest_m < highest_m).sum())
+    if split:
+        raise DataError(
+            f"cv puts images of one group, or exact copies of an image, into different folds ({split} cases), so that a model would be "
+            "judged on what it has seen. Use a splitter by group, or cv=5; say copies=False where equal X does not mean the same image."
+        )
+    return fold_n
+
+
+def _too_few(n_folds: int, n_units: int, n: int) -> ConfigError:
+    if n_folds < 2:
+        return ConfigError(f"cv is the number of folds, at least 2, a splitter, or None; got {n_folds}.")
+    return ConfigError(
+        f"{n_folds} folds need at least as many units to deal out, but the {n} images form {n_units} groups of images that belong together "
+        "(the same group, or identical X). Use fewer folds, or copies=False where equal X does not mean the same image."
+    )

@@ -1,0 +1,104 @@
+"""Value, gradient and Hessian of −Σ_i log q_{i,s_i} for log ω_ik = offset_ik + θ_k·φ_i, with u of every stratum's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.special
+
+from unskew.records import Floats, Ints
+from unskew.scale.local import available_jobs, one_blas_thread, row_ranges, run_ranges
+
+# Up to this many numbers K (D + 1) the compiled loop adds up the products of every image; beyond, matrix products of blocks are faster.
+_FEW_COLUMNS = 96
+_BLOCK = 1 << 17
+
+
+@dataclass(frozen=True, eq=False)
+class LogLinearSums:
+    """Sums over the images.
+
+    Attributes
+    ----------
+    value : −Σ_i log q_{i,s_i}.
+    gradient : (C, K, 1 + D), of u_ck and, of each stratum's part, of θ_k.
+    hessian : (C, K, 1 + D, K, 1 + D) the same for second derivatives; None where not asked for.
+    """
+
+    value: float
+    gradient: Floats
+    hessian: Floats | None
+
+
+def sum_log_linear(
+    phi_rd: Floats, offset_rk: Floats | None, source_r: Ints, cell_r: Ints, u_ck: Floats, theta_kd: Floats, *, hessian: bool = True
+) -> LogLinearSums:
+    """One pass over the images, on all cores."""
+    n_sources, n_features = theta_kd.shape
+    if n_sources * (n_features + 1) <= _FEW_COLUMNS:
+        return _compiled_sums(phi_rd, offset_rk, source_r, cell_r, u_ck, theta_kd, hessian)
+    return _product_sums(phi_rd, offset_rk, source_r, cell_r, u_ck, theta_kd, hessian)
+
+
+def _compiled_sums(
+    phi_rd: Floats, offset_rk: Floats | None, source_r: Ints, cell_r: Ints, u_ck: Floats, theta_kd: Floats, hessian: bool
+) -> LogLinearSums:
+    from unskew.solve.kernels_logistic import sweep_logistic
+
+    (n_cells, n_sources), width = u_ck.shape, theta_kd.shape[1] + 1
+    n_pairs = n_sources * (n_sources + 1) // 2 if hessian else 0
+    phi_rd, theta_kd = np.ascontiguousarray(phi_rd), np.ascontiguousarray(theta_kd)
+    offset = np.empty((0, n_sources)) if offset_rk is None else np.ascontiguousarray(offset_rk)
+
+    def work(start: int, stop: int) -> tuple[float, Floats, Floats]:
+        gradient, pairs = np.zeros((n_cells, n_sources, width)), np.zeros((n_cells, n_pairs, width * (width + 1) // 2))
+        return sweep_logistic(phi_rd, offset, source_r, cell_r, u_ck, theta_kd, start, stop, gradient, pairs), gradient, pairs
+
+    jobs = available_jobs()
+    parts = run_ranges(work, row_ranges(phi_rd.shape[0], n_sources * width, jobs), jobs)
+    value, gradient = sum(part[0] for part in parts), np.sum([part[1] for part in parts], axis=0)
+    if not hessian:
+        return LogLinearSums(value, gradient, None)
+    return LogLinearSums(value, gradient, _unpacked(np.sum([part[2] for part in parts], axis=0), n_sources, width))
+
+
+def _unpacked(pairs: Floats, n_sources: int, width: int) -> Floats:
+    n_cells = pairs.shape[0]
+    square = np.empty((n_cells, pairs.shape[1], width, width))
+    a, b = np.triu_indices(width)
+    square[:, :, a, b] = square[:, :, b, a] = pairs
+    full = np.empty((n_cells, n_sources, width, n_sources, width))
+    for pair, (k, other) in enumerate(zip(*np.triu_indices(n_sources), strict=True)):
+        full[:, k, :, other, :] = full[:, other, :, k, :] = square[:, pair]
+    return full
+
+
+def _product_sums(
+    phi_rd: Floats, offset_rk: Floats | None, source_r: Ints, cell_r: Ints, u_ck: Floats, theta_kd: Floats, hessian: bool
+) -> LogLinearSums:
+    """The same by matrix products: Σ_i (q_i ⊗ φ_i)(q_i ⊗ φ_i)ᵀ stratum by stratum."""
+    (n_cells, n_sources), width = u_ck.shape, theta_kd.shape[1] + 1
+    value, gradient = 0.0, np.zeros((n_cells, n_sources, width))
+    total = np.zeros((n_cells, n_sources, width, n_sources, width)) if hessian else None
+    order = np.argsort(cell_r, kind="stable")
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(cell_r, minlength=n_cells))]).tolist()
+    step = max(256, _BLOCK // (n_sources * width))
+    with one_blas_thread():
+        for cell in range(n_cells):
+            for start in range(bounds[cell], bounds[cell + 1], step):
+                at = order[start : min(start + step, bounds[cell + 1])]
+                phi_bj = np.column_stack([np.ones(at.size), phi_rd[at]])
+                logit_bk = phi_bj[:, 1:] @ theta_kd.T + u_ck[cell] + (0.0 if offset_rk is None else offset_rk[at])
+                sum_b = scipy.special.logsumexp(logit_bk, axis=1)
+                row_b = np.arange(at.size)
+                value += float((sum_b - logit_bk[row_b, source_r[at]]).sum())
+                q_bk = np.exp(logit_bk - sum_b[:, None])
+                if total is not None:
+                    z_bm = (q_bk[:, :, None] * phi_bj[:, None, :]).reshape(at.size, -1)
+                    total[cell] -= (z_bm.T @ z_bm).reshape(total.shape[1:])
+                    for k in range(n_sources):
+                        total[cell, k, :, k, :] += (q_bk[:, k, None] * phi_bj).T @ phi_bj
+                q_bk[row_b, source_r[at]] -= 1.0
+                gradient[cell] += q_bk.T @ phi_bj
+    return LogLinearSums(value, gradient, total)

@@ -1,0 +1,284 @@
+"""`check_fit`: the right level under the truth, power against wrong models, and what it says."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from simulation_measures import draw_sets, fit_p_values
+from simulations import (
+    DataSet,
+    known,
+    known_categorical,
+    known_groups,
+    make_pool,
+    propensity,
+    strata,
+    strata_disconnected,
+    strata_feature,
+    strata_groups_feature,
+    strata_tilt,
+    text,
+    tilt_categorical,
+    tilt_groups,
+    tilt_small,
+    wrong_box,
+    wrong_known,
+    wrong_linear,
+    wrong_product,
+    wrong_strata,
+)
+
+import unskew
+from unskew.bias import Known, Tilt
+from unskew.errors import ConfigError, DataError
+
+LEVELS = [
+    (known, ["x"], False),
+    (known, ["x"], True),
+    (known_groups, ["x"], False),
+    (known_groups, ["x"], True),
+    (known_categorical, None, False),
+    (strata_feature, ["x"], False),
+    (strata_groups_feature, ["x"], False),
+    (tilt_small, ["x"], False),
+    (tilt_groups, ["x"], False),
+    (tilt_categorical, None, False),
+    (propensity, ["x"], False),
+    (strata_tilt, None, False),
+]
+WRONG = [
+    (wrong_known, ["x"], 0.7),
+    (wrong_strata, ["light", "x"], 0.7),
+    (wrong_linear, ["x"], 0.9),
+    (wrong_box, ["x"], 0.35),
+    (wrong_product, ["x", "cross"], 0.9),
+]
+
+
+def label_of(value) -> str | None:
+    return value.__name__ if callable(value) else None
+
+
+def one(recipe, seed: int = 0) -> DataSet:
+    return next(iter(draw_sets(recipe, 1, seed)))
+
+
+# ---- level
+
+
+@pytest.mark.parametrize(("recipe", "features", "raw"), [LEVELS[0], LEVELS[6], LEVELS[7]], ids=label_of)
+def test_the_level_over_a_few_data_sets(recipe, features, raw):
+    p = fit_p_values(recipe, 120, seed=0, features=features, raw=raw)
+    # A right test rejects as often as a coin of 5%; 1e-4 at the upper end, and at the lower 1e-3 of seeing none at all.
+    assert np.mean(p <= 0.05) <= scipy.stats.binom.ppf(1 - 1e-4, 120, 0.05) / 120
+    # p-values are spread over (0, 1): half of them above a half, within four binomial standard deviations.
+    assert np.mean(p > 0.5) == pytest.approx(0.5, abs=4 * math.sqrt(0.25 / 120))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("recipe", "features", "raw"), LEVELS, ids=label_of)
+def test_the_level(recipe, features, raw):
+    # 1,000 data sets: one binomial sd is 0.7%.
+    assert np.mean(fit_p_values(recipe, 1000, seed=1, features=features, raw=raw) <= 0.05) == pytest.approx(0.05, abs=0.015 + 0.007)
+
+
+# ---- power
+
+
+@pytest.mark.parametrize(("recipe", "features", "power"), WRONG, ids=label_of)
+def test_wrong_models_are_found_out(recipe, features, power):
+    p = fit_p_values(recipe, 40, seed=0, features=features)
+    # Measured over 500 data sets and lowered by three binomial standard deviations of 40.
+    assert np.mean(p <= 0.05) >= power - 3 * math.sqrt(power * (1 - power) / 40)
+
+
+def test_power_grows_with_the_images():
+    def rejected(n: int) -> float:
+        share = []
+        for seed in range(40):
+            rng = np.random.default_rng([9, seed])
+            source = np.repeat([0, 1], n)
+            x = rng.normal(np.array([0.3, 0.0])[source], 1.0)
+            pool = make_pool(source, x=x)
+            share.append(unskew.check_fit(pool, None, unskew.debias_weights(np.ones((2 * n, 2)), source), n=99).p_value <= 0.05)
+        return float(np.mean(share))
+
+    few, many = rejected(40), rejected(400)
+    assert few < 0.6
+    assert many > 0.9
+
+
+# ---- what it says
+
+
+def test_the_feature_that_is_off_is_named():
+    data = one(wrong_strata)
+    found = unskew.check_fit(data.pool, data.bias, data.debias(), features=["light", "x"])
+    by_name = {each.feature: each for each in found.features}
+    assert by_name["light"].p_value < 0.01 < by_name["x"].p_value
+    assert found.p_value < 0.05
+    assert "does not describe" in found.message
+    assert "light" in found.message
+    assert str(found).count("p =") == 3
+
+
+def test_the_excess_is_the_difference_of_shares():
+    # Equal ω: source a has 30 of 40 at level a, the pool 50 of 80; expected is the pool's share.
+    source = np.repeat([0, 1], 40)
+    kind = np.concatenate([np.repeat([0, 1], [30, 10]), np.repeat([0, 1], [20, 20])])
+    pool = make_pool(source, kind=text(kind))
+    found = unskew.check_fit(pool, None, unskew.debias_weights(np.ones((80, 2)), source, names=["a", "b"]))
+    (feature,) = found.features
+    assert abs(feature.excess) == pytest.approx(30 / 40 - 50 / 80)
+    assert feature.place in ("kind = a", "kind = b")
+    assert feature.source in ("a", "b")
+
+
+def test_the_statistic_against_the_chi_square_of_a_two_by_two_table():
+    """Two sources, one yes-or-no feature, ω equal: the score test is the homogeneity test, up to n/(n − 1)."""
+    rng = np.random.default_rng(3)
+    source = np.repeat([0, 1], [150, 100])
+    kind = (rng.uniform(size=250) < np.where(source == 0, 0.5, 0.38)).astype(np.int64)
+    found = unskew.check_fit(make_pool(source, kind=text(kind)), None, unskew.debias_weights(np.ones((250, 2)), source), n=9999)
+    table = np.array([[np.sum((source == k) & (kind == t)) for t in (0, 1)] for k in (0, 1)])
+    expected = scipy.stats.chi2_contingency(table, correction=False).pvalue
+    # Random signs of 250 images: the bootstrap's p-value has an error of √(p/9999) and one of order 1/n.
+    assert found.p_value == pytest.approx(expected, rel=0.15, abs=0.01)
+
+
+def test_weights_from_debias_and_from_numbers_agree_for_known_omega():
+    data = one(known)
+    raw = unskew.debias_weights(data.bias.omega, data.pool.source, names=data.pool.names)
+    by_model = unskew.check_fit(data.pool, data.bias, data.debias(), features=["x"])
+    by_number = unskew.check_fit(data.pool, None, raw, features=["x"])
+    assert by_model.p_value == by_number.p_value
+    assert by_model.features[0].statistic == pytest.approx(by_number.features[0].statistic, rel=1e-8)
+
+
+def test_a_scale_of_each_source_changes_nothing():
+    data = one(known)
+    first, second = (unskew.debias_weights(data.bias.omega * scale, data.pool.source) for scale in ([1.0, 1.0], [1e6, 1e-3]))
+    a, b = (unskew.check_fit(data.pool, None, weights) for weights in (first, second))
+    assert a.p_value == b.p_value
+
+
+def test_c_of_z_cannot_be_seen():
+    """Multiplying every ω_k by one function of the image leaves the test as it is."""
+    data = one(known)
+    common = np.exp(data.pool.frame["x"].to_numpy())[:, None]
+    first, second = (unskew.debias_weights(data.bias.omega * factor, data.pool.source) for factor in (1.0, common))
+    a, b = (unskew.check_fit(data.pool, None, weights) for weights in (first, second))
+    assert a.features[0].statistic == pytest.approx(b.features[0].statistic, rel=1e-6)
+    assert a.p_value == b.p_value
+    assert "nothing about c(z)" in a.message
+
+
+def test_the_feature_that_the_tilt_fits_exactly_is_not_used_up():
+    """The mean of x is fitted, its distribution is not: a tilt is tested at thresholds of x."""
+    data = one(tilt_small)
+    found = unskew.check_fit(data.pool, data.bias, data.debias())
+    assert [each.feature for each in found.features] == ["x"]
+    assert 0 < found.p_value <= 1
+    assert found.n_replicates == 999
+
+
+def test_levels_that_a_model_fits_exactly_cannot_be_tested():
+    """Strata reproduce the labels of every source: nothing is left to test in them, and their check says p = 1."""
+    data = one(strata)
+    found = unskew.check_fit(data.pool, data.bias, data.debias())
+    assert math.isnan(found.p_value)
+    assert found.features[0].p_value == 1.0
+    assert "cannot be tested" in found.message
+
+
+def test_the_same_seed_gives_the_same_answer():
+    data = one(tilt_categorical)
+    weights = data.debias()
+    first, again, other = (unskew.check_fit(data.pool, data.bias, weights, n=199, seed=seed) for seed in (1, 1, 2))
+    assert first == again
+    assert [each.statistic for each in first.features] == [each.statistic for each in other.features]
+
+
+# ---- what cannot be tested
+
+
+def test_one_source_cannot_be_tested():
+    pool = make_pool(np.zeros(30, dtype=np.int64), x=np.arange(30.0))
+    found = unskew.check_fit(pool, None, unskew.debias_weights(np.ones((30, 1)), pool.source))
+    assert math.isnan(found.p_value)
+    assert "one source only" in found.message
+
+
+def test_sources_that_share_no_image_cannot_be_tested():
+    data = one(strata_disconnected)
+    data = DataSet(data.pool, data.bias, data.target, data.value, data.truth)
+    pool = unskew.Pool(data.pool.frame.assign(x=data.value))
+    found = unskew.check_fit(pool, data.bias, unskew.debias(pool, data.bias, data.target), features=["x"])
+    assert math.isnan(found.p_value)
+    assert "more than one source" in found.message
+
+
+def test_a_constant_feature_is_said_to_be_one():
+    source = np.repeat([0, 1], 20)
+    pool = make_pool(source, x=np.random.default_rng(0).normal(size=40), flat=np.ones(40))
+    found = unskew.check_fit(pool, None, unskew.debias_weights(np.ones((40, 2)), source))
+    flat = next(each for each in found.features if each.feature == "flat")
+    assert flat.p_value == 1.0
+    assert "constant" in flat.place
+    assert 0 < found.p_value <= 1
+
+
+def test_columns_with_missing_values_are_left_out_and_none_left_is_an_error():
+    source = np.repeat([0, 1], 20)
+    x = np.random.default_rng(0).normal(size=40)
+    hole = np.where(np.arange(40) == 3, np.nan, x)
+    weights = unskew.debias_weights(np.ones((40, 2)), source)
+    found = unskew.check_fit(make_pool(source, x=x, hole=hole), None, weights)
+    assert [each.feature for each in found.features] == ["x"]
+    with pytest.raises(DataError, match="hole"):
+        unskew.check_fit(make_pool(source, hole=hole), None, weights)
+
+
+def test_too_few_replicates_and_another_pool_are_errors():
+    data = one(tilt_small)
+    weights = data.debias()
+    with pytest.raises(ConfigError, match="19"):
+        unskew.check_fit(data.pool, data.bias, weights, n=10)
+    smaller = unskew.Pool(data.pool.frame.iloc[:50])
+    with pytest.raises(DataError, match="other images"):
+        unskew.check_fit(smaller, data.bias, weights)
+    with pytest.raises(DataError, match="50 images"):
+        unskew.check_fit(smaller, None, unskew.debias_weights(np.ones((300, 2)), data.pool.source))
+
+
+def test_a_column_that_is_not_there_is_named():
+    data = one(known)
+    with pytest.raises((ConfigError, DataError), match="brightness"):
+        unskew.check_fit(data.pool, data.bias, data.debias(), features=["brightness"])
+
+
+def test_groups_that_repeat_every_image_change_no_p_value():
+    rng = np.random.default_rng(5)
+    source = np.repeat([0, 1], 60)
+    x = rng.normal(np.array([0.3, 0.0])[source], 1.0)
+    once = unskew.check_fit(make_pool(source, x=x), None, unskew.debias_weights(np.ones((120, 2)), source), n=499)
+    group = np.repeat(np.arange(120), 3)
+    pool = make_pool(np.repeat(source, 3), x=np.repeat(x, 3), group=group)
+    thrice = unskew.check_fit(pool, None, unskew.debias_weights(np.ones((360, 2)), pool.source, group=group), n=499, features=["x"])
+    assert thrice.p_value == pytest.approx(once.p_value, abs=0.05)
+    blind = unskew.check_fit(pool, None, unskew.debias_weights(np.ones((360, 2)), pool.source), n=499, features=["x"])
+    assert blind.p_value < thrice.p_value
+
+
+def test_models_by_name_compare_their_own_features_and_the_label():
+    rng = np.random.default_rng(6)
+    source = np.repeat([0, 1, 2], 50)
+    pool = make_pool(source, x=rng.normal(size=150), z=rng.normal(size=150), label=text(rng.choice(2, 150)))
+    tilt = unskew.debias(pool, Tilt(["x"], reference="c"), unskew.Target.source("c"), judge=False)
+    assert [each.feature for each in unskew.check_fit(pool, Tilt(["x"]), tilt, n=99).features] == ["x", "label"]
+    known_model = Known({"a": 1.0, "b": 1.0, "c": 1.0})
+    given = unskew.debias(pool, known_model)
+    assert {each.feature for each in unskew.check_fit(pool, known_model, given, n=99).features} == {"x", "z", "label"}

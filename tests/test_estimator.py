@@ -1,0 +1,360 @@
+"""The scikit-learn door: what reaches the inner estimator, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.decomposition import PCA
+from sklearn.ensemble import BaggingClassifier, VotingClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import unskew
+from unskew import DebiasedClassifier, DebiasedRegressor
+from unskew.errors import ConfigError, DataError
+from unskew.training_pool import Images, pool_images, weigh_images
+from unskew.weight_passing import find_weight_path
+
+
+class Recorder(ClassifierMixin, BaseEstimator):
+    """Learns nothing and keeps what it was given."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, hint: Any = None) -> Recorder:
+        self.classes_ = np.unique(y)
+        self.given_, self.hint_, self.columns_ = sample_weight, hint, getattr(X, "columns", None)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.full(len(X), self.classes_[0])
+
+
+@pytest.fixture
+def labelled() -> tuple[Any, Any]:
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, 300)
+    return y[:, None] * [1.0, -0.5, 0.0] + rng.standard_normal((300, 3)), y
+
+
+# What the model learns from
+
+
+def test_one_source_is_the_plain_estimator(labelled: Any) -> None:
+    X, y = labelled
+    model = DebiasedClassifier().fit(X, y, source=["only"] * 300)
+    np.testing.assert_allclose(model.weights_.weight, 1 / 300, rtol=1e-14)
+    np.testing.assert_allclose(model.estimator_.coef_, LogisticRegression().fit(X, y).coef_, rtol=1e-6)
+    assert model.source_names_ == ("only",)
+    assert model.calibration_ is None
+    assert model.n_features_in_ == 3
+    assert model.classes_.tolist() == [0, 1]
+
+
+def test_design_weights_reach_one_source_as_they_are(labelled: Any) -> None:
+    X, y = labelled
+    design = np.random.default_rng(2).uniform(0.1, 4.0, 300)
+    model = DebiasedClassifier(Recorder()).fit(X, y, sample_weight=design)
+    np.testing.assert_allclose(model.estimator_.given_, design, rtol=1e-12)
+    np.testing.assert_array_equal(model.estimator_.given_, model.sample_weight_)
+
+
+def test_moments_hold_exactly_and_multiply_design_weights() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((400, 2))
+    y = 3.0 + X[:, 0] + rng.standard_normal(400)
+    design = rng.uniform(0.5, 2.0, 400)
+    model = DebiasedRegressor(moments={"label": {"mean": 3.4, "sd": 1.2}, "x_1": 0.1}).fit(X, y, sample_weight=design)
+    p = model.sample_weight_ / model.sample_weight_.sum()
+    assert p @ y == pytest.approx(3.4, abs=1e-9)
+    assert p @ (y - 3.4) ** 2 == pytest.approx(1.44, abs=1e-9)
+    assert p @ X[:, 1] == pytest.approx(0.1, abs=1e-9)
+    # log(p/d) is linear in the moments: the smallest change from the design weights
+    moments = np.column_stack([np.ones(400), y, (y - 3.4) ** 2, X[:, 1]])
+    log_ratio = np.log(p / design)
+    np.testing.assert_allclose(moments @ np.linalg.lstsq(moments, log_ratio, rcond=None)[0], log_ratio, atol=1e-9)
+    np.testing.assert_allclose(model.estimator_.coef_, Ridge().fit(X, y, sample_weight=model.sample_weight_).coef_)
+
+
+def test_moments_need_no_bias_model_for_several_sources() -> None:
+    X = np.arange(20.0)[:, None]
+    model = DebiasedRegressor(moments={"x_0": 12.0}).fit(X, X[:, 0], source=["a", "b"] * 10)
+    assert model.source_names_ == ("a", "b")
+    assert model.sample_weight_ @ X[:, 0] / 20 == pytest.approx(12.0)
+
+
+def test_the_error_of_a_known_mean_is_zero_and_of_another_that_of_the_residuals() -> None:
+    """One source: the calibrated mean is the regression estimator, whose error is that of g_i r_i (Deville & Särndal 1992)."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal(500)
+    h = 2.0 * x + 0.5 * rng.standard_normal(500)
+    weighing = weigh_images(Images(x[:, None], h), None, None, {"x_0": 0.2})
+    known = weighing.mean(x)
+    assert (known.value, known.stderr) == (pytest.approx(0.2, abs=1e-9), 0.0)
+    p, slope = weighing.weight, np.polyfit(x, h, 1, w=np.sqrt(weighing.weight))
+    residual = 500 * p * (h - np.polyval(slope, x))
+    estimate = weighing.mean(h)
+    assert estimate.value == pytest.approx(p @ h)
+    assert estimate.stderr == pytest.approx(residual.std(ddof=1) / np.sqrt(500), rel=1e-9)
+    assert np.mean(estimate.interval) == pytest.approx(estimate.value)
+
+
+def test_the_error_of_a_mean_by_design_weights_is_that_of_the_ratio_estimator() -> None:
+    """One source, weights d: the textbook's s(d_i (h_i − μ̂)/d̄)/√n."""
+    rng = np.random.default_rng(4)
+    h, design = rng.standard_normal(300), rng.uniform(0.2, 3.0, 300)
+    estimate = weigh_images(Images(np.zeros((300, 1)), h, sample_weight=design), None, None, None).mean(h)
+    mean = np.average(h, weights=design)
+    assert estimate.value == pytest.approx(mean)
+    assert estimate.stderr == pytest.approx(np.std(design / design.mean() * (h - mean), ddof=1) / np.sqrt(300))
+
+
+def test_calibrated_intervals_cover_the_target_mean() -> None:
+    """Images of N(0.3, 1), target N(0, 1) whose mean is known: the exact ratio is the tilt that calibration finds. E|x| = √(2/π)."""
+    rng = np.random.default_rng(5)
+    hits = 0
+    for _ in range(80):
+        x = 0.3 + rng.standard_normal(400)
+        low, high = weigh_images(Images(x[:, None], x), None, None, {"x_0": 0.0}).mean(np.abs(x)).interval
+        hits += low <= np.sqrt(2 / np.pi) <= high
+    # 95% − 3 binomial standard errors of 80 draws
+    assert hits / 80 >= 0.877
+
+
+# How X becomes a pool
+
+
+def test_names_of_columns() -> None:
+    pool = pool_images(Images(np.zeros((2, 2)), ["cat", "dog"], ["a", "b"], group=[5, 6], attributes={"camera": ["p", "q"]}))
+    assert list(pool.frame.columns) == ["source", "group", "label", "id", "x_0", "x_1", "camera"]
+    frame = pd.DataFrame({"age": [1.0, 2.0], 7: [0, 1]}, index=["i", "j"])
+    pool = pool_images(Images(frame, np.zeros((2, 2))))
+    assert {"age", "7", "label_0", "label_1"} <= set(pool.frame.columns)
+    assert pool.frame["id"].tolist() == ["i", "j"]
+    assert pool_images(Images(frame, None, attributes={"id": [8, 9]})).frame["id"].tolist() == [8, 9]
+
+
+def test_sources_keep_the_order_of_their_categories() -> None:
+    source = pd.Series(pd.Categorical(["b", "a"], categories=["b", "a"]))
+    assert pool_images(Images(np.zeros((2, 1)), None, source)).names == ("b", "a")
+
+
+def test_the_model_does_not_see_the_attributes(labelled: Any) -> None:
+    X, y = labelled
+    frame = pd.DataFrame(X, columns=["u", "v", "w"])
+    model = DebiasedClassifier(Recorder(), moments={"age": 40.0}).fit(frame, y, attributes=pd.DataFrame({"age": np.linspace(20, 50, 300)}))
+    assert list(model.estimator_.columns_) == ["u", "v", "w"]
+    assert model.feature_names_in_.tolist() == ["u", "v", "w"]
+    assert model.sample_weight_ @ np.linspace(20, 50, 300) / 300 == pytest.approx(40.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"attributes": {"x_0": [1, 2]}}, "attributes has a column 'x_0'"),
+        ({"attributes": {"label": [1, 2]}}, "attributes has a column 'label'"),
+        ({"X": pd.DataFrame({"source": [1, 2]})}, "X has a column 'source'"),
+        ({"attributes": {"age": [1, 2, 3]}}, "one row for each of the 2 images; got 3"),
+        ({"attributes": [1, 2]}, "attributes is a DataFrame"),
+        ({"source": ["a"]}, "source has one entry for each of the 2 images"),
+        ({"group": [[1], [2]]}, "group has one entry"),
+        ({"y": [1, 2, 3]}, "y has one entry"),
+        ({"X": pd.DataFrame({"u": [1, 2]}), "source": pd.Series(["a", "b"], index=[1, 0])}, "source and X have the same index in another"),
+    ],
+)
+def test_columns_that_do_not_fit(given: Any, words: str) -> None:
+    images = {"X": np.zeros((2, 1)), "y": [0, 1], **given}
+    with pytest.raises(DataError, match=words):
+        pool_images(Images(**images))
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [
+        (np.ones(299), "one number for each of the 300"),
+        (-np.ones(300), "image 0 has -1.0"),
+        (np.full(300, np.nan), "image 0 has nan"),
+        (np.zeros(300), "is zero on every image"),
+    ],
+)
+def test_unusable_design_weights(labelled: Any, weight: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        DebiasedClassifier().fit(*labelled, sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    ("moments", "error", "words"),
+    [
+        ({"lable": 1.0}, DataError, "Did you mean 'label'"),
+        ({"label": {"median": 1.0}}, ConfigError, "a moment is a mean"),
+        ({"label": {"mean": np.nan}}, ConfigError, "a moment is a mean"),
+        ({"place": 1.0}, DataError, "values are no numbers"),
+        ({"hole": 1.0}, DataError, "missing or infinite for 1 images"),
+        ({"label": 7.0}, unskew.CoverageError, "label: mean"),
+    ],
+)
+def test_unusable_moments(moments: Any, error: Any, words: str) -> None:
+    attributes = {"place": ["a", "b", "c"], "hole": [1.0, np.nan, 2.0]}
+    with pytest.raises(error, match=words):
+        DebiasedRegressor(moments=moments).fit(np.zeros((3, 1)), [1.0, 2.0, 3.0], attributes=attributes)
+
+
+def test_several_sources_without_a_word_on_their_bias_are_refused(labelled: Any) -> None:
+    with pytest.raises(ConfigError, match=r"source names 2 databases \(a, b\)"):
+        DebiasedClassifier().fit(*labelled, source=["a", "b"] * 150)
+
+
+# How the weights get there
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        KNeighborsClassifier(),
+        make_pipeline(StandardScaler(), KNeighborsClassifier()),
+        GridSearchCV(KNeighborsClassifier(), {"n_neighbors": [3]}),
+        CalibratedClassifierCV(KNeighborsClassifier()),
+        VotingClassifier([("a", LogisticRegression()), ("b", KNeighborsClassifier())]),
+        Pipeline([("scale", StandardScaler()), ("end", "passthrough")]),
+    ],
+)
+def test_an_estimator_that_would_drop_the_weights_is_refused(labelled: Any, inner: Any) -> None:
+    with pytest.raises(ConfigError, match=r"KNeighborsClassifier.fit has no parameter sample_weight|'end', is no predictor"):
+        DebiasedClassifier(inner).fit(*labelled)
+
+
+@pytest.mark.parametrize("routing", [False, True])
+@pytest.mark.parametrize(
+    ("inner", "reach"),
+    [
+        (Recorder(), lambda m: m),
+        (make_pipeline(PCA(2), Recorder()), lambda m: m[-1]),
+        (make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), Recorder())), lambda m: m[-1][-1]),
+        (GridSearchCV(make_pipeline(StandardScaler(), Recorder()), {}, cv=2), lambda m: m.best_estimator_[-1]),
+        (VotingClassifier([("one", Recorder())]), lambda m: m.estimators_[0]),
+    ],
+)
+def test_weights_reach_the_predictor(labelled: Any, inner: Any, reach: Any, routing: bool) -> None:
+    X, y = labelled
+    design = np.random.default_rng(6).uniform(0.1, 4.0, 300)
+    with sklearn.config_context(enable_metadata_routing=routing):
+        model = DebiasedClassifier(inner).fit(X, y, sample_weight=design)
+    np.testing.assert_allclose(reach(model.estimator_).given_, design, rtol=1e-12)
+
+
+def test_weights_reach_wrapped_regressors_and_bagged_classifiers(labelled: Any) -> None:
+    X, y = labelled
+    weight = np.random.default_rng(6).uniform(0.1, 4.0, 300)
+    model = DebiasedRegressor(TransformedTargetRegressor(LinearRegression(), func=np.exp, inverse_func=np.log)).fit(
+        X, y, sample_weight=weight
+    )
+    np.testing.assert_allclose(model.estimator_.regressor_.coef_, LinearRegression().fit(X, np.exp(y), weight).coef_)
+    assert find_weight_path(BaggingClassifier(KNeighborsClassifier())).keywords == ("sample_weight",)
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_a_scaler_on_the_way_is_weighted_too(labelled: Any, routing: bool) -> None:
+    X, y = labelled
+    design = np.random.default_rng(7).uniform(0.1, 4.0, 300)
+    with sklearn.config_context(enable_metadata_routing=routing):
+        model = DebiasedClassifier(make_pipeline(StandardScaler(), LogisticRegression())).fit(X, y, sample_weight=design)
+    np.testing.assert_allclose(model.estimator_[0].mean_, np.average(X, axis=0, weights=design))
+    np.testing.assert_allclose(model.estimator_[1].coef_, LogisticRegression().fit(model.estimator_[0].transform(X), y, design).coef_)
+
+
+def test_requests_are_heard(labelled: Any) -> None:
+    X, y = labelled
+    design = np.random.default_rng(7).uniform(0.1, 4.0, 300)
+    with sklearn.config_context(enable_metadata_routing=True):
+        plain = StandardScaler().set_fit_request(sample_weight=False)
+        model = DebiasedClassifier(make_pipeline(plain, Recorder())).fit(X, y, sample_weight=design)
+        np.testing.assert_allclose(model.estimator_[0].mean_, X.mean(axis=0))
+        refusing = make_pipeline(StandardScaler(), Recorder().set_fit_request(sample_weight=False))
+        with pytest.raises(ConfigError, match=r"Recorder must learn from the weights, but its request for sample_weight is False"):
+            DebiasedClassifier(refusing).fit(X, y)
+        with pytest.raises(TypeError, match="hint"):
+            DebiasedClassifier(LogisticRegression()).fit(X, y, hint="unknown")
+        asking = Recorder().set_fit_request(hint=True)
+        assert DebiasedClassifier(asking).fit(X, y, hint="known").estimator_.hint_ == "known"
+
+
+def test_other_fit_parameters_reach_the_inner_estimator(labelled: Any) -> None:
+    assert DebiasedClassifier(Recorder()).fit(*labelled, hint="x").estimator_.hint_ == "x"
+    inside = make_pipeline(StandardScaler(), Recorder())
+    assert DebiasedClassifier(inside).fit(*labelled, recorder__hint="x").estimator_[-1].hint_ == "x"
+    with pytest.raises(ConfigError, match="recorder__sample_weight is set by the debiasing weights"):
+        DebiasedClassifier(inside).fit(*labelled, recorder__sample_weight=np.ones(300))
+
+
+# As one piece of scikit-learn among others
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_last_step_of_a_pipeline_and_grid_search(labelled: Any, routing: bool) -> None:
+    X, y = labelled
+    source = np.repeat(["a", "b"], 150)
+    with sklearn.config_context(enable_metadata_routing=routing):
+        door = DebiasedClassifier(LogisticRegression(), moments={"label": 0.3})
+        outer = make_pipeline(StandardScaler(), door)
+        key = "source" if routing else "debiasedclassifier__source"
+        assert outer.fit(X, y, **{key: source})[-1].source_names_ == ("a", "b")
+        search = GridSearchCV(door, {"estimator__C": [0.01, 1.0], "moments": [{"label": 0.3}, {"label": 0.6}]}, cv=3).fit(
+            X, y, source=source
+        )
+        assert search.best_estimator_.source_names_ == ("a", "b")
+
+
+def test_design_weights_are_routed_through_an_outer_pipeline(labelled: Any) -> None:
+    X, y = labelled
+    design = np.random.default_rng(8).uniform(0.1, 4.0, 300)
+    with sklearn.config_context(enable_metadata_routing=True):
+        door = DebiasedClassifier(make_pipeline(StandardScaler(), Recorder())).set_fit_request(sample_weight=True)
+        outer = make_pipeline(PCA(2), door).fit(X, y, sample_weight=design, source=["a"] * 300, group=np.arange(300))
+    np.testing.assert_allclose(outer[-1].estimator_[-1].given_, design, rtol=1e-12)
+    assert outer[-1].weights_.group is not None
+
+
+def test_a_wrapper_that_hands_weights_on_only_by_routing(labelled: Any) -> None:
+    inner = OneVsRestClassifier(LogisticRegression())
+    with pytest.raises(ValueError, match="enable_metadata_routing"):
+        DebiasedClassifier(inner).fit(*labelled)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = DebiasedClassifier(inner).fit(*labelled, sample_weight=1.0 + labelled[1])
+    exact = LogisticRegression().fit(*labelled, sample_weight=1.0 + labelled[1])
+    np.testing.assert_allclose(model.estimator_.estimators_[0].coef_, exact.coef_, rtol=1e-6)
+
+
+def test_a_door_can_be_shown() -> None:
+    door = DebiasedClassifier(bias=unskew.bias.Strata("label"), target=unskew.Target.uniform("label"))
+    assert "Strata" in repr(door)
+    assert "Strata" in door._repr_html_()
+
+
+def test_weights_survive_pickling(labelled: Any) -> None:
+    X, y = labelled
+    model = DebiasedClassifier(moments={"label": 0.4}).fit(X, y, group=np.arange(300) // 3)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again.weights_.mean(y) == model.weights_.mean(y)
+
+
+def test_methods_are_those_of_the_inner_estimator(labelled: Any) -> None:
+    model = DebiasedClassifier(Recorder()).fit(*labelled)
+    assert not hasattr(model, "predict_proba")
+    assert hasattr(DebiasedClassifier(), "predict_log_proba")
+    assert not hasattr(clone(model), "estimator_")
+
+
+def test_both_doors_have_tags_of_their_kind() -> None:
+    assert sklearn.base.is_classifier(DebiasedClassifier())
+    assert sklearn.base.is_regressor(DebiasedRegressor())
