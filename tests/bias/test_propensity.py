@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unskew import ConfigError, DataError, Pool, Target, debias
-from unskew.bias import Product, Propensity, Strata, Tilt
+from unskew.bias import Known, Product, Propensity, Strata, Tilt
 from unskew.bias.propensity import split_folds
 
 CLASSIFIERS = ("logistic", "boosting", "sklearn.naive_bayes:GaussianNB", "forest")
@@ -95,6 +95,7 @@ def test_strata_times_propensity_has_the_margin_and_the_bootstrap_gives_errors()
 
 def test_what_is_refused():
     from sklearn.linear_model import RidgeClassifier
+    from sklearn.neighbors import KNeighborsClassifier
 
     pool = shifted_pool(3, 100)
     for settings, message in (
@@ -108,13 +109,10 @@ def test_what_is_refused():
         Propensity(["x"], classifier=RidgeClassifier(), reference="plain").fit(pool)
     with pytest.raises(ConfigError, match="cannot be fitted together"):
         Product(Propensity(["x"], classifier="boosting", reference="plain"), Tilt(["y"], reference="plain")).fit(pool)
+    known = Known({"plain": 1.0, "bright": lambda frame: np.exp(frame["y"])})
+    neighbours = Propensity(["x"], classifier=KNeighborsClassifier(), reference="plain")
     with pytest.raises(ConfigError, match="must take sample_weight"):
-        known = {"plain": 1.0, "bright": lambda frame: np.exp(frame["y"])}
-        from sklearn.neighbors import KNeighborsClassifier
-
-        from unskew.bias import Known
-
-        Product(Known(known), Propensity(["x"], classifier=KNeighborsClassifier(), reference="plain")).fit(pool)
-    lone = pool.frame.assign(source=["lone"] + pool.frame["source"].tolist()[1:])
+        Product(known, neighbours).fit(pool)
+    lone = pool.frame.assign(source=["lone", *pool.frame["source"].tolist()[1:]])
     with pytest.raises(DataError, match="at least two images"):
         Propensity(["x"], reference="plain").fit(Pool(lone))
