@@ -5,17 +5,19 @@ import pytest
 import scipy.special
 
 from unskew import OverlapError, solve_normalizers
-from unskew.solve.profile import Profile, solve_strata
+from unskew.solve.profile import DenseDerivative, LinearDerivative, Profile, solve_strata
 
 
-def random_profile(seed=0, n=60, k=3, cells=2, p=2):
-    """log ω_ik = base_ik + θ·J_ik at θ = 0.3, −0.2, at arbitrary u: the information is that of the likelihood anywhere."""
+def random_profile(seed=0, form="dense", n=60, k=3, cells=2):
+    """log ω_ik = base_ik + θ·J_ik at arbitrary θ and u: the information is that of the likelihood anywhere."""
     rng = np.random.default_rng(seed)
-    base, jacobian = rng.normal(size=(n, k)), rng.normal(size=(n, k, p))
+    linear = LinearDerivative(rng.normal(size=(n, 2)), np.array([0, 2]), k)
+    base, jacobian = rng.normal(size=(n, k)), rng.normal(size=(n, k, 2)) if form == "dense" else linear.block(np.arange(n))
     source, cell, u = rng.integers(0, k, n), rng.integers(0, cells, n), rng.normal(size=(cells, k))
-    theta = np.array([0.3, -0.2])[:p]
-    penalty = 0.5 * np.eye(p)
-    return Profile(base + jacobian @ theta, u, source, cell, lambda at: jacobian[at], penalty), base, jacobian, theta
+    theta = np.array([0.3, -0.2, 0.5, 0.1])[: jacobian.shape[2]]
+    log_omega = base + jacobian @ theta
+    derivative = linear if form == "linear" else DenseDerivative(theta.size, lambda at: jacobian[at], log_omega)
+    return Profile(log_omega, u, source, cell, derivative, 0.5 * np.eye(theta.size)), base, jacobian, theta
 
 
 def negative_log_likelihood(eta, profile, base, jacobian, penalty):
@@ -26,9 +28,10 @@ def negative_log_likelihood(eta, profile, base, jacobian, penalty):
     return (scipy.special.logsumexp(logit, axis=1) - own).sum() + theta @ penalty @ theta / 2
 
 
-def test_expected_information_is_the_mean_of_the_hessian_over_the_source_labels():
+@pytest.mark.parametrize("form", ["dense", "linear"])
+def test_expected_information_is_the_mean_of_the_hessian_over_the_source_labels(form):
     """Of log-linear ω the second derivative does not depend on the labels, so the information is the Hessian."""
-    profile, base, jacobian, theta = random_profile()
+    profile, base, jacobian, theta = random_profile(0, form)
     eta = np.concatenate([profile.u.ravel(), theta])
     m, step = eta.size, 1e-3
     unit = step * np.eye(m)
@@ -42,15 +45,16 @@ def test_expected_information_is_the_mean_of_the_hessian_over_the_source_labels(
         full[own, own], full[own, cells * k :], full[cells * k :, own] = info.h_ckk[c], info.b_ckp[c], info.b_ckp[c].T
     full[cells * k :, cells * k :] = info.t_pp
     np.testing.assert_allclose(full, hessian, atol=2e-5)
-    g_ck, g_p = np.random.default_rng(1).normal(size=(cells, k)), np.array([0.4, 1.0])
+    g_ck, g_p = np.random.default_rng(1).normal(size=(cells, k)), np.array([0.4, 1.0, -0.3, 0.2])[: theta.size]
     g_ck -= g_ck.mean(axis=1, keepdims=True)
     a_ck, a_p = info.solve(g_ck, g_p)
     np.testing.assert_allclose(full @ np.concatenate([a_ck.ravel(), a_p]), np.concatenate([g_ck.ravel(), g_p]), atol=1e-9)
     np.testing.assert_allclose(info.parameter_covariance(), np.linalg.pinv(full)[cells * k :, cells * k :], atol=1e-9)
 
 
-def test_the_residuals_are_the_score():
-    profile, base, jacobian, theta = random_profile(1)
+@pytest.mark.parametrize("form", ["dense", "linear"])
+def test_the_residuals_are_the_score(form):
+    profile, base, jacobian, theta = random_profile(1, form)
     eta, step = np.concatenate([profile.u.ravel(), theta]), 1e-6
     numeric = [
         (
@@ -60,11 +64,15 @@ def test_the_residuals_are_the_score():
         / (2 * step)
         for unit in np.eye(eta.size)
     ]
-    score_ck, score_p = np.zeros(profile.u.shape), np.zeros(2)
-    for cell, at, q_bk, j_bkp in profile.blocks():
+    score_ck, score_p = np.zeros(profile.u.shape), np.zeros(theta.size)
+    a_p = np.linspace(1, 2, theta.size)
+    for cell, at, q_bk in profile.blocks():
         residual = profile.residuals(at, q_bk)
         score_ck[cell] += residual.sum(axis=0)
-        score_p += np.einsum("bk,bkp->p", residual, j_bkp)
+        score_p += profile.derivative.total(at, residual)
+        by_row = profile.derivative.by_row(at, residual)
+        np.testing.assert_allclose(by_row, np.einsum("bk,bkp->bp", residual, jacobian[at]), atol=1e-12)
+        np.testing.assert_allclose(profile.derivative.along(at, residual, a_p), by_row @ a_p, atol=1e-12)
     np.testing.assert_allclose(np.concatenate([score_ck.ravel(), score_p]), numeric, atol=1e-6)
 
 
