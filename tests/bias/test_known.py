@@ -71,7 +71,7 @@ def test_a_matrix_in_a_product_follows_its_images_through_drops_and_the_bootstra
     np.testing.assert_allclose(by_matrix.weight, by_function.weight, rtol=1e-10)
     x = pool.frame["x"]
     np.testing.assert_allclose(by_matrix.bootstrap(20, 3, x).mean, by_function.bootstrap(20, 3, x).mean, rtol=1e-8)
-    assert by_matrix.bootstrap(100, 3, x).mean.std() == pytest.approx(by_matrix.mean(x).stderr, rel=0.35)
+    assert by_matrix.bootstrap(50, 3, x).mean.std() == pytest.approx(by_matrix.mean(x).stderr, rel=0.4)
 
 
 def test_what_is_given_wrongly_is_said():

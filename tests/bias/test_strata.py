@@ -114,8 +114,8 @@ def test_groups_as_units_share_their_weight_and_score_agrees():
     np.testing.assert_allclose(per_group, [list(MASS.values())[g % 3] / 100 for g in range(300)], rtol=1e-12)
     np.testing.assert_allclose(weights.score(pool), weights.sample_weight, rtol=1e-12)
     value = frame["value"].to_numpy()
-    # 200 replicates: the spread of a standard deviation is 5%.
-    assert weights.bootstrap(200, 1, value).mean.std() == pytest.approx(weights.mean(value).stderr, rel=0.2)
+    # 100 replicates: the spread of a standard deviation is 7%.
+    assert weights.bootstrap(100, 1, value).mean.std() == pytest.approx(weights.mean(value).stderr, rel=0.2)
 
 
 def test_strata_without_mass_get_weight_0_and_are_counted():
@@ -148,7 +148,7 @@ def test_standard_errors_are_post_stratified_and_the_margins_error_enters_by_the
     survey = Target.margins({"label": {"mass": MASS, "n": n}})
     weights = debias(pool, Strata("label"), survey)
     assert weights.mean(value).stderr == pytest.approx(np.sqrt(within + between), rel=1e-9)
-    assert weights.bootstrap(300, 0, value).mean.std() == pytest.approx(np.sqrt(within + between), rel=0.15)
+    assert weights.bootstrap(100, 0, value).mean.std() == pytest.approx(np.sqrt(within + between), rel=0.25)
     # A standard error given level by level, of levels that vary freely but for their sum.
     stderr = dict(zip(MASS, np.sqrt(mass * (1 - mass) / n), strict=True))
     given = debias(pool, Strata("label"), Target.margins({"label": {"mass": MASS, "stderr": stderr}})).mean(value).stderr
@@ -162,10 +162,10 @@ def test_the_bootstrap_knows_strata_by_their_levels_not_their_order():
     label[0], label[1:4] = "rare", "seldom"
     table = pd.DataFrame({"label": ["rare", "seldom", *MASS], "count": [0, 5, 70, 15, 10]})
     weights = debias(Pool(pool.frame.assign(label=label)), Strata("label"), Target.table(table, n=100))
-    drawn = weights.bootstrap(200, 0, label == "cat")
+    drawn = weights.bootstrap(100, 0, label == "cat")
     assert drawn.mean.mean() == pytest.approx(0.7, abs=0.015)
     assert drawn.mean.std() == pytest.approx(np.sqrt(0.7 * 0.3 / 100), rel=0.2)
-    assert 0 < drawn.n_disconnected < 40
+    assert 0 < drawn.n_disconnected < 20
 
 
 def test_a_target_or_an_attribute_that_is_not_there():
@@ -177,7 +177,7 @@ def test_a_target_or_an_attribute_that_is_not_there():
     with pytest.raises(ConfigError, match="names of its attributes"):
         debias(pool, Strata(), Target.source("east"))
     unlabelled = Pool.from_arrays(["t"] * 50, light=["day"] * 50)
-    with pytest.raises(DataError, match="no column 'label'.*Tilt or Propensity"):
+    with pytest.raises(DataError, match=r"no column 'label'.*Tilt or Propensity"):
         debias(pool, Strata("label"), Target.sample(unlabelled))
     with pytest.raises(DataError, match="label = owl"):
         debias(pool, Strata("label"), MARGIN).score(pool.frame.assign(label="owl"))
