@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from simulations import DataSet, Recipe
 
 import unskew
+from simulations import DataSet, Recipe
 from unskew.errors import UnskewWarning
 from unskew.records import Estimate
 
@@ -27,8 +27,8 @@ class Coverage:
 
     @property
     def error(self) -> float:
-        """Binomial standard error of a share of 95%."""
-        return binomial_error(0.95, self.n_sets)
+        """Binomial standard error of the share."""
+        return binomial_error(self.share, self.n_sets)
 
 
 def binomial_error(share: float, n: int) -> float:
@@ -74,7 +74,7 @@ def fit_p_values(recipe: Recipe, n_sets: int, seed: int, features: Sequence[str]
     for data in draw_sets(recipe, n_sets, seed):
         weights = data.debias()
         if raw:
-            group = data.pool.frame["group"] if "group" in data.pool.frame else None
+            group = data.pool.frame.get("group")
             weights = unskew.debias_weights(data.bias.omega, data.pool.source, names=data.pool.names, group=group)
         found.append(unskew.check_fit(data.pool, None if raw else data.bias, weights, features=features, n=199).p_value)
     return np.array(found)

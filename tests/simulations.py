@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 import unskew
-from unskew.bias import Bias, Box, Known, Product, Propensity, Strata, Subpopulation, Tilt
+from unskew.bias import Bias, Box, Known, Product, Propensity, SoftBox, Strata, Subpopulation, Tilt
 from unskew.errors import UnskewWarning
 from unskew.records import Pool, Target, Weights
 
@@ -222,15 +222,15 @@ def _gaussians(rng: Rng, n: int, n_sources: int = 2) -> tuple[np.ndarray, np.nda
     return source, rng.normal(np.array([0.7, -0.5, 0.2])[source], 1.0)
 
 
-def _sampled(rng: Rng, model: Bias, m: int, n: int = 150, n_sources: int = 2) -> DataSet:
+def _sampled(rng: Rng, model: Bias, m: int, n: int = 150, n_sources: int = 2, noise: float = 1.0) -> DataSet:
     source, x = _gaussians(rng, n, n_sources)
-    value = x + rng.normal(size=x.size)
+    value = x + noise * rng.normal(size=x.size)
     return DataSet(make_pool(source, x=x), model, make_sample(m, x=rng.normal(size=m)), value, 0.0)
 
 
 def tilt(rng: Rng) -> DataSet:
     """An unlabelled sample of 500 images of the target, two sources of 1,500."""
-    return _sampled(rng, Tilt(["x"]), 500, 1500)
+    return _sampled(rng, Tilt(["x"]), 500, 1500, noise=0.3)
 
 
 def tilt_small(rng: Rng) -> DataSet:
@@ -368,6 +368,33 @@ def box_many(rng: Rng) -> DataSet:
     return DataSet(pool, Box(["x", "y", "z"]), None, x + rest.sum(axis=1) + 0.3 * rng.normal(size=300), 1.5)
 
 
+def soft_box(rng: Rng) -> DataSet:
+    """Two sources of 150 images that fall off linearly towards each other's end of the unit interval."""
+    source = np.repeat([0, 1], 150)
+    x = np.concatenate([_falling(rng, 150), 1.0 - _falling(rng, 150)])
+    return DataSet(make_pool(source, x=x), SoftBox(["x"]), None, x + 0.3 * rng.normal(size=300), 0.5)
+
+
+def _falling(rng: Rng, n: int) -> np.ndarray:
+    """Density ∝ 1 below 0.3, then falling linearly to 0 over a width of 0.6."""
+    x = rng.uniform(0.0, 0.9, size=20 * n)
+    return x[rng.uniform(size=x.size) < 1.0 - np.maximum(x - 0.3, 0.0) / 0.6][:n]
+
+
+def soft_box_two(rng: Rng) -> DataSet:
+    """The same in two features, three sources of 150 images around corners of the unit square."""
+    x, z = np.column_stack([_near_corner(rng, 150, corner) for corner in ((0.0, 0.0), (1.0, 0.0), (0.5, 1.0))])
+    pool = make_pool(np.repeat([0, 1, 2], 150), x=x, z=z)
+    return DataSet(pool, SoftBox(["x", "z"]), None, x + z + 0.3 * rng.normal(size=450), 1.0)
+
+
+def _near_corner(rng: Rng, n: int, corner: tuple[float, float]) -> np.ndarray:
+    """(2, n) density ∝ 1 within 0.6 of the corner in both directions, falling linearly to 0 over a width of 0.7."""
+    point = rng.uniform(size=(2, 30 * n))
+    beyond = np.maximum(np.abs(point - np.array(corner)[:, None]) - 0.6, 0.0).sum(axis=0)
+    return point[:, rng.uniform(size=30 * n) < 1.0 - beyond / 0.7][:, :n]
+
+
 # ---- features beside the value, for tests of fit
 
 
@@ -474,3 +501,4 @@ VARIANTS: tuple[Recipe, ...] = (
     strata_survey_tilt,
 )
 BOXES: tuple[Recipe, ...] = (box, box_many)
+SOFT_BOXES: tuple[Recipe, ...] = (soft_box, soft_box_two)

@@ -18,7 +18,6 @@ from unskew.records import Pool, Weights
 from unskew.target_distance import Fact, TargetDistance, distance_to_target
 
 if TYPE_CHECKING:
-    import pandas as pd
 
     from unskew.bias.base import Bias
     from unskew.bias.fitted import FittedBias
@@ -258,29 +257,3 @@ def _fit_p_value(model: Bias, pool: Pool, columns: Sequence[str], weights: Weigh
     if found is None:
         return None, (f"its fit could not be checked ({failure})",)
     return None if math.isnan(found.p_value) else float(found.p_value), ()
-
-
-def show_table(table: pd.DataFrame) -> str:
-    """The table for a terminal: columns without a value are left out, remarks last."""
-    import pandas as pd
-
-    number: dict[str, Callable[[float], str]] = {
-        "parameters": lambda value: "∞" if math.isinf(value) else f"{value:.0f}",
-        "ess": lambda value: f"{value:,.0f}",
-        "outside": lambda value: f"{value:.1%}",
-    }
-    shown = {"candidate": table["candidate"]}
-    for name in ("score", "behind"):
-        error = table["stderr" if name == "score" else "behind_stderr"]
-        shown[name] = pd.Series([_with_error(value, each) for value, each in zip(table[name], error, strict=True)], dtype=object)
-    for name in ("outside", "parameters", "ess", "verdict", "fit_p", "distance", "distance_p", "auc", "remark"):
-        if name in ("verdict", "remark"):
-            shown[name] = table[name].map(lambda text: text if len(text) <= 90 else f"{text[:89]}…")
-        elif table[name].notna().any():
-            form = number.get(name, lambda value: f"{value:.2g}")
-            shown[name] = table[name].map(lambda value, form=form: "" if math.isnan(value) else form(value))
-    return str(pd.DataFrame(shown).to_string(index=False, justify="left"))
-
-
-def _with_error(value: float, error: float) -> str:
-    return "" if math.isnan(value) else f"{value:.4f} ± {error:.4f}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unskew.candidates import Candidate, evaluate_candidate, is_constant, name_candidates
+from unskew.choice_table import ONE_PERCENT, SAME_SCORE, Standing, make_table
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.membership_score import Folds, make_folds, paired_difference
 from unskew.records import Pool, Target, Weights
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
     from unskew.bias.base import Bias
 
-# Scores of two families that agree image by image to this have the same q.
-_SAME_SCORE = 1e-4
-# Standard errors that chance exceeds with a probability of 1%: the evidence against a family that contradicts a fact.
-_ONE_PERCENT = 2.33
 # Weights that differ by less than this share of their mass are the same weights.
 _SAME_WEIGHTS = 1e-3
 # Those that differ by more than this rest on other assumptions, not on other noise.
@@ -66,7 +63,7 @@ class BiasChoice:
     weights: Weights | None = field(repr=False)
 
     def __str__(self) -> str:
-        from unskew.candidates import show_table
+        from unskew.choice_table import show_table
 
         lines = [show_table(self.table), "", self.reason]
         lines += [f"Tie: {', '.join(group)} describe the sources equally." for group in self.ties]
@@ -162,25 +159,6 @@ def _columns(pool: Pool, models: Sequence[Bias]) -> list[str]:
     return [name for name in dict.fromkeys(names) if name in pool.frame.columns and not bool(pool.frame[name].isna().any())]
 
 
-@dataclass(frozen=True, eq=False)
-class _Standing:
-    """One candidate beside the best score."""
-
-    candidate: Candidate
-    behind: float
-    behind_stderr: float
-
-    @property
-    def is_near(self) -> bool:
-        """Within one standard error of the best, or the same but for rounding."""
-        return self.behind <= max(self.behind_stderr, _SAME_SCORE)
-
-    @property
-    def is_tenable(self) -> bool:
-        """Is the score as far behind as chance explains with a probability of 1%, or less far?"""
-        return self.behind <= max(_ONE_PERCENT * self.behind_stderr, _SAME_SCORE)
-
-
 def _decide(rated: Sequence[Candidate], folds: Folds) -> BiasChoice:
     """Those that may be chosen for their score; of these the near ones; of these the ones that agree with the facts; the simplest."""
     able = [each for each in rated if each.score is not None]
@@ -198,18 +176,18 @@ def _decide(rated: Sequence[Candidate], folds: Folds) -> BiasChoice:
         ties=tuple(tuple(each.name for each in group) for group in ties),
         undecided=tuple(each.name for each in undecided),
         notes=tuple(dict.fromkeys(f"{each.name}: {note}" for each in rated for note in each.notes)),
-        table=_make_table(rated, chosen, standing),
+        table=make_table(rated, chosen, standing),
         weights=None if chosen is None else chosen.weights,
     )
 
 
-def _compare(lead: Candidate, other: Candidate, folds: Folds) -> _Standing:
+def _compare(lead: Candidate, other: Candidate, folds: Folds) -> Standing:
     assert lead.score is not None
     assert other.score is not None
-    return _Standing(other, *paired_difference(lead.score, other.score, folds.unit))
+    return Standing(other, *paired_difference(lead.score, other.score, folds.unit))
 
 
-def _pick(eligible: Sequence[Candidate], able: Sequence[Candidate], standing: Mapping[str, _Standing]) -> tuple[Candidate | None, str]:
+def _pick(eligible: Sequence[Candidate], able: Sequence[Candidate], standing: Mapping[str, Standing]) -> tuple[Candidate | None, str]:
     if not eligible:
         return None, (
             "None of the candidates can be chosen: each could not be fitted, or has too little overlap between the sources to undo what it "
@@ -240,10 +218,10 @@ def _pick(eligible: Sequence[Candidate], able: Sequence[Candidate], standing: Ma
     return chosen, _why(chosen, near, agreeing, standing)
 
 
-def _ahead(eligible: Sequence[Candidate], able: Sequence[Candidate], standing: Mapping[str, _Standing]) -> Candidate | None:
+def _ahead(eligible: Sequence[Candidate], able: Sequence[Candidate], standing: Mapping[str, Standing]) -> Candidate | None:
     """The best of those that may not be chosen for their score, if its score is better by more than chance explains."""
     ahead = [
-        each for each in able if each not in eligible and -standing[each.name].behind > _ONE_PERCENT * standing[each.name].behind_stderr
+        each for each in able if each not in eligible and -standing[each.name].behind > ONE_PERCENT * standing[each.name].behind_stderr
     ]
     return max(ahead, key=lambda each: each.score_mean, default=None)
 
@@ -273,7 +251,7 @@ def _away(candidate: Candidate) -> float:
     return 0.0 if candidate.distance is None else candidate.distance.standard_errors
 
 
-def _why(chosen: Candidate, near: Sequence[Candidate], agreeing: Sequence[Candidate], standing: Mapping[str, _Standing]) -> str:
+def _why(chosen: Candidate, near: Sequence[Candidate], agreeing: Sequence[Candidate], standing: Mapping[str, Standing]) -> str:
     lead = max(near, key=lambda each: each.score_mean)
     if near == [chosen]:
         return f"{chosen.name} is chosen: of those that may be it has the best score, and no other is within one standard error of it."
@@ -282,7 +260,7 @@ def _why(chosen: Candidate, near: Sequence[Candidate], agreeing: Sequence[Candid
     how = "simplest" if agreeing else "one nearest to what is known about the target"
     sentence = f"{chosen.name} is chosen: the {how} {place}{' that agrees with what is known about the target' if passed else ''}"
     own = standing[chosen.name]
-    if own.behind > _SAME_SCORE:
+    if own.behind > SAME_SCORE:
         sentence += f" ({lead.name} is ahead by {own.behind:.2g}, standard error {own.behind_stderr:.2g})"
     sentence += "."
     return sentence if not passed else f"{sentence} Passed over for contradicting it: {first_few(passed)}."
@@ -303,11 +281,11 @@ def _find_ties(able: Sequence[Candidate]) -> list[list[Candidate]]:
 def _same_score(first: Candidate, second: Candidate) -> bool:
     assert first.score is not None
     assert second.score is not None
-    return float(np.nanmean(np.abs(first.score.value - second.score.value))) < _SAME_SCORE
+    return float(np.nanmean(np.abs(first.score.value - second.score.value))) < SAME_SCORE
 
 
 def _undecided(
-    chosen: Candidate | None, eligible: Sequence[Candidate], ties: Sequence[Sequence[Candidate]], standing: Mapping[str, _Standing]
+    chosen: Candidate | None, eligible: Sequence[Candidate], ties: Sequence[Sequence[Candidate]], standing: Mapping[str, Standing]
 ) -> list[Candidate]:
     """Those that describe the sources as well as the chosen one, agree with the facts no less, and give other weights.
 
@@ -337,7 +315,7 @@ def _cautions(
     chosen: Candidate,
     eligible: Sequence[Candidate],
     able: Sequence[Candidate],
-    standing: Mapping[str, _Standing],
+    standing: Mapping[str, Standing],
     undecided: Sequence[Candidate],
 ) -> tuple[str, ...]:
     """What speaks against the chosen one."""
@@ -363,46 +341,3 @@ def _cautions(
     if chosen.fit_p is not None and chosen.fit_p < _MISFIT:
         found.append(f"The sources do not look as it says (check_fit, p = {chosen.fit_p:.2g}): none of the candidates may be right.")
     return tuple(found)
-
-
-def _make_table(rated: Sequence[Candidate], chosen: Candidate | None, standing: Mapping[str, _Standing]) -> pd.DataFrame:
-    import pandas as pd
-
-    order = sorted(
-        rated, key=lambda each: (each is not chosen, each.score is None, each.obstacle is not None and each is not chosen, -each.score_mean)
-    )
-    rows = []
-    for each in order:
-        own = standing.get(each.name)
-        rows.append(
-            {
-                "candidate": each.name,
-                "score": each.score_mean if each.score is not None else np.nan,
-                "stderr": np.nan if each.score is None else each.score.stderr,
-                "behind": np.nan if own is None else own.behind,
-                "behind_stderr": np.nan if own is None else own.behind_stderr,
-                "outside": np.nan if each.score is None else each.score.outside,
-                "parameters": each.parameters,
-                "ess": np.nan if each.weights is None else each.weights.ess,
-                "verdict": each.verdict,
-                "fit_p": np.nan if each.fit_p is None else each.fit_p,
-                "distance": np.nan if each.distance is None else each.distance.largest,
-                "distance_p": np.nan if each.distance is None else each.distance.p_value,
-                "auc": np.nan if each.auc is None else each.auc,
-                "remark": _remark(each, chosen, own),
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def _remark(candidate: Candidate, chosen: Candidate | None, own: _Standing | None) -> str:
-    if candidate is chosen:
-        return "chosen"
-    if candidate.obstacle is not None or own is None:
-        return candidate.obstacle or "not scored"
-    if not own.is_near:
-        return f"describes the sources worse, by {own.behind / max(own.behind_stderr, 1e-300):.1f} standard errors"
-    if candidate.contradicts:
-        assert candidate.distance is not None
-        return f"contradicts what is known about the target ({candidate.distance.fact})"
-    return "as good, and not simpler"

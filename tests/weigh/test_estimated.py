@@ -10,6 +10,7 @@ import pytest
 import scipy.optimize
 import scipy.special
 import scipy.stats
+
 from simulations import (
     DataSet,
     make_pool,
@@ -24,7 +25,6 @@ from simulations import (
     tilt_small,
     tilt_source,
 )
-
 from unskew.bias import Known, Product, Strata, Tilt
 from unskew.records import Pool, Target
 from unskew.weigh.estimated import estimated_covariance, influence_of_estimate
@@ -203,12 +203,12 @@ def test_covariance_of_the_normalizers_against_their_spread_over_data_sets():
     # where ω is 1 stays: at the expectation of that mean, (150 × 0.7 − 150 × 0.5)/360.
     middle = pd.DataFrame({"x": [30 / 360]})
     found, variance = [], []
-    for seed in range(100):
+    for seed in range(60):
         weights = draw(tilt_source, seed).debias()
         found.append((weights.solution.log_normalizer - weights.estimation.fitted.log_omega(middle)[0])[:2])
         variance.append(np.diag(estimated_covariance(weights.estimation.rows))[:2])
-    # 100 data sets tell a standard deviation to 7% (one sd), four of which are allowed.
-    assert np.sqrt(np.mean(variance, axis=0)) == pytest.approx(np.std(found, axis=0), rel=0.28)
+    # 60 data sets tell a standard deviation to 9% (one sd), four of which are allowed.
+    assert np.sqrt(np.mean(variance, axis=0)) == pytest.approx(np.std(found, axis=0), rel=0.36)
     assert weights.covariance() == pytest.approx(estimated_covariance(weights.estimation.rows))
 
 
