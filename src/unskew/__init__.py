@@ -4,6 +4,7 @@ from typing import Any
 
 from unskew import bias, learn, scenarios
 from unskew.bias.fit_check import check_fit
+from unskew.choosing import BiasChoice, choose_bias
 from unskew.debiasing import debias
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
 from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
@@ -13,6 +14,7 @@ from unskew.weigh.entry import debias_weights
 from unskew.weigh.trim import trim_weights
 
 __all__ = [
+    "BiasChoice",
     "ConfigError",
     "ConvergenceError",
     "CoverageError",
@@ -32,6 +34,7 @@ __all__ = [
     "calibrate_weights",
     "check_fit",
     "check_overlap",
+    "choose_bias",
     "debias",
     "debias_weights",
     "learn",

@@ -186,7 +186,7 @@ class Estimation:
         # A group that is drawn twice is two groups, but both stay on one side of every fold, as copies of an image do.
         fold_group = data.fold_group[at]
         group = fold_group + _copy_number(at) * (int(data.fold_group.max()) + 1)
-        drawn = drawn.assign(**{COPY_OF: drawn["id"], FOLD_GROUP: fold_group, "id": np.arange(at.size)})
+        drawn[COPY_OF], drawn[FOLD_GROUP], drawn["id"] = drawn["id"], fold_group, np.arange(at.size)
         if "group" in drawn.columns:
             drawn["group"] = group
         is_pool = at < data.n_pool

@@ -85,7 +85,7 @@ def test_the_compiled_sum_is_the_formula_and_its_gradient_the_finite_difference(
     now = evaluate_boxes(problem, boxes, 2)
     plain, mass = plain_log_likelihood(feature, source, cell, offset, boxes)
     assert now.log_likelihood == pytest.approx(plain, rel=1e-12)
-    assert now.value == pytest.approx(plain + np.log(200) * np.log(mass).sum(), rel=1e-12)
+    assert now.value == pytest.approx(plain + 0.25 * 200**0.5 * np.log(mass).sum(), rel=1e-12)
 
     def value(change: Floats) -> float:
         edges = np.concatenate([change[:-1], [0.0]])
@@ -154,7 +154,7 @@ def test_random_boxes_are_recovered(n_features: int, n_sources: int, seed: int) 
     assert fit.p_value == 1 / 200
     q_true, q_fit = (membership(log_omega, truth.source) for log_omega in (truth.log_omega, fitted_log_omega(truth.feature, fit)))
     own = np.arange(truth.source.size)
-    # As likely as the truth, but for edges that are not worth their cost, 2 units each.
+    # As likely as the truth, but for the pull of the prior.
     assert fit.log_likelihood > np.log(q_true[own, truth.source]).sum() - 2 * 2 * n_sources * n_features
     constant = np.bincount(truth.source) / truth.source.size
     assert np.sqrt(np.mean((q_fit - q_true) ** 2)) < 0.5 * np.sqrt(np.mean((constant - q_true) ** 2))
@@ -305,8 +305,10 @@ def test_odd_data() -> None:
     assert np.all(np.isinf(with_flat.lower[:, 2]))
     assert np.all(np.isinf(with_flat.upper[:, 2]))
     rounded = fit_soft_boxes(truth.feature.round(1), truth.source, 3)  # many duplicates, images on the edges
-    assert np.isfinite(rounded.log_likelihood)
-    assert rounded.width == pytest.approx(fit.width, rel=0.3)
+    exact, coarse = (
+        membership(fitted_log_omega(truth.feature, f), truth.source) for f in (fit, replace(rounded, width=rounded.width + 0.1))
+    )
+    assert np.sqrt(np.mean((exact - coarse) ** 2)) < 0.1
     unused = fit_soft_boxes(truth.feature, truth.source, 4)  # a source without images
     assert np.all(np.isinf(unused.upper[3]))
     assert unused.log_likelihood == pytest.approx(fit.log_likelihood, abs=0.1)

@@ -60,7 +60,7 @@ class FeatureMap:
 
     def _read_all(self, frame: pd.DataFrame) -> Floats:
         blocks = [column.read(frame) for column in self.columns]
-        if self.degree == 2:
+        if self.degree == 2 and any(column.is_numeric for column in self.columns):
             number_nd = np.column_stack([block[:, 0] for block, column in zip(blocks, self.columns, strict=True) if column.is_numeric])
             first, second = np.triu_indices(number_nd.shape[1])
             blocks.append(number_nd[:, first] * number_nd[:, second])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # A column's name, a function of the table, or one number for all images.
-Given = str | float | Callable[["pd.DataFrame"], Any]
+Given = str | Real | Callable[["pd.DataFrame"], Any]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def families() -> dict[str, type[Bias]]:
     return dict(sorted(found.items()))
 
 
-def read_bias(settings: Mapping[str, Any]) -> Bias:
+def read_bias(settings: Any) -> Bias:
     """The model that the settings describe."""
     if not isinstance(settings, Mapping) or not isinstance(settings.get("family"), str):
         raise ConfigError(f"a bias model says which family it is: family = one of {first_few(list(families()), 12)}; got {settings!r}.")

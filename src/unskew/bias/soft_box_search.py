@@ -6,14 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from unskew.bias.soft_box_likelihood import Boxes, LabelProblem, ascend, evaluate_boxes, uncrossed
+from unskew.bias.soft_box_likelihood import Boxes, LabelProblem, ascend, evaluate_boxes, prior_weight, uncrossed
 from unskew.records import Floats, Ints
 
 # Tails at which a source is compared with the pool to see whether it has an edge there.
 START_TAILS = (0.01, 0.05, 0.15, 0.35)
-MISSING_IMAGES = 2.0  # standard errors by which a tail must lack images
+MISSING_IMAGES = 0.5  # standard errors by which a tail must lack images
 ROWS_OF_TRIAL = 6000  # the starts are climbed on a subsample of this size
-EDGE_COST = 2.0  # units of log-likelihood that a finite edge must earn (1, Akaike's, and 1 for the choice of its place)
+# Units of log-likelihood that a finite edge must earn. Small: what one source lacks on one side and another on the other can be said with
+# two edges or with one farther in, at the same ratios of ω; a dear edge would prefer the one, the more selective.
+EDGE_COST = 0.5
+EDGE_WORTH = 2.0  # the same at the end, with the other edges held: what earns less (noise at the ends of the pool) is made infinite
 PLACES = np.linspace(0.04, 0.96, 12)  # quantiles of the pool at which a new edge is tried
 MOST_ROUNDS = 6
 ROOM = 0.02  # of γ, left between an image and the rim of its own source's support
@@ -33,14 +36,14 @@ def search_boxes(problem: LabelProblem, constant_nk: Floats, rng: np.random.Gene
     best, _ = max(climbed, key=lambda pair: pair[1].value - EDGE_COST * pair[0].n_edges)
     boxes, now = ascend(problem, _restarted(problem, best), tol=0.05)
     for _ in range(MOST_ROUNDS):
-        changed = _open_and_close(problem, boxes)
+        changed = _open_and_close(problem, boxes, EDGE_COST)
         if changed is None:
             break
         next_boxes, then = ascend(problem, replace(make_room(problem, changed), u=boxes.u), tol=0.05, max_steps=25)
         if then.value - EDGE_COST * next_boxes.n_edges <= now.value - EDGE_COST * boxes.n_edges:
             break
         boxes, now = next_boxes, then
-    return boxes
+    return _open_and_close(problem, boxes, EDGE_WORTH, may_open=False) or boxes
 
 
 def start_from_tail(problem: LabelProblem, constant_nk: Floats, tail: float) -> Boxes | None:
@@ -117,11 +120,11 @@ def _subsample(problem: LabelProblem, rng: np.random.Generator) -> LabelProblem:
         np.searchsorted(np.array(kept), problem.cell[row_m]),
         count_ck[kept],
         problem.is_fixed,
-        float(np.log(row_m.size)),
+        prior_weight(row_m.size),
     )
 
 
-def _open_and_close(problem: LabelProblem, boxes: Boxes) -> Boxes | None:
+def _open_and_close(problem: LabelProblem, boxes: Boxes, cost: float, may_open: bool = True) -> Boxes | None:
     """Close (make infinite) each edge that earns less than its cost with the others held; open each infinite one that would earn it."""
     lower_kd, upper_kd = boxes.lower.copy(), boxes.upper.copy()
     factor_nk, distance_nkd = _parts(problem, boxes)
@@ -133,7 +136,11 @@ def _open_and_close(problem: LabelProblem, boxes: Boxes) -> Boxes | None:
         for d in range(problem.feature.shape[1]):
             other_n = distance_nkd[:, k].sum(axis=1) - distance_nkd[:, k, d]
             for side, edge_kd in enumerate((lower_kd, upper_kd)):
-                edge = _better_edge(problem, boxes, int(k), d, side, place_md[:, d], factor_nk[:, k], rest_n, np.maximum(other_n, 0.0))
+                if not (may_open or np.isfinite(edge_kd[k, d])):
+                    continue
+                edge = _better_edge(
+                    problem, boxes, cost, int(k), d, side, place_md[:, d], factor_nk[:, k], rest_n, np.maximum(other_n, 0.0)
+                )
                 if edge is not None:
                     edge_kd[k, d] = edge
                     changed = True
@@ -144,7 +151,16 @@ def _open_and_close(problem: LabelProblem, boxes: Boxes) -> Boxes | None:
 
 
 def _better_edge(
-    problem: LabelProblem, boxes: Boxes, k: int, d: int, side: int, place_m: Floats, factor_n: Floats, rest_n: Floats, other_n: Floats
+    problem: LabelProblem,
+    boxes: Boxes,
+    cost: float,
+    k: int,
+    d: int,
+    side: int,
+    place_m: Floats,
+    factor_n: Floats,
+    rest_n: Floats,
+    other_n: Floats,
 ) -> float | None:
     """The edge that should replace this one (infinite ↔ finite), or None."""
     from unskew.bias.kernels_soft_box import gain_of_edges
@@ -172,7 +188,7 @@ def _better_edge(
     if tried_m.size == 1:
         return None
     best = 1 + int(np.argmax(value_m[1:]))
-    needed = -EDGE_COST if np.isfinite(now) else EDGE_COST
+    needed = -cost if np.isfinite(now) else cost
     return float(tried_m[best]) if value_m[best] - value_m[0] > needed else None
 
 

@@ -1,0 +1,99 @@
+"""Columns read as numbers or levels, whatever their type; what cannot be used is named."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unskew import ConfigError, DataError, Pool, debias
+from unskew.bias import Box, Propensity, Tilt
+from unskew.bias.features import flag_identifiers, learn_features
+from unskew.errors import UnskewWarning
+
+rng = np.random.default_rng(0)
+SOURCE = rng.choice(["a", "b"], 200)
+X = rng.normal(size=200) + (SOURCE == "a")
+MODELS = [Tilt(["x"], reference="a"), Propensity(["x"], reference="a"), Box(["x"])]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.family)
+@pytest.mark.parametrize("dtype", ["Float64", "float32", "double[pyarrow]", "object", "Int64", "int64[pyarrow]", "int8"])
+def test_numbers_are_numbers_in_every_type(model, dtype):
+    value = np.round(3 * X) if "nt" in dtype else X.astype(np.float32)
+    plain = debias(Pool.from_arrays(SOURCE, x=value.astype(float)), model).weight
+    typed = pd.DataFrame({"source": SOURCE, "x": pd.Series(value).astype(dtype)})
+    np.testing.assert_allclose(debias(Pool.from_frame(typed), model).weight, plain, rtol=1e-6)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.family)
+@pytest.mark.parametrize("dtype", ["bool", "boolean", "bool[pyarrow]", "category", "string", "string[pyarrow]", "object"])
+def test_levels_are_levels_in_every_type(model, dtype):
+    value = X > 0 if "bool" in dtype else np.where(X > 0, "sunny", "cloudy")
+    plain = debias(Pool.from_arrays(SOURCE, x=np.where(X > 0, "B", "A")), model).weight
+    typed = pd.DataFrame({"source": SOURCE, "x": pd.Series(value).astype(dtype)})
+    np.testing.assert_allclose(debias(Pool.from_frame(typed), model).weight, plain, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (np.where(np.arange(200) == 5, np.nan, X), "x is missing for 1 of 200"),
+        (pd.array(np.where(np.arange(200) == 5, np.nan, X), dtype="Float64"), "x is missing for 1 of 200"),
+        (np.where(np.arange(200) < 2, -np.inf, X), "x is infinite for 2 of 200"),
+        (pd.Series(np.where(X > 0, "p", "q")).where(np.arange(200) > 2), r"x is missing for 3 of 200.*fillna"),
+        ([f"{value:.3f}" for value in X], "numbers as text"),
+        (pd.date_range("2020-01-01", periods=200), "names images rather than describes them"),
+        ([f"image{k}.jpg" for k in range(200)], "200 levels for 200 images"),
+    ],
+)
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.family)
+def test_values_that_cannot_be_used(model, column, message):
+    with pytest.raises(DataError, match=message):
+        debias(Pool.from_arrays(SOURCE, x=column), model)
+
+
+@pytest.mark.parametrize("family", [Tilt, Propensity, Box])
+def test_names_of_features(family):
+    pool = Pool.from_arrays(SOURCE, hsv=np.column_stack([X, X**2]), text=["p", "q"] * 100)
+    kwargs = {} if family is Box else {"reference": "a"}
+    for features, message in (
+        ([], "features is empty"),
+        ("hsv", "got the text 'hsv'"),
+        (["hvs"], r"lacks hvs.*its columns are"),
+        (["hsv", "hsv_0"], "hsv_0 more than once"),
+    ):
+        with pytest.raises((ConfigError, DataError), match=message):
+            debias(pool, family(features, **kwargs))
+    fitted = family(["hsv", "text"], **kwargs).fit(pool)
+    with pytest.raises(DataError, match="lacks text"):
+        fitted.omega(pool.frame.drop(columns="text"))
+    if family is not Box:
+        with pytest.raises(DataError, match=r"not fitted on: r \(200 images\).*knows p, q"):
+            fitted.omega(pool.frame.assign(text="r"))
+
+
+def test_columns_that_say_nothing_are_left_out_with_a_warning():
+    frame = pd.DataFrame({"x": X, "twice": 2 * X + 1, "same": 3.0, "far": 1e9 + X**2, "kind": ["p", "q"] * 100})
+    with pytest.warns(UnskewWarning, match="twice, same: constant, or a combination"):
+        kept, notes = learn_features(frame, ["x", "twice", "same", "far", "kind"])
+    assert kept.labels == ("x", "far", "kind = q")
+    assert "left out of the bias model" in notes[0]
+    with pytest.warns(UnskewWarning), pytest.raises(DataError, match="every feature of the bias model is constant: same"):
+        learn_features(frame, ["same"])
+    clean, notes = learn_features(frame, ["x", "kind"], degree=2)
+    assert clean.labels == ("x", "kind = q", "x × x")
+    assert notes == ()
+    np.testing.assert_allclose(clean.read(frame)[:, 2], np.square((X - X.mean()) / X.std()), rtol=1e-9)
+
+
+def test_degree_2_of_levels_alone_is_degree_1():
+    frame = pd.DataFrame({"kind": ["p", "q"] * 100})
+    assert learn_features(frame, ["kind"], degree=2)[0].read(frame).shape == (200, 1)
+
+
+def test_a_feature_that_identifies_the_source_is_flagged_by_name_and_no_other():
+    code = (SOURCE == "a").astype(np.int64)
+    frame = pd.DataFrame({"x": X, "mark": code + 0.01 * rng.normal(size=200), "file": np.where(code, "png", "jpg")})
+    with pytest.warns(UnskewWarning, match="identifies the source") as caught:
+        notes = flag_identifiers(frame, ["x", "mark", "file"], code, ["b", "a"])
+    assert len(caught) == 2
+    assert [note.split()[0] for note in notes] == ["mark", "file"]

@@ -1,0 +1,137 @@
+"""`Known` and `Subpopulation` in every form, against `debias_weights` on the matrix."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unskew import ConfigError, DataError, OverlapError, Pool, Target, debias, debias_weights
+from unskew.bias import Known, Product, Strata, Subpopulation
+
+NAMES = ("dim", "plain")
+
+
+def tilted_omega(frame):
+    """At the top level, so that a configuration can name it."""
+    return np.exp(-frame["x"].to_numpy())
+
+
+def both_omegas(frame):
+    return np.column_stack([tilted_omega(frame), np.ones(len(frame))])
+
+
+def problem(seed=0, n=400, **columns):
+    rng = np.random.default_rng(seed)
+    source = np.repeat(NAMES, n // 2)
+    x = rng.normal(size=n) - (source == "dim")
+    return Pool.from_arrays(source, x=x, chance=np.exp(-x), one=np.ones(n), log_chance=-x, id=[f"i{k}" for k in range(n)], **columns)
+
+
+def forms(pool):
+    matrix = both_omegas(pool.frame)
+    table = pd.DataFrame(matrix[::-1], index=pool.frame["id"].to_numpy()[::-1], columns=list(NAMES))[["plain", "dim"]]
+    return {
+        "columns": Known({"dim": "chance", "plain": "one"}),
+        "function and number": Known({"dim": tilted_omega, "plain": 3}),
+        "NumPy numbers": Known({"dim": tilted_omega, "plain": np.float32(2)}),
+        "lambda": Known({"plain": np.int64(1), "dim": lambda frame: np.exp(-frame["x"])}),
+        "module:function": Known({"dim": f"{__name__}:tilted_omega", "plain": 1.0}),
+        "one function": Known(both_omegas),
+        "matrix": Known(matrix),
+        "table by id": Known(table),
+        "logarithms": Known({"dim": "log_chance", "plain": 0.0}, log=True),
+        "log matrix": Known(np.log(matrix), log=True),
+    }
+
+
+@pytest.mark.parametrize("form", list(forms(problem())))
+def test_every_form_gives_the_weights_and_errors_of_the_matrix(form, monkeypatch):
+    pool = problem()
+    monkeypatch.setitem(__import__("sys").modules, __name__, __import__("types").SimpleNamespace(tilted_omega=tilted_omega))
+    expected = debias_weights(both_omegas(pool.frame), pool.source, names=NAMES)
+    weights = debias(pool, forms(pool)[form])
+    np.testing.assert_allclose(weights.weight, expected.weight, rtol=1e-10)
+    ours, theirs = weights.mean(pool.frame["x"]), expected.mean(pool.frame["x"])
+    assert ours.value == pytest.approx(theirs.value, rel=1e-9)
+    assert ours.stderr == pytest.approx(theirs.stderr, rel=1e-7)
+    np.testing.assert_allclose(weights.covariance(), expected.covariance(), rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(weights.score(pool), weights.sample_weight, rtol=1e-9)
+
+
+def test_one_source_has_weights_inverse_to_omega():
+    pool = Pool.from_arrays(["only"] * 50, x=np.linspace(-1, 1, 50))
+    inverse = np.exp(pool.frame["x"])
+    np.testing.assert_allclose(debias(pool, Known({"only": tilted_omega})).weight, inverse / inverse.sum(), rtol=1e-12)
+
+
+def test_a_matrix_in_a_product_follows_its_images_through_drops_and_the_bootstrap():
+    pool = problem(label=np.tile(["cat", "dog", "fox", "fox"], 100))
+    target = Target.margins({"label": {"cat": 0.6, "dog": 0.4, "fox": 0}})
+    by_matrix = debias(pool, Product(Strata("label"), Known(both_omegas(pool.frame))), target)
+    by_function = debias(pool, Product(Strata("label"), Known(both_omegas)), target)
+    np.testing.assert_allclose(by_matrix.weight, by_function.weight, rtol=1e-10)
+    x = pool.frame["x"]
+    np.testing.assert_allclose(by_matrix.bootstrap(20, 3, x).mean, by_function.bootstrap(20, 3, x).mean, rtol=1e-8)
+    assert by_matrix.bootstrap(50, 3, x).mean.std() == pytest.approx(by_matrix.mean(x).stderr, rel=0.4)
+
+
+def test_what_is_given_wrongly_is_said():
+    pool = problem()
+    cases = [
+        ({"dim": "chance"}, "says nothing of plain"),
+        ({"dim": "chance", "plian": 1}, "plian, which is no source.*Did you mean 'plain'"),
+        ({"dim": "chanse", "plain": 1}, "lacks chanse.*Did you mean 'chance'"),
+        ({"dim": "x", "plain": 1}, "`dim` must be finite and not negative.*log=True"),
+        ({"dim": "no.such.module:f", "plain": 1}, "cannot be found"),
+        ({"dim": lambda frame: 1.0, "plain": 1}, "must return shape"),
+        (np.ones((3, 2)), "a row for each of 400 images"),
+        (pd.DataFrame({"dim": [1.0]}, index=["i0"]), "no column for plain"),
+        (pd.DataFrame({"dim": [1.0], "plain": [1.0]}, index=["i0"]), "no row for 399 images"),
+    ]
+    for omega, message in cases:
+        with pytest.raises((DataError, ConfigError), match=message):
+            debias(pool, Known(omega))
+    zero_in_own = {"dim": lambda frame: (frame["x"] < 0) * 1.0, "plain": 1}
+    with pytest.raises(DataError, match="`dim` could not have produced image"):
+        debias(pool, Known(zero_in_own))
+    with pytest.raises(DataError, match="matrix for the images of the pool"):
+        debias(pool, Known(both_omegas(pool.frame))).score(pool.frame.assign(id="new"))
+
+
+def test_columns_and_queries_may_hold_a_colon():
+    frame = problem().frame
+    frame = frame.assign(**{"omega:dim": frame["chance"], "time": np.where(frame["x"] > -3.5, "12:30", "03:15")})
+    expected = debias(problem(), Known({"dim": "chance", "plain": 1}))
+    np.testing.assert_allclose(debias(Pool(frame), Known({"dim": "omega:dim", "plain": 1})).weight, expected.weight)
+    queries = Subpopulation({"dim": "time > '00:00'", "plain": "all"})
+    np.testing.assert_allclose(debias(Pool(frame), queries).weight, 1 / 400)
+
+
+def test_a_subpopulation_is_a_known_omega_of_0_and_1():
+    rng = np.random.default_rng(2)
+    hour = rng.uniform(0, 24, 600)
+    source = np.where((hour > 18) & (rng.random(600) < 0.6), "night", "any")
+    pool = Pool.from_arrays(source, hour=hour)
+    omega = np.column_stack([(hour > 18) if name == "night" else np.ones(600) for name in pool.names])
+    expected = debias_weights(omega.astype(float), pool.source)
+    for query in ("hour > 18", lambda frame: frame["hour"] > 18, lambda frame: (frame["hour"] > 18).astype("boolean")):
+        weights = debias(pool, Subpopulation({"night": query, "any": "all"}))
+        np.testing.assert_allclose(weights.weight, expected.weight, rtol=1e-10)
+    assert weights.describe().family == "Subpopulation"
+    for query, message in (
+        ("huor > 18", "cannot be evaluated.*The columns are"),
+        ("hour", "True or False"),
+        ("@x > 3", "columns, numbers"),
+        ("hour >", "cannot be evaluated"),
+    ):
+        with pytest.raises((DataError, ConfigError), match=message):
+            debias(pool, Subpopulation({"night": query, "any": "all"}))
+    with pytest.raises(OverlapError, match="not linked"):
+        debias(Pool.from_arrays(["a", "b"], x=[0, 1]), Subpopulation({"a": "x == 0", "b": "x == 1"}))
+
+
+def test_names_with_odd_characters():
+    names = ["a b", "ü/é", "{x}", "%s", "日本", "(", ""]
+    pool = Pool.from_arrays(np.repeat(names, 20), x=np.tile(np.arange(20.0), 7))
+    weights = debias(pool, Known(dict.fromkeys(names, 1.0)))
+    np.testing.assert_allclose(weights.weight, 1 / 140)
+    assert set(weights.describe().parameters) == set(names)

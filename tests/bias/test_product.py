@@ -1,0 +1,144 @@
+"""`Product`: joint maximum likelihood, against brute force, stratified oracles and single tilts."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.special
+
+from unskew import ConfigError, OverlapError, Pool, Target, debias, debias_weights
+from unskew.bias import Box, Known, Product, Strata, Tilt
+from unskew.weigh.diagnose import add_by_code
+
+MASS = {"cat": 0.6, "dog": 0.4}
+MARGIN = Target.margins({"label": MASS})
+
+
+def mixed_pool(seed=0, n=400, **columns):
+    rng = np.random.default_rng(seed)
+    source = rng.choice(["a", "b", "c"], n)
+    label = np.where(rng.random(n) < 0.3 + 0.4 * (source == "a"), "cat", "dog")
+    x = rng.normal(size=n) + 0.6 * (source == "a") + 0.5 * (label == "cat")
+    y = rng.normal(size=n) - 0.5 * (source == "b") + 0.3 * x
+    return Pool.from_arrays(source, label, x=x, y=y, **columns)
+
+
+def brute_force(pool, cell, phi, offset, reference):
+    """Minimise −Σ log q over u of every cell and θ of every source but the reference, by BFGS."""
+    k, d, cells = len(pool.names), phi.shape[1], int(cell.max()) + 1
+    free = [j for j in range(k) if j != reference]
+
+    def value(eta):
+        u = np.zeros((cells, k))
+        u[:, 1:] = eta[: cells * (k - 1)].reshape(cells, k - 1)
+        theta = np.zeros((k, d))
+        theta[free] = eta[cells * (k - 1) :].reshape(k - 1, d)
+        logit = offset + phi @ theta.T + u[cell]
+        q = scipy.special.softmax(logit, axis=1)
+        residual = q - np.eye(k)[pool.source]
+        g_u = np.array([residual[cell == c].sum(axis=0)[1:] for c in range(cells)])
+        loss = (scipy.special.logsumexp(logit, axis=1) - logit[np.arange(len(pool)), pool.source]).sum()
+        return loss, np.concatenate([g_u.ravel(), (residual.T @ phi)[free].ravel()])
+
+    start = np.zeros((cells + d) * (k - 1))
+    found = scipy.optimize.minimize(value, start, jac=True, method="BFGS", options={"gtol": 1e-7, "maxiter": 2000})
+    u = np.zeros((cells, k))
+    u[:, 1:] = found.x[: cells * (k - 1)].reshape(cells, k - 1)
+    theta = np.zeros((k, d))
+    theta[free] = found.x[cells * (k - 1) :].reshape(k - 1, d)
+    return -found.fun, offset + phi @ theta.T + u[cell]
+
+
+def weights_by_hand(logit, cell, mass):
+    v = np.exp(-scipy.special.logsumexp(logit, axis=1))
+    return mass[cell] * v / add_by_code(cell, v, mass.size)[cell]
+
+
+def test_strata_times_tilt_is_the_joint_maximum():
+    pool = mixed_pool()
+    weights = debias(pool, Product(Strata("label"), Tilt(["x", "y"], reference="c")), MARGIN)
+    cell = (pool.frame["label"] == "dog").to_numpy().astype(int)
+    phi = pool.frame[["x", "y"]].to_numpy()
+    best, logit = brute_force(pool, cell, phi, np.zeros((400, 3)), pool.names.index("c"))
+    fitted = weights.estimation.fitted
+    assert fitted.log_likelihood == pytest.approx(best, abs=1e-5)
+    np.testing.assert_allclose(weights.weight, weights_by_hand(logit, cell, np.array([0.6, 0.4])), rtol=1e-3)
+    np.testing.assert_allclose(weights.weight @ fitted.omega(pool), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(weights.score(pool), weights.sample_weight, rtol=1e-8)
+    assert weights.weight[cell == 0].sum() == pytest.approx(0.6, rel=1e-12)
+
+
+def test_known_times_tilt_is_a_tilt_with_an_offset():
+    pool = mixed_pool(1)
+    known = Known({"a": lambda frame: np.exp(0.5 * frame["x"]), "b": 1.0, "c": 2.0})
+    weights = debias(pool, Product(known, Tilt(["y"], reference="c")))
+    offset = np.column_stack([0.5 * pool.frame["x"] if name == "a" else np.full(400, np.log(2.0) * (name == "c")) for name in pool.names])
+    phi = pool.frame[["y"]].to_numpy()
+    best, logit = brute_force(pool, np.zeros(400, dtype=int), phi, offset, pool.names.index("c"))
+    assert weights.estimation.fitted.log_likelihood == pytest.approx(best, abs=1e-5)
+    v = np.exp(-scipy.special.logsumexp(logit, axis=1))
+    np.testing.assert_allclose(weights.weight, v / v.sum(), rtol=1e-3)
+
+
+def test_two_tilts_are_one_and_factors_fitted_in_turn_reach_the_same_maximum():
+    pool = mixed_pool(2)
+    one = debias(pool, Tilt(["x", "y"], reference="c"))
+    merged = Product(Tilt(["x"], reference="c"), Tilt(["y"], reference="c"))
+    assert len(merged.parts) == 1
+    np.testing.assert_allclose(debias(pool, merged).weight, one.weight, rtol=1e-9)
+    in_turn = Product(Tilt(["x"], reference="c"), Tilt(["y"], reference="c", ridge=1e-6))
+    assert len(in_turn.parts) == 2
+    weights = debias(pool, in_turn)
+    np.testing.assert_allclose(weights.weight, one.weight, rtol=1e-3)
+    assert weights.mean(pool.frame["y"]).stderr == pytest.approx(one.mean(pool.frame["y"]).stderr, rel=1e-3)
+
+
+def test_strata_times_known_is_solved_stratum_by_stratum():
+    pool = mixed_pool(3)
+    omega = np.exp(np.random.default_rng(0).normal(size=(400, 3)))
+    weights = debias(pool, Product(Strata("label"), Known(omega)), MARGIN)
+    for label, mass in MASS.items():
+        at = np.flatnonzero(pool.frame["label"] == label)
+        np.testing.assert_allclose(weights.weight[at], mass * debias_weights(omega[at], pool.source[at]).weight, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("model", "target"), [(Strata("label"), MARGIN), (Tilt(["x"], reference="a"), None), (Box(["x"], quantile=0.01), None)], ids=repr
+)
+def test_a_product_of_one_factor_is_that_factor(model, target):
+    pool = mixed_pool(4)
+    np.testing.assert_array_equal(debias(pool, Product(model), target).weight, debias(pool, model, target).weight)
+    np.testing.assert_array_equal(debias(pool, Product(Product(model)), target).weight, debias(pool, model, target).weight)
+
+
+def test_box_times_tilt_is_0_outside_the_box_and_nested_products_are_flat():
+    pool = mixed_pool(5)
+    product = Product(Product(Box(["x"])), Product(Tilt(["y"], reference="c"), Strata("label")))
+    assert [part.family for part in product.parts] == ["box", "tilt", "strata"]
+    assert product.columns == ("x", "y", "label")
+    fitted = product.fit(pool, MARGIN)
+    box = Box(["x"]).fit(pool).omega(pool)
+    assert (fitted.omega(pool)[box == 0] == 0).all()
+    described = fitted.describe()
+    assert described.family == "Strata × Box × Tilt"
+    assert all(name in described.anchor for name in ("Strata: ", "Box: ", "Tilt: "))
+
+
+def test_errors_of_a_product_agree_with_a_bootstrap_that_refits():
+    pool = mixed_pool(6)
+    weights = debias(pool, Product(Strata("label"), Tilt(["x"], reference="c")), Target.margins({"label": {"mass": MASS, "n": 200}}))
+    drawn = weights.bootstrap(60, 0, pool.frame["x"])
+    assert drawn.mean.std() == pytest.approx(weights.mean(pool.frame["x"]).stderr, rel=0.35)
+
+
+def test_what_is_refused():
+    with pytest.raises(ConfigError, match="at least one factor"):
+        Product()
+    with pytest.raises(ConfigError, match="are bias models; got 'tilt'"):
+        Product("tilt")
+    pool = mixed_pool(7)
+    with pytest.raises(ConfigError, match="one Strata part"):
+        debias(pool, Product(Strata("label"), Strata("label")), MARGIN)
+    split = Known({name: (lambda frame, at=at: (frame["z"] == at) * 1.0) for at, name in enumerate(pool.names)})
+    separate = Pool(pool.frame.assign(z=pool.source))
+    with pytest.raises(OverlapError, match=r"in the stratum label = (cat|dog)"):
+        debias(separate, Product(Strata("label"), split), MARGIN)

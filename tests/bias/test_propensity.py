@@ -1,0 +1,118 @@
+"""`Propensity`: cross-fitted really, and right where the classifier is."""
+
+import numpy as np
+import pytest
+
+from unskew import ConfigError, DataError, Pool, Target, debias
+from unskew.bias import Known, Product, Propensity, Strata, Tilt
+from unskew.bias.propensity import split_folds
+
+CLASSIFIERS = ("logistic", "boosting", "sklearn.naive_bayes:GaussianNB", "forest")
+
+
+def make(classifier):
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(30, min_samples_leaf=20, random_state=0) if classifier == "forest" else classifier
+
+
+def shifted_pool(seed=0, n=1200, **columns):
+    rng = np.random.default_rng(seed)
+    source = np.where(rng.random(n) < 0.5, "plain", "bright")
+    x = rng.normal(size=n) + 0.7 * (source == "bright")
+    return Pool.from_arrays(source, np.where(x > 0.3, "cat", "dog"), x=x, y=rng.normal(size=n), **columns)
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS)
+def test_weights_move_the_mean_to_that_of_the_reference(classifier):
+    """E x = 0 in the reference, 0.35 in the pool; a mean over 1,200 images has a standard error near 0.05."""
+    pool = shifted_pool()
+    weights = debias(pool, Propensity(["x"], classifier=make(classifier), reference="plain"))
+    assert abs(weights.weight @ pool.frame["x"]) < 0.15
+    fitted = weights.estimation.fitted
+    np.testing.assert_array_equal(fitted.omega(pool)[:, pool.names.index("plain")], 1.0)
+    described = weights.describe()
+    assert "cross-fitted classifier" in described.estimated[0]
+    assert "plain" in described.anchor
+
+
+def test_logistic_is_nearly_a_tilt_and_so_are_its_errors():
+    pool = shifted_pool()
+    ours, tilt = (debias(pool, model(["x"], reference="plain")) for model in (Propensity, Tilt))
+    np.testing.assert_allclose(ours.weight, tilt.weight, rtol=0.2)
+    y = pool.frame["x"]
+    assert ours.mean(y).stderr == pytest.approx(tilt.mean(y).stderr, rel=0.1)
+
+
+class Recorder:
+    """A classifier that knows which rows it saw: the share of sources there, and chance 0.9 for rows that it saw."""
+
+    def __init__(self):
+        self.seen = set()
+
+    def get_params(self, deep=True):
+        return {}
+
+    def fit(self, x, y):
+        self.seen, self.classes_ = set(x[:, 0].tolist()), np.unique(y)
+        return self
+
+    def predict_proba(self, x):
+        first = np.where([value in self.seen for value in x[:, 0].tolist()], 0.9, 0.5)
+        return np.column_stack([first, 1 - first])
+
+
+def test_values_are_out_of_fold():
+    pool = shifted_pool(1, 200)
+    fitted = Propensity(["x"], classifier=Recorder(), reference="plain").fit(pool)
+    np.testing.assert_allclose(np.ptp(fitted.profile.log_omega, axis=0), 0.0, atol=1e-9)
+    other = fitted.log_omega(pool)[:, pool.names.index("bright")]
+    assert np.ptp(other) == pytest.approx(0.0, abs=1e-6)
+    assert abs(other[0] - fitted.profile.log_omega[0, pool.names.index("bright")]) > 0.5
+
+
+def test_folds_keep_groups_on_one_side_and_every_source_in_every_training_part():
+    pool = shifted_pool(1, 300, group=np.arange(300) // 5)
+    data = Propensity(["x"], reference="plain").fit(pool).data
+    seen = np.zeros(300, dtype=int)
+    for train, test in split_folds(data, 5):
+        assert not set(data.fold_group[train]) & set(data.fold_group[test])
+        assert set(data.source[train]) == {0, 1}
+        seen[test] += 1
+    assert (seen == 1).all()
+
+
+def test_strata_times_propensity_has_the_margin_and_the_bootstrap_gives_errors():
+    pool = shifted_pool(2, 400)
+    target = Target.margins({"label": {"cat": 0.4, "dog": 0.6}})
+    for classifier in ("logistic", "sklearn.naive_bayes:GaussianNB"):
+        weights = debias(pool, Product(Strata("label"), Propensity(["y"], classifier=classifier, reference="plain")), target)
+        assert weights.weight[(pool.frame["label"] == "cat").to_numpy()].sum() == pytest.approx(0.4, rel=1e-9)
+    alone = debias(pool, Propensity(["x"], classifier="sklearn.naive_bayes:GaussianNB", reference="plain", folds=2))
+    tilt = debias(pool, Tilt(["x"], reference="plain")).mean(pool.frame["x"])
+    assert alone.mean(pool.frame["x"]).stderr == pytest.approx(tilt.stderr, rel=0.5)
+
+
+def test_what_is_refused():
+    from sklearn.linear_model import RidgeClassifier
+    from sklearn.neighbors import KNeighborsClassifier
+
+    pool = shifted_pool(3, 100)
+    for settings, message in (
+        ({"classifier": "logstic"}, "Did you mean 'logistic'"),
+        ({"folds": 1}, "at least 2"),
+        ({"floor": 0.0}, "smallest chance"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            Propensity(["x"], **settings)
+    with pytest.raises(ConfigError, match=r"predict_proba; RidgeClassifier has not"):
+        Propensity(["x"], classifier=RidgeClassifier(), reference="plain").fit(pool)
+    with pytest.raises(ConfigError, match="cannot be fitted together"):
+        Product(Propensity(["x"], classifier="boosting", reference="plain"), Tilt(["y"], reference="plain")).fit(pool)
+    known = Known({"plain": 1.0, "bright": lambda frame: np.exp(frame["y"])})
+    neighbours = Propensity(["x"], classifier=KNeighborsClassifier(), reference="plain")
+    with pytest.raises(ConfigError, match="must take sample_weight"):
+        Product(known, neighbours).fit(pool)
+    lone = pool.frame.assign(source=["lone", *pool.frame["source"].tolist()[1:]])
+    with pytest.raises(DataError, match="at least two images"):
+        Propensity(["x"], reference="plain").fit(Pool(lone))

@@ -1,0 +1,57 @@
+"""Does the weighted pool look like the target? The judge says yes when it does, and no when it does not."""
+
+import numpy as np
+import pytest
+
+from unskew import CoverageError, Pool, Target, debias
+from unskew.bias import Box, Known, Tilt
+
+
+def pools(shift=1.0, n=800, n_target=400, seed=0):
+    rng = np.random.default_rng(seed)
+    source = np.where(rng.random(n) < 0.5, "a", "b")
+    x = rng.normal(size=n) + shift * np.where(source == "a", 1.0, 0.5)
+    return Pool.from_arrays(source, x=x, y=rng.normal(size=n)), Pool.from_arrays(["t"] * n_target, x=rng.normal(size=n_target))
+
+
+@pytest.mark.parametrize("holdout", [0.0, 0.5])
+def test_right_weights_leave_nothing_to_tell_apart(holdout):
+    pool, sample = pools()
+    weights = debias(pool, Tilt(["x"]), Target.sample(sample, holdout=holdout))
+    seen = weights.estimation.resemblance
+    # The AUC of a useless classifier on 400 images has a standard error of 0.02 to 0.03.
+    assert abs(seen.auc - 0.5) < 0.1
+    assert seen.auc_before > 0.6
+    assert seen.unlike < 0.1
+    assert seen.held_out is (holdout > 0)
+    assert seen.n_target == 400 * (1 - holdout or 1)
+    assert ("optimistic" in seen.message) is (holdout == 0)
+
+
+def test_wrong_weights_are_told_apart():
+    pool, sample = pools()
+    known = Known({"a": 1.0, "b": 1.0})
+    weights = debias(pool, known, Target.sample(sample))
+    assert weights.estimation.resemblance is None  # Known names no columns to look at
+    frame = pool.frame.assign(one=1.0)
+    weights = debias(Pool(frame), Box(["x"]), Target.sample(sample), max_unlike=1.0)
+    assert weights.estimation.resemblance.auc > 0.6
+
+
+def test_a_target_that_no_source_resembles_is_not_identifiable():
+    pool, _ = pools()
+    rng = np.random.default_rng(1)
+    far = Pool.from_arrays(["t"] * 300, x=np.where(rng.random(300) < 0.5, rng.normal(size=300), 9 + rng.normal(size=300)))
+    with pytest.raises(CoverageError, match=r"max_unlike = 0\.2"):
+        debias(pool, Box(["x"]), Target.sample(far))
+
+
+def test_without_images_to_judge_by_there_is_no_verdict():
+    pool, sample = pools()
+    assert debias(pool, Tilt(["x"]), Target.source("a")).estimation.resemblance is None
+    assert debias(pool, Tilt(["x"]), Target.sample(sample), judge=False).estimation.resemblance is None
+    few = Pool(sample.frame.iloc[:30])
+    assert debias(pool, Tilt(["x"]), Target.sample(few)).estimation.resemblance is None
+    held = debias(pool, Tilt(["x"]), Target.source("a", holdout=0.5))
+    assert held.estimation.resemblance.held_out
+    assert (held.weight == 0).sum() == sum(held.estimation.fitted.left_out.values())
