@@ -94,7 +94,7 @@ def test_groups_of_one_image_change_nothing():
 
 
 def test_the_variance_of_strata_with_groups_is_right_on_average():
-    # Given sizes and labels, Var μ̂ = Σ_g (Σ_{i in g} π_i)² + 0.49 Σ_i π_i²: groups share a deviation of variance 1, images have one of 0.49.
+    # Given sizes and labels, Var μ̂ = Σ_g (Σ_{i in g} π_i)² + 0.49 Σ_i π_i²: deviations of variance 1 by group, 0.49 by image.
     ratio = []
     for seed in range(60):
         data = draw(strata_groups, seed)
