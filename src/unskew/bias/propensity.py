@@ -87,7 +87,7 @@ class Propensity(Bias):
 
     def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
         reference = find_reference(self, data)
-        warm = start if isinstance(start, FittedPropensity) else None
+        warm = start if isinstance(start, FittedPropensity) and not data.learn_anew else None
         if warm is None:
             feature_map, notes = learn_features(data.frame, self.features)
             notes += flag_identifiers(data.frame, [column.name for column in feature_map.columns], data.source, data.names)
