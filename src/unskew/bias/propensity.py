@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 # The penalty λ/2 ‖θ‖² of scikit-learn's LogisticRegression at its default C = 1.
 _RIDGE = 1.0
 _NAMED = ("logistic", "boosting")
+_WORTH_THREADS = 50_000
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ class Propensity(Bias):
         # Weighted by 1/(other factors), source k's images look as if drawn with this factor alone.
         weight = np.exp(-(own - own.max()))
         total_k = np.bincount(data.source[train], weights=weight, minlength=data.n_sources)
-        model = _fit_classifier(self._make_classifier(data.seed), x, data.source[train], weight if log_offset_rk.any() else None)
+        with _few_threads(train.size):
+            model = _fit_classifier(self._make_classifier(data.seed), x, data.source[train], weight if log_offset_rk.any() else None)
         return _Classifier(model, np.log(total_k), reference, data.n_cells, self.floor)
 
     def _make_classifier(self, seed: int) -> Any:
@@ -156,6 +159,13 @@ def split_folds(data: BiasData, n_folds: int) -> Iterator[tuple[Ints, Ints]]:
                 f"groups are so large that a fold holds all images of `{data.names[int(lacking[0])]}`; use fewer folds, or Tilt."
             )
         yield train, test
+
+
+def _few_threads(n_rows: int) -> AbstractContextManager[Any]:
+    """Boosting on little data spends its time in threads that wait for one another: a hundred times as long on a busy machine."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, user_api="openmp") if n_rows < _WORTH_THREADS else nullcontext()
 
 
 def _with_cells(phi_bd: Floats, cell_b: Ints, n_cells: int) -> Floats:
