@@ -97,11 +97,12 @@ class Propensity(Bias):
             feature_map, notes = warm.feature_map, warm.notes
         phi_rd = feature_map.read(data.frame)
         models, log_rk = [], np.zeros((phi_rd.shape[0], data.n_sources))
-        for at, (train, test) in enumerate(split_folds(data, self.folds)):
-            before = warm.models[at] if warm is not None and at < len(warm.models) else None
-            model = self._train(data, phi_rd, log_offset_rk, train, reference, before)
-            log_rk[test] = model.log_ratio(phi_rd[test], data.cell[test])
-            models.append(model)
+        with _few_threads(phi_rd.shape[0]):
+            for at, (train, test) in enumerate(split_folds(data, self.folds)):
+                before = warm.models[at] if warm is not None and at < len(warm.models) else None
+                model = self._train(data, phi_rd, log_offset_rk, train, reference, before)
+                log_rk[test] = model.log_ratio(phi_rd[test], data.cell[test])
+                models.append(model)
         return FittedPropensity(data.names, reference, feature_map, tuple(models), log_rk, self._shown, self.has_offset, notes)
 
     @property
@@ -120,8 +121,7 @@ class Propensity(Bias):
         # Weighted by 1/(other factors), source k's images look as if drawn with this factor alone.
         weight = np.exp(-(own - own.max()))
         total_k = np.bincount(data.source[train], weights=weight, minlength=data.n_sources)
-        with _few_threads(train.size):
-            model = _fit_classifier(self._make_classifier(data.seed), x, data.source[train], weight if log_offset_rk.any() else None)
+        model = _fit_classifier(self._make_classifier(data.seed), x, data.source[train], weight if log_offset_rk.any() else None)
         return _Classifier(model, np.log(total_k), reference, data.n_cells, self.floor)
 
     def _make_classifier(self, seed: int) -> Any:
