@@ -18,7 +18,6 @@ from unskew.records import Pool, Weights
 from unskew.target_distance import Fact, TargetDistance, distance_to_target
 
 if TYPE_CHECKING:
-
     from unskew.bias.base import Bias
     from unskew.bias.fitted import FittedBias
 

@@ -110,13 +110,13 @@ class Estimation:
         return self.fitted.target is not None and self.fitted.target.unit == "group"
 
     def update(self, pool: Pool) -> Weights:
-        """The same model on another pool."""
+        """The same model on another pool, begun where this fit ended."""
         from unskew.bias.fitting import fit_parts
         from unskew.debiasing import weigh_fitted
 
         # Features are learned anew, too (their levels, scales, and which of them repeat others), as if the pool were a new one.
         model = self.fitted.model
-        fitted = fit_parts(model, model.parts, pool, self.fitted.target, seed=self.seed)
+        fitted = fit_parts(model, model.parts, pool, self.fitted.target, seed=self.seed, start=self.fitted, learn_anew=True)
         return weigh_fitted(pool, fitted, seed=self.seed, max_unlike=self.max_unlike)
 
     def bootstrap(self, n: int, seed: int, value_n: Floats | None) -> Bootstrap:

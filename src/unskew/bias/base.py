@@ -41,6 +41,7 @@ class BiasData:
     fold_group : (R,) rows that must stay on one side of every fold (groups, copies of one image).
     seed : of everything random.
     image_id : ids of all images of the pool, in its order, those among them that are left out of the fit.
+    learn_anew : an earlier fit is only where to begin from: features are learned, and tests made, anew.
     """
 
     frame: pd.DataFrame = field(repr=False)
@@ -54,6 +55,7 @@ class BiasData:
     fold_group: Ints = field(repr=False)
     seed: int = 0
     image_id: tuple[Any, ...] = field(repr=False, default=())
+    learn_anew: bool = False
 
     @property
     def n_sources(self) -> int:

@@ -48,6 +48,7 @@ def fit_parts(
     *,
     seed: int = 0,
     start: FittedBias | None = None,
+    learn_anew: bool = False,
     masses: Mapping[tuple[str, ...], float] | None = None,
 ) -> FittedBias:
     """Fit all parts together.
@@ -58,6 +59,7 @@ def fit_parts(
     pool, target : as for `Bias.fit`.
     seed : of folds and permutations.
     start : an earlier fit of the same model to begin from.
+    learn_anew : the earlier fit only says where to begin; features are learned, and tests made, anew.
     masses : masses of the strata in place of the target's (redrawn within their error).
     """
     strata_part = _only_strata(parts)
@@ -66,6 +68,7 @@ def fit_parts(
         gathered = _place_in_strata(gathered, strata_part, pool, target, masses)
     rest = [part for part in parts if part is not strata_part]
     earlier: Sequence[Factor | None] = [None] * len(rest) if start is None else start.factors
+    gathered = replace(gathered, data=replace(gathered.data, learn_anew=learn_anew))
     gathered, factors, log_rk = _estimate_factors(gathered, rest, earlier)
     return _assemble(model, pool, target, gathered, factors, log_rk)
 
@@ -202,7 +205,9 @@ def _estimate_factors(
     for _ in range(_MAX_ROUNDS):
         for at in learned:
             offset = sum((log_part[other] for other in log_part if other != at), zeros)
-            fitted[at] = parts[at].estimate(data, offset, fitted.get(at, earlier[at]))
+            # From the second round on the fit goes on from its own.
+            first = at not in fitted
+            fitted[at] = parts[at].estimate(data if first else replace(data, learn_anew=False), offset, fitted.get(at, earlier[at]))
             out_of_fold = fitted[at].fitted_log_omega()
             log_part[at] = fitted[at].log_omega(data.frame) if out_of_fold is None else out_of_fold
         if len(learned) < 2:

@@ -54,7 +54,7 @@ class SoftBox(Bias):
         return tuple(self.features)
 
     def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
-        warm = start if isinstance(start, FittedSoftBox) else None
+        warm = start if isinstance(start, FittedSoftBox) and not data.learn_anew else None
         names = expand_features(data.frame, self.features)
         other = [name for name in names if not is_numeric(data.frame[name])]
         if other:

@@ -72,7 +72,8 @@ class Tilt(Bias):
 
     def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
         reference = find_reference(self, data)
-        warm = start if isinstance(start, FittedTilt) else None
+        begin = start if isinstance(start, FittedTilt) else None
+        warm = None if data.learn_anew else begin
         if warm is None:
             feature_map, notes = learn_features(data.frame, self.features, self.degree)
             notes += flag_identifiers(data.frame, [column.name for column in feature_map.columns], data.source, data.names)
@@ -88,7 +89,9 @@ class Tilt(Bias):
             log_offset_rk if log_offset_rk.any() else None,
             max(self.ridge, _SMALLEST_RIDGE),
         )
-        fit = fit_log_linear(problem, None if warm is None else warm.theta, data.seed)
+        # The fit is convex: where it begins costs time, not accuracy.
+        alike = begin is not None and begin.feature_map.labels == feature_map.labels and begin.names == data.names
+        fit = fit_log_linear(problem, begin.theta if begin is not None and alike else None, data.seed)
         if warm is None:
             notes += _warn_if_separated(problem.phi @ fit.theta.T, data.names)
         return FittedTilt(data.names, reference, feature_map, fit.theta, problem.ridge, notes, sample=data.sample)

@@ -127,7 +127,8 @@ def align_weights(weights: Weights, ids: Sequence[object] | npt.NDArray[Any]) ->
         seen: set[object] = set()
         repeated = list(dict.fromkeys(value for value in own if value in seen or seen.add(value)))  # type: ignore[func-returns-value]
         raise DataError(f"{len(repeated)} ids stand for more than one image, so weights cannot be joined by id: {first_few(repeated)}.")
-    wanted = np.asarray(ids).tolist()
+    # Not through an array where it is a list: 1 and "a" together would become text.
+    wanted = list(ids) if isinstance(ids, list | tuple) else np.asarray(ids).tolist()
     unknown = [value for value in wanted if value not in position]
     if unknown:
         raise DataError(
