@@ -381,18 +381,27 @@ def _falling(rng: Rng, n: int) -> np.ndarray:
     return x[rng.uniform(size=x.size) < 1.0 - np.maximum(x - 0.3, 0.0) / 0.6][:n]
 
 
-def soft_box_two(rng: Rng) -> DataSet:
-    """The same in two features, three sources of 150 images around corners of the unit square."""
-    x, z = np.column_stack([_near_corner(rng, 150, corner) for corner in ((0.0, 0.0), (1.0, 0.0), (0.5, 1.0))])
+def _corners(rng: Rng, width: float) -> DataSet:
+    x, z = np.column_stack([_near_corner(rng, 150, corner, width) for corner in ((0.0, 0.0), (1.0, 0.0), (0.5, 1.0))])
     pool = make_pool(np.repeat([0, 1, 2], 150), x=x, z=z)
     return DataSet(pool, SoftBox(["x", "z"]), None, x + z + 0.3 * rng.normal(size=450), 1.0)
 
 
-def _near_corner(rng: Rng, n: int, corner: tuple[float, float]) -> np.ndarray:
-    """(2, n) density ∝ 1 within 0.6 of the corner in both directions, falling linearly to 0 over a width of 0.7."""
+def _near_corner(rng: Rng, n: int, corner: tuple[float, float], width: float) -> np.ndarray:
+    """(2, n) density ∝ 1 within 0.6 of the corner in both directions, falling linearly to 0 over ``width``."""
     point = rng.uniform(size=(2, 30 * n))
     beyond = np.maximum(np.abs(point - np.array(corner)[:, None]) - 0.6, 0.0).sum(axis=0)
-    return point[:, rng.uniform(size=30 * n) < 1.0 - beyond / 0.7][:, :n]
+    return point[:, rng.uniform(size=30 * n) < 1.0 - beyond / width][:, :n]
+
+
+def soft_box_two(rng: Rng) -> DataSet:
+    """Three sources of 150 images around corners of the unit square, falling off over 0.25."""
+    return _corners(rng, 0.25)
+
+
+def soft_box_blurred(rng: Rng) -> DataSet:
+    """The same, falling off over 0.7: hardly to be told from no selection."""
+    return _corners(rng, 0.7)
 
 
 # ---- features beside the value, for tests of fit
@@ -501,4 +510,4 @@ VARIANTS: tuple[Recipe, ...] = (
     strata_survey_tilt,
 )
 BOXES: tuple[Recipe, ...] = (box, box_many)
-SOFT_BOXES: tuple[Recipe, ...] = (soft_box, soft_box_two)
+SOFT_BOXES: tuple[Recipe, ...] = (soft_box, soft_box_two, soft_box_blurred)

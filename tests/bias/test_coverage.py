@@ -15,9 +15,11 @@ from simulation_measures import bootstrap_of, draw_sets, mean_as_if_known, mean_
 from simulations import (
     BOXES,
     PRINCIPAL,
-    SOFT_BOXES,
     VARIANTS,
     propensity_boosting,
+    soft_box,
+    soft_box_blurred,
+    soft_box_two,
     strata,
     strata_known,
     strata_survey,
@@ -88,9 +90,9 @@ def test_coverage(recipe):
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", VARIANTS, ids=name_of)
 def test_coverage_of_variants(recipe):
-    # 500 data sets: one binomial sd is 1%, so 93–97% widened by three of them would hold anything; by one and a half it is a test.
-    found = measure_coverage(recipe, 500, seed=1)
-    assert 0.915 <= found.share <= 0.985
+    # 400 data sets: what a coverage of 93% or of 97% may look like there, but for one seed in a hundred.
+    found = measure_coverage(recipe, 400, seed=1)
+    assert chance_bounds(400, 0.93, 0.01)[0] <= found.share <= chance_bounds(400, 0.97, 0.01)[1]
 
 
 @pytest.mark.slow
@@ -101,22 +103,30 @@ def test_coverage_of_boxes(recipe):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", SOFT_BOXES, ids=name_of)
+@pytest.mark.parametrize("recipe", [soft_box, soft_box_two], ids=name_of)
 def test_coverage_of_soft_boxes(recipe):
-    # A fit takes a quarter of a second: 100 data sets, one binomial sd being 3% at 90%.
-    assert measure_coverage(recipe, 100, seed=1).share >= chance_bounds(100, 0.90)[0]
+    # A fit takes a tenth of a second: 200 data sets, one binomial sd being 2% at 90%.
+    assert measure_coverage(recipe, 200, seed=1).share >= chance_bounds(200, 0.90)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(
+    reason="three boxes in two features from 450 images, of which few lie where selection falls off: 80% (docs/honest-errors.md)"
+)
+def test_coverage_of_soft_boxes_that_the_data_hardly_tell():
+    assert measure_coverage(soft_box_blurred, 200, seed=1).share >= 0.90
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", [strata, tilt_tiny], ids=name_of)
 def test_coverage_of_the_bootstrap_that_refits(recipe):
-    # 100 data sets × 100 replicates; one binomial sd is 2.2%, and percentiles of 100 replicates are a little short.
-    found = measure_coverage(recipe, 100, seed=1, estimate=partial(bootstrap_of, n=100))
-    assert found.share >= chance_bounds(100, 0.93)[0]
+    # 60 data sets × 80 replicates; one binomial sd is 2.8%, and percentiles of 80 replicates are a little short.
+    found = measure_coverage(recipe, 60, seed=1, estimate=partial(bootstrap_of, n=80))
+    assert found.share >= chance_bounds(60, 0.93)[0]
 
 
 @pytest.mark.slow
 def test_coverage_of_boosting_by_bootstrap():
-    # 25 data sets × 25 replicates, each with a classifier for every fold: enough to see an interval that is far too short.
-    found = measure_coverage(propensity_boosting, 25, seed=1, estimate=partial(bootstrap_of, n=25))
-    assert found.share >= chance_bounds(25, 0.90, 1e-3)[0]
+    # 15 data sets × 20 replicates, each with a classifier for every fold: enough to see an interval that is far too short.
+    found = measure_coverage(propensity_boosting, 15, seed=1, estimate=partial(bootstrap_of, n=20))
+    assert found.share >= chance_bounds(15, 0.90, 1e-3)[0]

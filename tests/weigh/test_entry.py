@@ -203,5 +203,5 @@ def test_records_can_be_copied_pickled_and_compared() -> None:
 
 def test_a_plain_list_of_numbers_and_texts_is_joined_as_it_is() -> None:
     ids = np.array([1, "a", 2, "b"], dtype=object)
-    weights = debias_weights(np.ones((4, 1)), ["s"] * 4, id=ids)
+    weights = unskew.debias_weights(np.ones((4, 1)), ["s"] * 4, id=ids)
     assert weights.align([2, "a"]).tolist() == [0.25, 0.25]

@@ -93,6 +93,18 @@ def test_groups_of_one_image_change_nothing():
     assert grouped.debias().mean(data.value).stderr == pytest.approx(data.debias().mean(data.value).stderr, rel=1e-12)
 
 
+def test_the_variance_of_strata_with_groups_is_right_on_average():
+    # Given sizes and labels, Var μ̂ = Σ_g (Σ_{i in g} π_i)² + 0.49 Σ_i π_i²: deviations of variance 1 by group, 0.49 by image.
+    ratio = []
+    for seed in range(60):
+        data = draw(strata_groups, seed)
+        weights = data.debias()
+        exact = np.square(np.bincount(data.pool.frame["group"], weights.weight)).sum() + 0.49 * np.square(weights.weight).sum()
+        ratio.append(weights.mean(data.value).stderr ** 2 / exact)
+    # 250 data sets gave 1.01 ± 0.013; one variance spreads by 20%.
+    assert np.mean(ratio) == pytest.approx(1.0, abs=4 * 0.2 / math.sqrt(60))
+
+
 def test_known_factors_of_one_leave_strata_as_they_are():
     data = draw(strata)
     product = DataSet(data.pool, Product(Strata("label"), Known({"a": 1.0, "b": 1.0})), data.target, data.value, data.truth)

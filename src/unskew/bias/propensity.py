@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 # The penalty λ/2 ‖θ‖² of scikit-learn's LogisticRegression at its default C = 1.
 _RIDGE = 1.0
 _NAMED = ("logistic", "boosting")
+_WORTH_THREADS = 50_000
 
 
 @dataclass(frozen=True)
@@ -95,11 +97,12 @@ class Propensity(Bias):
             feature_map, notes = warm.feature_map, warm.notes
         phi_rd = feature_map.read(data.frame)
         models, log_rk = [], np.zeros((phi_rd.shape[0], data.n_sources))
-        for at, (train, test) in enumerate(split_folds(data, self.folds)):
-            before = warm.models[at] if warm is not None and at < len(warm.models) else None
-            model = self._train(data, phi_rd, log_offset_rk, train, reference, before)
-            log_rk[test] = model.log_ratio(phi_rd[test], data.cell[test])
-            models.append(model)
+        with _few_threads(phi_rd.shape[0]):
+            for at, (train, test) in enumerate(split_folds(data, self.folds)):
+                before = warm.models[at] if warm is not None and at < len(warm.models) else None
+                model = self._train(data, phi_rd, log_offset_rk, train, reference, before)
+                log_rk[test] = model.log_ratio(phi_rd[test], data.cell[test])
+                models.append(model)
         return FittedPropensity(data.names, reference, feature_map, tuple(models), log_rk, self._shown, self.has_offset, notes)
 
     @property
@@ -159,6 +162,13 @@ def split_folds(data: BiasData, n_folds: int) -> Iterator[tuple[Ints, Ints]]:
                 f"groups are so large that a fold holds all images of `{data.names[int(lacking[0])]}`; use fewer folds, or Tilt."
             )
         yield train, test
+
+
+def _few_threads(n_rows: int) -> AbstractContextManager[Any]:
+    """Boosting on little data spends its time in threads that wait for one another: a hundred times as long on a busy machine."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, user_api="openmp") if n_rows < _WORTH_THREADS else nullcontext()
 
 
 def _with_cells(phi_bd: Floats, cell_b: Ints, n_cells: int) -> Floats:
