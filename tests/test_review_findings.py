@@ -116,3 +116,27 @@ def test_a_weak_link_is_warned_of_once():
         warnings.simplefilter("always")
         unskew.debias(Pool.from_frame(frame), Tilt(["x"], reference="p"))
     assert sum(issubclass(each.category, WeakOverlapWarning) for each in caught) == 1
+
+
+@pytest.mark.parametrize("values", ["one", 1.0, pd.Timestamp("2020-01-01")])
+def test_constant_features_are_named_whatever_their_type(values):
+    pool = Pool.from_frame(_frame().assign(same=values))
+    with pytest.raises(DataError, match="every feature of the bias model is constant: same"):
+        unskew.debias(pool, Tilt(["same"], reference="p"))
+    with pytest.warns(unskew.errors.UnskewWarning, match="same: constant"):
+        beside = unskew.debias(pool, Tilt(["same", "x"], reference="p"))
+    np.testing.assert_allclose(beside.weight, unskew.debias(pool, Tilt(["x"], reference="p")).weight, rtol=1e-9)
+
+
+def test_score_and_update_say_what_they_take():
+    frame = _frame()
+    weights = unskew.debias(Pool.from_frame(frame), Tilt(["x"], reference="p"))
+    with pytest.raises(DataError, match=r"weights.score takes a Pool or a DataFrame .* got list"):
+        weights.score([1.0, 2.0])
+    with pytest.raises(DataError, match=r"weights.update takes a Pool; got DataFrame"):
+        weights.update(frame)
+
+
+def test_a_negative_omega_is_shown_as_a_plain_number():
+    with pytest.raises(DataError, match=r"row 0 has -1\.0\."):
+        unskew.debias(Pool.from_frame(_frame().assign(chance=-1.0)), unskew.bias.Known({"p": "chance", "q": 1.0}))
