@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.special
 
-from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning
+from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning, first_few
 from unskew.estimation import Estimation
 from unskew.records import Floats, Overlap, Pool, Solution, Status, Target, Weights
 from unskew.solve.entry import check_overlap
-from unskew.solve.overlap import warn_if_weak
+from unskew.solve.overlap import warn_if_weak, with_sigma2
+from unskew.targeting.facts import cell_text
 from unskew.weigh.entry import debias_weights, group_codes
 from unskew.weigh.estimated import EstimatedRows
 from unskew.weigh.verdict import judge_positive, judge_weights
@@ -21,6 +22,10 @@ from unskew.weigh.verdict import judge_positive, judge_weights
 if TYPE_CHECKING:
     from unskew.bias.base import Bias
     from unskew.bias.fitted import FittedBias
+
+# A stratum of a product is judged by itself from this target mass and number of images on; errors of smaller ones average out.
+_LARGE_MASS = 0.1
+_LARGE_SIZE = 50
 
 
 def debias(pool: Pool, bias: Bias, target: Target | None = None, *, seed: int = 0, max_unlike: float = 0.2, judge: bool = True) -> Weights:
@@ -188,22 +193,60 @@ def _known_solution(fitted: FittedBias, overlap: Overlap) -> Solution:
 
 
 def _strata_overlap(fitted: FittedBias, weight_r: Floats) -> Overlap:
-    """The overlap graph of the sources, with the verdict that post-stratification needs coverage, not links."""
+    """The overlap graph of the sources, with a verdict: strata alone need coverage, not links; other factors need links within strata."""
     assert fitted.strata is not None
     data, n = fitted.data, fitted.data.n_pool
     log_nk = fitted.profile.log_omega[:n, : len(fitted.names)]
     overlap = check_overlap(log_nk, data.source[:n], log=True, names=fitted.names)
     by = " × ".join(fitted.strata.target.by)
+    known = f"with the target's distribution of {by} the normalizers are known, and every stratum of {fitted.strata.target.population}"
+    if fitted.factors:
+        weak = _weak_link(fitted)
+        message = weak or f"Within each stratum its sources are linked to one another; {known} has images."
+        return judge_weights(replace(overlap, verdict="weak" if weak else "ok", message=message), weight_r)
     links = (
         "The sources are linked to one another, though they need not be"
         if overlap.connected
         else f"The sources are not linked to one another ({len(overlap.components)} separate groups) and need not be"
     )
-    message = (
-        f"{links}: with the target's distribution of {by} the normalizers are known, and every stratum of "
-        f"{fitted.strata.target.population} has images."
-    )
-    return judge_weights(replace(overlap, verdict="ok", message=message), weight_r)
+    return judge_weights(replace(overlap, verdict="ok", message=f"{links}: {known} has images."), weight_r)
+
+
+def _weak_link(fitted: FittedBias) -> str:
+    """What is weak in a product with strata, or "": links between sources within strata, or parameters of a source that shares none.
+
+    All strata together are judged as one solve is, by σ₂ of the sum of their Hessians, and a stratum by itself where it is large.
+    """
+    assert fitted.strata is not None
+    data, profile = fitted.data, fitted.profile
+    seen_ck = np.zeros(profile.u.shape, dtype=np.bool_)
+    seen_ck[data.cell, data.source] = True
+    shared_k = seen_ck[seen_ck.sum(axis=1) > 1].any(axis=0)
+    if profile.n_parameters and data.n_sources > 1 and not shared_k.all():
+        alone = [f"`{name}`" for name, shared in zip(data.names, shared_k, strict=True) if not shared]
+        return (
+            f"No stratum has images both of {first_few(alone)} and of another source, so that nothing tells how it selects within strata: "
+            "what the other factors say of it is a guess. Use coarser strata, or Strata alone."
+        )
+    mass_c, size_c = fitted.strata.target.mass, np.bincount(data.cell, minlength=data.n_cells)
+    large_c = (mass_c >= _LARGE_MASS) & (size_c >= _LARGE_SIZE) & (seen_ck.sum(axis=1) > 1)
+    judged = [
+        (f"In the stratum {cell_text(fitted.strata.target.by, fitted.strata.target.strata[c])}: ", data.cell == c, seen_ck[c])
+        for c in np.flatnonzero(large_c)
+    ]
+    for where, row_r, present_k in [
+        ("Within strata: ", np.ones(data.cell.size, dtype=np.bool_), np.ones(data.n_sources, dtype=np.bool_)),
+        *judged,
+    ]:
+        at, present = np.flatnonzero(row_r), np.flatnonzero(present_k)
+        cells = np.unique(data.cell[at])
+        code = np.searchsorted(present, data.source[at])
+        overlap = check_overlap(profile.log_omega[np.ix_(at, present)], code, log=True, names=[data.names[k] for k in present])
+        if overlap.verdict == "ok" and present.size > 1:
+            overlap = with_sigma2(overlap, profile.information.h_ckk[cells].sum(axis=0)[np.ix_(present, present)] / at.size)
+        if overlap.verdict == "weak":
+            return f"{where}{overlap.message}"
+    return ""
 
 
 def _judged(weights: Weights, fitted: FittedBias, max_unlike: float, judge: bool) -> Weights:
@@ -213,14 +256,15 @@ def _judged(weights: Weights, fitted: FittedBias, max_unlike: float, judge: bool
     assert weights.estimation is not None
     _check_coverage(fitted, max_unlike)
     overlap = weights.overlap
-    if fitted.strata is None and not np.isneginf(fitted.profile.log_omega).any():
+    if (fitted.strata is None or fitted.factors) and not np.isneginf(fitted.profile.log_omega).any():
         overlap = judge_positive(overlap, weights.weight[fitted.row])
     resemblance = compare_with_target(fitted, weights.weight[fitted.row]) if judge else None
     if resemblance is not None and resemblance.unlike > max_unlike:
         raise CoverageError(
             f"{resemblance.message} That is more than max_unlike = {max_unlike:g}: the target is not identifiable from these sources."
         )
-    if fitted.strata is not None or overlap is not weights.overlap:
+    # What the solve already warned of is not said twice.
+    if fitted.strata is not None or overlap.message != weights.overlap.message:
         warn_if_weak(overlap)
     return replace(weights, overlap=overlap, estimation=replace(weights.estimation, resemblance=resemblance))
 

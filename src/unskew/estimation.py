@@ -91,6 +91,8 @@ class Estimation:
 
         If the target counts groups, the images of a group of the table share its weight, as they do in the pool.
         """
+        if not isinstance(table, Pool) and not hasattr(table, "columns"):
+            raise DataError(f"weights.score takes a Pool or a DataFrame with the columns of the bias model; got {type(table).__name__}.")
         log_mk = self.fitted.log_omega(table) + self.u_k[: len(self.fitted.names)]
         total_m = scipy.special.logsumexp(log_mk, axis=1)
         unit_m = np.ones(total_m.size)
@@ -114,6 +116,8 @@ class Estimation:
         from unskew.bias.fitting import fit_parts
         from unskew.debiasing import weigh_fitted
 
+        if not isinstance(pool, Pool):
+            raise DataError(f"weights.update takes a Pool; got {type(pool).__name__}. Make one with Pool.from_frame.")
         # Features are learned anew, too (their levels, scales, and which of them repeat others), as if the pool were a new one.
         model = self.fitted.model
         fitted = fit_parts(model, model.parts, pool, self.fitted.target, seed=self.seed, start=self.fitted, learn_anew=True)

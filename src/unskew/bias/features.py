@@ -190,17 +190,22 @@ def learn_features(frame: pd.DataFrame, features: Sequence[str], degree: int = 1
     names = expand_features(frame, features)
     if degree not in (1, 2):
         raise ConfigError(f"degree is 1 (the features) or 2 (their squares and products, too); got {degree!r}.")
-    every = FeatureMap(tuple(learn_column(frame, name) for name in names), degree)
+    columns = tuple(learn_column(frame, name) for name in names)
+    # Categories have no squares.
+    every = FeatureMap(columns, degree if any(column.is_numeric for column in columns) else 1)
+    # A category with one level becomes no column at all.
+    constant = [column.name for column in columns if not column.labels]
     kept, useless = _independent_columns(every.read(frame))
-    if not useless:
+    if not useless and not constant:
         return every, ()
     note = (
-        f"{first_few([every.labels[at] for at in useless])}: constant, or a combination of the other features; left out of the bias model"
+        f"{first_few(constant + [every.labels[at] for at in useless])}: constant, or a combination of the other features; left out of the "
+        "bias model"
     )
-    warnings.warn(f"{note}.", UnskewWarning, stacklevel=4)
     if not kept:
         raise DataError(f"every feature of the bias model is constant: {first_few(names)}. It cannot tell the sources apart; name others.")
-    return FeatureMap(every.columns, degree, tuple(kept)), (note,)
+    warnings.warn(f"{note}.", UnskewWarning, stacklevel=4)
+    return FeatureMap(every.columns, every.degree, tuple(kept)), (note,)
 
 
 def _independent_columns(phi_nd: Floats) -> tuple[list[int], list[int]]:

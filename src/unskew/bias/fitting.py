@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -112,7 +112,7 @@ def _gather(pool: Pool, target: Target | None, parts: Sequence[Bias], seed: int)
         fitting = compared.sample.frame[~held]
         judge = compared.sample.frame[held] if held.any() else None
         sample = reference = len(names)
-        _check_sample(frame, fitting, names)
+        _check_sample(frame, fitting, names, parts)
         frame = pd.concat([frame.astype({"source": object}), fitting.astype({"source": object})], ignore_index=True)
         source_r = np.concatenate([source_r, np.full(len(fitting), sample)])
         names = (*names, SAMPLE)
@@ -135,11 +135,25 @@ def _fold_groups(frame: pd.DataFrame) -> Ints:
     return code_r
 
 
-def _check_sample(frame: pd.DataFrame, sample: pd.DataFrame, names: Sequence[str]) -> None:
+def _check_sample(frame: pd.DataFrame, sample: pd.DataFrame, names: Sequence[str], parts: Sequence[Bias]) -> None:
     if len(sample) < 2:
         raise DataError(f"the target's sample has {len(sample)} images left to fit with; give a larger one, or hold out less of it.")
     if SAMPLE in names:
         raise DataError(f"a source is called {SAMPLE!r}, which is the name of the target's sample; rename it.")
+    for column in dict.fromkeys(column for part in parts for column in part.columns):
+        _check_shared(column, frame, sample)
+
+
+def _check_shared(column: str, frame: pd.DataFrame, sample: pd.DataFrame) -> None:
+    """Side by side with the pool, a column that one of the two lacks would look like missing values."""
+    tables = {"the pool": frame, "the target's sample": sample}
+    has = {which: {name for name in table.columns if name == column or name.startswith(f"{column}_")} for which, table in tables.items()}
+    for which, other in (("the pool", "the target's sample"), ("the target's sample", "the pool")):
+        lacking = sorted({column} & has[other] or has[other]) if column not in has[which] else []
+        lacking = [name for name in lacking if name not in has[which]]
+        if lacking:
+            hint = " Without labels it cannot give their distribution: use Tilt or Propensity on features." if lacking == ["label"] else ""
+            raise DataError(f"{which} has no column {first_few(lacking)}, which the bias model reads and {other} has.{hint}")
 
 
 def _place_in_strata(
@@ -241,6 +255,18 @@ def _exclude(gathered: _Gathered, factor: Factor, part: Bias) -> _Gathered:
     return _without(replace(gathered, left_out=left_out), keep_r)
 
 
+@dataclass(frozen=True, eq=False)
+class _Jacobian:
+    """∂ log ω/∂θ of all factors side by side on rows of the fit; a class, because weights are pickled and a closure cannot be."""
+
+    frame: pd.DataFrame = field(repr=False)
+    factors: tuple[Factor, ...]
+
+    def __call__(self, at: Ints) -> Floats:
+        rows = self.frame.iloc[at]
+        return np.concatenate([factor.jacobian(rows) for factor in self.factors], axis=2)
+
+
 def _profile(gathered: _Gathered, log_rk: Floats, factors: Sequence[Factor]) -> Profile:
     data = gathered.data
     smooth = [factor for factor in factors if factor.n_parameters]
@@ -252,12 +278,8 @@ def _profile(gathered: _Gathered, log_rk: Floats, factors: Sequence[Factor]) -> 
         penalty = np.asarray(block_diag(*[factor.penalty for factor in smooth]))
         derivative = smooth[0].linear_derivative(data.frame) if len(smooth) == 1 else None
 
-        def jacobian(at: Ints) -> Floats:
-            rows = data.frame.iloc[at]
-            return np.concatenate([factor.jacobian(rows) for factor in smooth], axis=2)
-
         if derivative is None:
-            derivative = DenseDerivative(penalty.shape[0], jacobian, log_rk)
+            derivative = DenseDerivative(penalty.shape[0], _Jacobian(data.frame, tuple(smooth)), log_rk)
     return Profile(log_rk, _solve_cells(gathered, log_rk), data.source, data.cell, derivative, penalty)
 
 

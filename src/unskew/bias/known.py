@@ -218,7 +218,7 @@ def _logarithm(value: Floats, is_log: bool, what: str) -> Floats:
     if bad.any():
         row = int(np.argwhere(bad)[0][0])
         rule = "a number or -inf" if is_log else "finite and not negative"
-        raise DataError(f"{what} must be {rule}; row {row} has {value[bad][0]!r}. Were logarithms passed without log=True?")
+        raise DataError(f"{what} must be {rule}; row {row} has {float(value[bad][0])!r}. Were logarithms passed without log=True?")
     with np.errstate(divide="ignore"):
         return value if is_log else np.log(value)
 

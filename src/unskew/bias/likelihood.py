@@ -138,7 +138,8 @@ def _newton_direction(
     solved = []
     for cell in range(problem.n_cells):
         inner = np.flatnonzero(count_ck[cell] > 0)
-        inner = np.delete(inner, int(np.argmax(count_ck[cell, inner])))
+        # A stratum without mass has no images left, and no u.
+        inner = np.delete(inner, int(np.argmax(count_ck[cell, inner]))) if inner.size else inner
         b_kp = b_ckkd[cell][np.ix_(inner, free)].reshape(inner.size, p)
         x = (
             np.linalg.lstsq(h_ckk[cell][np.ix_(inner, inner)], np.column_stack([b_kp, g_ck[cell, inner]]), rcond=None)[0]

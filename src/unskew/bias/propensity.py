@@ -116,6 +116,9 @@ class Propensity(Bias):
                 phi_rd[train], data.source[train], data.cell[train], data.n_sources, data.n_cells, reference, offset, _RIDGE
             )
             return _Logistic(fit_log_linear(problem, None if before is None else before.theta_kd, data.seed).theta)
+        if data.n_sources == 1:
+            # One source, the reference itself: nothing to tell apart, and classifiers refuse a single class.
+            return _Logistic(np.zeros((1, phi_rd.shape[1])))
         x = _with_cells(phi_rd[train], data.cell[train], data.n_cells)
         own = log_offset_rk[train, data.source[train]]
         # Weighted by 1/(other factors), source k's images look as if drawn with this factor alone.
@@ -252,7 +255,7 @@ class FittedPropensity(Factor):
 
     def log_omega(self, frame: pd.DataFrame) -> Floats:
         phi_nd = self.feature_map.read(frame)
-        if not self.is_logistic and self.models[0].n_cells > 1:
+        if isinstance(self.models[0], _Classifier) and self.models[0].n_cells > 1:
             raise ConfigError("a classifier that saw strata cannot score other tables; use classifier='logistic' in a product with Strata.")
         return np.asarray(np.mean([model.log_ratio(phi_nd, None) for model in self.models], axis=0))
 

@@ -115,6 +115,13 @@ def _counted(model: Strata, pool: Pool, frame: pd.DataFrame) -> Target:
         raise ConfigError("Strata needs the names of its attributes, because the target is a sample: Strata(by=[…]).")
     bins = {name: tuple(edges) for name, edges in (model.bins or {}).items()}
     for name in model.by:
+        for which, table in (("the pool", pool.frame), ("the target's sample or source", frame)):
+            n_missing = int(table[name].isna().sum()) if name in table.columns else 0
+            if 0 < n_missing < len(table):
+                raise DataError(
+                    f"{name} is missing for {n_missing} of {len(table)} images of {which}, and a sample does not say what that means. "
+                    "Leave them out, fill the values in, or give the distribution itself (Target.margins with missing=…)."
+                )
         if name not in frame.columns or bool(frame[name].isna().all()):
             hint = " A sample without labels cannot give their distribution: use Tilt or Propensity on features." if name == "label" else ""
             raise DataError(f"the sample of the target has no column {name!r}; its columns are {first_few(list(frame.columns), 12)}.{hint}")
@@ -206,11 +213,16 @@ def describe_strata(fitted: FittedStrata, alone: bool) -> Description:
     """What `Strata` contributes; ``alone``: no other factor."""
     by = " × ".join(fitted.target.by)
     assumed = f"within every level of {by} a source selects all images alike" if alone else f"how a source selects by {by} is free"
-    size = "counts" if alone else "a factor for every source and level, by maximum likelihood together with the other factors"
+    n = len(fitted.target.strata)
+    estimated = (
+        f"counts of {n} strata"
+        if alone
+        else f"a factor for every source in each of {n} strata, by maximum likelihood together with the other factors"
+    )
     return Description(
         "Strata",
         (assumed,),
-        (f"{size} of {len(fitted.target.strata)} strata",),
+        (estimated,),
         f"the target's distribution of {by}",
         fitted.target.population,
         {cell_text(fitted.target.by, cell): float(mass) for cell, mass in zip(fitted.target.strata, fitted.target.mass, strict=True)},

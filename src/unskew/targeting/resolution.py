@@ -238,7 +238,8 @@ def _allow_uncovered(target: Target, empty: dict[str, float], left: float) -> No
     if target.uncovered == "error":
         raise CoverageError(
             f"the target has mass where no source has an image: {named}; {sum(empty.values()):.4g} of the target in all. Add a source "
-            "that holds such images, or say uncovered='restrict': results then speak of the rest of the target."
+            "that holds such images, or say uncovered='restrict' (of a sample: leave such images out): results then speak of the rest of "
+            "the target."
         )
 
 
