@@ -69,9 +69,9 @@ def test_second_degree_of_categories_alone_is_the_first():
 @pytest.mark.parametrize("model", [Strata("label"), Tilt(["label"])])
 def test_a_column_that_pool_or_sample_lacks_is_named_with_the_one_that_lacks_it(model):
     frame, sample = _frame(), _frame(120, seed=1)
-    with pytest.raises(DataError, match="the pool has no column label"):
+    with pytest.raises(DataError, match="the pool has no column 'label'"):
         unskew.debias(Pool.from_frame(frame.drop(columns="label")), model, Target.sample(Pool.from_frame(sample)))
-    with pytest.raises(DataError, match="the target's sample has no column label"):
+    with pytest.raises(DataError, match="the target's sample has no column 'label'"):
         unskew.debias(Pool.from_frame(frame), model, Target.sample(Pool.from_frame(sample.drop(columns="label"))))
 
 

@@ -152,8 +152,10 @@ def _check_shared(column: str, frame: pd.DataFrame, sample: pd.DataFrame) -> Non
         lacking = sorted({column} & has[other] or has[other]) if column not in has[which] else []
         lacking = [name for name in lacking if name not in has[which]]
         if lacking:
-            hint = " Without labels it cannot give their distribution: use Tilt or Propensity on features." if lacking == ["label"] else ""
-            raise DataError(f"{which} has no column {first_few(lacking)}, which the bias model reads and {other} has.{hint}")
+            unlabelled = lacking == ["label"] and which != "the pool"
+            hint = " Without labels it cannot give their distribution: use Tilt or Propensity on features." if unlabelled else ""
+            shown = first_few([repr(name) for name in lacking])
+            raise DataError(f"{which} has no column {shown}, which the bias model reads and {other} has.{hint}")
 
 
 def _place_in_strata(
