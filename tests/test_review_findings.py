@@ -140,3 +140,27 @@ def test_score_and_update_say_what_they_take():
 def test_a_negative_omega_is_shown_as_a_plain_number():
     with pytest.raises(DataError, match=r"row 0 has -1\.0\."):
         unskew.debias(Pool.from_frame(_frame().assign(chance=-1.0)), unskew.bias.Known({"p": "chance", "q": 1.0}))
+
+
+def test_one_image_in_every_stratum_shows_no_spread() -> None:
+    frame = pd.DataFrame({"source": list("ppqqq"), "label": list("abcde"), "x": [1.0, 5.0, 2.0, 9.0, 4.0]})
+    weights = unskew.debias(Pool.from_frame(frame), Strata("label"), Target.uniform("label"))
+    assert weights.mean(frame["x"]).stderr == np.inf
+    assert weights.mean(np.ones(5)).stderr == 0.0
+
+
+def test_check_fit_takes_the_fitted_model_and_says_when_nothing_can_be_tested() -> None:
+    rng = np.random.default_rng(0)
+    pool = Pool.from_arrays(np.repeat(["p", "q"], 100), label=rng.choice(["a", "b"], 200), x=rng.normal(size=200))
+    weights = unskew.debias(pool, Strata("label"), Target.uniform("label"))
+    assert "fits these features exactly" in unskew.check_fit(pool, weights.estimation.fitted, weights).message
+    assert unskew.check_fit(pool, None, weights, features=["x"]).p_value > 0.001
+
+
+def test_errors_of_quantile_boxes_come_from_a_bootstrap() -> None:
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(0, 0.8, 150), rng.uniform(0.2, 1, 150)])
+    pool = Pool.from_arrays(np.repeat(["p", "q"], 150), x=x)
+    weights = unskew.debias(pool, unskew.bias.Box(["x"], quantile=0.02))
+    replicates = weights.bootstrap(100, seed=0, values=x)
+    assert weights.mean(x) == replicates.estimate()

@@ -33,8 +33,8 @@ class Box(Bias):
 
     Notes
     -----
-    c(z) is assumed: within the union of the boxes a source selects all its images alike. The likelihood is not regular (the edges are the
-    extremes of the data), and standard errors take the boxes as known.
+    c(z) is assumed: within the union of the boxes a source selects all its images alike. Standard errors take min–max boxes as known,
+    since extremes converge faster than means; quantiles do not, and there errors come from a bootstrap that fits anew.
     """
 
     family: ClassVar[str] = "box"
@@ -88,6 +88,10 @@ class FittedBox(Factor):
     levels: dict[str, tuple[frozenset[str] | None, ...]] = field(repr=False)
     quantile: float = 0.0
     notes: tuple[str, ...] = ()
+
+    @property
+    def is_smooth(self) -> bool:
+        return self.quantile == 0.0
 
     def log_omega(self, frame: pd.DataFrame) -> Floats:
         check_columns(frame, [*self.numeric, *self.levels])

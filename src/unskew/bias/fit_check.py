@@ -11,6 +11,7 @@ import scipy.sparse
 
 from unskew.bias.base import Bias
 from unskew.bias.features import check_columns, expand_features, is_numeric, read_numbers
+from unskew.bias.fitted import FittedBias
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.records import Floats, Ints, Pool, Weights
 from unskew.solve.profile import Profile
@@ -68,7 +69,7 @@ class FitCheck:
 
 
 def check_fit(
-    pool: Pool, bias: Bias | None, weights: Weights, *, features: Sequence[str] | None = None, n: int = 999, seed: int = 0
+    pool: Pool, bias: Bias | FittedBias | None, weights: Weights, *, features: Sequence[str] | None = None, n: int = 999, seed: int = 0
 ) -> FitCheck:
     """Compare every source with what the model expects it to look like, feature by feature.
 
@@ -84,7 +85,7 @@ def check_fit(
     Parameters
     ----------
     pool, weights : the images and their weights, as `debias` (or `debias_weights`, in the order of the pool) gave them.
-    bias : the model that was fitted, to name its features; None: all columns.
+    bias : the model, fitted or not, to name its features; None: all columns.
     features : columns to compare; default: those that the model reads and the label, without a model all columns.
     n : bootstrap replicates.
     seed : of the bootstrap.
@@ -92,20 +93,27 @@ def check_fit(
     if n < 19:
         raise ConfigError(f"n is the number of bootstrap replicates, at least 19; got {n!r}.")
     frame, profile, group_r, names = _rows(pool, weights)
-    columns = _columns(frame, bias, features)
+    columns = _columns(frame, bias.model if isinstance(bias, FittedBias) else bias, features)
     unit_rm = _units(group_r, len(frame))
     sign_bm = np.random.default_rng(seed).integers(0, 2, size=(n, unit_rm.shape[1]), dtype=np.int8).astype(np.float32) * 2 - 1
     found = [_check_feature(frame, name, profile, unit_rm, sign_bm, names) for name in columns]
     usable = [(check, null_b) for check, null_b in found if null_b is not None]
     checks = tuple(check for check, _ in found)
     if not usable:
-        why = "there is one source only" if len(names) == 1 else "no image could have come from more than one source"
+        why = "there is one source only" if len(names) == 1 else _why_untestable(profile)
         return FitCheck(float("nan"), checks, n, f"The model cannot be tested: {why}.")
     null_fb = np.array([null_b for _, null_b in usable])
     scale_f = null_fb.mean(axis=1)
     observed = max(check.statistic / scale for (check, _), scale in zip(usable, scale_f, strict=True))
     p_value = _p_value(observed, (null_fb / scale_f[:, None]).max(axis=0))
     return FitCheck(p_value, checks, n, _message(p_value, checks))
+
+
+def _why_untestable(profile: Profile) -> str:
+    shared = any(bool((q_bk.max(axis=1) < 1.0).any()) for _, _, q_bk in profile.blocks())
+    if shared:
+        return "it fits these features exactly, whatever the images (strata of the features themselves); name others by features=[…]"
+    return "no image could have come from more than one source"
 
 
 def _message(p_value: float, checks: Sequence[FeatureCheck]) -> str:

@@ -137,7 +137,8 @@ class Weights:
     def score(self, table: Pool | pd.DataFrame) -> Floats:
         """(m,) weights for new images without a new solve, 1/Σ_k λ_k ω_k(z)/Ω_k on the scale of ``sample_weight``.
 
-        A new image like image i of the pool gets the same weight as that one.
+        A new image like image i of the pool gets the same weight as that one; one that the model leaves out, or no source covers, is an
+        error.
         """
         return self._estimation("score").score(table)
 

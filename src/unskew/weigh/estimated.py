@@ -74,9 +74,11 @@ def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estima
     deviation_r = np.where(rows.weight > 0, value_r - mean_c[rows.profile.cell], 0.0)
     margin = 0.0 if rows.mass_covariance is None else max(float(mean_c @ rows.mass_covariance @ mean_c), 0.0)
     scale = float(np.abs(deviation_r).max())
+    units = find_units(rows)
+    if _shows_no_spread(rows, units, value_r):
+        return Estimate(mean, math.inf, (-math.inf, math.inf), level)
     if scale <= 1e-15 * abs(mean) and margin == 0.0:
         return Estimate(mean, 0.0, (mean, mean), level)
-    units = find_units(rows)
     if units.cannot_vary:
         return Estimate(mean, math.inf, (-math.inf, math.inf), level)
     if rows.is_post_stratified:
@@ -86,6 +88,15 @@ def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estima
         variance_s, variance = _variance(rows, units, deviation_r)
         size_s = units.size_s
     return _interval(mean, variance + margin, degrees_of_freedom(variance_s, size_s), level)
+
+
+def _shows_no_spread(rows: EstimatedRows, units: Units, value_r: Floats) -> bool:
+    """Does every stratum hold a single unit, while the values differ? Then nothing tells how much units of a stratum differ."""
+    if not rows.is_post_stratified or np.ptp(value_r[rows.weight > 0]) == 0.0:
+        return False
+    weighed = rows.weight > 0
+    pairs = np.unique(np.column_stack([rows.profile.cell[weighed], units.unit_n[weighed]]), axis=0)
+    return bool(np.unique(pairs[:, 0]).size == pairs.shape[0])
 
 
 def _interval(mean: float, variance: float, freedom: float, level: float) -> Estimate:
