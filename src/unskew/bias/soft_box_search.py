@@ -16,7 +16,6 @@ ROWS_OF_TRIAL = 6000  # the starts are climbed on a subsample of this size
 # Units of log-likelihood that a finite edge must earn. Small: what one source lacks on one side and another on the other can be said with
 # two edges or with one farther in, at the same ratios of ω; a dear edge would prefer the one, the more selective.
 EDGE_COST = 0.5
-EDGE_WORTH = 2.0  # the same at the end, with the other edges held: what earns less (noise at the ends of the pool) is made infinite
 PLACES = np.linspace(0.04, 0.96, 12)  # quantiles of the pool at which a new edge is tried
 MOST_ROUNDS = 6
 ROOM = 0.02  # of γ, left between an image and the rim of its own source's support
@@ -43,7 +42,9 @@ def search_boxes(problem: LabelProblem, constant_nk: Floats, rng: np.random.Gene
         if then.value - EDGE_COST * next_boxes.n_edges <= now.value - EDGE_COST * boxes.n_edges:
             break
         boxes, now = next_boxes, then
-    return _open_and_close(problem, boxes, EDGE_WORTH, may_open=False) or boxes
+    # At the end an edge must earn ½ log n with the others held (Schwarz). Noise at the ends of the pool earns a few units, and an edge that
+    # rests on it can leave an image with hardly any ω of any source, and so with nearly all the weight.
+    return _open_and_close(problem, boxes, 0.5 * float(np.log(problem.source.size)), may_open=False) or boxes
 
 
 def start_from_tail(problem: LabelProblem, constant_nk: Floats, tail: float) -> Boxes | None:
