@@ -176,11 +176,6 @@ class Bias(ABC):
         return None
 
     @property
-    def needs_reference(self) -> bool:
-        """Does c(z) come from a reference, the target's sample or a source?"""
-        return False
-
-    @property
     def has_offset(self) -> bool:
         """Can it be fitted given other factors that are estimated, too?"""
         return True

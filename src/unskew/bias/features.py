@@ -17,6 +17,8 @@ from unskew.targeting.levels import MISSING, level_text, text_levels
 if TYPE_CHECKING:
     import pandas as pd
 
+    from unskew.bias.base import BiasData
+
 
 @dataclass(frozen=True)
 class Column:
@@ -206,6 +208,13 @@ def learn_features(frame: pd.DataFrame, features: Sequence[str], degree: int = 1
         raise DataError(f"every feature of the bias model is constant: {first_few(names)}. It cannot tell the sources apart; name others.")
     warnings.warn(f"{note}.", UnskewWarning, stacklevel=4)
     return FeatureMap(every.columns, every.degree, tuple(kept)), (note,)
+
+
+def learn_flagged_features(data: BiasData, features: Sequence[str], degree: int = 1) -> tuple[FeatureMap, tuple[str, ...]]:
+    """`learn_features`, and of what is left the ones that identify the source flagged."""
+    feature_map, notes = learn_features(data.frame, features, degree)
+    flagged = flag_identifiers(data.frame, [column.name for column in feature_map.columns], data.source, data.names)
+    return feature_map, notes + flagged
 
 
 def _independent_columns(phi_nd: Floats) -> tuple[list[int], list[int]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
-from unskew.bias.features import FeatureMap, flag_identifiers, learn_features
+from unskew.bias.features import FeatureMap, learn_flagged_features
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
 from unskew.bias.tilt import FittedTilt, find_reference
 from unskew.errors import ConfigError, DataError, did_you_mean
@@ -75,10 +75,6 @@ class Propensity(Bias):
         return self.reference
 
     @property
-    def needs_reference(self) -> bool:
-        return True
-
-    @property
     def columns(self) -> tuple[str, ...]:
         return tuple(self.features)
 
@@ -91,8 +87,7 @@ class Propensity(Bias):
         reference = find_reference(self, data)
         warm = start if isinstance(start, FittedPropensity) and not data.learn_anew else None
         if warm is None:
-            feature_map, notes = learn_features(data.frame, self.features)
-            notes += flag_identifiers(data.frame, [column.name for column in feature_map.columns], data.source, data.names)
+            feature_map, notes = learn_flagged_features(data, self.features)
         else:
             feature_map, notes = warm.feature_map, warm.notes
         phi_rd = feature_map.read(data.frame)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
-from unskew.bias.features import FeatureMap, flag_identifiers, learn_features
+from unskew.bias.features import FeatureMap, learn_flagged_features
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
 from unskew.errors import ConfigError, UnskewWarning
 from unskew.records import Floats
@@ -63,10 +63,6 @@ class Tilt(Bias):
         return self.reference
 
     @property
-    def needs_reference(self) -> bool:
-        return True
-
-    @property
     def columns(self) -> tuple[str, ...]:
         return tuple(self.features)
 
@@ -75,8 +71,7 @@ class Tilt(Bias):
         begin = start if isinstance(start, FittedTilt) else None
         warm = None if data.learn_anew else begin
         if warm is None:
-            feature_map, notes = learn_features(data.frame, self.features, self.degree)
-            notes += flag_identifiers(data.frame, [column.name for column in feature_map.columns], data.source, data.names)
+            feature_map, notes = learn_flagged_features(data, self.features, self.degree)
         else:
             feature_map, notes = warm.feature_map, warm.notes
         problem = LogLinearProblem(
@@ -94,7 +89,7 @@ class Tilt(Bias):
         fit = fit_log_linear(problem, begin.theta if begin is not None and alike else None, data.seed)
         if warm is None:
             notes += _warn_if_separated(problem.phi @ fit.theta.T, data.names)
-        return FittedTilt(data.names, reference, feature_map, fit.theta, problem.ridge, notes, sample=data.sample)
+        return FittedTilt(data.names, reference, feature_map, fit.theta, problem.ridge, notes)
 
 
 def find_reference(model: Bias, data: BiasData) -> int:
@@ -133,7 +128,6 @@ class FittedTilt(Factor):
     theta: Floats
     ridge: float
     notes: tuple[str, ...] = ()
-    sample: int | None = field(default=None)
 
     @property
     def _free(self) -> Any:
