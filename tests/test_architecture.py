@@ -18,10 +18,13 @@ import unskew
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "unskew"
 STAGES = ("sources", "represent", "bias", "solve", "weigh", "learn", "report")
-SHARED = {"records", "errors", "scale", "targeting", "folding"}
+SHARED = {"records", "errors", "scale", "targeting", "folding", "progress", "pooling", "saving"}
 # solve is pure mathematics: families fitted by likelihood solve the same equations, and weights are read from them.
 MAY_IMPORT = {"bias": {"solve"}, "weigh": {"solve"}}
-HEAVY = ("pandas", "numba", "torch", "sklearn", "dask", "jinja2", "matplotlib", "pyarrow")
+HEAVY = (
+    *("pandas", "numba", "torch", "sklearn", "dask", "jinja2", "matplotlib", "pyarrow"),
+    *("PIL", "skimage", "rich", "datasets", "onnxruntime"),
+)
 LONGEST_FILE = 450
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

@@ -34,6 +34,14 @@ class ConfigError(UnskewError, ValueError):
     """An option has a value that it cannot have."""
 
 
+class ImageError(DataError):
+    """One image cannot be used; the message is the reason, as ``unreadable.csv`` shows it."""
+
+
+class UnreadableError(DataError):
+    """More images cannot be used than is tolerated."""
+
+
 class OverlapError(UnskewError, ValueError):
     """The sources lack a link: the normalizers are not identifiable, whatever the solver. ``overlap`` holds the graph."""
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # The columns every stage knows by name, in the order in which a pool's table shows them.
-ROLES = ("id", "source", "label", "group", "split")
+ROLES = ("id", "source", "label", "group", "split", "path", "content")
 
 
 def pool_from_frame(frame: pd.DataFrame, source: str, label: str | None, id: str | None, group: str | None, split: str | None) -> Pool:
@@ -90,6 +90,24 @@ def checked_frame(frame: pd.DataFrame) -> pd.DataFrame:
     checked = frame.reset_index(drop=True)
     checked["source"] = pd.Categorical.from_codes(code_n, categories=pd.Index(names))
     return checked
+
+
+def checked_images(pool: Pool) -> None:
+    """One image for each row, or an error."""
+    if pool.images is not None and len(pool.images) != len(pool.frame):
+        raise DataError(
+            f"a pool has one image for each row of its table; got {len(pool.images)} images and {len(pool.frame)} rows. "
+            "Rows are chosen by pool.take(rows), which takes the images along."
+        )
+
+
+def take_rows(pool: Pool, rows: Any) -> Pool:
+    """Rows of the table and their images; categories of sources that have no images left are dropped."""
+    at = np.asarray(rows)
+    at = np.flatnonzero(at) if at.dtype == np.bool_ else at.astype(np.int64)
+    frame = pool.frame.iloc[at].reset_index(drop=True)
+    frame["source"] = frame["source"].cat.remove_unused_categories()
+    return Pool(frame, None if pool.images is None else pool.images.take(at))
 
 
 def _check_columns(frame: pd.DataFrame) -> None:

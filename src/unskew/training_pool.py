@@ -230,7 +230,7 @@ def _check_order(given: Any, what: str, index: pd.Index | None) -> None:
 
 
 def _check_names(where: str, frame: pd.DataFrame, taken: Sequence[str]) -> None:
-    roles = set(ROLES) - {"split"} - ({"id"} if where == "attributes" else set())
+    roles = set(ROLES) - {"split", "path", "content"} - ({"id"} if where == "attributes" else set())
     twice = [str(name) for name in frame.columns if str(name) in taken or str(name) in roles]
     if twice:
         raise DataError(

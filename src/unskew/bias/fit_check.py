@@ -20,7 +20,7 @@ from unskew.targeting.levels import text_levels
 if TYPE_CHECKING:
     import pandas as pd
 
-_ROLES = ("id", "source", "group", "split")
+_ROLES = ("id", "source", "group", "split", "path", "content")
 # Thresholds at which the distribution of a numeric feature is compared, and the most levels of a categorical one.
 _THRESHOLDS = 15
 _MOST_LEVELS = 30

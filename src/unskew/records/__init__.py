@@ -1,18 +1,23 @@
 """The nouns that the stages hand to one another: frozen, with methods that compute delegated by a lazy import."""
 
 from unskew.records.arrays import Codes, Floats, Ints
+from unskew.records.images import ChosenImages, Images, JoinedImages, RawImage
 from unskew.records.pool import Pool
 from unskew.records.solution import Overlap, Solution, Status, Step, Verdict
 from unskew.records.target import Target
 from unskew.records.weights import Estimate, Weights
 
 __all__ = [
+    "ChosenImages",
     "Codes",
     "Estimate",
     "Floats",
+    "Images",
     "Ints",
+    "JoinedImages",
     "Overlap",
     "Pool",
+    "RawImage",
     "Solution",
     "Status",
     "Step",

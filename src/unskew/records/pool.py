@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.records.arrays import Codes, Ints
+from unskew.records.images import Images
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,15 +24,21 @@ class Pool:
 
     Attributes
     ----------
-    frame : pandas DataFrame with the columns id, source (categorical), and where known label, group, split; then attributes and features.
+    frame : pandas DataFrame with the columns id, source (categorical), and where known label, group, split, path (where the image lies, as
+        the user writes it), content (a hash: the same for exact copies); then attributes and features.
+    images : the pixels, one image for each row, read when they are needed; None for a table alone.
+    set_aside : images that were found but cannot be used: id, source, path, reason. They are not in ``frame``. None: there are none.
     """
 
     frame: pd.DataFrame
+    images: Images | None = None
+    set_aside: pd.DataFrame | None = None
 
     def __post_init__(self) -> None:
-        from unskew.pooling import checked_frame
+        from unskew.pooling import checked_frame, checked_images
 
         object.__setattr__(self, "frame", checked_frame(self.frame))
+        checked_images(self)
 
     @classmethod
     def from_frame(
@@ -57,6 +65,28 @@ class Pool:
         from unskew.pooling import pool_from_arrays
 
         return pool_from_arrays(source, label, columns)
+
+    def take(self, rows: Any) -> Pool:
+        """The images of these rows (positions, or a mask), in this order; sources keep their names, and those without images go.
+
+        What was set aside stays with the whole, not with a part of it.
+        """
+        from unskew.pooling import take_rows
+
+        return take_rows(self, rows)
+
+    def with_columns(self, columns: Mapping[str, Any]) -> Pool:
+        """The same images with more columns, or other values in some; one entry for each image, in the order of the rows."""
+        from dataclasses import replace
+
+        return replace(self, frame=self.frame.assign(**columns))
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The columns that have no role: attributes and features."""
+        from unskew.pooling import ROLES
+
+        return tuple(str(name) for name in self.frame.columns if name not in ROLES)
 
     def __len__(self) -> int:
         return len(self.frame)

@@ -1,0 +1,1 @@
+"""Stage 2: an image as a few numbers."""

@@ -1,0 +1,37 @@
+"""Files written whole or not at all: beside first, then renamed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from unskew.errors import DataError
+
+
+@contextmanager
+def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yields a path beside ``path`` to write to; it takes the place of ``path`` when the block ends well and is removed when not.
+
+    A full disk, a read-only folder and a missing one are a `DataError` in words.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise DataError(f"{target} cannot be written: there is no folder {str(target.parent)!r}.")
+    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        yield beside
+        beside.replace(target)
+    except OSError as error:
+        raise DataError(f"{target} cannot be written ({error.strerror or error}); what was there before is untouched.") from error
+    finally:
+        # The folder itself may be read-only, or gone; the first error is the one to show.
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write UTF-8 text, whole or not at all."""
+    with written_whole(path) as beside:
+        beside.write_text(text, encoding="utf-8")
