@@ -56,7 +56,10 @@ class SourceRow:
 
 @dataclass(frozen=True)
 class StratumRow:
-    """One stratum of the target. ``sources``: names of those that see it; ``covered`` False: target mass without images."""
+    """One stratum of the target. ``sources``: names of those that see it; ``covered`` False: target mass without images.
+
+    ``largest_weight`` is a sample weight (mean 1 over the pool).
+    """
 
     stratum: str
     target: Number
@@ -228,7 +231,7 @@ class Gallery:
 
 @dataclass(frozen=True)
 class Curve:
-    """Fitted ω_k along one feature, the others at their median; each ω_k scaled to maximum 1. ``levels`` for categories."""
+    """Fitted ω_k along one feature, the others at the source's own median; each ω_k scaled to maximum 1. ``levels`` for categories."""
 
     feature: str
     at: tuple[float, ...]
@@ -288,8 +291,8 @@ class UnreadablePanel:
 class Summary:
     """Everything the page shows. ``overlap`` and ``weights`` are None where it was refused before there were any (verdict "no").
 
-    ``notes``: remarks by the field they belong to ("strata": "500 of 1,204 strata are shown …"); "privacy" states the rule, "sources" how the
-    two error bars were computed.
+    ``notes``: remarks by the field they belong to ("strata": "500 of 1,204 strata are shown …"); "privacy" states the rule, "sources" how
+    the two error bars were computed.
     """
 
     title: str
