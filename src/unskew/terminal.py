@@ -1,0 +1,96 @@
+"""Records as text for a terminal: tables, verdicts in words, colours only where there is a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from unskew.report.record import Summary, VerdictPanel
+
+_STYLE = {"ok": "green", "weak": "yellow", "no": "red"}
+_WORD = {"ok": "Yes", "weak": "Yes, but weakly", "no": "No"}
+# Longer tables are cut here, and say so.
+_MOST_ROWS = 40
+
+
+def open_console() -> Console:
+    """Standard output; text that is piped on is neither coloured nor cut to a screen's width."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=140, soft_wrap=False)
+
+
+def make_table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1) -> Table:
+    """A table whose first ``text_columns`` columns are text; the others are numbers, aligned right. Nothing in it is read as markup."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for at, column in enumerate(columns):
+        table.add_column(Text(column), justify="left" if at < text_columns else "right", overflow="fold")
+    shown = list(rows)
+    for row in shown[:_MOST_ROWS]:
+        table.add_row(*[Text(visible(cell)) for cell in row])
+    if len(shown) > _MOST_ROWS:
+        table.caption = f"… and {len(shown) - _MOST_ROWS} more (--json lists all)"
+        table.caption_justify = "left"
+    return table
+
+
+def visible(value: Any) -> str:
+    """Text in which control characters (a newline in a file name, an escape sequence) are shown, not obeyed."""
+    text = "–" if value is None else str(value)
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
+
+
+def percent(share: float | None) -> str:
+    """``12.3 %``; a dash where there is none."""
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def number(value: float | None) -> str:
+    """Thousands separated, whole where large; a dash where there is none."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def print_verdict(console: Console, verdict: VerdictPanel) -> None:
+    """Can it be debiased, why, and what to do next."""
+    from rich.text import Text
+
+    console.print(Text("Can this be debiased? ", style="bold") + Text(_WORD[verdict.level], style=f"bold {_STYLE[verdict.level]}"))
+    console.print(Text(visible(verdict.headline)))
+    for sentence in verdict.sentences:
+        console.print(Text(visible(sentence)))
+    for name, text in verdict.figures:
+        console.print(Text(f"  {visible(name)}: {visible(text)}"))
+    if verdict.next_steps:
+        console.print(Text("What to do next", style="bold"))
+    for at, step in enumerate(verdict.next_steps, start=1):
+        console.print(Text(f"  {at}. {visible(step)}"))
+
+
+def print_sources(console: Console, summary: Summary) -> None:
+    """Sizes and weights of the sources."""
+    rows = [
+        (row.name, number(row.images), percent(row.share), percent(row.weight_share), number(row.ess), number(row.unreadable))
+        for row in summary.sources
+    ]
+    console.print(make_table("Sources", ("source", "images", "share", "share of weight", "effective images", "unreadable"), rows))
+
+
+def print_written(console: Console, folder: Path, files: Sequence[str]) -> None:
+    """Where the results lie."""
+    from rich.text import Text
+
+    console.print(Text(f"Written to {visible(folder)}: {', '.join(files)}"))
+    if "report.html" in files:
+        console.print(Text("The page: ", style="bold") + Text(str((folder / "report.html").resolve())))
