@@ -137,3 +137,182 @@ def _remark(text: str) -> None:
 
 def _print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+@app.command()
+def describe(
+    places: Places,
+    quick: Annotated[bool, typer.Option("--quick", help="Read file headers only: no image properties but the size.")] = False,
+    download: Download = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    jobs: Jobs = None,
+) -> None:
+    """What is in these databases: sizes, classes, image properties, copies, unreadable files.
+
+    One folder is one source, named like the folder; its subfolders are classes. A single folder whose subfolders hold class folders of
+    their own is taken apart into one source for each subfolder.
+    """
+    from unskew import pipeline, terminal
+
+    with _settled(quiet, as_json):
+        description = pipeline.describe_places(places, quick=quick, download=download, jobs=jobs)
+    if as_json:
+        _print_json(description.to_dict())
+    elif not quiet:
+        terminal.print_description(terminal.open_console(), description)
+
+
+@app.command()
+def init(
+    places: Places,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The configuration to write.")] = Path("run.toml"),
+    overwrite: Overwrite = False,
+    download: Download = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a starting configuration from what was found, with comments to learn from.
+
+    It runs as it stands: `unskew weigh run.toml -o results`. What it says about the target is a guess, to be replaced by what you know.
+    """
+    from unskew import pipeline, terminal
+
+    with _settled(quiet, as_json=False):
+        pipeline.write_starting_config(places, output, overwrite=overwrite, download=download)
+    if not quiet:
+        terminal.print_started(terminal.open_console(), output)
+
+
+@app.command()
+def check(
+    configuration: Configuration, as_json: AsJson = False, quiet: Quiet = False, seed: Seed = None, jobs: Jobs = None
+) -> int:
+    """Can this be debiased? Exit code 0: yes; 3: no, and which sources lack a link or which target mass is uncovered."""
+    from unskew import pipeline, terminal
+
+    with _settled(quiet, as_json):
+        config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
+        run = pipeline.check_inputs(pipeline.read_inputs(config))
+    if as_json:
+        _print_json(pipeline.verdict_record(run))
+    elif not quiet:
+        terminal.print_check(terminal.open_console(), run.summary)
+    return NOT_IDENTIFIABLE if isinstance(run, pipeline.Refusal) else DONE
+
+
+@app.command()
+def weigh(
+    configuration: Configuration,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results; made when it is not there.")],
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    seed: Seed = None,
+    jobs: Jobs = None,
+) -> int:
+    """Give every image one weight, and write a page that shows everything.
+
+    Writes weights.parquet, solution.json, diagnostics.parquet, features.parquet, run.toml as resolved, report.html and report.json. Where
+    the target is not identifiable (exit code 3) the page says why, and there are no weights.
+    """
+    from unskew import pipeline, terminal
+
+    with _settled(quiet, as_json):
+        config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
+        pipeline.check_output(output, overwrite)
+        run = pipeline.weigh_inputs(pipeline.read_inputs(config), command=_command())
+        written = pipeline.write_run(run, output)
+    if as_json:
+        _print_json(pipeline.verdict_record(run) | {"folder": str(output), "files": written})
+    elif not quiet:
+        terminal.print_run(terminal.open_console(), run.summary, output, written)
+    return NOT_IDENTIFIABLE if isinstance(run, pipeline.Refusal) else DONE
+
+
+@app.command()
+def export(
+    results: Results,
+    to: Annotated[Format, typer.Option("--to", help="The format.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File or folder to write; default: beside the weights.")] = None,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Weights in another format: CSV, JSONL, a table of class weights, a Hugging Face dataset, WebDataset shards."""
+    from unskew import pipeline, terminal
+
+    with _settled(quiet, as_json=False):
+        place = pipeline.export_results(results, to.value, output, overwrite=overwrite)
+    if not quiet:
+        terminal.print_place(terminal.open_console(), place)
+
+
+@app.command()
+def split(
+    configuration: Configuration,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The table to write: id, source, path, split.")] = Path("splits.csv"),
+    shares: Annotated[str, typer.Option("--shares", help="Names and shares of the splits.")] = "train=0.7,validation=0.15,test=0.15",
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    seed: Seed = None,
+    jobs: Jobs = None,
+) -> None:
+    """Train, validation and test that keep groups and copies together and are alike in sources and strata.
+
+    Use it with `split = { file = "splits.csv" }` in [sources].
+    """
+    from unskew import pipeline, terminal
+
+    with _settled(quiet, as_json):
+        config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
+        counts = pipeline.write_splits(config, output, pipeline.read_shares(shares), overwrite=overwrite)
+    if as_json:
+        _print_json(counts)
+    elif not quiet:
+        terminal.print_splits(terminal.open_console(), counts, output)
+
+
+@app.command()
+def verify(results: Results, as_json: AsJson = False, quiet: Quiet = False, jobs: Jobs = None) -> int:
+    """Recompute the weights from the fingerprinted inputs and check every claim of the report. Exit code 4: something differs."""
+    from unskew import terminal, verifying
+
+    with _settled(quiet, as_json):
+        checks = verifying.verify_run(results, jobs=jobs)
+    good = all(each.ok for each in checks)
+    if as_json:
+        _print_json({"ok": good, "checks": [each.to_dict() for each in checks]})
+    elif not quiet or not good:
+        terminal.print_checks(terminal.open_console(), checks)
+    return DONE if good else UNUSABLE
+
+
+@app.command()
+def report(results: Results, quiet: Quiet = False) -> None:
+    """Write the page again from report.json."""
+    from unskew import pipeline, terminal
+
+    page = pipeline.write_page_again(results)
+    if not quiet:
+        terminal.print_place(terminal.open_console(), page)
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the images and the results.")] = Path("unskew-demo"),
+    quiet: Quiet = False,
+    jobs: Jobs = None,
+) -> None:
+    """The whole way on embedded data: digits from three biased cameras, described, checked, weighed, reported, learned."""
+    from unskew import pipeline, terminal
+
+    with _settled(quiet, as_json=False):
+        for paragraph in pipeline.run_demo(output, jobs=jobs):
+            if not quiet:
+                terminal.print_paragraph(terminal.open_console(), paragraph)
+
+
+def _command() -> str:
+    import shlex
+
+    return shlex.join(["unskew", *sys.argv[1:]])

@@ -13,7 +13,7 @@ import numpy as np
 
 from unskew.bias.base import Bias
 from unskew.bias.fit_check import check_fit
-from unskew.config import RunConfig, read_config, write_config
+from unskew.config import RunConfig, read_config, resolved, write_config
 from unskew.errors import ConfigError, CoverageError, DataError, OverlapError
 from unskew.provenance import find_versions, fingerprint_file, fingerprint_pool
 from unskew.records import Pool, Target
@@ -24,7 +24,7 @@ from unskew.represent.content import hash_images
 from unskew.represent.entry import represent_images
 from unskew.saving import write_text, written_whole
 from unskew.sources.entry import read_sample, read_sources
-from unskew.split_weights import SplitWeights, weigh_splits
+from unskew.split_weights import SplitWeights, weigh_splits, write_weights_table
 from unskew.splitting import check_splits, split_pool
 
 if TYPE_CHECKING:
@@ -93,12 +93,11 @@ def read_inputs(config: RunConfig) -> Inputs:
         pools = list(_represented(config, pools))
     target = _make_target(settings, config.folder, pools[1] if sample is not None else None)
     check_splits(pools[0])
-    return Inputs(config, pools[0], target, config.bias_model())
+    return Inputs(config, pools[0], target, config.read_bias())
 
 
 def _represented(config: RunConfig, pools: Sequence[Pool]) -> Sequence[Pool]:
-    cache = None if config.represent.cache is False else config.folder / config.represent.cache
-    options = {"cache": cache, "jobs": config.engine.jobs}
+    options = {"cache": config.cache, "jobs": config.engine.jobs}
     hashed = [hash_images(each, **options) for each in pools]
     features = config.represent.features
     if not features:
@@ -156,12 +155,15 @@ def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
     fingerprints: dict[str, Any] = {"pool": fingerprint_pool(inputs.pool)}
     if inputs.target is not None and isinstance(inputs.target.reference, Pool):
         fingerprints["target sample"] = fingerprint_pool(inputs.target.reference)
-    fingerprints["files"] = {name: fingerprint_file(path) for name, path in config.files().items()}
+    files = {key: path for key, path in config.inputs.items() if path.is_file()}
+    fingerprints["files"] = {key: fingerprint_file(path) for key, path in files.items()}
+    # Where the data lie on this machine is nobody's business, and changes no result.
+    settings = {name: each for name, each in resolved(config).items() if name != "folder"}
     return {
         "command": command or "",
         "seed": config.engine.seed,
         "versions": find_versions(),
-        "settings": config.resolved(),
+        "settings": settings,
         "fingerprints": fingerprints,
     }
 
@@ -172,7 +174,7 @@ def write_run(run: Run | Refusal, out: Path) -> list[str]:
     inputs = run.inputs
     written = []
     if isinstance(run, Run):
-        _write_frame(_weights_table(inputs.pool, run.weights), out / WEIGHTS)
+        write_weights_table(inputs.pool, run.weights.frame(), out / WEIGHTS)
         write_text(out / SOLUTION, json.dumps(_solution_record(run), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         _write_frame(_diagnostics_table(run.summary), out / DIAGNOSTICS)
         _write_frame(_features_table(inputs.pool), out / FEATURES)
@@ -184,3 +186,109 @@ def write_run(run: Run | Refusal, out: Path) -> list[str]:
     write_config(inputs.config, out / CONFIGURATION)
     write_summary(run.summary, out / PAGE)
     return [*written, CONFIGURATION, PAGE, SUMMARY]
+
+
+def _write_frame(frame: pd.DataFrame, path: Path) -> None:
+    with written_whole(path) as beside:
+        frame.to_parquet(beside, index=False)
+
+
+def _features_table(pool: Pool) -> pd.DataFrame:
+    """What is known of every image: id, source, content, attributes and features."""
+    frame = pool.frame.drop(columns=[name for name in ("path", "label", "group", "split") if name in pool.frame.columns])
+    return frame.assign(source=frame["source"].astype(str))
+
+
+def _diagnostics_table(summary: Summary) -> pd.DataFrame:
+    """One row for each source and each stratum: sizes, shares and effective sizes."""
+    import pandas as pd
+
+    sources = [
+        {
+            "kind": "source",
+            "name": row.name,
+            "images": row.images,
+            "groups": row.groups,
+            "share": row.share,
+            "weight_share": row.weight_share,
+            "ess": row.ess,
+            "ess_groups": row.ess_groups,
+            "normalizer": row.normalizer,
+            "stderr": row.stderr,
+            "stderr_bootstrap": row.stderr_bootstrap,
+        }
+        for row in summary.sources
+    ]
+    strata = [
+        {
+            "kind": "stratum",
+            "name": row.stratum,
+            "images": row.images,
+            "groups": row.groups,
+            "share": row.pool,
+            "weight_share": row.weighted,
+            "ess": row.ess,
+            "target": row.target,
+            "target_stderr": row.target_stderr,
+        }
+        for row in summary.strata
+    ]
+    table = pd.DataFrame(sources + strata)
+    numbers = [name for name in table.columns if name not in ("kind", "name")]
+    return table.astype(dict.fromkeys(numbers, "float64"))
+
+
+def _solution_record(run: Run) -> dict[str, Any]:
+    """The solved equations as plain values."""
+    weights = run.weights.weights
+    solution, overlap = weights.solution, weights.overlap
+    stderr = np.sqrt(np.maximum(np.diag(weights.covariance()), 0.0))
+    return plain(
+        {
+            "sources": list(solution.names),
+            "images": np.bincount(weights.source, minlength=len(solution.names)),
+            "share": solution.share,
+            "u": solution.u,
+            "log_normalizer": solution.log_normalizer,
+            "log_normalizer_stderr": stderr,
+            "relative_normalizer": solution.relative_normalizer,
+            "method": solution.method,
+            "status": solution.status.value,
+            "converged": solution.converged,
+            "gradient_norm": solution.gradient_norm,
+            "error_estimate": solution.error_estimate,
+            "steps": solution.n_steps,
+            "verdict": overlap.verdict,
+            "message": overlap.message,
+            "kappa": overlap.kappa,
+            "epsilon": overlap.epsilon,
+            "spectral_gap": overlap.spectral_gap,
+            "sigma2": overlap.sigma2,
+            "ess": weights.ess,
+            "ess_groups": weights.ess_groups,
+            "bias": run.inputs.bias.to_dict(),
+            "description": str(weights.describe()).splitlines(),
+        }
+    )
+
+
+def plain(value: Any) -> Any:
+    """Values that JSON can hold; numbers that are not finite are None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return value
+
+
+def report_again(out: Path) -> None:
+    """The page once more, from report.json."""
+    if not (out / SUMMARY).is_file():
+        raise DataError(f"{str(out)!r} holds no {SUMMARY}; it is written by `unskew weigh run.toml -o {out}`.")
+    write_summary(read_summary(out / SUMMARY), out / PAGE)
