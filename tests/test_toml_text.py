@@ -39,9 +39,12 @@ def test_any_document_reads_back_and_has_one_form(settings):
 
 
 def test_order_is_kept_sections_come_last_and_none_is_left_out():
-    settings = {"bias": {"family": "product", "title": None, "factors": [{"family": "strata"}, {"family": "tilt", "x": {"a": 1}}]}, "seed": 1}
+    settings = {
+        "bias": {"family": "product", "title": None, "factors": [{"family": "strata"}, {"family": "box", "x": {"a": 1}}]},
+        "seed": 1,
+    }
     assert toml_document(settings | {"none": None}) == (
-        'seed = 1\n\n[bias]\nfamily = "product"\n\n[[bias.factors]]\nfamily = "strata"\n\n[[bias.factors]]\nfamily = "tilt"\nx = { a = 1 }\n'
+        'seed = 1\n\n[bias]\nfamily = "product"\n\n[[bias.factors]]\nfamily = "strata"\n\n[[bias.factors]]\nfamily = "box"\nx = { a = 1 }\n'
     )
 
 

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,7 +37,18 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document fo
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, and nothing printed but errors (and JSON).")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Of everything random; overrides \\[engine] seed.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Cores to use; all of them by default.")]
+Download = Annotated[bool, typer.Option("--download", help="Fetch a CIFAR archive that is not there from its home page, and check it.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+
+
+class Format(str, Enum):
+    """What `unskew export` writes."""
+
+    csv = "csv"
+    jsonl = "jsonl"
+    class_weights = "class-weights"
+    hf = "hf"
+    webdataset = "webdataset"
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ computation), so that code which does not know unskew still catches it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +32,14 @@ class RowCountError(DataError):
 
 class ConfigError(UnskewError, ValueError):
     """An option has a value that it cannot have."""
+
+
+class InvalidConfigError(ConfigError):
+    """A configuration file cannot be used. ``problems`` holds all of them: file, line, key, message."""
+
+    def __init__(self, message: str, problems: Sequence[Mapping[str, object]] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
 
 
 class ImageError(DataError):

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from unskew.bias.base import Bias
 from unskew.bias.fit_check import check_fit
 from unskew.config import RunConfig, read_config, resolved, write_config
@@ -22,6 +20,7 @@ from unskew.report.record import SplitRow, Summary
 from unskew.report.summarize import summarize_refusal, summarize_run
 from unskew.represent.content import hash_images
 from unskew.represent.entry import represent_images
+from unskew.results import diagnostics_table, features_table, solution_record, write_frame
 from unskew.saving import write_text, written_whole
 from unskew.sources.entry import read_sample, read_sources
 from unskew.split_weights import SplitWeights, weigh_splits, write_weights_table
@@ -175,9 +174,9 @@ def write_run(run: Run | Refusal, out: Path) -> list[str]:
     written = []
     if isinstance(run, Run):
         write_weights_table(inputs.pool, run.weights.frame(), out / WEIGHTS)
-        write_text(out / SOLUTION, json.dumps(_solution_record(run), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-        _write_frame(_diagnostics_table(run.summary), out / DIAGNOSTICS)
-        _write_frame(_features_table(inputs.pool), out / FEATURES)
+        write_text(out / SOLUTION, json.dumps(solution_record(run.weights.weights, inputs.bias), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        write_frame(diagnostics_table(run.summary), out / DIAGNOSTICS)
+        write_frame(features_table(inputs.pool), out / FEATURES)
         written += [WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES]
     if inputs.pool.set_aside is not None and len(inputs.pool.set_aside):
         with written_whole(out / UNREADABLE) as beside:
@@ -188,107 +187,84 @@ def write_run(run: Run | Refusal, out: Path) -> list[str]:
     return [*written, CONFIGURATION, PAGE, SUMMARY]
 
 
-def _write_frame(frame: pd.DataFrame, path: Path) -> None:
-    with written_whole(path) as beside:
-        frame.to_parquet(beside, index=False)
+def check_inputs(inputs: Inputs) -> Run | Refusal:
+    """Everything but the files: can this be debiased?"""
+    return weigh_inputs(inputs)
 
 
-def _features_table(pool: Pool) -> pd.DataFrame:
-    """What is known of every image: id, source, content, attributes and features."""
-    frame = pool.frame.drop(columns=[name for name in ("path", "label", "group", "split") if name in pool.frame.columns])
-    return frame.assign(source=frame["source"].astype(str))
+def verdict_record(run: Run | Refusal) -> dict[str, Any]:
+    """The verdict as plain values, for machines."""
+    from dataclasses import asdict
+
+    record = asdict(run.summary.verdict)
+    record["sources"] = [asdict(row) for row in run.summary.sources]
+    return plain(record)  # type: ignore[no-any-return]
 
 
-def _diagnostics_table(summary: Summary) -> pd.DataFrame:
-    """One row for each source and each stratum: sizes, shares and effective sizes."""
+def check_output(out: Path, overwrite: bool) -> None:
+    """May results be written there? Said before the work, not after it."""
+    import os
+
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"{str(out)!r} is a file; results are written into a folder. Give another one with -o.")
+    if (out / WEIGHTS).exists() and not overwrite:
+        raise ConfigError(f"{str(out)!r} holds the results of another run. Add --overwrite to replace them, or give another folder with -o.")
+    above = out
+    while not above.exists():
+        above = above.parent
+    if not os.access(above, os.W_OK):
+        raise DataError(f"nothing can be written into {str(above)!r}: it is read-only for you. Give another folder with -o.")
+
+
+def write_page_again(out: Path) -> Path:
+    """The page once more, from report.json; its path."""
+    if not (out / SUMMARY).is_file():
+        raise DataError(f"{str(out)!r} holds no {SUMMARY}, which `unskew weigh run.toml -o {out}` writes.")
+    write_summary(read_summary(out / SUMMARY), out / PAGE)
+    return out / PAGE
+
+
+def describe_places(places: Sequence[Path], *, quick: bool = False, download: bool = False, jobs: int | None = None) -> Description:
+    """What is in these databases: read, every image looked at, copies found; nothing is written and nothing is too broken."""
+    settings = find_sources(places, Path())
+    pool = read_sources(settings | ({"download": True} if download else {}), ".")
+    if pool.images is not None:
+        features = ["size"] if quick else ["size", "brightness", "contrast", "colourfulness", "sharpness"]
+        pool = represent_images(hash_images(pool, jobs=jobs), features, jobs=jobs, tolerance=1.0)
+    return describe_pool(pool)
+
+
+def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bool = False, download: bool = False) -> None:
+    """A configuration for these databases that runs as it stands."""
+    if output.exists() and not overwrite:
+        raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
+    settings = find_sources(places, output.parent)
+    pool = read_sources(settings | ({"download": True} if download else {}), output.parent)
+    write_text(output, starting_config(pool, settings))
+
+
+def read_shares(text: str) -> dict[str, float]:
+    """``train=0.7,test=0.3`` as a mapping."""
+    shares: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, share = part.partition("=")
+        try:
+            shares[name.strip()] = float(share)
+        except ValueError:
+            raise ConfigError(f"shares are written name=share,name=share, e.g. train=0.8,test=0.2; got {text!r}.") from None
+    return shares
+
+
+def write_splits(config: RunConfig, output: Path, shares: Mapping[str, float], *, overwrite: bool = False) -> dict[str, dict[str, int]]:
+    """A table id, source, path, split; how many images of each source went where."""
     import pandas as pd
 
-    sources = [
-        {
-            "kind": "source",
-            "name": row.name,
-            "images": row.images,
-            "groups": row.groups,
-            "share": row.share,
-            "weight_share": row.weight_share,
-            "ess": row.ess,
-            "ess_groups": row.ess_groups,
-            "normalizer": row.normalizer,
-            "stderr": row.stderr,
-            "stderr_bootstrap": row.stderr_bootstrap,
-        }
-        for row in summary.sources
-    ]
-    strata = [
-        {
-            "kind": "stratum",
-            "name": row.stratum,
-            "images": row.images,
-            "groups": row.groups,
-            "share": row.pool,
-            "weight_share": row.weighted,
-            "ess": row.ess,
-            "target": row.target,
-            "target_stderr": row.target_stderr,
-        }
-        for row in summary.strata
-    ]
-    table = pd.DataFrame(sources + strata)
-    numbers = [name for name in table.columns if name not in ("kind", "name")]
-    return table.astype(dict.fromkeys(numbers, "float64"))
-
-
-def _solution_record(run: Run) -> dict[str, Any]:
-    """The solved equations as plain values."""
-    weights = run.weights.weights
-    solution, overlap = weights.solution, weights.overlap
-    stderr = np.sqrt(np.maximum(np.diag(weights.covariance()), 0.0))
-    return plain(
-        {
-            "sources": list(solution.names),
-            "images": np.bincount(weights.source, minlength=len(solution.names)),
-            "share": solution.share,
-            "u": solution.u,
-            "log_normalizer": solution.log_normalizer,
-            "log_normalizer_stderr": stderr,
-            "relative_normalizer": solution.relative_normalizer,
-            "method": solution.method,
-            "status": solution.status.value,
-            "converged": solution.converged,
-            "gradient_norm": solution.gradient_norm,
-            "error_estimate": solution.error_estimate,
-            "steps": solution.n_steps,
-            "verdict": overlap.verdict,
-            "message": overlap.message,
-            "kappa": overlap.kappa,
-            "epsilon": overlap.epsilon,
-            "spectral_gap": overlap.spectral_gap,
-            "sigma2": overlap.sigma2,
-            "ess": weights.ess,
-            "ess_groups": weights.ess_groups,
-            "bias": run.inputs.bias.to_dict(),
-            "description": str(weights.describe()).splitlines(),
-        }
-    )
-
-
-def plain(value: Any) -> Any:
-    """Values that JSON can hold; numbers that are not finite are None."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    return value
-
-
-def report_again(out: Path) -> None:
-    """The page once more, from report.json."""
-    if not (out / SUMMARY).is_file():
-        raise DataError(f"{str(out)!r} holds no {SUMMARY}; it is written by `unskew weigh run.toml -o {out}`.")
-    write_summary(read_summary(out / SUMMARY), out / PAGE)
+    if output.exists() and not overwrite:
+        raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
+    inputs = read_inputs(config)
+    by = None if inputs.target is None or not inputs.target.by else list(inputs.target.by)
+    pool = split_pool(inputs.pool, shares, by=by, seed=config.engine.seed)
+    with written_whole(output) as beside:
+        pool.frame[[name for name in ("id", "source", "path", "split") if name in pool.frame.columns]].to_csv(beside, index=False)
+    counts = pd.crosstab(pool.frame["source"], pool.frame["split"])
+    return {str(name): {str(k): int(v) for k, v in row.items()} for name, row in counts.to_dict("index").items()}

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unskew.errors import DataError, did_you_mean, first_few
 from unskew.records import Pool
+from unskew.records.images import Images
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # The columns every stage knows by name, in the order in which a pool's table shows them.
 ROLES = ("id", "source", "label", "group", "split", "path", "content")
+SET_ASIDE = ("id", "source", "path", "reason")
 
 
 def pool_from_frame(frame: pd.DataFrame, source: str, label: str | None, id: str | None, group: str | None, split: str | None) -> Pool:
@@ -45,6 +48,15 @@ def pool_from_frame(frame: pd.DataFrame, source: str, label: str | None, id: str
     return Pool(read[first + [column for column in read.columns if column not in ROLES]])
 
 
+def pool_of_images(frame: pd.DataFrame, images: Images | None, set_aside: Sequence[tuple[Any, str, str, str]] = ()) -> Pool:
+    """A pool whose columns have their roles already; ``set_aside``: id, source, path and reason of each image that cannot be used."""
+    import pandas as pd
+
+    first = [role for role in ROLES if role in frame.columns]
+    ordered = frame[first + [column for column in frame.columns if column not in ROLES]]
+    return Pool(ordered, images, pd.DataFrame(list(set_aside), columns=list(SET_ASIDE)) if set_aside else None)
+
+
 def pool_from_arrays(source: Any, label: Any, columns: dict[str, Any]) -> Pool:
     """One array for each column, all of the same length; (n, d) arrays become the columns name_0 … name_{d-1}."""
     import pandas as pd
@@ -56,7 +68,10 @@ def pool_from_arrays(source: Any, label: Any, columns: dict[str, Any]) -> Pool:
             continue
         if len(values) != n:
             raise DataError(f"every column has one entry for each image; source has {n}, but {name!r} has {len(values)}.")
-        if np.ndim(values) == 2:
+        if name == "label" and any(isinstance(value, list | tuple) for value in values):
+            # Several labels of one image are a list, not a matrix, even where every image has the same number of them.
+            data[name] = pd.Series([list(value) for value in values], dtype=object)
+        elif np.ndim(values) == 2:
             matrix = np.asarray(values)
             data |= {f"{name}_{d}": matrix[:, d] for d in range(matrix.shape[1])}
         elif np.ndim(values) > 2:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from unskew.report.record import Summary, VerdictPanel
+    from unskew.verifying import Check
 
 _STYLE = {"ok": "green", "weak": "yellow", "no": "red"}
 _WORD = {"ok": "Yes", "weak": "Yes, but weakly", "no": "No"}
@@ -94,3 +95,60 @@ def print_written(console: Console, folder: Path, files: Sequence[str]) -> None:
     console.print(Text(f"Written to {visible(folder)}: {', '.join(files)}"))
     if "report.html" in files:
         console.print(Text("The page: ", style="bold") + Text(str((folder / "report.html").resolve())))
+
+
+def print_check(console: Console, summary: Summary) -> None:
+    """The answer of `unskew check`."""
+    print_sources(console, summary)
+    print_verdict(console, summary.verdict)
+
+
+def print_run(console: Console, summary: Summary, folder: Path, files: Sequence[str]) -> None:
+    """What `unskew weigh` found, and where it lies."""
+    print_check(console, summary)
+    print_written(console, folder, files)
+
+
+def print_place(console: Console, place: Path) -> None:
+    """Where something was written."""
+    from rich.text import Text
+
+    console.print(Text(f"Written: {visible(place)}"))
+
+
+def print_started(console: Console, place: Path) -> None:
+    """What to do with a new configuration."""
+    print_place(console, place)
+    for line in (
+        "It runs as it stands; what it says about the target is a guess, to be replaced by what you know.",
+        f"  unskew check {visible(place)}",
+        f"  unskew weigh {visible(place)} -o results",
+    ):
+        print_paragraph(console, line)
+
+
+def print_paragraph(console: Console, text: str) -> None:
+    """Text as it is."""
+    from rich.text import Text
+
+    console.print(Text(text))
+
+
+def print_splits(console: Console, counts: Mapping[str, Mapping[str, int]], place: Path) -> None:
+    """Images of each source in each split."""
+    splits = list(next(iter(counts.values())))
+    rows = [(source, *[number(row[name]) for name in splits]) for source, row in counts.items()]
+    console.print(make_table("Images in each split", ("source", *splits), rows))
+    print_place(console, place)
+
+
+def print_checks(console: Console, checks: Sequence[Check]) -> None:
+    """What was verified."""
+    from rich.text import Text
+
+    for check in checks:
+        mark = Text("ok      ", style="green") if check.ok else Text("DIFFERS ", style="bold red")
+        console.print(mark + Text(f"{visible(check.claim)}: {visible(check.found)}"))
+    wrong = sum(not check.ok for check in checks)
+    said = "Everything agrees." if not wrong else f"{wrong} of {len(checks)} claims do not hold: do not rely on these results."
+    console.print(Text(said, style="bold green" if not wrong else "bold red"))

@@ -29,13 +29,13 @@ class Place(NamedTuple):
 
 
 def locate_keys(text: str) -> dict[KeyPath, Place]:
-    """Where every key, table and element of an array begins; the text must be valid TOML.
+    r"""Where every key, table and element of an array begins; the text must be valid TOML.
 
     A table that has a header stands at its header; one that only dotted keys or the headers of its parts mention, at the first of them.
 
     Examples
     --------
-    >>> places = locate_keys('[target]\\nunit = "group"\\nmargins.label = {cat = 1}')
+    >>> places = locate_keys('[target]\nunit = "group"\nmargins.label = {cat = 1}')
     >>> places["target", "unit"].line, places["target", "margins", "label", "cat"]
     (2, Place(line=3, column=18))
     """

@@ -66,6 +66,40 @@ class Pool:
 
         return pool_from_arrays(source, label, columns)
 
+    @classmethod
+    def from_folders(
+        cls, folders: Mapping[str, Any], *, label: Any = None, id: str | None = None, group: Any = None, split: Any = None
+    ) -> Pool:
+        """One folder of images for each source, ``{name: folder}``; nothing is opened before it is needed.
+
+        Labels are the names of the class subfolders, or ``label``, ``id``, ``group`` and ``split`` columns of a metadata.csv beside the
+        images; group may be ``{"regex": "^(sku[0-9]+)"}``, a part of the file name. See `unskew.sources.folder.read_folders`.
+        """
+        from unskew.sources.folder import read_folders
+
+        return read_folders(folders, label=label, id=id, group=group, split=split)
+
+    @classmethod
+    def from_manifest(cls, manifest: Any, **settings: Any) -> Pool:
+        """The images that a table lists (CSV, TSV, JSONL, Parquet, COCO), or ``{name: table}``.
+
+        The settings are columns (source, label, id, group, split, path), root, images, allow_outside, label_separator, delimiter; see
+        `unskew.sources.manifest.read_manifest`.
+        """
+        from unskew.sources.manifest import read_manifest
+
+        return read_manifest(manifest, **settings)
+
+    @classmethod
+    def from_coco(cls, file: Any, **settings: Any) -> Pool:
+        """The images of a COCO or COCO Camera Traps file, one row each; settings as of `from_manifest`, and several.
+
+        See `unskew.sources.coco.coco_table` for the labels, and `unskew.sources.coco.annotation_weights` for the weights of boxes.
+        """
+        from unskew.sources.manifest import read_manifest
+
+        return read_manifest(file, **settings)
+
     def take(self, rows: Any) -> Pool:
         """The images of these rows (positions, or a mask), in this order; sources keep their names, and those without images go.
 
