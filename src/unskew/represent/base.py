@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 Pixels = npt.NDArray[np.uint8]
-# "header": size and EXIF, nothing is decoded. "reduced": a copy whose shorter side is at least `side` pixels, made by averaging f × f pixels,
-# f the largest power of two that leaves so many (f = 1 for small images). "pixels": the whole image.
+# "header": size and EXIF, nothing is decoded. "reduced": a copy whose shorter side has at least `side` pixels, each the average of f × f
+# pixels, f the largest power of two that leaves so many (f = 1 for small images). "pixels": the whole image.
 Needs = Literal["header", "reduced", "pixels"]
 # The shorter side of the reduced copy: 64 × 64 pixels give the mean colour of a photograph to about 1/255.
 REDUCED_SIDE = 64
@@ -64,6 +64,7 @@ class Representation(ABC):
     version : raised whenever the same image gives other numbers than before: what was remembered no longer holds.
     needs : "header", "reduced" or "pixels"; decides what `compute` is given.
     side : of the reduced copy, the least length of the shorter side (with ``needs = "reduced"`` only).
+    batch_size : images in a batch; None: as many as stay in the processor's cache.
     one_at_a_time : `compute` uses all cores by itself (a neural network), so it is never called by two threads at once.
     """
 
@@ -71,11 +72,12 @@ class Representation(ABC):
     version: ClassVar[int] = 1
     needs: ClassVar[Needs] = "pixels"
     side: ClassVar[int] = REDUCED_SIDE
+    batch_size: ClassVar[int | None] = None
     one_at_a_time: ClassVar[bool] = False
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Full names of the columns that the pool gets."""
+        """Full names of the columns that the pool gets; empty where they follow from the number of values: name, or name_0, name_1 …"""
         return (self.name,)
 
     @property
@@ -101,10 +103,9 @@ class Representation(ABC):
     def compute(self, batch: Any) -> npt.NDArray[Any]:
         """One row for each image, (m, d).
 
-        ``batch`` is a sequence of m `Header` where the header is all that is needed, otherwise an array (m, …) of what `prepare` returned: by
-        default (m, h, w, 3) uint8. The d values are what is remembered; without a `finish` of its own they are the `columns`. Text
-        columns make it an array of objects. A value that does not exist is NaN (None for text); `unskew.errors.ImageError` sets the image
-        aside with its message as the reason.
+        ``batch`` is a sequence of m `Header` where the header is all that is needed, otherwise an array (m, …) of what `prepare` returned:
+        by default (m, h, w, 3) uint8. The d values are what is remembered; without a `finish` of its own they are the `columns`.
+        Text columns make it an array of objects. A value that does not exist is NaN (None for text).
         """
 
     def finish(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -115,7 +116,10 @@ class Representation(ABC):
         return values
 
     def to_dict(self) -> dict[str, Any]:
-        """Name, version and settings: part of the key under which values are remembered. Settings that change only `finish` may be left out."""
+        """Name, version and settings, as plain JSON: part of the key under which values are remembered.
+
+        Settings that change `finish` alone may be left out.
+        """
         return {"name": self.name, "version": self.version, **{item.name: getattr(self, item.name) for item in fields(self)}}
 
 
