@@ -125,9 +125,7 @@ def make_trial(seed: int) -> Trial:
     chance = LIGHT_SHARE[light] / rest.size
     digit_share = np.bincount(digit[rest]) / rest.size
     omega = (DIGIT_ODDS / digit_share)[:, digit[writing]].T * (LIGHT_ODDS / LIGHT_SHARE)[:, light].T
-    picked_k = [
-        rng.choice(chance.size, size, p=omega[:, k] * chance / np.sum(omega[:, k] * chance)) for k, size in enumerate(SIZES)
-    ]
+    picked_k = [rng.choice(chance.size, size, p=omega[:, k] * chance / np.sum(omega[:, k] * chance)) for k, size in enumerate(SIZES)]
     picked = np.concatenate(picked_k)
     unbiased = rng.choice(chance.size, picked.size, p=chance)
     per_cell = np.round(10_000 * digit_share[:, None] * LIGHT_SHARE).astype(np.int64)
