@@ -312,13 +312,29 @@ def demo(
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """The whole way on embedded data: digits from three biased cameras, described, checked, weighed, reported, learned."""
-    from unskew import pipeline, terminal
+    """The whole way on embedded data: digits from three biased cameras, described, checked, weighed, reported, learned.
 
+    Each step prints the command that does the same on your data.
+    """
+    from unskew import pipeline, terminal
+    from unskew.demo import CAMERAS, SEEDS, compare_learners, describe_scores, prepare_demo
+
+    configuration = prepare_demo(output)
+    console = terminal.open_console(quiet)
     with _remarks(quiet):
-        for paragraph in pipeline.run_demo(output, jobs=jobs):
-            if not quiet:
-                terminal.print_paragraph(terminal.open_console(), paragraph)
+        terminal.print_heading(console, f"unskew describe {' '.join(str(output / name) for name in CAMERAS)}")
+        told = pipeline.describe_places([output / name for name in CAMERAS], jobs=jobs, progress=_progress(quiet))
+        terminal.print_description(console, told)
+        terminal.print_heading(console, f"unskew check {configuration}")
+        config = pipeline.load_config(configuration, jobs=jobs)
+        inputs = pipeline.read_inputs(config, progress=_progress(quiet))
+        run = pipeline.weigh_inputs(inputs, command=f"unskew weigh {configuration} -o {output / 'results'}")
+        terminal.print_check(console, run.summary)
+        terminal.print_heading(console, f"unskew weigh {configuration} -o {output / 'results'}")
+        terminal.print_written(console, output / "results", pipeline.write_run(run, output / "results"))
+        terminal.print_heading(console, "What it is worth: logistic regression, scored on pictures drawn without bias")
+        terminal.print_paragraph(console, "\n".join(describe_scores([compare_learners(seed) for seed in SEEDS])))
+    terminal.print_paragraph(console, f"\nThe page: {(output / 'results' / 'report.html').resolve()}")
 
 
 def _command() -> str:

@@ -22,12 +22,12 @@ _MOST_ROWS = 40
 _MOST_SOURCES = 8
 
 
-def open_console() -> Console:
+def open_console(quiet: bool = False) -> Console:
     """Standard output; text that is piped on is neither coloured nor cut to a screen's width."""
     from rich.console import Console
 
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=140, soft_wrap=False)
+    console = Console(highlight=False, quiet=quiet)
+    return console if console.is_terminal else Console(highlight=False, width=140, quiet=quiet)
 
 
 def make_table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1) -> Table:
@@ -176,6 +176,14 @@ def print_paragraph(console: Console, text: str) -> None:
     from rich.text import Text
 
     console.print(Text(text))
+
+
+def print_heading(console: Console, text: str) -> None:
+    """A step, with the command that does it."""
+    from rich.text import Text
+
+    console.print()
+    console.print(Text(visible(text), style="bold cyan"))
 
 
 def print_splits(console: Console, counts: Mapping[str, Mapping[str, int]], place: Path) -> None:
