@@ -75,36 +75,18 @@ class RunConfig(Section):
         """Where computed features are kept; None: nowhere."""
         return self.place(self.represent.cache) if self.represent.cache else None
 
+    @property
     def inputs(self) -> dict[str, Path]:
         """The files and folders that the configuration names, by key: ``{"sources.manifest": …, "target.table": …}``."""
-        return {key: self.place(given) for key, given in named_inputs(self.resolved())}
-
-    def files(self) -> dict[str, Path]:
-        """Those of them that are files: with the images, all that a result depends on."""
-        return {key: place for key, place in self.inputs().items() if place.is_file()}
+        return {key: self.place(given) for key, given in named_inputs(resolved(self))}
 
     def read_target(self) -> Target | None:
         """The target, with the tables it names read; a sample is left as the place where it lies."""
         return None if self.target is None else Target.from_dict(self.target.settings(), self.folder)
 
-    def bias_model(self) -> Bias:
+    def read_bias(self) -> Bias:
         """The bias model, not fitted."""
         return Bias.from_dict(self.bias)
-
-    def resolved(self) -> dict[str, Any]:
-        """All settings as plain values, defaults filled in; paths as they were written, relative to ``folder``."""
-        sections = {name: getattr(self, name) for name in _ORDER}
-        plain = {name: each.settings() if isinstance(each, Section) else each for name, each in sections.items() if each is not None}
-        return {name: each for name, each in plain.items() if each}
-
-    def fingerprint(self) -> str:
-        """Hash of all settings that can change a result: not of where the data and the cache lie, nor of the number of jobs."""
-        kept = {
-            name: {key: value for key, value in section.items() if (name, key) not in _WITHOUT_EFFECT}
-            for name, section in self.resolved().items()
-        }
-        text = json.dumps(kept, sort_keys=True, ensure_ascii=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_config(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] | None = None, check_paths: bool = True) -> RunConfig:
@@ -140,6 +122,23 @@ def make_config(settings: Mapping[str, Any], folder: str | os.PathLike[str] = ".
     return config
 
 
+def resolved(config: RunConfig) -> dict[str, Any]:
+    """All settings as plain values, defaults filled in; paths as they were written, relative to ``config.folder``."""
+    sections = {name: getattr(config, name) for name in _ORDER}
+    plain = {name: each.settings() if isinstance(each, Section) else each for name, each in sections.items() if each is not None}
+    return {name: each for name, each in plain.items() if each}
+
+
+def fingerprint(config: RunConfig) -> str:
+    """Hash of all settings that can change a result: not of where the data and the cache lie, nor of the number of jobs."""
+    kept = {
+        name: {key: value for key, value in section.items() if (name, key) not in _WITHOUT_EFFECT}
+        for name, section in resolved(config).items()
+    }
+    text = json.dumps(kept, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def write_config(config: RunConfig, path: str | os.PathLike[str]) -> None:
     """Write the settings as resolved, whole or not at all; the same settings in the same place give the same bytes.
 
@@ -150,7 +149,7 @@ def write_config(config: RunConfig, path: str | os.PathLike[str]) -> None:
         folder = Path(os.path.relpath(config.folder, start)).as_posix()
     except ValueError:  # another drive of Windows
         folder = config.folder.as_posix()
-    write_text(path, toml_document({"folder": folder, **config.resolved()}))
+    write_text(path, toml_document({"folder": folder, **resolved(config)}))
 
 
 def _read_text(path: Path) -> str:

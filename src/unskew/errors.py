@@ -157,3 +157,8 @@ def one_shot_blocks() -> DataError:
         "omega is an iterator that can be read only once, but the solver makes several passes. "
         "Pass an object whose __iter__ starts again (a list of blocks, a class, a path), not a generator."
     )
+
+
+def missing_extra(extra: str, wish: str, error: ImportError) -> ConfigError:
+    """A package of an extra is not installed: what needs it, and the command that installs it."""
+    return ConfigError(f"{wish} needs the package {error.name!r}, which is not installed: pip install 'unskew[{extra}]'")

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unskew.bias.base import Bias
-from unskew.bias.fit_check import check_fit
 from unskew.config import RunConfig, read_config, resolved, write_config
+from unskew.describing import Description, describe_pool
 from unskew.errors import ConfigError, CoverageError, DataError, OverlapError
+from unskew.places import find_sources
 from unskew.provenance import find_versions, fingerprint_file, fingerprint_pool
 from unskew.records import Pool, Target
 from unskew.report.entry import read_summary, write_summary
@@ -20,11 +21,12 @@ from unskew.report.record import SplitRow, Summary
 from unskew.report.summarize import summarize_refusal, summarize_run
 from unskew.represent.content import hash_images
 from unskew.represent.entry import represent_images
-from unskew.results import diagnostics_table, features_table, solution_record, write_frame
+from unskew.results import diagnostics_table, features_table, plain, solution_record, write_frame
 from unskew.saving import write_text, written_whole
 from unskew.sources.entry import read_sample, read_sources
-from unskew.split_weights import SplitWeights, weigh_splits, write_weights_table
+from unskew.split_weights import SplitWeights, weigh_splits
 from unskew.splitting import check_splits, split_pool
+from unskew.weights_table import write_weights_table
 
 if TYPE_CHECKING:
     import pandas as pd
