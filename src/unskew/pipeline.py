@@ -26,7 +26,7 @@ from unskew.results import diagnostics_table, features_table, plain, solution_re
 from unskew.saving import write_text, written_whole
 from unskew.sources.entry import read_sample, read_sources
 from unskew.split_weights import SplitWeights, weigh_splits
-from unskew.splitting import check_splits, split_pool
+from unskew.splitting import check_splits, join_splits, split_pool
 from unskew.weights_table import write_weights_table
 
 log = logging.getLogger(__name__)
@@ -82,8 +82,11 @@ def load_config(path: Path, *, seed: int | None = None, jobs: int | None = None)
 
 def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     """Sources -> represent: the pool with copies marked, features computed and unusable images set aside, and the target's sample."""
-    sources = config.sources
-    pool = read_sources(sources.settings(), config.folder)
+    sources = config.sources.settings()
+    split_file = sources.pop("split")["file"] if isinstance(sources.get("split"), dict) else None
+    pool = read_sources(sources, config.folder)
+    if split_file is not None:
+        pool = join_splits(pool, config.place(split_file))
     check_splits(pool)
     settings = {} if config.target is None else config.target.settings()
     sample = read_sample(settings["sample"], config.folder) if "sample" in settings else None
