@@ -58,17 +58,15 @@ def _file_name_rule(rule: Any) -> Any:
     return rule
 
 
+def _split_rule(rule: Any) -> Any:
+    return rule if isinstance(rule, dict) and set(rule) == {"file"} else _file_name_rule(rule)
+
+
 # A column, or what the parentheses of a regular expression find in the file name (on = "path": in the path within the source).
 Column = Annotated[Text | dict[Text, Text], AfterValidator(_file_name_rule)]
 _COLUMN = "the name of a column"
 _COLUMN_OR_REGEX = 'the name of a column, or { regex = "…(…)…" }'
 _FOLDER_TOO = 'the name of a column, "folder", { regex = "…(…)…" }, or false'
-
-
-def _file_of_splits(split: Any) -> Any:
-    if isinstance(split, dict) and set(split) != {"file"}:
-        raise ValueError("a table has the one key file")
-    return split
 
 
 class SourcesSection(Section):
@@ -107,10 +105,10 @@ class SourcesSection(Section):
         "Images that belong together (one patient, one burst, one product): a column, or what the parentheses of a regular expression "
         'find in the file name (`on = "path"`: in the path within the source).',
     )
-    split: Annotated[Column | Literal[False] | dict[Text, Text], AfterValidator(_file_of_splits)] | None = setting(
-        'the name of a column, or { file = "…" }, or false',
-        "The column that says train, validation or test, or a table of id and split as `unskew split` writes it. Bias models are fitted on "
-        "train; every split gets weights of its own.",
+    split: Annotated[Text | dict[Text, Text], AfterValidator(_split_rule)] | Literal[False] | None = setting(
+        'the name of a column, "folder", { regex = "…(…)…" }, { file = "…" }, or false',
+        'The column that says train, validation or test; `"folder"`: the first subfolder says it; `{ file = "splits.csv" }`: a table of id '
+        "and split, as `unskew split` writes it. Bias models are fitted on train; every split gets weights of its own.",
     )
     path: Text | None = setting(_COLUMN, "The manifest's column of paths. Without it `path`, `file_name` or `filename`.")
     images: bool = setting("true or false", "`false`: the table alone is enough, no image is opened.", True)

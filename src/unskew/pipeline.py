@@ -83,7 +83,8 @@ def load_config(path: Path, *, seed: int | None = None, jobs: int | None = None)
 def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     """Sources -> represent: the pool with copies marked, features computed and unusable images set aside, and the target's sample."""
     sources = config.sources.settings()
-    split_file = sources.pop("split")["file"] if isinstance(sources.get("split"), dict) else None
+    split = sources.get("split")
+    split_file = sources.pop("split")["file"] if isinstance(split, dict) and "file" in split else None
     pool = read_sources(sources, config.folder)
     if split_file is not None:
         pool = join_splits(pool, config.place(split_file))

@@ -88,7 +88,9 @@ def join_splits(pool: Pool, file: Path) -> Pool:
     except FileNotFoundError:
         raise ConfigError(f"sources.split names the file {str(file)!r}, which is not there. `unskew split` writes it.") from None
     if not {"id", "split"} <= set(table.columns):
-        raise DataError(f"{file.name} needs the columns id and split, as `unskew split` writes them; it has {first_few(list(table.columns))}.")
+        raise DataError(
+            f"{file.name} needs the columns id and split, as `unskew split` writes them; it has {first_few(list(table.columns))}."
+        )
     if table["id"].duplicated().any():
         raise DataError(f"{file.name} names images twice: {first_few(table['id'][table['id'].duplicated()].tolist())}.")
     split_n = pool.frame["id"].astype(str).map(table.set_index("id")["split"])
