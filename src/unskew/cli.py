@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +30,7 @@ app = typer.Typer(
 
 DONE, BUG, WRONG_CALL, NOT_IDENTIFIABLE, UNUSABLE, STOPPED = 0, 1, 2, 3, 4, 130
 
-Places = Annotated[list[Path], typer.Argument(help="Folders of images, one for each source, or a table (CSV, Parquet, JSONL, COCO JSON, npz).")]
+Places = Annotated[list[Path], typer.Argument(help="Folders of images, one a source, or a table (CSV, Parquet, JSONL, COCO JSON, npz).")]
 Configuration = Annotated[Path, typer.Argument(help="The configuration, as `unskew init` writes it.")]
 Results = Annotated[Path, typer.Argument(help="The folder that `unskew weigh` wrote.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines instead of text.")]
@@ -41,7 +41,7 @@ Download = Annotated[bool, typer.Option("--download", help="Fetch a CIFAR archiv
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """What `unskew export` writes."""
 
     csv = "csv"
@@ -61,9 +61,7 @@ def run_command(arguments: list[str]) -> int:
     try:
         return int(app(arguments, standalone_mode=False) or DONE)
     except KeyboardInterrupt:
-        _complain(
-            "Stopped. No file was left half-written, and what was computed is kept: run the same command again to go on from there."
-        )
+        _complain("Stopped. No file was left half-written, and what was computed is kept: run the same command again to go on from there.")
         return STOPPED
     except Exception as error:
         return _explain(error)
@@ -121,23 +119,22 @@ def _complain(text: str) -> None:
 
 
 @contextmanager
-def _settled(quiet: bool, as_json: bool) -> Iterator[None]:
-    """Progress bars off where they would disturb; warnings of the library as one line each."""
+def _remarks(quiet: bool) -> Iterator[None]:
+    """Warnings of the library as one line each, without the place in our code; none where nothing is to be printed."""
     import warnings
-
-    from unskew import progress
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         if not quiet:
             _remark(str(message))
 
-    before = warnings.showwarning
-    warnings.showwarning = show
-    try:
-        with progress.quiet() if quiet or as_json else progress.shown():
-            yield
-    finally:
-        warnings.showwarning = before
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+def _progress(quiet: bool, as_json: bool = False) -> bool | None:
+    """A bar where there is a terminal, unless nothing else shall be printed."""
+    return False if quiet or as_json else None
 
 
 def _remark(text: str) -> None:
@@ -167,8 +164,8 @@ def describe(
     """
     from unskew import pipeline, terminal
 
-    with _settled(quiet, as_json):
-        description = pipeline.describe_places(places, quick=quick, download=download, jobs=jobs)
+    with _remarks(quiet):
+        description = pipeline.describe_places(places, quick=quick, download=download, jobs=jobs, progress=_progress(quiet, as_json))
     if as_json:
         _print_json(description.to_dict())
     elif not quiet:
@@ -189,22 +186,20 @@ def init(
     """
     from unskew import pipeline, terminal
 
-    with _settled(quiet, as_json=False):
+    with _remarks(quiet):
         pipeline.write_starting_config(places, output, overwrite=overwrite, download=download)
     if not quiet:
         terminal.print_started(terminal.open_console(), output)
 
 
 @app.command()
-def check(
-    configuration: Configuration, as_json: AsJson = False, quiet: Quiet = False, seed: Seed = None, jobs: Jobs = None
-) -> int:
+def check(configuration: Configuration, as_json: AsJson = False, quiet: Quiet = False, seed: Seed = None, jobs: Jobs = None) -> int:
     """Can this be debiased? Exit code 0: yes; 3: no, and which sources lack a link or which target mass is uncovered."""
     from unskew import pipeline, terminal
 
-    with _settled(quiet, as_json):
+    with _remarks(quiet):
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
-        run = pipeline.check_inputs(pipeline.read_inputs(config))
+        run = pipeline.check_inputs(pipeline.read_inputs(config, progress=_progress(quiet, as_json)))
     if as_json:
         _print_json(pipeline.verdict_record(run))
     elif not quiet:
@@ -229,10 +224,11 @@ def weigh(
     """
     from unskew import pipeline, terminal
 
-    with _settled(quiet, as_json):
+    with _remarks(quiet):
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
         pipeline.check_output(output, overwrite)
-        run = pipeline.weigh_inputs(pipeline.read_inputs(config), command=_command())
+        inputs = pipeline.read_inputs(config, progress=_progress(quiet, as_json))
+        run = pipeline.weigh_inputs(inputs, command=_command())
         written = pipeline.write_run(run, output)
     if as_json:
         _print_json(pipeline.verdict_record(run) | {"folder": str(output), "files": written})
@@ -252,8 +248,8 @@ def export(
     """Weights in another format: CSV, JSONL, a table of class weights, a Hugging Face dataset, WebDataset shards."""
     from unskew import pipeline, terminal
 
-    with _settled(quiet, as_json=False):
-        place = pipeline.export_results(results, to.value, output, overwrite=overwrite)
+    with _remarks(quiet):
+        place = pipeline.export_results(results, to.value, output, overwrite=overwrite, progress=_progress(quiet))
     if not quiet:
         terminal.print_place(terminal.open_console(), place)
 
@@ -275,9 +271,10 @@ def split(
     """
     from unskew import pipeline, terminal
 
-    with _settled(quiet, as_json):
+    with _remarks(quiet):
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
-        counts = pipeline.write_splits(config, output, pipeline.read_shares(shares), overwrite=overwrite)
+        parts = pipeline.read_shares(shares)
+        counts = pipeline.write_splits(config, output, parts, overwrite=overwrite, progress=_progress(quiet, as_json))
     if as_json:
         _print_json(counts)
     elif not quiet:
@@ -289,7 +286,7 @@ def verify(results: Results, as_json: AsJson = False, quiet: Quiet = False, jobs
     """Recompute the weights from the fingerprinted inputs and check every claim of the report. Exit code 4: something differs."""
     from unskew import terminal, verifying
 
-    with _settled(quiet, as_json):
+    with _remarks(quiet):
         checks = verifying.verify_run(results, jobs=jobs)
     good = all(each.ok for each in checks)
     if as_json:
@@ -315,13 +312,29 @@ def demo(
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """The whole way on embedded data: digits from three biased cameras, described, checked, weighed, reported, learned."""
-    from unskew import pipeline, terminal
+    """The whole way on embedded data: digits from three biased cameras, described, checked, weighed, reported, learned.
 
-    with _settled(quiet, as_json=False):
-        for paragraph in pipeline.run_demo(output, jobs=jobs):
-            if not quiet:
-                terminal.print_paragraph(terminal.open_console(), paragraph)
+    Each step prints the command that does the same on your data.
+    """
+    from unskew import pipeline, terminal
+    from unskew.demo import CAMERAS, SEEDS, compare_learners, describe_scores, prepare_demo
+
+    configuration = prepare_demo(output)
+    console = terminal.open_console(quiet)
+    with _remarks(quiet):
+        terminal.print_heading(console, f"unskew describe {' '.join(str(output / name) for name in CAMERAS)}")
+        told = pipeline.describe_places([output / name for name in CAMERAS], jobs=jobs, progress=_progress(quiet))
+        terminal.print_description(console, told)
+        terminal.print_heading(console, f"unskew check {configuration}")
+        config = pipeline.load_config(configuration, jobs=jobs)
+        inputs = pipeline.read_inputs(config, progress=_progress(quiet))
+        run = pipeline.weigh_inputs(inputs, command=f"unskew weigh {configuration} -o {output / 'results'}")
+        terminal.print_check(console, run.summary)
+        terminal.print_heading(console, f"unskew weigh {configuration} -o {output / 'results'}")
+        terminal.print_written(console, output / "results", pipeline.write_run(run, output / "results"))
+        terminal.print_heading(console, "What it is worth: logistic regression, scored on pictures drawn without bias")
+        terminal.print_paragraph(console, "\n".join(describe_scores([compare_learners(seed) for seed in SEEDS])))
+    terminal.print_paragraph(console, f"\nThe page: {(output / 'results' / 'report.html').resolve()}")
 
 
 def _command() -> str:

@@ -68,6 +68,7 @@ def _of_sources(sources: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, str 
         elif kind != "folders":
             yield ("sources", kind), given, expected
     yield ("sources", "root"), sources.get("root"), _FOLDER
+    yield ("sources", "split", "file"), _table(sources, "split").get("file"), _FILE
 
 
 def _of_target(target: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, str | None]]:

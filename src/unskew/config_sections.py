@@ -58,6 +58,10 @@ def _file_name_rule(rule: Any) -> Any:
     return rule
 
 
+def _split_rule(rule: Any) -> Any:
+    return rule if isinstance(rule, dict) and set(rule) == {"file"} else _file_name_rule(rule)
+
+
 # A column, or what the parentheses of a regular expression find in the file name (on = "path": in the path within the source).
 Column = Annotated[Text | dict[Text, Text], AfterValidator(_file_name_rule)]
 _COLUMN = "the name of a column"
@@ -101,10 +105,10 @@ class SourcesSection(Section):
         "Images that belong together (one patient, one burst, one product): a column, or what the parentheses of a regular expression "
         'find in the file name (`on = "path"`: in the path within the source).',
     )
-    split: Column | Literal[False] | None = setting(
-        _FOLDER_TOO,
-        'The column that says train, validation or test; `"folder"`: the first subfolder says it. Bias models are fitted on train; every '
-        "split gets weights of its own.",
+    split: Annotated[Text | dict[Text, Text], AfterValidator(_split_rule)] | Literal[False] | None = setting(
+        'the name of a column, "folder", { regex = "…(…)…" }, { file = "…" }, or false',
+        'The column that says train, validation or test; `"folder"`: the first subfolder says it; `{ file = "splits.csv" }`: a table of id '
+        "and split, as `unskew split` writes it. Bias models are fitted on train; every split gets weights of its own.",
     )
     path: Text | None = setting(_COLUMN, "The manifest's column of paths. Without it `path`, `file_name` or `filename`.")
     images: bool = setting("true or false", "`false`: the table alone is enough, no image is opened.", True)

@@ -7,12 +7,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unskew.bias.base import Bias
 from unskew.config import RunConfig, read_config, resolved, write_config
-from unskew.describing import Description, describe_pool
+from unskew.describing import PoolDescription, describe_pool
 from unskew.errors import ConfigError, CoverageError, DataError, OverlapError
+from unskew.exporting import export_run
 from unskew.places import find_sources
 from unskew.provenance import find_versions, fingerprint_file, fingerprint_pool
 from unskew.records import Pool, Target
@@ -25,11 +26,8 @@ from unskew.results import diagnostics_table, features_table, plain, solution_re
 from unskew.saving import write_text, written_whole
 from unskew.sources.entry import read_sample, read_sources
 from unskew.split_weights import SplitWeights, weigh_splits
-from unskew.splitting import check_splits, split_pool
+from unskew.splitting import check_splits, join_splits, split_pool
 from unskew.weights_table import write_weights_table
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 log = logging.getLogger(__name__)
 
@@ -82,29 +80,34 @@ def load_config(path: Path, *, seed: int | None = None, jobs: int | None = None)
     return config.model_copy(update={"engine": config.engine.model_copy(update=given)})
 
 
-def read_inputs(config: RunConfig) -> Inputs:
+def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     """Sources -> represent: the pool with copies marked, features computed and unusable images set aside, and the target's sample."""
-    sources = config.sources
-    pool = read_sources(sources.settings(), config.folder)
+    sources = config.sources.settings()
+    split = sources.get("split")
+    split_file = sources.pop("split")["file"] if isinstance(split, dict) and "file" in split else None
+    pool = read_sources(sources, config.folder)
+    if split_file is not None:
+        pool = join_splits(pool, config.place(split_file))
     check_splits(pool)
     settings = {} if config.target is None else config.target.settings()
     sample = read_sample(settings["sample"], config.folder) if "sample" in settings else None
     pools = [pool] if sample is None else [pool, sample]
     if pool.images is not None:
-        pools = list(_represented(config, pools))
+        pools = list(_represented(config, pools, progress))
     target = _make_target(settings, config.folder, pools[1] if sample is not None else None)
     check_splits(pools[0])
     return Inputs(config, pools[0], target, config.read_bias())
 
 
-def _represented(config: RunConfig, pools: Sequence[Pool]) -> Sequence[Pool]:
-    options = {"cache": config.cache, "jobs": config.engine.jobs}
+def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None) -> Sequence[Pool]:
+    options: dict[str, Any] = {"cache": config.cache, "jobs": config.engine.jobs, "progress": progress}
     hashed = [hash_images(each, **options) for each in pools]
     features = config.represent.features
     if not features:
         return hashed
-    limit = {} if config.sources.max_pixels is None else {"max_pixels": config.sources.max_pixels}
-    return represent_images(hashed, features, tolerance=config.sources.tolerance, **options, **limit)
+    if config.sources.max_pixels is not None:
+        options["max_pixels"] = config.sources.max_pixels
+    return represent_images(hashed, features, tolerance=config.sources.tolerance, **options)
 
 
 def _make_target(settings: Mapping[str, Any], folder: Path, sample: Pool | None) -> Target | None:
@@ -176,7 +179,10 @@ def write_run(run: Run | Refusal, out: Path) -> list[str]:
     written = []
     if isinstance(run, Run):
         write_weights_table(inputs.pool, run.weights.frame(), out / WEIGHTS)
-        write_text(out / SOLUTION, json.dumps(solution_record(run.weights.weights, inputs.bias), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        write_text(
+            out / SOLUTION,
+            json.dumps(solution_record(run.weights.weights, inputs.bias), indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+        )
         write_frame(diagnostics_table(run.summary), out / DIAGNOSTICS)
         write_frame(features_table(inputs.pool), out / FEATURES)
         written += [WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES]
@@ -210,12 +216,21 @@ def check_output(out: Path, overwrite: bool) -> None:
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{str(out)!r} is a file; results are written into a folder. Give another one with -o.")
     if (out / WEIGHTS).exists() and not overwrite:
-        raise ConfigError(f"{str(out)!r} holds the results of another run. Add --overwrite to replace them, or give another folder with -o.")
+        raise ConfigError(f"{str(out)!r} holds the results of another run. Add --overwrite to replace them, or name another folder by -o.")
     above = out
     while not above.exists():
         above = above.parent
     if not os.access(above, os.W_OK):
         raise DataError(f"nothing can be written into {str(above)!r}: it is read-only for you. Give another folder with -o.")
+
+
+def export_results(out: Path, to: str, path: Path | None, *, overwrite: bool = False, progress: bool | None = None) -> Path:
+    """The weights of an output folder in another format; where they were written."""
+
+    def read_pool() -> Pool:
+        return read_inputs(read_config(out / CONFIGURATION), progress=progress).pool
+
+    return export_run(out, to, path, read_pool=read_pool, overwrite=overwrite).path
 
 
 def write_page_again(out: Path) -> Path:
@@ -226,13 +241,16 @@ def write_page_again(out: Path) -> Path:
     return out / PAGE
 
 
-def describe_places(places: Sequence[Path], *, quick: bool = False, download: bool = False, jobs: int | None = None) -> Description:
+def describe_places(
+    places: Sequence[Path], *, quick: bool = False, download: bool = False, jobs: int | None = None, progress: bool | None = None
+) -> PoolDescription:
     """What is in these databases: read, every image looked at, copies found; nothing is written and nothing is too broken."""
     settings = find_sources(places, Path())
     pool = read_sources(settings | ({"download": True} if download else {}), ".")
     if pool.images is not None:
         features = ["size"] if quick else ["size", "brightness", "contrast", "colourfulness", "sharpness"]
-        pool = represent_images(hash_images(pool, jobs=jobs), features, jobs=jobs, tolerance=1.0)
+        hashed = hash_images(pool, jobs=jobs, progress=progress)
+        pool = represent_images(hashed, features, jobs=jobs, tolerance=1.0, progress=progress)
     return describe_pool(pool)
 
 
@@ -257,13 +275,15 @@ def read_shares(text: str) -> dict[str, float]:
     return shares
 
 
-def write_splits(config: RunConfig, output: Path, shares: Mapping[str, float], *, overwrite: bool = False) -> dict[str, dict[str, int]]:
+def write_splits(
+    config: RunConfig, output: Path, shares: Mapping[str, float], *, overwrite: bool = False, progress: bool | None = None
+) -> dict[str, dict[str, int]]:
     """A table id, source, path, split; how many images of each source went where."""
     import pandas as pd
 
     if output.exists() and not overwrite:
         raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
-    inputs = read_inputs(config)
+    inputs = read_inputs(config, progress=progress)
     by = None if inputs.target is None or not inputs.target.by else list(inputs.target.by)
     pool = split_pool(inputs.pool, shares, by=by, seed=config.engine.seed)
     with written_whole(output) as beside:

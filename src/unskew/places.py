@@ -85,7 +85,7 @@ def _kind(place: Path) -> str:
     if name.endswith(_TABLES):
         return "manifest"
     raise ConfigError(
-        f"{place.name!r} is none of the files that hold images or tables of them: {', '.join(_TABLES)}, .npz, or a CIFAR archive (.tar.gz). "
+        f"{place.name!r} holds neither images nor a table of them, which are {', '.join(_TABLES)}, .npz, or a CIFAR archive (.tar.gz). "
         "A folder of images is named by the folder."
     )
 
@@ -124,7 +124,12 @@ def _roles(columns: Sequence[str]) -> dict[str, str]:
 def _unpacked(folder: Path) -> str | None:
     """A folder that is a CIFAR archive unpacked, or a Hugging Face dataset saved to disk."""
     names = {each.name for each in os.scandir(folder)}
-    if {"batches.meta", "meta", "batches.meta.txt", "fine_label_names.txt"} & names and any("batch" in each or each.startswith("train") for each in names):
+    if {"batches.meta", "meta", "batches.meta.txt", "fine_label_names.txt"} & names and {
+        "data_batch_1",
+        "data_batch_1.bin",
+        "train",
+        "train.bin",
+    } & names:
         return "cifar"
     return "huggingface" if {"dataset_info.json", "state.json"} <= names or "dataset_dict.json" in names else None
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from unskew.describing import PoolDescription
     from unskew.report.record import Summary, VerdictPanel
     from unskew.verifying import Check
 
@@ -17,14 +18,16 @@ _STYLE = {"ok": "green", "weak": "yellow", "no": "red"}
 _WORD = {"ok": "Yes", "weak": "Yes, but weakly", "no": "No"}
 # Longer tables are cut here, and say so.
 _MOST_ROWS = 40
+# With more sources a column for each would not fit on a screen.
+_MOST_SOURCES = 8
 
 
-def open_console() -> Console:
+def open_console(quiet: bool = False) -> Console:
     """Standard output; text that is piped on is neither coloured nor cut to a screen's width."""
     from rich.console import Console
 
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=140, soft_wrap=False)
+    console = Console(highlight=False, quiet=quiet)
+    return console if console.is_terminal else Console(highlight=False, width=140, quiet=quiet)
 
 
 def make_table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1) -> Table:
@@ -97,6 +100,47 @@ def print_written(console: Console, folder: Path, files: Sequence[str]) -> None:
         console.print(Text("The page: ", style="bold") + Text(str((folder / "report.html").resolve())))
 
 
+def print_description(console: Console, told: PoolDescription) -> None:
+    """What `unskew describe` found."""
+    names = [row.name for row in told.sources]
+    rows = [(row.name, number(row.images), percent(row.share), number(row.groups), number(row.unreadable)) for row in told.sources]
+    console.print(make_table("Sources", ("source", "images", "share", "groups", "unreadable"), rows))
+    for title, levels in (("Classes", told.labels), ("Splits", told.splits)):
+        if levels and len(names) <= _MOST_SOURCES:
+            cells = [(row.level, number(row.images), *[number(row.by_source[name]) for name in names]) for row in levels]
+            console.print(make_table(f"{title}: images in all, and in each source", (title.lower(), "all", *names), cells))
+        elif levels:
+            cells = [(row.level, number(row.images), number(sum(count > 0 for count in row.by_source.values()))) for row in levels]
+            console.print(make_table(title, (title.lower(), "images", "sources that have it"), cells))
+    if told.labels and told.unlabelled:
+        print_paragraph(console, f"{number(told.unlabelled)} images have no label.\n")
+    if told.columns:
+        console.print(make_table("Attributes and image properties", ("column", "values", "missing"), _column_rows(told), text_columns=2))
+    if told.groups is not None:
+        shared = f"; {number(told.groups.shared)} have images in several sources" if told.groups.shared else ""
+        print_paragraph(console, f"{number(told.groups.groups)} groups, the largest of {number(told.groups.largest)} images{shared}.\n")
+    if told.copies:
+        rows = [(row.source, row.other if row.other != row.source else "(itself)", number(row.images)) for row in told.copies]
+        console.print(make_table("Exact copies", ("source", "and", "images"), rows, text_columns=2))
+    elif told.copies is not None:
+        print_paragraph(console, "No image is an exact copy of another.\n")
+    if told.unreadable:
+        reasons = [(row.reason, number(row.images)) for row in told.unreadable]
+        console.print(make_table("Unusable images, and why", ("reason", "images"), reasons))
+
+
+def _column_rows(told: PoolDescription) -> list[tuple[str, str, str]]:
+    rows = []
+    for column in told.columns:
+        if column.kind == "number" and column.median is not None:
+            text = f"{column.low:.4g} to {column.high:.4g}, median {column.median:.4g}"
+        else:
+            shown = ", ".join(f"{level} {count:,}" for level, count in column.levels[:6])
+            text = f"{column.n_levels} levels: {shown}" if column.n_levels > 6 else shown
+        rows.append((column.name, text, number(column.missing)))
+    return rows
+
+
 def print_check(console: Console, summary: Summary) -> None:
     """The answer of `unskew check`."""
     print_sources(console, summary)
@@ -132,6 +176,14 @@ def print_paragraph(console: Console, text: str) -> None:
     from rich.text import Text
 
     console.print(Text(text))
+
+
+def print_heading(console: Console, text: str) -> None:
+    """A step, with the command that does it."""
+    from rich.text import Text
+
+    console.print()
+    console.print(Text(visible(text), style="bold cyan"))
 
 
 def print_splits(console: Console, counts: Mapping[str, Mapping[str, int]], place: Path) -> None:

@@ -69,6 +69,13 @@ def test_a_setting_that_cannot_be_is_an_error_at_once(settings: dict[str, Any], 
 
 def test_columns_are_numbered_components() -> None:
     assert Embedding(components=3).columns == ("embedding_0", "embedding_1", "embedding_2")
+    assert Embedding(batch=5).batch_size == 5
+
+
+def test_without_components_the_features_are_the_values() -> None:
+    values = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
+    assert Embedding(components=0).columns == ()
+    np.testing.assert_array_equal(Embedding(components=0).finish(values), values)
 
 
 def test_the_key_holds_what_changes_the_features_and_nothing_else(tmp_path: Path) -> None:

@@ -88,12 +88,17 @@ class Picture:
         self._raw = raw
         if isinstance(raw, np.ndarray):
             self._array: Pixels | None = _array_pixels(raw, max_pixels)
-            self._size = (self._array.shape[1], self._array.shape[0])
+            self._size: tuple[int, int] = (self._array.shape[1], self._array.shape[0])
         else:
             self._array = None
             self._image = _open(raw)
             self._size = self._image.size
             _check_size(*self._size, max_pixels)
+
+    @property
+    def n_pixels(self) -> int:
+        """Width times height."""
+        return self._size[0] * self._size[1]
 
     @cached_property
     def header(self) -> Header:

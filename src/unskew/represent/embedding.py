@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, did_you_mean
-from unskew.records.arrays import Floats
 from unskew.represent.base import Needs, Pixels, Representation, column_names
 from unskew.represent.embedding_models import Model, find_model
 from unskew.represent.networks import Floats32, Network, Place
@@ -45,7 +44,7 @@ class Embedding(Representation):
     mean, std : of the pixels from 0 to 1, for red, green and blue: (pixel − mean)/std goes in. None: what EfficientNet-lite0 was
         trained with; ImageNet's for every other model.
     batch : images that go through the network at a time.
-    components : number of principal components.
+    components : number of principal components; 0: none, all features as they are.
     whiten : divide each by its standard deviation.
     device : "cpu", or "cuda" for the graphics card.
     """
@@ -65,10 +64,10 @@ class Embedding(Representation):
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        for setting in ("size", "batch", "components"):
+        for setting, least in (("size", 1), ("batch", 1), ("components", 0)):
             value = getattr(self, setting)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"{setting} of an embedding is a whole number, 1 or more; got {value!r}.")
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ConfigError(f"{setting} of an embedding is a whole number, {least} or more; got {value!r}.")
         if self.resize not in RESIZE_RULES:
             known = " or ".join(map(repr, RESIZE_RULES))
             raise ConfigError(f"resize of an embedding is {known}; got {self.resize!r}.{did_you_mean(self.resize, RESIZE_RULES)}")
@@ -85,7 +84,12 @@ class Embedding(Representation):
         return placed
 
     @property
+    def batch_size(self) -> int:  # type: ignore[override]
+        return self.batch
+
+    @property
     def columns(self) -> tuple[str, ...]:
+        """``embedding_0`` …; without components their number is the network's, not known yet."""
         return column_names(self.name, [str(j) for j in range(self.components)])
 
     def prepare(self, pixels: Pixels) -> Pixels:
@@ -98,8 +102,10 @@ class Embedding(Representation):
         parts = (batch[start : start + self.batch] for start in range(0, len(batch), self.batch))
         return np.concatenate([embed_batch(self._network, part, mean, std) for part in parts])
 
-    def finish(self, values: npt.NDArray[Any]) -> Floats:
+    def finish(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """(n, d) -> (n, components), principal components of all rows; how much of the variance they show is logged."""
+        if self.components == 0:
+            return values
         starts = range(0, len(values), _BLOCK)
         fitted = fit_projection((values[start : start + _BLOCK] for start in starts), self.components, whiten=self.whiten)
         _log.info("%s", describe_projection(fitted))

@@ -17,6 +17,7 @@ from typing import Any
 from unskew.errors import ConfigError, did_you_mean
 from unskew.represent import efficientnet
 from unskew.represent.networks import Network, OnnxNetwork, Place, TorchNetwork, import_torch, torch_device
+from unskew.represent.own import find_function
 
 _ONNX = (".onnx",)
 _TORCHSCRIPT = (".pt", ".pth", ".ts", ".torchscript")
@@ -116,14 +117,13 @@ class Factory(Model):
     @cached_property
     def module(self) -> Any:
         torch = import_torch(f"the model {self.name!r}")
-        where, _, name = self.name.partition(":")
         try:
-            made = getattr(import_module(where), name)()
+            made = find_function(self.name)()
+        except ConfigError:
+            raise
         except Exception as error:  # code of the user: whatever it raises is theirs to read, in words
             raise ConfigError(
-                f"the model {self.name!r} cannot be made: {type(error).__name__}: {error}. "
-                f"{where!r} must be a module that Python finds (installed, or its folder on PYTHONPATH), and {name!r} a function in it "
-                "that is called without arguments."
+                f"the model {self.name!r} cannot be made: {type(error).__name__}: {error}. It is called without arguments."
             ) from error
         if not isinstance(made, torch.nn.Module):
             raise ConfigError(f"{self.name!r}, called without arguments, must return a torch.nn.Module; it returned {type(made).__name__}.")

@@ -19,8 +19,8 @@ from unskew.represent.base import Pixels
 def hsv_sums(images: Pixels, at: npt.NDArray[np.int64]) -> Floats:
     """Sums of H, S, V (each in [0, 1]) over the pixels ``at`` (positions in the flattened image) of images (n, h, w, 3): (n, 3).
 
-    With v = max and d = max − min of R, G, B: V = v/255, S = d/v, H = k/(6d) where k is (g − b) mod 6d, 2d + (b − r) or 4d + (r − g) as red,
-    green or blue is the largest; S = 0 where v = 0, and H = 0 where d = 0.
+    With v = max and d = max − min of R, G, B: V = v/255, S = d/v, H = k/(6d) where k is (g − b) mod 6d, 2d + (b − r) or 4d + (r − g) as
+    red, green or blue is the largest; S = 0 where v = 0, and H = 0 where d = 0.
     """
     total = np.empty((len(images), 3))
     flat = np.ascontiguousarray(images).reshape(len(images), -1, 3)
@@ -63,7 +63,7 @@ def _compiled(function: Callable[..., None]) -> Callable[..., None]:
 
 def _hsv_sums(flat: Any, at: Any, reciprocal: Any, total: Any) -> None:
     for i in range(flat.shape[0]):
-        hue, saturation, value = 0.0, 0.0, 0
+        hue, saturation, value = 0.0, 0.0, np.int64(0)
         for place in at:
             r, g, b = np.int32(flat[i, place, 0]), np.int32(flat[i, place, 1]), np.int32(flat[i, place, 2])
             v = max(r, g, b)

@@ -23,8 +23,8 @@ from unskew.represent.base import Needs, Pixels, Representation
 class OwnFunction(Representation):
     """``function(images, **options)``: (m, h, w, 3) uint8, all of one size, to (m,) or (m, d) numbers.
 
-    The columns are called as the function: ``edges``, or ``edges_0``, ``edges_1`` … What is remembered holds as long as the file in which the
-    function stands does not change.
+    The columns are called as the function: ``edges``, or ``edges_0``, ``edges_1`` … What is remembered holds as long as the file in which
+    the function stands does not change.
 
     Attributes
     ----------

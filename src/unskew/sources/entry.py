@@ -20,6 +20,9 @@ _ROLES = ("label", "id", "group", "split", "images")
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "folders": (*_ROLES, "label_separator"),
     "manifest": (*_ROLES, "source", "path", "root", "allow_outside", "label_separator", "delimiter", "several"),
+    "arrays": (*_ROLES, "source"),
+    "cifar": ("label", "split", "images", "verify", "download"),
+    "huggingface": (*_ROLES, "source", "image"),
 }
 
 
@@ -57,9 +60,19 @@ def _unknown(key: str, kind: str) -> str:
 
 
 def _reader(kind: str) -> Callable[..., Pool]:
-    if kind == "folders":
-        return read_folders
-    return read_manifest
+    if kind == "arrays":
+        from unskew.sources.arrays import read_arrays
+
+        return read_arrays
+    if kind == "cifar":
+        from unskew.sources.cifar import read_cifar
+
+        return read_cifar
+    if kind == "huggingface":
+        from unskew.sources.huggingface import read_huggingface
+
+        return read_huggingface
+    return read_folders if kind == "folders" else read_manifest
 
 
 def read_sample(place: str | os.PathLike[str], folder: str | os.PathLike[str] = ".") -> Pool:
@@ -70,4 +83,8 @@ def read_sample(place: str | os.PathLike[str], folder: str | os.PathLike[str] = 
         return read_folders({TARGET_SAMPLE: said}, base=folder)
     if not os.path.lexists(there):
         raise ConfigError(f"the target sample {said!r} is not there.{near_names(there)}")
+    if said.lower().endswith(".npz"):
+        from unskew.sources.arrays import read_arrays
+
+        return read_arrays(said, base=folder, source_name=TARGET_SAMPLE)
     return read_manifest(said, base=folder, source_name=TARGET_SAMPLE)
