@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -212,17 +212,27 @@ def export_run(
     to: str,
     path: str | PathLike[str] | None = None,
     *,
-    read_pool: Callable[[], Pool] | None = None,
+    pool: Pool | None = None,
     overwrite: bool = False,
     **options: Any,
 ) -> Export:
     """Export the weights in the output folder of a run; by default beside them.
 
-    ``read_pool`` gives the images where the format holds them; it is not called otherwise.
+    Where the format holds the images they are found by ``run.toml`` in the folder, unless ``pool`` has them.
     """
     from unskew.weights_table import read_weights_table
 
     table = read_weights_table(Path(folder) / "weights.parquet")
     place = Path(folder) / PLACES.get(to, to) if path is None else Path(path)
-    pool = read_pool() if read_pool is not None and to in NEEDS_IMAGES else None
+    if pool is None and to in NEEDS_IMAGES:
+        pool = _read_pool(Path(folder))
     return export_weights(table, to, place, pool=pool, overwrite=overwrite, **options)
+
+
+def _read_pool(folder: Path) -> Pool:
+    """The images of the sources that the run was made from; nothing is decoded."""
+    from unskew.config import read_config
+    from unskew.sources.entry import read_sources
+
+    config = read_config(folder / "run.toml")
+    return read_sources(config.sources.settings(), config.folder)
