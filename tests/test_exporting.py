@@ -281,7 +281,7 @@ def test_a_run_is_exported_beside_its_weights(tmp_path):
     table = _table(pool)
     write_weights_table(pool, table, tmp_path / "weights.parquet")
     for to, name in PLACES.items():
-        assert export_run(tmp_path, to, pool=pool).path == tmp_path / name
+        assert export_run(tmp_path, to, read_pool=lambda: pool).path == tmp_path / name
         assert (tmp_path / name).exists()
     assert read_weights_table(tmp_path / "weights.parquet")["id"].tolist() == table["id"].tolist()
     with pytest.raises(DataError, match=r"there is no file .*weights\.parquet"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -57,6 +57,7 @@ def export_weights(
     overwrite: bool = False,
     guard_formulas: bool = True,
     shard_bytes: int = 256 * 2**20,
+    progress: bool | None = None,
 ) -> Export:
     """Write weights in another format, whole or not at all.
 
@@ -72,6 +73,7 @@ def export_weights(
     guard_formulas : in CSV, text that a spreadsheet would run as a formula (it begins with = + - @ and is no number) gets an apostrophe in
         front, as spreadsheets write text. JSONL and Parquet hold such text as it is.
     shard_bytes : a shard of "webdataset" is closed before it grows beyond this.
+    progress : a bar while images are written; None: where the error stream is a terminal.
     """
     place = Path(path)
     if to not in PLACES:
@@ -84,7 +86,9 @@ def export_weights(
         from unskew.export_images import write_image_folder, write_shards
 
         chosen = _images_of(table, pool, to)
-        return write_image_folder(table, chosen, place) if to == "hf" else write_shards(table, chosen, place, shard_bytes)
+        if to == "hf":
+            return write_image_folder(table, chosen, place, progress)
+        return write_shards(table, chosen, place, shard_bytes, progress)
     if to == "class-weights":
         return _write_class_weights(table, place, guard_formulas)
     return _write_csv(table, place, guard_formulas) if to == "csv" else _write_jsonl(table, place)
@@ -212,20 +216,22 @@ def export_run(
     to: str,
     path: str | PathLike[str] | None = None,
     *,
-    pool: Pool | None = None,
+    read_pool: Callable[[], Pool] | None = None,
     overwrite: bool = False,
     **options: Any,
 ) -> Export:
     """Export the weights in the output folder of a run; by default beside them.
 
-    Where the format holds the images they are found by ``run.toml`` in the folder, unless ``pool`` has them.
+    ``read_pool`` gives the images where the format holds them, and is called only then; by default they are found by ``run.toml`` in the
+    folder.
     """
     from unskew.weights_table import read_weights_table
 
     table = read_weights_table(Path(folder) / "weights.parquet")
     place = Path(folder) / PLACES.get(to, to) if path is None else Path(path)
-    if pool is None and to in NEEDS_IMAGES:
-        pool = _read_pool(Path(folder))
+    pool = None
+    if to in NEEDS_IMAGES:
+        pool = _read_pool(Path(folder)) if read_pool is None else read_pool()
     return export_weights(table, to, place, pool=pool, overwrite=overwrite, **options)
 
 
