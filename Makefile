@@ -11,8 +11,8 @@ DOCS   := $(VENV)/.ready-docs
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: $(READY) ## debias the handwritten digits: naive, debiased and oracle accuracy, with the verdict
-	$(VENV)/bin/python -m unskew.demo
+demo: $(READY) ## digits from three biased cameras: described, checked, weighed, reported, learned
+	$(VENV)/bin/unskew demo
 
 test: $(READY) ## the tests and doctests that take seconds
 	$(VENV)/bin/python -m pytest -m "not slow"
@@ -39,7 +39,7 @@ docs: $(DOCS) ## build the site into site/
 	$(VENV)/bin/mkdocs build --strict
 
 clean: ## remove environments, caches and built files
-	rm -rf $(VENV) $(BENCH) .bench-cache site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
+	rm -rf $(VENV) $(BENCH) unskew-demo .bench-cache site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt

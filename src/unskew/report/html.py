@@ -1,0 +1,102 @@
+"""The page: a `Summary` becomes one HTML file that needs nothing else, asks nobody, and runs only its own script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import partial
+from typing import Any
+
+from markupsafe import Markup
+
+from unskew.report import panels, plots, plots_columns, plots_overlap, plots_weights
+from unskew.report.numbers import MISSING, shorten, show_count, show_name, show_number, show_p_value, show_share, show_signed
+from unskew.report.record import Summary
+
+# The page's size in bytes stays below this, whatever was pooled.
+LARGEST_PAGE = 5_000_000
+
+
+def render_page(summary: Summary) -> str:
+    """The page of a summary: one HTML document of at most 5 MB, without any outside request.
+
+    Everything that came from outside (names, paths, labels) is escaped and made visible; a Content-Security-Policy forbids every request
+    and every script and style but the page's own, by their hashes. If galleries would make the page too large, pictures are left out and
+    counted.
+    """
+    budget = panels.PICTURE_BUDGET
+    page = _render(summary, budget)
+    over = len(page.encode()) - LARGEST_PAGE
+    return page if over <= 0 else _render(summary, max(0, budget - over - 10_000))
+
+
+def _render(summary: Summary, budget: int) -> str:
+    environment = _environment()
+    style, script = (_file(environment, name) for name in ("style.css", "script.js"))
+    template = environment.get_template("page.html")
+    galleries, pictures_left_out = panels.group_galleries(summary, budget)
+    page: str = template.render(
+        summary=summary,
+        style=style,
+        script=script,
+        policy=_policy(style, script),
+        galleries=galleries,
+        pictures_left_out=pictures_left_out,
+        plots=plots,
+        plots_overlap=plots_overlap,
+        plots_weights=plots_weights,
+        plots_columns=plots_columns,
+        panels=panels,
+    )
+    return page
+
+
+def _environment() -> Any:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("unskew.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        count=show_count,
+        number=show_number,
+        share=show_share,
+        signed=show_signed,
+        p_value=show_p_value,
+        short=shorten,
+        lines=_lines,
+        plot_distribution=plots_columns.plot_distribution,
+        plot_omega=plots_columns.plot_omega,
+    )
+    environment.globals["next_id"] = partial(next, iter(range(1, 10**9)))
+    return environment
+
+
+def _finalize(value: Any) -> Any:
+    """Every expression of a template passes here before it is escaped: nothing invisible gets onto the page."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return MISSING if value is None else value
+    return show_name(value)
+
+
+def _lines(text: str) -> Markup:
+    """Text whose line breaks are meant (settings), escaped line by line."""
+    return Markup("\n").join(show_name(line) for line in text.split("\n"))
+
+
+def _file(environment: Any, name: str) -> Markup:
+    source, _, _ = environment.loader.get_source(environment, name)
+    return Markup(source)
+
+
+def _policy(style: str, script: str) -> str:
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
+    return (
+        f"default-src 'none'; img-src data:; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
