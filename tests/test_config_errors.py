@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from test_config import MINIMAL, fill_folder, save
-from unskew import ConfigError
+from unskew import ConfigError, DataError
 from unskew.bias.schema import families
 from unskew.config import make_config, read_config
 from unskew.config_dataclasses import parameter_words, section_of
@@ -421,10 +421,11 @@ def test_a_long_line_is_shown_around_its_key(folder):
 
 def test_a_fault_inside_a_table_of_the_target_waits_until_it_is_read(folder):
     """The settings are right; it is the data that are not."""
-    (folder / "survey.csv").write_text("label,many\nfox,3\n")
-    config = read_config(save(folder, run(target=['margins.label = "survey.csv"'])))
-    with pytest.raises(ValueError, match="one of numbers"):
-        config.read_target()
+    for content, said in [(b"label,many\nfox,3\n", "one of numbers"), (b"", "as a CSV table"), (b"a,b\n\xff\xfe,1\n", "as a CSV table")]:
+        (folder / "survey.csv").write_bytes(content)
+        config = read_config(save(folder, run(target=['margins.label = "survey.csv"'])))
+        with pytest.raises(DataError, match=said):
+            config.read_target()
 
 
 VALUES = st.recursive(

@@ -279,7 +279,7 @@ def _unsuited(name: str, kinds: Mapping[str, tuple[str, ...]], settings: Mapping
         problems += [
             wrong_value((name, key), "the name of a column", settings[key], f"there are no file names in {kind}")
             for key in ("label", "group", "split")
-            if isinstance(settings.get(key), dict)
+            if isinstance(settings.get(key), dict) and "regex" in settings[key]
         ]
     if name == "sources" and kind != "folders":
         problems += [
