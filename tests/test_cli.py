@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from run_data import write_hospitals, write_picture, write_product_photos
 
+from run_data import write_hospitals, write_picture, write_product_photos
 from unskew.cli import app, run_command
 
 pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")

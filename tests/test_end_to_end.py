@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from run_data import CAMERA_TRAPS, HOSPITALS, PRODUCT_PHOTOS, write_camera_traps, write_hospitals, write_product_photos
 
+from run_data import CAMERA_TRAPS, HOSPITALS, PRODUCT_PHOTOS, write_camera_traps, write_hospitals, write_product_photos
 from unskew.cli import run_command
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "configurations"

@@ -276,20 +276,35 @@ def test_what_cannot_be_exported_is_said(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_is_exported_beside_its_weights_and_reads_images_only_where_needed(tmp_path):
+def test_a_run_is_exported_beside_its_weights(tmp_path):
     pool = _pool()
     table = _table(pool)
     write_weights_table(pool, table, tmp_path / "weights.parquet")
-    asked = []
-
-    def read_pool():
-        asked.append(1)
-        return pool
-
     for to, name in PLACES.items():
-        assert export_run(tmp_path, to, read_pool=read_pool).path == tmp_path / name
+        assert export_run(tmp_path, to, read_pool=lambda: pool).path == tmp_path / name
         assert (tmp_path / name).exists()
-    assert len(asked) == 2
     assert read_weights_table(tmp_path / "weights.parquet")["id"].tolist() == table["id"].tolist()
     with pytest.raises(DataError, match=r"there is no file .*weights\.parquet"):
         export_run(tmp_path / "huggingface", "csv")
+
+
+def test_images_of_a_run_are_found_by_its_configuration(tmp_path):
+    data, out = tmp_path / "data", tmp_path / "out"
+    for at, source in enumerate(["north", "south"]):
+        for label in ("cat", "dog"):
+            for number in range(3):
+                (data / source / label).mkdir(parents=True, exist_ok=True)
+                (data / source / label / f"{number}.jpg").write_bytes(_picture(10 + 100 * at + number))
+    out.mkdir()
+    (out / "run.toml").write_text(
+        'folder = "../data"\n[sources]\nfolders = { north = "north", south = "south" }\n'
+        '[target]\nuniform = "label"\n[bias]\nfamily = "strata"\n'
+    )
+    pool = Pool.from_folders({"north": data / "north", "south": data / "south"})
+    write_weights_table(pool, weigh_splits(pool, Strata("label"), Target.uniform("label")).frame(), out / "weights.parquet")
+    export_run(out, "webdataset")
+    members = _members(out / "webdataset" / "train-000000.tar")
+    assert len(members) == 36
+    images = {json.loads(data)["id"]: key.split(".")[0] for key, data in members if key.endswith(".json")}
+    held = dict(members)
+    assert held[f"{images['south/dog/2.jpg']}.jpg"] == (data / "south/dog/2.jpg").read_bytes()

@@ -67,17 +67,20 @@ def run_command(arguments: list[str]) -> int:
         return _explain(error)
 
 
+def _say_stopped() -> int:
+    _complain("Stopped. No file was left half-written, and what was computed is kept: run the same command again to go on from there.")
+    return STOPPED
+
+
 def _explain(error: Exception) -> int:
     """Print what went wrong, and say which exit code that is."""
-    import click
-
-    if isinstance(error, click.exceptions.Exit):
-        return error.exit_code
-    if isinstance(error, click.exceptions.Abort):
-        return STOPPED
-    if isinstance(error, click.ClickException):
-        error.show()
-        return WRONG_CALL
+    # typer brings click along under one name or another, so its exceptions are known by what they carry.
+    if hasattr(error, "exit_code"):
+        if hasattr(error, "show"):
+            error.show()
+        return int(error.exit_code)
+    if type(error).__name__ == "Abort":
+        return _say_stopped()
     if isinstance(error, BrokenPipeError):
         # Somebody reads the first lines only (`unskew describe … | head`): that is no error, and nothing more can be printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

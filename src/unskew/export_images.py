@@ -42,7 +42,7 @@ _PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")
 _TAR_BLOCK = 512
 
 
-def write_image_folder(table: pd.DataFrame, pool: Pool, path: Path) -> Export:
+def write_image_folder(table: pd.DataFrame, pool: Pool, path: Path, progress: bool | None = None) -> Export:
     """A folder that ``datasets.load_dataset("imagefolder", data_dir=…)`` reads, or ``load_dataset`` by its path.
 
     One subfolder for each split with its images and a ``metadata.jsonl``; file names are hashes of ids, because names such as "test" in
@@ -55,14 +55,14 @@ def write_image_folder(table: pd.DataFrame, pool: Pool, path: Path) -> Export:
             folder = beside / folders[split]
             folder.mkdir()
             with (folder / "metadata.jsonl").open("w", encoding="utf-8", newline="\n") as file:
-                for key, row, image, suffix in _samples(table, pool, at_m, _FOLDER_FORMATS):
+                for key, row, image, suffix in _samples(table, pool, at_m, _FOLDER_FORMATS, progress):
                     (folder / f"{key}.{suffix}").write_bytes(image)
                     file.write(json.dumps({"file_name": f"{key}.{suffix}", **row}, ensure_ascii=False, allow_nan=False) + "\n")
         (beside / "README.md").write_text(_card(folders.values()), encoding="utf-8")
     return Export(path, len(table))
 
 
-def write_shards(table: pd.DataFrame, pool: Pool, path: Path, shard_bytes: int) -> Export:
+def write_shards(table: pd.DataFrame, pool: Pool, path: Path, shard_bytes: int, progress: bool | None = None) -> Export:
     """WebDataset: ``<split>-000000.tar`` …, each image as ``<key>.jpg`` or ``.png``, ``<key>.cls`` and ``<key>.json``.
 
     The key is a hash of the id, the id is in the JSON with the weight. ``.cls`` is the place of the label in ``classes.json``; images
@@ -75,7 +75,7 @@ def write_shards(table: pd.DataFrame, pool: Pool, path: Path, shard_bytes: int) 
     with folder_written_whole(path) as beside:
         for split, at_m in rows.items():
             with closing(_Shards(beside, folders[split], shard_bytes)) as shards:
-                for key, row, image, suffix in _samples(table, pool, at_m, _SHARD_FORMATS):
+                for key, row, image, suffix in _samples(table, pool, at_m, _SHARD_FORMATS, progress):
                     files = {suffix: image, "json": json.dumps(row, ensure_ascii=False, allow_nan=False).encode()}
                     if row.get("label") is not None and not is_list(row["label"]):
                         files["cls"] = str(classes[level_text(row["label"])]).encode()
@@ -149,18 +149,22 @@ def _classes(table: pd.DataFrame) -> dict[str, int]:
     return {label: at for at, label in enumerate(ordered)}
 
 
-def _samples(table: pd.DataFrame, pool: Pool, at_m: Ints, formats: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any], bytes, str]]:
+def _samples(
+    table: pd.DataFrame, pool: Pool, at_m: Ints, formats: tuple[str, ...], progress: bool | None
+) -> Iterator[tuple[str, dict[str, Any], bytes, str]]:
     """(key, row without empty columns, encoded image, suffix) of the images in that order."""
     assert pool.images is not None
     used = [name for name in table.columns if not table[name].isna().all()]
-    for at, row in zip(at_m.tolist(), plain_rows(table.iloc[at_m]), strict=True):
-        try:
-            image, suffix = _encoded(pool.images.read(at), formats)
-        except ImageError as error:
-            raise DataError(
-                f"the image {row['id']} cannot be exported: {error}. It had a weight; was it moved or changed since?"
-            ) from error
-        yield _key(row["id"]), {name: value for name, value in row.items() if name in used}, image, suffix
+    with show_progress("images written", at_m.size, progress) as advance:
+        for at, row in zip(at_m.tolist(), plain_rows(table.iloc[at_m]), strict=True):
+            try:
+                image, suffix = _encoded(pool.images.read(at), formats)
+            except ImageError as error:
+                raise DataError(
+                    f"the image {row['id']} cannot be exported: {error}. It had a weight; was it moved or changed since?"
+                ) from error
+            yield _key(row["id"]), {name: value for name, value in row.items() if name in used}, image, suffix
+            advance(1)
 
 
 def _encoded(raw: RawImage, formats: tuple[str, ...]) -> tuple[bytes, str]:

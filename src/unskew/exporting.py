@@ -57,6 +57,7 @@ def export_weights(
     overwrite: bool = False,
     guard_formulas: bool = True,
     shard_bytes: int = 256 * 2**20,
+    progress: bool | None = None,
 ) -> Export:
     """Write weights in another format, whole or not at all.
 
@@ -72,6 +73,7 @@ def export_weights(
     guard_formulas : in CSV, text that a spreadsheet would run as a formula (it begins with = + - @ and is no number) gets an apostrophe in
         front, as spreadsheets write text. JSONL and Parquet hold such text as it is.
     shard_bytes : a shard of "webdataset" is closed before it grows beyond this.
+    progress : a bar while images are written; None: where the error stream is a terminal.
     """
     place = Path(path)
     if to not in PLACES:
@@ -84,7 +86,9 @@ def export_weights(
         from unskew.export_images import write_image_folder, write_shards
 
         chosen = _images_of(table, pool, to)
-        return write_image_folder(table, chosen, place) if to == "hf" else write_shards(table, chosen, place, shard_bytes)
+        if to == "hf":
+            return write_image_folder(table, chosen, place, progress)
+        return write_shards(table, chosen, place, shard_bytes, progress)
     if to == "class-weights":
         return _write_class_weights(table, place, guard_formulas)
     return _write_csv(table, place, guard_formulas) if to == "csv" else _write_jsonl(table, place)
@@ -218,11 +222,23 @@ def export_run(
 ) -> Export:
     """Export the weights in the output folder of a run; by default beside them.
 
-    ``read_pool`` gives the images where the format holds them; it is not called otherwise.
+    ``read_pool`` gives the images where the format holds them, and is called only then; by default they are found by ``run.toml`` in the
+    folder.
     """
     from unskew.weights_table import read_weights_table
 
     table = read_weights_table(Path(folder) / "weights.parquet")
     place = Path(folder) / PLACES.get(to, to) if path is None else Path(path)
-    pool = read_pool() if read_pool is not None and to in NEEDS_IMAGES else None
+    pool = None
+    if to in NEEDS_IMAGES:
+        pool = _read_pool(Path(folder)) if read_pool is None else read_pool()
     return export_weights(table, to, place, pool=pool, overwrite=overwrite, **options)
+
+
+def _read_pool(folder: Path) -> Pool:
+    """The images of the sources that the run was made from; nothing is decoded."""
+    from unskew.config import read_config
+    from unskew.sources.entry import read_sources
+
+    config = read_config(folder / "run.toml")
+    return read_sources(config.sources.settings(), config.folder)

@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from unskew.bias.base import Bias
 from unskew.config import RunConfig, read_config, resolved, write_config
 from unskew.describing import PoolDescription, describe_pool
-from unskew.errors import ConfigError, CoverageError, DataError, OverlapError
+from unskew.errors import ConfigError, CoverageError, DataError, OverlapError, did_you_mean, first_few
 from unskew.exporting import export_run
 from unskew.places import find_sources
 from unskew.provenance import find_versions, fingerprint_file, fingerprint_pool
 from unskew.records import Pool, Target
-from unskew.report.entry import read_summary, write_summary
+from unskew.report.entry import summary_from_json, write_summary
 from unskew.report.record import SplitRow, Summary
-from unskew.report.summarize import summarize_refusal, summarize_run
+from unskew.report.refusal import summarize_refusal
+from unskew.report.summarize import summarize_run
 from unskew.represent.content import hash_images
 from unskew.represent.entry import represent_images
 from unskew.results import diagnostics_table, features_table, plain, solution_record, write_frame
@@ -27,6 +28,7 @@ from unskew.saving import write_text, written_whole
 from unskew.sources.entry import read_sample, read_sources
 from unskew.split_weights import SplitWeights, weigh_splits
 from unskew.splitting import check_splits, join_splits, split_pool
+from unskew.starting import starting_config
 from unskew.weights_table import write_weights_table
 
 log = logging.getLogger(__name__)
@@ -133,15 +135,15 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run | Refusal
         )
     except (OverlapError, CoverageError) as error:
         return Refusal(inputs, error, summarize_refusal(inputs.pool, error, target=inputs.target, **told))
-    train = weights.parts[0]
+    # The page is about the images that the model was fitted on; the other splits are listed.
+    pool = replace(inputs.pool.take(weights.parts[0].row), set_aside=inputs.pool.set_aside)
     summary = summarize_run(
-        inputs.pool.take(train.row),
+        pool,
         weights.weights,
         splits=_split_rows(weights),
-        outcomes=config.report.outcomes or None,
-        thumbnails=config.report.thumbnails,
+        outcomes=_outcomes(pool, config.report.outcomes),
         seed=config.engine.seed,
-        set_aside=inputs.pool.set_aside,
+        **({} if config.report.thumbnails else {"thumbnails": 0}),
         **told,
     )
     return Run(inputs, weights, summary)
@@ -151,6 +153,23 @@ def _split_rows(weights: SplitWeights) -> tuple[SplitRow, ...]:
     if len(weights.parts) == 1:
         return ()
     return tuple(SplitRow(part.name, part.images, part.groups, part.ess, part.note) for part in weights.parts)
+
+
+def _outcomes(pool: Pool, columns: Sequence[str]) -> dict[str, Any] | None:
+    """Numbers as they are; of a column of categories the share of each level."""
+    outcomes: dict[str, Any] = {}
+    for name in columns:
+        if name not in pool.frame.columns:
+            known = ("label", *pool.attributes)
+            raise ConfigError(
+                f"report.outcomes names {name!r}, but the images have the columns {first_few(known, 12)}.{did_you_mean(name, known)}"
+            )
+        column = pool.frame[name]
+        if column.dtype.kind in "fiub":
+            outcomes[name] = column.to_numpy(dtype="float64")
+        else:
+            outcomes |= {f"{name} = {level}": (column == level).to_numpy(dtype="float64") for level in column.dropna().unique().tolist()}
+    return outcomes or None
 
 
 def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
@@ -237,7 +256,7 @@ def write_page_again(out: Path) -> Path:
     """The page once more, from report.json; its path."""
     if not (out / SUMMARY).is_file():
         raise DataError(f"{str(out)!r} holds no {SUMMARY}, which `unskew weigh run.toml -o {out}` writes.")
-    write_summary(read_summary(out / SUMMARY), out / PAGE)
+    write_summary(summary_from_json((out / SUMMARY).read_text(encoding="utf-8")), out / PAGE)
     return out / PAGE
 
 

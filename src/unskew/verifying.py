@@ -24,7 +24,7 @@ _WITHOUT_EFFECT = (("represent", "cache"), ("engine", "jobs"))
 _RESIDUAL = 1e-9
 
 
-def verify_run(folder: str | PathLike[str], *, jobs: int | None = None) -> list[Check]:
+def verify_run(folder: str | PathLike[str], *, jobs: int | None = None, progress: bool | None = None) -> list[Check]:
     """Compute a run again from its inputs, and compare every file in its output folder with that.
 
     The inputs are found by ``run.toml`` in the folder (whoever has the data elsewhere changes its line ``folder``), no cache is used, and
@@ -39,7 +39,7 @@ def verify_run(folder: str | PathLike[str], *, jobs: int | None = None) -> list[
     config = pipeline.load_config(_found(place / pipeline.CONFIGURATION))
     checks = [_check_settings(report, config)]
     try:
-        inputs = pipeline.read_inputs(_without_cache(config, jobs))
+        inputs = pipeline.read_inputs(_without_cache(config, jobs), progress=progress)
     except UnskewError as error:
         return [*checks, Check("the inputs are there and can be read", f"they cannot: {error}", False)]
     origin = pipeline.describe_origin(inputs, None)
