@@ -213,8 +213,8 @@ def check(configuration: Configuration, as_json: AsJson = False, quiet: Quiet = 
     return NOT_IDENTIFIABLE if isinstance(run, pipeline.Refusal) else DONE
 
 
-@app.command()
-def weigh(
+@app.command("weigh")
+def give_weights(
     configuration: Configuration,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results; made when it is not there.")],
     overwrite: Overwrite = False,
@@ -260,8 +260,8 @@ def export(
         terminal.print_export(terminal.open_console(), written)
 
 
-@app.command()
-def split(
+@app.command("split")
+def deal_splits(
     configuration: Configuration,
     output: Annotated[Path, typer.Option("--output", "-o", help="The table to write: id, source, path, split.")] = Path("splits.csv"),
     shares: Annotated[str, typer.Option("--shares", help="Names and shares of the splits.")] = "train=0.7,validation=0.15,test=0.15",
@@ -302,8 +302,8 @@ def verify(results: Results, as_json: AsJson = False, quiet: Quiet = False, jobs
     return DONE if good else UNUSABLE
 
 
-@app.command()
-def report(results: Results, quiet: Quiet = False) -> None:
+@app.command("report")
+def show_again(results: Results, quiet: Quiet = False) -> None:
     """Write the page again from report.json."""
     from unskew import pipeline, terminal
 
@@ -312,8 +312,8 @@ def report(results: Results, quiet: Quiet = False) -> None:
         terminal.print_place(terminal.open_console(), page)
 
 
-@app.command()
-def demo(
+@app.command("demo")
+def show_demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the images and the results.")] = Path("unskew-demo"),
     quiet: Quiet = False,
     jobs: Jobs = None,

@@ -23,7 +23,7 @@ from unskew.report.refusal import summarize_refusal
 from unskew.report.summarize import summarize_run
 from unskew.represent.content import hash_images
 from unskew.represent.entry import represent_images
-from unskew.results import diagnostics_table, features_table, plain, solution_record, write_frame
+from unskew.results import diagnostics_table, features_table, json_value, solution_record, write_frame
 from unskew.saving import write_text, written_whole
 from unskew.sources.entry import read_sample, read_sources
 from unskew.split_weights import SplitWeights, weigh_splits
@@ -228,7 +228,7 @@ def verdict_record(run: Run | Refusal) -> dict[str, Any]:
 
     record = asdict(run.summary.verdict)
     record["sources"] = [asdict(row) for row in run.summary.sources]
-    return plain(record)  # type: ignore[no-any-return]
+    return json_value(record)  # type: ignore[no-any-return]
 
 
 def check_output(out: Path, overwrite: bool) -> None:
