@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from unskew import Pool, debias
@@ -182,6 +183,7 @@ def test_comments_are_prose_or_alternatives():
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 
 
+@hypothesis_settings(max_examples=30)
 @given(st.lists(NAMES, min_size=1, max_size=4, unique=True), st.lists(NAMES, min_size=2, max_size=4, unique=True), NAMES, st.booleans())
 def test_any_names_of_sources_classes_and_files_survive(sources, classes, file, pixels):
     pool = Pool.from_frame(
@@ -199,6 +201,7 @@ def test_any_names_of_sources_classes_and_files_survive(sources, classes, file, 
     assert listed[0] == dict.fromkeys(classes, 2 * len(sources))
 
 
+@hypothesis_settings(max_examples=20)
 @given(
     NAMES.filter(lambda name: name not in ("id", "source", "label", "group", "split", "path", "content")),
     st.lists(NAMES, min_size=2, max_size=3, unique=True),

@@ -59,7 +59,9 @@ def main() -> None:
 def run_command(arguments: list[str]) -> int:
     """Run one command; the exit code."""
     try:
-        return int(app(arguments, standalone_mode=False) or DONE)
+        # typer turns Ctrl-C into this code, or into an Abort.
+        code = int(app(arguments, standalone_mode=False) or DONE)
+        return _say_stopped() if code == STOPPED else code
     except KeyboardInterrupt:
         _complain("Stopped. No file was left half-written, and what was computed is kept: run the same command again to go on from there.")
         return STOPPED
@@ -67,17 +69,21 @@ def run_command(arguments: list[str]) -> int:
         return _explain(error)
 
 
+def _say_stopped() -> int:
+    _complain("Stopped. No file was left half-written, and what was computed is kept: run the same command again to go on from there.")
+    return STOPPED
+
+
 def _explain(error: Exception) -> int:
     """Print what went wrong, and say which exit code that is."""
-    import click
-
-    if isinstance(error, click.exceptions.Exit):
-        return error.exit_code
-    if isinstance(error, click.exceptions.Abort):
-        return STOPPED
-    if isinstance(error, click.ClickException):
-        error.show()
-        return WRONG_CALL
+    # typer brings click along under one name or another, so its exceptions are known by what they carry.
+    code = getattr(error, "exit_code", None)
+    if type(error).__name__ == "Abort":
+        return _say_stopped()
+    if code is not None:
+        if hasattr(error, "show"):
+            error.show()
+        return int(code)
     if isinstance(error, BrokenPipeError):
         # Somebody reads the first lines only (`unskew describe … | head`): that is no error, and nothing more can be printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -249,9 +255,9 @@ def export(
     from unskew import pipeline, terminal
 
     with _remarks(quiet):
-        place = pipeline.export_results(results, to.value, output, overwrite=overwrite, progress=_progress(quiet))
+        written = pipeline.export_results(results, to.value, output, overwrite=overwrite, progress=_progress(quiet))
     if not quiet:
-        terminal.print_place(terminal.open_console(), place)
+        terminal.print_export(terminal.open_console(), written)
 
 
 @app.command()

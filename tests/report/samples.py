@@ -55,7 +55,7 @@ def small_summary() -> Summary:
 
 def large_summary(sources: int = 50) -> Summary:
     """Fifty sources with names of ordinary length."""
-    return make_summary([f"site-{k:02d} {('ridge', 'valley', 'shore')[k % 3]}" for k in range(sources)], images=40_000, seed=3)
+    return make_summary([f"site-{k:02d} {('ridge', 'valley', 'shore')[k % 3]}" for k in range(sources)], images=9_000, seed=3)
 
 
 def weak_summary() -> Summary:
@@ -150,6 +150,27 @@ def private_summary() -> Summary:
     strata = (replace(summary.strata[0], images=None, groups=None, ess=None, largest_weight=None), *summary.strata[1:])
     unreadable = UnreadablePanel(None, None, (("not an image", None),), ())
     return replace(summary, privacy="aggregate", galleries=(), strata=strata, unreadable=unreadable, copies=())
+
+
+def bare_summary() -> Summary:
+    """One source, weights handed in as numbers: no strata, no bias model, no pictures, nothing to compare."""
+    summary = make_summary(("only",), images=40, seed=9, columns=1)
+    return replace(
+        summary,
+        strata=(),
+        balance=(),
+        distributions=(),
+        not_corrected=NotCorrectedPanel((), (), ()),
+        galleries=(),
+        bias=None,
+        splits=(),
+        unreadable=UnreadablePanel(0, 0.0, (), ()),
+        copies=(),
+        target=(),
+        provenance={},
+        notes={},
+        verdict=replace(summary.verdict, figures=(), next_steps=()),
+    )
 
 
 def hostile_summary() -> Summary:
@@ -250,7 +271,7 @@ def make_summary(
             (("truncated file", 5), ("not an image", 2)),
             tuple((f"{names[0]}/IMG_{k}.jpg", names[0], f"IMG_{k}.jpg", "truncated file") for k in range(5)),
         ),
-        copies=((names[0], names[1], 12), (names[2], names[2], 3)),
+        copies=((names[0], names[-1], 12), (names[0], names[0], 3)),
         target=(
             f"The target is given by margins of label: {n_species} levels, from a survey of 400 animals.",
             "Its error enters every interval.",
@@ -553,7 +574,7 @@ def _galleries(names: Sequence[str], species: Sequence[str], rng: np.random.Gene
         *(row("heaviest", name, name, "") for name in names),
         *(row("lightest", name, name, "") for name in names),
         row("one source only", names[0], names[0], "Lynx were caught here only."),
-        row("copies", None, f"{names[0]} and {names[1]}", "12 files are the same.", 4),
+        row("copies", None, f"{names[0]} and {names[-1]}", "12 files are the same.", 4),
     )
 
 
@@ -581,8 +602,8 @@ def _bias(names: Sequence[str], rng: np.random.Generator) -> BiasPanel:
         fit_message="The sources look as the model expects.",
         fit_rows=(
             FitRow("brightness", 0.27, names[0], "below 0.31", 0.012),
-            FitRow("label", 0.61, names[1], "red fox", -0.004),
-            FitRow("noise", 0.0002, names[2], "above 4.1", 0.08),
+            FitRow("label", 0.61, names[-1], "red fox", -0.004),
+            FitRow("noise", 0.0002, names[len(names) // 2], "above 4.1", 0.08),
         ),
     )
 

@@ -117,6 +117,17 @@ def test_a_module_a_torchscript_file_and_an_onnx_file_compute_the_same(tmp_path:
         np.testing.assert_allclose(value, 2 * images.mean(axis=(2, 3)), rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_scripted_module_and_a_frozen_one_run(tmp_path: Path, frozen: bool) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=DeprecationWarning)
+        module = torch.jit.script(torch.nn.Sequential(torch.nn.BatchNorm2d(3), torch.nn.Dropout(0.9)).eval())
+        (torch.jit.freeze(module) if frozen else module).save(str(tmp_path / "net.ts"))
+    images = _images()
+    value = find_model(str(tmp_path / "net.ts")).load(6, ONE).embed(images)
+    np.testing.assert_allclose(value, images.mean(axis=(2, 3)), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("n", [1, 3, 4, 5])
 def test_an_onnx_file_made_for_a_fixed_number_of_images_takes_any_number(tmp_path: Path, n: int) -> None:
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
@@ -360,6 +371,15 @@ def test_the_padding_of_the_graph_is_right_for_odd_sizes(size: int, reference: A
     expected = dynamic.eval().extract_features(torch.from_numpy(images)).mean((2, 3)).detach().numpy()
     graph = efficientnet.write_graph(efficientnet.load_torch(size))
     np.testing.assert_allclose(OnnxNetwork("graph", graph, ONE).embed(images), expected, atol=1e-4)
+
+
+def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path: Path, reference: Any, caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
+    (tmp_path / "file").write_text("in the way")
+    with caplog.at_level(logging.WARNING):
+        network = find_model(None).load(32, Place("cpu", 1, tmp_path / "file" / "networks"))
+    assert isinstance(network, OnnxNetwork)
+    assert "is not kept in the cache" in caplog.text
 
 
 def test_efficientnet_without_onnxruntime_runs_by_torch_and_says_so(

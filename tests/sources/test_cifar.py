@@ -189,8 +189,8 @@ def test_archives_that_cannot_be_read(tmp_path):
         read_sources({"cifar": "nowhere.tar.gz"}, tmp_path)
     with pytest.raises(ConfigError, match="Did you mean 'train'"):
         read_sources({"cifar": "a.tar.gz", "split": "trian"}, tmp_path)
+    (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="neither an archive nor an unpacked one"):
-        (tmp_path / "empty").mkdir()
         Pool.from_cifar(tmp_path / "empty")
 
 

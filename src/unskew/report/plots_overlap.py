@@ -40,16 +40,20 @@ def plot_heat(panel: OverlapPanel) -> Figure | None:
         label=f"Heat map of the overlap of {len(names)} sources.",
         table=_matrix_table("Overlap of the sources", names, values),
         meaning=meaning,
-        keys=(*(Key(f"heat-{step}", text) for step, text in enumerate(_step_texts(len(names)))), Key("heat-weak", "Weakest link")),
+        keys=(*(Key(f"heat-{step}", text) for step, text in enumerate(_step_texts(len(names)))), *_weak_key(panel, "heat-weak")),
         wide=len(names) > MOST_IN_GRAPH,
     )
+
+
+def _weak_key(panel: OverlapPanel, mark: str) -> tuple[Key, ...]:
+    return () if panel.weakest_link is None else (Key(mark, "Weakest link"),)
 
 
 def _heat_values(panel: OverlapPanel) -> tuple[Matrix | None, str]:
     if panel.matrix is not None:
         return panel.matrix, (
             "Row by row: the chance that an image drawn as the row's source draws could be taken for one of the column's. "
-            "Dark off the diagonal is good: the sources see the same kinds of images."
+            "Strong colour off the diagonal is good: the sources see the same kinds of images."
         )
     return panel.common_mass, "The share of all pooled images that both sources could have taken; 0 is no link."
 
@@ -233,7 +237,7 @@ def plot_graph(panel: OverlapPanel) -> Figure | None:
         table=weak_link_table(panel) or table("Links", ("Source",), []),
         meaning="Two sources are linked when each could have taken images of the other. Everything hangs together only if one can walk "
         "from every source to every other; the weakest link limits how well their sizes can be compared.",
-        keys=(Key("edge", "Linked (the wider, the more images)"), Key("edge-one", "One way only"), Key("edge-weak", "Weakest link")),
+        keys=(Key("edge", "Linked (the wider, the more images)"), Key("edge-one", "One way only"), *_weak_key(panel, "edge-weak")),
     )
 
 
@@ -302,8 +306,8 @@ def constant_table(panel: OverlapPanel) -> Table:
         ("Spectral gap", panel.spectral_gap, limits.get("spectral_gap"), "0: the sources fall apart; 1: they all see the same"),
         ("σ₂", panel.sigma2, limits.get("sigma2"), "curvature along the weakest direction"),
     ]
-    cells = [[Cell(name), number_cell(value), number_cell(limit), Cell(text)] for name, value, limit, text in rows]
-    return table("How strong the overlap is", ("Measure", "Value", "Weak below", Column("Meaning", numeric=False)), cells)
+    cells = [[Cell(name), number_cell(value), number_cell(limit), Cell(text)] for name, value, limit, text in rows if value is not None]
+    return table("How strong the overlap is", ("Measure", "Value", "Weak below", Column("Meaning", numeric=False, wide=True)), cells)
 
 
 def strength_text(panel: OverlapPanel) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from unskew.errors import ConfigError, missing_extra
+from unskew.errors import ConfigError, DataError, missing_extra
 from unskew.represent.networks import Network, OnnxNetwork, Place, TorchNetwork
 from unskew.saving import written_whole
 
@@ -76,10 +76,18 @@ def load_network(size: int, place: Place) -> Network:
         _log.warning("%s runs by torch, which is slower: onnxruntime's features differ from torch's by %.2g.", NAME, difference)
         return TorchNetwork(NAME, module, place)
     if path:
+        _keep(graph, path)
+    return OnnxNetwork(NAME, graph, place)
+
+
+def _keep(graph: bytes, path: Path) -> None:
+    """Write the graph down for the next run; where that cannot be, the next run makes it again."""
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with written_whole(path) as beside:
             beside.write_bytes(graph)
-    return OnnxNetwork(NAME, graph, place)
+    except (OSError, DataError) as error:
+        _log.warning("%s is not kept in the cache: %s", NAME, error)
 
 
 def _graph_name(size: int) -> str:

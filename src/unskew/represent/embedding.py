@@ -58,7 +58,7 @@ class Embedding(Representation):
     resize: str = "crop"
     mean: Sequence[float] | None = None
     std: Sequence[float] | None = None
-    batch: int = 32
+    batch: int = 16
     components: int = 8
     whiten: bool = False
     device: str = "cpu"

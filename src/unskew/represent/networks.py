@@ -146,6 +146,8 @@ def _start_session(name: str, graph: str | bytes, place: Place) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = place.jobs
     options.inter_op_num_threads = 1
+    # Threads that wait must not spin: the cores are needed to decode the next images.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Errors only: what it warns of concerns whoever exported the graph.
     options.log_severity_level = 3
     try:
