@@ -11,8 +11,8 @@ DOCS   := $(VENV)/.ready-docs
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: $(READY) ## debias the handwritten digits: naive, debiased and oracle accuracy, with the verdict
-	$(VENV)/bin/python -m unskew.demo
+demo: $(READY) ## digits from three biased cameras: described, checked, weighed, reported, learned
+	$(VENV)/bin/unskew demo
 
 test: $(READY) chromium ## the tests and doctests that take seconds
 	$(VENV)/bin/python -m pytest -m "not slow"
@@ -47,7 +47,7 @@ chromium: ## install the browser that the tests of the report need, where that i
 	else echo "no chromium, and no root or apt-get to install it: the tests of the report in a browser are skipped"; fi
 
 clean: ## remove environments, caches and built files
-	rm -rf $(VENV) $(BENCH) .bench-cache site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
+	rm -rf $(VENV) $(BENCH) unskew-demo .bench-cache site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt

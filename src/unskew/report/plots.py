@@ -243,7 +243,7 @@ def plot_sensitivity(rows: Sequence[SensitivityRow]) -> Figure:
     )
 
 
-def source_table(sources: Sequence[SourceRow], *, groups: bool) -> Table:
+def sources_table(sources: Sequence[SourceRow], *, groups: bool) -> Table:
     """Everything about the sources; columns about groups only where there are groups."""
     columns = ["Source", "Images", *(["Groups"] if groups else []), "Share of images", "Share of weight", "Ω"]
     columns += ["Error of Ω, asymptotic", "Error of Ω, bootstrap", "Effective images", *(["Effective groups"] if groups else [])]
