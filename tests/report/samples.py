@@ -6,10 +6,12 @@ import base64
 import io
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from unskew.report.html import render_page
 from unskew.report.record import (
     BalanceRow,
     BiasPanel,
@@ -259,7 +261,7 @@ def make_summary(
         balance=_balance(species, pool_y, weighted_y, target_y, rng),
         distributions=_distributions(names, species, pool_y, weighted_y, target_y, light_n, weight_n, columns, rng),
         not_corrected=_not_corrected(rng),
-        galleries=_galleries(names, species, rng),
+        galleries=_galleries(names, species, rng, 8 if len(names) <= 12 else 3),
         bias=_bias(names, rng),
         splits=(
             SplitRow("train", int(images * 0.8), images // 5, images * 0.5, ""),
@@ -537,7 +539,7 @@ def _not_corrected(rng: np.random.Generator) -> NotCorrectedPanel:
     )
 
 
-def picture_uri(rng: np.random.Generator, size: int = 72) -> str:
+def picture_uri(rng: np.random.Generator, size: int = 56) -> str:
     """A made-up photograph: sky, ground and a blot."""
     from PIL import Image
 
@@ -621,3 +623,24 @@ def _provenance(names: Sequence[str]) -> dict[str, Any]:
             "bias": {"family": "strata", "by": ["label"]},
         },
     }
+
+
+SAMPLES = {
+    "five": small_summary,
+    "fifty": large_summary,
+    "weak": weak_summary,
+    "refused": refused_summary,
+    "private": private_summary,
+    "hostile": hostile_summary,
+    "bare": bare_summary,
+}
+PANELS = (
+    *("verdict", "sources", "strata", "overlap", "weights", "balance", "distributions", "not-corrected", "bias"),
+    *("images", "adjustments", "provenance", "words"),
+)
+
+
+@cache
+def page_of(name: str) -> str:
+    """The page of one of the samples, made once."""
+    return render_page(SAMPLES[name]())

@@ -20,31 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from report import samples
+from report.samples import PANELS, SAMPLES, page_of
 from unskew.report.drawing import Scale, scale_of
 from unskew.report.html import LARGEST_PAGE, render_page
 from unskew.report.numbers import show_count, show_name, show_number, show_p_value, show_share, show_signed
 from unskew.report.panels import settings_text
 from unskew.report.record import Summary, Thumbnail
 
-SAMPLES = {
-    "five": samples.small_summary,
-    "fifty": samples.large_summary,
-    "weak": samples.weak_summary,
-    "refused": samples.refused_summary,
-    "private": samples.private_summary,
-    "hostile": samples.hostile_summary,
-    "bare": samples.bare_summary,
-}
-PANELS = (
-    *("verdict", "sources", "strata", "overlap", "weights", "balance", "distributions", "not-corrected", "bias"),
-    *("images", "adjustments", "provenance", "words"),
-)
 VOID = {"meta", "input", "img", "br", "hr", "link"}
-
-
-@cache
-def page_of(name: str) -> str:
-    return render_page(SAMPLES[name]())
 
 
 class Outline(HTMLParser):
@@ -180,7 +163,7 @@ _TINY = replace(_TINY, galleries=_TINY.galleries[:1])
 _PLAIN = [tag for tag, _ in Outline(render_page(_TINY)).elements]
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.lists(st.text(st.characters(codec=None), min_size=1, max_size=30), min_size=4, max_size=4, unique=True))
 def test_no_name_changes_the_structure_of_the_page(texts: list[str]) -> None:
     """Whatever a source or a class is called, surrogates included, the elements are those of harmless names."""

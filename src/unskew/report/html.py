@@ -27,7 +27,7 @@ def render_page(summary: Summary) -> str:
     and every script and style but the page's own, by their hashes. If galleries would make the page too large, pictures are left out and
     counted; if that is not enough, small multiples are.
     """
-    budget = panels.PICTURE_BUDGET
+    budget = min(panels.PICTURE_BUDGET, panels.picture_cost(summary))
     while True:
         page = _render(summary, budget)
         over = len(page.encode()) - LARGEST_PAGE

@@ -163,8 +163,7 @@ def group_galleries(summary: Summary, budget: int = PICTURE_BUDGET) -> tuple[lis
     for depth in range(deepest):
         for k, gallery in enumerate(summary.galleries):
             if depth < len(gallery.pictures):
-                # A caption costs about as much as three hundred characters.
-                cost = 300 + len(gallery.pictures[depth].picture or "")
+                cost = _cost(gallery.pictures[depth])
                 if size + cost <= budget:
                     size, allowed = size + cost, allowed | {(k, depth)}
                 else:
@@ -176,6 +175,16 @@ def group_galleries(summary: Summary, budget: int = PICTURE_BUDGET) -> tuple[lis
     kinds = dict.fromkeys(gallery.kind for gallery in kept)
     named = {kind: _KINDS.get(kind, (kind.capitalize(), "")) for kind in kinds}
     return [GalleryGroup(*named[kind], tuple(each for each in kept if each.kind == kind and each.pictures)) for kind in kinds], left_out
+
+
+def picture_cost(summary: Summary) -> int:
+    """What all pictures with their captions take, in characters."""
+    return sum(_cost(picture) for gallery in summary.galleries for picture in gallery.pictures)
+
+
+def _cost(picture: Thumbnail) -> int:
+    # A caption takes about three hundred characters.
+    return 300 + len(picture.picture or "")
 
 
 def thin_out(summary: Summary) -> Summary:
