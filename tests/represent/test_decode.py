@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from represent.picture_pools import encoded, random_pixels, smooth_pixels
 
+from represent.picture_pools import encoded, random_pixels, smooth_pixels
 from unskew.errors import ImageError
 from unskew.represent.base import REDUCED_SIDE
 from unskew.represent.decode import FORMATS, Picture, decode_image, pillow_unlimited, reduce_images, reduction_factor
