@@ -171,7 +171,11 @@ def test_what_a_dataset_raises_is_the_reason_of_one_image():
     pool = Pool.from_dataset({"a": Broken([1, 2], targets=[0, 1])})
     with pytest.raises(ImageError, match="item 1 of the dataset: RuntimeError: the disk is gone"):
         pool.images.read(1)
-    for items, message in (([()], "has 0 parts"), ([{"a": 1}], "has none of image, img"), ([("x", 1)], "pixels are numbers|two dimensions")):
+    for items, message in (
+        ([()], "has 0 parts"),
+        ([{"a": 1}], "has none of image, img"),
+        ([("x", 1)], "pixels are numbers|two dimensions"),
+    ):
         with pytest.raises(ImageError, match=message):
             Pool.from_dataset({"a": Items(items)}, label=False).images.read(0)
 
