@@ -105,7 +105,7 @@ def with_patterns(frame: pd.DataFrame, rules: Mapping[str, NamePattern], within:
     for role, rule in rules.items():
         captured = rule.capture(within)
         if role == "group":
-            rows = zip(captured, frame["source"].astype(str), frame["id"].astype(str), strict=True)
+            rows = zip(captured, frame["source"].astype(str).tolist(), frame["id"].astype(str).tolist(), strict=True)
             captured = [id if found is None else f"{source}/{found}" for found, source, id in rows]
         frame[role] = captured
     return frame
