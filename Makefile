@@ -5,7 +5,7 @@ BENCH  := .venv-bench
 READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.ready-docs
 
-.PHONY: help demo test test-slow bench bench-weights lint format docs clean
+.PHONY: help demo test test-slow bench bench-weights lint format docs chromium clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -14,7 +14,7 @@ help: ## this list
 demo: $(READY) ## digits from three biased cameras: described, checked, weighed, reported, learned
 	$(VENV)/bin/unskew demo
 
-test: $(READY) ## the tests and doctests that take seconds
+test: $(READY) chromium ## the tests and doctests that take seconds
 	$(VENV)/bin/python -m pytest -m "not slow"
 
 test-slow: $(READY) ## the tests that take minutes: statistical coverage, memory limits
@@ -37,6 +37,14 @@ format: $(READY) ## let ruff rewrite what it can
 
 docs: $(DOCS) ## build the site into site/
 	$(VENV)/bin/mkdocs build --strict
+
+# The page is tested in a real browser. Without root, or without apt, those tests are skipped and say so.
+chromium: ## install the browser that the tests of the report need, where that is possible
+	@if command -v chromium >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null) \
+	  || echo "chromium could not be installed: the tests of the report in a browser are skipped"; \
+	else echo "no chromium, and no root or apt-get to install it: the tests of the report in a browser are skipped"; fi
 
 clean: ## remove environments, caches and built files
 	rm -rf $(VENV) $(BENCH) unskew-demo .bench-cache site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov

@@ -103,7 +103,7 @@ def test_a_wrong_key_is_named_with_its_line(tmp_path: Path, capsys: Captured) ->
     shown = capsys.readouterr().err
     assert "gruop" in shown
     assert "group" in shown
-    assert "5" in shown
+    assert ":6" in shown
     assert "Traceback" not in shown
 
 

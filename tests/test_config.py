@@ -6,12 +6,15 @@ from typing import get_args
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from run_data import CAMERA_TRAPS, HOSPITALS, PRODUCT_PHOTOS
 from unskew import ConfigError, bias
 from unskew.config import RunConfig, fingerprint, make_config, read_config, resolved, write_config
-from unskew.config_sections import TARGET_KINDS, SolveSection
+from unskew.config_paths import _NETWORKS
+from unskew.config_sections import SOURCE_KINDS, TARGET_KINDS, SolveSection, SourcesSection
+from unskew.represent import embedding_models
 from unskew.solve.entry import Method
 from unskew.targeting import schema
 
@@ -69,7 +72,7 @@ def test_what_the_three_configurations_name(folder):
 def test_defaults_are_filled_in(folder):
     config = read_config(save(folder, MINIMAL))
     assert resolved(config) == {
-        "sources": {"manifest": "scans.csv", "images": True, "allow_outside": False, "tolerance": 0.01},
+        "sources": {"manifest": "scans.csv", "images": True, "allow_outside": False, "tolerance": 0.01, "max_pixels": 100_000_000},
         "represent": {"features": [], "cache": ".unskew-cache"},
         "bias": {"family": "strata"},
         "solve": {"method": "newton", "tol": 1e-10, "max_unlike": 0.2},
@@ -123,13 +126,33 @@ def test_a_product_has_a_section_for_each_factor(folder):
 
 @pytest.mark.parametrize(
     "features",
-    [["mean_hsv"], [{"name": "border_hsv", "width": 4}], ["my_module:redness", {"name": "embedding", "components": 8, "file": "net.onnx"}]],
+    [
+        ["mean_hsv"],
+        [{"name": "border_hsv", "width": 4}],
+        ["my_module:redness", {"name": "embedding", "components": 8, "model": "south/net.onnx"}],
+    ],
 )
 def test_features_with_settings(folder, features):
+    (folder / "south" / "net.onnx").write_bytes(b"")
     config = make_config({"sources": {"manifest": "scans.csv"}, "represent": {"features": features}, "bias": {"family": "strata"}}, folder)
     assert config.represent.features == features
     write_config(config, folder / "again.toml")
     assert read_config(folder / "again.toml") == config
+
+
+def test_the_network_of_an_embedding_lies_where_the_configuration_says(folder):
+    (folder / "net.onnx").write_bytes(b"")
+    features = ["size", {"name": "embedding", "model": "net.onnx"}, {"name": "embedding", "model": "networks:small"}]
+    config = make_config(
+        {"sources": {"manifest": "scans.csv"}, "represent": {"features": features[:2]}, "bias": {"family": "strata"}}, folder
+    )
+    assert config.features() == ["size", {"name": "embedding", "model": str(folder.resolve() / "net.onnx")}]
+    assert config.represent.features == features[:2]
+    assert config.inputs["represent.features[1].model"] == folder.resolve() / "net.onnx"
+    config = make_config(
+        {"sources": {"manifest": "scans.csv"}, "represent": {"features": features[2:]}, "bias": {"family": "strata"}}, folder
+    )
+    assert config.features() == features[2:]
 
 
 def test_the_cache_can_be_switched_off(folder):
@@ -202,6 +225,7 @@ def test_relative_paths_do_not_depend_on_where_one_stands(folder, monkeypatch):
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=10)
 
 
+@hypothesis_settings(max_examples=40)
 @given(
     st.dictionaries(NAMES, NAMES, min_size=1, max_size=3),
     st.dictionaries(NAMES, st.dictionaries(NAMES, st.integers(1, 9), min_size=1, max_size=3), min_size=1, max_size=2),
@@ -260,5 +284,7 @@ def test_the_byte_order_mark_and_line_ends_of_windows_are_read(folder):
 def test_the_sections_agree_with_what_they_configure():
     """The keys that go with each kind of target, and the solver's methods, are written in two places."""
     assert {kind: set(beside) for kind, beside in TARGET_KINDS.items()} == {kind: set(beside) for kind, beside in schema._BESIDE.items()}
+    assert sorted(_NETWORKS) == sorted(embedding_models._ONNX + embedding_models._TORCHSCRIPT)
+    assert set(SourcesSection.model_fields) == {*SOURCE_KINDS, *(key for beside in SOURCE_KINDS.values() for key in beside)}
     assert get_args(SolveSection.model_fields["method"].annotation) == get_args(Method)
     assert set(RunConfig.model_fields) == {"folder", "sources", "represent", "target", "bias", "solve", "learn", "report", "engine"}

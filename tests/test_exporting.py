@@ -253,6 +253,29 @@ def test_what_is_there_is_not_replaced_unasked_and_a_failed_export_leaves_it_as_
     assert len(list((tmp_path / "hf").rglob("*.*"))) == 8 + 3 + 1
 
 
+@dataclass
+class Interrupted(Held):
+    """The user presses Ctrl-C at the last image."""
+
+    def read(self, row):
+        if self.held[row] is None:
+            raise KeyboardInterrupt
+        return self.held[row]
+
+    def take(self, rows):
+        return Interrupted([self.held[row] for row in rows])
+
+
+def test_an_interrupted_export_leaves_nothing(tmp_path):
+    pool = _pool()
+    table = _table(pool)
+    stopped = Pool(pool.frame, Interrupted([*pool.images.held[:7], None]))
+    for to in ("hf", "webdataset"):
+        with pytest.raises(KeyboardInterrupt):
+            export_weights(table, to, tmp_path / to, pool=stopped)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_cannot_be_exported_is_said(tmp_path):
     pool = _pool()
     table = _table(pool)

@@ -101,9 +101,10 @@ def made(tmp_path_factory):
         for number in range(30):
             label = "bag" if rng.uniform() < share else "shoe"
             write_picture(folder / vendor / label / f"{number:02d}.png", rng.uniform(60, 200, 3), rng, side=8)
+    (folder / "south/bag/broken.png").write_bytes(b"not a picture")
     (folder / "survey.csv").write_text("label,count\nbag,50\nshoe,50\n")
     (folder / "run.toml").write_text(
-        '[sources]\nfolders = { north = "north", south = "south" }\n[represent]\nfeatures = ["mean_hsv"]\n'
+        '[sources]\nfolders = { north = "north", south = "south" }\ntolerance = 0.1\n[represent]\nfeatures = ["mean_hsv"]\n'
         '[target]\nmargins.label = { file = "survey.csv", n = 100 }\n[bias]\nfamily = "strata"\nby = ["label"]\n'
     )
     run = pipeline.weigh_inputs(pipeline.read_inputs(pipeline.load_config(folder / "run.toml")), command="unskew weigh run.toml -o out")
@@ -126,7 +127,15 @@ def test_a_run_verifies_and_says_what_was_checked(copied):
     checks = verify_run(copied / "out", jobs=1)
     assert [check for check in checks if not check.ok] == []
     claims = " ".join(check.claim for check in checks)
-    for word in ("run.toml", "survey", "images of the pool", "weights.parquet", "solution.json", "diagnostics.parquet", "features.parquet"):
+    for word in (
+        "run.toml",
+        "(survey.csv)",
+        "images of the pool",
+        "weights.parquet",
+        "solution.json",
+        "diagnostics.parquet",
+        "features.parquet",
+    ):
         assert word in claims
     for panel in ("verdict", "sources", "strata", "overlap", "weights", "balance", "distributions", "not_corrected", "bias"):
         assert f"report.json: {panel}" in [check.claim for check in checks]
@@ -159,7 +168,7 @@ def test_a_changed_image_is_named(copied):
     image = sorted((copied / "north").rglob("*.png"))[3]
     write_picture(image, np.array([255.0, 0.0, 0.0]), np.random.default_rng(1), side=8)
     wrong = _wrong(copied)
-    (images,) = [check for check in wrong if check.claim == "images of the pool are those of the run"]
+    (images,) = [check for check in wrong if check.claim == "input: images of the pool"]
     assert f"{image.relative_to(copied).as_posix()} has changed" in images.found
     assert "features.parquet" in " ".join(check.claim for check in wrong)
 
@@ -168,7 +177,7 @@ def test_an_image_that_is_gone_or_new_is_named(copied):
     gone, copy = sorted((copied / "north").rglob("*.png"))[:2]
     gone.rename(gone.with_name("zz.png"))
     shutil.copy(copy, copied / "south/bag/another.png")
-    (images,) = [check for check in _wrong(copied) if check.claim == "images of the pool are those of the run"]
+    (images,) = [check for check in _wrong(copied) if check.claim == "input: images of the pool"]
     assert f"{gone.relative_to(copied).as_posix()} is gone" in images.found
     assert "south/bag/another.png is new" in images.found
 
@@ -186,19 +195,20 @@ def test_a_survey_that_is_gone_ends_it_with_a_check_not_a_traceback(copied):
         verify_run(copied / "out")
 
 
-@pytest.mark.parametrize(
-    "place", [("weights", "ess"), ("sources", 1, "weight_share"), ("verdict", "headline"), ("strata", 0, "target_stderr")]
-)
-def test_a_changed_number_or_text_of_the_report_is_named(copied, place):
+def test_changed_numbers_and_texts_of_the_report_are_named(copied):
     report = json.loads((copied / "out/report.json").read_text())
-    within = report
-    for step in place[:-1]:
-        within = within[step]
-    within[place[-1]] = "all is well" if isinstance(within[place[-1]], str) else within[place[-1]] * 1.001
+    report["weights"]["ess"] *= 1.001
+    report["sources"][1]["weight_share"] += 1e-6
+    report["strata"][0]["target_stderr"] *= 1.001
+    report["verdict"]["headline"] = "all is well"
     (copied / "out/report.json").write_text(json.dumps(report))
-    wrong = _wrong(copied)
-    assert [check.claim for check in wrong] == [f"report.json: {place[0]}", "report.html is the page of report.json"]
-    assert str(place[-1]) in wrong[0].found
+    wrong = {check.claim: check.found for check in _wrong(copied)}
+    assert wrong.pop("report.html is the page of report.json").startswith("differs from line")
+    assert list(wrong) == [f"report.json: {panel}" for panel in ("verdict", "sources", "strata", "weights")]
+    assert wrong["report.json: weights"].startswith("differs: ess: said")
+    assert wrong["report.json: sources"].startswith("differs: [1].weight_share: said")
+    assert wrong["report.json: strata"].startswith("differs: [0].target_stderr: said")
+    assert "headline: said 'all is well', found " in wrong["report.json: verdict"]
 
 
 def test_a_changed_page_other_settings_and_other_files_are_named(copied):
@@ -215,6 +225,26 @@ def test_a_changed_page_other_settings_and_other_files_are_named(copied):
     settings = copied / "out/run.toml"
     settings.write_text(settings.read_text().replace("n = 100", "n = 900"))
     assert "run.toml" in {check.claim.split()[0] for check in _wrong(copied)}
+
+
+def test_another_list_of_unusable_images_is_named(copied):
+    path = copied / "out/unreadable.csv"
+    path.write_text(path.read_text().replace("broken.png", "fine.png"))
+    (check,) = _wrong(copied)
+    assert "said there, found not there (south/bag/fine.png)" in check.found
+
+
+def test_a_refused_run_verifies_too_and_weights_beside_it_are_wrong(copied):
+    from unskew import pipeline
+
+    (copied / "survey.csv").write_text("label,count\nbag,50\nhat,50\nshoe,50\n")
+    run = pipeline.weigh_inputs(pipeline.read_inputs(pipeline.load_config(copied / "run.toml")))
+    assert isinstance(run, pipeline.Refusal)
+    pipeline.write_run(run, copied / "refused")
+    assert all(check.ok for check in verify_run(copied / "refused"))
+    shutil.copy(copied / "out/weights.parquet", copied / "refused")
+    (check,) = [check for check in verify_run(copied / "refused") if not check.ok]
+    assert check.claim == "there are no weights: the target is not identifiable"
 
 
 def test_an_empty_folder_is_no_run(tmp_path):

@@ -59,7 +59,9 @@ def main() -> None:
 def run_command(arguments: list[str]) -> int:
     """Run one command; the exit code."""
     try:
-        return int(app(arguments, standalone_mode=False) or DONE)
+        # typer turns Ctrl-C into this code, or into an Abort.
+        code = int(app(arguments, standalone_mode=False) or DONE)
+        return _say_stopped() if code == STOPPED else code
     except KeyboardInterrupt:
         _complain("Stopped. No file was left half-written, and what was computed is kept: run the same command again to go on from there.")
         return STOPPED
@@ -75,12 +77,13 @@ def _say_stopped() -> int:
 def _explain(error: Exception) -> int:
     """Print what went wrong, and say which exit code that is."""
     # typer brings click along under one name or another, so its exceptions are known by what they carry.
-    if hasattr(error, "exit_code"):
-        if hasattr(error, "show"):
-            error.show()
-        return int(error.exit_code)
+    code = getattr(error, "exit_code", None)
     if type(error).__name__ == "Abort":
         return _say_stopped()
+    if code is not None:
+        if hasattr(error, "show"):
+            error.show()
+        return int(code)
     if isinstance(error, BrokenPipeError):
         # Somebody reads the first lines only (`unskew describe … | head`): that is no error, and nothing more can be printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -210,8 +213,8 @@ def check(configuration: Configuration, as_json: AsJson = False, quiet: Quiet = 
     return NOT_IDENTIFIABLE if isinstance(run, pipeline.Refusal) else DONE
 
 
-@app.command()
-def weigh(
+@app.command("weigh")
+def give_weights(
     configuration: Configuration,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results; made when it is not there.")],
     overwrite: Overwrite = False,
@@ -252,13 +255,13 @@ def export(
     from unskew import pipeline, terminal
 
     with _remarks(quiet):
-        place = pipeline.export_results(results, to.value, output, overwrite=overwrite, progress=_progress(quiet))
+        written = pipeline.export_results(results, to.value, output, overwrite=overwrite, progress=_progress(quiet))
     if not quiet:
-        terminal.print_place(terminal.open_console(), place)
+        terminal.print_export(terminal.open_console(), written)
 
 
-@app.command()
-def split(
+@app.command("split")
+def deal_splits(
     configuration: Configuration,
     output: Annotated[Path, typer.Option("--output", "-o", help="The table to write: id, source, path, split.")] = Path("splits.csv"),
     shares: Annotated[str, typer.Option("--shares", help="Names and shares of the splits.")] = "train=0.7,validation=0.15,test=0.15",
@@ -299,8 +302,8 @@ def verify(results: Results, as_json: AsJson = False, quiet: Quiet = False, jobs
     return DONE if good else UNUSABLE
 
 
-@app.command()
-def report(results: Results, quiet: Quiet = False) -> None:
+@app.command("report")
+def show_again(results: Results, quiet: Quiet = False) -> None:
     """Write the page again from report.json."""
     from unskew import pipeline, terminal
 
@@ -309,8 +312,8 @@ def report(results: Results, quiet: Quiet = False) -> None:
         terminal.print_place(terminal.open_console(), page)
 
 
-@app.command()
-def demo(
+@app.command("demo")
+def show_demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the images and the results.")] = Path("unskew-demo"),
     quiet: Quiet = False,
     jobs: Jobs = None,

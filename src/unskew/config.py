@@ -19,12 +19,14 @@ from pydantic import ValidationError
 
 from unskew.bias.base import Bias
 from unskew.config_bias import read_bias_settings
-from unskew.config_paths import named_inputs, path_problems
-from unskew.config_problems import Problem, config_error, problem_of_message, problems_of, received, syntax_error, unknown_key
+from unskew.config_paths import named_inputs, names_network, path_problems
+from unskew.config_problems import Problem, config_error, problem_of_message, problems_of, received, syntax_error, unknown_key, wrong_value
+from unskew.config_represent import feature_problems
 from unskew.config_sections import (
     SECTIONS,
     SOURCE_KINDS,
     TARGET_KINDS,
+    WITH_FILE_NAMES,
     EngineSection,
     LearnSection,
     ReportSection,
@@ -33,6 +35,7 @@ from unskew.config_sections import (
     SolveSection,
     SourcesSection,
     TargetSection,
+    kind_of,
 )
 from unskew.errors import ConfigError, DataError, InvalidConfigError, did_you_mean, first_few
 from unskew.records import Target
@@ -74,6 +77,13 @@ class RunConfig(Section):
     def cache(self) -> Path | None:
         """Where computed features are kept; None: nowhere."""
         return self.place(self.represent.cache) if self.represent.cache else None
+
+    def features(self) -> list[Any]:
+        """What to compute from each image; the file of a network is named by where it lies."""
+        return [
+            each | {"model": str(self.place(each["model"]))} if isinstance(each, dict) and names_network(each) else each
+            for each in self.represent.features
+        ]
 
     @property
     def inputs(self) -> dict[str, Path]:
@@ -187,6 +197,8 @@ def _checked(
     if "bias" in settings:
         sections["bias"], found = read_bias_settings(settings["bias"], ("bias",), places)
         problems += found
+    if isinstance(settings.get("represent"), dict):
+        problems += feature_problems(settings["represent"].get("features"), places)
     if check_paths:
         problems += path_problems(settings, start)
     if sections.get("target") is not None:
@@ -237,11 +249,9 @@ def _read_section(name: str, section: type[Section], settings: Any) -> tuple[Sec
         read, problems = section.model_validate(settings), []
     except ValidationError as error:
         read, problems = None, problems_of(error.errors(), section, settings, (name,), elsewhere)
-    kinds = {"sources": SOURCE_KINDS, "target": TARGET_KINDS}.get(name, ())
+    kinds = {"sources": SOURCE_KINDS, "target": TARGET_KINDS}.get(name, {})
     if kinds and isinstance(settings, dict):
-        problems += _one_kind(name, kinds, settings)
-    if name == "target" and isinstance(settings, dict) and sum(kind in settings for kind in TARGET_KINDS) == 1:
-        problems += _unsuited_options(settings)
+        problems += _one_kind(name, kinds, settings) or _unsuited(name, kinds, settings)
     return (None if problems else read), problems
 
 
@@ -255,14 +265,29 @@ def _one_kind(name: str, kinds: Iterable[str], settings: Mapping[str, Any]) -> l
     return [Problem((name,), f"{rule}; got none of them among {first_few(list(settings)) or 'no keys at all'}.")]
 
 
-def _unsuited_options(settings: Mapping[str, Any]) -> list[Problem]:
-    kind = next(key for key in settings if key in TARGET_KINDS)
-    suited = TARGET_KINDS[kind]
-    return [
-        Problem(("target", key), f"does not go with {kind}; {', '.join(suited)} do.")
+def _unsuited(name: str, kinds: Mapping[str, tuple[str, ...]], settings: Mapping[str, Any]) -> list[Problem]:
+    """Keys that go with another kind, and values that do."""
+    kind = kind_of(settings, kinds)
+    assert kind is not None
+    known = SECTIONS[name].model_fields
+    problems = [
+        Problem((name, key), f"does not go with {kind}, with which go {', '.join(kinds[kind])}.")
         for key in settings
-        if key != kind and key not in suited and key in TargetSection.model_fields
+        if key in known and key != kind and key not in kinds[kind]
     ]
+    if name == "sources" and kind not in WITH_FILE_NAMES:
+        problems += [
+            wrong_value((name, key), "the name of a column", settings[key], f"there are no file names in {kind}")
+            for key in ("label", "group", "split")
+            if isinstance(settings.get(key), dict) and "regex" in settings[key]
+        ]
+    if name == "sources" and kind != "folders":
+        problems += [
+            wrong_value((name, key), "the name of a column", False, "only of folders, which else are classes or splits")
+            for key in ("label", "split")
+            if settings.get(key) is False
+        ]
+    return problems
 
 
 def _target_problems(

@@ -16,6 +16,7 @@ import numpy as np
 
 from unskew.errors import DataError, ImageError
 from unskew.exporting import Export, plain_rows, split_rows
+from unskew.progress import show_progress
 from unskew.records import Ints, Pool
 from unskew.records.images import RawImage
 from unskew.saving import folder_written_whole

@@ -13,7 +13,7 @@ from unskew.bias.base import Bias
 from unskew.config import RunConfig, read_config, resolved, write_config
 from unskew.describing import PoolDescription, describe_pool
 from unskew.errors import ConfigError, CoverageError, DataError, OverlapError, did_you_mean, first_few
-from unskew.exporting import export_run
+from unskew.exporting import Export, export_run
 from unskew.places import find_sources
 from unskew.provenance import find_versions, fingerprint_file, fingerprint_pool
 from unskew.records import Pool, Target
@@ -23,7 +23,7 @@ from unskew.report.refusal import summarize_refusal
 from unskew.report.summarize import summarize_run
 from unskew.represent.content import hash_images
 from unskew.represent.entry import represent_images
-from unskew.results import diagnostics_table, features_table, plain, solution_record, write_frame
+from unskew.results import diagnostics_table, features_table, json_value, solution_record, write_frame
 from unskew.saving import write_text, written_whole
 from unskew.sources.entry import read_sample, read_sources
 from unskew.split_weights import SplitWeights, weigh_splits
@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 
 WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES = "weights.parquet", "solution.json", "diagnostics.parquet", "features.parquet"
 CONFIGURATION, PAGE, SUMMARY, UNREADABLE = "run.toml", "report.html", "report.json", "unreadable.csv"
+
+# Over all galleries of the page.
+_MOST_PICTURES = 120
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +146,7 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run | Refusal
         splits=_split_rows(weights),
         outcomes=_outcomes(pool, config.report.outcomes),
         seed=config.engine.seed,
-        **({} if config.report.thumbnails else {"thumbnails": 0}),
+        thumbnails=_MOST_PICTURES if config.report.thumbnails else 0,
         **told,
     )
     return Run(inputs, weights, summary)
@@ -225,7 +228,7 @@ def verdict_record(run: Run | Refusal) -> dict[str, Any]:
 
     record = asdict(run.summary.verdict)
     record["sources"] = [asdict(row) for row in run.summary.sources]
-    return plain(record)  # type: ignore[no-any-return]
+    return json_value(record)  # type: ignore[no-any-return]
 
 
 def check_output(out: Path, overwrite: bool) -> None:
@@ -243,13 +246,13 @@ def check_output(out: Path, overwrite: bool) -> None:
         raise DataError(f"nothing can be written into {str(above)!r}: it is read-only for you. Give another folder with -o.")
 
 
-def export_results(out: Path, to: str, path: Path | None, *, overwrite: bool = False, progress: bool | None = None) -> Path:
-    """The weights of an output folder in another format; where they were written."""
+def export_results(out: Path, to: str, path: Path | None, *, overwrite: bool = False, progress: bool | None = None) -> Export:
+    """The weights of an output folder in another format."""
 
     def read_pool() -> Pool:
         return read_inputs(read_config(out / CONFIGURATION), progress=progress).pool
 
-    return export_run(out, to, path, read_pool=read_pool, overwrite=overwrite).path
+    return export_run(out, to, path, read_pool=read_pool, overwrite=overwrite, progress=progress)
 
 
 def write_page_again(out: Path) -> Path:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from unskew.describing import PoolDescription
+    from unskew.exporting import Export
     from unskew.report.record import Summary, VerdictPanel
     from unskew.verifying import Check
 
@@ -120,8 +121,8 @@ def print_description(console: Console, told: PoolDescription) -> None:
         shared = f"; {number(told.groups.shared)} have images in several sources" if told.groups.shared else ""
         print_paragraph(console, f"{number(told.groups.groups)} groups, the largest of {number(told.groups.largest)} images{shared}.\n")
     if told.copies:
-        rows = [(row.source, row.other if row.other != row.source else "(itself)", number(row.images)) for row in told.copies]
-        console.print(make_table("Exact copies", ("source", "and", "images"), rows, text_columns=2))
+        pairs = [(row.source, row.other if row.other != row.source else "(itself)", number(row.images)) for row in told.copies]
+        console.print(make_table("Exact copies", ("source", "and", "images"), pairs, text_columns=2))
     elif told.copies is not None:
         print_paragraph(console, "No image is an exact copy of another.\n")
     if told.unreadable:
@@ -158,6 +159,13 @@ def print_place(console: Console, place: Path) -> None:
     from rich.text import Text
 
     console.print(Text(f"Written: {visible(place)}"))
+
+
+def print_export(console: Console, written: Export) -> None:
+    """Where the weights of how many images were written, and what to know about the format."""
+    print_paragraph(console, f"Written: {visible(written.path)} ({number(written.images)} images)")
+    for note in written.notes:
+        print_paragraph(console, visible(note))
 
 
 def print_started(console: Console, place: Path) -> None:

@@ -107,13 +107,20 @@ def _check_fingerprints(report: Mapping[str, Any], origin: Mapping[str, Any], in
         before, now = said.get(kind, {}), found.get(kind, {})
         for name in dict.fromkeys([*before, *now]):
             same = before.get(name) == now.get(name)
-            claim = f"input {name} is the file of the run" if kind == "files" else f"{name} of the {kind} are those of the run"
+            claim = _input_claim(kind, name, inputs)
             if same:
                 yield Check(claim, f"the same (SHA-256 {now[name][:12]}…)", True)
                 continue
             named = first_few(list(_named_changes(kind, name, inputs, place)))
             shown = [str(each.get(name, "none"))[:12] for each in (before, now)]
             yield Check(claim, f"SHA-256 {shown[1]}…, not {shown[0]}…{f': {named}' if named else ''}", False, None, tuple(shown))
+
+
+def _input_claim(kind: str, name: str, inputs: Inputs) -> str:
+    if kind != "files":
+        return f"input: {name} of the {kind}"
+    path = inputs.config.inputs.get(name)
+    return f"input: {name}" if path is None else f"input: {name} ({path.name})"
 
 
 def _named_changes(kind: str, name: str, inputs: Inputs, place: Path) -> Iterator[str]:
@@ -200,9 +207,9 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _check_report(report: Mapping[str, Any], run: Run | Refusal) -> Iterator[Check]:
     """A check for each panel of report.json; where it comes from is checked by itself."""
-    from unskew.report.entry import summary_to_dict
+    from unskew.report.entry import summary_to_json
 
-    found = _plain(summary_to_dict(run.summary))
+    found = json.loads(summary_to_json(run.summary))
     for panel in dict.fromkeys([*report, *found]):
         if panel == "provenance":
             continue
@@ -216,13 +223,13 @@ def _check_report(report: Mapping[str, Any], run: Run | Refusal) -> Iterator[Che
 def _check_page(place: Path) -> Check:
     """The page is made from report.json and nothing else: made again it has the same bytes."""
     from unskew import pipeline
-    from unskew.report.entry import read_summary
+    from unskew.report.entry import summary_from_json
     from unskew.report.html import render_page
 
     claim = f"{pipeline.PAGE} is the page of {pipeline.SUMMARY}"
     try:
         page = _found(place / pipeline.PAGE).read_text(encoding="utf-8")
-        made = render_page(read_summary(place / pipeline.SUMMARY))
+        made = render_page(summary_from_json((place / pipeline.SUMMARY).read_text(encoding="utf-8")))
     except (UnskewError, OSError, ValueError, TypeError, KeyError) as error:
         return Check(claim, f"cannot be checked: {error}", False)
     if page == made:

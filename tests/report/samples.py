@@ -6,10 +6,12 @@ import base64
 import io
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from unskew.report.html import render_page
 from unskew.report.record import (
     BalanceRow,
     BiasPanel,
@@ -55,7 +57,7 @@ def small_summary() -> Summary:
 
 def large_summary(sources: int = 50) -> Summary:
     """Fifty sources with names of ordinary length."""
-    return make_summary([f"site-{k:02d} {('ridge', 'valley', 'shore')[k % 3]}" for k in range(sources)], images=40_000, seed=3)
+    return make_summary([f"site-{k:02d} {('ridge', 'valley', 'shore')[k % 3]}" for k in range(sources)], images=9_000, seed=3)
 
 
 def weak_summary() -> Summary:
@@ -152,6 +154,27 @@ def private_summary() -> Summary:
     return replace(summary, privacy="aggregate", galleries=(), strata=strata, unreadable=unreadable, copies=())
 
 
+def bare_summary() -> Summary:
+    """One source, weights handed in as numbers: no strata, no bias model, no pictures, nothing to compare."""
+    summary = make_summary(("only",), images=40, seed=9, columns=1)
+    return replace(
+        summary,
+        strata=(),
+        balance=(),
+        distributions=(),
+        not_corrected=NotCorrectedPanel((), (), ()),
+        galleries=(),
+        bias=None,
+        splits=(),
+        unreadable=UnreadablePanel(0, 0.0, (), ()),
+        copies=(),
+        target=(),
+        provenance={},
+        notes={},
+        verdict=replace(summary.verdict, figures=(), next_steps=()),
+    )
+
+
 def hostile_summary() -> Summary:
     """Names that try to break out of the page, everywhere a name can stand."""
     summary = make_summary(HOSTILE, species=HOSTILE[:7], seed=8)
@@ -238,7 +261,7 @@ def make_summary(
         balance=_balance(species, pool_y, weighted_y, target_y, rng),
         distributions=_distributions(names, species, pool_y, weighted_y, target_y, light_n, weight_n, columns, rng),
         not_corrected=_not_corrected(rng),
-        galleries=_galleries(names, species, rng),
+        galleries=_galleries(names, species, rng, 8 if len(names) <= 12 else 3),
         bias=_bias(names, rng),
         splits=(
             SplitRow("train", int(images * 0.8), images // 5, images * 0.5, ""),
@@ -250,7 +273,7 @@ def make_summary(
             (("truncated file", 5), ("not an image", 2)),
             tuple((f"{names[0]}/IMG_{k}.jpg", names[0], f"IMG_{k}.jpg", "truncated file") for k in range(5)),
         ),
-        copies=((names[0], names[1], 12), (names[2], names[2], 3)),
+        copies=((names[0], names[-1], 12), (names[0], names[0], 3)),
         target=(
             f"The target is given by margins of label: {n_species} levels, from a survey of 400 animals.",
             "Its error enters every interval.",
@@ -516,7 +539,7 @@ def _not_corrected(rng: np.random.Generator) -> NotCorrectedPanel:
     )
 
 
-def picture_uri(rng: np.random.Generator, size: int = 72) -> str:
+def picture_uri(rng: np.random.Generator, size: int = 56) -> str:
     """A made-up photograph: sky, ground and a blot."""
     from PIL import Image
 
@@ -553,7 +576,7 @@ def _galleries(names: Sequence[str], species: Sequence[str], rng: np.random.Gene
         *(row("heaviest", name, name, "") for name in names),
         *(row("lightest", name, name, "") for name in names),
         row("one source only", names[0], names[0], "Lynx were caught here only."),
-        row("copies", None, f"{names[0]} and {names[1]}", "12 files are the same.", 4),
+        row("copies", None, f"{names[0]} and {names[-1]}", "12 files are the same.", 4),
     )
 
 
@@ -581,8 +604,8 @@ def _bias(names: Sequence[str], rng: np.random.Generator) -> BiasPanel:
         fit_message="The sources look as the model expects.",
         fit_rows=(
             FitRow("brightness", 0.27, names[0], "below 0.31", 0.012),
-            FitRow("label", 0.61, names[1], "red fox", -0.004),
-            FitRow("noise", 0.0002, names[2], "above 4.1", 0.08),
+            FitRow("label", 0.61, names[-1], "red fox", -0.004),
+            FitRow("noise", 0.0002, names[len(names) // 2], "above 4.1", 0.08),
         ),
     )
 
@@ -600,3 +623,24 @@ def _provenance(names: Sequence[str]) -> dict[str, Any]:
             "bias": {"family": "strata", "by": ["label"]},
         },
     }
+
+
+SAMPLES = {
+    "five": small_summary,
+    "fifty": large_summary,
+    "weak": weak_summary,
+    "refused": refused_summary,
+    "private": private_summary,
+    "hostile": hostile_summary,
+    "bare": bare_summary,
+}
+PANELS = (
+    *("verdict", "sources", "strata", "overlap", "weights", "balance", "distributions", "not-corrected", "bias"),
+    *("images", "adjustments", "provenance", "words"),
+)
+
+
+@cache
+def page_of(name: str) -> str:
+    """The page of one of the samples, made once."""
+    return render_page(SAMPLES[name]())

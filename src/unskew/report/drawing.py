@@ -86,7 +86,7 @@ def _round_ticks(low: float, high: float, most: int) -> list[float]:
     # The widest of 1, 2, 5, 10 times a power of ten that leaves no more than ``most``.
     step = next(step * factor for factor in (1, 2, 5, 10, 20, 50) if _count_ticks(low, high, step * factor) <= most)
     first = math.ceil(low / step - 1e-9)
-    return [round((first + k) * step, 12) for k in range(_count_ticks(low, high, step))]
+    return [float(f"{(first + k) * step:.12g}") for k in range(_count_ticks(low, high, step))]
 
 
 def _count_ticks(low: float, high: float, step: float) -> int:
@@ -94,13 +94,16 @@ def _count_ticks(low: float, high: float, step: float) -> int:
 
 
 def _log_ticks(low: float, high: float, most: int) -> list[float]:
+    """1, 2, 5 and powers of ten where they are few, powers of ten alone where they are many, round numbers within less than an octave."""
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
-    if last - first >= 1:
-        step = math.ceil((last - first + 1) / most)
-        return [10.0**k for k in range(first, last + 1) if (k - first) % step == 0]
-    fine = [factor * 10.0**k for k in range(first - 2, last + 3) for factor in (1, 2, 5)]
+    fine = [float(f"{factor}e{k}") for k in range(first - 1, last + 1) for factor in (1, 2, 5)]
     inside = [value for value in fine if low <= value <= high]
-    return inside[:most] if len(inside) >= 2 else _round_ticks(low, high, 3)
+    if 2 <= len(inside) <= most:
+        return inside
+    if len(inside) < 2:
+        return _round_ticks(low, high, 3)
+    step = math.ceil((last - first + 1) / most)
+    return [float(f"1e{k}") for k in range(first, last + 1) if (k - first) % step == 0]
 
 
 def axis_ticks(scale: Scale, *, most: int = 5, shown: Iterable[str] | None = None, ticks: Sequence[float] | None = None) -> Markup:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from functools import partial
+import itertools
+from functools import cache, partial
 from typing import Any
 
 from markupsafe import Markup
@@ -15,6 +16,8 @@ from unskew.report.record import Summary
 
 # The page's size in bytes stays below this, whatever was pooled.
 LARGEST_PAGE = 5_000_000
+# No name and no sentence takes more characters than this.
+_LONGEST_TEXT = 2000
 
 
 def render_page(summary: Summary) -> str:
@@ -22,12 +25,20 @@ def render_page(summary: Summary) -> str:
 
     Everything that came from outside (names, paths, labels) is escaped and made visible; a Content-Security-Policy forbids every request
     and every script and style but the page's own, by their hashes. If galleries would make the page too large, pictures are left out and
-    counted.
+    counted; if that is not enough, small multiples are.
     """
-    budget = panels.PICTURE_BUDGET
-    page = _render(summary, budget)
-    over = len(page.encode()) - LARGEST_PAGE
-    return page if over <= 0 else _render(summary, max(0, budget - over - 10_000))
+    budget = min(panels.PICTURE_BUDGET, panels.picture_cost(summary))
+    while True:
+        page = _render(summary, budget)
+        over = len(page.encode()) - LARGEST_PAGE
+        if over <= 0:
+            return page
+        if budget > 0:
+            budget = max(0, budget - over - 10_000)
+        elif (thinner := panels.thin_out(summary)) != summary:
+            summary = thinner
+        else:
+            return page
 
 
 def _render(summary: Summary, budget: int) -> str:
@@ -47,11 +58,14 @@ def _render(summary: Summary, budget: int) -> str:
         plots_weights=plots_weights,
         plots_columns=plots_columns,
         panels=panels,
+        next_id=partial(next, itertools.count(1)),
     )
     return page
 
 
+@cache
 def _environment() -> Any:
+    """The templates, compiled once; a page gets everything else when it is rendered."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -73,15 +87,14 @@ def _environment() -> Any:
         plot_distribution=plots_columns.plot_distribution,
         plot_omega=plots_columns.plot_omega,
     )
-    environment.globals["next_id"] = partial(next, iter(range(1, 10**9)))
     return environment
 
 
 def _finalize(value: Any) -> Any:
-    """Every expression of a template passes here before it is escaped: nothing invisible gets onto the page."""
+    """Every expression of a template passes here before it is escaped: nothing invisible, nothing endless gets onto the page."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return MISSING if value is None else value
-    return show_name(value)
+    return shorten(value, _LONGEST_TEXT)
 
 
 def _lines(text: str) -> Markup:

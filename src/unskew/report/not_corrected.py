@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from unskew.errors import UnskewError
 from unskew.records import Floats
-from unskew.report.balance import ShownDistribution
+from unskew.report.column_balance import ShownDistribution
 from unskew.report.error_bars import affordable_replicates, is_smooth
 from unskew.report.plain import plain_text
 from unskew.report.record import BalanceRow, NotCorrectedPanel, SensitivityRow

@@ -89,8 +89,8 @@ def show_name(name: object) -> str:
 
 
 def _show_character(character: str) -> str:
-    if character in "\n\r\t":
-        return {"\n": "⏎", "\r": "␍", "\t": "⇥"}[character]
+    if character in "\n\t":
+        return "⏎" if character == "\n" else "⇥"
     if unicodedata.category(character) in _INVISIBLE and character not in _HARMLESS:
         return f"⟨U+{ord(character):04X}⟩"
     return character

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from markupsafe import Markup
 
@@ -27,8 +27,10 @@ from unskew.report.tables import (
     table,
 )
 
+T = TypeVar("T")
+
 # Pictures of all galleries together, in characters; what is beyond is left out and said to be.
-PICTURE_BUDGET = 3_000_000
+PICTURE_BUDGET = 2_500_000
 _PICTURE = re.compile(r"data:image/(?:jpeg|png|webp|gif);base64,[A-Za-z0-9+/]+=*")
 _LONGEST_TEXT = 60_000
 
@@ -43,12 +45,12 @@ def strata_table(summary: Summary) -> Table:
         Column("Shares", numeric=False),
         "Images",
         *(["Groups"] if groups else []),
-        Column("Sources that see it", numeric=False),
+        Column("Sources that see it", numeric=False, wide=True),
         "Effective images",
     ]
     columns += ["Largest weight"]
     made = table("Strata of the target", columns, (_stratum_cells(row, groups=groups, top=top, total=len(summary.sources)) for row in rows))
-    return replace(made, marked=frozenset(k for k, row in enumerate(rows) if not row.covered))
+    return replace(made.without_empty(), marked=frozenset(k for k, row in enumerate(rows) if not row.covered))
 
 
 def _stratum_cells(row: StratumRow, *, groups: bool, top: float, total: int) -> list[Cell]:
@@ -154,15 +156,14 @@ _KINDS = {
 
 
 def group_galleries(summary: Summary, budget: int = PICTURE_BUDGET) -> tuple[list[GalleryGroup], int]:
-    """Galleries by kind, with as many pictures as the budget allows: the first of every gallery, then the second …; and how many are left."""
+    """Galleries by kind with as many pictures as the budget allows: the first of each gallery, then the second …; and how many are left."""
     allowed: set[tuple[int, int]] = set()
     size = left_out = 0
     deepest = max((len(gallery.pictures) for gallery in summary.galleries), default=0)
     for depth in range(deepest):
         for k, gallery in enumerate(summary.galleries):
             if depth < len(gallery.pictures):
-                # A caption costs about as much as three hundred characters.
-                cost = 300 + len(gallery.pictures[depth].picture or "")
+                cost = _cost(gallery.pictures[depth])
                 if size + cost <= budget:
                     size, allowed = size + cost, allowed | {(k, depth)}
                 else:
@@ -176,10 +177,37 @@ def group_galleries(summary: Summary, budget: int = PICTURE_BUDGET) -> tuple[lis
     return [GalleryGroup(*named[kind], tuple(each for each in kept if each.kind == kind and each.pictures)) for kind in kinds], left_out
 
 
+def picture_cost(summary: Summary) -> int:
+    """What all pictures with their captions take, in characters."""
+    return sum(_cost(picture) for gallery in summary.galleries for picture in gallery.pictures)
+
+
+def _cost(picture: Thumbnail) -> int:
+    # A caption takes about three hundred characters.
+    return 300 + len(picture.picture or "")
+
+
+def thin_out(summary: Summary) -> Summary:
+    """Half of the distributions, curves and balanced columns: the last resort of a page that is too large."""
+    note = "Some columns are in report.json only: with them this page would be too large."
+    bias = summary.bias
+    return replace(
+        summary,
+        distributions=_half(summary.distributions),
+        balance=_half(summary.balance),
+        bias=None if bias is None else replace(bias, curves=_half(bias.curves), parameters=_half(bias.parameters)),
+        notes={**summary.notes, "distributions": note},
+    )
+
+
+def _half(items: tuple[T, ...]) -> tuple[T, ...]:
+    return items[: len(items) // 2]
+
+
 def _checked(picture: Thumbnail) -> Thumbnail:
     """Only what is plainly a picture in the page itself is shown: never an address."""
     usable = picture.picture is not None and _PICTURE.fullmatch(picture.picture) is not None
-    return picture if usable else replace(picture, picture=None)
+    return replace(picture, picture=Markup(picture.picture) if usable else None)
 
 
 def settings_text(summary: Summary) -> str:

@@ -243,17 +243,17 @@ def plot_sensitivity(rows: Sequence[SensitivityRow]) -> Figure:
     )
 
 
-def source_table(sources: Sequence[SourceRow], *, groups: bool) -> Table:
+def sources_table(sources: Sequence[SourceRow], *, groups: bool) -> Table:
     """Everything about the sources; columns about groups only where there are groups."""
     columns = ["Source", "Images", *(["Groups"] if groups else []), "Share of images", "Share of weight", "Ω"]
     columns += ["Error of Ω, asymptotic", "Error of Ω, bootstrap", "Effective images", *(["Effective groups"] if groups else [])]
     columns += ["Unreadable", "Copies"]
-    return table("The sources", columns, (_source_cells(row, groups=groups) for row in sources))
+    return table("The sources", columns, (_source_cells(row, groups=groups) for row in sources)).without_empty()
 
 
 def _source_cells(row: SourceRow, *, groups: bool) -> list[Cell]:
     return [
-        name_cell(row.name, 320),
+        name_cell(row.name, 120),
         count_cell(row.images),
         *([count_cell(row.groups)] if groups else []),
         share_cell(row.share),

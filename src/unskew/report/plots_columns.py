@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from markupsafe import Markup
 
 from unskew.report.drawing import Scale, axis_ticks, canvas, grid_lines, join, mark, percent, stretch_lines, stretched, tag
 from unskew.report.numbers import shorten, show_count, show_number, show_share
-from unskew.report.plots import SERIES, Figure, Key, Row, draw_row, draw_rows, share_ticks
-from unskew.report.plots_weights import MOST_BY
+from unskew.report.plots import MOST_DRAWN, SERIES, Figure, Key, Row, draw_row, draw_rows, share_ticks
 from unskew.report.record import Curve, DistributionPanel, Number
 from unskew.report.tables import Cell, Table, count_cell, name_cell, number_cell, share_cell, table
 
@@ -17,6 +17,9 @@ _HEIGHT = 120
 # Lines of more sources than this cannot be told apart; shades by row can.
 MOST_LINES = 6
 MOST_LEVELS = 14
+# A table by source with more cells than this is left to report.json; a curve with more points or sources is thinned.
+_MOST_CELLS = 300
+_MOST_POINTS = 41
 
 
 def plot_distribution(panel: DistributionPanel) -> Figure:
@@ -26,7 +29,7 @@ def plot_distribution(panel: DistributionPanel) -> Figure:
     return Figure(
         title=panel.column,
         drawing=drawing,
-        label=f"Distribution of {panel.column} in the pool, debiased{' and in the target' if panel.target is not None else ''}.",
+        label=f"Distribution of {shorten(panel.column)} in the pool, debiased{' and in the target' if panel.target is not None else ''}.",
         table=_distribution_table(panel),
         meaning=_distribution_words(panel, what),
         keys=SERIES if panel.target is not None else SERIES[:2],
@@ -84,7 +87,8 @@ def _draw_levels(panel: DistributionPanel) -> Markup:
 
 
 def _distribution_table(panel: DistributionPanel) -> Table:
-    by = panel.by_source if len(panel.by_source) <= MOST_BY else {}
+    length = len(panel.levels) or len(panel.edges) - 1
+    by = panel.by_source if length * len(panel.by_source) <= _MOST_CELLS else {}
     names = panel.levels or tuple(
         f"{show_number(low)} to {show_number(high)}" for low, high in zip(panel.edges[:-1], panel.edges[1:], strict=True)
     )
@@ -98,25 +102,39 @@ def _distribution_table(panel: DistributionPanel) -> Table:
     if panel.count:
         columns.append("Images")
     rows = ([cell, *(share_cell(values[k]) for values in series), *counts[k]] for k, cell in enumerate(first))
-    return table(f"Distribution of {panel.column}", columns, rows, most=120)
+    return table(f"Distribution of {shorten(panel.column)}", columns, rows, most=120)
 
 
 def plot_omega(curve: Curve) -> Figure:
     """Fitted ω of every source along one feature: lines for a few sources, shades for many, rows of numbers for categories."""
+    curve = _thinned(curve)
     names = list(curve.omega)
     many = _shaded(curve)
     return Figure(
         title=curve.feature,
         drawing=_draw_shades(curve) if many else _draw_lines(curve),
-        label=f"Fitted biasing functions of {len(names)} sources along {curve.feature}, each scaled to maximum 1.",
+        label=f"Fitted biasing functions of {len(names)} sources along {shorten(curve.feature)}, each scaled to maximum 1.",
         table=_curve_table(curve),
         keys=_shade_keys() if many else tuple(Key(f"source-{k}", name) for k, name in enumerate(names)),
-        wide=many and len(names) > MOST_BY,
+        wide=many and len(names) > 2 * MOST_LINES,
+    )
+
+
+def _thinned(curve: Curve) -> Curve:
+    """The curve at no more places, and of no more sources, than a page can show."""
+    step = -(-len(curve.at) // _MOST_POINTS) or 1
+    omega = dict(list(curve.omega.items())[:MOST_DRAWN])
+    if curve.levels:
+        return replace(curve, omega=omega)
+    kept = sorted({*range(0, len(curve.at), step), len(curve.at) - 1})
+    return replace(
+        curve, at=tuple(curve.at[k] for k in kept), omega={name: tuple(values[k] for k in kept) for name, values in omega.items()}
     )
 
 
 def split_curves(curves: Sequence[Curve]) -> tuple[list[Curve], list[Curve]]:
-    """The curves drawn as lines, and those drawn as shades."""
+    """The curves drawn as lines, and those drawn as shades; of many sources, the first few curves."""
+    curves = curves[: 24 if curves and len(curves[0].omega) <= 2 * MOST_LINES else 8]
     return [curve for curve in curves if not _shaded(curve)], [curve for curve in curves if _shaded(curve)]
 
 
@@ -202,4 +220,4 @@ def _curve_table(curve: Curve) -> Table:
     at = list(curve.levels) or [show_number(value, 4) for value in curve.at]
     first = [name_cell(text) if curve.levels else Cell(text, curve.at[k]) for k, text in enumerate(at)]
     rows = ([cell, *(number_cell(values[k]) for values in curve.omega.values())] for k, cell in enumerate(first))
-    return table(f"Fitted ω along {curve.feature}", (curve.feature, *curve.omega), rows, most=120)
+    return table(f"Fitted ω along {shorten(curve.feature)}", (curve.feature, *curve.omega), rows, most=120)

@@ -22,6 +22,9 @@ MOST_IN_MAP = 60
 _STEPS_FEW = (1e-12, 0.01, 0.05, 0.1, 0.2, 0.4, 0.7)
 _STEPS_MANY = (1e-12, 0.001, 0.005, 0.01, 0.02, 0.05, 0.2)
 
+# A heat map up to this wide may shrink on a phone and stay legible; a wider one scrolls.
+_NARROW = 400
+
 Matrix = Sequence[Sequence[Number]]
 
 
@@ -40,16 +43,20 @@ def plot_heat(panel: OverlapPanel) -> Figure | None:
         label=f"Heat map of the overlap of {len(names)} sources.",
         table=_matrix_table("Overlap of the sources", names, values),
         meaning=meaning,
-        keys=(*(Key(f"heat-{step}", text) for step, text in enumerate(_step_texts(len(names)))), Key("heat-weak", "Weakest link")),
-        wide=len(names) > MOST_IN_GRAPH,
+        keys=(*(Key(f"heat-{step}", text) for step, text in enumerate(_step_texts(len(names)))), *_weak_key(panel, "heat-weak")),
+        wide=len(names) > 7,
     )
+
+
+def _weak_key(panel: OverlapPanel, mark: str) -> tuple[Key, ...]:
+    return () if panel.weakest_link is None else (Key(mark, "Weakest link"),)
 
 
 def _heat_values(panel: OverlapPanel) -> tuple[Matrix | None, str]:
     if panel.matrix is not None:
         return panel.matrix, (
             "Row by row: the chance that an image drawn as the row's source draws could be taken for one of the column's. "
-            "Dark off the diagonal is good: the sources see the same kinds of images."
+            "Strong colour off the diagonal is good: the sources see the same kinds of images."
         )
     return panel.common_mass, "The share of all pooled images that both sources could have taken; 0 is no link."
 
@@ -81,7 +88,7 @@ def _step(value: Number, size: int) -> int:
 def _heat_drawing(names: Sequence[str], values: Matrix, weakest: tuple[str, str] | None) -> Markup:
     """Cells as one path per colour: a cell costs a few characters, so that thousands of them stay small."""
     size = len(names)
-    cell = min(48, max(14, 620 // size))
+    cell = min(40, max(14, 620 // size))
     longest = 22 if cell >= 40 else 18
     texts = [shorten(name, longest) for name in names]
     font = 12 if cell >= 18 else 11
@@ -94,7 +101,7 @@ def _heat_drawing(names: Sequence[str], values: Matrix, weakest: tuple[str, str]
             paths.setdefault(_step(value, size), []).append(f"M{side + column * cell:.0f} {top + row * cell:.0f}h{cell}v{cell}h-{cell}z")
     cells = join(tag("path", d="".join(parts), class_=f"heat heat-{step}") for step, parts in sorted(paths.items()))
     numbers = _heat_numbers(values, side, top, cell) if cell >= 40 else Markup("")
-    width = side + size * cell + (side * 0.72 if slanted else 4)
+    width = _heat_width(texts, side, cell, font) if slanted else side + size * cell + 4
     height = top + size * cell + 4
     drawn = tag(
         "svg",
@@ -105,11 +112,17 @@ def _heat_drawing(names: Sequence[str], values: Matrix, weakest: tuple[str, str]
         viewBox=f"0 0 {width:.0f} {height:.0f}",
         width=f"{width:.0f}",
         height=f"{height:.0f}",
-        class_="heat-map few" if cell >= 40 else "heat-map",
+        class_="heat-map few" if width <= _NARROW else "heat-map",
         aria_hidden="true",
         focusable="false",
     )
     return tag("div", drawn, class_="scroll", tabindex=0, role="region", aria_label="Heat map; scrolls sideways where it is wide")
+
+
+def _heat_width(texts: Sequence[str], side: float, cell: int, font: int) -> float:
+    """To the right of the last cell, or of the slanted label that reaches furthest."""
+    reach = [side + (k + 0.5) * cell + 0.62 * font * math.sqrt(0.5) * len(text) + 8 for k, text in enumerate(texts)]
+    return max(side + len(texts) * cell + 4, *reach)
 
 
 def _heat_outline(names: Sequence[str], weakest: tuple[str, str] | None, side: float, top: float, cell: int) -> Markup:
@@ -225,7 +238,7 @@ def plot_graph(panel: OverlapPanel) -> Figure | None:
     edges = join(_edge(panel, k, other, place, weak) for k in range(size) for other in range(k + 1, size))
     nodes = join(_node(shorten(name, 16), at) for name, at in zip(panel.names, place, strict=True))
     note = _weak_note(panel, weak, place)
-    drawn = tag("svg", edges, nodes, note, viewBox="0 0 440 330", class_="graph", aria_hidden="true", focusable="false")
+    drawn = tag("svg", edges, nodes, note, viewBox="0 0 460 330", class_="graph", aria_hidden="true", focusable="false")
     return Figure(
         title="Which sources are linked",
         drawing=drawn,
@@ -233,7 +246,7 @@ def plot_graph(panel: OverlapPanel) -> Figure | None:
         table=weak_link_table(panel) or table("Links", ("Source",), []),
         meaning="Two sources are linked when each could have taken images of the other. Everything hangs together only if one can walk "
         "from every source to every other; the weakest link limits how well their sizes can be compared.",
-        keys=(Key("edge", "Linked (the wider, the more images)"), Key("edge-one", "One way only"), Key("edge-weak", "Weakest link")),
+        keys=(Key("edge", "Linked (the wider, the more images)"), Key("edge-one", "One way only"), *_weak_key(panel, "edge-weak")),
     )
 
 
@@ -252,7 +265,7 @@ def _graph_label(panel: OverlapPanel) -> str:
 def _circle(size: int) -> list[tuple[float, float]]:
     """Places on an ellipse, the first on top, clockwise."""
     turns = [2 * math.pi * k / size for k in range(size)]
-    return [(220 + 98 * math.sin(turn), 165 - 115 * math.cos(turn)) for turn in turns]
+    return [(230 + 98 * math.sin(turn), 165 - 115 * math.cos(turn)) for turn in turns]
 
 
 def _edge(panel: OverlapPanel, k: int, other: int, place: Sequence[tuple[float, float]], weak: tuple[int, int] | None) -> Markup:
@@ -272,12 +285,12 @@ def _edge(panel: OverlapPanel, k: int, other: int, place: Sequence[tuple[float, 
 
 def _node(text: str, at: tuple[float, float]) -> Markup:
     x, y = at
-    side = x - 220
+    side = x - 230
     anchor = "middle" if abs(side) < 1 else "start" if side > 0 else "end"
     shift_x = 0.0 if anchor == "middle" else math.copysign(12.0, side)
     shift_y = (-14.0 if y < 165 else 24.0) if anchor == "middle" else 4.0 + 0.06 * (y - 165)
     return tag("circle", cx=x, cy=y, r=6.5, class_="node") + tag(
-        "text", text, x=x + shift_x, y=y + shift_y, class_="label", text_anchor=anchor, font_size=13
+        "text", text, x=x + shift_x, y=y + shift_y, class_="label", text_anchor=anchor, font_size=14
     )
 
 
@@ -302,8 +315,8 @@ def constant_table(panel: OverlapPanel) -> Table:
         ("Spectral gap", panel.spectral_gap, limits.get("spectral_gap"), "0: the sources fall apart; 1: they all see the same"),
         ("σ₂", panel.sigma2, limits.get("sigma2"), "curvature along the weakest direction"),
     ]
-    cells = [[Cell(name), number_cell(value), number_cell(limit), Cell(text)] for name, value, limit, text in rows]
-    return table("How strong the overlap is", ("Measure", "Value", "Weak below", Column("Meaning", numeric=False)), cells)
+    cells = [[Cell(name), number_cell(value), number_cell(limit), Cell(text)] for name, value, limit, text in rows if value is not None]
+    return table("How strong the overlap is", ("Measure", "Value", "Weak below", Column("Meaning", numeric=False, wide=True)), cells)
 
 
 def strength_text(panel: OverlapPanel) -> str:

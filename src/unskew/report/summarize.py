@@ -13,8 +13,8 @@ import numpy.typing as npt
 from unskew.errors import ConfigError
 from unskew.records import Pool, Weights
 from unskew.report.adjustments import adjustment_sentences
-from unskew.report.balance import ShownDistribution, balance_rows, show_distribution
 from unskew.report.bias_panel import run_fit_check, show_bias
+from unskew.report.column_balance import ShownDistribution, balance_rows, show_distribution
 from unskew.report.copies import find_copies
 from unskew.report.described import describe_columns
 from unskew.report.error_bars import estimate_errors

@@ -15,11 +15,11 @@ MOST_ROWS = 500
 
 @dataclass(frozen=True)
 class Column:
-    """A column. ``numeric`` ones are aligned to the right and sort by number."""
+    """A column. ``numeric`` ones are aligned to the right and sort by number; ``wide`` ones hold sentences."""
 
     name: str
     numeric: bool = True
-    note: str = ""
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,12 @@ class Table:
     def cut(self, most: int = MOST_ROWS) -> Table:
         """The table with at most ``most`` rows."""
         return self if len(self.rows) <= most else replace(self, rows=self.rows[:most], left_out=len(self.rows) - most)
+
+    def without_empty(self) -> Table:
+        """The table without the columns in which nothing is known."""
+        kept = [k for k in range(len(self.columns)) if k == 0 or any(row[k].text != MISSING for row in self.rows)]
+        columns, rows = tuple(self.columns[k] for k in kept), tuple(tuple(row[k] for k in kept) for row in self.rows)
+        return replace(self, columns=columns, rows=rows)
 
 
 def table(caption: str, columns: Sequence[Column | str], rows: Iterable[Sequence[Cell]], note: str = "", most: int = MOST_ROWS) -> Table:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unskew.records import Floats, Ints
-from unskew.report.balance import ShownDistribution
+from unskew.report.column_balance import ShownDistribution
 from unskew.report.columns import bin_codes, round_edges
 from unskew.report.plain import rounded
 from unskew.report.record import Histogram, Number, Spread, WeightsPanel
