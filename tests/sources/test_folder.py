@@ -155,7 +155,8 @@ def test_any_name_is_read_and_kept(tmp_path_factory, names):
 
 
 @pytest.mark.parametrize(
-    "name", ['a"b.jpg', "a'b.jpg", "<script>alert(1)</script>.jpg", "two\nlines.jpg", "tab\t.jpg", "\u202egpj.exe.jpg", "😀.jpg", "; rm -rf.jpg"]
+    "name",
+    ['a"b.jpg', "a'b.jpg", "<script>alert(1)</script>.jpg", "two\nlines.jpg", "tab\t.jpg", "\u202egpj.exe.jpg", "😀.jpg", "; rm -rf.jpg"],
 )
 def test_hostile_names(tmp_path, name):
     if "/" in name:
