@@ -101,7 +101,7 @@ def with_patterns(frame: pd.DataFrame, rules: Mapping[str, NamePattern], within:
     The same name in two sources is two groups: numbers in file names start anew in every database. A file name that does not match is a
     group of its own, named by the image's id.
     """
-    frame = frame.copy(deep=False)
+    frame = frame.rename(columns={role: f"other_{role}" for role in rules})
     for role, rule in rules.items():
         captured = rule.capture(within)
         if role == "group":
