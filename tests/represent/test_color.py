@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from matplotlib.colors import rgb_to_hsv
-from represent.picture_pools import random_pixels, smooth_pixels
 from skimage.color import rgb2hsv
 
+from represent.picture_pools import random_pixels, smooth_pixels
 from unskew.errors import ConfigError, DataError
 from unskew.represent.color import BorderHsv, border_hsv, brightness, colourfulness, contrast, mean_hsv
 

@@ -4,14 +4,15 @@ import io
 import struct
 import warnings
 import zlib
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from represent.picture_pools import encoded, random_pixels, smooth_pixels
 
+from represent.picture_pools import encoded, random_pixels, smooth_pixels
 from unskew.errors import ImageError
 from unskew.represent.base import REDUCED_SIDE
 from unskew.represent.decode import FORMATS, Picture, decode_image, pillow_unlimited, reduce_images, reduction_factor
@@ -187,11 +188,8 @@ def test_damaged_bytes_never_raise_anything_else(noise: bytes, kind: str, at: in
     file[at : at + len(noise)] = noise
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns of damaged metadata
-        try:
+        with suppress(ImageError):
             pixels = decode_image(bytes(file), max_pixels=10_000_000)
-        except ImageError as error:
-            assert str(error)
-        else:
             assert pixels.dtype == np.uint8
             assert pixels.ndim == 3
 

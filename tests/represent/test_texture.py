@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image, ImageFilter
-from represent.picture_pools import smooth_pixels
 from scipy.ndimage import convolve
 from skimage.restoration import estimate_sigma
 
+from represent.picture_pools import smooth_pixels
 from unskew.represent.dimensions import aspect_ratio, image_size
 from unskew.represent.texture import noise, sharpness
 
