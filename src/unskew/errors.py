@@ -7,7 +7,7 @@ computation), so that code which does not know unskew still catches it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,6 +34,14 @@ class RowCountError(DataError):
 
 class ConfigError(UnskewError, ValueError):
     """An option has a value that it cannot have."""
+
+
+class InvalidConfigError(ConfigError):
+    """A configuration file cannot be used. ``problems`` holds all of them: file, line, key, message."""
+
+    def __init__(self, message: str, problems: Sequence[Mapping[str, object]] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
 
 
 class ImageError(DataError):
@@ -155,6 +163,11 @@ def one_shot_blocks() -> DataError:
         "omega is an iterator that can be read only once, but the solver makes several passes. "
         "Pass an object whose __iter__ starts again (a list of blocks, a class, a path), not a generator."
     )
+
+
+def missing_extra(extra: str, wish: str, error: ImportError) -> ConfigError:
+    """A package of an extra is not installed: what needs it, and the command that installs it."""
+    return ConfigError(f"{wish} needs the package {error.name!r}, which is not installed: pip install 'unskew[{extra}]'")
 
 
 def too_many_unreadable(set_aside: pd.DataFrame, n_images: int, tolerance: float) -> UnreadableError:

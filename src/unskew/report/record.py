@@ -1,7 +1,8 @@
 """What a page shows, as plain numbers and texts: the summary. `report.json` is this record, and the page is made from nothing else.
 
 Numbers that do not exist are None, never NaN, so that the record is plain JSON. With ``privacy = "aggregate"`` there are no images, paths
-or ids in it, and counts below ten, with what could give them away, are None.
+or ids in it, and counts below ten, with what could give them away, are None (`unskew.report.privacy` states the rule). Texts are data: a
+page escapes them. Only a `Thumbnail`'s picture is a data URI, and only one that `unskew.report.thumbnails` made.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ class SourceRow:
 
 @dataclass(frozen=True)
 class StratumRow:
-    """One stratum of the target. ``sources``: names of those that see it; ``covered`` False: target mass without images."""
+    """One stratum of the target. ``sources``: names of those that see it; ``covered`` False: target mass without images.
+
+    ``largest_weight`` is a sample weight (mean 1 over the pool).
+    """
 
     stratum: str
     target: Number
@@ -93,7 +97,7 @@ class OverlapPanel:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts between edges, in total and by name (source or class)."""
+    """Counts between edges, in total and by name (source or class); the first and last also hold what lies beyond the edges."""
 
     edges: tuple[float, ...]
     count: tuple[Number, ...]
@@ -121,7 +125,7 @@ class WeightsPanel:
     ``concentration``: points (share of the images, heaviest first; share of the weight they carry).
     """
 
-    images: int
+    images: int | None
     groups: int | None
     ess: Number
     ess_groups: Number
@@ -130,7 +134,7 @@ class WeightsPanel:
     pareto_k_threshold: Number
     largest_sample_weight: Number
     top_percent_share: Number
-    zero_weights: int
+    zero_weights: int | None
     histogram: Histogram
     quantiles: dict[str, Number]
     concentration: tuple[tuple[float, float], ...]
@@ -160,7 +164,9 @@ class BalanceRow:
 class DistributionPanel:
     """How a column is distributed in the pool, in the weighted pool and, if known, in the target. Shares sum to 1.
 
-    ``edges`` for numbers, ``levels`` for categories (rare ones joined as the last); one of the two is empty.
+    ``edges`` for numbers (the first and last bin also hold what lies beyond), ``levels`` for categories (rare ones joined as the last);
+    one of the two is empty. Shares are of the images that have a value; ``count`` is their number by bin or level, ``missing`` that of the
+    others. ``multiple``: an image may have several levels (multi-label), so shares of images need not sum to 1.
     """
 
     column: str
@@ -172,11 +178,14 @@ class DistributionPanel:
     weighted: tuple[Number, ...]
     target: tuple[Number, ...] | None
     by_source: dict[str, tuple[Number, ...]] = field(default_factory=dict)
+    count: tuple[int | None, ...] = ()
+    missing: int | None = 0
+    multiple: bool = False
 
 
 @dataclass(frozen=True)
 class SensitivityRow:
-    """The range of a target mean when c(z) may vary within ``factor``."""
+    """The range of a target mean when c(z) may vary within ``factor``; ``scope`` says between which images it may."""
 
     outcome: str
     factor: float
@@ -184,15 +193,17 @@ class SensitivityRow:
     low: Number
     high: Number
     interval: tuple[Number, Number]
+    scope: str = ""
 
 
 @dataclass(frozen=True)
 class NotCorrectedPanel:
-    """Columns outside the target, how far weighting moved them, and what remains assumed."""
+    """Columns outside the target, how far weighting moved them, what remains assumed; ``not_shown``: columns without a plot, and why."""
 
     columns: tuple[BalanceRow, ...]
     assumed: tuple[str, ...]
     sensitivity: tuple[SensitivityRow, ...]
+    not_shown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -220,7 +231,7 @@ class Gallery:
 
 @dataclass(frozen=True)
 class Curve:
-    """Fitted ω_k along one feature, the others at their median; each ω_k scaled to maximum 1. ``levels`` for categories."""
+    """Fitted ω_k along one feature, the others at the source's own median; each ω_k scaled to maximum 1. ``levels`` for categories."""
 
     feature: str
     at: tuple[float, ...]
@@ -270,7 +281,7 @@ class SplitRow:
 class UnreadablePanel:
     """Images that were set aside: how many, why, and (unless private) the first of them as (id, source, path, reason)."""
 
-    count: int
+    count: int | None
     share: Number
     reasons: tuple[tuple[str, int | None], ...]
     rows: tuple[tuple[str, str, str, str], ...]
@@ -278,15 +289,19 @@ class UnreadablePanel:
 
 @dataclass(frozen=True)
 class Summary:
-    """Everything the page shows."""
+    """Everything the page shows. ``overlap`` and ``weights`` are None where it was refused before there were any (verdict "no").
+
+    ``notes``: remarks by the field they belong to ("strata": "500 of 1,204 strata are shown …"); "privacy" states the rule, "sources" how
+    the two error bars were computed.
+    """
 
     title: str
     privacy: Privacy
     verdict: VerdictPanel
     sources: tuple[SourceRow, ...]
     strata: tuple[StratumRow, ...]
-    overlap: OverlapPanel
-    weights: WeightsPanel
+    overlap: OverlapPanel | None
+    weights: WeightsPanel | None
     balance: tuple[BalanceRow, ...]
     distributions: tuple[DistributionPanel, ...]
     not_corrected: NotCorrectedPanel
@@ -294,7 +309,8 @@ class Summary:
     bias: BiasPanel | None
     splits: tuple[SplitRow, ...]
     unreadable: UnreadablePanel
-    copies: tuple[tuple[str, str, int], ...]  # (source, source, number of images that both hold)
+    copies: tuple[tuple[str, str, int | None], ...]  # (source, source, images that both hold; of one source: its images beyond the first)
     target: tuple[str, ...]  # what was given and assumed about the target, in sentences
     adjustments: tuple[str, ...]  # calibration and trimming, in sentences; empty: none
     provenance: dict[str, Any]  # versions, settings, seed, fingerprints, command, time
+    notes: dict[str, str] = field(default_factory=dict)

@@ -21,6 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -83,6 +84,13 @@ class Representation(ABC):
     def text_columns(self) -> tuple[str, ...]:
         """Those that hold text (or None); all others hold float64 numbers (or NaN)."""
         return ()
+
+    def placed(self, jobs: int, folder: Path | None) -> Representation:
+        """Told once, before anything else: how many threads `compute` may use, and where it may keep files of its own (None: nowhere).
+
+        Returns the representation to work with: by default itself, which needs neither.
+        """
+        return self
 
     def prepare(self, pixels: Pixels) -> npt.NDArray[Any]:
         """One image (h, w, 3), upright, before it enters a batch: resizing or cropping belongs here. Called in the threads that decode.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -111,7 +112,9 @@ def run_pools(
     """Read all images of all pools once; without representations, hash them into the column ``content``."""
     _check(pools, representations, tolerance, max_pixels)
     images = JoinedImages([pool.images for pool in pools if pool.images is not None])
-    n_jobs, (shelves, files) = count_jobs(jobs), open_shelves(cache, representations)
+    n_jobs = count_jobs(jobs)
+    representations = tuple(one.placed(n_jobs, None if cache is None else Path(cache) / "networks") for one in representations)
+    shelves, files = open_shelves(cache, representations)
     results = Results(len(images), representations, shelves, files)
     before = sum(0 if pool.set_aside is None else len(pool.set_aside) for pool in pools)
 

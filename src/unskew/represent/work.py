@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import DataError, ImageError
+from unskew.errors import DataError, ImageError, UnskewError
 from unskew.records.images import Images, RawImage
 from unskew.represent.base import Header, Representation
 from unskew.represent.content import FileStamp, hash_image
@@ -208,8 +208,8 @@ def _file_reasons() -> Iterator[None]:
         raise ImageError(f"the file cannot be read ({error.strerror or error})") from error
 
 
-def _failure(representation: Representation, error: Exception) -> DataError:
-    if isinstance(error, DataError) and not isinstance(error, ImageError):
+def _failure(representation: Representation, error: Exception) -> UnskewError:
+    if isinstance(error, UnskewError) and not isinstance(error, ImageError):
         return error
     name = representation.to_dict().get("name", representation.name)
     return DataError(f"the representation {name} failed: {type(error).__name__}: {error}")
