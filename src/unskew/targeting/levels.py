@@ -32,6 +32,11 @@ def level_text(value: Any) -> str:
     return str(value)
 
 
+def holds_lists(column: pd.Series[Any]) -> bool:
+    """Does an entry hold several values, as the labels of an image that shows several things do?"""
+    return column.dtype == object and any(isinstance(value, list | tuple | set | frozenset | np.ndarray) for value in column)
+
+
 def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
     """(levels that occur, code of every row): in the order of the categories if there are any, else of first appearance."""
     import pandas as pd
@@ -45,6 +50,11 @@ def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
             code_n = np.where(code_n < 0, len(values), code_n)
             values.append(None)
     else:
+        if holds_lists(column):
+            raise DataError(
+                f"{name} holds lists, several levels for an image, so that images do not fall into strata by it. Correct by another column, "
+                "or reach the share of each of its levels by calibration (unskew.calibrate_weights)."
+            )
         codes, uniques = pd.factorize(column, use_na_sentinel=False)
         values, code_n = list(uniques), np.asarray(codes, dtype=np.int64)
     levels = [level_text(value) for value in values]
