@@ -66,6 +66,13 @@ def test_npz_files_are_read_when_pixels_are_needed(tmp_path, save, monkeypatch):
         assert isinstance(pool.images.parts[0]._array, np.memmap)
 
 
+def test_arrays_have_no_file_names(tmp_path):
+    np.savez(tmp_path / "a.npz", images=PIXELS, source=["x"] * 6, label=[1] * 6)
+    with pytest.raises(ConfigError, match=r"group.regex reads the names of files, and arrays have none"):
+        read_sources({"arrays": "a.npz", "group": {"regex": "(.)"}}, tmp_path)
+    assert "label" not in read_sources({"arrays": "a.npz", "label": False}, tmp_path).frame
+
+
 def test_one_file_for_each_source(tmp_path):
     np.savez(tmp_path / "n.npz", images=PIXELS[:2], id=["a", "b"])
     np.savez(tmp_path / "s.npz", images=PIXELS[2:5], id=["b", "c", "d"])

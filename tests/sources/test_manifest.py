@@ -335,6 +335,17 @@ def test_indicators_of_labels_are_calibrated_to_known_shares(tmp_path):
     assert by_margin.weight == pytest.approx(by_mean.weight, rel=1e-8)
 
 
+def test_lists_are_no_strata(tmp_path):
+    with pytest.raises(DataError, match=r"label holds lists.*label_indicators"):
+        unskew.debias(several(tmp_path), unskew.bias.Strata(by=["label"]), unskew.Target.uniform("label"))
+
+
+def test_no_labels_where_none_are_wanted(tmp_path):
+    table(tmp_path, "source,label,split\nn,cat,train\n")
+    pool = read_sources({"manifest": "m.csv", "images": False, "label": False, "split": False}, tmp_path)
+    assert list(pool.frame.columns) == ["id", "source", "other_label", "other_split"]
+
+
 def test_indicators_need_labels():
     with pytest.raises(DataError, match="no labels"):
         label_indicators(Pool.from_arrays(["a"]))

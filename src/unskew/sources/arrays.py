@@ -18,7 +18,7 @@ from unskew.records.images import Images, JoinedImages, RawImage
 from unskew.sources.ids import unique_within
 from unskew.sources.listing import near_names
 from unskew.sources.pixels import as_pixels
-from unskew.sources.roles import with_own_groups, with_roles
+from unskew.sources.roles import only_columns, with_own_groups, with_roles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,10 +113,10 @@ def read_arrays(
     arrays: str | os.PathLike[str] | Mapping[str, Any],
     *,
     source: str | None = None,
-    label: str | None = None,
+    label: Any = None,
     id: str | None = None,
     group: str | None = None,
-    split: str | None = None,
+    split: Any = None,
     images: bool = True,
     base: str | os.PathLike[str] = ".",
     source_name: str | None = None,
@@ -130,14 +130,14 @@ def read_arrays(
     Parameters
     ----------
     arrays : the file, or one for each source.
-    source, label, id, group, split : names of arrays; without them, the arrays of these names.
+    source, label, id, group, split : names of arrays; without them, the arrays of these names; False: none.
     images : False for the other arrays alone.
     base : the folder that files start from.
     source_name : of all images, whatever the file says.
     """
     import pandas as pd
 
-    named = {"source": source, "label": label, "id": id, "group": group, "split": split}
+    named = only_columns({"source": source, "label": label, "id": id, "group": group, "split": split}, "arrays")
     files: Mapping[Any, Any] = arrays if isinstance(arrays, Mapping) else {source_name: arrays}
     if isinstance(arrays, Mapping) and source is not None:
         raise ConfigError(f"arrays names a file for each source ({first_few(list(arrays))}), so `source` has nothing to say.")
@@ -155,7 +155,7 @@ def read_arrays(
     return pool_of_images(with_own_groups(joined, "the arrays"), JoinedImages(pictures) if images else None)
 
 
-def _read_one(file: str, said: str, named: Mapping[str, str | None], source: str | None) -> tuple[pd.DataFrame, int | None]:
+def _read_one(file: str, said: str, named: Mapping[str, Any], source: str | None) -> tuple[pd.DataFrame, int | None]:
     """The columns of a file, in their roles, and the number of its images, whose pixels are not read."""
     import pandas as pd
 
@@ -167,10 +167,7 @@ def _read_one(file: str, said: str, named: Mapping[str, str | None], source: str
         raise DataError(f"the arrays of {said!r} have one entry for each image, but their lengths differ: {lengths}.")
     n = next(iter(lengths.values()))
     frame = pd.DataFrame(columns_from_arrays(columns, n), index=range(n))
-    if source is not None:
-        frame = with_roles(frame.rename(columns={"source": "other_source"}), {**named, "source": None}, repr(said)).assign(source=source)
-    else:
-        frame = with_roles(frame, named, repr(said))
+    frame = with_roles(frame, named, repr(said), source)
     if "source" not in frame.columns:
         raise DataError(
             f"{said!r} has no array that says which source each image comes from; it has {first_few(list(frame.columns), 12)}. "

@@ -41,9 +41,9 @@ class NamePattern:
         return captured
 
 
-def read_rule(role: str, rule: Any) -> str | NamePattern | None:
-    """A column's name as it is, ``{regex = "…"}`` as a pattern, None for nothing said."""
-    if rule is None or isinstance(rule, str):
+def read_rule(role: str, rule: Any) -> str | NamePattern | bool | None:
+    """A column's name as it is, ``{regex = "…"}`` as a pattern, None for nothing said, False for none."""
+    if rule is None or rule is False or isinstance(rule, str):
         return rule
     if isinstance(rule, re.Pattern):
         rule = {"regex": rule.pattern}
@@ -70,15 +70,26 @@ def _compiled(role: str, regex: str) -> re.Pattern[str]:
     return pattern
 
 
-def with_roles(frame: pd.DataFrame, named: Mapping[str, str | None], where: str) -> pd.DataFrame:
-    """The table with the named columns renamed to their roles.
+def only_columns(rules: Mapping[str, Any], what: str) -> dict[str, str | bool | None]:
+    """The rules, none of which may be a pattern: ``what`` has no file names."""
+    read = {role: read_rule(role, rule) for role, rule in rules.items()}
+    for role, rule in read.items():
+        if isinstance(rule, NamePattern):
+            raise ConfigError(f"{role}.regex reads the names of files, and {what} have none; {role} is the name of a column here.")
+    return {role: rule for role, rule in read.items() if not isinstance(rule, NamePattern)}
 
-    A column that already has the name of a role is read as such; where another was named for it, it stays an attribute and is called
-    ``other_group`` (of ``group``).
+
+def with_roles(frame: pd.DataFrame, named: Mapping[str, str | bool | None], where: str, source: str | None = None) -> pd.DataFrame:
+    """The table with the named columns renamed to their roles; ``source``: the name of the source of all rows, if there is one.
+
+    A column that already has the name of a role is read as such; where another was named for it, or False was said, it stays an attribute
+    and is called ``other_group`` (of ``group``).
     """
-    renamed: dict[str, str] = {}
+    if source is not None:
+        return with_roles(frame, {**named, "source": False}, where).assign(source=source)
+    renamed: dict[str, str] = {role: f"other_{role}" for role, column in named.items() if column is False and role in frame.columns}
     for role, column in named.items():
-        if column is None:
+        if not isinstance(column, str):
             continue
         if column not in frame.columns:
             raise DataError(
