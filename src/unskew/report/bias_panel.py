@@ -16,7 +16,7 @@ _MOST_PARAMETERS = 200
 _REPLICATES = 999
 _FEWEST_REPLICATES = 99
 # Signs of the multiplier bootstrap (replicates × images) and influence functions (images × sources × thresholds) held in memory at once.
-_MOST_SIGNS = 5e7
+_MOST_SIGNS = 2e7
 _MOST_INFLUENCES = 3e7
 _THRESHOLDS = 15
 _NO_MODEL = "The biasing functions were handed in as numbers; what they rest on is not known here."
