@@ -172,6 +172,20 @@ def test_every_alternative_is_valid_when_its_comment_sign_is_taken_away(name, pi
         make_config(settings | {section: kept | other}, check_paths=False)
 
 
+def test_the_commands_in_it_name_its_file():
+    for name in ("run.toml", "three sites.toml", "a\nb = 1\n.toml"):
+        text = starting_config(CASES["classes"], MANIFEST, name=name)
+        assert tomllib.loads(text) == tomllib.loads(starting_config(CASES["classes"], MANIFEST))
+    assert '#     unskew check "three sites.toml" ' in starting_config(CASES["classes"], MANIFEST, name="three sites.toml")
+
+
+def test_what_cannot_be_used_is_said():
+    aside = pd.DataFrame({"id": ["x"], "source": ["north"], "path": ["x.jpg"], "reason": ["the file is empty"]})
+    text = starting_config(Pool(CASES["classes"].frame, set_aside=aside), MANIFEST)
+    assert "# 1 more cannot be used" in text
+    assert "#tolerance = 0.05" in text
+
+
 def test_comments_are_prose_or_alternatives():
     for pool in CASES.values():
         for line in starting_config(with_pixels(pool), MANIFEST).splitlines():

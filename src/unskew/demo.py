@@ -39,7 +39,7 @@ DIGIT_ODDS = np.array(
 )
 LIGHT_ODDS = np.array([(1, 4, 20), (8, 4, 1), (8, 4, 1)], dtype=np.float64)
 N_TEST = 600
-SEEDS = tuple(range(10))
+SEEDS = tuple(range(20))
 # Each of the 8 × 8 pixels is written as a square of this many.
 _ZOOM = 4
 

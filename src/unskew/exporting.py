@@ -238,7 +238,6 @@ def export_run(
 def _read_pool(folder: Path) -> Pool:
     """The images of the sources that the run was made from; nothing is decoded."""
     from unskew.config import read_config
-    from unskew.sources.entry import read_sources
+    from unskew.pipeline import read_pool
 
-    config = read_config(folder / "run.toml")
-    return read_sources(config.sources.settings(), config.folder)
+    return read_pool(read_config(folder / "run.toml"))

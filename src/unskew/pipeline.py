@@ -85,8 +85,8 @@ def load_config(path: Path, *, seed: int | None = None, jobs: int | None = None)
     return config.model_copy(update={"engine": config.engine.model_copy(update=given)})
 
 
-def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
-    """Sources -> represent: the pool with copies marked, features computed and unusable images set aside, and the target's sample."""
+def read_pool(config: RunConfig) -> Pool:
+    """The images of all sources with their splits; no image is opened."""
     sources = config.sources.settings()
     split = sources.get("split")
     split_file = sources.pop("split")["file"] if isinstance(split, dict) and "file" in split else None
@@ -94,6 +94,12 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     if split_file is not None:
         pool = join_splits(pool, config.place(split_file))
     check_splits(pool)
+    return pool
+
+
+def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
+    """Sources -> represent: the pool with copies marked, features computed and unusable images set aside, and the target's sample."""
+    pool = read_pool(config)
     settings = {} if config.target is None else config.target.settings()
     sample = read_sample(settings["sample"], config.folder) if "sample" in settings else None
     pools = [pool] if sample is None else [pool, sample]
@@ -107,7 +113,7 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
 def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None) -> Sequence[Pool]:
     options: dict[str, Any] = {"cache": config.cache, "jobs": config.engine.jobs, "progress": progress}
     hashed = [hash_images(each, **options) for each in pools]
-    features = config.represent.features
+    features = config.features()
     if not features:
         return hashed
     if config.sources.max_pixels is not None:
@@ -248,11 +254,7 @@ def check_output(out: Path, overwrite: bool) -> None:
 
 def export_results(out: Path, to: str, path: Path | None, *, overwrite: bool = False, progress: bool | None = None) -> Export:
     """The weights of an output folder in another format."""
-
-    def read_pool() -> Pool:
-        return read_inputs(read_config(out / CONFIGURATION), progress=progress).pool
-
-    return export_run(out, to, path, read_pool=read_pool, overwrite=overwrite, progress=progress)
+    return export_run(out, to, path, overwrite=overwrite, progress=progress)
 
 
 def write_page_again(out: Path) -> Path:
@@ -282,7 +284,7 @@ def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bo
         raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
     settings = find_sources(places, output.parent)
     pool = read_sources(settings | ({"download": True} if download else {}), output.parent)
-    write_text(output, starting_config(pool, settings))
+    write_text(output, starting_config(pool, settings, name=output.name))
 
 
 def read_shares(text: str) -> dict[str, float]:

@@ -18,7 +18,6 @@ from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.splitting import check_splits
 from unskew.targeting.facts import cell_text
 from unskew.targeting.levels import level_text
-from unskew.weights_table import write_weights_table as write_weights_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,6 +5,7 @@ Lines of the form ``#key = value`` are alternatives, valid when the # is taken a
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,14 +51,14 @@ class _Plan:
     reference: str | None = None
 
 
-def starting_config(pool: Pool, sources: Mapping[str, Any]) -> str:
+def starting_config(pool: Pool, sources: Mapping[str, Any], *, name: str = "run.toml") -> str:
     """A commented configuration for the pool that the ``[sources]`` settings gave; ``unskew weigh`` runs it unchanged.
 
     The target is a placeholder that always works: every class equally frequent; without classes, the largest source taken for unbiased.
     """
     described, plan = describe_pool(pool), _choose(pool)
     parts = [
-        _preface(),
+        _preface(name),
         _sources_part(described, sources),
         *([_represent_part()] if described.has_pixels else []),
         _target_part(described, plan),
@@ -127,11 +128,13 @@ def _alternative(key: str, value: Any, comment: str = "") -> str:
     return _setting(key, value, comment, before="#")
 
 
-def _preface() -> list[str]:
+def _preface(name: str) -> list[str]:
+    # In a terminal as it stands, and on one line whatever the file is called.
+    file = name if re.fullmatch(r"[\w./-]+", name) else toml_string(name)
     return [
         *_prose("What was found, and what has to be known: written by `unskew init`. It runs as it stands; edit it, then"),
-        "#     unskew check run.toml               can this be debiased?",
-        "#     unskew weigh run.toml -o results    one weight for every image, and a page that explains them",
+        f"#     unskew check {file}               can this be debiased?",
+        f"#     unskew weigh {file} -o results    one weight for every image, and a page that explains them",
         *_prose(
             "A line that begins with # and a key is an alternative: take the # away, and the line it replaces. Paths start at the folder "
             "of this file. The documentation's page on configurations explains every key."
@@ -141,9 +144,10 @@ def _preface() -> list[str]:
 
 def _sources_part(described: PoolDescription, sources: Mapping[str, Any]) -> list[str]:
     sizes = [f"{toml_string(each.name)} {each.images:,}" for each in described.sources]
-    lines = ["[sources]", *_prose(f"{described.images:,} images from {len(sizes)} source(s): {first_few(sizes, 20)}.")]
+    lines = ["[sources]", *_prose(f"{described.images:,} images from {len(sizes)} source{'s' * (len(sizes) > 1)}: {first_few(sizes, 20)}.")]
     if described.unreadable:
         lines += _prose(f"{sum(each.images for each in described.unreadable):,} more cannot be used; a run lists them with their reasons.")
+        lines.append(_alternative("tolerance", 0.05, "the share of unusable images at which a run stops is else 0.01"))
     for key, value in sources.items():
         if isinstance(value, Mapping) and key != "group":
             lines += [_setting(f"{key}.{toml_key(str(name))}", each) for name, each in value.items()]

@@ -18,7 +18,7 @@ import pytest
 
 from unskew.errors import ConfigError, DataError
 from unskew.represent import efficientnet
-from unskew.represent.embedding_models import find_model
+from unskew.represent.embedding_models import find_model, is_model_file
 from unskew.represent.networks import OnnxNetwork, Place, TorchNetwork
 
 torch = pytest.importorskip("torch", reason="networks run by torch: pip install 'unskew[embed]'")
@@ -216,6 +216,11 @@ def test_a_name_that_means_nothing_is_an_error_at_once(name: str) -> None:
     with pytest.raises(ConfigError, match="module:factory, an ONNX file") as caught:
         find_model(name)
     assert repr(name) in str(caught.value)
+
+
+def test_names_that_mean_files_are_told_from_the_others() -> None:
+    names = ("nets/a.onnx", "A.PT", "a.ts", "my.nets:make", "efficientnet-lite0", None)
+    assert [is_model_file(name) for name in names] == [True] * 3 + [False] * 3
 
 
 @pytest.mark.parametrize("name", ["gone.onnx", "gone.pt"])

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ImageError
+from unskew.errors import ConfigError, ImageError
 from unskew.records.images import RawImage
 from unskew.represent.base import REDUCED_SIDE, Header, Pixels
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # 10,000 × 10,000: three times the largest sensor on sale; decoded, such an image takes 400 MB.
 MAX_PIXELS = 100_000_000
 # What databases of images hold. Pillow knows more (EPS would start Ghostscript), but nobody should run those on files found somewhere.
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "MPO", "PPM", "JPEG2000", "AVIF", "DIB", "QOI")
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "DIB", "QOI")
 # The decoder of JPEG gives the mean of every 8 × 8 block by itself, without decoding the rest. At 1/2 and 1/4 it saves little.
 _JPEG_FACTOR = 8
 _ORIENTATION, _EXIF_PART, _GPS_PART = 0x0112, 0x8769, 0x8825
@@ -75,6 +75,8 @@ def reduce_images(images: Pixels, side: int = REDUCED_SIDE) -> Pixels:
 
 def reduction_factor(width: int, height: int, side: int) -> int:
     """The largest power of two f with ⌈min(width, height)/f⌉ ≥ side; 1 for small images."""
+    if side < 2:
+        raise ConfigError(f"the side of a reduced copy is a whole number of at least 2 pixels; got {side!r}.")
     factor = 1
     while -(-min(width, height) // (2 * factor)) >= side:
         factor *= 2
@@ -86,6 +88,7 @@ class Picture:
 
     def __init__(self, raw: RawImage, max_pixels: int | None = MAX_PIXELS) -> None:
         self._raw = raw
+        self._reduced: dict[int, Pixels] = {}
         if isinstance(raw, np.ndarray):
             self._array: Pixels | None = _array_pixels(raw, max_pixels)
             self._size: tuple[int, int] = (self._array.shape[1], self._array.shape[0])
@@ -122,6 +125,11 @@ class Picture:
         factor = reduction_factor(*self._size, side)
         if factor == 1:
             return self.pixels
+        if side not in self._reduced:
+            self._reduced[side] = self._reduce(side, factor)
+        return self._reduced[side]
+
+    def _reduce(self, side: int, factor: int) -> Pixels:
         if self._array is not None:
             small: Pixels = reduce_images(self._array[None], side)[0]
             return small
@@ -227,7 +235,8 @@ def _open(raw: bytes) -> PillowImage:
         raise ImageError("the file is empty")
     with _reasons():
         try:
-            return Image.open(io.BytesIO(raw), formats=FORMATS)
+            # Not every Pillow was built with all of them; a JPEG with several pictures calls itself MPO and opens as JPEG.
+            return Image.open(io.BytesIO(raw), formats=[name for name in FORMATS if name in Image.OPEN])
         except UnidentifiedImageError as error:
             kind = "it is text" if _is_text(raw[:512]) else f"known formats: {', '.join(FORMATS)}"
             raise ImageError(f"not an image, or of no known format ({kind})") from error

@@ -62,6 +62,11 @@ def find_model(name: str | None) -> Model:
     )
 
 
+def is_model_file(name: object) -> bool:
+    """Does the model's name mean a file, so that it is relative to the folder of a configuration?"""
+    return isinstance(name, str) and Path(name).suffix.lower() in _ONNX + _TORCHSCRIPT
+
+
 class EfficientNetLite(Model):
     """The network of the extra `embed`."""
 

@@ -93,13 +93,14 @@ def _laplacian_sums(images: Any, line: Any, total: Any) -> None:
         first, second = np.int64(0), np.int64(0)
         for y in range(height):
             # Three lines of grey values, used in turn.
+            up, here, down = line[(y + 1) % 3], line[(y + 2) % 3], line[y % 3]
+            pixel = images[i, y]
             for x in range(width):
-                r, g, b = np.int32(images[i, y, x, 0]), np.int32(images[i, y, x, 1]), np.int32(images[i, y, x, 2])
-                line[y % 3, x] = (19595 * r + 38470 * g + 7471 * b + 32768) >> 16
+                r, g, b = np.int32(pixel[x, 0]), np.int32(pixel[x, 1]), np.int32(pixel[x, 2])
+                down[x] = (np.int32(19595) * r + np.int32(38470) * g + np.int32(7471) * b + np.int32(32768)) >> np.int32(16)
             if y >= 2:
-                up, here, down = line[(y - 2) % 3], line[(y - 1) % 3], line[y % 3]
                 for x in range(1, width - 1):
-                    value = np.int64(up[x] + down[x] + here[x - 1] + here[x + 1] - 4 * here[x])
+                    value = up[x] + down[x] + here[x - 1] + here[x + 1] - np.int32(4) * here[x]
                     first += value
-                    second += value * value
+                    second += np.int64(value * value)
         total[i, 0], total[i, 1] = first, second

@@ -97,7 +97,7 @@ def _read_one(name: str, folder: str, base: str, rules: Mapping[str, Any], colum
             frame[column] = described[column].to_numpy()
     broken = [(shown_path(path), reason) for path, reason in [*listing.broken, *absent]]
     set_aside = [(f"{name}/{path}", name, _join(said, path), reason) for path, reason in broken]
-    return _Source(frame, within, [os.path.join(folder, path) for path in listing.files], set_aside)
+    return _Source(frame, within, [f"{folder.rstrip(os.sep) or os.sep}{os.sep}{path}" for path in listing.files], set_aside)
 
 
 def _join(folder: str, path: str) -> str:

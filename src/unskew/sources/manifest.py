@@ -74,7 +74,7 @@ def read_manifest(
     """
     rules = {role: read_rule(role, rule) for role, rule in {"label": label, "group": group, "split": split}.items()}
     patterns = {role: rule for role, rule in rules.items() if isinstance(rule, NamePattern)}
-    named = {"id": id, "source": source, "path": path} | {role: rule for role, rule in rules.items() if not isinstance(rule, NamePattern)}
+    named = {"id": id, "source": source, "path": path} | {role: rule if isinstance(rule, str) else None for role, rule in rules.items()}
     if isinstance(manifest, Mapping) and source is not None:
         raise ConfigError(f"manifest names a table for each source ({first_few(list(manifest))}), so `source` has nothing to say.")
     files: Mapping[Any, Any] = manifest if isinstance(manifest, Mapping) else {source_name: manifest}

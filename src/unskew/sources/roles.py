@@ -101,11 +101,11 @@ def with_patterns(frame: pd.DataFrame, rules: Mapping[str, NamePattern], within:
     The same name in two sources is two groups: numbers in file names start anew in every database. A file name that does not match is a
     group of its own, named by the image's id.
     """
-    frame = frame.copy(deep=False)
+    frame = frame.rename(columns={role: f"other_{role}" for role in rules})
     for role, rule in rules.items():
         captured = rule.capture(within)
         if role == "group":
-            rows = zip(captured, frame["source"].astype(str), frame["id"].astype(str), strict=True)
+            rows = zip(captured, frame["source"].astype(str).tolist(), frame["id"].astype(str).tolist(), strict=True)
             captured = [id if found is None else f"{source}/{found}" for found, source, id in rows]
         frame[role] = captured
     return frame
