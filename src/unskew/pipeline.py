@@ -113,7 +113,7 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
 def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None) -> Sequence[Pool]:
     options: dict[str, Any] = {"cache": config.cache, "jobs": config.engine.jobs, "progress": progress}
     hashed = [hash_images(each, **options) for each in pools]
-    features = config.represent.features
+    features = config.features()
     if not features:
         return hashed
     if config.sources.max_pixels is not None:
@@ -254,7 +254,6 @@ def check_output(out: Path, overwrite: bool) -> None:
 
 def export_results(out: Path, to: str, path: Path | None, *, overwrite: bool = False, progress: bool | None = None) -> Export:
     """The weights of an output folder in another format."""
-
     return export_run(out, to, path, overwrite=overwrite, progress=progress)
 
 
@@ -285,7 +284,7 @@ def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bo
         raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
     settings = find_sources(places, output.parent)
     pool = read_sources(settings | ({"download": True} if download else {}), output.parent)
-    write_text(output, starting_config(pool, settings))
+    write_text(output, starting_config(pool, settings, name=output.name))
 
 
 def read_shares(text: str) -> dict[str, float]:

@@ -20,6 +20,9 @@ _COLUMNS = {
 }
 
 
+_PATHS = ("path", "file_name", "filename")
+
+
 def find_sources(places: Sequence[Path], folder: Path) -> dict[str, Any]:
     """Settings for these folders or files, paths written relative to ``folder`` where that is shorter.
 
@@ -90,7 +93,7 @@ def _kind(place: Path) -> str:
     )
 
 
-def _columns(place: Path) -> dict[str, str]:
+def _columns(place: Path) -> dict[str, Any]:
     """Roles of the columns of a table, by their names."""
     if place.suffix.lower() == ".json":
         import json
@@ -115,10 +118,12 @@ def _columns(place: Path) -> dict[str, str]:
     return _roles(list(pd.read_csv(place, nrows=5, sep="\t" if suffix == ".tsv" else ",").columns))
 
 
-def _roles(columns: Sequence[str]) -> dict[str, str]:
+def _roles(columns: Sequence[str]) -> dict[str, Any]:
+    """Columns by the names they go by; a table without a column of paths is enough by itself."""
     lower = {str(column).lower(): str(column) for column in columns}
     found = {role: next((lower[name] for name in names if name in lower), None) for role, names in _COLUMNS.items()}
-    return {role: name for role, name in found.items() if name is not None}
+    roles: dict[str, Any] = {role: name for role, name in found.items() if name is not None}
+    return roles if any(name in lower for name in _PATHS) else roles | {"images": False}
 
 
 def _unpacked(folder: Path) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +21,8 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     if not target.parent.is_dir():
         raise DataError(f"{target} cannot be written: there is no folder {str(target.parent)!r}.")
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    # Threads of one process may write the same file at the same time; the last one wins, whole.
+    beside = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         yield beside
         beside.replace(target)

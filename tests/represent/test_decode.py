@@ -4,6 +4,7 @@ import io
 import struct
 import warnings
 import zlib
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -187,11 +188,8 @@ def test_damaged_bytes_never_raise_anything_else(noise: bytes, kind: str, at: in
     file[at : at + len(noise)] = noise
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns of damaged metadata
-        try:
+        with suppress(ImageError):
             pixels = decode_image(bytes(file), max_pixels=10_000_000)
-        except ImageError as error:
-            assert str(error)
-        else:
             assert pixels.dtype == np.uint8
             assert pixels.ndim == 3
 

@@ -47,8 +47,8 @@ def noise(images: Pixels) -> Floats:
     result = np.zeros(len(images))
     for at, image in enumerate(images):
         grey = np.asarray(Image.fromarray(image).convert("L"), dtype=np.float64)
-        _, detail = pywt.dwt(grey, "db2", axis=0)
-        _, detail = pywt.dwt(detail, "db2", axis=1)
+        _, detail = pywt.dwt(grey, "db2", axis=1)
+        _, detail = pywt.dwt(detail, "db2", axis=0)
         size = np.abs(detail[detail != 0.0])
         # The coefficients of an image of one colour are 0 but for rounding.
         if size.size and grey.min() < grey.max():
