@@ -9,6 +9,7 @@ from unskew.debiasing import debias
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
 from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
 from unskew.report.entry import write_report
+from unskew.represent.entry import represent_images
 from unskew.solve.entry import check_overlap, solve_normalizers
 from unskew.weigh.calibrate import calibrate_weights
 from unskew.weigh.entry import debias_weights
@@ -39,6 +40,7 @@ __all__ = [
     "debias",
     "debias_weights",
     "learn",
+    "represent_images",
     "scenarios",
     "solve_normalizers",
     "trim_weights",

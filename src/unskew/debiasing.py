@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,16 @@ _LARGE_MASS = 0.1
 _LARGE_SIZE = 50
 
 
-def debias(pool: Pool, bias: Bias, target: Target | None = None, *, seed: int = 0, max_unlike: float = 0.2, judge: bool = True) -> Weights:
+def debias(
+    pool: Pool,
+    bias: Bias,
+    target: Target | None = None,
+    *,
+    seed: int = 0,
+    max_unlike: float = 0.2,
+    judge: bool = True,
+    solve: Mapping[str, Any] | None = None,
+) -> Weights:
     """Fit the bias model on the pool, evaluate it, solve, and give every image one weight.
 
     π_i = 1/(Z Σ_k λ_k ω_k(z_i; θ̂)/Ω̂_k), the sum over the sources that are kept in training (not the target's own sample), Z such that
@@ -42,6 +52,8 @@ def debias(pool: Pool, bias: Bias, target: Target | None = None, *, seed: int = 
     seed : of folds, permutations and held-out images.
     max_unlike : with a sample of the target, the largest share of its images that no source may resemble; more is a `CoverageError`.
     judge : with a sample of the target, let a classifier try to tell it from the weighted pool (``weights.estimation.resemblance``).
+    solve : how the normalizers are found once ω is: ``method``, ``tol`` and ``max_steps`` of `solve_normalizers`. The weights are then
+        those of that method (the article's "sgd", say). With a `Strata` part the normalizers are known and there is nothing to solve.
 
     Returns
     -------
@@ -68,7 +80,8 @@ def debias(pool: Pool, bias: Bias, target: Target | None = None, *, seed: int = 
     if not 0.0 < max_unlike <= 1.0:
         raise ConfigError(f"max_unlike is a share above 0 and at most 1; got {max_unlike!r}.")
     _warn_if_unused(bias, target)
-    return weigh_fitted(pool, fit_parts(bias, bias.parts, pool, target, seed=seed), seed=seed, max_unlike=max_unlike, judge=judge)
+    fitted = fit_parts(bias, bias.parts, pool, target, seed=seed)
+    return weigh_fitted(pool, fitted, seed=seed, max_unlike=max_unlike, judge=judge, solve=solve)
 
 
 def _warn_if_unused(bias: Bias, target: Target | None) -> None:
@@ -105,9 +118,20 @@ def evaluate_fitted(fitted: FittedBias) -> tuple[Floats, float, Floats]:
     return np.exp(log_v - log_total), log_total, log_normalizer_k[: len(fitted.names)]
 
 
-def weigh_fitted(pool: Pool, fitted: FittedBias, *, seed: int = 0, max_unlike: float = 1.0, judge: bool = True) -> Weights:
+def weigh_fitted(
+    pool: Pool,
+    fitted: FittedBias,
+    *,
+    seed: int = 0,
+    max_unlike: float = 1.0,
+    judge: bool = True,
+    solve: Mapping[str, Any] | None = None,
+) -> Weights:
     """Weights of the pool under a fitted model, with verdict and errors."""
     data = fitted.data
+    solved = None if fitted.strata is not None else _solve_fitted(pool, fitted, dict(solve or {}))
+    if solved is not None and solved.solution.method != "newton":
+        fitted = replace(fitted, profile=replace(fitted.profile, u=solved.solution.u[None, :]))
     weight_r, log_total, log_normalizer_k = evaluate_fitted(fitted)
     weight_n = np.zeros(len(pool))
     weight_n[fitted.row] = weight_r
@@ -126,16 +150,7 @@ def weigh_fitted(pool: Pool, fitted: FittedBias, *, seed: int = 0, max_unlike: f
     )
     u_k = np.log(np.bincount(data.source, minlength=data.n_sources)) if fitted.strata is not None else fitted.profile.u[0]
     estimation = Estimation(pool, fitted, rows, u_k, log_total, None, seed, max_unlike)
-    solved: Any = None
-    if fitted.strata is None:
-        solved = debias_weights(
-            fitted.profile.log_omega,
-            data.source,
-            log=True,
-            names=data.names,
-            group=pool.frame["group"] if estimation.omega_is_known and groups is not None else None,
-            start=fitted.profile.u[0],
-        )
+    if solved is not None:
         solution, overlap = solved.solution, solved.overlap
         if data.sample is not None:
             solution = _without_sample(solution, log_normalizer_k)
@@ -155,6 +170,21 @@ def weigh_fitted(pool: Pool, fitted: FittedBias, *, seed: int = 0, max_unlike: f
         estimation=estimation,
     )
     return _judged(weights, fitted, max_unlike, judge)
+
+
+def _solve_fitted(pool: Pool, fitted: FittedBias, options: dict[str, Any]) -> Weights:
+    """The solved equations for the fitted ω, the target's sample among the sources; Newton's method begins where the fit ended."""
+    data = fitted.data
+    known = fitted.omega_is_known and "group" in pool.frame.columns
+    return debias_weights(
+        fitted.profile.log_omega,
+        data.source,
+        log=True,
+        names=data.names,
+        group=pool.frame["group"] if known else None,
+        start=fitted.profile.u[0] if options.get("method", "newton") == "newton" else None,
+        **options,
+    )
 
 
 def _without_sample(solution: Solution, log_normalizer_k: Floats) -> Solution:

@@ -64,12 +64,7 @@ class Estimation:
     @property
     def omega_is_known(self) -> bool:
         """Was nothing estimated and no image left out? Then the errors of known ω hold."""
-        return (
-            self.fitted.strata is None
-            and self.fitted.data.sample is None
-            and not self.fitted.left_out
-            and all(not factor.n_parameters and factor.is_smooth for factor in self.fitted.factors)
-        )
+        return self.fitted.omega_is_known
 
     def mean(self, value_n: Floats, level: float) -> Estimate:
         """Target mean; from influence functions, or from a bootstrap where the model has no derivatives."""

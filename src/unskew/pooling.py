@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unskew.errors import DataError, did_you_mean, first_few
 from unskew.records import Pool
+from unskew.records.images import Images
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # The columns every stage knows by name, in the order in which a pool's table shows them.
 ROLES = ("id", "source", "label", "group", "split", "path", "content")
+SET_ASIDE = ("id", "source", "path", "reason")
 
 
 def pool_from_frame(frame: pd.DataFrame, source: str, label: str | None, id: str | None, group: str | None, split: str | None) -> Pool:
@@ -45,27 +48,55 @@ def pool_from_frame(frame: pd.DataFrame, source: str, label: str | None, id: str
     return Pool(read[first + [column for column in read.columns if column not in ROLES]])
 
 
-def pool_from_arrays(source: Any, label: Any, columns: dict[str, Any]) -> Pool:
+def pool_of_images(frame: pd.DataFrame, images: Images | None, set_aside: Sequence[tuple[Any, str, str, str]] = ()) -> Pool:
+    """A pool whose columns have their roles already; ``set_aside``: id, source, path and reason of each image that cannot be used."""
+    import pandas as pd
+
+    first = [role for role in ROLES if role in frame.columns]
+    ordered = frame[first + [column for column in frame.columns if column not in ROLES]]
+    return Pool(ordered, images, pd.DataFrame(list(set_aside), columns=list(SET_ASIDE)) if set_aside else None)
+
+
+def pool_from_arrays(source: Any, label: Any, columns: dict[str, Any], images: Any = None) -> Pool:
     """One array for each column, all of the same length; (n, d) arrays become the columns name_0 … name_{d-1}."""
     import pandas as pd
 
     n = len(source)
+    data = columns_from_arrays({"source": source, "label": label, **columns}, n)
+    pool = pool_from_frame(pd.DataFrame(data), "source", "label", None, None, None)
+    if images is None:
+        return pool
+    from unskew.sources.arrays import ArrayImages
+
+    if len(images) != n:
+        raise DataError(f"every image has a source and every row an image; got {len(images)} images and {n} entries in source.")
+    return Pool(pool.frame, ArrayImages(images))
+
+
+def columns_from_arrays(arrays: Mapping[str, Any], n: int) -> dict[str, Any]:
+    """The columns that arrays of ``n`` entries give; None gives none."""
+    import pandas as pd
+
     data: dict[str, Any] = {}
-    for name, values in {"source": source, "label": label, **columns}.items():
+    for name, values in arrays.items():
         if values is None:
             continue
         if len(values) != n:
             raise DataError(f"every column has one entry for each image; source has {n}, but {name!r} has {len(values)}.")
-        if np.ndim(values) == 2:
+        if name == "label" and any(isinstance(value, list | tuple) for value in values):
+            # Several labels of one image are a list, not a matrix, even where every image has the same number of them.
+            data[name] = pd.Series([list(value) for value in values], dtype=object)
+        elif np.ndim(values) == 2:
             matrix = np.asarray(values)
             data |= {f"{name}_{d}": matrix[:, d] for d in range(matrix.shape[1])}
         elif np.ndim(values) > 2:
             raise DataError(
-                f"a column has one or two dimensions; {name!r} has shape {np.shape(values)}. Flatten it, or summarise each image."
+                f"a column has one or two dimensions; {name!r} has shape {np.shape(values)}. Flatten it, or summarise each image "
+                "(pixels are given as images=…)."
             )
         else:
             data[name] = values.array if isinstance(values, pd.Series) else values
-    return pool_from_frame(pd.DataFrame(data), "source", "label", None, None, None)
+    return data
 
 
 def checked_frame(frame: pd.DataFrame) -> pd.DataFrame:

@@ -60,6 +60,16 @@ class FittedBias:
         """With strata and their target masses Ω_k = 1: coverage is needed, links between sources within a stratum, and no more."""
         return self.strata is not None
 
+    @property
+    def omega_is_known(self) -> bool:
+        """Was nothing estimated and no image left out?"""
+        return (
+            self.strata is None
+            and self.data.sample is None
+            and not self.left_out
+            and all(not factor.n_parameters and factor.is_smooth for factor in self.factors)
+        )
+
     def omega(self, table: Pool | pd.DataFrame) -> Floats:
         """(n, K) ω_k(z_i) of any table that has the columns the model reads."""
         with np.errstate(under="ignore", over="ignore"):

@@ -98,8 +98,11 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
     if not path.is_file():
         raise ConfigError(f"[target] names the file {str(path)!r}, which is not there.")
-    # Only an empty field is missing: NA is a country.
-    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+    try:
+        # Only an empty field is missing: NA is a country.
+        return pd.read_csv(path, keep_default_na=False, na_values=[""])
+    except (ValueError, OSError) as error:  # empty, ragged, not UTF-8, not to be read
+        raise DataError(f"{str(path)!r} cannot be read as a CSV table: {str(error).strip()}.") from error
 
 
 def written_target(target: Target) -> dict[str, Any]:

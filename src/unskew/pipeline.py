@@ -1,0 +1,316 @@
+"""The stages in order, on files: the only file that knows all of them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from unskew.bias.base import Bias
+from unskew.config import RunConfig, read_config, resolved, write_config
+from unskew.describing import PoolDescription, describe_pool
+from unskew.errors import ConfigError, CoverageError, DataError, OverlapError, did_you_mean, first_few
+from unskew.exporting import Export, export_run
+from unskew.places import find_sources
+from unskew.provenance import find_versions, fingerprint_file, fingerprint_pool
+from unskew.records import Pool, Target
+from unskew.report.entry import summary_from_json, write_summary
+from unskew.report.record import SplitRow, Summary
+from unskew.report.refusal import summarize_refusal
+from unskew.report.summarize import summarize_run
+from unskew.represent.content import hash_images
+from unskew.represent.entry import represent_images
+from unskew.results import diagnostics_table, features_table, json_value, solution_record, write_frame
+from unskew.saving import write_text, written_whole
+from unskew.sources.entry import read_sample, read_sources
+from unskew.split_weights import SplitWeights, weigh_splits
+from unskew.splitting import check_splits, join_splits, split_pool
+from unskew.starting import starting_config
+from unskew.weights_table import write_weights_table
+
+log = logging.getLogger(__name__)
+
+WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES = "weights.parquet", "solution.json", "diagnostics.parquet", "features.parquet"
+CONFIGURATION, PAGE, SUMMARY, UNREADABLE = "run.toml", "report.html", "report.json", "unreadable.csv"
+
+# Over all galleries of the page.
+_MOST_PICTURES = 120
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What a run works on: the pool with its features, the target, and the bias model.
+
+    Attributes
+    ----------
+    config : the settings.
+    pool : images of all sources, represented.
+    target : None where the bias model needs none.
+    bias : not fitted.
+    """
+
+    config: RunConfig
+    pool: Pool = field(repr=False)
+    target: Target | None
+    bias: Bias
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run in memory: its inputs, the weights of every split, and what the page shows."""
+
+    inputs: Inputs
+    weights: SplitWeights
+    summary: Summary = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Refusal:
+    """A run that ends without weights because the target is not identifiable: why, and what the page shows."""
+
+    inputs: Inputs
+    error: OverlapError | CoverageError
+    summary: Summary = field(repr=False)
+
+
+def load_config(path: Path, *, seed: int | None = None, jobs: int | None = None) -> RunConfig:
+    """The settings of a file, with what the command line overrides."""
+    config = read_config(path)
+    given = {name: value for name, value in {"seed": seed, "jobs": jobs}.items() if value is not None}
+    if not given:
+        return config
+    return config.model_copy(update={"engine": config.engine.model_copy(update=given)})
+
+
+def read_pool(config: RunConfig) -> Pool:
+    """The images of all sources with their splits; no image is opened."""
+    sources = config.sources.settings()
+    split = sources.get("split")
+    split_file = sources.pop("split")["file"] if isinstance(split, dict) and "file" in split else None
+    pool = read_sources(sources, config.folder)
+    if split_file is not None:
+        pool = join_splits(pool, config.place(split_file))
+    check_splits(pool)
+    return pool
+
+
+def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
+    """Sources -> represent: the pool with copies marked, features computed and unusable images set aside, and the target's sample."""
+    pool = read_pool(config)
+    settings = {} if config.target is None else config.target.settings()
+    sample = read_sample(settings["sample"], config.folder) if "sample" in settings else None
+    pools = [pool] if sample is None else [pool, sample]
+    if pool.images is not None:
+        pools = list(_represented(config, pools, progress))
+    target = _make_target(settings, config.folder, pools[1] if sample is not None else None)
+    check_splits(pools[0])
+    return Inputs(config, pools[0], target, config.read_bias())
+
+
+def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None) -> Sequence[Pool]:
+    options: dict[str, Any] = {"cache": config.cache, "jobs": config.engine.jobs, "progress": progress}
+    hashed = [hash_images(each, **options) for each in pools]
+    features = config.features()
+    if not features:
+        return hashed
+    if config.sources.max_pixels is not None:
+        options["max_pixels"] = config.sources.max_pixels
+    return represent_images(hashed, features, tolerance=config.sources.tolerance, **options)
+
+
+def _make_target(settings: Mapping[str, Any], folder: Path, sample: Pool | None) -> Target | None:
+    if not settings:
+        return None
+    if sample is not None:
+        return Target.sample(sample, settings.get("holdout", 0.0))
+    return Target.from_dict(settings, folder)
+
+
+def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run | Refusal:
+    """Bias -> solve -> weigh -> report, in memory."""
+    config = inputs.config
+    told: dict[str, Any] = {
+        "title": config.report.title or "Weights",
+        "privacy": config.report.privacy,
+        "provenance": describe_origin(inputs, command),
+    }
+    solve = {name: value for name, value in config.solve.settings().items() if name != "max_unlike"}
+    try:
+        weights = weigh_splits(
+            inputs.pool, inputs.bias, inputs.target, seed=config.engine.seed, max_unlike=config.solve.max_unlike, solve=solve
+        )
+    except (OverlapError, CoverageError) as error:
+        return Refusal(inputs, error, summarize_refusal(inputs.pool, error, target=inputs.target, **told))
+    # The page is about the images that the model was fitted on; the other splits are listed.
+    pool = replace(inputs.pool.take(weights.parts[0].row), set_aside=inputs.pool.set_aside)
+    summary = summarize_run(
+        pool,
+        weights.weights,
+        splits=_split_rows(weights),
+        outcomes=_outcomes(pool, config.report.outcomes),
+        seed=config.engine.seed,
+        thumbnails=_MOST_PICTURES if config.report.thumbnails else 0,
+        **told,
+    )
+    return Run(inputs, weights, summary)
+
+
+def _split_rows(weights: SplitWeights) -> tuple[SplitRow, ...]:
+    if len(weights.parts) == 1:
+        return ()
+    return tuple(SplitRow(part.name, part.images, part.groups, part.ess, part.note) for part in weights.parts)
+
+
+def _outcomes(pool: Pool, columns: Sequence[str]) -> dict[str, Any] | None:
+    """Numbers as they are; of a column of categories the share of each level."""
+    outcomes: dict[str, Any] = {}
+    for name in columns:
+        if name not in pool.frame.columns:
+            known = ("label", *pool.attributes)
+            raise ConfigError(
+                f"report.outcomes names {name!r}, but the images have the columns {first_few(known, 12)}.{did_you_mean(name, known)}"
+            )
+        column = pool.frame[name]
+        if column.dtype.kind in "fiub":
+            outcomes[name] = column.to_numpy(dtype="float64")
+        else:
+            outcomes |= {f"{name} = {level}": (column == level).to_numpy(dtype="float64") for level in column.dropna().unique().tolist()}
+    return outcomes or None
+
+
+def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
+    """Versions, settings, seed and fingerprints: what somebody needs to compute the same again."""
+    config = inputs.config
+    fingerprints: dict[str, Any] = {"pool": fingerprint_pool(inputs.pool)}
+    if inputs.target is not None and isinstance(inputs.target.reference, Pool):
+        fingerprints["target sample"] = fingerprint_pool(inputs.target.reference)
+    files = {key: path for key, path in config.inputs.items() if path.is_file()}
+    fingerprints["files"] = {key: fingerprint_file(path) for key, path in files.items()}
+    # Where the data lie on this machine is nobody's business, and changes no result.
+    settings = {name: each for name, each in resolved(config).items() if name != "folder"}
+    return {
+        "command": command or "",
+        "seed": config.engine.seed,
+        "versions": find_versions(),
+        "settings": settings,
+        "fingerprints": fingerprints,
+    }
+
+
+def write_run(run: Run | Refusal, out: Path) -> list[str]:
+    """Write the files of a run, each whole or not at all; their names. Of a refused one, the page and the settings."""
+    out.mkdir(parents=True, exist_ok=True)
+    inputs = run.inputs
+    written = []
+    if isinstance(run, Run):
+        write_weights_table(inputs.pool, run.weights.frame(), out / WEIGHTS)
+        write_text(
+            out / SOLUTION,
+            json.dumps(solution_record(run.weights.weights, inputs.bias), indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+        )
+        write_frame(diagnostics_table(run.summary), out / DIAGNOSTICS)
+        write_frame(features_table(inputs.pool), out / FEATURES)
+        written += [WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES]
+    if inputs.pool.set_aside is not None and len(inputs.pool.set_aside):
+        with written_whole(out / UNREADABLE) as beside:
+            inputs.pool.set_aside.to_csv(beside, index=False)
+        written.append(UNREADABLE)
+    write_config(inputs.config, out / CONFIGURATION)
+    write_summary(run.summary, out / PAGE)
+    return [*written, CONFIGURATION, PAGE, SUMMARY]
+
+
+def check_inputs(inputs: Inputs) -> Run | Refusal:
+    """Everything but the files: can this be debiased?"""
+    return weigh_inputs(inputs)
+
+
+def verdict_record(run: Run | Refusal) -> dict[str, Any]:
+    """The verdict as plain values, for machines."""
+    from dataclasses import asdict
+
+    record = asdict(run.summary.verdict)
+    record["sources"] = [asdict(row) for row in run.summary.sources]
+    return json_value(record)  # type: ignore[no-any-return]
+
+
+def check_output(out: Path, overwrite: bool) -> None:
+    """May results be written there? Said before the work, not after it."""
+    import os
+
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"{str(out)!r} is a file; results are written into a folder. Give another one with -o.")
+    if (out / WEIGHTS).exists() and not overwrite:
+        raise ConfigError(f"{str(out)!r} holds the results of another run. Add --overwrite to replace them, or name another folder by -o.")
+    above = out
+    while not above.exists():
+        above = above.parent
+    if not os.access(above, os.W_OK):
+        raise DataError(f"nothing can be written into {str(above)!r}: it is read-only for you. Give another folder with -o.")
+
+
+def export_results(out: Path, to: str, path: Path | None, *, overwrite: bool = False, progress: bool | None = None) -> Export:
+    """The weights of an output folder in another format."""
+    return export_run(out, to, path, overwrite=overwrite, progress=progress)
+
+
+def write_page_again(out: Path) -> Path:
+    """The page once more, from report.json; its path."""
+    if not (out / SUMMARY).is_file():
+        raise DataError(f"{str(out)!r} holds no {SUMMARY}, which `unskew weigh run.toml -o {out}` writes.")
+    write_summary(summary_from_json((out / SUMMARY).read_text(encoding="utf-8")), out / PAGE)
+    return out / PAGE
+
+
+def describe_places(
+    places: Sequence[Path], *, quick: bool = False, download: bool = False, jobs: int | None = None, progress: bool | None = None
+) -> PoolDescription:
+    """What is in these databases: read, every image looked at, copies found; nothing is written and nothing is too broken."""
+    settings = find_sources(places, Path())
+    pool = read_sources(settings | ({"download": True} if download else {}), ".")
+    if pool.images is not None:
+        features = ["size"] if quick else ["size", "brightness", "contrast", "colourfulness", "sharpness"]
+        hashed = hash_images(pool, jobs=jobs, progress=progress)
+        pool = represent_images(hashed, features, jobs=jobs, tolerance=1.0, progress=progress)
+    return describe_pool(pool)
+
+
+def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bool = False, download: bool = False) -> None:
+    """A configuration for these databases that runs as it stands."""
+    if output.exists() and not overwrite:
+        raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
+    settings = find_sources(places, output.parent)
+    pool = read_sources(settings | ({"download": True} if download else {}), output.parent)
+    write_text(output, starting_config(pool, settings, name=output.name))
+
+
+def read_shares(text: str) -> dict[str, float]:
+    """``train=0.7,test=0.3`` as a mapping."""
+    shares: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, share = part.partition("=")
+        try:
+            shares[name.strip()] = float(share)
+        except ValueError:
+            raise ConfigError(f"shares are written name=share,name=share, e.g. train=0.8,test=0.2; got {text!r}.") from None
+    return shares
+
+
+def write_splits(
+    config: RunConfig, output: Path, shares: Mapping[str, float], *, overwrite: bool = False, progress: bool | None = None
+) -> dict[str, dict[str, int]]:
+    """A table id, source, path, split; how many images of each source went where."""
+    import pandas as pd
+
+    if output.exists() and not overwrite:
+        raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
+    inputs = read_inputs(config, progress=progress)
+    by = None if inputs.target is None or not inputs.target.by else list(inputs.target.by)
+    pool = split_pool(inputs.pool, shares, by=by, seed=config.engine.seed)
+    with written_whole(output) as beside:
+        pool.frame[[name for name in ("id", "source", "path", "split") if name in pool.frame.columns]].to_csv(beside, index=False)
+    counts = pd.crosstab(pool.frame["source"], pool.frame["split"])
+    return {str(name): {str(k): int(v) for k, v in row.items()} for name, row in counts.to_dict("index").items()}

@@ -1,0 +1,171 @@
+"""COCO and COCO Camera Traps: one row for each image, its categories as labels."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.records import Weights
+from unskew.sources.tables import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+logger = logging.getLogger(__name__)
+_SEVERAL = ("list", "join")
+
+
+def coco_table(file: str, said: str, label: str | None = None, several: str | None = None) -> Table | None:
+    """The images of a COCO file with the fields they have there, ``label`` and ``n_boxes``; None if the file is no COCO file.
+
+    ``label`` is the name of the image's category: of all its annotations together, each once, in the order of the categories. If no image
+    has more than one, labels are text, and images without annotations have none; else every label is a list, empty without annotations
+    (``several = "join"``: ``fox+hare`` as one level). ``n_boxes`` counts the annotations that have a box.
+
+    Parameters
+    ----------
+    file, said : the file, and its name as the user wrote it.
+    label : ``"supercategory"`` for that name of the category, or the name of a field of the images; the category unless said.
+    several : ``"list"`` or ``"join"``.
+    """
+    coco = load_coco(file, said)
+    if coco is None:
+        return None
+    import pandas as pd
+
+    frame = pd.DataFrame([_plain(image) for image in coco["images"]])
+    of_image = _annotations_of_images(coco, said)
+    named = label if label in frame.columns else None
+    if named is not None:
+        frame = frame.rename(columns={named: "label"})
+    elif label not in (None, "category", "supercategory"):
+        raise DataError(
+            f"the images of {said!r} have no field {label!r} for their label; it is 'category', 'supercategory' or one of "
+            f"{first_few(list(frame.columns), 12)}.{did_you_mean(label, frame.columns)}"
+        )
+    elif coco["annotations"] or coco["categories"]:
+        names = _category_names(coco, "supercategory" if label == "supercategory" else "name", said)
+        frame["label"] = _labels(of_image, names, several, said)
+    boxes = [sum(1 for annotation in listed if annotation.get("bbox")) for listed in of_image]
+    if any(boxes):
+        frame["n_boxes"] = boxes
+    return Table(frame, list(range(1, len(frame) + 1)), "image")
+
+
+def load_coco(file: str, said: str) -> dict[str, Any] | None:
+    """The parts images, annotations and categories, checked; None if the file is no COCO file."""
+    if not said.lower().endswith(".json") or not os.path.isfile(file):
+        return None
+    try:
+        with open(file, encoding="utf-8-sig") as stream:
+            content = json.load(stream)
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DataError(f"{said!r} is not JSON that can be read: {error}.") from error
+    except OSError as error:
+        raise DataError(f"{said!r} cannot be read: {error.strerror or error}.") from error
+    if not isinstance(content, dict) or "images" not in content:
+        return None
+    parts = {part: content.get(part) or [] for part in ("images", "annotations", "categories")}
+    for part, entries in parts.items():
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise DataError(f"{said!r}: {part!r} of a COCO file is a list of objects; got {str(entries)[:60]}.")
+    if not parts["images"]:
+        raise DataError(f"{said!r} is a COCO file without a single image.")
+    for at, image in enumerate(parts["images"]):
+        if "id" not in image:
+            raise DataError(f"{said!r}: image {at + 1} of the COCO file has no id: {str(image)[:80]}.")
+    return parts
+
+
+def _plain(image: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that a column can hold; lists and objects (licences, polygons) are left out."""
+    return {name: value for name, value in image.items() if not isinstance(value, dict | list)}
+
+
+def _annotations_of_images(coco: Mapping[str, Any], said: str) -> list[list[dict[str, Any]]]:
+    position = {image["id"]: at for at, image in enumerate(coco["images"])}
+    found: list[list[dict[str, Any]]] = [[] for _ in coco["images"]]
+    for annotation in coco["annotations"]:
+        at = position.get(annotation.get("image_id"))
+        if at is None:
+            raise DataError(
+                f"{said!r}: annotation {annotation.get('id')!r} belongs to image {annotation.get('image_id')!r}, "
+                "which the file does not list. "
+                "Was the list of images cut, and not that of the annotations?"
+            )
+        found[at].append(annotation)
+    return found
+
+
+def _category_names(coco: Mapping[str, Any], field: str, said: str) -> dict[Any, str]:
+    names: dict[Any, str] = {}
+    for category in coco["categories"]:
+        if "id" not in category or category.get(field) is None:
+            raise DataError(f"{said!r}: every category has an id and a {field}; got {str(category)[:80]}.")
+        names[category["id"]] = str(category[field])
+    return names
+
+
+def _labels(of_image: list[list[dict[str, Any]]], names: Mapping[Any, str], several: str | None, said: str) -> Any:
+    if several is not None and several not in _SEVERAL:
+        raise ConfigError(f"several is {' or '.join(map(repr, _SEVERAL))}; got {several!r}.{did_you_mean(several, _SEVERAL)}")
+    rank = {name: at for at, name in enumerate(dict.fromkeys(names.values()))}
+    lists = []
+    for listed in of_image:
+        unknown = [each.get("category_id") for each in listed if each.get("category_id") not in names]
+        if unknown:
+            raise DataError(f"{said!r}: annotations name categories that the file does not list: {first_few(unknown)}.")
+        lists.append(sorted({names[each["category_id"]] for each in listed}, key=rank.__getitem__))
+    most = max(len(each) for each in lists)
+    if several == "join" or (most <= 1 and several is None):
+        return ["+".join(each) or None for each in lists]
+    logger.info("%s: %d images show several categories; labels are lists", said, sum(len(each) > 1 for each in lists))
+    column = np.empty(len(lists), dtype=object)
+    column[:] = lists
+    return column
+
+
+def annotation_weights(
+    file: str | os.PathLike[str], weights: Weights | Mapping[Any, float] | pd.Series[float], source: str | None = None
+) -> pd.DataFrame:
+    """Every annotation of a COCO file with the weight of its image: annotation_id, image_id, weight.
+
+    For detection and segmentation the image is what was selected, so all its boxes and pixels have its weight. Annotations of images that
+    have no weight (set aside, or left out by the model) are not in the table.
+
+    Parameters
+    ----------
+    file : the COCO file that the pool was read from.
+    weights : the weights of the pool, or weights by image id.
+    source : the name of the source, where ids stand behind it (``north/17``).
+    """
+    import pandas as pd
+
+    coco = load_coco(os.fspath(file), os.fspath(file))
+    if coco is None:
+        raise DataError(f"{os.fspath(file)!r} is no COCO file: a JSON object with images and annotations.")
+    if isinstance(weights, Weights):
+        if weights.id is None:
+            raise DataError(
+                "these weights carry no ids, so nothing says which image each belongs to. Compute them with unskew.debias(pool, …)."
+            )
+        weights = dict(zip(np.asarray(weights.id).tolist(), weights.weight.tolist(), strict=True))
+    by_id = {str(id): float(weight) for id, weight in weights.items()}
+    prefix = "" if source is None else f"{source}/"
+    rows = []
+    for annotation in coco["annotations"]:
+        weight = by_id.get(f"{prefix}{annotation.get('image_id')}", by_id.get(str(annotation.get("image_id"))))
+        if weight is not None:
+            rows.append((annotation.get("id"), annotation.get("image_id"), weight))
+    if coco["annotations"] and not rows:
+        raise DataError(
+            f"no annotation of {os.fspath(file)!r} belongs to an image that has a weight; ids of weights are such as "
+            f"{first_few(list(by_id), 3)}, ids of images such as {first_few([image['id'] for image in coco['images']], 3)}."
+        )
+    return pd.DataFrame(rows, columns=["annotation_id", "image_id", "weight"])

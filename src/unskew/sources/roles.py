@@ -1,0 +1,133 @@
+"""Which columns of a table are the source, the label, the group …; and what a pattern finds in file names."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+logger = logging.getLogger(__name__)
+# What a table or a pattern may say of an image; the rest of ROLES is found out.
+NAMED_ROLES = ("id", "source", "label", "group", "split", "path")
+
+
+@dataclass(frozen=True)
+class NamePattern:
+    """What the first pair of parentheses of a regular expression captures in a file's name (``on = "path"``: in its path)."""
+
+    role: str
+    pattern: re.Pattern[str]
+    on: str = "name"
+
+    def capture(self, paths: Sequence[str]) -> list[str | None]:
+        """For every path (with forward slashes) what was captured, None where nothing matched."""
+        names = [path.rpartition("/")[2] for path in paths] if self.on == "name" else paths
+        matches = [self.pattern.search(name) for name in names]
+        captured = [match.group(1) if match else None for match in matches]
+        unmatched = [name for name, found in zip(names, captured, strict=True) if found is None]
+        if unmatched:
+            fate = "each is a group of its own" if self.role == "group" else f"they have no {self.role}"
+            logger.warning(
+                "%s.regex %r does not match %d of %d file names; %s: %s",
+                *(self.role, self.pattern.pattern, len(unmatched), len(paths), fate, first_few([repr(name) for name in unmatched])),
+            )
+        return captured
+
+
+def read_rule(role: str, rule: Any) -> str | NamePattern | bool | None:
+    """A column's name as it is, ``{regex = "…"}`` as a pattern, None for nothing said, False for none."""
+    if rule is None or rule is False or isinstance(rule, str):
+        return rule
+    if isinstance(rule, re.Pattern):
+        rule = {"regex": rule.pattern}
+    if not isinstance(rule, Mapping) or "regex" not in rule or not isinstance(rule["regex"], str):
+        raise ConfigError(f'{role} is the name of a column, or {{ regex = "^(sku\\\\d+)" }} for a part of the file name; got {rule!r}.')
+    unknown = [key for key in rule if key not in ("regex", "on")]
+    if unknown:
+        raise ConfigError(f"{role} has the settings regex and on, not {first_few(unknown)}.{did_you_mean(unknown[0], ('regex', 'on'))}")
+    if rule.get("on", "name") not in ("name", "path"):
+        raise ConfigError(f'{role}.on is "name" (the file name) or "path" (the path within the source); got {rule["on"]!r}.')
+    return NamePattern(role, _compiled(role, rule["regex"]), rule.get("on", "name"))
+
+
+def _compiled(role: str, regex: str) -> re.Pattern[str]:
+    try:
+        pattern = re.compile(regex)
+    except re.error as error:
+        raise ConfigError(f"{role}.regex {regex!r} is no regular expression: {error}.") from error
+    if not pattern.groups:
+        raise ConfigError(
+            f"{role}.regex {regex!r} has no parentheses, so nothing says which part of the name is the {role}; "
+            f"put them around that part, such as ({regex})."
+        )
+    return pattern
+
+
+def only_columns(rules: Mapping[str, Any], what: str) -> dict[str, str | bool | None]:
+    """The rules, none of which may be a pattern: ``what`` has no file names."""
+    read = {role: read_rule(role, rule) for role, rule in rules.items()}
+    for role, rule in read.items():
+        if isinstance(rule, NamePattern):
+            raise ConfigError(f"{role}.regex reads the names of files, and {what} have none; {role} is the name of a column here.")
+    return {role: rule for role, rule in read.items() if not isinstance(rule, NamePattern)}
+
+
+def with_roles(frame: pd.DataFrame, named: Mapping[str, str | bool | None], where: str, source: str | None = None) -> pd.DataFrame:
+    """The table with the named columns renamed to their roles; ``source``: the name of the source of all rows, if there is one.
+
+    A column that already has the name of a role is read as such; where another was named for it, or False was said, it stays an attribute
+    and is called ``other_group`` (of ``group``).
+    """
+    if source is not None:
+        return with_roles(frame, {**named, "source": False}, where).assign(source=source)
+    renamed: dict[str, str] = {role: f"other_{role}" for role, column in named.items() if column is False and role in frame.columns}
+    for role, column in named.items():
+        if not isinstance(column, str):
+            continue
+        if column not in frame.columns:
+            raise DataError(
+                f"{where} has no column {column!r}, which was named as the {role} of the images; its columns are "
+                f"{first_few(list(frame.columns), 12)}.{did_you_mean(column, frame.columns)}"
+            )
+        if column in renamed:
+            raise ConfigError(f"the column {column!r} was named both as {renamed[column]} and as {role}; one column has one role.")
+        renamed[column] = role
+    for column, role in list(renamed.items()):
+        if column != role and role in frame.columns and role not in renamed:
+            renamed[role] = f"other_{role}"
+            logger.warning("%s: %r was named as the %s; the column %r becomes the attribute %r", where, column, role, role, f"other_{role}")
+    return frame.rename(columns=renamed)
+
+
+def with_patterns(frame: pd.DataFrame, rules: Mapping[str, NamePattern], within: Sequence[str]) -> pd.DataFrame:
+    """Adds what patterns find in file names; ``within``: the path of every image within its source, with forward slashes.
+
+    The same name in two sources is two groups: numbers in file names start anew in every database. A file name that does not match is a
+    group of its own, named by the image's id.
+    """
+    frame = frame.rename(columns={role: f"other_{role}" for role in rules})
+    for role, rule in rules.items():
+        captured = rule.capture(within)
+        if role == "group":
+            rows = zip(captured, frame["source"].astype(str).tolist(), frame["id"].astype(str).tolist(), strict=True)
+            captured = [id if found is None else f"{source}/{found}" for found, source, id in rows]
+        frame[role] = captured
+    return frame
+
+
+def with_own_groups(frame: pd.DataFrame, where: str) -> pd.DataFrame:
+    """An image without a group is a group of its own, named by its id; the names of groups are text."""
+    if "group" not in frame.columns:
+        return frame
+    missing_n = frame["group"].isna()
+    if not missing_n.any():
+        return frame
+    logger.warning("%s: %d of %d images have no group; each is a group of its own", where, int(missing_n.sum()), len(frame))
+    return frame.assign(group=frame["group"].astype(object).where(~missing_n, frame["id"].astype(str)).astype(str))

@@ -1,0 +1,180 @@
+"""Where each key of a TOML text stands: the standard library's parser forgets positions, and an error without a line helps little."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+# Keys from the top down; a number is the place in an array, from 0: ("bias", "factors", 1, "family").
+KeyPath = tuple[str | int, ...]
+
+_BLANK = re.compile(r"[ \t]*")
+_BLANK_LINES = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_BASIC_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_LITERAL_STRING = re.compile(r"'[^'\n]*'")
+# A text in three quotes may end in one or two quotes of its own.
+_LONG_BASIC_STRING = re.compile(r'"""(?:[^\\]|\\.)*?"{3,5}(?!")', re.DOTALL)
+_LONG_LITERAL_STRING = re.compile(r"'''.*?'{3,5}(?!')", re.DOTALL)
+_BARE_VALUE = re.compile(r"[^,\]}#\n]*")
+
+
+class Place(NamedTuple):
+    """Line and column, both from 1."""
+
+    line: int
+    column: int
+
+
+def locate_keys(text: str) -> dict[KeyPath, Place]:
+    r"""Where every key, table and element of an array begins; the text must be valid TOML.
+
+    A table that has a header stands at its header; one that only dotted keys or the headers of its parts mention, at the first of them.
+
+    Examples
+    --------
+    >>> places = locate_keys('[target]\nunit = "group"\nmargins.label = {cat = 1}')
+    >>> places["target", "unit"].line, places["target", "margins", "label", "cat"]
+    (2, Place(line=3, column=18))
+    """
+    reader = _Reader(text.replace("\r\n", "\n"))
+    reader.read_document()
+    return {path: reader.place(at) for path, at in (reader.implied | reader.found).items()}
+
+
+def nearest_place(places: Mapping[KeyPath, Place], path: KeyPath) -> Place | None:
+    """The place of the key, or of the closest table above it that the text has; None if there is none."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in places:
+            return places[path[:length]]
+    return None
+
+
+class _Reader:
+    """Reads once from left to right; ``at`` is the next character."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+        self.found: dict[KeyPath, int] = {}
+        self.implied: dict[KeyPath, int] = {}
+        # Number of elements, so far, of every array of tables.
+        self.count: dict[KeyPath, int] = {}
+        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
+
+    def place(self, at: int) -> Place:
+        from bisect import bisect_right
+
+        line = bisect_right(self._starts, at)
+        return Place(line, at - self._starts[line - 1] + 1)
+
+    def read_document(self) -> None:
+        table: KeyPath = ()
+        self._skip(_BLANK_LINES)
+        while self.at < len(self.text):
+            start = self.at
+            if self._accept("[["):
+                table = self._array_element(self._read_keys(), start)
+                self._accept("]]")
+            elif self._accept("["):
+                table = self._within_last(tuple(key for key, _ in self._read_keys()))
+                self._note(table, start)
+                self._accept("]")
+            else:
+                self._read_pair(table)
+            self._skip(_BLANK_LINES)
+
+    def _array_element(self, keys: list[tuple[str, int]], start: int) -> KeyPath:
+        path = (*self._within_last(tuple(key for key, _ in keys[:-1])), keys[-1][0])
+        number = self.count.get(path, 0)
+        self.count[path] = number + 1
+        if not number:
+            self._note(path, start)
+        self._note((*path, number), start)
+        return (*path, number)
+
+    def _within_last(self, keys: tuple[str, ...]) -> KeyPath:
+        """The path that a header means: the name of an array of tables stands for its last element."""
+        path: KeyPath = ()
+        for key in keys:
+            path = (*path, key)
+            if path in self.count:
+                path = (*path, self.count[path] - 1)
+        return path
+
+    def _note(self, path: KeyPath, at: int) -> None:
+        self.found[path] = at
+        for length in range(1, len(path)):
+            self.implied.setdefault(path[:length], at)
+
+    def _read_pair(self, table: KeyPath) -> None:
+        path = table
+        for key, at in self._read_keys():
+            path = (*path, key)
+            # A table that several dotted keys fill begins at the first of them.
+            self.implied.setdefault(path, at)
+        self.found[path] = self.implied[path]
+        self._accept("=")
+        self._skip(_BLANK)
+        self._read_value(path)
+
+    def _read_keys(self) -> list[tuple[str, int]]:
+        """The keys of ``a."b.c".d``, and where each begins; ends before what follows."""
+        keys = []
+        while True:
+            self._skip(_BLANK)
+            start = self.at
+            if self.text[start] == '"':
+                raw = self._skip(_BASIC_STRING)
+                keys.append((str(tomllib.loads(f"key = {raw}")["key"]), start))
+            elif self.text[start] == "'":
+                keys.append((self._skip(_LITERAL_STRING)[1:-1], start))
+            else:
+                keys.append((self._skip(_BARE_KEY), start))
+            self._skip(_BLANK)
+            if not self._accept("."):
+                return keys
+
+    def _read_value(self, path: KeyPath) -> None:
+        if self._accept("["):
+            self._read_array(path)
+        elif self._accept("{"):
+            self._read_inline_table(path)
+        else:
+            strings = {'"""': _LONG_BASIC_STRING, "'''": _LONG_LITERAL_STRING, '"': _BASIC_STRING, "'": _LITERAL_STRING}
+            opening = next((quotes for quotes in strings if self.text.startswith(quotes, self.at)), None)
+            self._skip(_BARE_VALUE if opening is None else strings[opening])
+
+    def _read_array(self, path: KeyPath) -> None:
+        number = 0
+        self._skip(_BLANK_LINES)
+        while not self._accept("]"):
+            self.found[(*path, number)] = self.at
+            self._read_value((*path, number))
+            number += 1
+            self._skip(_BLANK_LINES)
+            self._accept(",")
+            self._skip(_BLANK_LINES)
+
+    def _read_inline_table(self, path: KeyPath) -> None:
+        self._skip(_BLANK_LINES)
+        while not self._accept("}"):
+            self._read_pair(path)
+            self._skip(_BLANK_LINES)
+            self._accept(",")
+            self._skip(_BLANK_LINES)
+
+    def _accept(self, what: str) -> bool:
+        """Step over it if it comes next."""
+        if not self.text.startswith(what, self.at):
+            return False
+        self.at += len(what)
+        return True
+
+    def _skip(self, pattern: re.Pattern[str]) -> str:
+        match = pattern.match(self.text, self.at)
+        if match is None or (match.end() == self.at and pattern not in (_BLANK, _BLANK_LINES)):
+            raise ValueError(f"not valid TOML at {self.place(self.at)}")
+        self.at = match.end()
+        return match.group()

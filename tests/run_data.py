@@ -1,0 +1,154 @@
+"""Small data on disk for the three configurations that must run as they stand, and for the commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+# As users have them; the schema of a run is fixed by these three.
+CAMERA_TRAPS = """\
+# Camera traps: 12 sites, labels known, species proportions of the region from a survey (margins only, with its own error).
+# Some species occur at one site only; "empty" frames are outside the survey; images come in bursts.
+[sources]
+manifest = "all.json"            # COCO Camera Traps
+source = "location"
+group = "seq_id"
+split = "split"
+
+[target]
+unit = "group"                   # the survey counts animals seen, not frames
+margins.label = { file = "survey.csv", n = 400 }
+outside.label = { empty = "keep" }
+uncovered = "restrict"
+
+[bias]
+family = "strata"
+by = ["label"]
+"""
+
+PRODUCT_PHOTOS = """\
+# Product photos from four vendors with different studios; the target are phone photos, 800 of them, unlabelled.
+[sources]
+folders = { north = "north", south = "south", east = "east", west = "west" }
+group = { regex = "^(sku\\\\d+)" }
+
+[represent]
+features = ["mean_hsv", "brightness", "sharpness"]
+
+[target]
+sample = "phones/"
+holdout = 0.5                    # half fits, half judges
+
+[bias]
+family = "tilt"
+features = ["mean_hsv", "brightness"]
+"""
+
+HOSPITALS = """\
+# Three hospitals, attributes in a table, the national registry as target. Training runs elsewhere; weights and proof are wanted.
+[sources]
+manifest = "scans.csv"
+images = false
+source = "hospital"
+group = "patient_id"
+split = "split"
+
+[target]
+unit = "group"
+table = "registry.csv"           # age, sex, count
+bins.age = [0, 40, 60, 75, 120]
+missing.sex = "keep"
+
+[bias]
+family = "strata"
+by = ["age", "sex"]
+
+[report]
+privacy = "aggregate"            # no thumbnails, paths or ids; cells under 10 suppressed
+"""
+
+SPECIES = ("fox", "boar", "deer", "hare", "lynx")
+SPLITS = ("train", "validation", "test")
+
+
+def write_picture(path: Path, color: np.ndarray, rng: np.random.Generator, side: int = 24) -> None:
+    """A flat picture of that colour (0 … 255) with a little noise."""
+    from PIL import Image
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.clip(color + rng.normal(0, 12, (side, side, 3)), 0, 255).astype(np.uint8)
+    Image.fromarray(pixels).save(path)
+
+
+def write_camera_traps(folder: Path, seed: int = 0, bursts: int = 25) -> Path:
+    """12 sites with their own mix of species; lynx at one site only; the survey also counts badgers, which no camera saw."""
+    rng = np.random.default_rng(seed)
+    categories = ["empty", *SPECIES]
+    images, annotations = [], []
+    for site in range(12):
+        chance = rng.dirichlet(np.full(6, 1.0))
+        chance[5] = 0.2 if site == 7 else 0.0
+        chance /= chance.sum()
+        for burst in range(bursts):
+            category = int(rng.choice(6, p=chance))
+            # Every species is in every split.
+            split = SPLITS[(0, 0, 1, 0, 2)[burst % 5]]
+            for frame in range(int(rng.integers(1, 4))):
+                name = f"site{site:02d}/b{burst:03d}_{frame}.jpg"
+                write_picture(folder / name, np.array([60 + 10 * category, 90, 40 + 8 * site]), rng, side=16)
+                images.append({"id": name, "file_name": name, "location": f"site{site:02d}", "seq_id": f"{site}-{burst}", "split": split})
+                annotations.append({"id": len(annotations), "image_id": name, "category_id": category})
+    table = {"images": images, "annotations": annotations, "categories": [{"id": i, "name": name} for i, name in enumerate(categories)]}
+    (folder / "all.json").write_text(json.dumps(table))
+    survey = pd.DataFrame({"label": [*SPECIES, "badger"], "count": [160, 60, 120, 40, 12, 8]})
+    survey.to_csv(folder / "survey.csv", index=False)
+    (folder / "run.toml").write_text(CAMERA_TRAPS)
+    return folder / "run.toml"
+
+
+def write_product_photos(folder: Path, seed: int = 0, per_vendor: int = 90, phones: int = 160) -> Path:
+    """Four studios with their own light; phone photos in between, of which nobody knows the label."""
+    rng = np.random.default_rng(seed)
+    studio = {"north": 170.0, "south": 110.0, "east": 150.0, "west": 130.0}
+    for vendor, light in studio.items():
+        for i in range(per_vendor):
+            kind = ("shoe", "bag")[int(rng.integers(2))]
+            color = rng.normal(light, 30, 3) + (20 if kind == "bag" else -10)
+            write_picture(folder / vendor / kind / f"sku{i // 3:04d}_{i % 3}.jpg", color, rng)
+    for i in range(phones):
+        write_picture(folder / "phones" / f"phone{i:04d}.jpg", rng.normal(140, 25, 3), rng)
+    (folder / "run.toml").write_text(PRODUCT_PHOTOS)
+    return folder / "run.toml"
+
+
+def write_hospitals(folder: Path, seed: int = 0, patients: int = 900) -> Path:
+    """Three hospitals with older or younger patients; sex is missing for some."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for patient in range(patients):
+        hospital = ("alpha", "beta", "gamma")[patient % 3]
+        age = float(np.clip(rng.normal({"alpha": 45, "beta": 60, "gamma": 70}[hospital], 18), 1, 110).round())
+        sex = rng.choice(["f", "m", ""], p=[0.52, 0.45, 0.03])
+        split = SPLITS[(0, 0, 0, 1, 2)[(patient // 3) % 5]]
+        rows += [
+            {
+                "id": f"{hospital}-{patient}-{scan}",
+                "hospital": hospital,
+                "patient_id": f"p{patient}",
+                "age": age,
+                "sex": sex,
+                "split": split,
+            }
+            for scan in range(int(rng.integers(1, 4)))
+        ]
+    frame = pd.DataFrame(rows)
+    frame["finding"] = np.where(rng.random(len(frame)) < 0.1 + frame["age"] / 300, "yes", "no")
+    frame.to_csv(folder / "scans.csv", index=False)
+    age = np.repeat([20, 50, 70, 85], 2)
+    registry = pd.DataFrame({"age": age, "sex": ["f", "m"] * 4, "count": [2600, 2700, 2100, 2000, 1300, 1100, 800, 500]})
+    registry.to_csv(folder / "registry.csv", index=False)
+    (folder / "run.toml").write_text(HOSPITALS)
+    return folder / "run.toml"
