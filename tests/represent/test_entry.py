@@ -122,10 +122,14 @@ def test_what_sources_set_aside_counts() -> None:
         represent_images(Pool(pool.frame, pool.images, aside), "brightness")
 
 
-def test_a_source_without_a_usable_image_is_an_error_whatever_the_tolerance() -> None:
+def test_a_source_without_a_usable_image_is_an_error_unless_everything_is_tolerated() -> None:
     raw = {f"good-{seed}": random_pixels(seed=seed) for seed in range(9)} | {"bad": b""}
     with pytest.raises(UnreadableError, match=r"not one image of night can be used.*bad: the file is empty"):
-        represent_images(pool_of(raw, ["day"] * 9 + ["night"]), "brightness", tolerance=1.0)
+        represent_images(pool_of(raw, ["day"] * 9 + ["night"]), "brightness", tolerance=0.5)
+    anything = represent_images(pool_of(raw, ["day"] * 9 + ["night"]), "brightness", tolerance=1.0)
+    assert anything.names == ("day",)
+    with pytest.raises(UnreadableError, match="not one image of camera"):
+        represent_images(pool_of([b"", b""]), "brightness", tolerance=1.0)
 
 
 def test_files_that_vanish_or_may_not_be_read(tmp_path: Path) -> None:
@@ -245,6 +249,17 @@ def test_hashing_sets_aside_what_cannot_be_read_and_decodes_nothing(tmp_path: Pa
     hashed = hash_images(pool_of({"text": b"no image", "lost": tmp_path / "lost.png"}), tolerance=0.5)
     assert hashed.frame["id"].tolist() == ["text"]
     assert hashed.set_aside["id"].tolist() == ["lost"]
+
+
+def test_hashes_can_be_had_in_the_same_pass(tmp_path: Path) -> None:
+    pool = pool_of([encoded(random_pixels(seed=seed)) for seed in range(4)])
+    expected = hash_images(pool).frame["content"].tolist()
+    for cache in (None, tmp_path, tmp_path):
+        pool.images.reads.clear()
+        both = represent_images(pool, "brightness", cache=cache, content=True)
+        assert list(both.frame.columns) == ["id", "source", "path", "content", "brightness"]
+        assert both.frame["content"].tolist() == expected
+        assert len(pool.images.reads) == 4
 
 
 @dataclass(frozen=True)

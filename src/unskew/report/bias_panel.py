@@ -35,7 +35,7 @@ def show_bias(weighed: Weighed, described: list[Described], fit: Any, fit_note: 
         anchor="given with the biasing functions" if shown is None else shown.anchor,
         notes=() if shown is None else sentences(shown.notes),
         # Edges of boxes are values of single images, masses of strata may be counts.
-        parameters=() if shown is None or private else tuple(_parameters(shown.parameters))[:_MOST_PARAMETERS],
+        parameters=() if shown is None or private else tuple(sorted(_parameters(shown.parameters))[:_MOST_PARAMETERS]),
         curves=curves,
         fit_p_value=None if fit is None else fit.p_value,
         fit_message=fit_note if fit is None else _fit_message(fit, private),

@@ -162,7 +162,7 @@ def column_numbers(column: pd.Series[Any]) -> Floats | None:
 
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         date = pd.to_datetime(column)
-        return np.asarray((date.dt.year + (date.dt.dayofyear - 1) / 366).to_numpy(dtype=np.float64, na_value=np.nan))
+        return np.asarray((date.dt.year + (date.dt.day_of_year - 1) / 366).to_numpy(dtype=np.float64, na_value=np.nan))
     if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) not in (
         *("floating", "integer", "mixed-integer-float", "decimal"),
     ):

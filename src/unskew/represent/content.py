@@ -26,11 +26,12 @@ def hash_images(
     """The pool with the column ``content``: a hash of the bytes of each image's file, or of its array; exact copies share it.
 
     Images are read and not decoded. With a ``cache``, a file whose path, size and time of change are as before is not read again. Images
-    that cannot be read leave into ``set_aside``; the parameters are those of `represent_images`.
+    that cannot be read leave into ``set_aside``; the parameters are those of `represent_images`, which can add the column, too, in the same
+    pass over the images.
     """
     from unskew.represent.entry import run_pools
 
-    ((hashed,), _) = run_pools((pool,), (), cache=cache, jobs=jobs, tolerance=tolerance, progress=progress, label="Reading images")
+    (hashed,) = run_pools((pool,), (), cache=cache, jobs=jobs, tolerance=tolerance, progress=progress, content=True, label="Reading images")
     return hashed
 
 

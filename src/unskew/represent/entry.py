@@ -35,6 +35,7 @@ def represent_images(
     tolerance: float = ...,
     max_pixels: int | None = ...,
     progress: bool | None = ...,
+    content: bool = ...,
 ) -> Pool: ...
 
 
@@ -48,6 +49,7 @@ def represent_images(
     tolerance: float = ...,
     max_pixels: int | None = ...,
     progress: bool | None = ...,
+    content: bool = ...,
 ) -> tuple[Pool, ...]: ...
 
 
@@ -60,6 +62,7 @@ def represent_images(
     tolerance: float = 0.01,
     max_pixels: int | None = MAX_PIXELS,
     progress: bool | None = None,
+    content: bool = False,
 ) -> Pool | tuple[Pool, ...]:
     """Images as a few numbers: the pool with columns such as ``border_hsv_h``, ``border_hsv_s``, ``border_hsv_v``.
 
@@ -74,6 +77,7 @@ def represent_images(
     tolerance : share of images that may be unusable. They leave the pool into ``pool.set_aside``, each with its reason.
     max_pixels : larger images are not decoded (decompression bombs); None: no limit.
     progress : None shows a progress bar on a terminal, False never, True always.
+    content : also add the column ``content``, as `hash_images` does, while the images are being read.
 
     Returns
     -------
@@ -81,11 +85,11 @@ def represent_images(
 
     Raises
     ------
-    UnreadableError : more images are unusable than is tolerated, or all of a source; ``set_aside`` holds them.
+    UnreadableError : more images are unusable than is tolerated, or (unless ``tolerance`` is 1) all of a source; ``set_aside`` holds them.
     """
     pools = (pool,) if isinstance(pool, Pool) else tuple(pool)
     representations = read_features(features)
-    represented, _ = run_pools(
+    represented = run_pools(
         pools,
         representations,
         cache=cache,
@@ -93,6 +97,7 @@ def represent_images(
         tolerance=tolerance,
         max_pixels=max_pixels,
         progress=progress,
+        content=content,
         label="Representing images",
     )
     return represented[0] if isinstance(pool, Pool) else represented
@@ -107,15 +112,16 @@ def run_pools(
     tolerance: float,
     max_pixels: int | None = MAX_PIXELS,
     progress: bool | None,
+    content: bool,
     label: str,
-) -> tuple[tuple[Pool, ...], Results]:
-    """Read all images of all pools once; without representations, hash them into the column ``content``."""
+) -> tuple[Pool, ...]:
+    """Read all images of all pools once, and add the columns of the representations; with ``content``, also the hashes."""
     _check(pools, representations, tolerance, max_pixels)
     images = JoinedImages([pool.images for pool in pools if pool.images is not None])
     n_jobs = count_jobs(jobs)
     representations = tuple(one.placed(n_jobs, None if cache is None else Path(cache) / "networks") for one in representations)
     shelves, files = open_shelves(cache, representations)
-    results = Results(len(images), representations, shelves, files)
+    results = Results(len(images), representations, shelves, files, hashes=content)
     before = sum(0 if pool.set_aside is None else len(pool.set_aside) for pool in pools)
 
     def give_up(n_failed: int) -> None:
@@ -130,11 +136,12 @@ def run_pools(
         run_rows(worker_of, results, jobs=n_jobs, advance=advance, give_up=give_up)
     aside = _aside(pools, results.failed)
     lost = [name for pool, part in zip(pools, aside, strict=True) for name in _lost_sources(pool, part)]
-    if lost:
+    if lost and (tolerance < 1.0 or len(results.failed) == len(images)):
         raise no_image_left(lost, _joined(aside))
     usable = np.ones(len(images), dtype=bool)
     usable[list(results.failed)] = False
-    return _enter_columns(pools, _columns(results, usable), usable, aside), results
+    hashed = {"content": results.content[usable].astype(str).astype(object)} if content else {}
+    return _enter_columns(pools, hashed | _columns(results, usable), usable, aside)
 
 
 def _lost_sources(pool: Pool, aside: pd.DataFrame) -> list[str]:
@@ -165,9 +172,7 @@ def _check(pools: tuple[Pool, ...], representations: tuple[Representation, ...],
 
 
 def _columns(results: Results, usable: npt.NDArray[np.bool_]) -> dict[str, Any]:
-    """The finished columns of all usable rows; without representations, the hashes."""
-    if not results.representations:
-        return {"content": results.content[usable].astype(str).astype(object)}
+    """The finished columns of all usable rows."""
     columns: dict[str, Any] = {}
     for representation, table in zip(results.representations, results.values, strict=True):
         assert table is not None  # there is a usable row, and every usable row has been computed

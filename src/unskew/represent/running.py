@@ -29,8 +29,15 @@ _LARGEST_IN_MEMORY = 256 * 2**20
 class Results:
     """Values of all rows, filled as they come: (n, d) for each representation once d is known."""
 
-    def __init__(self, n: int, representations: Sequence[Representation], shelves: Sequence[Shelf] | None, files: Shelf | None) -> None:
-        self.n, self.representations, self.shelves, self.files = n, representations, shelves, files
+    def __init__(
+        self,
+        n: int,
+        representations: Sequence[Representation],
+        shelves: Sequence[Shelf] | None,
+        files: Shelf | None,
+        hashes: bool = False,
+    ) -> None:
+        self.n, self.representations, self.shelves, self.files, self.hashes = n, representations, shelves, files, hashes
         self.content = np.zeros(n, dtype=KEY_DTYPE)
         self.failed: dict[int, str] = {}
         self.values: list[npt.NDArray[Any] | None] = [None] * len(representations)
@@ -112,9 +119,9 @@ def run_rows(
 
 
 def what_is_known(results: Results) -> Known | None:
-    """The sorted keys of the cache. None without one: then nobody needs the content of an image, unless nothing else is asked."""
+    """The sorted keys of the cache. None where there is none and nobody asks for hashes: then they are not computed."""
     if results.shelves is None or results.files is None:
-        return None if results.representations else _nothing_known(results)
+        return _nothing_known(results) if results.hashes else None
     keys = tuple(shelf.keys() for shelf in results.shelves)
     complete = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), keys) if keys else np.empty(0, dtype=KEY_DTYPE)
     stamp = results.files.keys()

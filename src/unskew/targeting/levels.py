@@ -50,12 +50,14 @@ def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
             code_n = np.where(code_n < 0, len(values), code_n)
             values.append(None)
     else:
-        if holds_lists(column):
+        try:
+            codes, uniques = pd.factorize(column, use_na_sentinel=False)
+        except TypeError as error:
             raise DataError(
-                f"{name} holds lists, several levels for an image, so that images do not fall into strata by it. Correct by another column, "
-                "or reach the share of each of its levels by calibration (unskew.calibrate_weights)."
-            )
-        codes, uniques = pd.factorize(column, use_na_sentinel=False)
+                f"{name} holds lists, so an image has several levels at once, and none of them is its own. Calibrate weights to the shares "
+                "of single labels instead (unskew.sources.labels.label_indicators, unskew.calibrate_weights), or join them into one level "
+                '(of COCO files: several = "join").'
+            ) from error
         values, code_n = list(uniques), np.asarray(codes, dtype=np.int64)
     levels = [level_text(value) for value in values]
     if len(set(levels)) < len(levels):
