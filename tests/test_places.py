@@ -88,7 +88,7 @@ def test_a_place_that_is_not_there(tmp_path: Path) -> None:
 def test_a_folder_that_may_not_be_read(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o000)
-    with pytest.raises(DataError, match="closed.*Permission denied"):
+    with pytest.raises(DataError, match=r"closed.*Permission denied"):
         find_sources([closed], tmp_path)
 
 

@@ -120,8 +120,8 @@ def _kind(place: Path) -> str:
     if name.endswith(_TABLE_NAMES):
         return "manifest"
     raise ConfigError(
-        f"{place.name!r} holds neither images nor a table of them, which are {', '.join(_TABLES)}, {_ARRAYS}, or a CIFAR archive (.tar.gz). "
-        "A folder of images is named by the folder."
+        f"{place.name!r} holds neither images nor a table of them, which are {', '.join(_TABLES)}, {_ARRAYS}, or a CIFAR archive "
+        "(.tar.gz). A folder of images is named by the folder."
     )
 
 
