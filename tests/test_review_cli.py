@@ -142,3 +142,83 @@ def test_what_the_library_logs_is_a_note_and_quiet_is_quiet(tmp_path: Path, caps
 def test_names_with_escape_sequences_are_shown_not_obeyed(tmp_path: Path, capsys: Captured) -> None:
     assert run_command(["describe", str(tmp_path / "\x1b[31mred")]) == 2
     assert "\x1b" not in capsys.readouterr().err
+
+
+def weighed(table: Path, out: str = "out") -> Path:
+    assert run_command(["weigh", str(table), "-o", str(table.parent / out), "--quiet"]) == 0
+    return table.parent / out
+
+
+@pytest.mark.parametrize("content", [b"", bytes(range(256)) * 4, b"a,b\n1,2\n", b'"id'])
+def test_a_broken_table_of_splits_is_said_in_words(content: bytes, table: Path, capsys: Captured) -> None:
+    (table.parent / "splits.csv").write_bytes(content)
+    table.write_text(table.read_text().replace("images", 'split = { file = "splits.csv" }\nimages'))
+    assert run_command(["check", str(table)]) == 4
+    shown = capsys.readouterr().err
+    assert "splits.csv" in shown
+    assert "unskew split" in shown
+
+
+def test_splitting_what_is_split(table: Path, capsys: Captured) -> None:
+    splits = table.parent / "splits.csv"
+    assert run_command(["split", str(table), "-o", str(splits), "--shares", "train=0.6,test=0.4", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["a"]) == ["train", "test"]
+    table.write_text(table.read_text().replace("images", 'split = { file = "splits.csv" }\nimages'))
+    assert run_command(["split", str(table), "-o", str(table.parent / "again.csv")]) == 2
+    shown = capsys.readouterr().err
+    assert "take `split` out of [sources]" in shown
+    assert "overwrite=True" not in shown
+
+
+def test_a_split_has_one_share(table: Path, capsys: Captured) -> None:
+    assert run_command(["split", str(table), "--shares", "train=0.5,train=0.5"]) == 2
+    assert "'train' has two shares" in capsys.readouterr().err
+
+
+def test_features_of_pixels_need_images(table: Path, capsys: Captured) -> None:
+    table.write_text(table.read_text() + '\n[represent]\nfeatures = ["brightness"]\n')
+    assert run_command(["check", str(table)]) == 2
+    assert "images = false" in capsys.readouterr().err
+
+
+def test_a_target_sample_may_be_a_table_too(table: Path) -> None:
+    pd.DataFrame({"z": np.random.default_rng(1).normal(size=60), "other": 1}).to_csv(table.parent / "sample.csv", index=False)
+    table.write_text(TABLE + '\n[target]\nsample = "sample.csv"\n\n[bias]\nfamily = "tilt"\nfeatures = ["z"]\n')
+    assert run_command(["verify", str(weighed(table)), "--quiet"]) == 0
+
+
+def test_verify_where_there_is_nothing(tmp_path: Path, capsys: Captured) -> None:
+    assert run_command(["verify", str(tmp_path / "nothing")]) == 4
+    assert "there is no folder" in capsys.readouterr().err
+    assert run_command(["verify", str(tmp_path)]) == 4
+    shown = capsys.readouterr().err
+    assert "holds no report.json" in shown
+    assert "JSON (" not in shown
+
+
+def test_results_moved_away_from_the_data(table: Path, tmp_path_factory: pytest.TempPathFactory, capsys: Captured) -> None:
+    moved = tmp_path_factory.mktemp("elsewhere") / "deep" / "results"
+    moved.parent.mkdir()
+    weighed(table).rename(moved)
+    assert run_command(["verify", str(moved)]) == 2
+    assert "--data" in capsys.readouterr().err
+    assert run_command(["verify", str(moved), "--data", str(table.parent / "nothing")]) == 2
+    assert run_command(["verify", str(moved), "--data", str(table.parent)]) == 0
+    assert "Everything agrees" in capsys.readouterr().out
+
+
+def test_quiet_verify_shows_what_differs_alone(table: Path, capsys: Captured) -> None:
+    out = weighed(table)
+    assert run_command(["verify", str(out), "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+    weights = pd.read_parquet(out / "weights.parquet")
+    weights.assign(weight=weights["weight"][::-1].to_numpy()).to_parquet(out / "weights.parquet", index=False)
+    assert run_command(["verify", str(out), "--quiet"]) == 4
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("DIFFERS")
+    assert not [line for line in shown if line.startswith("ok")]
+
+
+def test_titles_are_not_folded_by_narrow_tables(table: Path, capsys: Captured) -> None:
+    assert run_command(["describe", str(table.parent / "t.csv")]) == 0
+    assert "Classes: images in all, and in each source\n" in capsys.readouterr().out

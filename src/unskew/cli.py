@@ -27,7 +27,7 @@ app = typer.Typer(
 Places = Annotated[
     list[Path],
     typer.Argument(
-        metavar="FOLDER|FILE...",
+        metavar="FOLDER|FILE",
         show_default=False,
         help="Folders of images, one a source, or a table (CSV, Parquet, JSONL, COCO JSON, npz).",
     ),
@@ -219,17 +219,26 @@ def deal_splits(
 
 
 @app.command()
-def verify(results: Results, as_json: AsJson = False, quiet: Quiet = False, jobs: Jobs = None) -> int:
+def verify(
+    results: Results,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Where the paths of run.toml start, if the data lie elsewhere now than when it was written."),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    jobs: Jobs = None,
+) -> int:
     """Recompute the weights from the fingerprinted inputs and check every claim of the report. Exit code 4: something differs."""
     from unskew import terminal, verifying
 
     with remarks(quiet):
-        checks = verifying.verify_run(results, jobs=jobs, progress=_progress(quiet, as_json))
+        checks = verifying.verify_run(results, data=data, jobs=jobs, progress=_progress(quiet, as_json))
     good = all(each.ok for each in checks)
     if as_json:
         print_json({"ok": good, "checks": [each.to_dict() for each in checks]})
     elif not quiet or not good:
-        terminal.print_checks(terminal.open_console(), checks)
+        terminal.print_checks(terminal.open_console(), checks, only_wrong=quiet)
     return DONE if good else UNUSABLE
 
 

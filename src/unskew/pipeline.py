@@ -100,8 +100,13 @@ def read_pool(config: RunConfig) -> Pool:
 def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     """Sources -> represent: the pool with copies marked, features computed and unusable images set aside, and the target's sample."""
     pool = read_pool(config)
+    if pool.images is None and config.represent.features:
+        raise ConfigError(
+            f"represent.features asks for {first_few([str(each) for each in config.represent.features])}, computed from pixels, but "
+            "sources.images = false says that no image is opened. Leave one of the two out."
+        )
     settings = {} if config.target is None else config.target.settings()
-    sample = read_sample(settings["sample"], config.folder) if "sample" in settings else None
+    sample = read_sample(settings["sample"], config.folder, images=pool.images is not None) if "sample" in settings else None
     pools = [pool] if sample is None else [pool, sample]
     if pool.images is not None:
         pools = list(_represented(config, pools, progress))
@@ -291,11 +296,14 @@ def read_shares(text: str) -> dict[str, float]:
     """``train=0.7,test=0.3`` as a mapping."""
     shares: dict[str, float] = {}
     for part in text.split(","):
-        name, _, share = part.partition("=")
+        name, _, share = (each.strip() for each in part.partition("="))
         try:
-            shares[name.strip()] = float(share)
+            value = float(share)
         except ValueError:
             raise ConfigError(f"shares are written name=share,name=share, e.g. train=0.8,test=0.2; got {text!r}.") from None
+        if name in shares:
+            raise ConfigError(f"the split {name!r} has two shares in {text!r}; name each split once.")
+        shares[name] = value
     return shares
 
 
@@ -308,9 +316,15 @@ def write_splits(
     if output.exists() and not overwrite:
         raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
     inputs = read_inputs(config, progress=progress)
+    if "split" in inputs.pool.frame.columns:
+        raise ConfigError(
+            f"the images have splits already ({first_few(sorted(set(map(str, inputs.pool.frame['split']))))}); dealing them out again "
+            "would change what is train and what is test. To do that all the same, take `split` out of [sources] (of folders called "
+            "train and test: split = false)."
+        )
     by = None if inputs.target is None or not inputs.target.by else list(inputs.target.by)
     pool = split_pool(inputs.pool, shares, by=by, seed=config.engine.seed)
     with written_whole(output) as beside:
         pool.frame[[name for name in ("id", "source", "path", "split") if name in pool.frame.columns]].to_csv(beside, index=False)
-    counts = pd.crosstab(pool.frame["source"], pool.frame["split"])
+    counts = pd.crosstab(pool.frame["source"], pool.frame["split"]).reindex(columns=list(shares))
     return {str(name): {str(k): int(v) for k, v in row.items()} for name, row in counts.to_dict("index").items()}
