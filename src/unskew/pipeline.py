@@ -111,14 +111,18 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
 
 
 def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None) -> Sequence[Pool]:
-    options: dict[str, Any] = {"cache": config.cache, "jobs": config.engine.jobs, "progress": progress}
-    hashed = [hash_images(each, **options) for each in pools]
+    options: dict[str, Any] = {
+        "cache": config.cache,
+        "jobs": config.engine.jobs,
+        "tolerance": config.sources.tolerance,
+        "progress": progress,
+    }
     features = config.features()
     if not features:
-        return hashed
+        return [hash_images(each, **options) for each in pools]
     if config.sources.max_pixels is not None:
         options["max_pixels"] = config.sources.max_pixels
-    return represent_images(hashed, features, tolerance=config.sources.tolerance, **options)
+    return represent_images(pools, features, content=True, **options)
 
 
 def _make_target(settings: Mapping[str, Any], folder: Path, sample: Pool | None) -> Target | None:
@@ -273,8 +277,7 @@ def describe_places(
     pool = read_sources(settings | ({"download": True} if download else {}), ".")
     if pool.images is not None:
         features = ["size"] if quick else ["size", "brightness", "contrast", "colourfulness", "sharpness"]
-        hashed = hash_images(pool, jobs=jobs, progress=progress)
-        pool = represent_images(hashed, features, jobs=jobs, tolerance=1.0, progress=progress)
+        pool = represent_images(pool, features, jobs=jobs, tolerance=1.0, progress=progress, content=True)
     return describe_pool(pool)
 
 
