@@ -273,20 +273,25 @@ def describe_places(
     places: Sequence[Path], *, quick: bool = False, download: bool = False, jobs: int | None = None, progress: bool | None = None
 ) -> PoolDescription:
     """What is in these databases: read, every image looked at, copies found; nothing is written and nothing is too broken."""
-    settings = find_sources(places, Path())
-    pool = read_sources(settings | ({"download": True} if download else {}), ".")
+    pool = _read_places(find_sources(places, Path(), download=download), Path(), download)
     if pool.images is not None:
         features = ["size"] if quick else ["size", "brightness", "contrast", "colourfulness", "sharpness"]
         pool = represent_images(pool, features, jobs=jobs, tolerance=1.0, progress=progress, content=True)
     return describe_pool(pool)
 
 
+def _read_places(settings: dict[str, Any], folder: Path, download: bool) -> Pool:
+    if download and "cifar" not in settings:
+        raise ConfigError("--download fetches a CIFAR archive, such as cifar-10-python.tar.gz; what was named is something else.")
+    return read_sources(settings | ({"download": True} if download else {}), folder)
+
+
 def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bool = False, download: bool = False) -> None:
     """A configuration for these databases that runs as it stands."""
     if output.exists() and not overwrite:
         raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
-    settings = find_sources(places, output.parent)
-    pool = read_sources(settings | ({"download": True} if download else {}), output.parent)
+    settings = find_sources(places, output.parent, download=download)
+    pool = _read_places(settings, output.parent, download)
     write_text(output, starting_config(pool, settings, name=output.name))
 
 
