@@ -22,7 +22,6 @@ from unskew.report.record import SplitRow, Summary
 from unskew.report.refusal import summarize_refusal
 from unskew.report.summarize import summarize_run
 from unskew.represent.content import hash_images
-from unskew.represent.embedding_models import is_model_file
 from unskew.represent.entry import represent_images
 from unskew.results import diagnostics_table, features_table, json_value, solution_record, write_frame
 from unskew.saving import write_text, written_whole
@@ -112,25 +111,18 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
 
 
 def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None) -> Sequence[Pool]:
-    options: dict[str, Any] = {"cache": config.cache, "jobs": config.engine.jobs, "progress": progress}
-    hashed = [hash_images(each, **options) for each in pools]
-    features = [_located(config, each) for each in config.represent.features]
+    options: dict[str, Any] = {
+        "cache": config.cache,
+        "jobs": config.engine.jobs,
+        "tolerance": config.sources.tolerance,
+        "progress": progress,
+    }
+    features = config.features()
     if not features:
-        return hashed
+        return [hash_images(each, **options) for each in pools]
     if config.sources.max_pixels is not None:
         options["max_pixels"] = config.sources.max_pixels
-    return represent_images(hashed, features, tolerance=config.sources.tolerance, **options)
-
-
-def _located(config: RunConfig, feature: str | dict[str, Any]) -> str | dict[str, Any]:
-    """A feature whose model is a file, with that file found from the configuration's folder."""
-    model = _model_file(feature)
-    return feature if model is None or isinstance(feature, str) else feature | {"model": str(config.place(model))}
-
-
-def _model_file(feature: str | dict[str, Any]) -> str | None:
-    model = feature.get("model") if isinstance(feature, dict) else None
-    return model if isinstance(model, str) and is_model_file(model) else None
+    return represent_images(pools, features, content=True, **options)
 
 
 def _make_target(settings: Mapping[str, Any], folder: Path, sample: Pool | None) -> Target | None:
@@ -200,8 +192,6 @@ def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
     if inputs.target is not None and isinstance(inputs.target.reference, Pool):
         fingerprints["target sample"] = fingerprint_pool(inputs.target.reference)
     files = {key: path for key, path in config.inputs.items() if path.is_file()}
-    models = [model for model in map(_model_file, config.represent.features) if model is not None]
-    files |= {f"represent.features.{model}": config.place(model) for model in models}
     fingerprints["files"] = {key: fingerprint_file(path) for key, path in files.items()}
     # Where the data lie on this machine is nobody's business, and changes no result.
     settings = {name: each for name, each in resolved(config).items() if name != "folder"}
@@ -287,8 +277,7 @@ def describe_places(
     pool = read_sources(settings | ({"download": True} if download else {}), ".")
     if pool.images is not None:
         features = ["size"] if quick else ["size", "brightness", "contrast", "colourfulness", "sharpness"]
-        hashed = hash_images(pool, jobs=jobs, progress=progress)
-        pool = represent_images(hashed, features, jobs=jobs, tolerance=1.0, progress=progress)
+        pool = represent_images(pool, features, jobs=jobs, tolerance=1.0, progress=progress, content=True)
     return describe_pool(pool)
 
 
@@ -298,7 +287,7 @@ def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bo
         raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
     settings = find_sources(places, output.parent)
     pool = read_sources(settings | ({"download": True} if download else {}), output.parent)
-    write_text(output, starting_config(pool, settings))
+    write_text(output, starting_config(pool, settings, name=output.name))
 
 
 def read_shares(text: str) -> dict[str, float]:

@@ -456,6 +456,7 @@ def _balance(
     other = [("temperature", None), ("snow", "yes"), ("flash", "infrared"), ("season", "winter"), ("season", "summer")]
     return (
         *fitted,
+        BalanceRow("brightness", None, True, 0.52, 0.47, None, 0.0, -0.31),
         *(
             BalanceRow(column, level, False, 0.42, 0.37, 0.35, float(rng.normal(0, 0.4)), float(rng.normal(0, 0.12)))
             for column, level in other

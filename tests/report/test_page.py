@@ -25,7 +25,9 @@ from unskew.report.drawing import Scale, scale_of
 from unskew.report.html import LARGEST_PAGE, render_page
 from unskew.report.numbers import show_count, show_name, show_number, show_p_value, show_share, show_signed
 from unskew.report.panels import settings_text
-from unskew.report.record import Summary, Thumbnail
+from unskew.report.plots import plot_sensitivity
+from unskew.report.plots_columns import plot_distribution
+from unskew.report.record import DistributionPanel, SensitivityRow, Summary, Thumbnail
 
 VOID = {"meta", "input", "img", "br", "hr", "link"}
 
@@ -251,6 +253,30 @@ def test_love_plots_keep_fitted_and_unfitted_apart() -> None:
     assert "label = roe deer" in fitted
     assert "temperature" not in fitted
     assert "temperature" in unfitted
+    # The model read it, but there is nothing to compare it with: no distance from a target is claimed.
+    assert "brightness" not in fitted
+    assert "brightness" in unfitted[unfitted.index("Fitted, with no target to compare with") :]
+
+
+def test_a_withheld_bin_is_a_gap_and_not_a_zero() -> None:
+    panel = DistributionPanel("x", "feature", False, (0.0, 1.0, 2.0, 3.0), (), (0.5, None, 0.5), (None, None, None), None)
+    drawing = str(plot_distribution(panel).drawing)
+    assert drawing.count('class="area pool"') == 2
+    assert "debiased" not in drawing
+
+
+def test_each_outcome_has_an_axis_of_its_own() -> None:
+    """A share and a mean in the thousands on one axis would hide the first."""
+    rows = [SensitivityRow(name, 2.0, 1.5 * size, size, 2.0 * size, (0.5 * size, 2.5 * size)) for name, size in (("a", 0.1), ("b", 1e4))]
+    widths = re.findall(r'x1="([\d.]+)%" x2="([\d.]+)%" y1="10"', str(plot_sensitivity(rows).drawing))
+    assert len(widths) == 2
+    assert widths[0] == widths[1]
+
+
+def test_names_in_messages_stand_in_quotation_marks() -> None:
+    summary = samples.small_summary()
+    page = render_page(replace(summary, verdict=replace(summary.verdict, sentences=("only 8 images of `night`",))))
+    assert "only 8 images of “night”" in page
 
 
 def test_many_sources_have_a_list_instead_of_the_graph() -> None:

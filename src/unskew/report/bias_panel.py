@@ -16,7 +16,7 @@ _MOST_PARAMETERS = 200
 _REPLICATES = 999
 _FEWEST_REPLICATES = 99
 # Signs of the multiplier bootstrap (replicates × images) and influence functions (images × sources × thresholds) held in memory at once.
-_MOST_SIGNS = 5e7
+_MOST_SIGNS = 2e7
 _MOST_INFLUENCES = 3e7
 _THRESHOLDS = 15
 _NO_MODEL = "The biasing functions were handed in as numbers; what they rest on is not known here."
@@ -35,7 +35,7 @@ def show_bias(weighed: Weighed, described: list[Described], fit: Any, fit_note: 
         anchor="given with the biasing functions" if shown is None else shown.anchor,
         notes=() if shown is None else sentences(shown.notes),
         # Edges of boxes are values of single images, masses of strata may be counts.
-        parameters=() if shown is None or private else tuple(_parameters(shown.parameters))[:_MOST_PARAMETERS],
+        parameters=() if shown is None or private else tuple(sorted(_parameters(shown.parameters))[:_MOST_PARAMETERS]),
         curves=curves,
         fit_p_value=None if fit is None else fit.p_value,
         fit_message=fit_note if fit is None else _fit_message(fit, private),

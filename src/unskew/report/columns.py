@@ -109,7 +109,10 @@ def read_column(column: pd.Series[Any], name: str, private: bool = False, range_
     value_n = column_numbers(column)
     if value_n is not None:
         present_n = np.isfinite(value_n)
-        distinct = np.unique(value_n[present_n])
+        values = value_n[present_n]
+        # Most columns of numbers show that they are in their first few hundred.
+        distinct = np.unique(values[:500])
+        distinct = distinct if distinct.size > _FEW_VALUES else np.unique(values)
         if distinct.size > _FEW_VALUES:
             return _binned(name, value_n, present_n, private, range_with)
         levels = [level_text(each) for each in distinct.tolist()]
@@ -159,7 +162,7 @@ def column_numbers(column: pd.Series[Any]) -> Floats | None:
 
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         date = pd.to_datetime(column)
-        return np.asarray((date.dt.year + (date.dt.dayofyear - 1) / 366).to_numpy(dtype=np.float64, na_value=np.nan))
+        return np.asarray((date.dt.year + (date.dt.day_of_year - 1) / 366).to_numpy(dtype=np.float64, na_value=np.nan))
     if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) not in (
         *("floating", "integer", "mixed-integer-float", "decimal"),
     ):

@@ -13,7 +13,7 @@ from unskew.report.described import Described, fitted_columns
 from unskew.report.plain import plain_text
 from unskew.report.record import Curve
 from unskew.report.weighed import Weighed
-from unskew.targeting.levels import level_text
+from unskew.targeting.levels import bin_labels, level_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +55,9 @@ def _strata_curves(weighed: Weighed, sources: list[int]) -> list[Curve]:
     with np.errstate(over="ignore"):
         omega_ck = np.exp(fitted.strata.log_factor[:, : len(fitted.names)])
     for attribute, name in enumerate(target.by):
-        levels = list(dict.fromkeys(cell[attribute] for cell in target.strata))[:_MOST_LEVELS]
+        ordered = bin_labels(fitted.strata.bins[name]) if name in fitted.strata.bins else []
+        found = {cell[attribute] for cell in target.strata}
+        levels = [*(level for level in ordered if level in found), *sorted(found - set(ordered))][:_MOST_LEVELS]
         rows = {level: np.array([cell[attribute] == level for cell in target.strata]) & (target.mass > 0) for level in levels}
         rows = {level: at for level, at in rows.items() if at.any()}
         mean_lk = np.array([np.average(omega_ck[at], axis=0, weights=target.mass[at]) for at in rows.values()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,9 +62,9 @@ def _first(weighed: Weighed, rows: Ints, key: Floats, most: int) -> Ints:
         # Only rows that can be among the first are sorted by id.
         limit = np.partition(key, most - 1)[most - 1]
         rows, key = rows[key <= limit], key[key <= limit]
-    id_m = [str(each) for each in weighed.frame["id"].to_numpy()[rows]]
-    at = sorted(range(rows.size), key=lambda m: (key[m], id_m[m]))[:most]
-    return rows[np.array(at, dtype=np.int64)] if at else rows[:0]
+    ids = weighed.frame["id"].to_numpy()[rows]
+    first = heapq.nsmallest(most, zip(key.tolist(), map(str, ids), rows.tolist(), strict=True))
+    return np.array([row for _, _, row in first], dtype=np.int64)
 
 
 def seen_by_one(weighed: Weighed) -> Ints:

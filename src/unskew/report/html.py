@@ -11,7 +11,18 @@ from typing import Any
 from markupsafe import Markup
 
 from unskew.report import panels, plots, plots_columns, plots_overlap, plots_weights
-from unskew.report.numbers import MISSING, shorten, show_count, show_name, show_number, show_p_value, show_share, show_signed
+from unskew.report.numbers import (
+    MISSING,
+    quote_names,
+    shorten,
+    shorten_path,
+    show_count,
+    show_name,
+    show_number,
+    show_p_value,
+    show_share,
+    show_signed,
+)
 from unskew.report.record import Summary
 
 # The page's size in bytes stays below this, whatever was pooled.
@@ -83,6 +94,8 @@ def _environment() -> Any:
         signed=show_signed,
         p_value=show_p_value,
         short=shorten,
+        path=shorten_path,
+        sentence=quote_names,
         lines=_lines,
         plot_distribution=plots_columns.plot_distribution,
         plot_omega=plots_columns.plot_omega,

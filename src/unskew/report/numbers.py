@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 
 MISSING = "–"
@@ -62,9 +63,13 @@ def show_share(value: float | None) -> str:
 def show_signed(value: float | None, digits: int = 3) -> str:
     """A difference: always with its sign.
 
-    >>> show_signed(0.25), show_signed(-0.25), show_signed(0.0)
-    ('+0.25', '−0.25', '0')
+    Below a millionth it is rounding.
+
+    >>> show_signed(0.25), show_signed(-0.25), show_signed(0.0), show_signed(-7e-16)
+    ('+0.25', '−0.25', '0', '0')
     """
+    if value is not None and abs(value) < 1e-6:
+        return "0"
     shown = show_number(value, digits)
     return f"+{shown}" if value is not None and value > 0 else shown
 
@@ -107,6 +112,25 @@ def shorten(name: object, longest: int = 48) -> str:
         return text
     tail = (longest - 1) // 3
     return f"{text[: longest - 1 - tail]}…{text[-tail:]}"
+
+
+def shorten_path(path: object, longest: int = 44) -> str:
+    """The end of a path: the name of the file tells more than where it lies.
+
+    >>> shorten_path("a/very/long/way/to/IMG_0001.jpg", 20)
+    '…/way/to/IMG_0001.jpg'
+    """
+    text = show_name(path)
+    return text if len(text) <= longest else f"…{text[-longest:]}"
+
+
+def quote_names(text: str) -> str:
+    """Names between backticks, as the library's messages have them, between quotation marks.
+
+    >>> quote_names("only 8 images of `night`")
+    'only 8 images of “night”'
+    """
+    return re.sub(r"`([^`]*)`", "“\\1”", text)
 
 
 def _minus(text: str) -> str:

@@ -129,10 +129,11 @@ def copy_table(summary: Summary) -> Table:
     return table("Exact copies", ("Source", Column("Also in", numeric=False), "Images"), rows, most=200)
 
 
-def split_balance(summary: Summary) -> tuple[list[BalanceRow], list[BalanceRow]]:
-    """The rows of the love plots: fitted, and not fitted but known in the target."""
-    known = [row for row in summary.balance if row.target is not None or row.fitted]
-    return [row for row in known if row.fitted], [row for row in known if not row.fitted]
+def split_balance(summary: Summary) -> tuple[list[BalanceRow], list[BalanceRow], list[BalanceRow]]:
+    """The rows of the love plots, fitted and not fitted; and what was fitted although the target does not give it (light, colour)."""
+    known = [row for row in summary.balance if row.target is not None]
+    moved = [row for row in summary.balance if row.target is None and row.fitted]
+    return [row for row in known if row.fitted], [row for row in known if not row.fitted], moved
 
 
 @dataclass(frozen=True)

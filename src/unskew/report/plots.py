@@ -14,10 +14,11 @@ from markupsafe import Markup
 from unskew.report.drawing import Scale, axis_ticks, canvas, grid_lines, join, mark, percent, scale_of, tag
 from unskew.report.numbers import MISSING, shorten, show_number, show_share
 from unskew.report.record import BalanceRow, SensitivityRow, SourceRow
-from unskew.report.tables import Cell, Table, count_cell, error_cell, name_cell, number_cell, share_cell, signed_cell, table
+from unskew.report.tables import Cell, Column, Table, count_cell, error_cell, name_cell, number_cell, share_cell, signed_cell, table
 
 # More rows than this are unreadable as a picture; the table behind it has them all.
 MOST_DRAWN = 60
+_MOST_OUTCOMES = 12
 # Two-sided 95% of a normal distribution.
 _Z = 1.96
 # A standardised difference below this is commonly taken as negligible (Austin 2009, Statistics in Medicine 28:3083).
@@ -188,33 +189,60 @@ def _means(row: BalanceRow) -> list[Cell]:
     return [show(row.pool), show(row.weighted), show(row.target)]
 
 
-def plot_moves(rows: Sequence[BalanceRow]) -> Figure:
+def plot_moves(rows: Sequence[BalanceRow], title: str, meaning: str) -> Figure:
     """How far weighting moved columns of which the target says nothing, in standard deviations of the pool."""
     ordered = sorted(rows, key=lambda row: -abs(row.after or 0.0))
     scale = scale_of([row.after for row in ordered], symmetric=True, include=(-0.15, 0.15))
     drawn = []
     for row in ordered:
-        after = 0.0 if row.after is None else row.after
-        marks = _between(scale.at(0.0), scale.at(after), 13, "move") + (
-            mark("debiased", scale.at(after), 13) if row.after is not None else ""
-        )
+        marks = Markup("")
+        if row.after is not None:
+            marks = _between(scale.at(0.0), scale.at(row.after), 13, "move") + mark("debiased", scale.at(row.after), 13)
         drawn.append(Row(balance_name(row), marks, _hundredths(row.after)))
     return Figure(
-        title="Moved by the weights, with no target to compare with",
+        title=title,
         drawing=draw_rows(drawn, scale, guides=(-NEGLIGIBLE, 0.0, NEGLIGIBLE)),
         label=f"Change under weighting of {len(rows)} columns or levels outside the target, in standard deviations of the pool.",
         table=table(
-            "Columns outside the target",
+            title,
             ("Column", "Pool", "Debiased", "Change, in standard deviations"),
             ([name_cell(balance_name(row)), *_means(row)[:2], signed_cell(row.after)] for row in ordered),
         ),
-        meaning="A move is neither right nor wrong: nothing was said about these columns. Large ones deserve a look.",
+        meaning=meaning,
         keys=(Key("debiased", "Change under weighting"), Key("guide", "0, and ±0.1 (small)")),
     )
 
 
 def plot_sensitivity(rows: Sequence[SensitivityRow]) -> Figure:
-    """The range of target means when selection differs from the model by a factor that no data can tell."""
+    """The range of target means when selection differs from the model by a factor that no data can tell; each outcome has its own axis."""
+    outcomes = list(dict.fromkeys(row.outcome for row in rows))
+    drawn = [
+        tag("p", tag("bdi", shorten(outcome, 90)), class_="outcome") + _draw_ranges([row for row in rows if row.outcome == outcome])
+        for outcome in outcomes[:_MOST_OUTCOMES]
+    ]
+    scopes = "; ".join(dict.fromkeys(row.scope for row in rows if row.scope))
+    columns = ("Outcome", "Factor", Column("Varies", numeric=False), "Estimate", "Lowest", "Highest", "Interval from", "Interval to")
+    return Figure(
+        title="If selection differs from the model by a hidden factor",
+        drawing=join(drawn),
+        label=f"Range of {len(outcomes)} target means when a hidden selection factor may vary.",
+        table=table(
+            "Sensitivity of target means",
+            columns,
+            (
+                [name_cell(row.outcome), number_cell(row.factor), Cell(row.scope or MISSING)]
+                + [number_cell(value) for value in (row.value, row.low, row.high, *row.interval)]
+                for row in rows
+            ),
+        ).without_empty(),
+        meaning="No data can show how likely all sources together are to miss a kind of image. If that chance varied within the factor"
+        f"{f' ({scopes})' if scopes else ''}, the estimate could lie anywhere in the range; a conclusion that holds across it does not "
+        "hang on the assumption.",
+        keys=(Key("debiased", "Estimate"), Key("interval", "Range"), Key("interval-second", "Range with sampling error (95%)")),
+    )
+
+
+def _draw_ranges(rows: Sequence[SensitivityRow]) -> Markup:
     scale = scale_of([value for row in rows for value in (row.value, row.low, row.high, *row.interval)])
     drawn = []
     for row in rows:
@@ -224,23 +252,8 @@ def plot_sensitivity(rows: Sequence[SensitivityRow]) -> Figure:
                 marks += _between(scale.at(low), scale.at(high), y, class_)
         if row.value is not None:
             marks += mark("debiased", scale.at(row.value), 10)
-        drawn.append(Row(f"{row.outcome}, factor {show_number(row.factor)}", marks, f"{show_number(row.low)} to {show_number(row.high)}"))
-    return Figure(
-        title="If selection differs from the model by a hidden factor",
-        drawing=draw_rows(drawn, scale),
-        label=f"Range of {len({row.outcome for row in rows})} target means when a hidden selection factor may vary.",
-        table=table(
-            "Sensitivity of target means",
-            ("Outcome", "Factor", "Estimate", "Lowest", "Highest", "Interval from", "Interval to"),
-            (
-                [name_cell(row.outcome), number_cell(row.factor), *map(number_cell, (row.value, row.low, row.high, *row.interval))]
-                for row in rows
-            ),
-        ),
-        meaning="No data can show how likely all sources together are to miss a kind of image. If that chance varied within the factor, "
-        "the estimate could lie anywhere in the range; a conclusion that holds across it does not hang on the assumption.",
-        keys=(Key("debiased", "Estimate"), Key("interval", "Range"), Key("interval-second", "Range with sampling error (95%)")),
-    )
+        drawn.append(Row(f"factor {show_number(row.factor)}", marks, f"{show_number(row.low)} to {show_number(row.high)}"))
+    return draw_rows(drawn, scale)
 
 
 def sources_table(sources: Sequence[SourceRow], *, groups: bool) -> Table:

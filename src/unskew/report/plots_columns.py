@@ -45,24 +45,24 @@ def _distribution_words(panel: DistributionPanel, what: str) -> str:
 
 def _series(panel: DistributionPanel) -> list[tuple[str, Sequence[Number]]]:
     given = [("pool", panel.pool), ("debiased", panel.weighted), ("target", panel.target)]
-    return [(kind, values) for kind, values in given if values is not None]
+    return [(kind, values) for kind, values in given if values is not None and any(value is not None for value in values)]
 
 
 def _draw_numbers(panel: DistributionPanel) -> Markup:
+    """Steps whose area is the share; a bin that is withheld is a gap, not a zero."""
     scale = Scale(panel.edges[0], panel.edges[-1])
-    widths = [high - low for low, high in zip(panel.edges[:-1], panel.edges[1:], strict=True)]
-    series = [
-        (kind, [(value or 0.0) / (width or 1.0) for value, width in zip(values, widths, strict=True)]) for kind, values in _series(panel)
-    ]
-    top = max((value for _, values in series for value in values), default=0.0) or 1.0
+    bins = [(low, high, (high - low) or 1.0) for low, high in zip(panel.edges[:-1], panel.edges[1:], strict=True)]
+    series = _series(panel)
+    top = max((value / width for _, values in series for value, (_, _, width) in zip(values, bins, strict=True) if value), default=1.0)
     paths = []
     for kind, values in series:
-        points = [
-            (scale.at(x), 0.97 * value / top)
-            for low, high, value in zip(panel.edges[:-1], panel.edges[1:], values, strict=True)
-            for x in (low, high)
-        ]
-        paths.append(stretch_lines(points, "area pool" if kind == "pool" else f"line {kind}", close=kind == "pool"))
+        pieces: list[list[tuple[float, float]]] = [[]]
+        for value, (low, high, width) in zip(values, bins, strict=True):
+            if value is None:
+                pieces.append([])
+            else:
+                pieces[-1] += [(scale.at(x), 0.97 * value / width / top) for x in (low, high)]
+        paths += [stretch_lines(piece, "area pool" if kind == "pool" else f"line {kind}", close=kind == "pool") for piece in pieces]
     axis = tag("svg", axis_ticks(scale, most=4), y=_HEIGHT, width="100%", height=20)
     lines = grid_lines([scale.at(tick) for tick in scale.ticks(4)])
     base = tag("line", x1="0%", x2="100%", y1=_HEIGHT, y2=_HEIGHT, class_="axis")
@@ -71,7 +71,7 @@ def _draw_numbers(panel: DistributionPanel) -> Markup:
 
 def _draw_levels(panel: DistributionPanel) -> Markup:
     series = _series(panel)
-    order = sorted(range(len(panel.levels)), key=lambda k: -max(values[k] or 0.0 for _, values in series))[:MOST_LEVELS]
+    order = sorted(range(len(panel.levels)), key=lambda k: -max((values[k] or 0.0 for _, values in series), default=0.0))[:MOST_LEVELS]
     scale = Scale(0.0, max((values[k] or 0.0 for _, values in series for k in order), default=1.0) * 1.04 or 1.0)
     rows = []
     for k in sorted(order):
@@ -180,7 +180,7 @@ def _draw_shades(curve: Curve) -> Markup:
         strips.append(Row(name, join(cells) + (_shade_numbers(values) if numbers else Markup("")), ""))
     drawn = [draw_row(row, Markup("")) for row in strips] + [draw_row(Row("", _shade_axis(curve), ""), Markup(""), height=20)]
     shown = tag("div", *drawn, class_="rows strips" if len(strips) <= 16 else "rows strips dense")
-    if curve.levels and not numbers:
+    if curve.levels and not _levels_fit(curve):
         shown += tag("p", f"Left to right: {', '.join(curve.levels[:40])}.", class_="small")
     return shown
 
@@ -202,13 +202,17 @@ def _shade_numbers(values: Sequence[Number]) -> Markup:
 def _shade_axis(curve: Curve) -> Markup:
     if not curve.levels:
         return axis_ticks(Scale(curve.at[0], curve.at[-1]), most=4)
-    if len(curve.levels) > MOST_LINES:
+    if not _levels_fit(curve):
         return Markup("")
-    room = 40 // len(curve.levels)
     return join(
-        tag("text", shorten(level, max(room, 4)), x=percent((k + 0.5) / len(curve.levels)), y=14, class_="tick", text_anchor="middle")
+        tag("text", shorten(level), x=percent((k + 0.5) / len(curve.levels)), y=14, class_="tick", text_anchor="middle")
         for k, level in enumerate(curve.levels)
     )
+
+
+def _levels_fit(curve: Curve) -> bool:
+    """Do the levels' names have room below their cells, on a phone too?"""
+    return max(len(shorten(level)) for level in curve.levels) < 30 / len(curve.levels)
 
 
 def _shade(value: Number) -> int:

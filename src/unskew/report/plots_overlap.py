@@ -88,7 +88,7 @@ def _step(value: Number, size: int) -> int:
 def _heat_drawing(names: Sequence[str], values: Matrix, weakest: tuple[str, str] | None) -> Markup:
     """Cells as one path per colour: a cell costs a few characters, so that thousands of them stay small."""
     size = len(names)
-    cell = min(40, max(14, 620 // size))
+    cell = min(40 if size > 4 else 56, max(14, 620 // size))
     longest = 22 if cell >= 40 else 18
     texts = [shorten(name, longest) for name in names]
     font = 12 if cell >= 18 else 11
@@ -238,7 +238,11 @@ def plot_graph(panel: OverlapPanel) -> Figure | None:
     edges = join(_edge(panel, k, other, place, weak) for k in range(size) for other in range(k + 1, size))
     nodes = join(_node(shorten(name, 16), at) for name, at in zip(panel.names, place, strict=True))
     note = _weak_note(panel, weak, place)
-    drawn = tag("svg", edges, nodes, note, viewBox="0 0 460 330", class_="graph", aria_hidden="true", focusable="false")
+    # Room for a label above the first and below the last.
+    top, bottom = min(y for _, y in place) - 32, max(y for _, y in place) + 34
+    drawn = tag(
+        "svg", edges, nodes, note, viewBox=f"0 {top:.0f} 460 {bottom - top:.0f}", class_="graph", aria_hidden="true", focusable="false"
+    )
     return Figure(
         title="Which sources are linked",
         drawing=drawn,

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from unskew.records import Ints
 
 SMALLEST_CELL = 10
+_LARGEST_TABLE = 100_000_000
 
 
 def hidden_cells(size_c: npt.ArrayLike, forced_c: Any = None) -> npt.NDArray[np.bool_]:
@@ -54,8 +55,14 @@ def count_units(group_n: Ints | None, code_m: Ints, n_codes: int, row_m: Ints | 
     if group_n is None:
         return np.bincount(code_m[kept_m], minlength=n_codes).astype(np.int64)
     group_m = (group_n if row_m is None else group_n[row_m])[kept_m]
-    pair = np.unique(group_m * max(n_codes, 1) + code_m[kept_m])
-    return np.bincount(pair % max(n_codes, 1), minlength=n_codes).astype(np.int64)
+    n_groups = int(group_n.max(initial=-1)) + 1
+    if n_groups * n_codes <= _LARGEST_TABLE:
+        # Many times faster than sorting the pairs.
+        seen = np.zeros(n_groups * n_codes, dtype=np.bool_)
+        seen[group_m * n_codes + code_m[kept_m]] = True
+        return seen.reshape(n_groups, n_codes).sum(axis=0, dtype=np.int64)
+    pair = np.unique(group_m * n_codes + code_m[kept_m])
+    return np.bincount(pair % n_codes, minlength=n_codes).astype(np.int64)
 
 
 def too_small(size: int | float | None) -> bool:

@@ -103,12 +103,13 @@ def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> Weighed:
     order = _order(pool, weights)
     same = np.array_equal(order, np.arange(order.size))
     ordered = pool if same else pool.take(order)
-    own = [pool.names[code] for code in pool.source[order]]
-    theirs = [weights.names[code] for code in weights.source]
-    if own != theirs:
-        at = next(i for i, (a, b) in enumerate(zip(own, theirs, strict=True)) if a != b)
+    names = pool.names
+    code_k = np.array([names.index(name) if name in names else -1 for name in weights.names], dtype=np.int64)
+    other = np.flatnonzero(pool.source[order] != code_k[weights.source])
+    if other.size:
+        own, theirs = names[pool.source[order[other[0]]]], weights.names[weights.source[other[0]]]
         raise DataError(
-            f"pool and weights disagree about where image {weights.id[at]!r} comes from: {own[at]!r} and {theirs[at]!r}. "
+            f"pool and weights disagree about where image {weights.id[other[0]]!r} comes from: {own!r} and {theirs!r}. "
             "Pass the pool that was weighed."
         )
     weighed = Weighed(ordered, weights, private, pool.set_aside)

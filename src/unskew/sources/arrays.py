@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import zipfile
 from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from unskew.records.images import Images, JoinedImages, RawImage
 from unskew.sources.ids import unique_within
 from unskew.sources.listing import near_names
 from unskew.sources.pixels import as_pixels
-from unskew.sources.roles import with_own_groups, with_roles
+from unskew.sources.roles import only_columns, with_own_groups, with_roles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,38 +47,50 @@ class ArrayImages(Images):
         return ArrayImages([self.images[int(row)] for row in rows])
 
 
-class NpzImages(Images):
-    """The images of an ``.npz`` file, opened when the first is asked for.
+class NpzArray:
+    """One array of an ``.npz`` file, loaded once, when it is asked for, however many threads ask; in another process anew.
 
     Arrays that were stored without compression (``np.savez``) are mapped into memory, so that only what is read is loaded.
     """
 
-    def __init__(self, file: str, rows: Ints, name: str = IMAGES) -> None:
-        self.file, self.rows, self.name = os.path.abspath(file), rows, name
+    def __init__(self, file: str, name: str) -> None:
+        self.file, self.name = os.path.abspath(file), name
         self._array: npt.NDArray[Any] | None = None
+        self._lock = threading.Lock()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_array": None}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NpzArray, (self.file, self.name)
+
+    def load(self) -> npt.NDArray[Any]:
+        """The array; `ImageError` where it cannot be had."""
+        with self._lock:
+            if self._array is None:
+                try:
+                    self._array = _load_array(self.file, self.name)
+                except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+                    raise ImageError(f"{os.path.basename(self.file)!r} cannot be read: {error}") from error
+            return self._array
+
+
+class NpzImages(Images):
+    """Rows of an array in an ``.npz`` file."""
+
+    def __init__(self, array: NpzArray, rows: Ints) -> None:
+        self.array, self.rows = array, rows
 
     def __len__(self) -> int:
         return int(self.rows.size)
 
     def read(self, row: int) -> RawImage:
         """The image of that row."""
-        if self._array is None:
-            try:
-                self._array = _load_array(self.file, self.name)
-            except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-                raise ImageError(f"{os.path.basename(self.file)!r} cannot be read: {error}") from error
-        if self.rows[row] >= len(self._array):
-            raise ImageError(f"{os.path.basename(self.file)!r} has changed: it holds {len(self._array)} images")
-        return as_pixels(np.array(self._array[self.rows[row]]))
+        array = self.array.load()
+        if self.rows[row] >= len(array):
+            raise ImageError(f"{os.path.basename(self.array.file)!r} has changed: it holds {len(array)} images")
+        return as_pixels(np.array(array[self.rows[row]]))
 
     def take(self, rows: Ints) -> NpzImages:
-        """The images of these rows; what is loaded is shared."""
-        taken = NpzImages(self.file, self.rows[rows], self.name)
-        taken._array = self._array
-        return taken
+        """The images of these rows, of the same array."""
+        return NpzImages(self.array, self.rows[rows])
 
 
 def _load_array(file: str, name: str) -> npt.NDArray[Any]:
@@ -113,10 +126,10 @@ def read_arrays(
     arrays: str | os.PathLike[str] | Mapping[str, Any],
     *,
     source: str | None = None,
-    label: str | None = None,
+    label: Any = None,
     id: str | None = None,
     group: str | None = None,
-    split: str | None = None,
+    split: Any = None,
     images: bool = True,
     base: str | os.PathLike[str] = ".",
     source_name: str | None = None,
@@ -130,14 +143,14 @@ def read_arrays(
     Parameters
     ----------
     arrays : the file, or one for each source.
-    source, label, id, group, split : names of arrays; without them, the arrays of these names.
+    source, label, id, group, split : names of arrays; without them, the arrays of these names; False: none.
     images : False for the other arrays alone.
     base : the folder that files start from.
     source_name : of all images, whatever the file says.
     """
     import pandas as pd
 
-    named = {"source": source, "label": label, "id": id, "group": group, "split": split}
+    named = only_columns({"source": source, "label": label, "id": id, "group": group, "split": split}, "arrays")
     files: Mapping[Any, Any] = arrays if isinstance(arrays, Mapping) else {source_name: arrays}
     if isinstance(arrays, Mapping) and source is not None:
         raise ConfigError(f"arrays names a file for each source ({first_few(list(arrays))}), so `source` has nothing to say.")
@@ -149,13 +162,13 @@ def read_arrays(
                 f"{os.fspath(file)!r} has no array {IMAGES!r}; it has {first_few(list(frame.columns), 12)}. Or say images = false."
             )
         frames.append(frame)
-        pictures.append(NpzImages(os.path.join(base, os.fspath(file)), np.arange(len(frame))))
+        pictures.append(NpzImages(NpzArray(os.path.join(base, os.fspath(file)), IMAGES), np.arange(len(frame))))
     joined = pd.concat(frames, ignore_index=True)
     joined = joined.assign(id=unique_within(joined["id"].tolist(), joined["source"].astype(str).tolist()))
     return pool_of_images(with_own_groups(joined, "the arrays"), JoinedImages(pictures) if images else None)
 
 
-def _read_one(file: str, said: str, named: Mapping[str, str | None], source: str | None) -> tuple[pd.DataFrame, int | None]:
+def _read_one(file: str, said: str, named: Mapping[str, Any], source: str | None) -> tuple[pd.DataFrame, int | None]:
     """The columns of a file, in their roles, and the number of its images, whose pixels are not read."""
     import pandas as pd
 
@@ -167,10 +180,7 @@ def _read_one(file: str, said: str, named: Mapping[str, str | None], source: str
         raise DataError(f"the arrays of {said!r} have one entry for each image, but their lengths differ: {lengths}.")
     n = next(iter(lengths.values()))
     frame = pd.DataFrame(columns_from_arrays(columns, n), index=range(n))
-    if source is not None:
-        frame = with_roles(frame.rename(columns={"source": "other_source"}), {**named, "source": None}, repr(said)).assign(source=source)
-    else:
-        frame = with_roles(frame, named, repr(said))
+    frame = with_roles(frame, named, repr(said), source)
     if "source" not in frame.columns:
         raise DataError(
             f"{said!r} has no array that says which source each image comes from; it has {first_few(list(frame.columns), 12)}. "

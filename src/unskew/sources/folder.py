@@ -57,9 +57,7 @@ def read_folders(
     """
     if not folders or not all(folders) or not hasattr(folders, "items"):
         raise ConfigError(f'folders gives each source its folder, such as {{ north = "photos/north" }}; got {folders!r}.')
-    rules = {
-        role: False if rule is False else read_rule(role, rule) for role, rule in {"label": label, "group": group, "split": split}.items()
-    }
+    rules = {role: read_rule(role, rule) for role, rule in {"label": label, "group": group, "split": split}.items()}
     columns = {role: rule for role, rule in {**rules, "id": id}.items() if isinstance(rule, str) and rule != FOLDER}
     parts = [_read_one(name, os.fspath(folder), os.fspath(base), rules, columns) for name, folder in folders.items()]
     _check_different(folders, os.fspath(base))

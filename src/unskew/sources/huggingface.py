@@ -17,7 +17,7 @@ from unskew.records.images import Images, JoinedImages, RawImage
 from unskew.sources.ids import unique_within
 from unskew.sources.labels import as_label_lists
 from unskew.sources.pixels import as_pixels
-from unskew.sources.roles import with_own_groups, with_roles
+from unskew.sources.roles import only_columns, with_own_groups, with_roles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,10 +51,10 @@ def read_huggingface(
     dataset: Any,
     *,
     source: str | None = None,
-    label: str | None = None,
+    label: Any = None,
     id: str | None = None,
     group: str | None = None,
-    split: str | None = None,
+    split: Any = None,
     image: str | None = None,
     images: bool = True,
     base: str | os.PathLike[str] = ".",
@@ -79,7 +79,7 @@ def read_huggingface(
         each = dict(dataset)
     else:
         each = {None: dataset}
-    named = {"source": source, "label": label, "id": id, "group": group, "split": split}
+    named = only_columns({"source": source, "label": label, "id": id, "group": group, "split": split}, "datasets")
     frames, pictures = list[pd.DataFrame](), list[Images]()
     for name, given in each.items():
         said = os.fspath(given) if isinstance(given, str | os.PathLike) else type(given).__name__
@@ -139,7 +139,7 @@ def _load(datasets: Any, said: str, base: str) -> Any:
 
 
 def _table(
-    rows: Any, part: str | None, named: Mapping[str, str | None], source: str | None, image: str | None, images: bool, said: str
+    rows: Any, part: str | None, named: Mapping[str, Any], source: str | None, image: str | None, images: bool, said: str
 ) -> tuple[pd.DataFrame, str]:
     """The columns that are no images, in their roles, and the column that is."""
     datasets = _package()
@@ -148,18 +148,13 @@ def _table(
     others = [name for name, feature in rows.features.items() if name not in pictures and _is_plain(feature, datasets)]
     frame = rows.select_columns(others).to_pandas() if others else None
     frame = _named_classes(frame, rows.features, datasets, len(rows))
-    wanted = dict(named)
-    if source is not None:
-        frame = with_roles(frame.rename(columns={"source": "other_source"}), wanted | {"source": None}, f"the dataset {said!r}")
-        frame = frame.assign(source=source)
-    else:
-        frame = with_roles(frame, wanted, f"the dataset {said!r}")
+    frame = with_roles(frame, named, f"the dataset {said!r}", source)
     if "source" not in frame.columns:
         raise DataError(
             f"the dataset {said!r} does not say which source each image comes from; its columns are {first_few(list(rows.features), 12)}. "
             'Name that column (source = "…"), or give each source a dataset of its own (huggingface = { north = "north", … }).'
         )
-    if part is not None and "split" not in frame.columns:
+    if part is not None and "split" not in frame.columns and named["split"] is not False:
         frame["split"] = part
     if "id" not in frame.columns:
         between = "" if part is None else f"{part}/"
