@@ -35,8 +35,8 @@ python benchmarks/images.py --output docs/images-performance.md
 
 {n:,} JPEG files of 256 × 256 pixels, quality 90, {size / 1024:.1f} KB on average, made from seeds (structure at all scales, some grain).
 Plain decoding, `numpy.asarray(PIL.Image.open(path).convert("RGB"))`, took {1e3 * plain[1]:.2f} ms of processor time per file in one thread
-({1e3 * plain[0]:.2f} ms by the wall). "All cheap" is border_hsv, mean_hsv, brightness, contrast, colourfulness, sharpness, size, aspect_ratio
-and exif together, by `represent_images`, from the files to the columns of the pool.
+({1e3 * plain[0]:.2f} ms by the wall). "All cheap" is border_hsv, mean_hsv, brightness, contrast, colourfulness, sharpness, size,
+aspect_ratio and exif together, by `represent_images`, from the files to the columns of the pool.
 
 {table(rows)}
 
