@@ -170,7 +170,8 @@ def _stratum_rows(pool: Pool, strata: TargetStrata, private: bool) -> tuple[tupl
     n_strata = len(strata.strata)
     code = np.where(strata.code < 0, n_strata, strata.code)
     images = np.bincount(code, minlength=n_strata + 1)
-    hidden = hidden_cells(_units(pool, code, n_strata + 1)) if private else np.zeros(n_strata + 1, dtype=np.bool_)
+    units = _units(pool, code, n_strata + 1)
+    hidden = hidden_cells(units) if private else np.zeros(n_strata + 1, dtype=np.bool_)
     order = sorted(range(n_strata), key=lambda at: (not strata.in_scope[at], -strata.mass[at], strata.strata[at]))
     rows = [
         StratumRow(
@@ -181,7 +182,7 @@ def _stratum_rows(pool: Pool, strata: TargetStrata, private: bool) -> tuple[tupl
             pool=None if hidden[at] else float(images[at] / len(pool)),
             weighted=None,
             images=None if hidden[at] else int(images[at]),
-            groups=None,
+            groups=None if hidden[at] or "group" not in pool.frame.columns else int(units[at]),
             sources=() if private else tuple(pool.names[k] for k in np.unique(pool.source[strata.code == at]))[:12],
             ess=None,
             largest_weight=None,
