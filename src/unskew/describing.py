@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from unskew.records import Ints, Pool
-from unskew.targeting.levels import MISSING, level_text, text_levels
+from unskew.targeting.levels import MISSING, holds_lists, level_text, text_levels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,11 +149,6 @@ def describe_pool(pool: Pool) -> PoolDescription:
         copies=_count_copies(pool),
         unreadable=_count_reasons(pool.set_aside),
     )
-
-
-def holds_lists(column: pd.Series[Any]) -> bool:
-    """Does an entry hold several values, as the labels of an image that shows several things do?"""
-    return column.dtype == object and bool(column.map(lambda value: isinstance(value, list | tuple | np.ndarray)).any())
 
 
 def _count_sources(pool: Pool) -> tuple[SourceCount, ...]:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import json
 import os
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from unskew.errors import ConfigError, first_few
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 
 _TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
+_ARCHIVES = (".tar.gz", ".tgz", ".tar")
+_ARRAYS = ".npz"
+# A spreadsheet is no table that can be read, but whoever tries says what to do.
+_TABLE_NAMES = (*_TABLES, *(f"{each}.gz" for each in _TABLES), ".ndjson", ".ndjson.gz", ".pq", ".xls", ".xlsx", ".ods")
 # What a column of a table may be called for `init` to take it for the source, the group or the split of an image.
 _COLUMNS = {
     "source": ("source", "database", "dataset", "location", "site", "hospital", "camera", "vendor"),
@@ -18,20 +26,21 @@ _COLUMNS = {
     "label": ("label", "class", "category", "species", "target"),
     "id": ("id", "image_id"),
 }
-
-
 _PATHS = ("path", "file_name", "filename")
+# Folders of these names are splits of one source, not sources.
+_SPLITS = {"train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "evaluation"}
 
 
-def find_sources(places: Sequence[Path], folder: Path) -> dict[str, Any]:
+def find_sources(places: Sequence[Path], folder: Path, *, download: bool = False) -> dict[str, Any]:
     """Settings for these folders or files, paths written relative to ``folder`` where that is shorter.
 
     Each folder is one source. A single folder is taken apart where its subfolders hold class folders of their own, or look like
-    sources: then each subfolder is one source. A file is a table, arrays, or a CIFAR archive; several files are one source each.
+    sources: then each subfolder is one source. A file is a table, arrays, or a CIFAR archive; several files are one source each, and so is
+    a table that does not say which source each image comes from. With ``download``, an archive need not be there yet.
     """
     for place in places:
-        if not place.exists():
-            raise ConfigError(f"there is no folder or file {str(place)!r}.{_near(place)}")
+        if not (download and _is_archive(place)):
+            _check_there(place)
     folders = [place for place in places if place.is_dir()]
     if len(folders) == len(places):
         return _from_folders(folders, folder)
@@ -44,9 +53,21 @@ def find_sources(places: Sequence[Path], folder: Path) -> dict[str, Any]:
     if len(kinds) > 1:
         raise ConfigError(f"these files are of different kinds ({', '.join(sorted(kinds))}); give files of one kind, or one table of all.")
     (kind,) = kinds
-    if len(places) == 1:
-        return {kind: _written(places[0], folder)} | (_columns(places[0]) if kind == "manifest" else {})
-    return {kind: _named(places, folder)}
+    roles = _common_columns(places) if kind == "manifest" else {}
+    if len(places) == 1 and (kind != "manifest" or "source" in roles):
+        return {kind: _written(places[0], folder)} | roles
+    return {kind: _named(places, folder)} | {role: name for role, name in roles.items() if role != "source"}
+
+
+def _check_there(place: Path) -> None:
+    try:
+        there = place.exists()
+        if there and place.is_dir():
+            os.scandir(place).close()
+    except OSError as error:
+        raise DataError(f"{str(place)!r} cannot be read: {error.strerror or error}.") from None
+    if not there:
+        raise ConfigError(f"there is no folder or file {str(place)!r}.{_near(place)}")
 
 
 def _from_folders(folders: Sequence[Path], base: Path) -> dict[str, Any]:
@@ -55,7 +76,13 @@ def _from_folders(folders: Sequence[Path], base: Path) -> dict[str, Any]:
         if kind:
             return {kind: _written(folders[0], base)}
         below = sorted(_subfolders(folders[0]), key=lambda path: path.name)
-        if len(below) > 1 and not _has_files(folders[0]) and all(_subfolders(each) or _has_metadata(each) for each in below):
+        are_splits = {each.name.lower() for each in below} <= _SPLITS
+        if (
+            len(below) > 1
+            and not are_splits
+            and not _has_files(folders[0])
+            and all(_subfolders(each) or _has_metadata(each) for each in below)
+        ):
             folders = below
     return {"folders": _named(folders, base)}
 
@@ -64,10 +91,16 @@ def _named(places: Iterable[Path], base: Path) -> dict[str, str]:
     """A name for each place: its own, with that of the folder above where two have the same."""
     places = [Path(os.path.normpath(place.absolute())) for place in places]
     for depth in range(1, 4):
-        names = ["/".join((*place.parts[-depth:-1], place.stem if place.is_file() else place.name)) for place in places]
+        names = ["/".join((*place.parts[-depth:-1], _stem(place) if place.is_file() else place.name)) for place in places]
         if len(set(names)) == len(names):
             return {name: _written(place, base) for name, place in zip(names, places, strict=True)}
     raise ConfigError(f"a place was named twice: {first_few(sorted({str(place) for place in places if places.count(place) > 1}))}.")
+
+
+def _stem(file: Path) -> str:
+    """The name of a file without what says its format."""
+    extension = max((each for each in (*_ARCHIVES, *_TABLE_NAMES, _ARRAYS) if file.name.lower().endswith(each)), key=len)
+    return file.name[: -len(extension)] or file.name
 
 
 def _written(place: Path, base: Path) -> str:
@@ -79,43 +112,69 @@ def _written(place: Path, base: Path) -> str:
     return Path(relative).as_posix() if len(relative) <= len(str(absolute)) else absolute.as_posix()
 
 
+def _is_archive(place: Path) -> bool:
+    return place.name.lower().endswith((".tar.gz", ".tgz", ".tar"))
+
+
 def _kind(place: Path) -> str:
     name = place.name.lower()
-    if name.endswith((".tar.gz", ".tgz", ".tar")):
+    if name.endswith(_ARCHIVES):
         return "cifar"
-    if name.endswith(".npz"):
+    if name.endswith(_ARRAYS):
         return "arrays"
-    if name.endswith(_TABLES):
+    if name.endswith(_TABLE_NAMES):
         return "manifest"
     raise ConfigError(
-        f"{place.name!r} holds neither images nor a table of them, which are {', '.join(_TABLES)}, .npz, or a CIFAR archive (.tar.gz). "
+        f"{place.name!r} holds neither images nor a table of them, which are {', '.join(_TABLES)}, {_ARRAYS}, or a CIFAR archive (.tar.gz). "
         "A folder of images is named by the folder."
     )
 
 
+def _common_columns(places: Sequence[Path]) -> dict[str, Any]:
+    """What the columns of these tables say, where all of them say the same."""
+    first, *others = [_columns(place) for place in places]
+    return {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
+
+
 def _columns(place: Path) -> dict[str, Any]:
-    """Roles of the columns of a table, by their names."""
-    if place.suffix.lower() == ".json":
-        import json
+    """Roles of the columns of a table, by their names; none of one that cannot be read, of which whoever reads it says why."""
+    import zlib
 
-        try:
-            images = json.loads(place.read_text(encoding="utf-8")).get("images", [])
-        except (ValueError, AttributeError, OSError):
-            return {}
-        columns = list(images[0]) if images else []
-        # Category and id have their own places in COCO.
-        return {role: name for role, name in _roles(columns).items() if role in ("source", "group", "split")}
-    import pandas as pd
+    try:
+        kind = "".join(place.suffixes[-2:] if place.suffix.lower() == ".gz" else place.suffixes[-1:]).lower()
+        if kind in (".parquet", ".pq"):
+            import pyarrow.parquet as pq
 
-    suffix = place.suffix.lower()
-    if suffix == ".parquet":
-        import pyarrow.parquet as pq
+            return _roles(pq.read_schema(place).names)
+        with _opened(place) as stream:
+            if kind.startswith(".json") and not kind.startswith(".jsonl"):
+                return _columns_of_json(json.load(stream))
+            if kind.startswith((".jsonl", ".ndjson")):
+                return _roles(list(dict.fromkeys(name for line in islice(stream, 50) if line.strip() for name in json.loads(line))))
+            return _columns_of_csv(stream.readline(), "\t" if kind.startswith(".tsv") else ",")
+    except (ValueError, TypeError, LookupError, OSError, EOFError, zlib.error, RecursionError):
+        return {}
 
-        return _roles(pq.read_schema(place).names)
-    if suffix == ".jsonl":
-        with pd.read_json(place, lines=True, chunksize=50) as reader:
-            return _roles(list(next(iter(reader)).columns))
-    return _roles(list(pd.read_csv(place, nrows=5, sep="\t" if suffix == ".tsv" else ",").columns))
+
+def _opened(place: Path) -> IO[str]:
+    opener: Any = gzip.open if place.suffix.lower() == ".gz" else open
+    stream: IO[str] = opener(place, "rt", encoding="utf-8-sig", newline="")
+    return stream
+
+
+def _columns_of_json(document: Any) -> dict[str, Any]:
+    """Of a COCO file those of its images; else of its records."""
+    if isinstance(document, list):
+        return _roles(list(document[0]))
+    # Category, id and path have their own places in COCO.
+    return {role: name for role, name in _roles(list(document["images"][0])).items() if role in ("source", "group", "split")}
+
+
+def _columns_of_csv(header: str, expected: str) -> dict[str, Any]:
+    """Spreadsheets of many countries write semicolons."""
+    other = next((each for each in (";", "\t", "|", ",") if expected not in header and each in header), None)
+    names = next(csv.reader([header.strip()], delimiter=other or expected), [])
+    return _roles([name.strip() for name in names]) | ({"delimiter": other} if other else {})
 
 
 def _roles(columns: Sequence[str]) -> dict[str, Any]:
@@ -123,7 +182,11 @@ def _roles(columns: Sequence[str]) -> dict[str, Any]:
     lower = {str(column).lower(): str(column) for column in columns}
     found = {role: next((lower[name] for name in names if name in lower), None) for role, names in _COLUMNS.items()}
     roles: dict[str, Any] = {role: name for role, name in found.items() if name is not None}
-    return roles if any(name in lower for name in _PATHS) else roles | {"images": False}
+    path = next((lower[name] for name in _PATHS if name in lower), None)
+    if path is None:
+        return roles | {"images": False}
+    # Written in small letters it is found without being said.
+    return roles if path in _PATHS else roles | {"path": path}
 
 
 def _unpacked(folder: Path) -> str | None:
@@ -152,7 +215,7 @@ def _has_metadata(folder: Path) -> bool:
 
 
 def _near(place: Path) -> str:
-    from unskew.errors import did_you_mean
-
-    parent = place.parent
-    return did_you_mean(place.name, [each.name for each in parent.iterdir()]) if parent.is_dir() else ""
+    try:
+        return did_you_mean(place.name, os.listdir(place.parent))
+    except OSError:
+        return ""

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from unskew.describing import PoolDescription, describe_pool, holds_lists
+from unskew.describing import PoolDescription, describe_pool
 from unskew.errors import first_few
 from unskew.records import Pool
-from unskew.targeting.levels import MISSING, text_levels
+from unskew.targeting.levels import MISSING, holds_lists, text_levels
 from unskew.toml_text import toml_key, toml_string, toml_value
 
 # Cheap, and different wherever cameras or light are.

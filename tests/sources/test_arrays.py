@@ -63,7 +63,15 @@ def test_npz_files_are_read_when_pixels_are_needed(tmp_path, save, monkeypatch):
     assert np.array_equal(pool.images.read(1), PIXELS[1])
     if save is np.savez:
         assert len(loaded) == 1  # mapped, not loaded
-        assert isinstance(pool.images.parts[0]._array, np.memmap)
+        assert isinstance(pool.images.parts[0].array.load(), np.memmap)
+    else:
+        # Whoever asks next, of whatever part of the pool, finds it loaded.
+        threads = [threading.Thread(target=pool.take([row]).images.read, args=(0,)) for row in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(loaded) == 2
 
 
 def test_arrays_have_no_file_names(tmp_path):

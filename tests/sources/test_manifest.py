@@ -335,6 +335,55 @@ def test_indicators_of_labels_are_calibrated_to_known_shares(tmp_path):
     assert by_margin.weight == pytest.approx(by_mean.weight, rel=1e-8)
 
 
+def test_lists_records_and_bytes_are_no_attributes(tmp_path, caplog):
+    rows = [
+        {"id": 1, "source": "n", "boxes": [1, 2], "meta": {"a": 1}, "mixed": 3, "age": 1},
+        {"id": 2, "source": "s", "boxes": [], "mixed": "x"},
+    ]
+    table(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "m.jsonl")
+    with caplog.at_level(logging.INFO):
+        pool = read_sources({"manifest": "m.jsonl", "images": False}, tmp_path)
+    assert pool.attributes == ("mixed", "age")
+    assert pool.frame["mixed"].tolist() == ["3", "x"]
+    assert "left out: boxes, meta" in caplog.text
+    pool.frame.to_parquet(tmp_path / "out.parquet")
+    pd.DataFrame({"id": [1, 2], "source": "n", "raw": [b"x", b"y"], "at": [[1.0], [2.0]]}).to_parquet(tmp_path / "m.parquet")
+    assert read_sources({"manifest": "m.parquet", "images": False}, tmp_path).attributes == ()
+
+
+@pytest.mark.parametrize("role", ["id", "source", "group", "split", "path"])
+def test_roles_are_single_values(tmp_path, role):
+    row = {"id": 1, "source": "n", "group": "g", "split": "train", "path": "a.jpg"} | {role: ["x"]}
+    table(tmp_path, json.dumps(row) + "\n", "m.jsonl")
+    with pytest.raises(DataError, match=f"{role} is one value for each image"):
+        read_sources({"manifest": "m.jsonl"}, tmp_path)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+KEYS = st.sampled_from(["path", "source", "label", "group", "split", "id", "x", "images", "annotations", "categories"])
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.dictionaries(
+        KEYS, JSON | st.lists(st.dictionaries(st.sampled_from(["id", "image_id", "category_id", "name", "file_name"]), JSON), max_size=3)
+    ),
+    st.sampled_from(["m.jsonl", "m.json"]),
+)
+def test_whatever_stands_in_a_table_ends_in_a_pool_or_in_words(tmp_path_factory, record, name):
+    root = tmp_path_factory.mktemp("json")
+    table(root, json.dumps(record) + "\n", name)
+    try:
+        pool = read_sources({"manifest": name, "images": False} | ({} if "source" in record else {"source": "x"}), root)
+    except (DataError, ConfigError):
+        return
+    assert len(pool) >= 1
+
+
 def test_lists_are_no_strata(tmp_path):
     with pytest.raises(DataError, match=r"label holds lists.*label_indicators"):
         unskew.debias(several(tmp_path), unskew.bias.Strata(by=["label"]), unskew.Target.uniform("label"))

@@ -96,7 +96,7 @@ def _cells(weighed: Weighed, described: Described, forced: set[str]) -> tuple[li
     place[order] = np.arange(len(order))
     labels = [column.levels[at] for at in order]
     n_joined = column.size - len(order)
-    return (labels, place, False) if n_joined == 0 else ([*labels, f"({n_joined} other levels)"], place, True)
+    return (labels, place, False) if n_joined == 0 else ([*labels, f"({n_joined} other level{'s' if n_joined > 1 else ''})"], place, True)
 
 
 def _join(place: Ints, value_l: Floats, size: int) -> Floats:

@@ -102,7 +102,7 @@ def summarize_run(
         sources=sources,
         strata=table.rows,
         overlap=overlap,
-        weights=show_weights(weighed, label),
+        weights=show_weights(weighed, label, table),
         balance=tuple(rows),
         distributions=panels,
         not_corrected=replace(not_corrected, columns=not_corrected.columns[:_MOST_ROWS]),

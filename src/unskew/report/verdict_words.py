@@ -57,11 +57,11 @@ def give_verdict(weighed: Weighed, balance: Sequence[BalanceRow], fit: Any, hidd
     _judge_coverage(case, weighed)
     _judge_balance(case, balance)
     level: Literal["ok", "weak"] = "weak" if case.weak else "ok"
-    ess = diagnosis.ess
+    images, worth = count_text(diagnosis.images), _worth(weighed, diagnosis.ess)
     headline = (
-        f"These sources can be debiased: the {count_text(diagnosis.images)} images are worth {count_text(ess)} drawn from the target."
+        f"These sources can be debiased: the {images} images are worth {worth} drawn from the target."
         if level == "ok"
-        else f"These sources can be debiased, but with care: the {count_text(diagnosis.images)} images are worth {count_text(ess)} at most."
+        else f"These sources can be debiased, but with care: the {images} images are worth {worth} at most."
     )
     if level == "ok":
         case.next_steps.insert(

@@ -13,6 +13,7 @@ from unskew.report.columns import bin_codes, round_edges
 from unskew.report.plain import rounded
 from unskew.report.record import Histogram, Number, Spread, WeightsPanel
 from unskew.report.source_table import hidden_sources
+from unskew.report.stratum_table import StratumTable
 from unskew.report.suppression import SMALLEST_CELL, hidden_cells
 from unskew.report.weighed import Weighed
 
@@ -24,10 +25,10 @@ _MOST_SOURCES = 60
 _MOST_BY = 12
 
 
-def show_weights(weighed: Weighed, label: ShownDistribution | None) -> WeightsPanel:
+def show_weights(weighed: Weighed, label: ShownDistribution | None, table: StratumTable) -> WeightsPanel:
     """Everything about the weights themselves; of the single heaviest image nothing where only aggregates are shown."""
     diagnosis, private = weighed.weights.diagnosis, weighed.private
-    histogram, zeros = _histogram(weighed)
+    histogram, zeros = _histogram(weighed, table)
     digits = 2 if private else 10
     few = private and math.ceil(weighed.n / 100) < SMALLEST_CELL
     sorted_n = np.sort(weighed.weights.sample_weight)
@@ -50,7 +51,7 @@ def show_weights(weighed: Weighed, label: ShownDistribution | None) -> WeightsPa
     )
 
 
-def _histogram(weighed: Weighed) -> tuple[Histogram, int | None]:
+def _histogram(weighed: Weighed, table: StratumTable) -> tuple[Histogram, int | None]:
     """(log10 of the positive sample weights, number of weights that are 0)."""
     positive = np.flatnonzero(weighed.weight_n > 0)
     log_m = np.log10(weighed.weights.sample_weight[positive])
@@ -61,8 +62,11 @@ def _histogram(weighed: Weighed) -> tuple[Histogram, int | None]:
     count = np.bincount(code_n, minlength=size + 1)
     if not weighed.private:
         return Histogram(edges, tuple(count[:-1].tolist()), _histogram_by_source(weighed, code_n, size)), int(count[-1])
-    # How many images the model left out may be withheld elsewhere, so it is here, too.
+    # How many images the model left out may be withheld elsewhere, so it is here, too. Images of a stratum may all have one weight: a bin
+    # would tell what the table of strata withholds.
     forced = np.append(np.zeros(size, dtype=np.bool_), count[-1] > 0)
+    if weighed.strata is not None and table.hidden is not None:
+        forced[np.unique(code_n[(weighed.strata.code >= 0) & table.hidden[weighed.strata.code]])] = True
     hidden = hidden_cells(weighed.cell_sizes(code_n, size + 1), forced)
     shown = tuple(None if hide else int(each) for each, hide in zip(count, hidden, strict=True))
     return Histogram(edges, shown[:-1]), shown[-1]

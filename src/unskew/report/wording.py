@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 _COUNT = re.compile(r"(?<![\w.])[\d,]*\d(?: of (?:its |the )?[\d,]*\d)? (?=(?:\w+ )?(?:images?|groups?|rows?)\b)")
 _PLACE = re.compile(r"\b(image|row) \d+\b")
 _DECIMAL = re.compile(r"(?<![\w.])\d*\.\d+(?:e[+-]?\d+)?%?|(?<![\w.,])\d+%")
+# The pool share of images outside the target's scope tells how many they are.
+_POOL_SHARE = re.compile(r"(?<=pool share)(?: \([\d.e+-]+\)|, [\d.e+-]+)")
 _ASIDE = re.compile(r" \([^()]*\d[^()]*\)")
 
 
@@ -17,8 +19,8 @@ def without_counts(sentence: str) -> str:
 
     Sentences of the records count what was dropped or left out; those counts are cells of no table and could be small.
     """
-    counted, n = _COUNT.subn("some ", sentence)
-    counted = _PLACE.sub(r"an \1", counted)
+    counted, n = _COUNT.subn("some ", _POOL_SHARE.sub("", sentence))
+    counted = _PLACE.sub(lambda found: "an image" if found[1] == "image" else "a row", counted)
     return _DECIMAL.sub("…", counted) if n else counted
 
 
@@ -28,7 +30,7 @@ def private_sentences(sentences: Iterable[str], hidden: Sequence[str]) -> tuple[
 
 
 def private_population(population: str) -> str:
-    """Without the numbers in brackets: the pool share of images outside the target's scope tells how many they are."""
+    """Without the numbers in brackets."""
     return _ASIDE.sub("", population)
 
 

@@ -16,7 +16,7 @@ from unskew.errors import DataError, ImageError, UnskewError
 from unskew.records.images import Images, RawImage
 from unskew.represent.base import Header, Representation
 from unskew.represent.content import FileStamp, hash_image
-from unskew.represent.decode import Picture
+from unskew.represent.decode import Picture, reasons
 from unskew.represent.store import Keys
 
 # A batch this large stays in the processor's cache, so that large images go one by one and small ones by the hundred.
@@ -117,12 +117,14 @@ class Worker:
             self._represent(row, raw, missing, found, batches)
 
     def _represent(self, row: int, raw: RawImage, missing: list[int], found: Found, batches: _Batches) -> None:
-        picture = Picture(raw, self.max_pixels)
-        with self._budget.hold(picture.n_pixels if any(self.representations[number].needs != "header" for number in missing) else 0):
-            # First everything that may fail, then what is kept.
-            given = [self._given(self.representations[number], picture) for number in missing]
-            for number, item in zip(missing, given, strict=True):
-                batches.put(number, row, item, found)
+        with reasons():
+            picture = Picture(raw, self.max_pixels)
+            decoded = any(self.representations[number].needs != "header" for number in missing)
+            with self._budget.hold(picture.n_pixels if decoded else 0):
+                # First everything that may fail, then what is kept.
+                given = [self._given(self.representations[number], picture) for number in missing]
+                for number, item in zip(missing, given, strict=True):
+                    batches.put(number, row, item, found)
 
     def _given(self, representation: Representation, picture: Picture) -> Header | npt.NDArray[Any]:
         if representation.needs == "header":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import zipfile
 from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any
@@ -46,38 +47,50 @@ class ArrayImages(Images):
         return ArrayImages([self.images[int(row)] for row in rows])
 
 
-class NpzImages(Images):
-    """The images of an ``.npz`` file, opened when the first is asked for.
+class NpzArray:
+    """One array of an ``.npz`` file, loaded once, when it is asked for, however many threads ask; in another process anew.
 
     Arrays that were stored without compression (``np.savez``) are mapped into memory, so that only what is read is loaded.
     """
 
-    def __init__(self, file: str, rows: Ints, name: str = IMAGES) -> None:
-        self.file, self.rows, self.name = os.path.abspath(file), rows, name
+    def __init__(self, file: str, name: str) -> None:
+        self.file, self.name = os.path.abspath(file), name
         self._array: npt.NDArray[Any] | None = None
+        self._lock = threading.Lock()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_array": None}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NpzArray, (self.file, self.name)
+
+    def load(self) -> npt.NDArray[Any]:
+        """The array; `ImageError` where it cannot be had."""
+        with self._lock:
+            if self._array is None:
+                try:
+                    self._array = _load_array(self.file, self.name)
+                except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+                    raise ImageError(f"{os.path.basename(self.file)!r} cannot be read: {error}") from error
+            return self._array
+
+
+class NpzImages(Images):
+    """Rows of an array in an ``.npz`` file."""
+
+    def __init__(self, array: NpzArray, rows: Ints) -> None:
+        self.array, self.rows = array, rows
 
     def __len__(self) -> int:
         return int(self.rows.size)
 
     def read(self, row: int) -> RawImage:
         """The image of that row."""
-        if self._array is None:
-            try:
-                self._array = _load_array(self.file, self.name)
-            except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-                raise ImageError(f"{os.path.basename(self.file)!r} cannot be read: {error}") from error
-        if self.rows[row] >= len(self._array):
-            raise ImageError(f"{os.path.basename(self.file)!r} has changed: it holds {len(self._array)} images")
-        return as_pixels(np.array(self._array[self.rows[row]]))
+        array = self.array.load()
+        if self.rows[row] >= len(array):
+            raise ImageError(f"{os.path.basename(self.array.file)!r} has changed: it holds {len(array)} images")
+        return as_pixels(np.array(array[self.rows[row]]))
 
     def take(self, rows: Ints) -> NpzImages:
-        """The images of these rows; what is loaded is shared."""
-        taken = NpzImages(self.file, self.rows[rows], self.name)
-        taken._array = self._array
-        return taken
+        """The images of these rows, of the same array."""
+        return NpzImages(self.array, self.rows[rows])
 
 
 def _load_array(file: str, name: str) -> npt.NDArray[Any]:
@@ -149,7 +162,7 @@ def read_arrays(
                 f"{os.fspath(file)!r} has no array {IMAGES!r}; it has {first_few(list(frame.columns), 12)}. Or say images = false."
             )
         frames.append(frame)
-        pictures.append(NpzImages(os.path.join(base, os.fspath(file)), np.arange(len(frame))))
+        pictures.append(NpzImages(NpzArray(os.path.join(base, os.fspath(file)), IMAGES), np.arange(len(frame))))
     joined = pd.concat(frames, ignore_index=True)
     joined = joined.assign(id=unique_within(joined["id"].tolist(), joined["source"].astype(str).tolist()))
     return pool_of_images(with_own_groups(joined, "the arrays"), JoinedImages(pictures) if images else None)

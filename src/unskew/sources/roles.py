@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.sources.ids import is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,7 +106,30 @@ def with_roles(frame: pd.DataFrame, named: Mapping[str, str | bool | None], wher
         if column != role and role in frame.columns and role not in renamed:
             renamed[role] = f"other_{role}"
             logger.warning("%s: %r was named as the %s; the column %r becomes the attribute %r", where, column, role, role, f"other_{role}")
-    return frame.rename(columns=renamed)
+    return _plain_columns(frame.rename(columns=renamed), where)
+
+
+def _plain_columns(frame: pd.DataFrame, where: str) -> pd.DataFrame:
+    """One value in each field: lists, records and bytes are left out (labels may be lists), columns of text and numbers become text."""
+    from unskew.targeting.levels import level_text
+
+    nested = []
+    for name, kind in frame.dtypes.items():
+        if not isinstance(kind, np.dtype) or kind.kind != "O" or name == "label":
+            continue
+        values = frame[name].tolist()
+        types = {type(value) for value in values if not is_missing(value)}
+        odd = next((each for each in types if issubclass(each, list | tuple | dict | set | bytes | np.ndarray)), None)
+        if odd is not None and name in NAMED_ROLES:
+            raise DataError(f"{where}: {name} is one value for each image, but the column holds values of the type {odd.__name__}.")
+        if odd is not None:
+            nested.append(name)
+        elif str in types and len(types) > 1:
+            frame = frame.copy(deep=False)
+            frame[name] = [None if is_missing(value) else level_text(value) for value in values]
+    if nested:
+        logger.info("%s: columns that hold lists, records or bytes are left out: %s", where, first_few(nested))
+    return frame.drop(columns=nested)
 
 
 def with_patterns(frame: pd.DataFrame, rules: Mapping[str, NamePattern], within: Sequence[str]) -> pd.DataFrame:

@@ -32,6 +32,11 @@ def level_text(value: Any) -> str:
     return str(value)
 
 
+def holds_lists(column: pd.Series[Any]) -> bool:
+    """Does an entry hold several values, as the labels of an image that shows several things do?"""
+    return column.dtype == object and any(isinstance(value, list | tuple | set | frozenset | np.ndarray) for value in column)
+
+
 def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
     """(levels that occur, code of every row): in the order of the categories if there are any, else of first appearance."""
     import pandas as pd
