@@ -138,7 +138,7 @@ class SourcesSection(Section):
     label_separator: Text | None = setting(
         "a piece of text", "Splits the label of an image that has several (`cat;dog`): the column becomes a list."
     )
-    delimiter: Text | None = setting("a piece of text", "Between the fields of a CSV manifest; found out if not said.")
+    delimiter: Text | None = setting("a piece of text", "Between the fields of a CSV manifest; a comma if not said (a tab in a `.tsv`).")
     several: Literal["list", "join"] | None = setting(
         '"list" or "join"', "Labels of a COCO file whose images show several categories: a list, or all of them as one level `fox+hare`."
     )

@@ -116,14 +116,18 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
 
 
 def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None) -> Sequence[Pool]:
-    options: dict[str, Any] = {"cache": config.cache, "jobs": config.engine.jobs, "progress": progress}
-    hashed = [hash_images(each, **options) for each in pools]
+    options: dict[str, Any] = {
+        "cache": config.cache,
+        "jobs": config.engine.jobs,
+        "tolerance": config.sources.tolerance,
+        "progress": progress,
+    }
     features = config.features()
     if not features:
-        return hashed
+        return [hash_images(each, **options) for each in pools]
     if config.sources.max_pixels is not None:
         options["max_pixels"] = config.sources.max_pixels
-    return represent_images(hashed, features, tolerance=config.sources.tolerance, **options)
+    return represent_images(pools, features, content=True, **options)
 
 
 def _make_target(settings: Mapping[str, Any], folder: Path, sample: Pool | None) -> Target | None:
@@ -274,21 +278,25 @@ def describe_places(
     places: Sequence[Path], *, quick: bool = False, download: bool = False, jobs: int | None = None, progress: bool | None = None
 ) -> PoolDescription:
     """What is in these databases: read, every image looked at, copies found; nothing is written and nothing is too broken."""
-    settings = find_sources(places, Path())
-    pool = read_sources(settings | ({"download": True} if download else {}), ".")
+    pool = _read_places(find_sources(places, Path(), download=download), Path(), download)
     if pool.images is not None:
         features = ["size"] if quick else ["size", "brightness", "contrast", "colourfulness", "sharpness"]
-        hashed = hash_images(pool, jobs=jobs, progress=progress)
-        pool = represent_images(hashed, features, jobs=jobs, tolerance=1.0, progress=progress)
+        pool = represent_images(pool, features, jobs=jobs, tolerance=1.0, progress=progress, content=True)
     return describe_pool(pool)
+
+
+def _read_places(settings: dict[str, Any], folder: Path, download: bool) -> Pool:
+    if download and "cifar" not in settings:
+        raise ConfigError("--download fetches a CIFAR archive, such as cifar-10-python.tar.gz; what was named is something else.")
+    return read_sources(settings | ({"download": True} if download else {}), folder)
 
 
 def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bool = False, download: bool = False) -> None:
     """A configuration for these databases that runs as it stands."""
     if output.exists() and not overwrite:
         raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
-    settings = find_sources(places, output.parent)
-    pool = read_sources(settings | ({"download": True} if download else {}), output.parent)
+    settings = find_sources(places, output.parent, download=download)
+    pool = _read_places(settings, output.parent, download)
     write_text(output, starting_config(pool, settings, name=output.name))
 
 

@@ -19,15 +19,16 @@ _TABLE_NAMES = (*_TABLES, *(f"{each}.gz" for each in _TABLES), ".ndjson", ".ndjs
 _SPLITS = {"train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "evaluation"}
 
 
-def find_sources(places: Sequence[Path], folder: Path) -> dict[str, Any]:
+def find_sources(places: Sequence[Path], folder: Path, *, download: bool = False) -> dict[str, Any]:
     """Settings for these folders or files, paths written relative to ``folder`` where that is shorter.
 
     Each folder is one source. A single folder is taken apart where its subfolders hold class folders of their own, or look like
     sources: then each subfolder is one source. A file is a table, arrays, or a CIFAR archive; several files are one source each, and so is
-    a table that does not say which source each image comes from.
+    a table that does not say which source each image comes from. With ``download``, an archive need not be there yet.
     """
     for place in places:
-        _check_there(place)
+        if not (download and _is_archive(place)):
+            _check_there(place)
     folders = [place for place in places if place.is_dir()]
     if len(folders) == len(places):
         return _from_folders(folders, folder)
@@ -107,6 +108,10 @@ def _written(place: Path, base: Path) -> str:
     except ValueError:  # another drive of Windows
         return absolute.as_posix()
     return Path(relative).as_posix() if len(relative) <= len(str(absolute)) else absolute.as_posix()
+
+
+def _is_archive(place: Path) -> bool:
+    return place.name.lower().endswith((".tar.gz", ".tgz", ".tar"))
 
 
 def _kind(place: Path) -> str:

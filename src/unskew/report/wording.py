@@ -20,7 +20,7 @@ def without_counts(sentence: str) -> str:
     Sentences of the records count what was dropped or left out; those counts are cells of no table and could be small.
     """
     counted, n = _COUNT.subn("some ", _POOL_SHARE.sub("", sentence))
-    counted = _PLACE.sub(r"an \1", counted)
+    counted = _PLACE.sub(lambda found: "an image" if found[1] == "image" else "a row", counted)
     return _DECIMAL.sub("…", counted) if n else counted
 
 

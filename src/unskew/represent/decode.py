@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, ImageError
+from unskew.errors import ConfigError, ImageError, UnskewError
 from unskew.records.images import RawImage
 from unskew.represent.base import REDUCED_SIDE, Header, Pixels
 
@@ -54,7 +54,7 @@ def decode_image(raw: RawImage, *, side: int | None = None, max_pixels: int | No
     ------
     ImageError : the image cannot be used; the message says why.
     """
-    with pillow_unlimited():
+    with pillow_unlimited(), reasons():
         picture = Picture(raw, max_pixels)
         return picture.pixels if side is None else picture.reduced(side)
 
@@ -84,7 +84,10 @@ def reduction_factor(width: int, height: int, side: int) -> int:
 
 
 class Picture:
-    """One image, opened; header, pixels and reduced copies are read when they are asked for. Any failure is an `ImageError`."""
+    """One image, opened; header, pixels and reduced copies are read when they are asked for.
+
+    Used within `reasons`: damaged files make Pillow raise nearly anything.
+    """
 
     def __init__(self, raw: RawImage, max_pixels: int | None = MAX_PIXELS) -> None:
         self._raw = raw
@@ -109,11 +112,10 @@ class Picture:
         width, height = self._size
         if self._array is not None:
             return Header(width, height)
-        with _reasons():
-            tags, gps = self._exif
-            if self._orientation >= 5:
-                width, height = height, width
-            return Header(width, height, self._image.format, tags, gps)
+        tags, gps = self._exif
+        if self._orientation >= 5:
+            width, height = height, width
+        return Header(width, height, self._image.format, tags, gps)
 
     @cached_property
     def pixels(self) -> Pixels:
@@ -133,30 +135,27 @@ class Picture:
         if self._array is not None:
             small: Pixels = reduce_images(self._array[None], side)[0]
             return small
-        with _reasons():
-            if factor >= _JPEG_FACTOR and self._image.format in ("JPEG", "MPO"):
-                copy = _open(self._raw)  # type: ignore[arg-type]
-                copy.draft(None, (self._size[0] // _JPEG_FACTOR, self._size[1] // _JPEG_FACTOR))
-                drafted = self._size[0] > copy.size[0]
-                copy = _as_rgb(copy)
-                factor //= _JPEG_FACTOR if drafted else 1
-            else:
-                copy = self._full
-            return self._turned(copy.reduce(factor) if factor > 1 else copy)
+        if factor >= _JPEG_FACTOR and self._image.format in ("JPEG", "MPO"):
+            copy = _open(self._raw)  # type: ignore[arg-type]
+            copy.draft(None, (self._size[0] // _JPEG_FACTOR, self._size[1] // _JPEG_FACTOR))
+            drafted = self._size[0] > copy.size[0]
+            copy = _as_rgb(copy)
+            factor //= _JPEG_FACTOR if drafted else 1
+        else:
+            copy = self._full
+        return self._turned(copy.reduce(factor) if factor > 1 else copy)
 
     @cached_property
     def _full(self) -> PillowImage:
-        with _reasons():
-            return _as_rgb(self._image)
+        return _as_rgb(self._image)
 
     def _turned(self, image: PillowImage) -> Pixels:
-        with _reasons():
-            if self._orientation in _UPRIGHT:
-                from PIL.Image import Transpose
+        if self._orientation in _UPRIGHT:
+            from PIL.Image import Transpose
 
-                image = image.transpose(Transpose[_UPRIGHT[self._orientation]])
-            pixels: Pixels = np.asarray(image)
-            return pixels
+            image = image.transpose(Transpose[_UPRIGHT[self._orientation]])
+        pixels: Pixels = np.asarray(image)
+        return pixels
 
     @cached_property
     def _exif(self) -> tuple[Mapping[int, Any], Mapping[int, Any]]:
@@ -213,11 +212,11 @@ _LIMIT = _Limit()
 
 
 @contextmanager
-def _reasons() -> Iterator[None]:
-    """Whatever a decoder raises is a reason; damaged files make Pillow raise nearly anything."""
+def reasons() -> Iterator[None]:
+    """Whatever is raised while a file is decoded becomes an `ImageError` that says why."""
     try:
         yield
-    except ImageError:
+    except UnskewError:
         raise
     except MemoryError as error:
         raise ImageError("there is not enough memory to decode it") from error
@@ -233,13 +232,12 @@ def _open(raw: bytes) -> PillowImage:
 
     if len(raw) == 0:
         raise ImageError("the file is empty")
-    with _reasons():
-        try:
-            # Not every Pillow was built with all of them; a JPEG with several pictures calls itself MPO and opens as JPEG.
-            return Image.open(io.BytesIO(raw), formats=[name for name in FORMATS if name in Image.OPEN])
-        except UnidentifiedImageError as error:
-            kind = "it is text" if _is_text(raw[:512]) else f"known formats: {', '.join(FORMATS)}"
-            raise ImageError(f"not an image, or of no known format ({kind})") from error
+    try:
+        # Not every Pillow was built with all of them; a JPEG with several pictures calls itself MPO and opens as JPEG.
+        return Image.open(io.BytesIO(raw), formats=[name for name in FORMATS if name in Image.OPEN])
+    except UnidentifiedImageError as error:
+        kind = "it is text" if _is_text(raw[:512]) else f"known formats: {', '.join(FORMATS)}"
+        raise ImageError(f"not an image, or of no known format ({kind})") from error
 
 
 def _is_text(start: bytes) -> bool:
