@@ -37,8 +37,10 @@ def choose_galleries(weighed: Weighed, copies: Copies | None, most: int) -> tupl
 def _extremes(weighed: Weighed, most: int) -> Iterator[Gallery]:
     """Heaviest and lightest images of each source; equal weights are ordered by id, so that the order of the rows changes nothing."""
     n_sources = len(weighed.names)
+    if most < 2:
+        return
     weight_k = np.bincount(weighed.source_n, weights=weighed.weight_n, minlength=n_sources)
-    chosen = np.argsort(-weight_k, kind="stable")[: min(_MOST_SOURCES, max(most // 2, 1))]
+    chosen = np.argsort(-weight_k, kind="stable")[: min(_MOST_SOURCES, most // 2)]
     each = max(1, min(_MOST_OF_SOURCE, most // (2 * chosen.size)))
     order = np.argsort(weighed.source_n, kind="stable")
     start = np.append(0, np.cumsum(np.bincount(weighed.source_n, minlength=n_sources)))

@@ -48,16 +48,15 @@ def summarize_refusal(
     private = privacy == "aggregate"
     overlap = error.overlap if isinstance(error, OverlapError) else None
     strata = _covered_part(pool, target)
-    hidden_k = (
-        hidden_cells(_units(pool, pool.source.astype(np.int64), len(pool.names))) if private else np.zeros(len(pool.names), dtype=np.bool_)
-    )
+    units_k = _units(pool, pool.source.astype(np.int64), len(pool.names))
+    hidden_k = hidden_cells(units_k) if private else np.zeros(len(pool.names), dtype=np.bool_)
     panel, note = _overlap_panel(pool, overlap, hidden_k, private)
     rows, hidden_names = ((), []) if strata is None else _stratum_rows(pool, strata, private)
     summary = Summary(
         title=title,
         privacy=privacy,
         verdict=_verdict(error, overlap, strata, private, hidden_names),
-        sources=_source_rows(pool, hidden_k, private),
+        sources=_source_rows(pool, units_k, hidden_k, private),
         strata=rows,
         overlap=panel,
         weights=None,
@@ -141,12 +140,12 @@ def _units(pool: Pool, code_n: Ints, n_codes: int) -> Ints:
     return count_units(group_n, code_n, n_codes)
 
 
-def _source_rows(pool: Pool, hidden_k: Any, private: bool) -> tuple[SourceRow, ...]:
+def _source_rows(pool: Pool, units_k: Ints, hidden_k: Any, private: bool) -> tuple[SourceRow, ...]:
     unreadable = unreadable_by_source(pool.set_aside, pool.names, private)
     rows = []
     for k, (name, size) in enumerate(zip(pool.names, pool.sizes.tolist(), strict=True)):
-        groups = int(pool.frame["group"][pool.source == k].nunique()) if "group" in pool.frame.columns else None
-        images, groups, share = (None, None, None) if hidden_k[k] else (size, groups, size / len(pool))
+        own = int(units_k[k]) if "group" in pool.frame.columns else None
+        images, groups, share = (None, None, None) if hidden_k[k] else (size, own, size / len(pool))
         rows.append(SourceRow(name, images, groups, share, None, None, None, None, None, None, unreadable[k], None))
     return tuple(rows[:_MOST_ROWS])
 
@@ -172,7 +171,7 @@ def _stratum_rows(pool: Pool, strata: TargetStrata, private: bool) -> tuple[tupl
     images = np.bincount(code, minlength=n_strata + 1)
     units = _units(pool, code, n_strata + 1)
     hidden = hidden_cells(units) if private else np.zeros(n_strata + 1, dtype=np.bool_)
-    order = sorted(range(n_strata), key=lambda at: (not strata.in_scope[at], -strata.mass[at], strata.strata[at]))
+    order = sorted(range(n_strata), key=lambda at: (not strata.in_scope[at], -strata.mass[at], strata.strata[at]))[:_MOST_ROWS]
     rows = [
         StratumRow(
             stratum=cell_text(strata.by, strata.strata[at]),

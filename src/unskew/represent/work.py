@@ -64,6 +64,14 @@ class Known:
         return [number for number, keys in enumerate(self.keys) if not _holds(keys, content)]
 
 
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Representations, by number, that are given the same of an image: what one needs, all do."""
+
+    numbers: tuple[int, ...]
+    first: Representation
+
+
 class Worker:
     """Settings of a run; `work` may be called by several threads. ``known`` None: nothing is remembered, so nothing is hashed."""
 
@@ -78,6 +86,7 @@ class Worker:
         self.stop = threading.Event()
         self._budget = _PixelBudget(_PIXELS_AT_ONCE)
         self._alone = threading.Lock()
+        self._groups: dict[tuple[int, ...], list[Group]] = {}
 
     def work(self, rows: Sequence[int]) -> Found:
         """Everything about these rows; fewer when `stop` is set meanwhile."""
@@ -90,8 +99,7 @@ class Worker:
             except ImageError as error:
                 found.failed[row] = str(error)
             found.n_rows += 1
-        for number in range(len(self.representations)):
-            batches.flush(number, found)
+        batches.flush(found)
         return found
 
     def _one(self, row: int, found: Found, batches: _Batches) -> None:
@@ -118,13 +126,24 @@ class Worker:
 
     def _represent(self, row: int, raw: RawImage, missing: list[int], found: Found, batches: _Batches) -> None:
         with reasons():
-            picture = Picture(raw, self.max_pixels)
-            decoded = any(self.representations[number].needs != "header" for number in missing)
+            picture, groups = Picture(raw, self.max_pixels), self._grouped(tuple(missing))
+            decoded = any(group.first.needs != "header" for group in groups)
             with self._budget.hold(picture.n_pixels if decoded else 0):
                 # First everything that may fail, then what is kept.
-                given = [self._given(self.representations[number], picture) for number in missing]
-                for number, item in zip(missing, given, strict=True):
-                    batches.put(number, row, item, found)
+                given = [self._given(group.first, picture) for group in groups]
+                for group, item in zip(groups, given, strict=True):
+                    batches.put(group, row, item, found)
+
+    def _grouped(self, missing: tuple[int, ...]) -> list[Group]:
+        """Representations that are given the same share their batches."""
+        if missing not in self._groups:
+            shared: dict[Any, list[int]] = defaultdict(list)
+            for number in missing:
+                one = self.representations[number]
+                alike = type(one).prepare is Representation.prepare and one.batch_size is None
+                shared[(one.needs, one.side) if alike else number].append(number)
+            self._groups[missing] = [Group(tuple(numbers), self.representations[numbers[0]]) for numbers in shared.values()]
+        return self._groups[missing]
 
     def _given(self, representation: Representation, picture: Picture) -> Header | npt.NDArray[Any]:
         if representation.needs == "header":
@@ -135,12 +154,11 @@ class Worker:
         except Exception as error:
             raise _failure(representation, error) from error
 
-    def compute(self, representation: Representation, batch: list[Any]) -> npt.NDArray[Any]:
+    def compute(self, representation: Representation, batch: Any) -> npt.NDArray[Any]:
         """One row of values for each image of the batch, checked."""
-        given = batch if representation.needs == "header" else batch[0][None] if len(batch) == 1 else np.stack(batch)
         try:
             with self._alone if representation.one_at_a_time else nullcontext():
-                values = np.asarray(representation.compute(given))
+                values = np.asarray(representation.compute(batch))
         except Exception as error:
             raise _failure(representation, error) from error
         if values.ndim != 2 or len(values) != len(batch):
@@ -151,30 +169,32 @@ class Worker:
 
 
 class _Batches:
-    """Images that wait for others of the same shape, for each representation."""
+    """Images that wait for others of the same shape, for each group of representations."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
-        self._waiting: dict[tuple[int, Any], tuple[list[int], list[Any]]] = defaultdict(lambda: ([], []))
+        self._waiting: dict[tuple[Group, Any], tuple[list[int], list[Any]]] = defaultdict(lambda: ([], []))
 
-    def put(self, number: int, row: int, item: Any, found: Found) -> None:
-        representation = self.worker.representations[number]
-        header = representation.needs == "header"
-        key = (number, None if header else (item.shape, item.dtype))
+    def put(self, group: Group, row: int, item: Any, found: Found) -> None:
+        header = group.first.needs == "header"
+        key = (group, None if header else (item.shape, item.dtype))
         rows, items = self._waiting[key]
         rows.append(row)
         items.append(item)
-        limit = representation.batch_size or (_HEADERS_AT_ONCE if header else max(1, _BATCH_BYTES // max(1, item.nbytes)))
+        limit = group.first.batch_size or (_HEADERS_AT_ONCE if header else _BATCH_BYTES // max(1, item.nbytes))
         if len(rows) >= limit:
             self._compute(key, found)
 
-    def flush(self, number: int, found: Found) -> None:
-        for key in [key for key in self._waiting if key[0] == number]:
+    def flush(self, found: Found) -> None:
+        for key in list(self._waiting):
             self._compute(key, found)
 
-    def _compute(self, key: tuple[int, Any], found: Found) -> None:
+    def _compute(self, key: tuple[Group, Any], found: Found) -> None:
         rows, items = self._waiting.pop(key)
-        found.values.append((key[0], rows, self.worker.compute(self.worker.representations[key[0]], items)))
+        group = key[0]
+        batch = items if group.first.needs == "header" else items[0][None] if len(items) == 1 else np.stack(items)
+        for number in group.numbers:
+            found.values.append((number, rows, self.worker.compute(self.worker.representations[number], batch)))
 
 
 class _PixelBudget:
