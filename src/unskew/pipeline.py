@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unskew.bias.base import Bias
 from unskew.config import RunConfig, read_config, resolved, write_config
@@ -24,17 +24,21 @@ from unskew.report.summarize import summarize_run
 from unskew.represent.content import hash_images
 from unskew.represent.entry import represent_images
 from unskew.results import diagnostics_table, features_table, json_value, solution_record, write_frame
-from unskew.saving import write_text, written_whole
+from unskew.saving import write_text, written_together, written_whole
 from unskew.sources.entry import read_sample, read_sources
 from unskew.split_weights import SplitWeights, weigh_splits
 from unskew.splitting import check_splits, join_splits, split_pool
 from unskew.starting import starting_config
 from unskew.weights_table import write_weights_table
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 log = logging.getLogger(__name__)
 
 WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES = "weights.parquet", "solution.json", "diagnostics.parquet", "features.parquet"
 CONFIGURATION, PAGE, SUMMARY, UNREADABLE = "run.toml", "report.html", "report.json", "unreadable.csv"
+_FILES = (WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES, UNREADABLE, CONFIGURATION, PAGE, SUMMARY)
 
 # Over all galleries of the page.
 _MOST_PICTURES = 120
@@ -210,26 +214,37 @@ def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
 
 
 def write_run(run: Run | Refusal, out: Path) -> list[str]:
-    """Write the files of a run, each whole or not at all; their names. Of a refused one, the page and the settings."""
-    out.mkdir(parents=True, exist_ok=True)
+    """Write the files of a run, all of them or none; their names. Of a refused one, the page and the settings.
+
+    Files of an earlier run in the folder are replaced or go: weights never lie beside the page of another run.
+    """
+    with written_together(out, _FILES) as beside:
+        _write_files(run, beside, out)
+        return [name for name in _FILES if (beside / name).exists()]
+
+
+def _write_files(run: Run | Refusal, folder: Path, home: Path) -> None:
     inputs = run.inputs
-    written = []
     if isinstance(run, Run):
-        write_weights_table(inputs.pool, run.weights.frame(), out / WEIGHTS)
+        write_weights_table(inputs.pool, run.weights.frame(), folder / WEIGHTS)
         write_text(
-            out / SOLUTION,
+            folder / SOLUTION,
             json.dumps(solution_record(run.weights.weights, inputs.bias), indent=2, ensure_ascii=False, allow_nan=False) + "\n",
         )
-        write_frame(diagnostics_table(run.summary), out / DIAGNOSTICS)
-        write_frame(features_table(inputs.pool), out / FEATURES)
-        written += [WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES]
+        write_frame(diagnostics_table(run.summary), folder / DIAGNOSTICS)
+        write_frame(features_table(inputs.pool), folder / FEATURES)
     if inputs.pool.set_aside is not None and len(inputs.pool.set_aside):
-        with written_whole(out / UNREADABLE) as beside:
-            inputs.pool.set_aside.to_csv(beside, index=False)
-        written.append(UNREADABLE)
-    write_config(inputs.config, out / CONFIGURATION)
-    write_summary(run.summary, out / PAGE)
-    return [*written, CONFIGURATION, PAGE, SUMMARY]
+        write_unreadable(inputs.pool.set_aside, folder)
+    write_config(inputs.config, folder / CONFIGURATION, home=home)
+    write_summary(run.summary, folder / PAGE)
+
+
+def write_unreadable(set_aside: pd.DataFrame, folder: Path) -> Path:
+    """The images that cannot be used, with their reasons; the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with written_whole(folder / UNREADABLE) as beside:
+        set_aside.to_csv(beside, index=False)
+    return folder / UNREADABLE
 
 
 def check_inputs(inputs: Inputs) -> Run | Refusal:
@@ -246,18 +261,28 @@ def verdict_record(run: Run | Refusal) -> dict[str, Any]:
     return json_value(record)  # type: ignore[no-any-return]
 
 
-def check_output(out: Path, overwrite: bool) -> None:
-    """May results be written there? Said before the work, not after it."""
+def check_output(out: Path, overwrite: bool, configuration: Path | None = None) -> None:
+    """May results be written there? Said before the work, not after it. ``configuration`` is the file that the run is read from."""
     import os
 
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{str(out)!r} is a file; results are written into a folder. Give another one with -o.")
-    if (out / WEIGHTS).exists() and not overwrite:
+    # A run that was stopped, or refused, left no results.
+    results = (out / WEIGHTS).exists() and (out / SUMMARY).exists()
+    if results and not overwrite:
         raise ConfigError(f"{str(out)!r} holds the results of another run. Add --overwrite to replace them, or name another folder by -o.")
-    above = out
+    if (out / CONFIGURATION).exists() and not (out / SUMMARY).exists():
+        own = configuration is not None and configuration.exists() and os.path.samefile(out / CONFIGURATION, configuration)
+        raise ConfigError(
+            f"{str(out)!r} holds {'the' if own else 'a'} {CONFIGURATION} that {'you wrote' if own else 'no run wrote'}, and the settings "
+            f"as resolved would take its place. Name another folder, such as -o {out / 'results'}."
+        )
+    above = out.absolute()
     while not above.exists():
         above = above.parent
-    if not os.access(above, os.W_OK):
+    if not above.is_dir():
+        raise ConfigError(f"results cannot be written into {str(out)!r}: {str(above)!r} is a file. Give another folder with -o.")
+    if not os.access(above, os.W_OK | os.X_OK):
         raise DataError(f"nothing can be written into {str(above)!r}: it is read-only for you. Give another folder with -o.")
 
 
