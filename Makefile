@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BENCH  := .venv-bench
+BASE   := $(VENV)/.ready-base
 READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.ready-docs
 
@@ -11,7 +12,7 @@ DOCS   := $(VENV)/.ready-docs
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: $(READY) ## digits from three biased cameras: described, checked, weighed, reported, learned
+demo: $(BASE) ## digits from three biased cameras: described, checked, weighed, reported, learned
 	$(VENV)/bin/unskew demo
 
 test: $(READY) chromium ## the tests and doctests that take seconds
@@ -50,8 +51,13 @@ clean: ## remove environments, caches and built files
 	rm -rf $(VENV) $(BENCH) unskew-demo .bench-cache site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml constraints.txt
+# What a user installs; the demo needs no more.
+$(BASE): pyproject.toml constraints.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(READY): $(BASE)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 

@@ -6,7 +6,7 @@ the sites see the species in other proportions than the region has them. What sh
 What one should see: in the pool the species are as frequent as the cameras happened to see them, in the weighted pool as frequent as in
 the survey, to the last digit. The share of animals out at night is about 0.17 too low in the pool, and about right in the weighted pool:
 it was not fitted, so this is a test of the weights. The verdict says that the survey counts badgers, which no camera saw: the result
-speaks of the other species. Lynx live at one site only; the verdict names them, too.
+speaks of the other species. Lynx live at one site only: the verdict counts them as a stratum that one source sees.
 
     python examples/camera_traps.py
 """
@@ -76,7 +76,7 @@ def write_pictures(folder: Path, seed: int = 0) -> None:
 
 
 def compare_shares(folder: Path) -> tuple[pd.DataFrame, pd.Series]:
-    """Shares of the species, and the share out at night, among the animals: pool, weighted pool, truth. All splits count alike."""
+    """Shares of the species, and the share out at night, among the animals of the training split: pool, weighted pool, truth.."""
     table = pd.read_parquet(folder / "results" / "weights.parquet", columns=["id", "label", "group", "split", "weight"])
     features = pd.read_parquet(folder / "results" / "features.parquet", columns=["id", "night"])
     animals = table.merge(features, on="id", validate="one_to_one").query("split == 'train' and label != 'empty'")

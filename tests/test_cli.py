@@ -133,6 +133,22 @@ def test_too_many_unreadable_images_stop_the_run(tmp_path: Path, capsys: Capture
     assert list(aside.columns) == ["id", "source", "path", "reason"]
 
 
+def test_a_download_without_a_network_is_an_error_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    import urllib.error
+    import urllib.request
+
+    def refused(*_: object, **__: object) -> None:
+        raise urllib.error.URLError("no network")
+
+    monkeypatch.setattr(urllib.request, "urlopen", refused)
+    place = tmp_path / "cifar-10-python.tar.gz"
+    assert run_command(["describe", str(place), "--download"]) in (2, 4)
+    shown = capsys.readouterr().err
+    assert "cs.toronto.edu" in shown
+    assert not place.exists()
+    assert run_command(["describe", str(tmp_path), "--download"]) in (2, 4)
+
+
 def test_split_and_its_use(vendors: Path, tmp_path: Path, capsys: Captured) -> None:
     configuration = tmp_path / "run.toml"
     run_command(["init", str(vendors / "north"), str(vendors / "south"), "-o", str(configuration), "--quiet"])

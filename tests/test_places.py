@@ -88,7 +88,7 @@ def test_a_place_that_is_not_there(tmp_path: Path) -> None:
 def test_a_folder_that_may_not_be_read(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o000)
-    with pytest.raises(DataError, match="closed.*Permission denied"):
+    with pytest.raises(DataError, match=r"closed.*Permission denied"):
         find_sources([closed], tmp_path)
 
 
@@ -195,7 +195,11 @@ def test_what_cannot_be_read_is_said_in_words(name: str, tmp_path: Path) -> None
 
 def test_arrays_and_archives(tmp_path: Path) -> None:
     np.savez(tmp_path / "one.npz", images=np.zeros((2, 4, 4, 3), dtype=np.uint8))
-    assert find_sources([tmp_path / "one.npz"], tmp_path) == {"arrays": "one.npz"}
+    assert find_sources([tmp_path / "one.npz"], tmp_path) == {"arrays": {"one": "one.npz"}}
+    np.savez(tmp_path / "two.npz", images=np.zeros((2, 4, 4, 3), dtype=np.uint8), source=["a", "b"], labels=[0, 1])
+    found = find_sources([tmp_path / "two.npz"], tmp_path)
+    assert found == {"arrays": "two.npz", "source": "source", "label": "labels"}
+    assert read_sources(found, tmp_path).frame["label"].tolist() == [0, 1]
     touch(tmp_path / "cifar-10-python.tar.gz", tmp_path / "other.tar.gz")
     assert find_sources([tmp_path / "cifar-10-python.tar.gz"], tmp_path) == {"cifar": "cifar-10-python.tar.gz"}
     names = find_sources([tmp_path / "cifar-10-python.tar.gz", tmp_path / "other.tar.gz"], tmp_path)["cifar"]
@@ -205,5 +209,15 @@ def test_arrays_and_archives(tmp_path: Path) -> None:
 def test_unpacked_archives_and_saved_datasets(tmp_path: Path) -> None:
     touch(tmp_path / "cifar-10-batches-py/batches.meta", tmp_path / "cifar-10-batches-py/data_batch_1")
     assert find_sources([tmp_path / "cifar-10-batches-py"], tmp_path) == {"cifar": "cifar-10-batches-py"}
+    described = {"features": {"image": {"_type": "Image"}, "label": {"_type": "ClassLabel"}, "site": {"_type": "Value"}}}
     touch(tmp_path / "hf/dataset_info.json", tmp_path / "hf/state.json")
-    assert find_sources([tmp_path / "hf"], tmp_path) == {"huggingface": "hf"}
+    assert find_sources([tmp_path / "hf"], tmp_path) == {"huggingface": {"hf": "hf"}}
+    written(tmp_path / "hf/dataset_info.json", json.dumps(described))
+    assert find_sources([tmp_path / "hf"], tmp_path) == {"huggingface": "hf", "source": "site", "label": "label"}
+    touch(tmp_path / "splits/train/dataset_info.json")
+    written(tmp_path / "splits/dataset_dict.json", json.dumps({"splits": ["train"]}))
+    written(tmp_path / "splits/train/dataset_info.json", json.dumps(described))
+    found = find_sources([tmp_path / "hf", tmp_path / "splits"], tmp_path)
+    assert found == {"huggingface": {"hf": "hf", "splits": "splits"}, "label": "label"}
+    with pytest.raises(ConfigError, match="different kinds"):
+        find_sources([tmp_path / "hf", tmp_path / "cifar-10-batches-py"], tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -40,6 +41,9 @@ def read_bias_settings(settings: Any, path: KeyPath, places: Iterable[KeyPath]) 
 def _unknown_family(settings: Mapping[str, Any], path: KeyPath, known: Mapping[str, Any]) -> Problem:
     one_of = f"expected one of {first_few([repr(each) for each in known], 20)}"
     if "family" not in settings:
+        near = difflib.get_close_matches("family", [str(key) for key in settings], n=1, cutoff=0.7)
+        if near:
+            return Problem((*path, near[0]), f"there is no such key; {one_of}, by the key family. Did you mean 'family'?")
         return Problem((*path, "family"), f"is missing; {one_of}.")
     return Problem((*path, "family"), f"{one_of}; got {received(settings['family'])}.{did_you_mean(settings['family'], known)}")
 

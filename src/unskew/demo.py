@@ -171,6 +171,8 @@ def prepare_demo(folder: Path, seed: int = 0) -> Path:
         for name in (*CAMERAS, "results"):
             shutil.rmtree(folder / name, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
+    # First, so that a demo stopped in the middle is known for one by the next.
+    write_text(folder / "run.toml", CONFIGURATION)
     return write_cameras(make_trial(seed), folder)
 
 

@@ -87,6 +87,8 @@ def join_splits(pool: Pool, file: Path) -> Pool:
         table = pd.read_csv(file, dtype=str, keep_default_na=False)
     except FileNotFoundError:
         raise ConfigError(f"sources.split names the file {str(file)!r}, which is not there. `unskew split` writes it.") from None
+    except (ValueError, OSError) as error:
+        raise DataError(f"{file.name} cannot be read as a table of id and split ({error}). `unskew split` writes one.") from None
     if not {"id", "split"} <= set(table.columns):
         raise DataError(
             f"{file.name} needs the columns id and split, as `unskew split` writes them; it has {first_few(list(table.columns))}."

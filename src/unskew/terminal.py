@@ -31,13 +31,22 @@ def open_console(quiet: bool = False) -> Console:
     return console if console.is_terminal else Console(highlight=False, width=140, quiet=quiet)
 
 
-def make_table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1) -> Table:
+def print_table(console: Console, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1) -> None:
+    """A table below its title, which a narrow table does not fold."""
+    from rich.text import Text
+
+    console.print(Text(title, style="bold"))
+    console.print(make_table(columns, rows, text_columns=text_columns))
+    console.print()
+
+
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1) -> Table:
     """A table whose first ``text_columns`` columns are text; the others are numbers, aligned right. Nothing in it is read as markup."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for at, column in enumerate(columns):
         table.add_column(Text(column), justify="left" if at < text_columns else "right", overflow="fold")
     shown = list(rows)
@@ -67,29 +76,46 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
+def effective(value: float | None) -> str:
+    """An effective number of images: whole where large, else with one decimal throughout."""
+    return "–" if value is None else f"{value:,.0f}" if value >= 1000 else f"{value:.1f}"
+
+
 def print_verdict(console: Console, verdict: VerdictPanel) -> None:
     """Can it be debiased, why, and what to do next."""
     from rich.text import Text
 
     console.print(Text("Can this be debiased? ", style="bold") + Text(_WORD[verdict.level], style=f"bold {_STYLE[verdict.level]}"))
     console.print(Text(visible(verdict.headline)))
-    for sentence in verdict.sentences:
-        console.print(Text(visible(sentence)))
-    for name, text in verdict.figures:
-        console.print(Text(f"  {visible(name)}: {visible(text)}"))
+    _print_pairs(console, [("·", sentence) for sentence in verdict.sentences])
+    console.print()
+    _print_pairs(console, verdict.figures)
     if verdict.next_steps:
-        console.print(Text("What to do next", style="bold"))
-    for at, step in enumerate(verdict.next_steps, start=1):
-        console.print(Text(f"  {at}. {visible(step)}"))
+        console.print(Text("\nWhat to do next", style="bold"))
+        _print_pairs(console, [(f"{at}.", step) for at, step in enumerate(verdict.next_steps, start=1)])
+    console.print()
+
+
+def _print_pairs(console: Console, pairs: Iterable[tuple[str, str]]) -> None:
+    """Two columns, of which the second is wrapped below itself."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 1), pad_edge=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    for name, text in pairs:
+        grid.add_row(Text(f" {visible(name)}"), Text(visible(text)))
+    console.print(grid)
 
 
 def print_sources(console: Console, summary: Summary) -> None:
     """Sizes and weights of the sources."""
     rows = [
-        (row.name, number(row.images), percent(row.share), percent(row.weight_share), number(row.ess), number(row.unreadable))
+        (row.name, number(row.images), percent(row.share), percent(row.weight_share), effective(row.ess), number(row.unreadable))
         for row in summary.sources
     ]
-    console.print(make_table("Sources", ("source", "images", "share", "share of weight", "effective images", "unreadable"), rows))
+    print_table(console, "Sources", ("source", "images", "share", "share of weight", "effective images", "unreadable"), rows)
 
 
 def print_written(console: Console, folder: Path, files: Sequence[str]) -> None:
@@ -105,29 +131,29 @@ def print_description(console: Console, told: PoolDescription) -> None:
     """What `unskew describe` found."""
     names = [row.name for row in told.sources]
     rows = [(row.name, number(row.images), percent(row.share), number(row.groups), number(row.unreadable)) for row in told.sources]
-    console.print(make_table("Sources", ("source", "images", "share", "groups", "unreadable"), rows))
+    print_table(console, "Sources", ("source", "images", "share", "groups", "unreadable"), rows)
     for title, levels in (("Classes", told.labels), ("Splits", told.splits)):
         if levels and len(names) <= _MOST_SOURCES:
             cells = [(row.level, number(row.images), *[number(row.by_source[name]) for name in names]) for row in levels]
-            console.print(make_table(f"{title}: images in all, and in each source", (title.lower(), "all", *names), cells))
+            print_table(console, f"{title}: images in all, and in each source", (title.lower(), "all", *names), cells)
         elif levels:
             cells = [(row.level, number(row.images), number(sum(count > 0 for count in row.by_source.values()))) for row in levels]
-            console.print(make_table(title, (title.lower(), "images", "sources that have it"), cells))
+            print_table(console, title, (title.lower(), "images", "sources that have it"), cells)
     if told.labels and told.unlabelled:
         print_paragraph(console, f"{number(told.unlabelled)} images have no label.\n")
     if told.columns:
-        console.print(make_table("Attributes and image properties", ("column", "values", "missing"), _column_rows(told), text_columns=2))
+        print_table(console, "Attributes and image properties", ("column", "values", "missing"), _column_rows(told), text_columns=2)
     if told.groups is not None:
         shared = f"; {number(told.groups.shared)} have images in several sources" if told.groups.shared else ""
         print_paragraph(console, f"{number(told.groups.groups)} groups, the largest of {number(told.groups.largest)} images{shared}.\n")
     if told.copies:
         pairs = [(row.source, row.other if row.other != row.source else "(itself)", number(row.images)) for row in told.copies]
-        console.print(make_table("Exact copies", ("source", "and", "images"), pairs, text_columns=2))
+        print_table(console, "Exact copies", ("source", "and", "images"), pairs, text_columns=2)
     elif told.copies is not None:
         print_paragraph(console, "No image is an exact copy of another.\n")
     if told.unreadable:
         reasons = [(row.reason, number(row.images)) for row in told.unreadable]
-        console.print(make_table("Unusable images, and why", ("reason", "images"), reasons))
+        print_table(console, "Unusable images, and why", ("reason", "images"), reasons)
 
 
 def _column_rows(told: PoolDescription) -> list[tuple[str, str, str]]:
@@ -198,15 +224,17 @@ def print_splits(console: Console, counts: Mapping[str, Mapping[str, int]], plac
     """Images of each source in each split."""
     splits = list(next(iter(counts.values())))
     rows = [(source, *[number(row[name]) for name in splits]) for source, row in counts.items()]
-    console.print(make_table("Images in each split", ("source", *splits), rows))
+    print_table(console, "Images in each split", ("source", *splits), rows)
     print_place(console, place)
 
 
-def print_checks(console: Console, checks: Sequence[Check]) -> None:
-    """What was verified."""
+def print_checks(console: Console, checks: Sequence[Check], only_wrong: bool = False) -> None:
+    """What was verified, or only what does not hold."""
     from rich.text import Text
 
     for check in checks:
+        if check.ok and only_wrong:
+            continue
         mark = Text("ok      ", style="green") if check.ok else Text("DIFFERS ", style="bold red")
         console.print(mark + Text(f"{visible(check.claim)}: {visible(check.found)}"))
     wrong = sum(not check.ok for check in checks)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.comparing import WEIGHT_TOLERANCE, changed_images, compare_tables, compare_values
 from unskew.comparing import Check as Check
-from unskew.errors import DataError, UnskewError, first_few
+from unskew.errors import ConfigError, DataError, InvalidConfigError, UnskewError, first_few
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,19 +24,22 @@ _WITHOUT_EFFECT = (("represent", "cache"), ("engine", "jobs"))
 _RESIDUAL = 1e-9
 
 
-def verify_run(folder: str | PathLike[str], *, jobs: int | None = None, progress: bool | None = None) -> list[Check]:
+def verify_run(
+    folder: str | PathLike[str], *, data: str | PathLike[str] | None = None, jobs: int | None = None, progress: bool | None = None
+) -> list[Check]:
     """Compute a run again from its inputs, and compare every file in its output folder with that.
 
-    The inputs are found by ``run.toml`` in the folder (whoever has the data elsewhere changes its line ``folder``), no cache is used, and
-    nothing is written. Checked are: the settings; the fingerprint of every input, with images and files that changed named; the weights,
-    joined by id, to 1e-9 relatively; solution, diagnostics, features and unreadable images; every number and text of ``report.json``, a
-    check for each panel (seeds are the same, hence simulated numbers, too); and that ``report.html`` is the page of ``report.json``.
+    The inputs are found by ``run.toml`` in the folder (``data``: where its relative paths start, for whoever has the data elsewhere), no
+    cache is used, and nothing is written. Checked are: the settings; the fingerprint of every input, with images and files that changed
+    named; the weights, joined by id, to 1e-9 relatively; solution, diagnostics, features and unreadable images; every number and text of
+    ``report.json``, a check for each panel (seeds are the same, hence simulated numbers, too); and that ``report.html`` is the page of
+    ``report.json``.
     """
     from unskew import pipeline
 
     place = Path(folder)
     report = _read_json(place / pipeline.SUMMARY)
-    config = pipeline.load_config(_found(place / pipeline.CONFIGURATION))
+    config = _read_settings(_found(place / pipeline.CONFIGURATION), data)
     checks = [_check_settings(report, config)]
     try:
         inputs = pipeline.read_inputs(_without_cache(config, jobs), progress=progress)
@@ -51,7 +54,21 @@ def verify_run(folder: str | PathLike[str], *, jobs: int | None = None, progress
     return [*checks, *_check_tables(run, place), *_check_report(report, run), _check_page(place), _compare_versions(report, origin)]
 
 
+def _read_settings(path: Path, data: str | PathLike[str] | None) -> RunConfig:
+    from unskew.config import read_config
+
+    if data is not None and not Path(data).is_dir():
+        raise ConfigError(f"the data cannot lie in {str(data)!r}, which is no folder.")
+    try:
+        return read_config(path, folder=data)
+    except InvalidConfigError as error:
+        hint = "Were the results or the data moved? Say by --data in which folder the paths of run.toml start."
+        raise InvalidConfigError(f"{error}\n\n{hint}", error.problems) from None
+
+
 def _found(path: Path) -> Path:
+    if not path.parent.is_dir():
+        raise DataError(f"there is no folder {str(path.parent)!r}; `unskew weigh run.toml -o OUT` writes its results into the folder OUT.")
     if not path.is_file():
         raise DataError(
             f"{str(path.parent)!r} holds no {path.name}, which `unskew weigh run.toml -o {path.parent}` writes into its folder."
@@ -60,8 +77,9 @@ def _found(path: Path) -> Path:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
+    _found(path)
     try:
-        read = json.loads(_found(path).read_text(encoding="utf-8"))
+        read = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read as JSON ({error}). Was it cut off, or edited by hand?") from error
     if not isinstance(read, dict):

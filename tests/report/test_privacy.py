@@ -137,7 +137,7 @@ def test_sentences_lose_their_counts() -> None:
         == "Kept at its pool share: label = empty (some images)."
     )
     assert without_counts("12 images get weight 0: outside the target") == "some images get weight 0: outside the target"
-    assert without_counts("such as row 17") == "such as an row"
+    assert without_counts("such as row 17") == "such as a row"
     assert without_counts("age is cut at 0, 40, 60.") == "age is cut at 0, 40, 60."
     assert (
         private_population("the target, with images added at their pool share (0.0175)")
@@ -249,7 +249,7 @@ def _tell_all(found: Summary, released: Released, by: list[str]) -> None:
     for split in found.splits:
         tell(split.images, split=split.name)
     for stratum in found.strata:
-        tell(stratum.images, **dict(part.split(" = ") for part in stratum.stratum.split(", ")))
+        tell(stratum.images, **dict(part.split(" = ") for part in stratum.stratum.split(" × ")))
         if stratum.images is None:
             assert (stratum.pool, stratum.weighted, stratum.ess, stratum.sources) == (None, None, None, ())
     for panel in found.distributions:
@@ -257,7 +257,7 @@ def _tell_all(found: Summary, released: Released, by: list[str]) -> None:
             assert (count is None) == (share is None)
             if panel.column in by:
                 # Counted within the target's scope: these are sums of strata.
-                inside = [cell for cell in found.strata if cell.in_scope and f"{panel.column} = {level}" in cell.stratum.split(", ")]
+                inside = [cell for cell in found.strata if cell.in_scope and f"{panel.column} = {level}" in cell.stratum.split(" × ")]
                 if count is not None:
                     assert all(cell.images is not None for cell in inside)
                     assert count == sum(cell.images or 0 for cell in inside)

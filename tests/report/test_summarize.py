@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -424,6 +424,59 @@ def test_odd_columns_are_shown_or_named() -> None:
     assert 2000 < panels["date"].edges[0] <= 2001.0
     constant = next(row for row in found.balance if row.column == "constant")
     assert (constant.before, constant.after) == (0.0, 0.0)
+
+
+def test_any_type_of_column_is_shown_or_named() -> None:
+    n = 60
+    even = np.arange(n) % 2 == 0
+    frame = mixed_frame(n).assign(
+        category=pd.Categorical(np.where(even, "a", "b"), categories=["c", "b", "a"]),
+        whole=pd.array(np.where(even, None, 7), dtype="Int64"),
+        words=pd.array(np.where(even, None, "w"), dtype="string"),
+        span=pd.to_timedelta(np.arange(n), unit="h"),
+        complex=np.arange(n) * 1j,
+        raw=[b"x"] * n,
+        sets=[{"p"} if each else {"p", "q"} for each in even],
+        objects=pd.Series([1.5, None] * (n // 2), dtype=object),
+    )
+    frame[7] = 1.0
+    pool = unskew.Pool.from_frame(frame)
+    panels = {panel.column: panel for panel in quick(pool, strata_weights(pool)).distributions}
+    assert panels["category"].count == (30, 30)
+    assert panels["whole"].missing == 30
+    assert panels["words"].levels == ("w",)
+    assert panels["sets"].pool == pytest.approx((1.0, 0.5))
+    assert panels["objects"].missing == 30
+
+
+def test_long_names_are_cut_alike_everywhere_and_stay_apart() -> None:
+    frame = mixed_frame(90)
+    frame["source"] = frame["source"].astype(str) + "!" * 500
+    frame["source"] = frame["source"].map(lambda name: name[8:] + name[:8])
+    frame["label"] = "y" * 300 + frame["label"]
+    pool = unskew.Pool.from_frame(frame)
+    found = quick(pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label")))
+    names = [row.name for row in found.sources]
+    assert len(set(names)) == 3
+    assert max(map(len, names)) <= 90
+    assert set(found.distributions[0].by_source) == set(names)
+    assert found.overlap is not None
+    assert list(found.overlap.names) == names
+    assert len(set(found.distributions[0].levels)) == 2
+    assert found.distributions[0].levels == tuple(row.level for row in found.balance if row.column == "label")
+    assert summary_from_json(summary_to_json(found)) == found
+
+
+def test_weights_that_carry_no_omega_have_a_page() -> None:
+    """As read from a file: no error bars, no test of fit, and both are said."""
+    pool = unskew.Pool.from_frame(mixed_frame(60))
+    solved = unskew.debias_weights(np.ones((60, 3)), pool.frame["source"].astype(str), names=pool.names, id=pool.frame["id"])
+    found = summarize_run(pool, replace(solved, rows=None))
+    assert found.sources[0].stderr is None
+    assert "no error bars" in found.notes["sources"]
+    assert found.bias is not None
+    assert found.bias.fit_message.startswith("Not tested")
+    assert "sensitivity" in found.notes["not_corrected"]
 
 
 def test_multi_label_images_count_once_in_each_of_their_classes() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from unskew.errors import ConfigError
 from unskew.report.suppression import too_small
-from unskew.report.wording import count_text, share_text
+from unskew.report.wording import count_text, share_text, without_counts
 
 
 def adjustment_sentences(adjustments: Sequence[Any], private: bool) -> tuple[str, ...]:
@@ -20,7 +20,7 @@ def adjustment_sentences(adjustments: Sequence[Any], private: bool) -> tuple[str
 
 def _sentence(adjustment: Any, private: bool) -> str:
     if isinstance(adjustment, str):
-        return adjustment
+        return without_counts(adjustment) if private else adjustment
     if hasattr(adjustment, "n_trimmed"):
         trimmed = "some" if private and too_small(adjustment.n_trimmed) else count_text(adjustment.n_trimmed)
         moved = (

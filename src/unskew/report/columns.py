@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.records import Floats, Ints
-from unskew.report.plain import plain_text
 from unskew.report.suppression import SMALLEST_CELL
 from unskew.targeting.levels import bin_labels, column_levels, level_text
 
@@ -22,7 +21,6 @@ _FEW_VALUES = 12
 _MOST_BINS = 24
 # A share of the images at either end that does not widen the bins: they are counted in the outermost.
 _BEYOND = 0.005
-_LONGEST_LEVEL = 80
 # A column in which more than this share of the images have a value of their own names images, it does not describe them.
 _IDENTIFIER = 0.5
 _FEWEST_IDENTIFIED = 50
@@ -194,7 +192,7 @@ def _read_levels(column: pd.Series[Any], name: str) -> ShownColumn | str:
         return f"{name}: its values are neither numbers nor levels"
     if len(found) > max(_FEWEST_IDENTIFIED, _IDENTIFIER * n):
         return f"{name}: almost every image has a value of its own"
-    levels = [plain_text(level_text(each), _LONGEST_LEVEL) for each in list(found)]
+    levels = [level_text(each) for each in list(found)]
     if several:
         # An image that names a level twice has it once.
         pair = np.unique(row_m * max(len(levels), 1) + code_m)

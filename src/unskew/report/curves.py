@@ -10,7 +10,6 @@ from unskew.errors import UnskewError
 from unskew.records import Floats
 from unskew.report.columns import column_numbers
 from unskew.report.described import Described, fitted_columns
-from unskew.report.plain import plain_text
 from unskew.report.record import Curve
 from unskew.report.weighed import Weighed
 from unskew.targeting.levels import bin_labels, level_text
@@ -62,7 +61,7 @@ def _strata_curves(weighed: Weighed, sources: list[int]) -> list[Curve]:
         rows = {level: at for level, at in rows.items() if at.any()}
         mean_lk = np.array([np.average(omega_ck[at], axis=0, weights=target.mass[at]) for at in rows.values()])
         shown = {fitted.names[k]: _scaled(mean_lk[:, k]) for k in sources}
-        curves.append(Curve(name, (), tuple(plain_text(level, 80) for level in rows), shown))
+        curves.append(Curve(name, (), tuple(rows), shown))
     return curves
 
 
@@ -104,7 +103,7 @@ def _curve(weighed: Weighed, described: Described, names: list[str], sources: li
             omega[fitted.names[k]] = _scaled(np.exp(log_mk[:, k] - top) if np.isfinite(top) else np.zeros(len(at)))
     if column.is_number:
         return Curve(column.name, tuple(float(each) for each in at), (), omega)
-    return Curve(column.name, (), tuple(plain_text(level_text(each), 80) for each in at), omega)
+    return Curve(column.name, (), tuple(level_text(each) for each in at), omega)
 
 
 def _levels(column: pd.Series[Any]) -> list[Any]:

@@ -40,10 +40,10 @@ def write_report(pool: Pool, weights: Weights, path: str | PathLike[str], **opti
 
 def write_summary(summary: Summary, path: str | PathLike[str]) -> None:
     """Write the page of a summary to ``path`` and the summary itself beside it as JSON, each whole or not at all."""
-    from importlib import import_module
+    from unskew.report.html import render_page
 
     target = _check_path(path)
-    page: str = import_module("unskew.report.html").render_page(summary)
+    page = render_page(summary)
     write_text(target.with_suffix(".json"), summary_to_json(summary))
     write_text(target, page)
 

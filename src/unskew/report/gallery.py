@@ -37,8 +37,10 @@ def choose_galleries(weighed: Weighed, copies: Copies | None, most: int) -> tupl
 def _extremes(weighed: Weighed, most: int) -> Iterator[Gallery]:
     """Heaviest and lightest images of each source; equal weights are ordered by id, so that the order of the rows changes nothing."""
     n_sources = len(weighed.names)
+    if most < 2:
+        return
     weight_k = np.bincount(weighed.source_n, weights=weighed.weight_n, minlength=n_sources)
-    chosen = np.argsort(-weight_k, kind="stable")[: min(_MOST_SOURCES, max(most // 2, 1))]
+    chosen = np.argsort(-weight_k, kind="stable")[: min(_MOST_SOURCES, most // 2)]
     each = max(1, min(_MOST_OF_SOURCE, most // (2 * chosen.size)))
     order = np.argsort(weighed.source_n, kind="stable")
     start = np.append(0, np.cumsum(np.bincount(weighed.source_n, minlength=n_sources)))
@@ -98,7 +100,7 @@ def _alone(weighed: Weighed, most: int) -> Iterator[Gallery]:
     for k in sorted(chosen.tolist()):
         rows = np.flatnonzero(only_n == k)
         share = float(weighed.weight_n[rows].sum())
-        note = f"{count_text(int(counts[k]))} images, {share:.1%} of the weight: for these the other sources say nothing."
+        note = f"{count_text(int(counts[k]), 'image')}, {share:.1%} of the weight: for these the other sources say nothing."
         name = weighed.names[k]
         yield Gallery(
             *("one source only", name, f"Images that only {name} can see", note),
@@ -124,7 +126,7 @@ def _copied(weighed: Weighed, copies: Copies | None, most: int) -> Iterator[Gall
             break
         chosen += held[:most]
     if chosen:
-        note = f"{count_text(len(first_id))} images lie in more than one source; copies stand side by side."
+        note = f"In more than one source: {count_text(len(first_id), 'image')}; copies stand side by side."
         yield Gallery("copies", None, "Copies across sources", note, _pictures(weighed, np.array(chosen, dtype=np.int64)))
 
 

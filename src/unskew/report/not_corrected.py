@@ -12,7 +12,6 @@ from unskew.errors import UnskewError
 from unskew.records import Floats
 from unskew.report.column_balance import ShownDistribution
 from unskew.report.error_bars import affordable_replicates, is_smooth
-from unskew.report.plain import plain_text
 from unskew.report.record import BalanceRow, NotCorrectedPanel, SensitivityRow
 from unskew.report.weighed import Weighed
 from unskew.report.wording import private_sentences
@@ -113,6 +112,6 @@ def _sensitivity(weighed: Weighed, outcomes: Mapping[str, Any]) -> tuple[tuple[S
             found = weights.sensitivity(outcomes[name], factor, cell=cell)
         except UnskewError as error:
             return (), f"The sensitivity to c(z) could not be computed: {error}"
-        rows.append(SensitivityRow(plain_text(name, 200), factor, found.value, found.low, found.high, found.interval, found.scope))
+        rows.append(SensitivityRow(str(name), factor, found.value, found.low, found.high, found.interval, found.scope))
     order = {name: at for at, name in enumerate(outcomes)}
     return tuple(sorted(rows, key=lambda row: (order.get(row.outcome, 0), row.factor))), note

@@ -10,6 +10,7 @@ import json
 import math
 import re
 import types
+import zlib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -20,30 +21,39 @@ from unskew.report.record import Summary
 
 _DIGITS = 10
 _LONGEST_TEXT = 2_000
+# Names stand in many places of a page. One that is cut ends in a checksum, so that names stay apart and the same name stays the same.
+_LONGEST_NAME = 90
+_NAMES = frozenset(
+    {
+        *("name", "names", "components", "weakest_link", "source", "sources", "copies", "omega", "by", "by_source"),
+        *("column", "feature", "level", "levels", "stratum", "label"),
+    }
+)
 # Tab and line feed are harmless; the other control characters and lone surrogates are not text.
 _NOT_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _PICTURE = re.compile(r"data:image/(?:jpeg|png|webp);base64,[A-Za-z0-9+/]+={0,2}")
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: Any, longest: int = _LONGEST_TEXT) -> Any:
     """The same record, mapping, sequence, number or text with plain values only; NaN and infinite numbers become None."""
     if is_dataclass(value) and not isinstance(value, type):
-        return type(value)(**{each.name: plain_value(getattr(value, each.name)) for each in fields(value)})
+        limit = {each.name: _LONGEST_NAME if each.name in _NAMES else _LONGEST_TEXT for each in fields(value)}
+        return type(value)(**{name: plain_value(getattr(value, name), longest) for name, longest in limit.items()})
     if isinstance(value, Mapping):
-        return {plain_text(str(key)): plain_value(each) for key, each in value.items()}
+        return {plain_text(str(key), longest): plain_value(each, longest) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return tuple(plain_value(each) for each in value)
+        return tuple(plain_value(each, longest) for each in value)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return value if _PICTURE.fullmatch(value) else plain_text(value)
+        return value if _PICTURE.fullmatch(value) else plain_text(value, longest)
     if hasattr(value, "tolist"):  # NumPy's scalars and arrays
-        return plain_value(value.tolist())
+        return plain_value(value.tolist(), longest)
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
         return rounded(value)
-    return plain_text(str(value))
+    return plain_text(str(value), longest)
 
 
 def rounded(value: float | None, digits: int = _DIGITS) -> float | None:
@@ -54,9 +64,11 @@ def rounded(value: float | None, digits: int = _DIGITS) -> float | None:
 
 
 def plain_text(text: str, longest: int = _LONGEST_TEXT) -> str:
-    """Valid Unicode without control characters, cut where it is too long."""
-    clean = _NOT_TEXT.sub("\ufffd", text[: longest + 1])
-    return clean if len(clean) <= longest else f"{clean[: longest - 1]}…"
+    """Valid Unicode without control characters; where it is too long, cut and ending in a checksum of the whole."""
+    if len(text) <= longest:
+        return _NOT_TEXT.sub("\ufffd", text)
+    checksum = zlib.crc32(text.encode("utf-8", "surrogatepass"))
+    return _NOT_TEXT.sub("\ufffd", f"{text[: longest - 9]}…{checksum:08x}")
 
 
 def summary_to_json(summary: Summary) -> str:

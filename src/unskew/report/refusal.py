@@ -15,7 +15,7 @@ from unskew.report.overlap_panel import show_overlap
 from unskew.report.plain import plain_value
 from unskew.report.privacy import PRIVACY_RULE, check_privacy, private_provenance
 from unskew.report.record import NotCorrectedPanel, OverlapPanel, Privacy, SourceRow, StratumRow, Summary, VerdictPanel
-from unskew.report.source_table import tabulate_unreadable
+from unskew.report.source_table import tabulate_unreadable, unreadable_by_source
 from unskew.report.suppression import count_units, hidden_cells
 from unskew.report.wording import listed, private_sentences, share_text, without_counts
 from unskew.targeting.facts import cell_text
@@ -48,16 +48,15 @@ def summarize_refusal(
     private = privacy == "aggregate"
     overlap = error.overlap if isinstance(error, OverlapError) else None
     strata = _covered_part(pool, target)
-    hidden_k = (
-        hidden_cells(_units(pool, pool.source.astype(np.int64), len(pool.names))) if private else np.zeros(len(pool.names), dtype=np.bool_)
-    )
+    units_k = _units(pool, pool.source.astype(np.int64), len(pool.names))
+    hidden_k = hidden_cells(units_k) if private else np.zeros(len(pool.names), dtype=np.bool_)
     panel, note = _overlap_panel(pool, overlap, hidden_k, private)
     rows, hidden_names = ((), []) if strata is None else _stratum_rows(pool, strata, private)
     summary = Summary(
         title=title,
         privacy=privacy,
         verdict=_verdict(error, overlap, strata, private, hidden_names),
-        sources=tuple(_source_row(pool, k, bool(hidden_k[k])) for k in range(len(pool.names))),
+        sources=_source_rows(pool, units_k, hidden_k, private),
         strata=rows,
         overlap=panel,
         weights=None,
@@ -88,7 +87,7 @@ def _verdict(error: UnskewError, overlap: Overlap | None, strata: TargetStrata |
     else:
         headline = "There are no weights: the data or the settings cannot be used."
         steps = ["Follow what the message says, and run again."]
-    said = [str(error)]
+    said = [str(error)[:1].upper() + str(error)[1:]]
     if strata is not None and strata.uncovered:
         names = sorted(strata.uncovered, key=lambda name: -strata.uncovered[name])
         said.append(f"Without images: {listed(names)}, {share_text(sum(strata.uncovered.values()))} of the target.")
@@ -141,24 +140,14 @@ def _units(pool: Pool, code_n: Ints, n_codes: int) -> Ints:
     return count_units(group_n, code_n, n_codes)
 
 
-def _source_row(pool: Pool, k: int, hide: bool) -> SourceRow:
-    size = int(pool.sizes[k])
-    groups = int(pool.frame["group"][pool.source == k].nunique()) if "group" in pool.frame.columns else None
-    unreadable = 0 if pool.set_aside is None else int((pool.set_aside["source"].astype(str) == pool.names[k]).sum())
-    return SourceRow(
-        name=pool.names[k],
-        images=None if hide else size,
-        groups=None if hide else groups,
-        share=None if hide else size / len(pool),
-        normalizer=None,
-        stderr=None,
-        stderr_bootstrap=None,
-        weight_share=None,
-        ess=None,
-        ess_groups=None,
-        unreadable=None if hide else unreadable,
-        copies=None,
-    )
+def _source_rows(pool: Pool, units_k: Ints, hidden_k: Any, private: bool) -> tuple[SourceRow, ...]:
+    unreadable = unreadable_by_source(pool.set_aside, pool.names, private)
+    rows = []
+    for k, (name, size) in enumerate(zip(pool.names, pool.sizes.tolist(), strict=True)):
+        own = int(units_k[k]) if "group" in pool.frame.columns else None
+        images, groups, share = (None, None, None) if hidden_k[k] else (size, own, size / len(pool))
+        rows.append(SourceRow(name, images, groups, share, None, None, None, None, None, None, unreadable[k], None))
+    return tuple(rows[:_MOST_ROWS])
 
 
 def _overlap_panel(pool: Pool, overlap: Overlap | None, hidden_k: Any, private: bool) -> tuple[OverlapPanel | None, str]:
@@ -180,8 +169,9 @@ def _stratum_rows(pool: Pool, strata: TargetStrata, private: bool) -> tuple[tupl
     n_strata = len(strata.strata)
     code = np.where(strata.code < 0, n_strata, strata.code)
     images = np.bincount(code, minlength=n_strata + 1)
-    hidden = hidden_cells(_units(pool, code, n_strata + 1)) if private else np.zeros(n_strata + 1, dtype=np.bool_)
-    order = sorted(range(n_strata), key=lambda at: (not strata.in_scope[at], -strata.mass[at], strata.strata[at]))
+    units = _units(pool, code, n_strata + 1)
+    hidden = hidden_cells(units) if private else np.zeros(n_strata + 1, dtype=np.bool_)
+    order = sorted(range(n_strata), key=lambda at: (not strata.in_scope[at], -strata.mass[at], strata.strata[at]))[:_MOST_ROWS]
     rows = [
         StratumRow(
             stratum=cell_text(strata.by, strata.strata[at]),
@@ -191,7 +181,7 @@ def _stratum_rows(pool: Pool, strata: TargetStrata, private: bool) -> tuple[tupl
             pool=None if hidden[at] else float(images[at] / len(pool)),
             weighted=None,
             images=None if hidden[at] else int(images[at]),
-            groups=None,
+            groups=None if hidden[at] or "group" not in pool.frame.columns else int(units[at]),
             sources=() if private else tuple(pool.names[k] for k in np.unique(pool.source[strata.code == at]))[:12],
             ess=None,
             largest_weight=None,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from unskew.records import Ints
 from unskew.report.copies import Copies
 from unskew.report.error_bars import ErrorBars
 from unskew.report.plain import rounded
@@ -21,8 +21,7 @@ _MOST_UNREADABLE = 100
 def tabulate_sources(weighed: Weighed, errors: ErrorBars, copies: Copies | None) -> tuple[tuple[SourceRow, ...], str]:
     """(one row for each source, largest first beyond 500; a note if some are not shown)."""
     weights, diagnosis = weighed.weights, weighed.weights.diagnosis
-    unreadable_k = _unreadable_by_source(weighed)
-    hidden_k, hidden_unreadable_k = _hidden(weighed, unreadable_k)
+    hidden_k, unreadable_k = hidden_sources(weighed), unreadable_by_source(weighed.set_aside, weighed.names, weighed.private)
     copies_k = None if copies is None else copies.by_source
     rows = []
     for k, each in enumerate(diagnosis.by_source):
@@ -39,7 +38,7 @@ def tabulate_sources(weighed: Weighed, errors: ErrorBars, copies: Copies | None)
                 weight_share=None if hide else _coarse(weighed, each.weight_share),
                 ess=None if hide else _coarse(weighed, each.ess),
                 ess_groups=None if hide else _coarse(weighed, each.ess_groups),
-                unreadable=None if hidden_unreadable_k[k] else int(unreadable_k[k]),
+                unreadable=unreadable_k[k],
                 copies=None if hide or copies_k is None else int(copies_k[k]),
             )
         )
@@ -60,20 +59,15 @@ def hidden_sources(weighed: Weighed) -> Any:
     return hidden_cells(weighed.cell_sizes(weighed.source_n, n_sources)) if weighed.private else np.zeros(n_sources, dtype=np.bool_)
 
 
-def _hidden(weighed: Weighed, unreadable_k: Ints) -> tuple[Any, Any]:
-    if not weighed.private:
-        none = np.zeros(len(weighed.names), dtype=np.bool_)
-        return none, none
-    total = 0 if weighed.set_aside is None else len(weighed.set_aside)
+def unreadable_by_source(set_aside: Any, names: Sequence[str], private: bool) -> list[int | None]:
+    """Images of each source that were set aside; None where that is withheld."""
+    if set_aside is None or "source" not in set_aside.columns:
+        return [0] * len(names)
+    found = set_aside["source"].astype(str).value_counts()
+    count = [int(found.get(name, 0)) for name in names]
     # Those of sources of which no image could be read are a cell, too.
-    return hidden_sources(weighed), hidden_cells([*unreadable_k, total - int(unreadable_k.sum())])[:-1]
-
-
-def _unreadable_by_source(weighed: Weighed) -> Ints:
-    if weighed.set_aside is None or "source" not in weighed.set_aside.columns:
-        return np.zeros(len(weighed.names), dtype=np.int64)
-    count = weighed.set_aside["source"].astype(str).value_counts()
-    return np.array([int(count.get(name, 0)) for name in weighed.names], dtype=np.int64)
+    hidden = hidden_cells([*count, len(set_aside) - sum(count)]) if private else [False] * (len(names) + 1)
+    return [None if hide else each for each, hide in zip(count, hidden, strict=False)]
 
 
 def tabulate_unreadable(set_aside: Any, n_images: int, private: bool) -> UnreadablePanel:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from unskew.records import Floats
+from unskew.report.plain import rounded
 from unskew.report.record import StratumRow
 from unskew.report.suppression import SMALLEST_CELL, hidden_cells
 from unskew.report.weighed import Weighed
@@ -117,7 +118,7 @@ def _rows(weighed: Weighed, strata: TargetStrata, hidden_c: Any, shown_total: in
                 images=None if hide else int(images_c[at]),
                 groups=None if hide or groups_c is None else int(groups_c[at]),
                 sources=() if hide else sources_c[at],
-                ess=None if hide else float(ess_c[at]),
+                ess=None if hide else rounded(float(ess_c[at]), 2) if weighed.private else float(ess_c[at]),
                 largest_weight=None if weighed.private else float(largest_c[at]),
                 covered=True,
                 in_scope=bool(strata.in_scope[at]),
@@ -135,13 +136,13 @@ def _in_scope_shares(strata: TargetStrata, weighted_c: Floats) -> tuple[Floats, 
 
 def _sources(weighed: Weighed, strata: TargetStrata, n_sources: int) -> list[tuple[str, ...]]:
     """Names of the sources with images in each stratum; where only aggregates are shown, with ten or more."""
-    n_strata = len(strata.strata)
-    pair_n = np.where(strata.code >= 0, strata.code * n_sources + weighed.source_n, -1)
+    kept = np.flatnonzero(strata.code >= 0)
+    pair, place = np.unique(strata.code[kept] * n_sources + weighed.source_n[kept], return_inverse=True)
     if weighed.private:
-        seen = weighed.cell_sizes(pair_n, n_strata * n_sources) >= SMALLEST_CELL
-    else:
-        seen = np.bincount(pair_n[pair_n >= 0], minlength=n_strata * n_sources) > 0
-    names = [[weighed.names[k] for k in np.flatnonzero(row)] for row in seen.reshape(n_strata, n_sources)]
+        pair = pair[weighed.cell_sizes(place, pair.size, kept) >= SMALLEST_CELL]
+    names: list[list[str]] = [[] for _ in strata.strata]
+    for at in pair.tolist():
+        names[at // n_sources].append(weighed.names[at % n_sources])
     return [tuple(each) if len(each) <= _MOST_NAMES else (*each[:_MOST_NAMES], f"and {len(each) - _MOST_NAMES} more") for each in names]
 
 

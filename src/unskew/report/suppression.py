@@ -60,7 +60,7 @@ def count_units(group_n: Ints | None, code_m: Ints, n_codes: int, row_m: Ints | 
         # Many times faster than sorting the pairs.
         seen = np.zeros(n_groups * n_codes, dtype=np.bool_)
         seen[group_m * n_codes + code_m[kept_m]] = True
-        return seen.reshape(n_groups, n_codes).sum(axis=0, dtype=np.int64)
+        return np.asarray(seen.reshape(n_groups, n_codes).sum(axis=0, dtype=np.int64))
     pair = np.unique(group_m * n_codes + code_m[kept_m])
     return np.bincount(pair % n_codes, minlength=n_codes).astype(np.int64)
 

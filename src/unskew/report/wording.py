@@ -20,7 +20,7 @@ def without_counts(sentence: str) -> str:
     Sentences of the records count what was dropped or left out; those counts are cells of no table and could be small.
     """
     counted, n = _COUNT.subn("some ", _POOL_SHARE.sub("", sentence))
-    counted = _PLACE.sub(r"an \1", counted)
+    counted = _PLACE.sub(lambda found: "an image" if found[1] == "image" else "a row", counted)
     return _DECIMAL.sub("…", counted) if n else counted
 
 
@@ -34,11 +34,12 @@ def private_population(population: str) -> str:
     return _ASIDE.sub("", population)
 
 
-def count_text(count: float | None) -> str:
-    """1,204; below ten and with a fraction, one decimal."""
+def count_text(count: float | None, noun: str = "") -> str:
+    """1,204; below ten and with a fraction, one decimal. With a noun: 1 image, 2 images."""
     if count is None:
         return "–"
-    return f"{count:,.1f}" if count < 10 and count != int(count) else f"{count:,.0f}"
+    text = f"{count:,.1f}" if count < 10 and count != int(count) else f"{count:,.0f}"
+    return f"{text} {noun}{'' if count == 1 else 's'}" if noun else text
 
 
 def share_text(share: float | None) -> str:

@@ -117,8 +117,8 @@ def open_shelf(cache: str | os.PathLike[str], representation: Representation) ->
 
 
 def open_file_shelf(cache: str | os.PathLike[str]) -> Shelf:
-    """The hash of a file's content under the hash of its path, size and time of change."""
-    return _open(cache, "files", {"name": "files", "version": 1}, text=(0,))
+    """The hash of a file's content under the hash of its path, size and times of change."""
+    return _open(cache, "files", {"name": "files", "version": 2}, text=(0,))
 
 
 def _open(cache: str | os.PathLike[str], name: str, settings: dict[str, Any], text: tuple[int, ...]) -> Shelf:

@@ -75,16 +75,19 @@ def _reader(kind: str) -> Callable[..., Pool]:
     return read_folders if kind == "folders" else read_manifest
 
 
-def read_sample(place: str | os.PathLike[str], folder: str | os.PathLike[str] = ".") -> Pool:
-    """A sample of the target: a folder of images, a table that lists them, or an ``.npz`` file; its source is ``(target sample)``."""
+def read_sample(place: str | os.PathLike[str], folder: str | os.PathLike[str] = ".", *, images: bool = True) -> Pool:
+    """A sample of the target: a folder of images, a table that lists them, or an ``.npz`` file; its source is ``(target sample)``.
+
+    ``images = False``: the table alone is enough, as it is for the sources.
+    """
     said = os.fspath(place)
     there = os.path.join(folder, said)
     if os.path.isdir(there):
-        return read_folders({TARGET_SAMPLE: said}, base=folder)
+        return read_folders({TARGET_SAMPLE: said}, base=folder, images=images)
     if not os.path.lexists(there):
         raise ConfigError(f"the target sample {said!r} is not there.{near_names(there)}")
     if said.lower().endswith(".npz"):
         from unskew.sources.arrays import read_arrays
 
-        return read_arrays(said, base=folder, source_name=TARGET_SAMPLE)
-    return read_manifest(said, base=folder, source_name=TARGET_SAMPLE)
+        return read_arrays(said, base=folder, source_name=TARGET_SAMPLE, images=images)
+    return read_manifest(said, base=folder, source_name=TARGET_SAMPLE, images=images)
