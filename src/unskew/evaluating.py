@@ -1,0 +1,279 @@
+"""How good is a model on the target? Anybody's predictions, judged with the weights of a run: `evaluate_predictions`, `evaluate_run`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unskew.errors import ConfigError, DataError, first_few
+from unskew.prediction_case import read_case
+from unskew.prediction_cells import Cell, Judge, JudgedImages
+from unskew.prediction_intervals import FEW_EFFECTIVE
+from unskew.prediction_subgroups import View, make_views, withhold_cells
+from unskew.prediction_table import Coverage, Judged, align_predictions, check_weights, choose_images, cover, read_predictions
+from unskew.records import Ints
+from unskew.targeting.levels import level_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+METRICS_FILE = "metrics.json"
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """The cells of one column; ``withheld`` more are not shown where privacy asks for that."""
+
+    column: str
+    cells: tuple[Cell, ...]
+    withheld: int = 0
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A model judged on the target, or two.
+
+    Attributes
+    ----------
+    task : "classification" or "regression".
+    classes, positive : names of the classes; the one that sensitivity speaks of, of two.
+    truth : "y" of the predictions or "label" of the weights.
+    split : which images were judged.
+    coverage : how many of them, and what did not match.
+    overall : all judged images.
+    breakdowns : by source, by label, by the columns asked for.
+    level, replicates, seed : of the intervals.
+    few_effective : figures that rest on fewer effective units are flagged.
+    private : cells under ten are withheld.
+    notes : what to know, in sentences.
+    """
+
+    task: str
+    classes: tuple[str, ...]
+    positive: str | None
+    truth: str
+    split: str
+    coverage: Coverage
+    overall: Cell
+    breakdowns: tuple[Breakdown, ...]
+    level: float
+    replicates: int
+    seed: int
+    private: bool
+    notes: tuple[str, ...]
+    few_effective: float = FEW_EFFECTIVE
+    origin: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON holds; what does not exist is None."""
+        from unskew.results import json_value
+
+        record: dict[str, Any] = json_value(asdict(self))
+        return record
+
+    def breakdown(self, column: str) -> Breakdown:
+        """The cells of that column."""
+        for each in self.breakdowns:
+            if each.column == column:
+                return each
+        raise ConfigError(f"there is no breakdown by {column!r}; there are {first_few([each.column for each in self.breakdowns], 12)}.")
+
+
+def evaluate_predictions(
+    weights_table: pd.DataFrame,
+    predictions: pd.DataFrame | str | PathLike[str],
+    *,
+    second: pd.DataFrame | str | PathLike[str] | None = None,
+    by: Sequence[str] = (),
+    attributes: pd.DataFrame | None = None,
+    bins: Mapping[str, Sequence[float]] | None = None,
+    split: str | None = None,
+    truth: str | None = None,
+    regression: bool | None = None,
+    positive: str | None = None,
+    allow_missing: bool = False,
+    allow_extra: bool = False,
+    private: bool = False,
+    replicates: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Evaluation:
+    """Judge predictions with the weights of a run: what the metrics would be on the target, overall and in subgroups, with intervals.
+
+    A metric of weighted images is that metric with v_i = sample_weight_i in place of the count of image i: accuracy Σ v_i 1[right]/Σ v_i,
+    and so on. Facts: with equal weights it is the plain metric; an image of weight 2 counts as two, one of weight 0 not at all; only
+    ratios of weights matter, and no order of rows does.
+
+    Intervals: ``replicates`` times, whole groups (images, without groups) are drawn within their sources with replacement, and counted
+    with their weights. They tell how much depends on which images happen to be there; the weights are taken as they are.
+
+    Parameters
+    ----------
+    weights_table : `unskew.weights_table.read_weights_table` of a run; id and sample_weight (or weight), and source, label, group, split.
+    predictions : table or file: id; y (the truth, where the weights hold no label); prediction, and scores if there are any: score (of
+        the positive class of two) or score_<class> of each class. A second model: prediction_b, score_b, score_b_<class>.
+    second : the second model in a table or file of its own, with the columns of the first.
+    by : columns of ``attributes``, of the weights or of the predictions: a breakdown by each. Those by source and label always come.
+    attributes : features.parquet of the run: id and one column for each attribute.
+    bins : {column: edges} for numbers; otherwise numbers of many values are cut at their quartiles.
+    split : the images to judge. Default: test; else all splits but train; else all images. "all": all of them.
+    truth : "y" or "label", where both are there and differ.
+    regression : are numbers to be predicted? Default: where truth and predictions are numbers, not all of them whole.
+    positive : of two classes, the one that score and sensitivity speak of. Default: the last in the order of numbers or the alphabet.
+    allow_missing : judge the images that have a prediction, and state the coverage; otherwise a missing one is an error.
+    allow_extra : leave predictions of unknown images aside; otherwise they are an error.
+    private : withhold cells of fewer than ten groups (images), and what would give them away.
+    replicates, level, seed : of the intervals; 0 replicates: none.
+    """
+    _check_options(replicates, level, seed)
+    table = check_weights(weights_table)
+    judged = choose_images(table, split)
+    tables = [read_predictions(each) for each in (predictions, second) if each is not None]
+    said = ["predictions"] if len(tables) == 1 else ["predictions of the first model", "predictions of the second model"]
+    aligned = [align_predictions(table, judged, each, allow_extra=allow_extra, said=name) for each, name in zip(tables, said, strict=True)]
+    case = read_case(judged, table, aligned, truth, regression, positive)
+    coverage = cover(table, judged, tables, case.usable, case.reasons, allow_missing)
+    rows = np.flatnonzero(case.usable)
+    group_n = _group_codes(judged.frame["group"]) if "group" in judged.frame.columns else None
+    images = JudgedImages(
+        judged.frame["source"].to_numpy(dtype=object)[rows],
+        judged.weight[rows],
+        None if group_n is None else group_n[rows],
+        case.truth.take(rows),
+        [each.take(rows) for each in case.answers],
+    )
+    if private:
+        images.check_private()
+    found = [judged.frame.drop(columns="label", errors="ignore") if case.truth.code is not None else judged.frame]
+    found += [] if attributes is None else [_attributes(attributes, judged)]
+    views = make_views([*found, *aligned], images.truth, by, bins or {}, case.usable)
+    everything = View("all", ("all",), np.zeros(rows.size, dtype=np.int64))
+    drawing = images.plan_drawing(replicates, seed, level)
+    if private:
+        views = [withhold_cells(view, images.group) for view in views]
+    judge = Judge(images, drawing, private)
+    breakdowns = tuple(Breakdown(view.name, judge.cells(view), view.withheld) for view in views)
+    return Evaluation(
+        task="regression" if case.truth.code is None else "classification",
+        classes=case.truth.classes,
+        positive=None if case.truth.positive is None else case.truth.classes[case.truth.positive],
+        truth=case.origin,
+        split=judged.split,
+        coverage=coverage,
+        overall=judge.cells(everything)[0],
+        breakdowns=breakdowns,
+        level=level,
+        replicates=replicates,
+        seed=seed,
+        private=private,
+        notes=tuple([*([judged.note] if judged.note else []), *case.notes, *_coverage_notes(coverage), *judge.notes()]),
+    )
+
+
+def _check_options(replicates: int, level: float, seed: int) -> None:
+    if replicates < 0:
+        raise ConfigError(f"the number of replicates is 0 (no intervals) or more; got {replicates}.")
+    if not 0.0 < level < 1.0:
+        raise ConfigError(f"level is the coverage of the intervals, strictly between 0 and 1 (for instance 0.95); got {level!r}.")
+    if seed < 0:
+        raise ConfigError(f"a seed is 0 or more; got {seed}.")
+
+
+def _attributes(attributes: pd.DataFrame, judged: Judged) -> pd.DataFrame:
+    keyed = attributes.set_axis(attributes["id"].map(level_text).to_numpy(dtype=object), axis=0)
+    return keyed[~keyed.index.duplicated()].reindex(judged.key)
+
+
+def _group_codes(column: pd.Series[Any]) -> Ints | None:
+    """(n,) group of every image, numbered in the order of the ids; an image without a group is one by itself. None without groups."""
+    import pandas as pd
+
+    if column.isna().all():
+        return None
+    code_n = np.asarray(pd.factorize(column.map(level_text))[0], dtype=np.int64)
+    alone = np.flatnonzero(column.isna().to_numpy())
+    code_n[alone] = int(code_n.max()) + 1 + np.arange(alone.size)
+    return code_n
+
+
+def _coverage_notes(coverage: Coverage) -> list[str]:
+    notes = []
+    if coverage.missing:
+        notes.append(
+            f"{coverage.missing:,} of {coverage.images:,} images have no prediction, score or truth: the figures speak of the others, "
+            f"which carry {100 * coverage.weight:.1f} % of the weight."
+        )
+    if coverage.zero:
+        notes.append(f"{coverage.zero:,} images have weight 0: they are no part of the target, and count in the naive figures only.")
+    if coverage.elsewhere:
+        notes.append(f"{coverage.elsewhere:,} predictions are of images in other splits, and were not used.")
+    if coverage.extra:
+        notes.append(f"{coverage.extra:,} predictions are of images that have no weight, and were left aside.")
+    return notes
+
+
+def evaluate_run(
+    folder: str | PathLike[str], predictions: str | PathLike[str], *, second: str | PathLike[str] | None = None, **settings: Any
+) -> Evaluation:
+    """`evaluate_predictions` with the weights, attributes, bins and privacy of an output folder of `unskew weigh`."""
+    import pandas as pd
+
+    from unskew.provenance import find_versions, fingerprint_file
+    from unskew.weights_table import read_weights_table
+
+    out = Path(folder)
+    table = read_weights_table(out / "weights.parquet")
+    features = out / "features.parquet"
+    attributes = pd.read_parquet(features) if features.is_file() else None
+    private, bins = _run_rules(out)
+    options: dict[str, Any] = {"private": private, "bins": bins, "attributes": attributes} | settings
+    evaluation = evaluate_predictions(table, predictions, second=second, **options)
+    files = {"weights": out / "weights.parquet", "predictions": predictions} | ({} if second is None else {"second": second})
+    origin = {"fingerprints": {name: fingerprint_file(Path(path)) for name, path in files.items()}, "versions": find_versions()}
+    return replace(evaluation, origin=origin)
+
+
+def _run_rules(out: Path) -> tuple[bool, dict[str, list[float]]]:
+    """What the run says of privacy, and the bins of its target; the stricter of its settings and its report holds."""
+    import tomllib
+
+    private, bins = False, dict[str, list[float]]()
+    if (out / "run.toml").is_file():
+        try:
+            settings = tomllib.loads((out / "run.toml").read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise DataError(f"{out / 'run.toml'} cannot be read ({error}); was it changed after the run?") from error
+        private = settings.get("report", {}).get("privacy") == "aggregate"
+        bins = dict(settings.get("target", {}).get("bins", {}))
+    if (out / "report.json").is_file():
+        try:
+            private |= json.loads((out / "report.json").read_text(encoding="utf-8")).get("privacy") == "aggregate"
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise DataError(f"{out / 'report.json'} cannot be read ({error}); was it changed after the run?") from error
+    return private, bins
+
+
+def write_metrics(evaluation: Evaluation, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:
+    """Write metrics.json into the folder, whole or not at all; the file."""
+    from unskew.saving import write_text
+
+    place = Path(folder) / METRICS_FILE
+    check_place(folder, overwrite)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_text(place, json.dumps(evaluation.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    return place
+
+
+def check_place(folder: str | PathLike[str], overwrite: bool) -> None:
+    """May metrics.json be written there? Asked before the work."""
+    place = Path(folder)
+    if place.exists() and not place.is_dir():
+        raise ConfigError(f"{str(place)!r} is a file; {METRICS_FILE} is written into a folder. Give another one with -o.")
+    if (place / METRICS_FILE).exists() and not overwrite:
+        raise ConfigError(f"{str(place / METRICS_FILE)!r} is there already. Add --overwrite to replace it, or name another folder by -o.")
