@@ -158,7 +158,8 @@ def evaluate_predictions(
     if private:
         views = [withhold_cells(view, images.group) for view in views]
     judge = Judge(images, drawing, private)
-    breakdowns = tuple(Breakdown(view.name, judge.cells(view), view.withheld) for view in views)
+    overall, *parts = judge.judge([everything, *views])
+    breakdowns = tuple(Breakdown(view.name, cells, view.withheld) for view, cells in zip(views, parts, strict=True))
     return Evaluation(
         task="regression" if case.truth.code is None else "classification",
         classes=case.truth.classes,
@@ -166,7 +167,7 @@ def evaluate_predictions(
         truth=case.origin,
         split=judged.split,
         coverage=coverage,
-        overall=judge.cells(everything)[0],
+        overall=overall[0],
         breakdowns=breakdowns,
         level=level,
         replicates=replicates,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from unskew.prediction_intervals import (
     plan_drawing,
     replicate_metrics,
 )
-from unskew.prediction_metrics import BY_CLASS, Answers, Cells, Truth, make_metrics
+from unskew.prediction_metrics import BY_CLASS, Answers, Cells, Metrics, Truth, make_metrics
 from unskew.prediction_subgroups import View, small_classes
 from unskew.records import Floats, Ints
 from unskew.report.suppression import SMALLEST_CELL, count_units
@@ -87,29 +87,39 @@ class Judge:
         self.images, self.drawing, self.private = images, drawing, private
         self.unranked: list[str] = []
 
-    def cells(self, view: View) -> tuple[Cell, ...]:
-        """One cell for each level of the view."""
+    def judge(self, views: Sequence[View]) -> list[tuple[Cell, ...]]:
+        """One cell for each level of each view; all on the same draws."""
         images, kept = self.images, self.images.kept
-        n_cells = len(view.levels)
-        if n_cells == 0:
-            return ()
-        inside = Cells(view.code[kept], n_cells, self.drawing.units.unit_n, self.drawing.n_units, images.weight[kept])
-        plain = Cells(view.code, n_cells, np.arange(images.weight.size), images.weight.size, np.ones(images.weight.size))
-        metrics = [make_metrics(inside, images.truth.take(kept), each.take(kept)) for each in images.answers]
+        truth, answers = images.truth.take(kept), [each.take(kept) for each in images.answers]
+        metrics = [[make_metrics(self._inside(view), truth, each) for each in answers] for view in views if view.levels]
+        drawn = iter(replicate_metrics([each for of_view in metrics for each in of_view], self.drawing))
+        found, of_views = [], iter(metrics)
+        for view in views:
+            if view.levels:
+                of_view = next(of_views)
+                found.append(self._cells(view, of_view, [next(drawn) for _ in of_view]))
+            else:
+                found.append(())
+        return found
+
+    def _inside(self, view: View) -> Cells:
+        kept, drawing = self.images.kept, self.drawing
+        return Cells(view.code[kept], len(view.levels), drawing.units.unit_n, drawing.n_units, self.images.weight[kept])
+
+    def _cells(self, view: View, metrics: Sequence[Metrics], replicate: Sequence[Mapping[str, Floats]]) -> tuple[Cell, ...]:
+        images, level, n = self.images, self.drawing.level, self.images.weight.size
+        plain = Cells(view.code, len(view.levels), np.arange(n), n, np.ones(n))
         naive = [make_metrics(plain, images.truth, each) for each in images.answers]
-        replicate = replicate_metrics(metrics, self.drawing)
         if any(not each.can_rank(self.drawing.replicates) for each in metrics):
             self.unranked.append(view.name)
-        figures = [describe_cells(*each, self.drawing.level) for each in zip(metrics, naive, replicate, strict=True)]
-        gaps = None if len(figures) == 1 else describe_differences(figures[0], figures[1], replicate[0], replicate[1], self.drawing.level)
-        small_c = small_classes(view, images.truth, images.group) if self.private else np.zeros(n_cells, dtype=np.bool_)
+        figures = [describe_cells(*each, level) for each in zip(metrics, naive, replicate, strict=True)]
+        second = figures[1] if len(figures) == 2 else None
+        gaps = None if second is None else describe_differences(figures[0], second, replicate[0], replicate[1], level)
+        small_c = small_classes(view, images.truth, images.group) if self.private else np.zeros(len(view.levels), dtype=np.bool_)
         cells = []
-        for c, cell in enumerate(self._sizes(view, inside)):
-            told = [
-                None if part is None else self._shown(part[c], bool(small_c[c]))
-                for part in (*figures, *([None] * (2 - len(figures))), gaps)
-            ]
-            cells.append(replace(cell, name=view.levels[c], figures=told[0] or {}, second=told[1], difference=told[2]))
+        for c, cell in enumerate(self._sizes(view, metrics[0].cells)):
+            shown = [None if part is None else self._shown(part[c], bool(small_c[c])) for part in (figures[0], second, gaps)]
+            cells.append(replace(cell, name=view.levels[c], figures=shown[0] or {}, second=shown[1], difference=shown[2]))
         return tuple(cells)
 
     def _sizes(self, view: View, inside: Cells) -> list[Cell]:

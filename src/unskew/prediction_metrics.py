@@ -24,8 +24,8 @@ BY_CLASS = ("balanced_accuracy", "worst_class", "auroc", "sensitivity", "specifi
 EXTREMES = ("worst_class", "calibration_error")
 CLASSIFICATION = (*SHARES, "log_loss", "calibration_error")
 REGRESSION = ("mae", "rmse", "r2")
-# Entries of a ranking times replicates beyond which AUROC has no interval: about ten seconds.
-_MOST_RANKED = 2**34
+# Images × classes × replicates beyond which AUROC has no interval: several seconds.
+_MOST_RANKED = 2**32
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,7 @@ class ClassMetrics:
         self.term = {"weight": weight_cm} | self._terms(truth.code)
         # A class that no cell has beside another is in no mean.
         self.ranked_k = np.flatnonzero((self.present_ck & self.comparable_c[:, None]).any(axis=0))
-        self.rankings = self._rankings(truth.code)
+        self.rankings: list[_Ranking] | None = None
 
     def _terms(self, truth_n: Ints) -> dict[str, Any]:
         """The sums behind the metrics, each (codes, m): of images predicted right, of log-losses, of right − confidence in each bin."""
@@ -156,19 +156,28 @@ class ClassMetrics:
             terms["excess"] = cells.sums(cells.within(bin_n, CALIBRATION_BINS), cells.size * CALIBRATION_BINS, excess_n)
         return terms
 
-    def _rankings(self, truth_n: Ints) -> list[_Ranking]:
-        """One for the positive class of two, one for each class of more; none without scores."""
+    @property
+    def ranked_classes(self) -> list[int]:
+        """The positive class of two, every class that is anywhere beside another of more; none without scores."""
         if self.truth.positive is not None:
-            score_n = self.answers.score
-            return [] if score_n is None else [self._ranking(score_n, truth_n == self.truth.positive)]
-        if self.answers.probability is None or self.n_classes < 2:
-            return []
-        return [self._ranking(self.answers.probability[:, k], truth_n == k) for k in self.ranked_k]
+            return [] if self.answers.score is None else [self.truth.positive]
+        return [] if self.answers.probability is None else [int(k) for k in self.ranked_k]
 
-    def _ranking(self, score_n: Floats, positive_n: npt.NDArray[np.bool_]) -> _Ranking:
-        cells = self.cells
+    def rank_images(self) -> None:
+        """Sort once for all replicates to come; without this every call of `figures` sorts anew, one class after the other."""
+        if self.rankings is None:
+            self.rankings = [self._ranking(k) for k in self.ranked_classes]
+
+    def _ranking(self, k: int) -> _Ranking:
+        assert self.truth.code is not None
+        cells, positive_n = self.cells, self.truth.code == k
+        of_class = None if self.answers.probability is None else self.answers.probability[:, k]
+        score_n = of_class if self.truth.positive is None else self.answers.score
+        assert score_n is not None
         kept = np.flatnonzero((cells.code >= 0) & (cells.weight > 0))
-        order = kept[np.lexsort((score_n[kept], cells.code[kept]))]
+        order = kept[np.argsort(score_n[kept])]
+        # Of 16 bits, so that it is sorted by radix; a view has few cells.
+        order = order[np.argsort(cells.code[order].astype(np.int16), kind="stable")]
         cell_s, score_s = cells.code[order], score_n[order]
         tied_s = np.zeros(order.size, dtype=np.bool_)
         tied_s[:-1] = (cell_s[1:] == cell_s[:-1]) & (score_s[1:] == score_s[:-1])
@@ -182,7 +191,7 @@ class ClassMetrics:
 
     def can_rank(self, n_replicates: int) -> bool:
         """Is AUROC of that many replicates affordable?"""
-        return sum(ranking.unit.size for ranking in self.rankings) * n_replicates <= _MOST_RANKED
+        return len(self.ranked_classes) * self.cells.code.size * n_replicates <= _MOST_RANKED
 
     def figures(self, count_mb: Floats, ranked: bool = True) -> dict[str, Floats]:
         """{metric: (C, B)} in every cell and replicate; NaN where it does not exist. ``ranked``: AUROC as well."""
@@ -195,7 +204,7 @@ class ClassMetrics:
             right_ckb = sums["right"].reshape(shape)
             found["accuracy"] = _ratio(right_ckb.sum(axis=1), weight_cb)
             found |= self._by_class(_ratio(right_ckb, weight_ckb))
-        if ranked and self.rankings:
+        if ranked and self.ranked_classes:
             found["auroc"] = self._areas(count_mb)
         if "loss" in sums:
             found["log_loss"] = _ratio(sums["loss"], weight_cb)
@@ -222,9 +231,9 @@ class ClassMetrics:
     def _areas(self, count_mb: Floats) -> Floats:
         """(C, B) AUROC of two classes, or its mean over the classes (one against the rest) that the cell has beside others."""
         total_cb, n_c1 = np.zeros((self.cells.size, count_mb.shape[1])), np.zeros((self.cells.size, 1))
-        for at, ranking in enumerate(self.rankings):
-            area_cb = _area(ranking, count_mb)
-            used_c = self.comparable_c if self.truth.positive is not None else self.comparable_c & self.present_ck[:, self.ranked_k[at]]
+        for at, k in enumerate(self.ranked_classes):
+            area_cb = _area(self._ranking(k) if self.rankings is None else self.rankings[at], count_mb)
+            used_c = self.comparable_c & self.present_ck[:, k]
             total_cb += np.where(used_c[:, None], area_cb, 0.0)
             n_c1 += used_c[:, None]
         return _ratio(total_cb, np.broadcast_to(n_c1, total_cb.shape))
@@ -293,6 +302,9 @@ class NumberMetrics:
         # What rounding leaves of a constant is no variance.
         variance_cb[variance_cb <= 1e-14 * _ratio(sums["spread"], weight_cb)] = 0.0
         return {"mae": _ratio(sums["error"], weight_cb), "rmse": np.sqrt(square_cb), "r2": 1.0 - _ratio(square_cb, variance_cb)}
+
+    def rank_images(self) -> None:
+        """There is nothing to rank."""
 
     def worst(self) -> list[str | None]:
         """There are no classes."""
