@@ -145,9 +145,7 @@ def test_weight_two_is_an_image_twice_and_weight_zero_none(classes: tuple[str, .
     repeated[0]["sample_weight"] = 1.0
     assert values(judge(table, predictions)) == pytest.approx(values(judge(*repeated)), rel=1e-12)
     positive = count > 0
-    with_zero, without = (
-        judge(frame, predictions, allow_extra=True) for frame in (table, table[positive])
-    )
+    with_zero, without = (judge(frame, predictions, allow_extra=True) for frame in (table, table[positive]))
     assert values(with_zero) == values(without)
     # Images of weight 0 are in the naive figures, and need no prediction.
     assert with_zero.coverage.zero == (~positive).sum()

@@ -82,6 +82,15 @@ def read_truth_column(labels: pd.Series[Any] | None, y: pd.Series[Any] | None, c
     return y, "y"
 
 
+def check_single(truth: pd.Series[Any]) -> None:
+    """An image has one class, or it is an error."""
+    if any(is_list(value) for value in truth.tolist()):
+        raise DataError(
+            "images have several labels each, and none is the class to be predicted. Judge one label at a time: a column y of 0 and 1 in "
+            "the predictions, and --truth y."
+        )
+
+
 def _text(value: Any) -> str:
     return str([level_text(each) for each in value]) if is_list(value) else level_text(value)
 
@@ -129,11 +138,6 @@ def read_classes(truth: pd.Series[Any], further: Sequence[str], positive: str | 
 
     The positive class of two is the one named, else the last in the order of numbers or of the alphabet (1, True, yes, positive).
     """
-    if any(is_list(value) for value in truth.tolist()):
-        raise DataError(
-            "images have several labels each, and none is the class to be predicted. Judge one label at a time: a column y of 0 and 1 in "
-            "the predictions, and --truth y."
-        )
     levels, code_n = text_levels(truth, "the truth")
     classes = sort_levels({*levels, *further} - {MISSING})
     known_n = np.array([level != MISSING for level in levels], dtype=np.bool_)[code_n]

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from unskew.errors import DataError, first_few
 from unskew.prediction_answers import (
     Columns,
+    check_single,
     find_columns,
     is_regression,
     read_class_answers,
@@ -48,7 +49,8 @@ def read_case(
     column, origin = read_truth_column(labels, y, choice)
     if len(aligned) == 2 and origin == "y" and all("y" in each.columns for each in aligned):
         _check_same_truth(aligned[0]["y"], aligned[1]["y"])
-    levels = [] if any(isinstance(value, list) for value in column) else text_levels(column, "the truth")[0]
+    check_single(column)
+    levels = text_levels(column, "the truth")[0]
     models = _models(aligned, levels)
     first = models[0]
     said = aligned[0][first.prediction] if first.prediction else None

@@ -326,7 +326,8 @@ def _amount(value: float | None, share: bool, plus: str = "") -> str:
 
 
 def _signed(figure: Figure | None, share: bool) -> str:
-    return "–" if figure is None else _amount(figure.value, share, "+")
+    # Shares differ by points, not by percent.
+    return "–" if figure is None else _amount(figure.value, share, "+").replace(" %", " pt")
 
 
 def _interval(figure: Figure | None, share: bool) -> str:
