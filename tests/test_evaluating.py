@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as oracle
 
@@ -178,6 +178,7 @@ def test_only_ratios_of_weights_matter_and_no_order_of_rows() -> None:
     assert judge(table, predictions, replicates=64, seed=1).overall != first.overall
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=30))
 def test_auroc_with_ties_counts_pairs(rows: list[tuple[bool, int, int]]) -> None:
     """Σ over pairs of v⁺v⁻(1[s⁺ > s⁻] + 1[s⁺ = s⁻]/2)/Σ v⁺v⁻."""

@@ -127,6 +127,7 @@ def test_which_images_are_judged(table: pd.DataFrame, said: pd.DataFrame) -> Non
 def test_truth_of_two_places_must_agree(table: pd.DataFrame, said: pd.DataFrame) -> None:
     agreeing = said.assign(y=table["label"])
     assert judge(table, agreeing).truth == "y"
+    assert [part.column for part in judge(table, agreeing, by=["label"]).breakdowns] == ["source", "y", "label"]
     other = agreeing.assign(y=agreeing["y"].where(agreeing["id"] != "a/01.jpg", "fox"))
     with pytest.raises(DataError, match=r"differ for 1 of 20 images: a/01\.jpg \(label (cat|dog), y fox\)"):
         judge(table, other)
@@ -244,6 +245,12 @@ def test_privacy_withholds_small_cells_and_what_would_tell(table: pd.DataFrame, 
     patients = table.assign(group=[f"p{at // 10}" for at in range(N)])
     with pytest.raises(ConfigError, match="fewer than 10 groups; 6 are judged"):
         judge(patients, said, split="all", private=True)
+    zero = table.assign(sample_weight=table["sample_weight"].where(table.index > 2, 0.0))
+    assert judge(zero, said, split="all").coverage.zero == 3
+    assert judge(zero, said, split="all", private=True).coverage.zero is None
+    lacking = judge(table, said[3:], split="all", allow_missing=True, private=True)
+    assert (lacking.coverage.missing, lacking.coverage.images) == (None, None)
+    assert any(note.startswith("A few images have no prediction") for note in lacking.notes)
     rare = table.assign(label=["cat"] * 55 + ["dog"] * 5)
     figures = judge(rare, said, split="all", private=True).overall.figures
     assert "accuracy" in figures

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.errors import ConfigError, DataError, first_few
-from unskew.prediction_case import read_case
+from unskew.prediction_case import Case, read_case
 from unskew.prediction_cells import Cell, Judge, JudgedImages
 from unskew.prediction_intervals import FEW_EFFECTIVE
 from unskew.prediction_subgroups import View, make_views, withhold_cells
@@ -139,30 +139,23 @@ def evaluate_predictions(
     aligned = [align_predictions(table, judged, each, allow_extra=allow_extra, said=name) for each, name in zip(tables, said, strict=True)]
     case = read_case(judged, table, aligned, truth, regression, positive)
     coverage = cover(table, judged, tables, case.usable, case.reasons, allow_missing)
-    rows = np.flatnonzero(case.usable)
-    group_n = _group_codes(judged.frame["group"]) if "group" in judged.frame.columns else None
-    images = JudgedImages(
-        judged.frame["source"].to_numpy(dtype=object)[rows],
-        judged.weight[rows],
-        None if group_n is None else group_n[rows],
-        case.truth.take(rows),
-        [each.take(rows) for each in case.answers],
-    )
+    images = _judged_images(judged, case)
+    frames = [judged.frame, *([] if attributes is None else [_attributes(attributes, judged)]), *aligned]
+    views, notes = make_views(frames, case.origin, images.truth, by, bins or {}, case.usable)
     if private:
         images.check_private()
-    found = [judged.frame.drop(columns="label", errors="ignore") if case.truth.code is not None else judged.frame]
-    found += [] if attributes is None else [_attributes(attributes, judged)]
-    views = make_views([*found, *aligned], images.truth, by, bins or {}, case.usable)
-    everything = View("all", ("all",), np.zeros(rows.size, dtype=np.int64))
-    drawing = images.plan_drawing(replicates, seed, level)
-    if private:
-        views = [withhold_cells(view, images.group) for view in views]
-    judge = Judge(images, drawing, private)
+        views, coverage = [withhold_cells(view, images.group) for view in views], coverage.withheld()
+    judge = Judge(images, images.plan_drawing(replicates, seed, level), private)
+    everything = View("all", ("all",), np.zeros(images.weight.size, dtype=np.int64))
     overall, *parts = judge.judge([everything, *views])
     breakdowns = tuple(Breakdown(view.name, cells, view.withheld) for view, cells in zip(views, parts, strict=True))
+    shown = case.truth.classes
+    if private:
+        # A rare class may tell who has it, and is not named.
+        shown = tuple(cell.name for part in breakdowns if part.column == case.origin for cell in part.cells)
     return Evaluation(
         task="regression" if case.truth.code is None else "classification",
-        classes=case.truth.classes,
+        classes=shown,
         positive=None if case.truth.positive is None else case.truth.classes[case.truth.positive],
         truth=case.origin,
         split=judged.split,
@@ -173,7 +166,20 @@ def evaluate_predictions(
         replicates=replicates,
         seed=seed,
         private=private,
-        notes=tuple([*([judged.note] if judged.note else []), *case.notes, *_coverage_notes(coverage), *judge.notes()]),
+        notes=tuple([*([judged.note] if judged.note else []), *case.notes, *coverage.notes(), *notes, *judge.notes()]),
+    )
+
+
+def _judged_images(judged: Judged, case: Case) -> JudgedImages:
+    """The images of the split that have a truth and predictions."""
+    rows = np.flatnonzero(case.usable)
+    group_n = _group_codes(judged.frame["group"]) if "group" in judged.frame.columns else None
+    return JudgedImages(
+        judged.frame["source"].to_numpy(dtype=object)[rows],
+        judged.weight[rows],
+        None if group_n is None else group_n[rows],
+        case.truth.take(rows),
+        [each.take(rows) for each in case.answers],
     )
 
 
@@ -203,41 +209,35 @@ def _group_codes(column: pd.Series[Any]) -> Ints | None:
     return code_n
 
 
-def _coverage_notes(coverage: Coverage) -> list[str]:
-    notes = []
-    if coverage.missing:
-        notes.append(
-            f"{coverage.missing:,} of {coverage.images:,} images have no prediction, score or truth: the figures speak of the others, "
-            f"which carry {100 * coverage.weight:.1f} % of the weight."
-        )
-    if coverage.zero:
-        notes.append(f"{coverage.zero:,} images have weight 0: they are no part of the target, and count in the naive figures only.")
-    if coverage.elsewhere:
-        notes.append(f"{coverage.elsewhere:,} predictions are of images in other splits, and were not used.")
-    if coverage.extra:
-        notes.append(f"{coverage.extra:,} predictions are of images that have no weight, and were left aside.")
-    return notes
-
-
 def evaluate_run(
     folder: str | PathLike[str], predictions: str | PathLike[str], *, second: str | PathLike[str] | None = None, **settings: Any
 ) -> Evaluation:
     """`evaluate_predictions` with the weights, attributes, bins and privacy of an output folder of `unskew weigh`."""
-    import pandas as pd
-
     from unskew.provenance import find_versions, fingerprint_file
     from unskew.weights_table import read_weights_table
 
     out = Path(folder)
     table = read_weights_table(out / "weights.parquet")
-    features = out / "features.parquet"
-    attributes = pd.read_parquet(features) if features.is_file() else None
     private, bins = _run_rules(out)
+    attributes = _read_attributes(out / "features.parquet", settings.get("by", ()), table)
     options: dict[str, Any] = {"private": private, "bins": bins, "attributes": attributes} | settings
     evaluation = evaluate_predictions(table, predictions, second=second, **options)
     files = {"weights": out / "weights.parquet", "predictions": predictions} | ({} if second is None else {"second": second})
     origin = {"fingerprints": {name: fingerprint_file(Path(path)) for name, path in files.items()}, "versions": find_versions()}
     return replace(evaluation, origin=origin)
+
+
+def _read_attributes(features: Path, by: Sequence[str], table: pd.DataFrame) -> pd.DataFrame | None:
+    """The columns of features.parquet that are asked for (embeddings are large); all of them, where one is not found."""
+    import pandas as pd
+    import pyarrow.parquet as pq
+
+    if not by or not features.is_file():
+        return None
+    there = set(pq.read_schema(features).names)
+    wanted = [name for name in dict.fromkeys(by) if name in there and name != "id"]
+    known = all(name in there or name in table.columns for name in by)
+    return pd.read_parquet(features, columns=["id", *wanted] if known else None)
 
 
 def _run_rules(out: Path) -> tuple[bool, dict[str, list[float]]]:

@@ -168,5 +168,5 @@ class Judge:
         elif drawing.replicates and drawing.n_single:
             found.append(f"{drawing.n_single} sources have a single group or image, whose variation no interval can see.")
         if self.unranked:
-            found.append(f"AUROC has no interval (by {first_few(self.unranked)}): too many images × classes × replicates.")
+            found.append(f"AUROC has no interval, or is left out (by {first_few(self.unranked)}): too many images × classes × replicates.")
         return found

@@ -24,8 +24,9 @@ BY_CLASS = ("balanced_accuracy", "worst_class", "auroc", "sensitivity", "specifi
 EXTREMES = ("worst_class", "calibration_error")
 CLASSIFICATION = (*SHARES, "log_loss", "calibration_error")
 REGRESSION = ("mae", "rmse", "r2")
-# Images × classes × replicates beyond which AUROC has no interval: several seconds.
+# Images × classes × replicates beyond which AUROC has no interval: several seconds. To sort costs as much as so many replicates.
 _MOST_RANKED = 2**32
+_SORTING = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,8 +191,8 @@ class ClassMetrics:
         return sum(int(term.shape[0]) for term in self.term.values())
 
     def can_rank(self, n_replicates: int) -> bool:
-        """Is AUROC of that many replicates affordable?"""
-        return len(self.ranked_classes) * self.cells.code.size * n_replicates <= _MOST_RANKED
+        """Is AUROC of that many replicates affordable? With 0, that of the images themselves."""
+        return len(self.ranked_classes) * self.cells.code.size * (n_replicates + _SORTING) <= _MOST_RANKED
 
     def figures(self, count_mb: Floats, ranked: bool = True) -> dict[str, Floats]:
         """{metric: (C, B)} in every cell and replicate; NaN where it does not exist. ``ranked``: AUROC as well."""
@@ -325,7 +326,8 @@ def make_metrics(cells: Cells, truth: Truth, answers: Answers) -> Metrics:
 
 def figures_of_data(metrics: Metrics) -> dict[str, Floats]:
     """{metric: (C,)} on the images themselves: every unit counts once."""
-    return {name: value_cb[:, 0] for name, value_cb in metrics.figures(np.ones((metrics.cells.n_units, 1))).items()}
+    found = metrics.figures(np.ones((metrics.cells.n_units, 1)), metrics.can_rank(0))
+    return {name: value_cb[:, 0] for name, value_cb in found.items()}
 
 
 def join_replicates(blocks: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:

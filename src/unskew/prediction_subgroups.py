@@ -72,15 +72,31 @@ def _quartiles(value_n: Floats) -> tuple[float, ...] | None:
 
 
 def make_views(
-    tables: Sequence[pd.DataFrame], truth: Truth, by: Sequence[str], bins: Mapping[str, Sequence[float]], chosen: npt.NDArray[np.bool_]
-) -> list[View]:
-    """By source, by class, and by every column of ``by``, found in the first of ``tables`` (rows of all images in order) that has it."""
-    views = [make_view(tables[0]["source"][chosen], "source")]
+    tables: Sequence[pd.DataFrame],
+    origin: str,
+    truth: Truth,
+    by: Sequence[str],
+    bins: Mapping[str, Sequence[float]],
+    chosen: npt.NDArray[np.bool_],
+) -> tuple[list[View], list[str]]:
+    """By source, by class, and by every column of ``by``, found in the first of ``tables`` (rows of all images in order) that has it.
+
+    The view by class is called as the truth (``origin``: y or label). The first two are left out, with a note, where they are too many.
+    """
+    source_n = tables[0]["source"][chosen]
+    views, notes = [], []
+    if source_n.nunique() <= _MOST_LEVELS:
+        views.append(make_view(source_n, "source"))
+    else:
+        notes.append(f"There are more than {_MOST_LEVELS} sources: they are not shown one by one.")
     if truth.code is not None:
         present, code_n = np.unique(truth.code, return_inverse=True)
-        views.append(View("label", tuple(truth.classes[k] for k in present), code_n.reshape(-1).astype(np.int64)))
+        if present.size <= _MOST_LEVELS:
+            views.append(View(origin, tuple(truth.classes[k] for k in present), code_n.reshape(-1).astype(np.int64)))
+        else:
+            notes.append(f"There are more than {_MOST_LEVELS} classes: they are not shown one by one.")
     for name in dict.fromkeys(by):
-        if name == "source" or (name == "label" and truth.code is not None):
+        if name in [view.name for view in views]:
             continue
         table = next((table for table in tables if name in table.columns and not table[name].isna().all()), None)
         if table is None:
@@ -88,7 +104,7 @@ def make_views(
             known = [column for column in dict.fromkeys(known) if column not in _NO_SUBGROUPS]
             raise ConfigError(f"--by {name}: there is no such column; there are {first_few(known, 20)}.{did_you_mean(name, known)}")
         views.append(make_view(table[name][chosen], name, bins.get(name)))
-    return views
+    return views, notes
 
 
 _NO_SUBGROUPS = ("id", "path", "content", "weight", "sample_weight", "y")

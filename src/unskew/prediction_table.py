@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats
+from unskew.report.suppression import too_small
 from unskew.targeting.levels import level_text
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What the predictions cover.
+    """What the predictions cover; None is a count that privacy withholds.
 
     Attributes
     ----------
@@ -58,13 +59,39 @@ class Coverage:
     extra : predictions whose id no image has; not used.
     """
 
-    images: int
+    images: int | None
     judged: int
-    missing: int
+    missing: int | None
     weight: float
-    zero: int
-    elsewhere: int
-    extra: int
+    zero: int | None
+    elsewhere: int | None
+    extra: int | None
+
+    def withheld(self) -> Coverage:
+        """The same without counts of 1 to 9, and the count that would give the first of them away; what is withheld is None."""
+        small = {name: None for name in ("missing", "zero", "elsewhere", "extra") if too_small(getattr(self, name))}
+        lost = {"images": None, "weight": float(f"{self.weight:.2g}")} if "missing" in small else {}
+        return replace(self, **small, **lost)
+
+    def notes(self) -> list[str]:
+        """What did not match or was not used, in sentences."""
+        notes = []
+        if self.missing != 0:
+            notes.append(
+                f"{_count(self.missing)} images have no prediction, score or truth: the figures speak of the others, which carry "
+                f"{100 * self.weight:.3g} % of the weight."
+            )
+        if self.zero != 0:
+            notes.append(f"{_count(self.zero)} images have weight 0: they are no part of the target, and count in the naive figures only.")
+        if self.elsewhere != 0:
+            notes.append(f"{_count(self.elsewhere)} predictions are of images in other splits, and were not used.")
+        if self.extra != 0:
+            notes.append(f"{_count(self.extra)} predictions are of images that have no weight, and were left aside.")
+        return notes
+
+
+def _count(count: int | None) -> str:
+    return "A few" if count is None else f"{count:,}"
 
 
 def read_predictions(predictions: pd.DataFrame | str | PathLike[str]) -> pd.DataFrame:
