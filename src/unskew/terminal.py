@@ -161,6 +161,7 @@ def _column_rows(told: PoolDescription) -> list[tuple[str, str, str]]:
     for column in told.columns:
         if column.kind == "number" and column.median is not None:
             text = f"{column.low:.4g} to {column.high:.4g}, median {column.median:.4g}"
+            text = f"{column.low:.4g} throughout" if column.low == column.high else text
         else:
             shown = ", ".join(f"{level} {count:,}" for level, count in column.levels[:6])
             text = f"{column.n_levels} levels: {shown}" if column.n_levels > 6 else shown
