@@ -65,7 +65,7 @@ def test_every_format_of_export_is_named() -> None:
 
 
 def test_the_exit_codes_are_those_of_the_program() -> None:
-    from unskew import cli
+    from unskew import explaining
 
-    codes = {cli.DONE, cli.BUG, cli.WRONG_CALL, cli.NOT_IDENTIFIABLE, cli.UNUSABLE, cli.STOPPED}
+    codes = {explaining.DONE, explaining.BUG, explaining.WRONG_CALL, explaining.NOT_IDENTIFIABLE, explaining.UNUSABLE, explaining.STOPPED}
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", _common(), flags=re.MULTILINE)} == codes

@@ -158,7 +158,7 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run | Refusal
     """Bias -> solve -> weigh -> report, in memory."""
     config = inputs.config
     told: dict[str, Any] = {
-        "title": config.report.title or "Weights",
+        "title": config.report.title or "Debiasing report",
         "privacy": config.report.privacy,
         "provenance": describe_origin(inputs, command),
     }

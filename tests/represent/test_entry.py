@@ -317,6 +317,7 @@ def test_ctrl_c_loses_nothing_and_the_next_run_goes_on(tmp_path: Path, monkeypat
 
 def test_threads_work_at_the_same_time_but_never_on_more_pixels_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unskew.represent.work._PIXELS_AT_ONCE", 1000)
+    monkeypatch.setattr("unskew.represent.work._SMALL_PIXELS", 100)
     monkeypatch.setattr("unskew.represent.running._ROWS_PER_TASK", 1)
     held, most, lock = [0], [0], threading.Lock()
 

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,3 +108,33 @@ def test_what_was_remembered_of_a_function_holds_until_its_file_changes(own_modu
     own_module.write_text(own_module.read_text() + "\n# changed\n")
     assert first.to_dict() == first.to_dict()
     assert first.to_dict() != OwnFunction.from_mapping("own_features:redness", {}).to_dict()
+
+
+def _multiplied(factor: float) -> Any:
+    def mean(images: np.ndarray) -> np.ndarray:
+        return images.mean(axis=(1, 2, 3)) * factor
+
+    return mean
+
+
+class _Multiplied:
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def mean(self, images: np.ndarray) -> np.ndarray:
+        return images.mean(axis=(1, 2, 3)) * self.factor
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (lambda images: images.mean(axis=(1, 2, 3)), lambda images: 3 * images.mean(axis=(1, 2, 3))),
+        (_multiplied(1), _multiplied(3)),
+        (_Multiplied(1).mean, _Multiplied(3).mean),
+    ],
+)
+def test_functions_of_one_name_and_file_are_not_taken_for_one_another(tmp_path: Path, first: Any, second: Any) -> None:
+    pool = pool_of([random_pixels(seed=at) for at in range(3)])
+    one = represent_images(pool, [first], cache=tmp_path).frame.iloc[:, -1]
+    three = represent_images(pool, [second], cache=tmp_path).frame.iloc[:, -1]
+    np.testing.assert_allclose(three, 3 * one, rtol=1e-12)

@@ -82,6 +82,20 @@ def test_a_file_of_just_now_is_read_again_because_its_time_may_not_tell(tmp_path
     assert (after * 255).round().tolist() == [20, 10]
 
 
+def test_files_of_one_size_and_time_that_swap_their_names_are_told_apart(tmp_path: Path) -> None:
+    """As unpacked from an archive that gives all files one time; uncompressed images have one size."""
+    paths = [tmp_path / f"{at}.bmp" for at in range(2)]
+    for at, path in enumerate(paths):
+        path.write_bytes(encoded(np.full((8, 8, 3), 100 * at, dtype=np.uint8), "BMP"))
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    before = represent_images(pool_of(paths), "brightness", cache=tmp_path / "cache").frame["brightness"].tolist()
+    paths[0].rename(tmp_path / "beside")
+    paths[1].rename(paths[0])
+    (tmp_path / "beside").rename(paths[1])
+    after = represent_images(pool_of(paths), "brightness", cache=tmp_path / "cache").frame["brightness"].tolist()
+    assert after == before[::-1] != before
+
+
 def test_moved_images_and_arrays_are_known_by_their_content(tmp_path: Path, decoded: list[int]) -> None:
     paths = _files(tmp_path / "images")
     represent_images(pool_of(paths), FEATURES, cache=tmp_path / "cache")

@@ -12,6 +12,7 @@ from PIL import Image
 
 from unskew import ConfigError, DataError, Pool
 from unskew.errors import ImageError
+from unskew.represent.decode import decode_image
 from unskew.sources.entry import TARGET_SAMPLE, read_sample, read_sources
 from unskew.sources.pixels import as_pixels
 
@@ -270,3 +271,46 @@ def test_whatever_the_type_black_stays_black_and_white_white(dtype, seed):
 def test_what_is_no_image(image, message):
     with pytest.raises(ImageError, match=message):
         as_pixels(image)
+
+
+def _file(image, kind, **options):
+    written = io.BytesIO()
+    image.save(written, kind, **options)
+    return written.getvalue()
+
+
+def _every_file():
+    rng = np.random.default_rng(0)
+    colour = Image.fromarray(rng.integers(0, 256, (6, 9, 3), dtype=np.uint8))
+    deep = Image.fromarray(rng.integers(0, 65536, (6, 9), dtype=np.uint16))
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    return {
+        "orientation": _file(colour, "JPEG", exif=turned),
+        "16 bits": _file(deep, "PNG"),
+        "16 bits, TIFF": _file(deep, "TIFF"),
+        "16 bits, dark": _file(Image.fromarray(rng.integers(0, 200, (6, 9), dtype=np.uint16)), "PNG"),
+        "32 bits": _file(Image.fromarray(rng.integers(0, 256, (6, 9), dtype=np.int32)), "TIFF"),
+        "transparent colour": _file(colour, "PNG", transparency=colour.getpixel((0, 0))),
+        "transparent grey": _file(colour.convert("L"), "PNG", transparency=colour.convert("L").getpixel((0, 0))),
+        "transparent palette": _file(colour.convert("P"), "PNG", transparency=3),
+        "alpha": _file(Image.fromarray(rng.integers(0, 256, (6, 9, 4), dtype=np.uint8)), "PNG"),
+        "grey and alpha": _file(colour.convert("LA"), "PNG"),
+        "CMYK": _file(colour.convert("CMYK"), "JPEG"),
+        "animated": _file(colour, "GIF", save_all=True, append_images=[Image.new("RGB", colour.size)]),
+    }
+
+
+@pytest.mark.parametrize("name", list(_every_file()))
+def test_an_image_of_pillow_has_the_pixels_of_its_file(name):
+    """A dataset that opens its files and a folder of the same files are the same images."""
+    file = _every_file()[name]
+    np.testing.assert_array_equal(decode_image(as_pixels(Image.open(io.BytesIO(file)))), decode_image(file))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int16, np.int32, np.int64, np.float32])
+def test_both_readers_of_arrays_agree(dtype):
+    top = 1 if dtype == np.float32 else 200
+    array = (np.random.default_rng(0).random((4, 5, 3)) * top).astype(dtype)
+    np.testing.assert_array_equal(decode_image(as_pixels(array)), decode_image(array))
+    assert decode_image(array).max() > 150 or dtype == np.uint16

@@ -25,7 +25,7 @@ def hash_images(
 ) -> Pool:
     """The pool with the column ``content``: a hash of the bytes of each image's file, or of its array; exact copies share it.
 
-    Images are read and not decoded. With a ``cache``, a file whose path, size and time of change are as before is not read again. Images
+    Images are read and not decoded. With a ``cache``, a file whose path, size and times of change are as before is not read again. Images
     that cannot be read leave into ``set_aside``; the parameters are those of `represent_images`, which can add the column, too, in the same
     pass over the images.
     """
@@ -45,13 +45,17 @@ def hash_image(raw: RawImage) -> bytes:
 
 
 class FileStamp:
-    """A file as it is now: a key that changes with its path, size or time of change."""
+    """A file as it is now: a key that changes with its path, size or times of change.
+
+    The time of its content can be set by anybody (archives and copies keep it), and uncompressed images are all of one size; the time of
+    its entry in the file system (ctime) and its number there cannot, so that files which swapped their names are told apart.
+    """
 
     def __init__(self, place: str) -> None:
         status = os.stat(place)
         self.size = status.st_size
         self.settled = time.time_ns() - status.st_mtime_ns > _SETTLED_NS
-        text = f"{os.path.abspath(place)}\0{status.st_size}\0{status.st_mtime_ns}"
+        text = f"{os.path.abspath(place)}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\0{status.st_ino}"
         self.key = hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest().encode()
 
     def holds(self, raw: RawImage) -> bool:

@@ -24,7 +24,7 @@ class OwnFunction(Representation):
     """``function(images, **options)``: (m, h, w, 3) uint8, all of one size, to (m,) or (m, d) numbers.
 
     The columns are called as the function: ``edges``, or ``edges_0``, ``edges_1`` … What is remembered holds as long as the file in which
-    the function stands does not change.
+    the function stands does not change; of a function that has no place in a module (a lambda, a closure, a method) nothing is.
 
     Attributes
     ----------
@@ -58,12 +58,18 @@ class OwnFunction(Representation):
 
     @cached_property
     def _source(self) -> str:
-        """A hash of the file in which the function stands; of a function without one, something that never comes again."""
+        """A hash of the file in which the function stands; of a function that the file alone does not give, something that never comes again.
+
+        Lambdas, functions within functions and methods of objects depend on more than their file: on what they were made with.
+        """
         try:
-            file = inspect.getsourcefile(inspect.unwrap(self.function or find_function(self.reference)))
+            named = find_function(self.reference)
+            if self.function is not None and self.function is not named:
+                return uuid.uuid4().hex
+            file = inspect.getsourcefile(inspect.unwrap(named))
             with open(file or "", "rb") as source:
                 return hashlib.blake2b(source.read(), digest_size=16).hexdigest()
-        except (OSError, TypeError):
+        except (OSError, TypeError, ConfigError):
             return uuid.uuid4().hex
 
     def to_dict(self) -> dict[str, Any]:

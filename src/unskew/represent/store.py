@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 # Part of every key: raised when decoding itself gives other pixels.
-DECODING_VERSION = 1
+DECODING_VERSION = 2
 # Keys are hashes in hexadecimal: 16 bytes as 32 letters.
 KEY_DTYPE = np.dtype("S32")
 Keys = npt.NDArray[np.bytes_]
@@ -117,8 +117,8 @@ def open_shelf(cache: str | os.PathLike[str], representation: Representation) ->
 
 
 def open_file_shelf(cache: str | os.PathLike[str]) -> Shelf:
-    """The hash of a file's content under the hash of its path, size and time of change."""
-    return _open(cache, "files", {"name": "files", "version": 1}, text=(0,))
+    """The hash of a file's content under the hash of its path, size and times of change."""
+    return _open(cache, "files", {"name": "files", "version": 2}, text=(0,))
 
 
 def _open(cache: str | os.PathLike[str], name: str, settings: dict[str, Any], text: tuple[int, ...]) -> Shelf:
