@@ -302,3 +302,21 @@ def test_what_a_missing_key_expects_is_one_line(table: Path, capsys: Captured) -
     assert "{source: column | function | number}" in first
     assert "``" not in first
     assert len(first) < 250
+
+
+def test_files_into_folders_that_are_not_there(table: Path, capsys: Captured) -> None:
+    for command in (["init", str(table.parent / "t.csv")], ["split", str(table)]):
+        assert run_command([*command, "-o", str(table.parent / "nowhere" / "new")]) == 2
+        assert "there is no folder" in capsys.readouterr().err
+        assert run_command([*command, "-o", str(table.parent), "--overwrite"]) == 2
+        assert "is a folder" in capsys.readouterr().err
+
+
+def test_groups_in_the_pool_but_not_in_the_sample() -> None:
+    import unskew
+
+    rng = np.random.default_rng(0)
+    pool = unskew.Pool.from_arrays(rng.choice(["a", "b"], 120), z=rng.normal(size=120), group=[f"g{at}" for at in range(120)])
+    sample = unskew.Pool.from_arrays(["t"] * 60, z=rng.normal(size=60))
+    weights = unskew.debias(pool, unskew.bias.Tilt(["z"]), unskew.Target.sample(sample))
+    assert weights.ess_groups is not None

@@ -326,10 +326,19 @@ def _read_places(settings: dict[str, Any], folder: Path, download: bool) -> Pool
     return read_sources(settings | ({"download": True} if download else {}), folder)
 
 
-def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bool = False, download: bool = False) -> None:
-    """A configuration for these databases that runs as it stands."""
+def _check_new_file(output: Path, overwrite: bool) -> None:
+    """May this file be written? Said before the work, not after it."""
+    if output.is_dir():
+        raise ConfigError(f"{str(output)!r} is a folder; give the name of a file with -o.")
     if output.exists() and not overwrite:
         raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
+    if not output.parent.is_dir():
+        raise ConfigError(f"{str(output)!r} cannot be written: there is no folder {str(output.parent)!r}. Make it first.")
+
+
+def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bool = False, download: bool = False) -> None:
+    """A configuration for these databases that runs as it stands."""
+    _check_new_file(output, overwrite)
     settings = find_sources(places, output.parent, download=download)
     pool = _read_places(settings, output.parent, download)
     write_text(output, starting_config(pool, settings, name=output.name))
@@ -356,8 +365,7 @@ def write_splits(
     """A table id, source, path, split; how many images of each source went where."""
     import pandas as pd
 
-    if output.exists() and not overwrite:
-        raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
+    _check_new_file(output, overwrite)
     inputs = read_inputs(config, progress=progress)
     if "split" in inputs.pool.frame.columns:
         raise ConfigError(

@@ -114,8 +114,12 @@ def _matrix(pool: pd.DataFrame, target: pd.DataFrame, names: list[str]) -> tuple
             columns += [(text == level).to_numpy(dtype=np.float64) for level in sorted(set(text))[:50]]
     groups: list[Any] = []
     for side, frame in (("pool", pool), ("target", target)):
-        key = frame["group"] if "group" in frame.columns else frame["id"]
-        groups += [(side, value) for value in key.tolist()]
+        own = [(side, "image", value) for value in frame["id"].tolist()]
+        if "group" in frame.columns:
+            # The sample may have no groups where the pool has some: its images then are groups by themselves.
+            known = zip(frame["group"].tolist(), frame["group"].notna().tolist(), own, strict=True)
+            own = [(side, "group", value) if there else alone for value, there, alone in known]
+        groups += own
     return np.column_stack(columns), np.asarray(pd.factorize(pd.Series(groups))[0], dtype=np.int64)
 
 
