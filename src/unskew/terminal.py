@@ -53,7 +53,7 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text_co
     for row in shown[:_MOST_ROWS]:
         table.add_row(*[Text(visible(cell)) for cell in row])
     if len(shown) > _MOST_ROWS:
-        table.caption = f"… and {len(shown) - _MOST_ROWS} more (--json lists all)"
+        table.caption = f"… and {len(shown) - _MOST_ROWS} more (see --json)"
         table.caption_justify = "left"
     return table
 
