@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from unskew.errors import UnreadableError
 from unskew.explaining import DONE, NOT_IDENTIFIABLE, STOPPED, UNUSABLE, explain, print_json, remarks, say_stopped
 
 app = typer.Typer(
@@ -160,8 +161,11 @@ def give_weights(
 
     with remarks(quiet):
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
-        pipeline.check_output(output, overwrite)
-        inputs = pipeline.read_inputs(config, progress=_progress(quiet, as_json))
+        pipeline.check_output(output, overwrite, configuration)
+        try:
+            inputs = pipeline.read_inputs(config, progress=_progress(quiet, as_json))
+        except UnreadableError as error:
+            raise _listed(error, output) from error
         run = pipeline.weigh_inputs(inputs, command=_command())
         written = pipeline.write_run(run, output)
     if as_json:
@@ -290,6 +294,15 @@ def show_demo(
     terminal.print_paragraph(console, f"\nThe page: {page}")
     if as_json:
         print_json({"page": str(page), "scores": [{name: asdict(each) for name, each in trial.items()} for trial in scores]})
+
+
+def _listed(error: UnreadableError, output: Path) -> UnreadableError:
+    """The same, once the images that cannot be used stand in a file."""
+    from unskew.pipeline import write_unreadable
+
+    if error.set_aside is None:
+        return error
+    return UnreadableError(f"{error} All of those found are listed in {write_unreadable(error.set_aside, output)}.", error.set_aside)
 
 
 def _command() -> str:

@@ -149,12 +149,13 @@ def fingerprint(config: RunConfig) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write_config(config: RunConfig, path: str | os.PathLike[str]) -> None:
+def write_config(config: RunConfig, path: str | os.PathLike[str], *, home: str | os.PathLike[str] | None = None) -> None:
     """Write the settings as resolved, whole or not at all; the same settings in the same place give the same bytes.
 
-    ``folder`` is written relative to the file, so that `read_config` gives the same settings again.
+    ``folder`` is written relative to the file (or to ``home``, if it will be moved there), so that `read_config` gives the same settings
+    again.
     """
-    start = os.path.realpath(Path(path).parent)
+    start = os.path.realpath(Path(path).parent if home is None else home)
     try:
         folder = Path(os.path.relpath(config.folder, start)).as_posix()
     except ValueError:  # another drive of Windows

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unskew.bias.base import Bias
 from unskew.config import RunConfig, read_config, resolved, write_config
@@ -24,17 +24,21 @@ from unskew.report.summarize import summarize_run
 from unskew.represent.content import hash_images
 from unskew.represent.entry import represent_images
 from unskew.results import diagnostics_table, features_table, json_value, solution_record, write_frame
-from unskew.saving import write_text, written_whole
+from unskew.saving import may_write, nearest_place, write_text, written_together, written_whole
 from unskew.sources.entry import read_sample, read_sources
 from unskew.split_weights import SplitWeights, weigh_splits
 from unskew.splitting import check_splits, join_splits, split_pool
 from unskew.starting import starting_config
 from unskew.weights_table import write_weights_table
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 log = logging.getLogger(__name__)
 
 WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES = "weights.parquet", "solution.json", "diagnostics.parquet", "features.parquet"
 CONFIGURATION, PAGE, SUMMARY, UNREADABLE = "run.toml", "report.html", "report.json", "unreadable.csv"
+_FILES = (WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES, UNREADABLE, CONFIGURATION, PAGE, SUMMARY)
 
 # Over all galleries of the page.
 _MOST_PICTURES = 120
@@ -115,9 +119,21 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     return Inputs(config, pools[0], target, config.read_bias())
 
 
+def _usable_cache(cache: Path | None) -> Path | None:
+    """None where nothing can be kept: data often lie on a disk that is read-only."""
+    if cache is None or may_write(cache):
+        return cache
+    log.warning(
+        "nothing can be kept in %s, which is read-only: the next run will compute everything again. Name another folder by "
+        "represent.cache, or say cache = false.",
+        cache,
+    )
+    return None
+
+
 def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None) -> Sequence[Pool]:
     options: dict[str, Any] = {
-        "cache": config.cache,
+        "cache": _usable_cache(config.cache),
         "jobs": config.engine.jobs,
         "tolerance": config.sources.tolerance,
         "progress": progress,
@@ -142,7 +158,7 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run | Refusal
     """Bias -> solve -> weigh -> report, in memory."""
     config = inputs.config
     told: dict[str, Any] = {
-        "title": config.report.title or "Weights",
+        "title": config.report.title or "Debiasing report",
         "privacy": config.report.privacy,
         "provenance": describe_origin(inputs, command),
     }
@@ -210,26 +226,37 @@ def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
 
 
 def write_run(run: Run | Refusal, out: Path) -> list[str]:
-    """Write the files of a run, each whole or not at all; their names. Of a refused one, the page and the settings."""
-    out.mkdir(parents=True, exist_ok=True)
+    """Write the files of a run, all of them or none; their names. Of a refused one, the page and the settings.
+
+    Files of an earlier run in the folder are replaced or go: weights never lie beside the page of another run.
+    """
+    with written_together(out, _FILES) as beside:
+        _write_files(run, beside, out)
+        return [name for name in _FILES if (beside / name).exists()]
+
+
+def _write_files(run: Run | Refusal, folder: Path, home: Path) -> None:
     inputs = run.inputs
-    written = []
     if isinstance(run, Run):
-        write_weights_table(inputs.pool, run.weights.frame(), out / WEIGHTS)
+        write_weights_table(inputs.pool, run.weights.frame(), folder / WEIGHTS)
         write_text(
-            out / SOLUTION,
+            folder / SOLUTION,
             json.dumps(solution_record(run.weights.weights, inputs.bias), indent=2, ensure_ascii=False, allow_nan=False) + "\n",
         )
-        write_frame(diagnostics_table(run.summary), out / DIAGNOSTICS)
-        write_frame(features_table(inputs.pool), out / FEATURES)
-        written += [WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES]
+        write_frame(diagnostics_table(run.summary), folder / DIAGNOSTICS)
+        write_frame(features_table(inputs.pool), folder / FEATURES)
     if inputs.pool.set_aside is not None and len(inputs.pool.set_aside):
-        with written_whole(out / UNREADABLE) as beside:
-            inputs.pool.set_aside.to_csv(beside, index=False)
-        written.append(UNREADABLE)
-    write_config(inputs.config, out / CONFIGURATION)
-    write_summary(run.summary, out / PAGE)
-    return [*written, CONFIGURATION, PAGE, SUMMARY]
+        write_unreadable(inputs.pool.set_aside, folder)
+    write_config(inputs.config, folder / CONFIGURATION, home=home)
+    write_summary(run.summary, folder / PAGE)
+
+
+def write_unreadable(set_aside: pd.DataFrame, folder: Path) -> Path:
+    """The images that cannot be used, with their reasons; the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with written_whole(folder / UNREADABLE) as beside:
+        set_aside.to_csv(beside, index=False)
+    return folder / UNREADABLE
 
 
 def check_inputs(inputs: Inputs) -> Run | Refusal:
@@ -246,18 +273,26 @@ def verdict_record(run: Run | Refusal) -> dict[str, Any]:
     return json_value(record)  # type: ignore[no-any-return]
 
 
-def check_output(out: Path, overwrite: bool) -> None:
-    """May results be written there? Said before the work, not after it."""
+def check_output(out: Path, overwrite: bool, configuration: Path | None = None) -> None:
+    """May results be written there? Said before the work, not after it. ``configuration`` is the file that the run is read from."""
     import os
 
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{str(out)!r} is a file; results are written into a folder. Give another one with -o.")
-    if (out / WEIGHTS).exists() and not overwrite:
+    # A run that was stopped, or refused, left no results.
+    results = (out / WEIGHTS).exists() and (out / SUMMARY).exists()
+    if results and not overwrite:
         raise ConfigError(f"{str(out)!r} holds the results of another run. Add --overwrite to replace them, or name another folder by -o.")
-    above = out
-    while not above.exists():
-        above = above.parent
-    if not os.access(above, os.W_OK):
+    if (out / CONFIGURATION).exists() and not (out / SUMMARY).exists():
+        own = configuration is not None and configuration.exists() and os.path.samefile(out / CONFIGURATION, configuration)
+        raise ConfigError(
+            f"{str(out)!r} holds {'the' if own else 'a'} {CONFIGURATION} that {'you wrote' if own else 'no run wrote'}, and the settings "
+            f"as resolved would take its place. Name another folder, such as -o {out / 'results'}."
+        )
+    above = nearest_place(out)
+    if not above.is_dir():
+        raise ConfigError(f"results cannot be written into {str(out)!r}: {str(above)!r} is a file. Give another folder with -o.")
+    if not may_write(out):
         raise DataError(f"nothing can be written into {str(above)!r}: it is read-only for you. Give another folder with -o.")
 
 
@@ -291,10 +326,19 @@ def _read_places(settings: dict[str, Any], folder: Path, download: bool) -> Pool
     return read_sources(settings | ({"download": True} if download else {}), folder)
 
 
-def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bool = False, download: bool = False) -> None:
-    """A configuration for these databases that runs as it stands."""
+def _check_new_file(output: Path, overwrite: bool) -> None:
+    """May this file be written? Said before the work, not after it."""
+    if output.is_dir():
+        raise ConfigError(f"{str(output)!r} is a folder; give the name of a file with -o.")
     if output.exists() and not overwrite:
         raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
+    if not output.parent.is_dir():
+        raise ConfigError(f"{str(output)!r} cannot be written: there is no folder {str(output.parent)!r}. Make it first.")
+
+
+def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bool = False, download: bool = False) -> None:
+    """A configuration for these databases that runs as it stands."""
+    _check_new_file(output, overwrite)
     settings = find_sources(places, output.parent, download=download)
     pool = _read_places(settings, output.parent, download)
     write_text(output, starting_config(pool, settings, name=output.name))
@@ -321,8 +365,7 @@ def write_splits(
     """A table id, source, path, split; how many images of each source went where."""
     import pandas as pd
 
-    if output.exists() and not overwrite:
-        raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
+    _check_new_file(output, overwrite)
     inputs = read_inputs(config, progress=progress)
     if "split" in inputs.pool.frame.columns:
         raise ConfigError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -38,6 +38,48 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write UTF-8 text, whole or not at all."""
     with written_whole(path) as beside:
         beside.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def written_together(folder: str | os.PathLike[str], names: Iterable[str]) -> Iterator[Path]:
+    """Yields a new folder inside ``folder`` to write to; when the block ends well, its files take their places in ``folder``, one after the
+    other and at once, and those of ``names`` that were not written go: files of two runs are never mixed. Other files are left alone.
+    """
+    target = Path(folder)
+    beside, is_new = target / ".unfinished", not target.exists()
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir()
+        yield beside
+        written = sorted(each.name for each in beside.iterdir())
+        for name in written:
+            (beside / name).replace(target / name)
+        for name in set(names) - set(written):
+            (target / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(f"{target} cannot be written ({error.strerror or error}); what was there before is untouched.") from error
+    except DataError as error:
+        # The folder within is nobody's business, and gone.
+        raise DataError(str(error).replace(str(beside), str(target))) from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+        if is_new:
+            with suppress(OSError):  # it is not empty where all went well
+                target.rmdir()
+
+
+def nearest_place(path: str | os.PathLike[str]) -> Path:
+    """The path itself, or the first above it that is there."""
+    place = Path(path).absolute()
+    while not place.exists():
+        place = place.parent
+    return place
+
+
+def may_write(folder: str | os.PathLike[str]) -> bool:
+    """May files be written into this folder, or it be made?"""
+    return os.access(nearest_place(folder), os.W_OK | os.X_OK)
 
 
 @contextmanager

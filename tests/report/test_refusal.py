@@ -71,7 +71,7 @@ def test_a_refusal_keeps_secrets() -> None:
     text = summary_to_json(found)
     assert "image-" not in text
     assert "x.jpg" not in text
-    assert found.verdict.sentences[0] == "no source could have produced some images, such as a row"
+    assert found.verdict.sentences[0] == "No source could have produced some images, such as a row"
     by_name = {row.stratum: row.images for row in found.strata}
     assert by_name["label = owl"] is None
     assert sorted(count is None for count in by_name.values()) == [False, False, True, True]

@@ -308,7 +308,10 @@ def test_a_restricted_target_is_not_called_the_target() -> None:
     assert covered["label = cat"] == pytest.approx((0.375, 0.375))
     assert "sum to 1 by themselves" in found.notes["strata"]
     assert found.verdict.headline.endswith("drawn from the part of the target that has images.")
-    assert any(each.startswith("After weighting nothing that is known of the part of the target that has images") for each in found.verdict.sentences)
+    assert any(
+        each.startswith("After weighting nothing that is known of the part of the target that has images")
+        for each in found.verdict.sentences
+    )
 
 
 def test_one_source_is_spoken_of_as_one() -> None:

@@ -100,7 +100,7 @@ def _alone(weighed: Weighed, most: int) -> Iterator[Gallery]:
     for k in sorted(chosen.tolist()):
         rows = np.flatnonzero(only_n == k)
         share = float(weighed.weight_n[rows].sum())
-        note = f"{count_text(int(counts[k]))} images, {share:.1%} of the weight: for these the other sources say nothing."
+        note = f"{count_text(int(counts[k]), 'image')}, {share:.1%} of the weight: for these the other sources say nothing."
         name = weighed.names[k]
         yield Gallery(
             *("one source only", name, f"Images that only {name} can see", note),
@@ -126,7 +126,7 @@ def _copied(weighed: Weighed, copies: Copies | None, most: int) -> Iterator[Gall
             break
         chosen += held[:most]
     if chosen:
-        note = f"{count_text(len(first_id))} images lie in more than one source; copies stand side by side."
+        note = f"In more than one source: {count_text(len(first_id), 'image')}; copies stand side by side."
         yield Gallery("copies", None, "Copies across sources", note, _pictures(weighed, np.array(chosen, dtype=np.int64)))
 
 

@@ -87,7 +87,7 @@ def _verdict(error: UnskewError, overlap: Overlap | None, strata: TargetStrata |
     else:
         headline = "There are no weights: the data or the settings cannot be used."
         steps = ["Follow what the message says, and run again."]
-    said = [str(error)]
+    said = [str(error)[:1].upper() + str(error)[1:]]
     if strata is not None and strata.uncovered:
         names = sorted(strata.uncovered, key=lambda name: -strata.uncovered[name])
         said.append(f"Without images: {listed(names)}, {share_text(sum(strata.uncovered.values()))} of the target.")

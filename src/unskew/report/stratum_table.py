@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from unskew.records import Floats
+from unskew.report.plain import rounded
 from unskew.report.record import StratumRow
 from unskew.report.suppression import SMALLEST_CELL, hidden_cells
 from unskew.report.weighed import Weighed
@@ -117,7 +118,7 @@ def _rows(weighed: Weighed, strata: TargetStrata, hidden_c: Any, shown_total: in
                 images=None if hide else int(images_c[at]),
                 groups=None if hide or groups_c is None else int(groups_c[at]),
                 sources=() if hide else sources_c[at],
-                ess=None if hide else float(ess_c[at]),
+                ess=None if hide else rounded(float(ess_c[at]), 2) if weighed.private else float(ess_c[at]),
                 largest_weight=None if weighed.private else float(largest_c[at]),
                 covered=True,
                 in_scope=bool(strata.in_scope[at]),

@@ -34,11 +34,12 @@ def private_population(population: str) -> str:
     return _ASIDE.sub("", population)
 
 
-def count_text(count: float | None) -> str:
-    """1,204; below ten and with a fraction, one decimal."""
+def count_text(count: float | None, noun: str = "") -> str:
+    """1,204; below ten and with a fraction, one decimal. With a noun: 1 image, 2 images."""
     if count is None:
         return "–"
-    return f"{count:,.1f}" if count < 10 and count != int(count) else f"{count:,.0f}"
+    text = f"{count:,.1f}" if count < 10 and count != int(count) else f"{count:,.0f}"
+    return f"{text} {noun}{'' if count == 1 else 's'}" if noun else text
 
 
 def share_text(share: float | None) -> str:

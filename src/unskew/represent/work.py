@@ -24,6 +24,8 @@ _BATCH_BYTES = 262_144
 _HEADERS_AT_ONCE = 1024
 # Images decoded at the same time, in all threads together; a pixel takes 4 bytes in Pillow and 3 as an array.
 _PIXELS_AT_ONCE = 40_000_000
+# Small ones need not wait.
+_SMALL_PIXELS = 250_000
 
 
 @dataclass
@@ -127,8 +129,7 @@ class Worker:
     def _represent(self, row: int, raw: RawImage, missing: list[int], found: Found, batches: _Batches) -> None:
         with reasons():
             picture, groups = Picture(raw, self.max_pixels), self._grouped(tuple(missing))
-            decoded = any(group.first.needs != "header" for group in groups)
-            with self._budget.hold(picture.n_pixels if decoded else 0):
+            with self._budget.hold(picture.n_pixels) if picture.n_pixels > _SMALL_PIXELS else nullcontext():
                 # First everything that may fail, then what is kept.
                 given = [self._given(group.first, picture) for group in groups]
                 for group, item in zip(groups, given, strict=True):
