@@ -338,3 +338,12 @@ def test_notes_of_splits_lose_their_counts() -> None:
     found = summarize_run(pool, strata_weights(pool), privacy="aggregate", splits=rows, **QUICK)
     assert found.splits[0].note == "some images get weight 0: beyond what their own source selects. Speaks of the target without label = owl."
     assert found.splits[1].note == "Speaks of the target."
+
+
+@pytest.mark.parametrize(("owls", "named"), [(4, False), (40, True)])
+def test_a_rare_level_that_was_dropped_is_not_named(owls: int, named: bool) -> None:
+    frame = mixed_frame(600)
+    frame.loc[: owls - 1, "label"] = "owl"
+    pool = unskew.Pool.from_frame(frame)
+    found = private(pool, strata_weights(pool, outside={"label": "drop"}))
+    assert ("owl" in summary_to_json(found)) is named
