@@ -90,6 +90,21 @@ def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estima
     return _interval(mean, variance + margin, degrees_of_freedom(variance_s, size_s), level)
 
 
+def beside_rival(estimate: Estimate, rival: Estimate) -> Estimate:
+    """The estimate with an error that counts the choice between two models, stderr² = max(V, V') + (μ̂ − μ̂')².
+
+    It is the mean squared error of μ̂ if the rival is right, V' being larger as a rule. Where the rival's interval of 95% holds the truth
+    as often as it says, this one does so in 90.8% or more, however the choice was made: with e' the rival's error in units of √V' and
+    Δ = |μ̂ − μ̂'|, (|e'| √V' + Δ)² ≤ z² (V' + Δ²) for all Δ if e'² ≤ z² − 1.
+    """
+    widest = max(estimate, rival, key=lambda each: each.stderr)
+    stderr = math.hypot(widest.stderr, estimate.value - rival.value)
+    if not 0 < widest.stderr < math.inf:
+        return Estimate(estimate.value, stderr, widest.interval, estimate.level)
+    half_width = stderr * (widest.interval[1] - widest.interval[0]) / (2 * widest.stderr)
+    return Estimate(estimate.value, stderr, (estimate.value - half_width, estimate.value + half_width), estimate.level)
+
+
 def _shows_no_spread(rows: EstimatedRows, units: Units, value_r: Floats) -> bool:
     """Does every stratum hold a single unit, while the values differ? Then nothing tells how much units of a stratum differ."""
     if not rows.is_post_stratified or np.ptp(value_r[rows.weight > 0]) == 0.0:
