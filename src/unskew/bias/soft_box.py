@@ -39,7 +39,7 @@ class SoftBox(Bias):
     c(z) comes from the family: a source selects all images in its box alike. The likelihood is not regular (it has kinks where images
     enter a box or leave the support), and which edges are finite is a choice: what an upper edge of one source explains, lower edges of
     the others often explain as well. Errors count that choice by a second fit that has those edges, too (`open_opposite_edges`): its
-    variance, plus the squared difference between both means. The measured coverage is on the documentation's page on errors.
+    variance, and how far apart both means are. The measured coverage is on the documentation's page on errors.
     """
 
     family: ClassVar[str] = "soft_box"

@@ -14,6 +14,8 @@ from unskew.errors import DataError
 from unskew.records import Floats, Ints
 
 LEVEL = 0.05
+# Units of log-likelihood below which data do not tell one fit from another: half the 95% quantile of χ² with one degree of freedom.
+TOLD_APART = 1.92
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +126,8 @@ def widen_soft_boxes(
 ) -> SoftBoxFit | None:
     """The fit with opposite edges beside those it has (`open_opposite_edges`): what it would be, had it not chosen among edges.
 
-    Of a constant fit whose boxes were rejected, the fit with those. None where there is no edge to add, or nothing but a constant.
+    Of a constant fit whose boxes were rejected, the fit with those. None where there is no edge to add, nothing but a constant, or where
+    the climb from those edges ends at a likelihood so much smaller that the data do tell.
     """
     problem = pose_problem(feature_nd, source_n, n_sources, log_offset_nk, cell_n, reference)
     start = Boxes(fit.lower, fit.upper, fit.width, problem.no_boxes().u) if fit.rejected is None else fit.rejected
@@ -134,6 +137,8 @@ def widen_soft_boxes(
     if opened.n_edges == start.n_edges and fit.rejected is None:
         return None
     boxes, now = ascend(problem, opened)
+    if now.log_likelihood < fit.log_likelihood - TOLD_APART:
+        return None
     return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, now.log_likelihood, fit.log_likelihood_constant, None, 0, False)
 
 

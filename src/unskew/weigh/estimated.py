@@ -91,18 +91,16 @@ def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estima
 
 
 def beside_rival(estimate: Estimate, rival: Estimate) -> Estimate:
-    """The estimate with an error that counts the choice between two models, stderr² = max(V, V') + (μ̂ − μ̂')².
+    """The estimate with an error that counts the choice between two models; the rival's mean μ̂' stands for what the choice may cost.
 
-    It is the mean squared error of μ̂ if the rival is right, V' being larger as a rule. Where the rival's interval of 95% holds the truth
-    as often as it says, this one does so in 90.8% or more, however the choice was made: with e' the rival's error in units of √V' and
-    Δ = |μ̂ − μ̂'|, (|e'| √V' + Δ)² ≤ z² (V' + Δ²) for all Δ if e'² ≤ z² − 1.
+    stderr² = max(V, V') + (μ̂ − μ̂')², the mean squared error of μ̂ if the rival is right. The interval is as long to both sides of μ̂ as
+    the longer of both models' is, and |μ̂ − μ̂'| more, so that it contains both: it holds the truth wherever the rival's does, however the
+    choice was made (an interval of fixed length for an estimate with a bound on its bias: Donoho 1994; Armstrong & Kolesár 2018).
     """
-    widest = max(estimate, rival, key=lambda each: each.stderr)
-    stderr = math.hypot(widest.stderr, estimate.value - rival.value)
-    if not 0 < widest.stderr < math.inf:
-        return Estimate(estimate.value, stderr, widest.interval, estimate.level)
-    half_width = stderr * (widest.interval[1] - widest.interval[0]) / (2 * widest.stderr)
-    return Estimate(estimate.value, stderr, (estimate.value - half_width, estimate.value + half_width), estimate.level)
+    apart = abs(estimate.value - rival.value)
+    reach = max((each.interval[1] - each.interval[0]) / 2 for each in (estimate, rival)) + apart
+    stderr = math.hypot(max(estimate.stderr, rival.stderr), apart)
+    return Estimate(estimate.value, stderr, (estimate.value - reach, estimate.value + reach), estimate.level)
 
 
 def _shows_no_spread(rows: EstimatedRows, units: Units, value_r: Floats) -> bool:
