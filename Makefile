@@ -2,19 +2,20 @@
 PYTHON ?= python3
 VENV   := .venv
 BENCH  := .venv-bench
+BASE   := $(VENV)/.ready-base
 READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.ready-docs
 
-.PHONY: help demo test test-slow bench bench-weights lint format docs clean
+.PHONY: help demo test test-slow bench bench-weights lint format docs chromium clean
 .DEFAULT_GOAL := help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: $(READY) ## debias the handwritten digits: naive, debiased and oracle accuracy, with the verdict
-	$(VENV)/bin/python -m unskew.demo
+demo: $(BASE) ## digits from three biased cameras: described, checked, weighed, reported, learned
+	$(VENV)/bin/unskew demo
 
-test: $(READY) ## the tests and doctests that take seconds
+test: $(READY) chromium ## the tests and doctests that take seconds
 	$(VENV)/bin/python -m pytest -m "not slow"
 
 test-slow: $(READY) ## the tests that take minutes: statistical coverage, memory limits
@@ -38,12 +39,25 @@ format: $(READY) ## let ruff rewrite what it can
 docs: $(DOCS) ## build the site into site/
 	$(VENV)/bin/mkdocs build --strict
 
+# The page is tested in a real browser. Without root, or without apt, those tests are skipped and say so.
+chromium: ## install the browser that the tests of the report need, where that is possible
+	@if command -v chromium >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null) \
+	  || echo "chromium could not be installed: the tests of the report in a browser are skipped"; \
+	else echo "no chromium, and no root or apt-get to install it: the tests of the report in a browser are skipped"; fi
+
 clean: ## remove environments, caches and built files
-	rm -rf $(VENV) $(BENCH) .bench-cache site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
+	rm -rf $(VENV) $(BENCH) unskew-demo .bench-cache site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml constraints.txt
+# What a user installs; the demo needs no more.
+$(BASE): pyproject.toml constraints.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(READY): $(BASE)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 

@@ -134,7 +134,14 @@ def write_hospitals(folder: Path, seed: int = 0, patients: int = 900) -> Path:
         sex = rng.choice(["f", "m", ""], p=[0.52, 0.45, 0.03])
         split = SPLITS[(0, 0, 0, 1, 2)[(patient // 3) % 5]]
         rows += [
-            {"id": f"{hospital}-{patient}-{scan}", "hospital": hospital, "patient_id": f"p{patient}", "age": age, "sex": sex, "split": split}
+            {
+                "id": f"{hospital}-{patient}-{scan}",
+                "hospital": hospital,
+                "patient_id": f"p{patient}",
+                "age": age,
+                "sex": sex,
+                "split": split,
+            }
             for scan in range(int(rng.integers(1, 4)))
         ]
     frame = pd.DataFrame(rows)

@@ -2,16 +2,19 @@
 
 import os
 import re
+from dataclasses import fields
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from test_config import MINIMAL, fill_folder, save
-from unskew import ConfigError
+from unskew import ConfigError, DataError
 from unskew.bias.schema import families
 from unskew.config import make_config, read_config
-from unskew.config_bias import bias_section, parameter_words
+from unskew.config_dataclasses import parameter_words, section_of
+from unskew.config_represent import representation_of
+from unskew.represent.naming import REPRESENTATIONS
 
 
 @pytest.fixture
@@ -214,6 +217,67 @@ MISTAKES = {
         "bias.ridge",
         ["no such key"],
     ),
+    "option of another source": (
+        run(sources=['folders = { a = "north" }', 'root = "north"']),
+        3,
+        "sources.root",
+        ["does not go with folders", "label"],
+    ),
+    "file names of arrays": (
+        run(sources=['arrays = "scans.csv"', 'group = { regex = "(a)" }']),
+        3,
+        "sources.group",
+        ["the name of a column", "no file names in arrays"],
+    ),
+    "no labels of a table": (
+        run(sources=['manifest = "scans.csv"', "label = false"]),
+        3,
+        "sources.label",
+        ["got false", "only of folders"],
+    ),
+    "unknown feature": (
+        run(represent=['features = ["brightnes", "contrast"]']),
+        4,
+        "represent.features[0]",
+        ["Did you mean 'brightness'?", "module:function"],
+    ),
+    "unknown feature with settings": (
+        run(represent=['features = [{ name = "borderhsv", width = 2 }]']),
+        4,
+        "represent.features[0].name",
+        ["Did you mean 'border_hsv'?"],
+    ),
+    "unknown setting of a feature": (
+        run(represent=['features = ["size", { name = "border_hsv", widht = 2 }]']),
+        4,
+        "represent.features[1].widht",
+        ["no such key", "Did you mean 'width'?"],
+    ),
+    "text for a setting of a feature": (
+        run(represent=['features = [{ name = "border_hsv", width = "2" }]']),
+        4,
+        "represent.features[0].width",
+        ["a whole number", 'got "2" (text)'],
+    ),
+    "setting of a feature out of range": (
+        run(represent=['features = [{ name = "border_hsv", width = 0 }]']),
+        4,
+        "represent.features[0].width",
+        ["at least 1", "got 0"],
+    ),
+    "feature without a name": (
+        run(represent=["features = [{ width = 2 }]"]),
+        4,
+        "represent.features[0].name",
+        ["is missing", "border_hsv"],
+    ),
+    "feature twice": (run(represent=['features = ["size", "size"]']), 4, "represent.features[1]", ["twice"]),
+    "missing network": (
+        run(represent=['features = [{ name = "embedding", model = "net.onnx" }]']),
+        4,
+        "represent.features[0].model",
+        ["a file that exists"],
+    ),
     "training": (run(learn=["epochs = 3"]), 3, "learn", ["this version does not do yet"]),
     "columns that are no list": (run(report=['outcomes = "age"']), 4, "report.outcomes", ["a list of columns"]),
     "feature that is a number": (
@@ -357,10 +421,11 @@ def test_a_long_line_is_shown_around_its_key(folder):
 
 def test_a_fault_inside_a_table_of_the_target_waits_until_it_is_read(folder):
     """The settings are right; it is the data that are not."""
-    (folder / "survey.csv").write_text("label,many\nfox,3\n")
-    config = read_config(save(folder, run(target=['margins.label = "survey.csv"'])))
-    with pytest.raises(ValueError, match="one of numbers"):
-        config.read_target()
+    for content, said in [(b"label,many\nfox,3\n", "one of numbers"), (b"", "as a CSV table"), (b"a,b\n\xff\xfe,1\n", "as a CSV table")]:
+        (folder / "survey.csv").write_bytes(content)
+        config = read_config(save(folder, run(target=['margins.label = "survey.csv"'])))
+        with pytest.raises(DataError, match=said):
+            config.read_target()
 
 
 VALUES = st.recursive(
@@ -413,4 +478,10 @@ def test_whatever_stands_there_is_read_or_is_a_configuration_error(tmp_path_fact
 @pytest.mark.parametrize("family", [name for name in families() if name != "product"])
 def test_every_setting_of_every_family_is_documented_where_messages_look(family):
     model = families()[family]
-    assert set(parameter_words(model)) == set(bias_section(model).model_fields) - {"family"}
+    assert set(parameter_words(model)) == set(section_of(model, "family").model_fields) - {"family"}
+
+
+@pytest.mark.parametrize("name", REPRESENTATIONS)
+def test_every_representation_has_its_settings_as_keys(name):
+    section = section_of(representation_of(name), "name")
+    assert set(section.model_fields) == {"name", *(each.name for each in fields(representation_of(name)))}

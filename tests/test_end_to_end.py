@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from run_data import CAMERA_TRAPS, HOSPITALS, PRODUCT_PHOTOS, write_camera_traps, write_hospitals, write_product_photos
 
+from run_data import CAMERA_TRAPS, HOSPITALS, PRODUCT_PHOTOS, write_camera_traps, write_hospitals, write_product_photos
 from unskew.cli import run_command
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "configurations"
@@ -21,9 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the three configurations are only beside the project where it is made")
-@pytest.mark.parametrize(
-    ("name", "text"), [("camera-traps", CAMERA_TRAPS), ("product-photos", PRODUCT_PHOTOS), ("hospitals", HOSPITALS)]
-)
+@pytest.mark.parametrize(("name", "text"), [("camera-traps", CAMERA_TRAPS), ("product-photos", PRODUCT_PHOTOS), ("hospitals", HOSPITALS)])
 def test_the_tests_use_the_configurations_as_they_stand(name: str, text: str) -> None:
     assert (SHARED / f"{name}.toml").read_text() == text
 

@@ -1,10 +1,14 @@
 """Folds: whole groups, even, every stratum in every fold."""
 
 import numpy as np
+import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unskew.folding import deal_folds
+from unskew import Pool, Target
+from unskew.bias import Propensity
+from unskew.bias.propensity import split_folds
+from unskew.folding import content_codes, deal_folds
 
 
 @given(seed=st.integers(0, 1000), n_folds=st.integers(2, 6), grouped=st.booleans())
@@ -21,3 +25,24 @@ def test_groups_stay_together_and_folds_are_even(seed, n_folds, grouped):
             count = np.bincount(fold[stratum == each], minlength=n_folds)
             assert count.max() - count.min() <= 1
     np.testing.assert_array_equal(fold, deal_folds(group, stratum, n_folds, seed))
+
+
+def test_images_of_the_same_content_are_of_one_unit_and_unknown_content_is_nobodys_copy() -> None:
+    frame = pd.DataFrame({"content": ["a", "b", "a", None, None]})
+    code = content_codes(frame)
+    assert code is not None
+    assert code[0] == code[2]
+    assert len(set(code.tolist())) == 4
+    assert content_codes(frame.drop(columns="content")) is None
+
+
+def test_the_folds_of_propensity_keep_copies_on_one_side() -> None:
+    """A hundred images, each in two sources: no fold may judge an image by a model that saw its copy."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=100)
+    frame = pd.DataFrame(
+        {"id": np.arange(200), "source": ["a"] * 100 + ["b"] * 100, "x": np.tile(x, 2), "content": np.tile(np.arange(100), 2)}
+    )
+    data = Propensity(["x"]).fit(Pool(frame), Target.source("a")).data
+    for train, test in split_folds(data, 5):
+        assert not set(data.frame["content"].iloc[train]) & set(data.frame["content"].iloc[test])

@@ -329,7 +329,7 @@ def test_mass_without_images_is_an_error_that_names_it():
         Target.margins({"label": WITH_OKAPI}).stratify(pool())
     frame = pool().frame
     frame = frame[(frame["label"] != "cat") | (frame["light"] != "day")]
-    with pytest.raises(CoverageError, match=r"label = cat, light = day \(0.1667\)"):
+    with pytest.raises(CoverageError, match=r"label = cat × light = day \(0.1667\)"):
         Target.uniform(["label", "light"]).stratify(frame)
     with pytest.raises(CoverageError, match=r"label = okapi \(0.1\)"):
         Target.margins({"label": WITH_OKAPI, "light": LIGHT}).stratify(pool())
@@ -356,7 +356,7 @@ def test_restriction_of_a_table_that_margins_are_raked_from():
     frame = data.frame[(data.frame["label"] != "cat") | (data.frame["light"] != "day")]
     table = pd.DataFrame([(a, b, 1) for a, b in itertools.product(ANIMALS, LIGHT)], columns=["label", "light", "count"])
     strata = Target.margins({"label": ANIMALS, "light": LIGHT}, interactions=table, uncovered="restrict").stratify(frame)
-    assert strata.uncovered == pytest.approx({"label = cat, light = day": 0.2})
+    assert strata.uncovered == pytest.approx({"label = cat × light = day": 0.2})
     assert mass_of(strata)["dog", "day"] == pytest.approx(0.3 * 0.4 / 0.8)
 
 

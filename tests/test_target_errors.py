@@ -164,9 +164,9 @@ def test_tables_that_cannot_be():
 
 def test_combinations_that_a_table_leaves_out():
     table = pd.DataFrame([("cat", "day", 1), ("dog", "night", 1), ("fox", "day", 1)], columns=["label", "light", "count"])
-    with pytest.raises(DataError, match="the joint table has no row for label = fox, light = night, which images have"):
+    with pytest.raises(DataError, match="the joint table has no row for label = fox × light = night, which images have"):
         Target.table(table).stratify(pool())
-    with pytest.raises(DataError, match="the table of interactions has no row for label = fox, light = night"):
+    with pytest.raises(DataError, match="the table of interactions has no row for label = fox × light = night"):
         Target.margins({"label": ANIMALS, "light": {"day": 1, "night": 1}}, interactions=table).stratify(pool())
 
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 import tomllib
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -145,3 +146,9 @@ def test_files_that_cannot_be(tmp_path):
 def test_a_sample_in_memory_cannot_be_written():
     with pytest.raises(ConfigError, match="held in memory cannot be written"):
         Target.sample(Pool.from_arrays(["a"])).to_dict()
+
+
+def test_codes_with_leading_zeros_stay_codes(tmp_path: Path) -> None:
+    (tmp_path / "zones.csv").write_text("zone,count\n01,3\n10,1\n")
+    target = Target.from_dict({"margins": {"zone": {"file": "zones.csv"}}}, tmp_path)
+    assert target.facts[0].cells == (("01",), ("10",))

@@ -4,7 +4,7 @@ import json
 import tomllib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unskew.toml_lines import Place, locate_keys, nearest_place
@@ -113,6 +113,7 @@ class Writer:
                 self.table((*below, number), element)
 
 
+@settings(max_examples=75)
 @given(st.dictionaries(KEYS, VALUES, max_size=5), st.data())
 def test_every_key_of_any_document_is_found_on_its_line(document, data):
     writer = Writer(data.draw)
@@ -123,6 +124,7 @@ def test_every_key_of_any_document_is_found_on_its_line(document, data):
     assert {path: place.line for path, place in places.items()} == writer.line
 
 
+@settings(max_examples=25)
 @given(st.dictionaries(KEYS, VALUES, max_size=4), st.data())
 def test_the_line_ends_of_windows_change_nothing(document, data):
     writer = Writer(data.draw)

@@ -6,6 +6,7 @@ from datetime import date, datetime, time
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from unskew import ConfigError
@@ -31,6 +32,7 @@ def test_any_value_reads_back_with_its_type(value):
     assert repr(read) == repr(value)
 
 
+@hypothesis_settings(max_examples=50)
 @given(st.dictionaries(TEXT, VALUES, max_size=4))
 def test_any_document_reads_back_and_has_one_form(settings):
     text = toml_document(settings)

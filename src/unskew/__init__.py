@@ -8,6 +8,8 @@ from unskew.choosing import BiasChoice, choose_bias
 from unskew.debiasing import debias
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
 from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
+from unskew.report.entry import write_report
+from unskew.represent.entry import represent_images
 from unskew.solve.entry import check_overlap, solve_normalizers
 from unskew.weigh.calibrate import calibrate_weights
 from unskew.weigh.entry import debias_weights
@@ -38,9 +40,11 @@ __all__ = [
     "debias",
     "debias_weights",
     "learn",
+    "represent_images",
     "scenarios",
     "solve_normalizers",
     "trim_weights",
+    "write_report",
 ]
 
 

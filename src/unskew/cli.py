@@ -1,21 +1,18 @@
-"""The command line: parses, calls the pipeline, prints. Exit codes: 0 done; 2 wrong call or configuration; 3 not identifiable;
-4 data unusable; 130 stopped by Ctrl-C; 1 a bug of ours.
-"""
+"""The command line: parses, calls the pipeline, prints."""
 
 from __future__ import annotations
 
-import json
-import os
+import io
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from enum import Enum
+from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
+from unskew.errors import UnreadableError
+from unskew.explaining import DONE, NOT_IDENTIFIABLE, STOPPED, UNUSABLE, explain, print_json, remarks, say_stopped
 
 app = typer.Typer(
     name="unskew",
@@ -28,20 +25,27 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-DONE, BUG, WRONG_CALL, NOT_IDENTIFIABLE, UNUSABLE, STOPPED = 0, 1, 2, 3, 4, 130
-
-Places = Annotated[list[Path], typer.Argument(help="Folders of images, one for each source, or a table (CSV, Parquet, JSONL, COCO JSON, npz).")]
-Configuration = Annotated[Path, typer.Argument(help="The configuration, as `unskew init` writes it.")]
-Results = Annotated[Path, typer.Argument(help="The folder that `unskew weigh` wrote.")]
+Places = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FOLDER|FILE",
+        show_default=False,
+        help="Folders of images, one a source, or a table (CSV, Parquet, JSONL, COCO JSON, npz).",
+    ),
+]
+Configuration = Annotated[
+    Path, typer.Argument(metavar="RUN.TOML", show_default=False, help="The configuration, as `unskew init` writes it.")
+]
+Results = Annotated[Path, typer.Argument(metavar="RESULTS", show_default=False, help="The folder that `unskew weigh` wrote.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, and nothing printed but errors (and JSON).")]
-Seed = Annotated[int | None, typer.Option("--seed", help="Of everything random; overrides \\[engine] seed.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Cores to use; all of them by default.")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Of everything random; overrides \\[engine] seed.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Cores to use; all of them by default.")]
 Download = Annotated[bool, typer.Option("--download", help="Fetch a CIFAR archive that is not there from its home page, and check it.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """What `unskew export` writes."""
 
     csv = "csv"
@@ -53,102 +57,27 @@ class Format(str, Enum):
 
 def main() -> None:
     """The entry point: runs the command and turns every error into words and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character of a name still shows the rest.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     raise SystemExit(run_command(sys.argv[1:]))
 
 
 def run_command(arguments: list[str]) -> int:
     """Run one command; the exit code."""
+    as_json = "--json" in arguments
     try:
-        return int(app(arguments, standalone_mode=False) or DONE)
-    except KeyboardInterrupt:
-        _complain(
-            "Stopped. No file was left half-written, and what was computed is kept: run the same command again to go on from there."
-        )
-        return STOPPED
-    except Exception as error:
-        return _explain(error)
+        # typer turns Ctrl-C into this code, or into an Abort.
+        code = int(app(arguments, standalone_mode=False) or DONE)
+        return say_stopped(as_json) if code == STOPPED else code
+    except (KeyboardInterrupt, Exception) as error:
+        return explain(error, as_json)
 
 
-def _explain(error: Exception) -> int:
-    """Print what went wrong, and say which exit code that is."""
-    import click
-
-    if isinstance(error, click.exceptions.Exit):
-        return error.exit_code
-    if isinstance(error, click.exceptions.Abort):
-        return STOPPED
-    if isinstance(error, click.ClickException):
-        error.show()
-        return WRONG_CALL
-    if isinstance(error, BrokenPipeError):
-        # Somebody reads the first lines only (`unskew describe … | head`): that is no error, and nothing more can be printed.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
-    if isinstance(error, UnskewError | OSError | MemoryError):
-        _complain(_words(error))
-        return exit_code(error)
-    import traceback
-
-    traceback.print_exception(error)
-    _complain("This is a bug in unskew, not a mistake of yours. Please report it with the lines above and the command.")
-    return BUG
-
-
-def exit_code(error: BaseException) -> int:
-    """Which exit code an error stands for."""
-    if isinstance(error, ConfigError):
-        return WRONG_CALL
-    if isinstance(error, OverlapError | CoverageError | ConvergenceError):
-        return NOT_IDENTIFIABLE
-    return UNUSABLE if isinstance(error, DataError | OSError | MemoryError) else BUG
-
-
-def _words(error: BaseException) -> str:
-    if isinstance(error, MemoryError):
-        return "There is not enough memory for this. Use fewer features or sources at once, or a machine with more."
-    if isinstance(error, OSError) and not isinstance(error, UnskewError):
-        place = f"{error.filename}: " if error.filename else ""
-        return f"{place}{error.strerror or error}. Nothing was left half-written; put that right and run the same command again."
-    return str(error)
-
-
-def _complain(text: str) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(stderr=True, soft_wrap=True)
-    console.print(Text("unskew: ", style="bold red") + Text(text))
-
-
-@contextmanager
-def _settled(quiet: bool, as_json: bool) -> Iterator[None]:
-    """Progress bars off where they would disturb; warnings of the library as one line each."""
-    import warnings
-
-    from unskew import progress
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        if not quiet:
-            _remark(str(message))
-
-    before = warnings.showwarning
-    warnings.showwarning = show
-    try:
-        with progress.quiet() if quiet or as_json else progress.shown():
-            yield
-    finally:
-        warnings.showwarning = before
-
-
-def _remark(text: str) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    Console(stderr=True, soft_wrap=True).print(Text("note: ", style="bold yellow") + Text(text))
-
-
-def _print_json(document: Any) -> None:
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+def _progress(quiet: bool, as_json: bool = False) -> bool | None:
+    """A bar where there is a terminal, unless nothing else shall be printed."""
+    return False if quiet or as_json else None
 
 
 @app.command()
@@ -167,10 +96,10 @@ def describe(
     """
     from unskew import pipeline, terminal
 
-    with _settled(quiet, as_json):
-        description = pipeline.describe_places(places, quick=quick, download=download, jobs=jobs)
+    with remarks(quiet):
+        description = pipeline.describe_places(places, quick=quick, download=download, jobs=jobs, progress=_progress(quiet, as_json))
     if as_json:
-        _print_json(description.to_dict())
+        print_json(description.to_dict())
     elif not quiet:
         terminal.print_description(terminal.open_console(), description)
 
@@ -181,6 +110,7 @@ def init(
     output: Annotated[Path, typer.Option("--output", "-o", help="The configuration to write.")] = Path("run.toml"),
     overwrite: Overwrite = False,
     download: Download = False,
+    as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a starting configuration from what was found, with comments to learn from.
@@ -189,31 +119,31 @@ def init(
     """
     from unskew import pipeline, terminal
 
-    with _settled(quiet, as_json=False):
+    with remarks(quiet):
         pipeline.write_starting_config(places, output, overwrite=overwrite, download=download)
-    if not quiet:
+    if as_json:
+        print_json({"configuration": str(output)})
+    elif not quiet:
         terminal.print_started(terminal.open_console(), output)
 
 
 @app.command()
-def check(
-    configuration: Configuration, as_json: AsJson = False, quiet: Quiet = False, seed: Seed = None, jobs: Jobs = None
-) -> int:
+def check(configuration: Configuration, as_json: AsJson = False, quiet: Quiet = False, seed: Seed = None, jobs: Jobs = None) -> int:
     """Can this be debiased? Exit code 0: yes; 3: no, and which sources lack a link or which target mass is uncovered."""
     from unskew import pipeline, terminal
 
-    with _settled(quiet, as_json):
+    with remarks(quiet):
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
-        run = pipeline.check_inputs(pipeline.read_inputs(config))
+        run = pipeline.check_inputs(pipeline.read_inputs(config, progress=_progress(quiet, as_json)))
     if as_json:
-        _print_json(pipeline.verdict_record(run))
+        print_json(pipeline.verdict_record(run))
     elif not quiet:
         terminal.print_check(terminal.open_console(), run.summary)
     return NOT_IDENTIFIABLE if isinstance(run, pipeline.Refusal) else DONE
 
 
-@app.command()
-def weigh(
+@app.command("weigh")
+def give_weights(
     configuration: Configuration,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results; made when it is not there.")],
     overwrite: Overwrite = False,
@@ -229,13 +159,17 @@ def weigh(
     """
     from unskew import pipeline, terminal
 
-    with _settled(quiet, as_json):
+    with remarks(quiet):
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
-        pipeline.check_output(output, overwrite)
-        run = pipeline.weigh_inputs(pipeline.read_inputs(config), command=_command())
+        pipeline.check_output(output, overwrite, configuration)
+        try:
+            inputs = pipeline.read_inputs(config, progress=_progress(quiet, as_json))
+        except UnreadableError as error:
+            raise _listed(error, output) from error
+        run = pipeline.weigh_inputs(inputs, command=_command())
         written = pipeline.write_run(run, output)
     if as_json:
-        _print_json(pipeline.verdict_record(run) | {"folder": str(output), "files": written})
+        print_json(pipeline.verdict_record(run) | {"folder": str(output), "files": written})
     elif not quiet:
         terminal.print_run(terminal.open_console(), run.summary, output, written)
     return NOT_IDENTIFIABLE if isinstance(run, pipeline.Refusal) else DONE
@@ -247,19 +181,22 @@ def export(
     to: Annotated[Format, typer.Option("--to", help="The format.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File or folder to write; default: beside the weights.")] = None,
     overwrite: Overwrite = False,
+    as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Weights in another format: CSV, JSONL, a table of class weights, a Hugging Face dataset, WebDataset shards."""
     from unskew import pipeline, terminal
 
-    with _settled(quiet, as_json=False):
-        place = pipeline.export_results(results, to.value, output, overwrite=overwrite)
-    if not quiet:
-        terminal.print_place(terminal.open_console(), place)
+    with remarks(quiet):
+        written = pipeline.export_results(results, to.value, output, overwrite=overwrite, progress=_progress(quiet, as_json))
+    if as_json:
+        print_json({"path": str(written.path), "images": written.images, "notes": list(written.notes)})
+    elif not quiet:
+        terminal.print_export(terminal.open_console(), written)
 
 
-@app.command()
-def split(
+@app.command("split")
+def deal_splits(
     configuration: Configuration,
     output: Annotated[Path, typer.Option("--output", "-o", help="The table to write: id, source, path, split.")] = Path("splits.csv"),
     shares: Annotated[str, typer.Option("--shares", help="Names and shares of the splits.")] = "train=0.7,validation=0.15,test=0.15",
@@ -275,53 +212,97 @@ def split(
     """
     from unskew import pipeline, terminal
 
-    with _settled(quiet, as_json):
+    with remarks(quiet):
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
-        counts = pipeline.write_splits(config, output, pipeline.read_shares(shares), overwrite=overwrite)
+        parts = pipeline.read_shares(shares)
+        counts = pipeline.write_splits(config, output, parts, overwrite=overwrite, progress=_progress(quiet, as_json))
     if as_json:
-        _print_json(counts)
+        print_json(counts)
     elif not quiet:
         terminal.print_splits(terminal.open_console(), counts, output)
 
 
 @app.command()
-def verify(results: Results, as_json: AsJson = False, quiet: Quiet = False, jobs: Jobs = None) -> int:
+def verify(
+    results: Results,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Where the paths of run.toml start, if the data lie elsewhere now than when it was written."),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    jobs: Jobs = None,
+) -> int:
     """Recompute the weights from the fingerprinted inputs and check every claim of the report. Exit code 4: something differs."""
     from unskew import terminal, verifying
 
-    with _settled(quiet, as_json):
-        checks = verifying.verify_run(results, jobs=jobs)
+    with remarks(quiet):
+        checks = verifying.verify_run(results, data=data, jobs=jobs, progress=_progress(quiet, as_json))
     good = all(each.ok for each in checks)
     if as_json:
-        _print_json({"ok": good, "checks": [each.to_dict() for each in checks]})
+        print_json({"ok": good, "checks": [each.to_dict() for each in checks]})
     elif not quiet or not good:
-        terminal.print_checks(terminal.open_console(), checks)
+        terminal.print_checks(terminal.open_console(), checks, only_wrong=quiet)
     return DONE if good else UNUSABLE
 
 
-@app.command()
-def report(results: Results, quiet: Quiet = False) -> None:
+@app.command("report")
+def show_again(results: Results, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Write the page again from report.json."""
     from unskew import pipeline, terminal
 
-    page = pipeline.write_page_again(results)
-    if not quiet:
+    with remarks(quiet):
+        page = pipeline.write_page_again(results)
+    if as_json:
+        print_json({"page": str(page)})
+    elif not quiet:
         terminal.print_place(terminal.open_console(), page)
 
 
-@app.command()
-def demo(
+@app.command("demo")
+def show_demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the images and the results.")] = Path("unskew-demo"),
+    as_json: AsJson = False,
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """The whole way on embedded data: digits from three biased cameras, described, checked, weighed, reported, learned."""
-    from unskew import pipeline, terminal
+    """The whole way on embedded data: digits from three biased cameras, described, checked, weighed, reported, learned.
 
-    with _settled(quiet, as_json=False):
-        for paragraph in pipeline.run_demo(output, jobs=jobs):
-            if not quiet:
-                terminal.print_paragraph(terminal.open_console(), paragraph)
+    Each step prints the command that does the same on your data.
+    """
+    from unskew import pipeline, terminal
+    from unskew.demo import CAMERAS, SEEDS, compare_learners, describe_scores, prepare_demo
+
+    configuration, results = prepare_demo(output), output / "results"
+    console, progress = terminal.open_console(quiet or as_json), _progress(quiet, as_json)
+    command = f"unskew weigh {configuration} -o {results}"
+    with remarks(quiet):
+        terminal.print_heading(console, f"unskew describe {' '.join(str(output / name) for name in CAMERAS)}")
+        told = pipeline.describe_places([output / name for name in CAMERAS], jobs=jobs, progress=progress)
+        terminal.print_description(console, told)
+        terminal.print_heading(console, f"unskew check {configuration}")
+        run = pipeline.weigh_inputs(
+            pipeline.read_inputs(pipeline.load_config(configuration, jobs=jobs), progress=progress), command=command
+        )
+        terminal.print_check(console, run.summary)
+        terminal.print_heading(console, command)
+        terminal.print_written(console, results, pipeline.write_run(run, results))
+        terminal.print_heading(console, "What it is worth: logistic regression, scored on pictures drawn without bias")
+        scores = [compare_learners(seed) for seed in SEEDS]
+        terminal.print_paragraph(console, "\n".join(describe_scores(scores)))
+    page = (results / "report.html").resolve()
+    terminal.print_paragraph(console, f"\nThe page: {page}")
+    if as_json:
+        print_json({"page": str(page), "scores": [{name: asdict(each) for name, each in trial.items()} for trial in scores]})
+
+
+def _listed(error: UnreadableError, output: Path) -> UnreadableError:
+    """The same, once the images that cannot be used stand in a file."""
+    from unskew.pipeline import write_unreadable
+
+    if error.set_aside is None:
+        return error
+    return UnreadableError(f"{error} All of those found are listed in {write_unreadable(error.set_aside, output)}.", error.set_aside)
 
 
 def _command() -> str:

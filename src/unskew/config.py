@@ -19,12 +19,14 @@ from pydantic import ValidationError
 
 from unskew.bias.base import Bias
 from unskew.config_bias import read_bias_settings
-from unskew.config_paths import named_inputs, path_problems
-from unskew.config_problems import Problem, config_error, problem_of_message, problems_of, received, syntax_error, unknown_key
+from unskew.config_paths import named_inputs, names_network, path_problems
+from unskew.config_problems import Problem, config_error, problem_of_message, problems_of, received, syntax_error, unknown_key, wrong_value
+from unskew.config_represent import feature_problems
 from unskew.config_sections import (
     SECTIONS,
     SOURCE_KINDS,
     TARGET_KINDS,
+    WITH_FILE_NAMES,
     EngineSection,
     LearnSection,
     ReportSection,
@@ -33,6 +35,7 @@ from unskew.config_sections import (
     SolveSection,
     SourcesSection,
     TargetSection,
+    kind_of,
 )
 from unskew.errors import ConfigError, DataError, InvalidConfigError, did_you_mean, first_few
 from unskew.records import Target
@@ -75,36 +78,25 @@ class RunConfig(Section):
         """Where computed features are kept; None: nowhere."""
         return self.place(self.represent.cache) if self.represent.cache else None
 
+    def features(self) -> list[Any]:
+        """What to compute from each image; the file of a network is named by where it lies."""
+        return [
+            each | {"model": str(self.place(each["model"]))} if isinstance(each, dict) and names_network(each) else each
+            for each in self.represent.features
+        ]
+
+    @property
     def inputs(self) -> dict[str, Path]:
         """The files and folders that the configuration names, by key: ``{"sources.manifest": …, "target.table": …}``."""
-        return {key: self.place(given) for key, given in named_inputs(self.resolved())}
-
-    def files(self) -> dict[str, Path]:
-        """Those of them that are files: with the images, all that a result depends on."""
-        return {key: place for key, place in self.inputs().items() if place.is_file()}
+        return {key: self.place(given) for key, given in named_inputs(resolved(self))}
 
     def read_target(self) -> Target | None:
         """The target, with the tables it names read; a sample is left as the place where it lies."""
         return None if self.target is None else Target.from_dict(self.target.settings(), self.folder)
 
-    def bias_model(self) -> Bias:
+    def read_bias(self) -> Bias:
         """The bias model, not fitted."""
         return Bias.from_dict(self.bias)
-
-    def resolved(self) -> dict[str, Any]:
-        """All settings as plain values, defaults filled in; paths as they were written, relative to ``folder``."""
-        sections = {name: getattr(self, name) for name in _ORDER}
-        plain = {name: each.settings() if isinstance(each, Section) else each for name, each in sections.items() if each is not None}
-        return {name: each for name, each in plain.items() if each}
-
-    def fingerprint(self) -> str:
-        """Hash of all settings that can change a result: not of where the data and the cache lie, nor of the number of jobs."""
-        kept = {
-            name: {key: value for key, value in section.items() if (name, key) not in _WITHOUT_EFFECT}
-            for name, section in self.resolved().items()
-        }
-        text = json.dumps(kept, sort_keys=True, ensure_ascii=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_config(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] | None = None, check_paths: bool = True) -> RunConfig:
@@ -140,17 +132,35 @@ def make_config(settings: Mapping[str, Any], folder: str | os.PathLike[str] = ".
     return config
 
 
-def write_config(config: RunConfig, path: str | os.PathLike[str]) -> None:
+def resolved(config: RunConfig) -> dict[str, Any]:
+    """All settings as plain values, defaults filled in; paths as they were written, relative to ``config.folder``."""
+    sections = {name: getattr(config, name) for name in _ORDER}
+    plain = {name: each.settings() if isinstance(each, Section) else each for name, each in sections.items() if each is not None}
+    return {name: each for name, each in plain.items() if each}
+
+
+def fingerprint(config: RunConfig) -> str:
+    """Hash of all settings that can change a result: not of where the data and the cache lie, nor of the number of jobs."""
+    kept = {
+        name: {key: value for key, value in section.items() if (name, key) not in _WITHOUT_EFFECT}
+        for name, section in resolved(config).items()
+    }
+    text = json.dumps(kept, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_config(config: RunConfig, path: str | os.PathLike[str], *, home: str | os.PathLike[str] | None = None) -> None:
     """Write the settings as resolved, whole or not at all; the same settings in the same place give the same bytes.
 
-    ``folder`` is written relative to the file, so that `read_config` gives the same settings again.
+    ``folder`` is written relative to the file (or to ``home``, if it will be moved there), so that `read_config` gives the same settings
+    again.
     """
-    start = os.path.realpath(Path(path).parent)
+    start = os.path.realpath(Path(path).parent if home is None else home)
     try:
         folder = Path(os.path.relpath(config.folder, start)).as_posix()
     except ValueError:  # another drive of Windows
         folder = config.folder.as_posix()
-    write_text(path, toml_document({"folder": folder, **config.resolved()}))
+    write_text(path, toml_document({"folder": folder, **resolved(config)}))
 
 
 def _read_text(path: Path) -> str:
@@ -188,6 +198,8 @@ def _checked(
     if "bias" in settings:
         sections["bias"], found = read_bias_settings(settings["bias"], ("bias",), places)
         problems += found
+    if isinstance(settings.get("represent"), dict):
+        problems += feature_problems(settings["represent"].get("features"), places)
     if check_paths:
         problems += path_problems(settings, start)
     if sections.get("target") is not None:
@@ -238,11 +250,9 @@ def _read_section(name: str, section: type[Section], settings: Any) -> tuple[Sec
         read, problems = section.model_validate(settings), []
     except ValidationError as error:
         read, problems = None, problems_of(error.errors(), section, settings, (name,), elsewhere)
-    kinds = {"sources": SOURCE_KINDS, "target": TARGET_KINDS}.get(name, ())
+    kinds = {"sources": SOURCE_KINDS, "target": TARGET_KINDS}.get(name, {})
     if kinds and isinstance(settings, dict):
-        problems += _one_kind(name, kinds, settings)
-    if name == "target" and isinstance(settings, dict) and sum(kind in settings for kind in TARGET_KINDS) == 1:
-        problems += _unsuited_options(settings)
+        problems += _one_kind(name, kinds, settings) or _unsuited(name, kinds, settings)
     return (None if problems else read), problems
 
 
@@ -256,14 +266,29 @@ def _one_kind(name: str, kinds: Iterable[str], settings: Mapping[str, Any]) -> l
     return [Problem((name,), f"{rule}; got none of them among {first_few(list(settings)) or 'no keys at all'}.")]
 
 
-def _unsuited_options(settings: Mapping[str, Any]) -> list[Problem]:
-    kind = next(key for key in settings if key in TARGET_KINDS)
-    suited = TARGET_KINDS[kind]
-    return [
-        Problem(("target", key), f"does not go with {kind}; {', '.join(suited)} do.")
+def _unsuited(name: str, kinds: Mapping[str, tuple[str, ...]], settings: Mapping[str, Any]) -> list[Problem]:
+    """Keys that go with another kind, and values that do."""
+    kind = kind_of(settings, kinds)
+    assert kind is not None
+    known = SECTIONS[name].model_fields
+    problems = [
+        Problem((name, key), f"does not go with {kind}, with which go {', '.join(kinds[kind])}.")
         for key in settings
-        if key != kind and key not in suited and key in TargetSection.model_fields
+        if key in known and key != kind and key not in kinds[kind]
     ]
+    if name == "sources" and kind not in WITH_FILE_NAMES:
+        problems += [
+            wrong_value((name, key), "the name of a column", settings[key], f"there are no file names in {kind}")
+            for key in ("label", "group", "split")
+            if isinstance(settings.get(key), dict) and "regex" in settings[key]
+        ]
+    if name == "sources" and kind != "folders":
+        problems += [
+            wrong_value((name, key), "the name of a column", False, "only of folders, which else are classes or splits")
+            for key in ("label", "split")
+            if settings.get(key) is False
+        ]
+    return problems
 
 
 def _target_problems(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ _FOLDER, _FILE, _EITHER = "a folder that exists", "a file that exists", "a folde
 # An archive may be about to be downloaded, and a dataset may be a name: whoever reads them says what is wrong.
 _KINDS = {"folders": _FOLDER, "manifest": _FILE, "arrays": _FILE, "cifar": None, "huggingface": None}
 
+# Files of networks, as `unskew.represent.embedding_models` reads them.
+_NETWORKS = (".onnx", ".pt", ".pth", ".ts", ".torchscript")
 # (key, path as written, what must be there).
 _Named = tuple[KeyPath, str, str | None]
 
@@ -44,7 +47,8 @@ def _is_there(place: Path, expected: str) -> bool:
 
 
 def _inputs(settings: Mapping[str, Any]) -> Iterator[_Named]:
-    for path, given, expected in [*_of_sources(_table(settings, "sources")), *_of_target(_table(settings, "target"))]:
+    parts = (_of_sources(_table(settings, "sources")), _of_target(_table(settings, "target")), _of_represent(_table(settings, "represent")))
+    for path, given, expected in chain.from_iterable(parts):
         if isinstance(given, str) and given:
             yield path, given, expected
 
@@ -68,6 +72,20 @@ def _of_sources(sources: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, str 
         elif kind != "folders":
             yield ("sources", kind), given, expected
     yield ("sources", "root"), sources.get("root"), _FOLDER
+    yield ("sources", "split", "file"), _table(sources, "split").get("file"), _FILE
+
+
+def names_network(feature: Mapping[str, Any]) -> bool:
+    """Does it name the file of a network, and not a function that makes one?"""
+    model = feature.get("model")
+    return feature.get("name") == "embedding" and isinstance(model, str) and Path(model).suffix.lower() in _NETWORKS
+
+
+def _of_represent(represent: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, str | None]]:
+    features = represent.get("features")
+    for number, each in enumerate(features if isinstance(features, list) else []):
+        if isinstance(each, Mapping) and names_network(each):
+            yield ("represent", "features", number, "model"), each["model"], _FILE
 
 
 def _of_target(target: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, str | None]]:

@@ -56,7 +56,7 @@ def unknown_key(path: KeyPath, known: Iterable[str], elsewhere: Mapping[str, Ite
     """A key that nobody reads: what there is, the nearest of them, or the section where it belongs."""
     names, key, table = list(known), str(path[-1]), dotted(path[:-1])
     where = f"[{table}]" if table else "a configuration"
-    has = f"{where} has {first_few(names, 20)}" if names else f"{where} has no keys"
+    has = f"{where} has {first_few(names, 40)}" if names else f"{where} has no keys"
     homes = [section for section, keys in (elsewhere or {}).items() if key in keys and section != table]
     hint = did_you_mean(key, names) or (f" {key} is a key of [{homes[0]}]." if homes else "")
     return Problem(path, f"there is no such key; {has}.{hint}")

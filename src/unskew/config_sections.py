@@ -6,15 +6,21 @@ Error messages and docs/configuration.md are made of the same words; a test comp
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from unskew.represent.decode import MAX_PIXELS
+from unskew.sources.entry import SETTINGS
+
 Text = Annotated[str, StringConstraints(min_length=1)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
-# Where images come from: exactly one of them.
-SOURCE_KINDS = ("folders", "manifest", "arrays", "cifar", "huggingface")
+# Where images come from: exactly one of them, with the keys that may stand beside it.
+SOURCE_KINDS: dict[str, tuple[str, ...]] = {kind: (*beside, "tolerance", "max_pixels") for kind, beside in SETTINGS.items()}
+# File names, which a regular expression can read, and folders, which can be classes, only some of them have.
+WITH_FILE_NAMES = ("folders", "manifest")
 _OF_MASSES = ("bins", "outside", "missing", "unit", "uncovered")
 # What is known of the population: exactly one of them, with the keys that may stand beside it.
 TARGET_KINDS: dict[str, tuple[str, ...]] = {
@@ -29,6 +35,20 @@ TARGET_KINDS: dict[str, tuple[str, ...]] = {
 def setting(takes: str, meaning: str, default: Any = None, **limits: Any) -> Any:
     """A key: what it takes, in words that follow "expected", and what it is for."""
     return Field(default, title=takes, description=meaning, **limits)
+
+
+def kind_of(settings: Any, kinds: Mapping[str, Any]) -> str | None:
+    """Which of the kinds a section is; None where it is none of them, or several at once."""
+    given = [kind for kind in kinds if kind in settings] if isinstance(settings, Mapping) else []
+    return given[0] if len(given) == 1 else None
+
+
+def _filled(given: Any, kinds: Mapping[str, tuple[str, ...]], defaults: Mapping[str, Any]) -> Any:
+    """With the defaults that go with the kind, so that the settings as resolved say them."""
+    kind = kind_of(given, kinds)
+    if kind is None:
+        return given
+    return given | {key: value for key, value in defaults.items() if key in kinds[kind] and key not in given}
 
 
 class Section(BaseModel):
@@ -56,6 +76,10 @@ def _file_name_rule(rule: Any) -> Any:
     if not pattern.groups:
         raise ValueError("the expression has no parentheses that say which part of the name is meant")
     return rule
+
+
+def _split_rule(rule: Any) -> Any:
+    return rule if isinstance(rule, dict) and set(rule) == {"file"} else _file_name_rule(rule)
 
 
 # A column, or what the parentheses of a regular expression find in the file name (on = "path": in the path within the source).
@@ -101,36 +125,39 @@ class SourcesSection(Section):
         "Images that belong together (one patient, one burst, one product): a column, or what the parentheses of a regular expression "
         'find in the file name (`on = "path"`: in the path within the source).',
     )
-    split: Column | Literal[False] | None = setting(
-        _FOLDER_TOO,
-        'The column that says train, validation or test; `"folder"`: the first subfolder says it. Bias models are fitted on train; every '
-        "split gets weights of its own.",
+    split: Annotated[Text | dict[Text, Text], AfterValidator(_split_rule)] | Literal[False] | None = setting(
+        'the name of a column, "folder", { regex = "…(…)…" }, { file = "…" }, or false',
+        'The column that says train, validation or test; `"folder"`: the first subfolder says it; `{ file = "splits.csv" }`: a table of id '
+        "and split, as `unskew split` writes it. Bias models are fitted on train; every split gets weights of its own.",
     )
     path: Text | None = setting(_COLUMN, "The manifest's column of paths. Without it `path`, `file_name` or `filename`.")
+    image: Text | None = setting(_COLUMN, "The column of images of a Hugging Face dataset; without it, the only one.")
     images: bool = setting("true or false", "`false`: the table alone is enough, no image is opened.", True)
     root: Text | None = setting("a folder", "Where the paths of the manifest start; without it, at the manifest's own folder.")
-    allow_outside: bool = setting("true or false", "Accept paths in the manifest that lead out of `root`.", False)
+    allow_outside: bool | None = setting("true or false", "Accept paths in the manifest that lead out of `root`. Default `false`.")
     label_separator: Text | None = setting(
-        "a piece of text", "Splits the label of an image that has several (`cat|dog`): the column becomes a list."
+        "a piece of text", "Splits the label of an image that has several (`cat;dog`): the column becomes a list."
     )
-    delimiter: Text | None = setting("a piece of text", "Between the fields of a CSV manifest; found out if not said.")
+    delimiter: Text | None = setting("a piece of text", "Between the fields of a CSV manifest; a comma if not said (a tab in a `.tsv`).")
     several: Literal["list", "join"] | None = setting(
         '"list" or "join"', "Labels of a COCO file whose images show several categories: a list, or all of them as one level `fox+hare`."
     )
+    verify: bool | None = setting("true or false", "Check the CIFAR archive against the official checksums. Default `true`.")
+    download: bool | None = setting("true or false", "Fetch the CIFAR archive if it is not there. Default `false`.")
     tolerance: Share = setting(
         "a share between 0 and 1", "How many of the images may be unusable before the run stops; fewer are set aside and listed.", 0.01
     )
-    max_pixels: int | None = setting(
+    max_pixels: int = setting(
         "a whole number above 0",
-        "Images with more pixels are set aside (a small file may unpack to more than the memory holds); without it, a limit that suits "
-        "photographs.",
+        "Images with more pixels are set aside: a small file may unpack to more than the memory holds.",
+        MAX_PIXELS,
         gt=0,
     )
 
-    @property
-    def kind(self) -> str:
-        """Which of the ways to name images is used."""
-        return next(kind for kind in SOURCE_KINDS if getattr(self, kind) is not None)
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, given: Any) -> Any:
+        return _filled(given, SOURCE_KINDS, {"allow_outside": False, "verify": True, "download": False})
 
 
 class RepresentSection(Section):
@@ -196,12 +223,7 @@ class TargetSection(Section):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, given: Any) -> Any:
-        """Defaults that go with the kind of target, so that the settings as resolved say them."""
-        kinds = [kind for kind in TARGET_KINDS if kind in given] if isinstance(given, dict) else []
-        if len(kinds) != 1:
-            return given
-        defaults = {"unit": "image", "uncovered": "error", "holdout": 0.0}
-        return given | {key: value for key, value in defaults.items() if key in TARGET_KINDS[kinds[0]] and key not in given}
+        return _filled(given, TARGET_KINDS, {"unit": "image", "uncovered": "error", "holdout": 0.0})
 
 
 class SolveSection(Section):

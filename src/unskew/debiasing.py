@@ -158,6 +158,8 @@ def weigh_fitted(
         solution, overlap = solved.solution, solved.overlap
         if data.sample is not None:
             solution = _without_sample(solution, log_normalizer_k)
+            if overlap.verdict == "ok":
+                overlap = replace(overlap, message=f"All {len(fitted.names)} sources and the target's sample are linked to one another.")
     else:
         overlap = _strata_overlap(fitted, weight_r)
         solution = _known_solution(fitted, overlap)
@@ -233,7 +235,8 @@ def _strata_overlap(fitted: FittedBias, weight_r: Floats) -> Overlap:
     log_nk = fitted.profile.log_omega[:n, : len(fitted.names)]
     overlap = check_overlap(log_nk, data.source[:n], log=True, names=fitted.names)
     by = " × ".join(fitted.strata.target.by)
-    known = f"with the target's distribution of {by} the normalizers are known, and every stratum of {fitted.strata.target.population}"
+    asked = "stratum of the target that is not left out" if fitted.strata.target.uncovered else "stratum of the target"
+    known = f"with the target's distribution of {by} the normalizers are known, and every {asked}"
     if fitted.factors:
         weak = _weak_link(fitted)
         message = weak or f"Within each stratum its sources are linked to one another; {known} has images."

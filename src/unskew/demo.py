@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import unskew
+from unskew.errors import ConfigError
 from unskew.records import Floats, Ints
 from unskew.saving import write_text
 
@@ -38,7 +39,7 @@ DIGIT_ODDS = np.array(
 )
 LIGHT_ODDS = np.array([(1, 4, 20), (8, 4, 1), (8, 4, 1)], dtype=np.float64)
 N_TEST = 600
-SEEDS = tuple(range(10))
+SEEDS = tuple(range(20))
 # Each of the 8 × 8 pixels is written as a square of this many.
 _ZOOM = 4
 
@@ -125,9 +126,7 @@ def make_trial(seed: int) -> Trial:
     chance = LIGHT_SHARE[light] / rest.size
     digit_share = np.bincount(digit[rest]) / rest.size
     omega = (DIGIT_ODDS / digit_share)[:, digit[writing]].T * (LIGHT_ODDS / LIGHT_SHARE)[:, light].T
-    picked_k = [
-        rng.choice(chance.size, size, p=omega[:, k] * chance / np.sum(omega[:, k] * chance)) for k, size in enumerate(SIZES)
-    ]
+    picked_k = [rng.choice(chance.size, size, p=omega[:, k] * chance / np.sum(omega[:, k] * chance)) for k, size in enumerate(SIZES)]
     picked = np.concatenate(picked_k)
     unbiased = rng.choice(chance.size, picked.size, p=chance)
     per_cell = np.round(10_000 * digit_share[:, None] * LIGHT_SHARE).astype(np.int64)
@@ -160,6 +159,21 @@ def write_cameras(trial: Trial, folder: Path) -> Path:
     write_text(folder / "population.csv", "\n".join(["label,light,count", *cells]) + "\n")
     write_text(folder / "run.toml", CONFIGURATION)
     return folder / "run.toml"
+
+
+def prepare_demo(folder: Path, seed: int = 0) -> Path:
+    """Write the demo's images into a new folder, or one that an earlier demo made; the path of its configuration."""
+    import shutil
+
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / "run.toml").is_file() or (folder / "run.toml").read_text(encoding="utf-8") != CONFIGURATION:
+            raise ConfigError(f"{str(folder)!r} is not empty, and no earlier demo made it. Name another folder by -o.")
+        for name in (*CAMERAS, "results"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    # First, so that a demo stopped in the middle is known for one by the next.
+    write_text(folder / "run.toml", CONFIGURATION)
+    return write_cameras(make_trial(seed), folder)
 
 
 def train_and_score(training: Photos, test: Photos, sample_weight: Floats | None = None) -> Score:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from unskew.records import Overlap, Solution
 
 
@@ -47,7 +49,11 @@ class ImageError(DataError):
 
 
 class UnreadableError(DataError):
-    """More images cannot be used than is tolerated."""
+    """More images cannot be used than is tolerated. ``set_aside`` holds those found so far: id, source, path, reason."""
+
+    def __init__(self, message: str, set_aside: pd.DataFrame | None = None) -> None:
+        super().__init__(message)
+        self.set_aside = set_aside
 
 
 class OverlapError(UnskewError, ValueError):
@@ -157,3 +163,32 @@ def one_shot_blocks() -> DataError:
         "omega is an iterator that can be read only once, but the solver makes several passes. "
         "Pass an object whose __iter__ starts again (a list of blocks, a class, a path), not a generator."
     )
+
+
+def missing_extra(extra: str, wish: str, error: ImportError) -> ConfigError:
+    """A package of an extra is not installed: what needs it, and the command that installs it."""
+    return ConfigError(f"{wish} needs the package {error.name!r}, which is not installed: pip install 'unskew[{extra}]'")
+
+
+def too_many_unreadable(set_aside: pd.DataFrame, n_images: int, tolerance: float) -> UnreadableError:
+    by_source = first_few([f"{name} ({count})" for name, count in set_aside["source"].value_counts().items()])
+    examples = "; ".join(f"{row.id}: {row.reason}" for row in set_aside.head(3).itertuples())
+    return UnreadableError(
+        f"{len(set_aside)} of {n_images} images cannot be used, more than the tolerated share of {tolerance:.4g}; the run stopped here, so "
+        f"there may be more. By source: {by_source}. The first ones: {examples}. Repair or remove these files, or, if the rest stands for "
+        f"the sources without them, raise tolerance (at least {_rounded_up(len(set_aside) / n_images)}).",
+        set_aside,
+    )
+
+
+def no_image_left(sources: Sequence[str], set_aside: pd.DataFrame) -> UnreadableError:
+    mine = set_aside[set_aside["source"] == sources[0]]
+    return UnreadableError(
+        f"not one image of {first_few(sources)} can be used; the first one, {mine['id'].iloc[0]}: {mine['reason'].iloc[0]}. "
+        "Repair its files, or leave the source out.",
+        set_aside,
+    )
+
+
+def _rounded_up(share: float) -> str:
+    return f"{-(-share * 1000 // 1) / 1000:.3f}"

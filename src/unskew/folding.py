@@ -31,6 +31,19 @@ def find_copies(X: Any) -> Ints | None:
     return np.unique(hash_n, return_inverse=True)[1].astype(np.int64)
 
 
+def content_codes(frame: Any) -> Ints | None:
+    """(n,) the same number for images of the same content, by the column ``content``; None where images were not read."""
+    import pandas as pd
+
+    if "content" not in frame.columns:
+        return None
+    code_n = np.asarray(pd.factorize(frame["content"])[0], dtype=np.int64)
+    # An image whose content is not known is a copy of none.
+    unknown = np.flatnonzero(code_n < 0)
+    code_n[unknown] = int(code_n.max(initial=-1)) + 1 + np.arange(unknown.size)
+    return code_n
+
+
 def join_units(n: int, *links: Any) -> Ints:
     """(n,) unit of every image: images that share an entry of any of ``links`` (group, copy) are of one unit, and so on through chains."""
     import scipy.sparse

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.special
 
 from unskew.errors import DataError
-from unskew.folding import deal_folds, find_copies, join_units
+from unskew.folding import content_codes, deal_folds, find_copies, join_units
 from unskew.records import Floats, Ints, Pool, Target
 
 if TYPE_CHECKING:
@@ -141,7 +141,13 @@ def find_fold_units(frame: pd.DataFrame) -> Ints:
 
 
 def _copies(frame: pd.DataFrame) -> Ints | None:
-    """(R,) rows that are alike in every measurement; None where no column is fine enough to tell copies from look-alikes."""
+    """(R,) images of the same content or, where they were not read, rows that are alike in every measurement.
+
+    None where no column is fine enough to tell copies from look-alikes.
+    """
+    known = content_codes(frame)
+    if known is not None:
+        return known
     numbers = frame.drop(columns=[name for name in ("id", "group", "split") if name in frame.columns]).select_dtypes("float")
     if not any(numbers[name].nunique() > max(_MEASUREMENT, len(frame) / 20) for name in numbers.columns):
         return None

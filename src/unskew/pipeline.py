@@ -5,26 +5,31 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unskew.bias.base import Bias
-from unskew.bias.fit_check import check_fit
 from unskew.config import RunConfig, read_config, resolved, write_config
-from unskew.errors import ConfigError, CoverageError, DataError, OverlapError
+from unskew.describing import PoolDescription, describe_pool
+from unskew.errors import ConfigError, CoverageError, DataError, OverlapError, did_you_mean, first_few
+from unskew.exporting import Export, export_run
+from unskew.places import find_sources
 from unskew.provenance import find_versions, fingerprint_file, fingerprint_pool
 from unskew.records import Pool, Target
-from unskew.report.entry import read_summary, write_summary
+from unskew.report.entry import summary_from_json, write_summary
 from unskew.report.record import SplitRow, Summary
-from unskew.report.summarize import summarize_refusal, summarize_run
+from unskew.report.refusal import summarize_refusal
+from unskew.report.summarize import summarize_run
 from unskew.represent.content import hash_images
 from unskew.represent.entry import represent_images
-from unskew.results import diagnostics_table, features_table, solution_record, write_frame
-from unskew.saving import write_text, written_whole
+from unskew.results import diagnostics_table, features_table, json_value, solution_record, write_frame
+from unskew.saving import write_text, written_together, written_whole
 from unskew.sources.entry import read_sample, read_sources
-from unskew.split_weights import SplitWeights, weigh_splits, write_weights_table
-from unskew.splitting import check_splits, split_pool
+from unskew.split_weights import SplitWeights, weigh_splits
+from unskew.splitting import check_splits, join_splits, split_pool
+from unskew.starting import starting_config
+from unskew.weights_table import write_weights_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +38,10 @@ log = logging.getLogger(__name__)
 
 WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES = "weights.parquet", "solution.json", "diagnostics.parquet", "features.parquet"
 CONFIGURATION, PAGE, SUMMARY, UNREADABLE = "run.toml", "report.html", "report.json", "unreadable.csv"
+_FILES = (WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES, UNREADABLE, CONFIGURATION, PAGE, SUMMARY)
+
+# Over all galleries of the page.
+_MOST_PICTURES = 120
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,29 +89,49 @@ def load_config(path: Path, *, seed: int | None = None, jobs: int | None = None)
     return config.model_copy(update={"engine": config.engine.model_copy(update=given)})
 
 
-def read_inputs(config: RunConfig) -> Inputs:
-    """Sources -> represent: the pool with copies marked, features computed and unusable images set aside, and the target's sample."""
-    sources = config.sources
-    pool = read_sources(sources.settings(), config.folder)
+def read_pool(config: RunConfig) -> Pool:
+    """The images of all sources with their splits; no image is opened."""
+    sources = config.sources.settings()
+    split = sources.get("split")
+    split_file = sources.pop("split")["file"] if isinstance(split, dict) and "file" in split else None
+    pool = read_sources(sources, config.folder)
+    if split_file is not None:
+        pool = join_splits(pool, config.place(split_file))
     check_splits(pool)
+    return pool
+
+
+def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
+    """Sources -> represent: the pool with copies marked, features computed and unusable images set aside, and the target's sample."""
+    pool = read_pool(config)
+    if pool.images is None and config.represent.features:
+        raise ConfigError(
+            f"represent.features asks for {first_few([str(each) for each in config.represent.features])}, computed from pixels, but "
+            "sources.images = false says that no image is opened. Leave one of the two out."
+        )
     settings = {} if config.target is None else config.target.settings()
-    sample = read_sample(settings["sample"], config.folder) if "sample" in settings else None
+    sample = read_sample(settings["sample"], config.folder, images=pool.images is not None) if "sample" in settings else None
     pools = [pool] if sample is None else [pool, sample]
     if pool.images is not None:
-        pools = list(_represented(config, pools))
+        pools = list(_represented(config, pools, progress))
     target = _make_target(settings, config.folder, pools[1] if sample is not None else None)
     check_splits(pools[0])
     return Inputs(config, pools[0], target, config.read_bias())
 
 
-def _represented(config: RunConfig, pools: Sequence[Pool]) -> Sequence[Pool]:
-    options = {"cache": config.cache, "jobs": config.engine.jobs}
-    hashed = [hash_images(each, **options) for each in pools]
-    features = config.represent.features
+def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None) -> Sequence[Pool]:
+    options: dict[str, Any] = {
+        "cache": config.cache,
+        "jobs": config.engine.jobs,
+        "tolerance": config.sources.tolerance,
+        "progress": progress,
+    }
+    features = config.features()
     if not features:
-        return hashed
-    limit = {} if config.sources.max_pixels is None else {"max_pixels": config.sources.max_pixels}
-    return represent_images(hashed, features, tolerance=config.sources.tolerance, **options, **limit)
+        return [hash_images(each, **options) for each in pools]
+    if config.sources.max_pixels is not None:
+        options["max_pixels"] = config.sources.max_pixels
+    return represent_images(pools, features, content=True, **options)
 
 
 def _make_target(settings: Mapping[str, Any], folder: Path, sample: Pool | None) -> Target | None:
@@ -117,7 +146,7 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run | Refusal
     """Bias -> solve -> weigh -> report, in memory."""
     config = inputs.config
     told: dict[str, Any] = {
-        "title": config.report.title or "Weights",
+        "title": config.report.title or "Debiasing report",
         "privacy": config.report.privacy,
         "provenance": describe_origin(inputs, command),
     }
@@ -128,15 +157,15 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run | Refusal
         )
     except (OverlapError, CoverageError) as error:
         return Refusal(inputs, error, summarize_refusal(inputs.pool, error, target=inputs.target, **told))
-    train = weights.parts[0]
+    # The page is about the images that the model was fitted on; the other splits are listed.
+    pool = replace(inputs.pool.take(weights.parts[0].row), set_aside=inputs.pool.set_aside)
     summary = summarize_run(
-        inputs.pool.take(train.row),
+        pool,
         weights.weights,
         splits=_split_rows(weights),
-        outcomes=config.report.outcomes or None,
-        thumbnails=config.report.thumbnails,
+        outcomes=_outcomes(pool, config.report.outcomes),
         seed=config.engine.seed,
-        set_aside=inputs.pool.set_aside,
+        thumbnails=_MOST_PICTURES if config.report.thumbnails else 0,
         **told,
     )
     return Run(inputs, weights, summary)
@@ -146,6 +175,23 @@ def _split_rows(weights: SplitWeights) -> tuple[SplitRow, ...]:
     if len(weights.parts) == 1:
         return ()
     return tuple(SplitRow(part.name, part.images, part.groups, part.ess, part.note) for part in weights.parts)
+
+
+def _outcomes(pool: Pool, columns: Sequence[str]) -> dict[str, Any] | None:
+    """Numbers as they are; of a column of categories the share of each level."""
+    outcomes: dict[str, Any] = {}
+    for name in columns:
+        if name not in pool.frame.columns:
+            known = ("label", *pool.attributes)
+            raise ConfigError(
+                f"report.outcomes names {name!r}, but the images have the columns {first_few(known, 12)}.{did_you_mean(name, known)}"
+            )
+        column = pool.frame[name]
+        if column.dtype.kind in "fiub":
+            outcomes[name] = column.to_numpy(dtype="float64")
+        else:
+            outcomes |= {f"{name} = {level}": (column == level).to_numpy(dtype="float64") for level in column.dropna().unique().tolist()}
+    return outcomes or None
 
 
 def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
@@ -168,23 +214,37 @@ def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
 
 
 def write_run(run: Run | Refusal, out: Path) -> list[str]:
-    """Write the files of a run, each whole or not at all; their names. Of a refused one, the page and the settings."""
-    out.mkdir(parents=True, exist_ok=True)
+    """Write the files of a run, all of them or none; their names. Of a refused one, the page and the settings.
+
+    Files of an earlier run in the folder are replaced or go: weights never lie beside the page of another run.
+    """
+    with written_together(out, _FILES) as beside:
+        _write_files(run, beside, out)
+        return [name for name in _FILES if (beside / name).exists()]
+
+
+def _write_files(run: Run | Refusal, folder: Path, home: Path) -> None:
     inputs = run.inputs
-    written = []
     if isinstance(run, Run):
-        write_weights_table(inputs.pool, run.weights.frame(), out / WEIGHTS)
-        write_text(out / SOLUTION, json.dumps(solution_record(run.weights.weights, inputs.bias), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-        write_frame(diagnostics_table(run.summary), out / DIAGNOSTICS)
-        write_frame(features_table(inputs.pool), out / FEATURES)
-        written += [WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES]
+        write_weights_table(inputs.pool, run.weights.frame(), folder / WEIGHTS)
+        write_text(
+            folder / SOLUTION,
+            json.dumps(solution_record(run.weights.weights, inputs.bias), indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+        )
+        write_frame(diagnostics_table(run.summary), folder / DIAGNOSTICS)
+        write_frame(features_table(inputs.pool), folder / FEATURES)
     if inputs.pool.set_aside is not None and len(inputs.pool.set_aside):
-        with written_whole(out / UNREADABLE) as beside:
-            inputs.pool.set_aside.to_csv(beside, index=False)
-        written.append(UNREADABLE)
-    write_config(inputs.config, out / CONFIGURATION)
-    write_summary(run.summary, out / PAGE)
-    return [*written, CONFIGURATION, PAGE, SUMMARY]
+        write_unreadable(inputs.pool.set_aside, folder)
+    write_config(inputs.config, folder / CONFIGURATION, home=home)
+    write_summary(run.summary, folder / PAGE)
+
+
+def write_unreadable(set_aside: pd.DataFrame, folder: Path) -> Path:
+    """The images that cannot be used, with their reasons; the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with written_whole(folder / UNREADABLE) as beside:
+        set_aside.to_csv(beside, index=False)
+    return folder / UNREADABLE
 
 
 def check_inputs(inputs: Inputs) -> Run | Refusal:
@@ -198,73 +258,106 @@ def verdict_record(run: Run | Refusal) -> dict[str, Any]:
 
     record = asdict(run.summary.verdict)
     record["sources"] = [asdict(row) for row in run.summary.sources]
-    return plain(record)  # type: ignore[no-any-return]
+    return json_value(record)  # type: ignore[no-any-return]
 
 
-def check_output(out: Path, overwrite: bool) -> None:
-    """May results be written there? Said before the work, not after it."""
+def check_output(out: Path, overwrite: bool, configuration: Path | None = None) -> None:
+    """May results be written there? Said before the work, not after it. ``configuration`` is the file that the run is read from."""
     import os
 
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{str(out)!r} is a file; results are written into a folder. Give another one with -o.")
-    if (out / WEIGHTS).exists() and not overwrite:
-        raise ConfigError(f"{str(out)!r} holds the results of another run. Add --overwrite to replace them, or give another folder with -o.")
-    above = out
+    # A run that was stopped, or refused, left no results.
+    results = (out / WEIGHTS).exists() and (out / SUMMARY).exists()
+    if results and not overwrite:
+        raise ConfigError(f"{str(out)!r} holds the results of another run. Add --overwrite to replace them, or name another folder by -o.")
+    if (out / CONFIGURATION).exists() and not (out / SUMMARY).exists():
+        own = configuration is not None and configuration.exists() and os.path.samefile(out / CONFIGURATION, configuration)
+        raise ConfigError(
+            f"{str(out)!r} holds {'the' if own else 'a'} {CONFIGURATION} that {'you wrote' if own else 'no run wrote'}, and the settings "
+            f"as resolved would take its place. Name another folder, such as -o {out / 'results'}."
+        )
+    above = out.absolute()
     while not above.exists():
         above = above.parent
-    if not os.access(above, os.W_OK):
+    if not above.is_dir():
+        raise ConfigError(f"results cannot be written into {str(out)!r}: {str(above)!r} is a file. Give another folder with -o.")
+    if not os.access(above, os.W_OK | os.X_OK):
         raise DataError(f"nothing can be written into {str(above)!r}: it is read-only for you. Give another folder with -o.")
+
+
+def export_results(out: Path, to: str, path: Path | None, *, overwrite: bool = False, progress: bool | None = None) -> Export:
+    """The weights of an output folder in another format."""
+    return export_run(out, to, path, overwrite=overwrite, progress=progress)
 
 
 def write_page_again(out: Path) -> Path:
     """The page once more, from report.json; its path."""
     if not (out / SUMMARY).is_file():
         raise DataError(f"{str(out)!r} holds no {SUMMARY}, which `unskew weigh run.toml -o {out}` writes.")
-    write_summary(read_summary(out / SUMMARY), out / PAGE)
+    write_summary(summary_from_json((out / SUMMARY).read_text(encoding="utf-8")), out / PAGE)
     return out / PAGE
 
 
-def describe_places(places: Sequence[Path], *, quick: bool = False, download: bool = False, jobs: int | None = None) -> Description:
+def describe_places(
+    places: Sequence[Path], *, quick: bool = False, download: bool = False, jobs: int | None = None, progress: bool | None = None
+) -> PoolDescription:
     """What is in these databases: read, every image looked at, copies found; nothing is written and nothing is too broken."""
-    settings = find_sources(places, Path())
-    pool = read_sources(settings | ({"download": True} if download else {}), ".")
+    pool = _read_places(find_sources(places, Path(), download=download), Path(), download)
     if pool.images is not None:
         features = ["size"] if quick else ["size", "brightness", "contrast", "colourfulness", "sharpness"]
-        pool = represent_images(hash_images(pool, jobs=jobs), features, jobs=jobs, tolerance=1.0)
+        pool = represent_images(pool, features, jobs=jobs, tolerance=1.0, progress=progress, content=True)
     return describe_pool(pool)
+
+
+def _read_places(settings: dict[str, Any], folder: Path, download: bool) -> Pool:
+    if download and "cifar" not in settings:
+        raise ConfigError("--download fetches a CIFAR archive, such as cifar-10-python.tar.gz; what was named is something else.")
+    return read_sources(settings | ({"download": True} if download else {}), folder)
 
 
 def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bool = False, download: bool = False) -> None:
     """A configuration for these databases that runs as it stands."""
     if output.exists() and not overwrite:
         raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
-    settings = find_sources(places, output.parent)
-    pool = read_sources(settings | ({"download": True} if download else {}), output.parent)
-    write_text(output, starting_config(pool, settings))
+    settings = find_sources(places, output.parent, download=download)
+    pool = _read_places(settings, output.parent, download)
+    write_text(output, starting_config(pool, settings, name=output.name))
 
 
 def read_shares(text: str) -> dict[str, float]:
     """``train=0.7,test=0.3`` as a mapping."""
     shares: dict[str, float] = {}
     for part in text.split(","):
-        name, _, share = part.partition("=")
+        name, _, share = (each.strip() for each in part.partition("="))
         try:
-            shares[name.strip()] = float(share)
+            value = float(share)
         except ValueError:
             raise ConfigError(f"shares are written name=share,name=share, e.g. train=0.8,test=0.2; got {text!r}.") from None
+        if name in shares:
+            raise ConfigError(f"the split {name!r} has two shares in {text!r}; name each split once.")
+        shares[name] = value
     return shares
 
 
-def write_splits(config: RunConfig, output: Path, shares: Mapping[str, float], *, overwrite: bool = False) -> dict[str, dict[str, int]]:
+def write_splits(
+    config: RunConfig, output: Path, shares: Mapping[str, float], *, overwrite: bool = False, progress: bool | None = None
+) -> dict[str, dict[str, int]]:
     """A table id, source, path, split; how many images of each source went where."""
     import pandas as pd
 
     if output.exists() and not overwrite:
         raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
-    inputs = read_inputs(config)
+    inputs = read_inputs(config, progress=progress)
+    if "split" in inputs.pool.frame.columns:
+        raise ConfigError(
+            f"the images have splits already ({first_few(sorted(set(map(str, inputs.pool.frame['split']))))}); dealing them out again "
+            "would change what is train and what is test. To do that all the same, take `split` out of [sources] (of folders called "
+            "train and test: split = false)."
+        )
     by = None if inputs.target is None or not inputs.target.by else list(inputs.target.by)
     pool = split_pool(inputs.pool, shares, by=by, seed=config.engine.seed)
     with written_whole(output) as beside:
         pool.frame[[name for name in ("id", "source", "path", "split") if name in pool.frame.columns]].to_csv(beside, index=False)
-    counts = pd.crosstab(pool.frame["source"], pool.frame["split"])
+    counts = pd.crosstab(pool.frame["source"], pool.frame["split"]).reindex(columns=list(shares))
     return {str(name): {str(k): int(v) for k, v in row.items()} for name, row in counts.to_dict("index").items()}

@@ -7,28 +7,28 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from unskew.errors import ConfigError, first_few
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.place_columns import common_columns
 
 _TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
-# What a column of a table may be called for `init` to take it for the source, the group or the split of an image.
-_COLUMNS = {
-    "source": ("source", "database", "dataset", "location", "site", "hospital", "camera", "vendor"),
-    "group": ("group", "group_id", "patient", "patient_id", "seq_id", "sequence", "burst", "subject", "subject_id"),
-    "split": ("split", "fold", "partition"),
-    "label": ("label", "class", "category", "species", "target"),
-    "id": ("id", "image_id"),
-}
+_ARCHIVES = (".tar.gz", ".tgz", ".tar")
+_ARRAYS = ".npz"
+# A spreadsheet is no table that can be read, but whoever tries says what to do.
+_TABLE_NAMES = (*_TABLES, *(f"{each}.gz" for each in _TABLES), ".ndjson", ".ndjson.gz", ".pq", ".xls", ".xlsx", ".ods")
+# Folders of these names are splits of one source, not sources.
+_SPLITS = {"train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "evaluation"}
 
 
-def find_sources(places: Sequence[Path], folder: Path) -> dict[str, Any]:
+def find_sources(places: Sequence[Path], folder: Path, *, download: bool = False) -> dict[str, Any]:
     """Settings for these folders or files, paths written relative to ``folder`` where that is shorter.
 
     Each folder is one source. A single folder is taken apart where its subfolders hold class folders of their own, or look like
-    sources: then each subfolder is one source. A file is a table, arrays, or a CIFAR archive; several files are one source each.
+    sources: then each subfolder is one source. A file is a table, arrays, or a CIFAR archive; several files are one source each, and so is
+    a table that does not say which source each image comes from. With ``download``, an archive need not be there yet.
     """
     for place in places:
-        if not place.exists():
-            raise ConfigError(f"there is no folder or file {str(place)!r}.{_near(place)}")
+        if not (download and _is_archive(place)):
+            _check_there(place)
     folders = [place for place in places if place.is_dir()]
     if len(folders) == len(places):
         return _from_folders(folders, folder)
@@ -41,30 +41,64 @@ def find_sources(places: Sequence[Path], folder: Path) -> dict[str, Any]:
     if len(kinds) > 1:
         raise ConfigError(f"these files are of different kinds ({', '.join(sorted(kinds))}); give files of one kind, or one table of all.")
     (kind,) = kinds
-    if len(places) == 1:
-        return {kind: _written(places[0], folder)} | (_columns(places[0]) if kind == "manifest" else {})
-    return {kind: _named(places, folder)}
+    return _settings(kind, places, folder)
+
+
+def _settings(kind: str, places: Sequence[Path], folder: Path) -> dict[str, Any]:
+    """One place that holds several sources, or one for each source."""
+    columns = {} if kind in ("folders", "cifar") else common_columns(kind, places)
+    if len(places) == 1 and (kind == "cifar" or "source" in columns):
+        return {kind: _written(places[0], folder)} | columns
+    return {kind: _named(places, folder)} | {role: name for role, name in columns.items() if role != "source"}
+
+
+def _check_there(place: Path) -> None:
+    try:
+        there = place.exists()
+        if there and place.is_dir():
+            os.scandir(place).close()
+    except OSError as error:
+        raise DataError(f"{str(place)!r} cannot be read: {error.strerror or error}.") from None
+    if not there:
+        raise ConfigError(f"there is no folder or file {str(place)!r}.{_near(place)}")
 
 
 def _from_folders(folders: Sequence[Path], base: Path) -> dict[str, Any]:
-    if len(folders) == 1:
-        kind = _unpacked(folders[0])
-        if kind:
-            return {kind: _written(folders[0], base)}
-        below = sorted(_subfolders(folders[0]), key=lambda path: path.name)
-        if len(below) > 1 and not _has_files(folders[0]) and all(_subfolders(each) or _has_metadata(each) for each in below):
-            folders = below
-    return {"folders": _named(folders, base)}
+    kinds = {_unpacked(folder) for folder in folders}
+    if len(kinds) > 1:
+        raise ConfigError(
+            f"these folders are of different kinds ({', '.join(sorted(kinds))}); give folders of one kind: of images, Hugging Face "
+            "datasets saved to disk, or CIFAR archives unpacked."
+        )
+    (kind,) = kinds
+    if len(folders) == 1 and kind == "folders":
+        folders = _taken_apart(folders[0])
+    return _settings(kind, folders, base)
+
+
+def _taken_apart(folder: Path) -> list[Path]:
+    """The subfolders, where they are sources rather than classes or splits of one; else the folder itself."""
+    below = sorted(_subfolders(folder), key=lambda path: path.name)
+    are_splits = {each.name.lower() for each in below} <= _SPLITS
+    if len(below) < 2 or are_splits or _has_files(folder):
+        return [folder]
+    return below if all(_subfolders(each) or _has_metadata(each) for each in below) else [folder]
 
 
 def _named(places: Iterable[Path], base: Path) -> dict[str, str]:
     """A name for each place: its own, with that of the folder above where two have the same."""
     places = [Path(os.path.normpath(place.absolute())) for place in places]
     for depth in range(1, 4):
-        names = ["/".join((*place.parts[-depth:-1], place.stem if place.is_file() else place.name)) for place in places]
+        names = ["/".join((*place.parts[-depth:-1], _stem(place) if place.is_file() else place.name)) for place in places]
         if len(set(names)) == len(names):
             return {name: _written(place, base) for name, place in zip(names, places, strict=True)}
     raise ConfigError(f"a place was named twice: {first_few(sorted({str(place) for place in places if places.count(place) > 1}))}.")
+
+
+def _stem(file: Path) -> str:
+    """The name of a file without what says its format."""
+    extension = max((each for each in (*_ARCHIVES, *_TABLE_NAMES, _ARRAYS) if file.name.lower().endswith(each)), key=len)
+    return file.name[: -len(extension)] or file.name
 
 
 def _written(place: Path, base: Path) -> str:
@@ -76,57 +110,35 @@ def _written(place: Path, base: Path) -> str:
     return Path(relative).as_posix() if len(relative) <= len(str(absolute)) else absolute.as_posix()
 
 
+def _is_archive(place: Path) -> bool:
+    return place.name.lower().endswith((".tar.gz", ".tgz", ".tar"))
+
+
 def _kind(place: Path) -> str:
     name = place.name.lower()
-    if name.endswith((".tar.gz", ".tgz", ".tar")):
+    if name.endswith(_ARCHIVES):
         return "cifar"
-    if name.endswith(".npz"):
+    if name.endswith(_ARRAYS):
         return "arrays"
-    if name.endswith(_TABLES):
+    if name.endswith(_TABLE_NAMES):
         return "manifest"
     raise ConfigError(
-        f"{place.name!r} is none of the files that hold images or tables of them: {', '.join(_TABLES)}, .npz, or a CIFAR archive (.tar.gz). "
-        "A folder of images is named by the folder."
+        f"{place.name!r} holds neither images nor a table of them, which are {', '.join(_TABLES)}, {_ARRAYS}, or a CIFAR archive "
+        "(.tar.gz). A folder of images is named by the folder."
     )
 
 
-def _columns(place: Path) -> dict[str, str]:
-    """Roles of the columns of a table, by their names."""
-    if place.suffix.lower() == ".json":
-        import json
-
-        try:
-            images = json.loads(place.read_text(encoding="utf-8")).get("images", [])
-        except (ValueError, AttributeError, OSError):
-            return {}
-        columns = list(images[0]) if images else []
-        # Category and id have their own places in COCO.
-        return {role: name for role, name in _roles(columns).items() if role in ("source", "group", "split")}
-    import pandas as pd
-
-    suffix = place.suffix.lower()
-    if suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        return _roles(pq.read_schema(place).names)
-    if suffix == ".jsonl":
-        with pd.read_json(place, lines=True, chunksize=50) as reader:
-            return _roles(list(next(iter(reader)).columns))
-    return _roles(list(pd.read_csv(place, nrows=5, sep="\t" if suffix == ".tsv" else ",").columns))
-
-
-def _roles(columns: Sequence[str]) -> dict[str, str]:
-    lower = {str(column).lower(): str(column) for column in columns}
-    found = {role: next((lower[name] for name in names if name in lower), None) for role, names in _COLUMNS.items()}
-    return {role: name for role, name in found.items() if name is not None}
-
-
-def _unpacked(folder: Path) -> str | None:
-    """A folder that is a CIFAR archive unpacked, or a Hugging Face dataset saved to disk."""
+def _unpacked(folder: Path) -> str:
+    """A folder is a CIFAR archive unpacked, a Hugging Face dataset saved to disk, or one of images."""
     names = {each.name for each in os.scandir(folder)}
-    if {"batches.meta", "meta", "batches.meta.txt", "fine_label_names.txt"} & names and any("batch" in each or each.startswith("train") for each in names):
+    if {"batches.meta", "meta", "batches.meta.txt", "fine_label_names.txt"} & names and {
+        "data_batch_1",
+        "data_batch_1.bin",
+        "train",
+        "train.bin",
+    } & names:
         return "cifar"
-    return "huggingface" if {"dataset_info.json", "state.json"} <= names or "dataset_dict.json" in names else None
+    return "huggingface" if {"dataset_info.json", "state.json"} <= names or "dataset_dict.json" in names else "folders"
 
 
 def _subfolders(folder: Path) -> list[Path]:
@@ -142,7 +154,7 @@ def _has_metadata(folder: Path) -> bool:
 
 
 def _near(place: Path) -> str:
-    from unskew.errors import did_you_mean
-
-    parent = place.parent
-    return did_you_mean(place.name, [each.name for each in parent.iterdir()]) if parent.is_dir() else ""
+    try:
+        return did_you_mean(place.name, os.listdir(place.parent))
+    except OSError:
+        return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,13 +57,28 @@ def pool_of_images(frame: pd.DataFrame, images: Images | None, set_aside: Sequen
     return Pool(ordered, images, pd.DataFrame(list(set_aside), columns=list(SET_ASIDE)) if set_aside else None)
 
 
-def pool_from_arrays(source: Any, label: Any, columns: dict[str, Any]) -> Pool:
+def pool_from_arrays(source: Any, label: Any, columns: dict[str, Any], images: Any = None) -> Pool:
     """One array for each column, all of the same length; (n, d) arrays become the columns name_0 … name_{d-1}."""
     import pandas as pd
 
     n = len(source)
+    data = columns_from_arrays({"source": source, "label": label, **columns}, n)
+    pool = pool_from_frame(pd.DataFrame(data), "source", "label", None, None, None)
+    if images is None:
+        return pool
+    from unskew.sources.arrays import ArrayImages
+
+    if len(images) != n:
+        raise DataError(f"every image has a source and every row an image; got {len(images)} images and {n} entries in source.")
+    return Pool(pool.frame, ArrayImages(images))
+
+
+def columns_from_arrays(arrays: Mapping[str, Any], n: int) -> dict[str, Any]:
+    """The columns that arrays of ``n`` entries give; None gives none."""
+    import pandas as pd
+
     data: dict[str, Any] = {}
-    for name, values in {"source": source, "label": label, **columns}.items():
+    for name, values in arrays.items():
         if values is None:
             continue
         if len(values) != n:
@@ -76,11 +91,12 @@ def pool_from_arrays(source: Any, label: Any, columns: dict[str, Any]) -> Pool:
             data |= {f"{name}_{d}": matrix[:, d] for d in range(matrix.shape[1])}
         elif np.ndim(values) > 2:
             raise DataError(
-                f"a column has one or two dimensions; {name!r} has shape {np.shape(values)}. Flatten it, or summarise each image."
+                f"a column has one or two dimensions; {name!r} has shape {np.shape(values)}. Flatten it, or summarise each image "
+                "(pixels are given as images=…)."
             )
         else:
             data[name] = values.array if isinstance(values, pd.Series) else values
-    return pool_from_frame(pd.DataFrame(data), "source", "label", None, None, None)
+    return data
 
 
 def checked_frame(frame: pd.DataFrame) -> pd.DataFrame:

@@ -74,7 +74,7 @@ def solution_record(weights: Weights, bias: Bias) -> dict[str, Any]:
     """The solved equations, the verdict and the bias model as plain values."""
     solution, overlap = weights.solution, weights.overlap
     stderr = np.sqrt(np.maximum(np.diag(weights.covariance()), 0.0))
-    record: dict[str, Any] = plain(
+    record: dict[str, Any] = json_value(
         {
             "sources": list(solution.names),
             "images": np.bincount(weights.source, minlength=len(solution.names)),
@@ -104,16 +104,16 @@ def solution_record(weights: Weights, bias: Bias) -> dict[str, Any]:
     return record
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Values that JSON can hold; numbers that are not finite are None."""
     if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): json_value(each) for key, each in value.items()}
     if isinstance(value, np.ndarray):
-        return plain(value.tolist())
+        return json_value(value.tolist())
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [json_value(each) for each in value]
     if isinstance(value, np.generic):
-        return plain(value.item())
+        return json_value(value.item())
     if isinstance(value, float):
         return value if np.isfinite(value) else None
     return value

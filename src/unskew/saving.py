@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shutil
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -19,7 +21,8 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     if not target.parent.is_dir():
         raise DataError(f"{target} cannot be written: there is no folder {str(target.parent)!r}.")
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    # Threads of one process may write the same file at the same time; the last one wins, whole.
+    beside = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         yield beside
         beside.replace(target)
@@ -35,3 +38,55 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write UTF-8 text, whole or not at all."""
     with written_whole(path) as beside:
         beside.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def written_together(folder: str | os.PathLike[str], names: Iterable[str]) -> Iterator[Path]:
+    """Yields a new folder inside ``folder`` to write to; when the block ends well, its files take their places in ``folder``, one after the
+    other and at once, and those of ``names`` that were not written go: files of two runs are never mixed. Other files are left alone.
+    """
+    target = Path(folder)
+    beside = target / ".unfinished"
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir()
+        yield beside
+        written = sorted(each.name for each in beside.iterdir())
+        for name in written:
+            (beside / name).replace(target / name)
+        for name in set(names) - set(written):
+            (target / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(f"{target} cannot be written ({error.strerror or error}); what was there before is untouched.") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def folder_written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yields a new folder beside ``path`` to fill; it takes the place of ``path`` when the block ends well and is removed when not.
+
+    What was at ``path`` before is moved aside and deleted only when the new folder is in its place.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise DataError(f"{target} cannot be written: there is no folder {str(target.parent)!r}.")
+    beside, old = (target.with_name(f".{target.name}.{os.getpid()}.{word}") for word in ("part", "old"))
+    try:
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir()
+        yield beside
+        if target.exists():
+            target.replace(old)
+        try:
+            beside.replace(target)
+        except OSError:
+            if old.exists():
+                old.replace(target)
+            raise
+    except OSError as error:
+        raise DataError(f"{target} cannot be written ({error.strerror or error}); what was there before is untouched.") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)

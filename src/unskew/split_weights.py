@@ -121,7 +121,14 @@ class SplitWeights:
 
 
 def weigh_splits(
-    pool: Pool, bias: Bias, target: Target | None = None, *, seed: int = 0, max_unlike: float = 0.2, judge: bool = True
+    pool: Pool,
+    bias: Bias,
+    target: Target | None = None,
+    *,
+    seed: int = 0,
+    max_unlike: float = 0.2,
+    judge: bool = True,
+    solve: Mapping[str, Any] | None = None,
 ) -> SplitWeights:
     """Fit the bias model on train by `unskew.debias`, and weigh every other split to the same target.
 
@@ -137,10 +144,10 @@ def weigh_splits(
     Parameters
     ----------
     pool : the images; train is the split called train, else the largest. Without a column ``split`` the pool is one split.
-    bias, target, seed, max_unlike, judge : as for `unskew.debias`.
+    bias, target, seed, max_unlike, judge, solve : as for `unskew.debias`.
     """
     if "split" not in pool.frame.columns:
-        weights = debias(pool, bias, target, seed=seed, max_unlike=max_unlike, judge=judge)
+        weights = debias(pool, bias, target, seed=seed, max_unlike=max_unlike, judge=judge, solve=solve)
         return SplitWeights(weights, ALL, (_train_part(ALL, np.arange(len(pool)), pool, weights),), pool.frame["id"].to_numpy())
     check_splits(pool)
     row_of = {name: np.flatnonzero(code) for name, code in _split_masks(pool.frame["split"]).items()}
@@ -148,7 +155,7 @@ def weigh_splits(
     _check_sources(pool, row_of, train)
     train_pool = pool.take(row_of[train])
     with _said_of(train):
-        weights = debias(train_pool, bias, target, seed=seed, max_unlike=max_unlike, judge=judge)
+        weights = debias(train_pool, bias, target, seed=seed, max_unlike=max_unlike, judge=judge, solve=solve)
     parts = [_train_part(train, row_of[train], train_pool, weights)]
     others = [name for name in row_of if name != train]
     if others:

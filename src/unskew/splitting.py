@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +77,31 @@ def split_pool(
             "(groups and copies). Give it a larger share, or have fewer splits."
         )
     return pool.with_columns({"split": np.array(names, dtype=object)[split_n]})
+
+
+def join_splits(pool: Pool, file: Path) -> Pool:
+    """The pool with the splits of a table of id and split, joined by id; an image that the table does not have is an error."""
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(file, dtype=str, keep_default_na=False)
+    except FileNotFoundError:
+        raise ConfigError(f"sources.split names the file {str(file)!r}, which is not there. `unskew split` writes it.") from None
+    except (ValueError, OSError) as error:
+        raise DataError(f"{file.name} cannot be read as a table of id and split ({error}). `unskew split` writes one.") from None
+    if not {"id", "split"} <= set(table.columns):
+        raise DataError(
+            f"{file.name} needs the columns id and split, as `unskew split` writes them; it has {first_few(list(table.columns))}."
+        )
+    if table["id"].duplicated().any():
+        raise DataError(f"{file.name} names images twice: {first_few(table['id'][table['id'].duplicated()].tolist())}.")
+    split_n = pool.frame["id"].astype(str).map(table.set_index("id")["split"])
+    missing = pool.frame["id"][split_n.isna() | (split_n == "")].tolist()
+    if missing:
+        raise DataError(
+            f"{len(missing)} images have no split in {file.name}: {first_few(missing)}. Were images added since? Run `unskew split` again."
+        )
+    return pool.with_columns({"split": split_n})
 
 
 def check_splits(pool: Pool) -> None:

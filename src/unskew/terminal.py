@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from unskew.describing import PoolDescription
+    from unskew.exporting import Export
     from unskew.report.record import Summary, VerdictPanel
     from unskew.verifying import Check
 
@@ -17,23 +19,34 @@ _STYLE = {"ok": "green", "weak": "yellow", "no": "red"}
 _WORD = {"ok": "Yes", "weak": "Yes, but weakly", "no": "No"}
 # Longer tables are cut here, and say so.
 _MOST_ROWS = 40
+# With more sources a column for each would not fit on a screen.
+_MOST_SOURCES = 8
 
 
-def open_console() -> Console:
+def open_console(quiet: bool = False) -> Console:
     """Standard output; text that is piped on is neither coloured nor cut to a screen's width."""
     from rich.console import Console
 
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=140, soft_wrap=False)
+    console = Console(highlight=False, quiet=quiet)
+    return console if console.is_terminal else Console(highlight=False, width=140, quiet=quiet)
 
 
-def make_table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1) -> Table:
+def print_table(console: Console, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1) -> None:
+    """A table below its title, which a narrow table does not fold."""
+    from rich.text import Text
+
+    console.print(Text(title, style="bold"))
+    console.print(make_table(columns, rows, text_columns=text_columns))
+    console.print()
+
+
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1) -> Table:
     """A table whose first ``text_columns`` columns are text; the others are numbers, aligned right. Nothing in it is read as markup."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for at, column in enumerate(columns):
         table.add_column(Text(column), justify="left" if at < text_columns else "right", overflow="fold")
     shown = list(rows)
@@ -63,29 +76,46 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
+def effective(value: float | None) -> str:
+    """An effective number of images: whole where large, else with one decimal throughout."""
+    return "–" if value is None else f"{value:,.0f}" if value >= 1000 else f"{value:.1f}"
+
+
 def print_verdict(console: Console, verdict: VerdictPanel) -> None:
     """Can it be debiased, why, and what to do next."""
     from rich.text import Text
 
     console.print(Text("Can this be debiased? ", style="bold") + Text(_WORD[verdict.level], style=f"bold {_STYLE[verdict.level]}"))
     console.print(Text(visible(verdict.headline)))
-    for sentence in verdict.sentences:
-        console.print(Text(visible(sentence)))
-    for name, text in verdict.figures:
-        console.print(Text(f"  {visible(name)}: {visible(text)}"))
+    _print_pairs(console, [("·", sentence) for sentence in verdict.sentences])
+    console.print()
+    _print_pairs(console, verdict.figures)
     if verdict.next_steps:
-        console.print(Text("What to do next", style="bold"))
-    for at, step in enumerate(verdict.next_steps, start=1):
-        console.print(Text(f"  {at}. {visible(step)}"))
+        console.print(Text("\nWhat to do next", style="bold"))
+        _print_pairs(console, [(f"{at}.", step) for at, step in enumerate(verdict.next_steps, start=1)])
+    console.print()
+
+
+def _print_pairs(console: Console, pairs: Iterable[tuple[str, str]]) -> None:
+    """Two columns, of which the second is wrapped below itself."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 1), pad_edge=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    for name, text in pairs:
+        grid.add_row(Text(f" {visible(name)}"), Text(visible(text)))
+    console.print(grid)
 
 
 def print_sources(console: Console, summary: Summary) -> None:
     """Sizes and weights of the sources."""
     rows = [
-        (row.name, number(row.images), percent(row.share), percent(row.weight_share), number(row.ess), number(row.unreadable))
+        (row.name, number(row.images), percent(row.share), percent(row.weight_share), effective(row.ess), number(row.unreadable))
         for row in summary.sources
     ]
-    console.print(make_table("Sources", ("source", "images", "share", "share of weight", "effective images", "unreadable"), rows))
+    print_table(console, "Sources", ("source", "images", "share", "share of weight", "effective images", "unreadable"), rows)
 
 
 def print_written(console: Console, folder: Path, files: Sequence[str]) -> None:
@@ -95,6 +125,47 @@ def print_written(console: Console, folder: Path, files: Sequence[str]) -> None:
     console.print(Text(f"Written to {visible(folder)}: {', '.join(files)}"))
     if "report.html" in files:
         console.print(Text("The page: ", style="bold") + Text(str((folder / "report.html").resolve())))
+
+
+def print_description(console: Console, told: PoolDescription) -> None:
+    """What `unskew describe` found."""
+    names = [row.name for row in told.sources]
+    rows = [(row.name, number(row.images), percent(row.share), number(row.groups), number(row.unreadable)) for row in told.sources]
+    print_table(console, "Sources", ("source", "images", "share", "groups", "unreadable"), rows)
+    for title, levels in (("Classes", told.labels), ("Splits", told.splits)):
+        if levels and len(names) <= _MOST_SOURCES:
+            cells = [(row.level, number(row.images), *[number(row.by_source[name]) for name in names]) for row in levels]
+            print_table(console, f"{title}: images in all, and in each source", (title.lower(), "all", *names), cells)
+        elif levels:
+            cells = [(row.level, number(row.images), number(sum(count > 0 for count in row.by_source.values()))) for row in levels]
+            print_table(console, title, (title.lower(), "images", "sources that have it"), cells)
+    if told.labels and told.unlabelled:
+        print_paragraph(console, f"{number(told.unlabelled)} images have no label.\n")
+    if told.columns:
+        print_table(console, "Attributes and image properties", ("column", "values", "missing"), _column_rows(told), text_columns=2)
+    if told.groups is not None:
+        shared = f"; {number(told.groups.shared)} have images in several sources" if told.groups.shared else ""
+        print_paragraph(console, f"{number(told.groups.groups)} groups, the largest of {number(told.groups.largest)} images{shared}.\n")
+    if told.copies:
+        pairs = [(row.source, row.other if row.other != row.source else "(itself)", number(row.images)) for row in told.copies]
+        print_table(console, "Exact copies", ("source", "and", "images"), pairs, text_columns=2)
+    elif told.copies is not None:
+        print_paragraph(console, "No image is an exact copy of another.\n")
+    if told.unreadable:
+        reasons = [(row.reason, number(row.images)) for row in told.unreadable]
+        print_table(console, "Unusable images, and why", ("reason", "images"), reasons)
+
+
+def _column_rows(told: PoolDescription) -> list[tuple[str, str, str]]:
+    rows = []
+    for column in told.columns:
+        if column.kind == "number" and column.median is not None:
+            text = f"{column.low:.4g} to {column.high:.4g}, median {column.median:.4g}"
+        else:
+            shown = ", ".join(f"{level} {count:,}" for level, count in column.levels[:6])
+            text = f"{column.n_levels} levels: {shown}" if column.n_levels > 6 else shown
+        rows.append((column.name, text, number(column.missing)))
+    return rows
 
 
 def print_check(console: Console, summary: Summary) -> None:
@@ -116,6 +187,13 @@ def print_place(console: Console, place: Path) -> None:
     console.print(Text(f"Written: {visible(place)}"))
 
 
+def print_export(console: Console, written: Export) -> None:
+    """Where the weights of how many images were written, and what to know about the format."""
+    print_paragraph(console, f"Written: {visible(written.path)} ({number(written.images)} images)")
+    for note in written.notes:
+        print_paragraph(console, visible(note))
+
+
 def print_started(console: Console, place: Path) -> None:
     """What to do with a new configuration."""
     print_place(console, place)
@@ -134,19 +212,29 @@ def print_paragraph(console: Console, text: str) -> None:
     console.print(Text(text))
 
 
+def print_heading(console: Console, text: str) -> None:
+    """A step, with the command that does it."""
+    from rich.text import Text
+
+    console.print()
+    console.print(Text(visible(text), style="bold cyan"))
+
+
 def print_splits(console: Console, counts: Mapping[str, Mapping[str, int]], place: Path) -> None:
     """Images of each source in each split."""
     splits = list(next(iter(counts.values())))
     rows = [(source, *[number(row[name]) for name in splits]) for source, row in counts.items()]
-    console.print(make_table("Images in each split", ("source", *splits), rows))
+    print_table(console, "Images in each split", ("source", *splits), rows)
     print_place(console, place)
 
 
-def print_checks(console: Console, checks: Sequence[Check]) -> None:
-    """What was verified."""
+def print_checks(console: Console, checks: Sequence[Check], only_wrong: bool = False) -> None:
+    """What was verified, or only what does not hold."""
     from rich.text import Text
 
     for check in checks:
+        if check.ok and only_wrong:
+            continue
         mark = Text("ok      ", style="green") if check.ok else Text("DIFFERS ", style="bold red")
         console.print(mark + Text(f"{visible(check.claim)}: {visible(check.found)}"))
     wrong = sum(not check.ok for check in checks)

@@ -90,13 +90,12 @@ def _arrow(column: pd.Series[Any]) -> Any:
 
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(column.cat.categories.dtype)
-    values = column.tolist()
-    if any(is_list(value) for value in values):
-        return pa.array([_texts(value) for value in values], type=pa.list_(pa.string()))
+    if column.name == "label" and any(is_list(value) for value in column.tolist()):
+        return pa.array([_texts(value) for value in column.tolist()], type=pa.list_(pa.string()))
     try:
         return pa.array(column, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.array([None if missing else level_text(value) for value, missing in zip(values, column.isna(), strict=True)])
+        return pa.array([None if missing else level_text(value) for value, missing in zip(column.tolist(), column.isna(), strict=True)])
 
 
 def _texts(value: Any) -> list[str] | None:

@@ -15,7 +15,7 @@ from unskew.bias.fitted import FittedBias
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.records import Floats, Ints, Pool, Weights
 from unskew.solve.profile import Profile
-from unskew.targeting.levels import text_levels
+from unskew.targeting.levels import holds_lists, level_text, text_levels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -180,9 +180,21 @@ def _indicators(frame: pd.DataFrame, name: str) -> tuple[Floats, list[str]]:
         cut_t = np.unique(np.quantile(value_r, np.arange(1, _THRESHOLDS + 1) / (_THRESHOLDS + 1)))
         cut_t = cut_t[cut_t < value_r.max()]
         return (value_r[:, None] <= cut_t).astype(np.float64), [f"{name} ≤ {cut:.4g}" for cut in cut_t]
+    if holds_lists(frame[name]):
+        return _list_indicators(frame[name], name)
     levels, code_r = text_levels(frame[name], name)
     largest = np.argsort(-np.bincount(code_r), kind="stable")[:_MOST_LEVELS]
     return (code_r[:, None] == largest).astype(np.float64), [f"{name} = {levels[at]}" for at in largest]
+
+
+def _list_indicators(column: pd.Series[Any], name: str) -> tuple[Floats, list[str]]:
+    """The same of a column of lists: which images have each of the levels."""
+    from collections import Counter
+
+    own_r = [{level_text(each) for each in value} for value in column]
+    largest = [level for level, _ in Counter(level for own in own_r for level in sorted(own)).most_common(_MOST_LEVELS)]
+    indicator_rt = np.array([[level in own for level in largest] for own in own_r], dtype=np.float64).reshape(len(own_r), len(largest))
+    return indicator_rt, [f"{name} has {level}" for level in largest]
 
 
 def _check_feature(

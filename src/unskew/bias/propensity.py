@@ -14,7 +14,7 @@ from unskew.bias.features import FeatureMap, learn_flagged_features
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
 from unskew.bias.tilt import FittedTilt, find_reference
 from unskew.errors import ConfigError, DataError, did_you_mean
-from unskew.folding import deal_folds
+from unskew.folding import content_codes, deal_folds, join_units
 from unskew.records import Floats, Ints
 from unskew.solve.profile import LinearDerivative
 
@@ -139,8 +139,9 @@ class Propensity(Bias):
 
 
 def split_folds(data: BiasData, n_folds: int) -> Iterator[tuple[Ints, Ints]]:
-    """(train, test) rows of each fold; every source in every training part, groups on one side."""
-    pairs = np.unique(np.column_stack([data.source, data.fold_group]), axis=0)
+    """(train, test) rows of each fold; every source in every training part, groups and copies of an image on one side."""
+    unit_r = join_units(data.source.size, data.fold_group, content_codes(data.frame))
+    pairs = np.unique(np.column_stack([data.source, unit_r]), axis=0)
     units_k = np.bincount(pairs[:, 0], minlength=data.n_sources)
     if units_k.min() < 2:
         raise DataError(
@@ -148,7 +149,7 @@ def split_folds(data: BiasData, n_folds: int) -> Iterator[tuple[Ints, Ints]]:
             f"{units_k.min()}. Leave the source out, or use Tilt."
         )
     n_folds = min(n_folds, int(units_k.min()))
-    fold_r = deal_folds(np.unique(data.fold_group, return_inverse=True)[1], data.source, n_folds, data.seed)
+    fold_r = deal_folds(unit_r, data.source, n_folds, data.seed)
     for fold in range(n_folds):
         train, test = np.flatnonzero(fold_r != fold), np.flatnonzero(fold_r == fold)
         lacking = np.setdiff1d(np.arange(data.n_sources), data.source[train])

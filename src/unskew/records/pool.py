@@ -60,11 +60,14 @@ class Pool:
         return pool_from_frame(frame, source, label, id, group, split)
 
     @classmethod
-    def from_arrays(cls, source: Any, label: Any = None, **columns: Any) -> Pool:
-        """One array for each column (id, group and split among them); ``x`` of shape (n, d) becomes the columns x_0, x_1, …"""
+    def from_arrays(cls, source: Any, label: Any = None, *, images: Any = None, **columns: Any) -> Pool:
+        """One array for each column (id, group and split among them); ``x`` of shape (n, d) becomes the columns x_0, x_1, …
+
+        ``images``: the pixels, an array (n, height, width[, channels]) or a sequence of arrays, images of Pillow or encoded bytes.
+        """
         from unskew.pooling import pool_from_arrays
 
-        return pool_from_arrays(source, label, columns)
+        return pool_from_arrays(source, label, columns, images)
 
     @classmethod
     def from_folders(
@@ -99,6 +102,30 @@ class Pool:
         from unskew.sources.manifest import read_manifest
 
         return read_manifest(file, **settings)
+
+    @classmethod
+    def from_dataset(cls, datasets: Any, *, label: Any = None, source: Any = None, **columns: Any) -> Pool:
+        """Datasets in the manner of torch, ``{name: dataset}``: a length, and items (image, label); images are fetched when needed.
+
+        See `unskew.sources.dataset.read_dataset`.
+        """
+        from unskew.sources.dataset import read_dataset
+
+        return read_dataset(datasets, label=label, source=source, **columns)
+
+    @classmethod
+    def from_cifar(cls, place: Any, **settings: Any) -> Pool:
+        """The official CIFAR-10 or CIFAR-100 archive, packed or unpacked; ``download=True`` fetches it. See `unskew.sources.cifar`."""
+        from unskew.sources.cifar import read_cifar
+
+        return read_cifar(place, **settings)
+
+    @classmethod
+    def from_huggingface(cls, dataset: Any, **settings: Any) -> Pool:
+        """A Hugging Face dataset: the object, a folder, or a name to fetch; or ``{name: dataset}``. See `unskew.sources.huggingface`."""
+        from unskew.sources.huggingface import read_huggingface
+
+        return read_huggingface(dataset, **settings)
 
     def take(self, rows: Any) -> Pool:
         """The images of these rows (positions, or a mask), in this order; sources keep their names, and those without images go.

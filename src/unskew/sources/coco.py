@@ -78,7 +78,7 @@ def load_coco(file: str, said: str) -> dict[str, Any] | None:
     if not parts["images"]:
         raise DataError(f"{said!r} is a COCO file without a single image.")
     for at, image in enumerate(parts["images"]):
-        if "id" not in image:
+        if not isinstance(image.get("id"), str | int):
             raise DataError(f"{said!r}: image {at + 1} of the COCO file has no id: {str(image)[:80]}.")
     return parts
 
@@ -92,6 +92,9 @@ def _annotations_of_images(coco: Mapping[str, Any], said: str) -> list[list[dict
     position = {image["id"]: at for at, image in enumerate(coco["images"])}
     found: list[list[dict[str, Any]]] = [[] for _ in coco["images"]]
     for annotation in coco["annotations"]:
+        for field in ("image_id", "category_id"):
+            if not isinstance(annotation.get(field), str | int | None):
+                raise DataError(f"{said!r}: {field} of an annotation is a number or text; got {str(annotation)[:80]}.")
         at = position.get(annotation.get("image_id"))
         if at is None:
             raise DataError(
@@ -106,7 +109,7 @@ def _annotations_of_images(coco: Mapping[str, Any], said: str) -> list[list[dict
 def _category_names(coco: Mapping[str, Any], field: str, said: str) -> dict[Any, str]:
     names: dict[Any, str] = {}
     for category in coco["categories"]:
-        if "id" not in category or category.get(field) is None:
+        if not isinstance(category.get("id"), str | int) or category.get(field) is None:
             raise DataError(f"{said!r}: every category has an id and a {field}; got {str(category)[:80]}.")
         names[category["id"]] = str(category[field])
     return names

@@ -20,6 +20,9 @@ _ROLES = ("label", "id", "group", "split", "images")
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "folders": (*_ROLES, "label_separator"),
     "manifest": (*_ROLES, "source", "path", "root", "allow_outside", "label_separator", "delimiter", "several"),
+    "arrays": (*_ROLES, "source"),
+    "cifar": ("label", "split", "images", "verify", "download"),
+    "huggingface": (*_ROLES, "source", "image"),
 }
 
 
@@ -57,17 +60,34 @@ def _unknown(key: str, kind: str) -> str:
 
 
 def _reader(kind: str) -> Callable[..., Pool]:
-    if kind == "folders":
-        return read_folders
-    return read_manifest
+    if kind == "arrays":
+        from unskew.sources.arrays import read_arrays
+
+        return read_arrays
+    if kind == "cifar":
+        from unskew.sources.cifar import read_cifar
+
+        return read_cifar
+    if kind == "huggingface":
+        from unskew.sources.huggingface import read_huggingface
+
+        return read_huggingface
+    return read_folders if kind == "folders" else read_manifest
 
 
-def read_sample(place: str | os.PathLike[str], folder: str | os.PathLike[str] = ".") -> Pool:
-    """A sample of the target: a folder of images, a table that lists them, or an ``.npz`` file; its source is ``(target sample)``."""
+def read_sample(place: str | os.PathLike[str], folder: str | os.PathLike[str] = ".", *, images: bool = True) -> Pool:
+    """A sample of the target: a folder of images, a table that lists them, or an ``.npz`` file; its source is ``(target sample)``.
+
+    ``images = False``: the table alone is enough, as it is for the sources.
+    """
     said = os.fspath(place)
     there = os.path.join(folder, said)
     if os.path.isdir(there):
-        return read_folders({TARGET_SAMPLE: said}, base=folder)
+        return read_folders({TARGET_SAMPLE: said}, base=folder, images=images)
     if not os.path.lexists(there):
         raise ConfigError(f"the target sample {said!r} is not there.{near_names(there)}")
-    return read_manifest(said, base=folder, source_name=TARGET_SAMPLE)
+    if said.lower().endswith(".npz"):
+        from unskew.sources.arrays import read_arrays
+
+        return read_arrays(said, base=folder, source_name=TARGET_SAMPLE, images=images)
+    return read_manifest(said, base=folder, source_name=TARGET_SAMPLE, images=images)

@@ -61,7 +61,8 @@ class FileImages(Images):
             # Looked at before it is opened: opening a pipe waits for somebody to write into it.
             check_usable(os.stat(file), self.max_bytes)
             with open(file, "rb") as stream:
-                content = stream.read(self.max_bytes + 1)
+                # Not read(max_bytes): Python would reserve so much memory for every file.
+                content = stream.read()
         except (OSError, ValueError) as error:
             raise error if isinstance(error, ImageError) else ImageError(why_unreadable(error)) from error
         if not content:

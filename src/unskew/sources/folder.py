@@ -57,9 +57,7 @@ def read_folders(
     """
     if not folders or not all(folders) or not hasattr(folders, "items"):
         raise ConfigError(f'folders gives each source its folder, such as {{ north = "photos/north" }}; got {folders!r}.')
-    rules = {
-        role: False if rule is False else read_rule(role, rule) for role, rule in {"label": label, "group": group, "split": split}.items()
-    }
+    rules = {role: read_rule(role, rule) for role, rule in {"label": label, "group": group, "split": split}.items()}
     columns = {role: rule for role, rule in {**rules, "id": id}.items() if isinstance(rule, str) and rule != FOLDER}
     parts = [_read_one(name, os.fspath(folder), os.fspath(base), rules, columns) for name, folder in folders.items()]
     _check_different(folders, os.fspath(base))
@@ -97,7 +95,7 @@ def _read_one(name: str, folder: str, base: str, rules: Mapping[str, Any], colum
             frame[column] = described[column].to_numpy()
     broken = [(shown_path(path), reason) for path, reason in [*listing.broken, *absent]]
     set_aside = [(f"{name}/{path}", name, _join(said, path), reason) for path, reason in broken]
-    return _Source(frame, within, [os.path.join(folder, path) for path in listing.files], set_aside)
+    return _Source(frame, within, [f"{folder.rstrip(os.sep) or os.sep}{os.sep}{path}" for path in listing.files], set_aside)
 
 
 def _join(folder: str, path: str) -> str:

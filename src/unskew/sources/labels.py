@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ def as_label_lists(frame: pd.DataFrame, separator: str | None, where: str) -> pd
     if "label" not in frame.columns:
         return frame
     values = frame["label"].tolist()
+    _check_values(values, where)
     if separator is not None:
         if not separator:
             raise ConfigError("label_separator is the text between two labels, such as '|'; got nothing.")
@@ -33,6 +35,13 @@ def as_label_lists(frame: pd.DataFrame, separator: str | None, where: str) -> pd
     lists = np.empty(len(values), dtype=object)
     lists[:] = [_label_list(value) for value in values]
     return frame.assign(label=lists)
+
+
+def _check_values(values: Sequence[Any], where: str) -> None:
+    for value in values:
+        for each in value if isinstance(value, list | tuple | np.ndarray) else (value,):
+            if isinstance(each, list | tuple | dict | set | bytes | np.ndarray):
+                raise DataError(f"{where}: a label is text or a number, or a list of these; got {str(value)[:60]}.")
 
 
 def _label_list(value: Any) -> list[Any]:

@@ -78,7 +78,8 @@ def _list_one(folder: str, inner: str, found: Listing) -> tuple[list[str], list[
         with os.scandir(os.path.join(folder, inner)) as entries:
             for entry in entries:
                 path = f"{inner}{os.sep}{entry.name}" if inner else entry.name
-                extension = os.path.splitext(entry.name)[1].lower()
+                _, dot, last = entry.name.rpartition(".")
+                extension = (dot + last).lower() if dot else ""
                 if entry.name.startswith("."):
                     found.ignored["hidden"] += 1
                 elif entry.is_dir(follow_symlinks=False):

@@ -74,7 +74,9 @@ def read_manifest(
     """
     rules = {role: read_rule(role, rule) for role, rule in {"label": label, "group": group, "split": split}.items()}
     patterns = {role: rule for role, rule in rules.items() if isinstance(rule, NamePattern)}
-    named = {"id": id, "source": source, "path": path} | {role: rule for role, rule in rules.items() if not isinstance(rule, NamePattern)}
+    named = {"id": id, "source": source, "path": path} | {
+        role: None if isinstance(rule, NamePattern) else rule for role, rule in rules.items()
+    }
     if isinstance(manifest, Mapping) and source is not None:
         raise ConfigError(f"manifest names a table for each source ({first_few(list(manifest))}), so `source` has nothing to say.")
     files: Mapping[Any, Any] = manifest if isinstance(manifest, Mapping) else {source_name: manifest}
@@ -94,22 +96,17 @@ def _read_one(file: str, said: str, named: Mapping[str, Any], source: str | None
     from unskew.sources.coco import coco_table
 
     wanted = dict(named)
-    table = coco_table(file, said, wanted["label"], several)
+    table = coco_table(file, said, wanted["label"] or None, several)
     if table is None:
         if several is not None:
             raise ConfigError(f"`several` is about COCO files, and {said!r} is not one.")
-        text = tuple(wanted.get(role) or role for role in _TEXT_ROLES) + _PATH_COLUMNS
+        text = (*(wanted.get(role) or role for role in _TEXT_ROLES), *_PATH_COLUMNS)
         table = read_table(file, said, text=text, delimiter=delimiter)
-    else:
+    elif wanted["label"]:
         wanted["label"] = None
     if wanted["path"] is None:
         wanted["path"] = next((column for column in _PATH_COLUMNS if column in table.frame.columns), None)
-    frame = table.frame
-    if source is not None:
-        frame = with_roles(frame.rename(columns={"source": "other_source"}), wanted | {"source": None}, f"the table {said!r}")
-        frame = frame.assign(source=source)
-    else:
-        frame = with_roles(frame, wanted, f"the table {said!r}")
+    frame = with_roles(table.frame, wanted, f"the table {said!r}", source)
     if "source" not in frame.columns:
         raise DataError(
             f"the table {said!r} does not say which database each image comes from; its columns are {first_few(list(frame.columns), 12)}. "

@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.sources.ids import is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,9 +44,9 @@ class NamePattern:
         return captured
 
 
-def read_rule(role: str, rule: Any) -> str | NamePattern | None:
-    """A column's name as it is, ``{regex = "…"}`` as a pattern, None for nothing said."""
-    if rule is None or isinstance(rule, str):
+def read_rule(role: str, rule: Any) -> str | NamePattern | bool | None:
+    """A column's name as it is, ``{regex = "…"}`` as a pattern, None for nothing said, False for none."""
+    if rule is None or rule is False or isinstance(rule, str):
         return rule
     if isinstance(rule, re.Pattern):
         rule = {"regex": rule.pattern}
@@ -70,15 +73,26 @@ def _compiled(role: str, regex: str) -> re.Pattern[str]:
     return pattern
 
 
-def with_roles(frame: pd.DataFrame, named: Mapping[str, str | None], where: str) -> pd.DataFrame:
-    """The table with the named columns renamed to their roles.
+def only_columns(rules: Mapping[str, Any], what: str) -> dict[str, str | bool | None]:
+    """The rules, none of which may be a pattern: ``what`` has no file names."""
+    read = {role: read_rule(role, rule) for role, rule in rules.items()}
+    for role, rule in read.items():
+        if isinstance(rule, NamePattern):
+            raise ConfigError(f"{role}.regex reads the names of files, and {what} have none; {role} is the name of a column here.")
+    return {role: rule for role, rule in read.items() if not isinstance(rule, NamePattern)}
 
-    A column that already has the name of a role is read as such; where another was named for it, it stays an attribute and is called
-    ``other_group`` (of ``group``).
+
+def with_roles(frame: pd.DataFrame, named: Mapping[str, str | bool | None], where: str, source: str | None = None) -> pd.DataFrame:
+    """The table with the named columns renamed to their roles; ``source``: the name of the source of all rows, if there is one.
+
+    A column that already has the name of a role is read as such; where another was named for it, or False was said, it stays an attribute
+    and is called ``other_group`` (of ``group``).
     """
-    renamed: dict[str, str] = {}
+    if source is not None:
+        return with_roles(frame, {**named, "source": False}, where).assign(source=source)
+    renamed: dict[str, str] = {role: f"other_{role}" for role, column in named.items() if column is False and role in frame.columns}
     for role, column in named.items():
-        if column is None:
+        if not isinstance(column, str):
             continue
         if column not in frame.columns:
             raise DataError(
@@ -92,7 +106,30 @@ def with_roles(frame: pd.DataFrame, named: Mapping[str, str | None], where: str)
         if column != role and role in frame.columns and role not in renamed:
             renamed[role] = f"other_{role}"
             logger.warning("%s: %r was named as the %s; the column %r becomes the attribute %r", where, column, role, role, f"other_{role}")
-    return frame.rename(columns=renamed)
+    return _plain_columns(frame.rename(columns=renamed), where)
+
+
+def _plain_columns(frame: pd.DataFrame, where: str) -> pd.DataFrame:
+    """One value in each field: lists, records and bytes are left out (labels may be lists), columns of text and numbers become text."""
+    from unskew.targeting.levels import level_text
+
+    nested = []
+    for name, kind in frame.dtypes.items():
+        if not isinstance(kind, np.dtype) or kind.kind != "O" or name == "label":
+            continue
+        values = frame[name].tolist()
+        types = {type(value) for value in values if not is_missing(value)}
+        odd = next((each for each in types if issubclass(each, list | tuple | dict | set | bytes | np.ndarray)), None)
+        if odd is not None and name in NAMED_ROLES:
+            raise DataError(f"{where}: {name} is one value for each image, but the column holds values of the type {odd.__name__}.")
+        if odd is not None:
+            nested.append(name)
+        elif str in types and len(types) > 1:
+            frame = frame.copy(deep=False)
+            frame[name] = [None if is_missing(value) else level_text(value) for value in values]
+    if nested:
+        logger.info("%s: columns that hold lists, records or bytes are left out: %s", where, first_few(nested))
+    return frame.drop(columns=nested)
 
 
 def with_patterns(frame: pd.DataFrame, rules: Mapping[str, NamePattern], within: Sequence[str]) -> pd.DataFrame:
@@ -101,11 +138,11 @@ def with_patterns(frame: pd.DataFrame, rules: Mapping[str, NamePattern], within:
     The same name in two sources is two groups: numbers in file names start anew in every database. A file name that does not match is a
     group of its own, named by the image's id.
     """
-    frame = frame.copy(deep=False)
+    frame = frame.rename(columns={role: f"other_{role}" for role in rules})
     for role, rule in rules.items():
         captured = rule.capture(within)
         if role == "group":
-            rows = zip(captured, frame["source"].astype(str), frame["id"].astype(str), strict=True)
+            rows = zip(captured, frame["source"].astype(str).tolist(), frame["id"].astype(str).tolist(), strict=True)
             captured = [id if found is None else f"{source}/{found}" for found, source, id in rows]
         frame[role] = captured
     return frame

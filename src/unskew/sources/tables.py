@@ -153,7 +153,7 @@ def _read_json(file: str, said: str, kind: str) -> Table:
             records, line_n = _load(stream.read(), said, 1), None
         else:
             lines = [(at, line) for at, line in enumerate(stream, 1) if line.strip()]
-            records, line_n = [_load(line, said, at) for at, line in lines], [at for at, _ in lines]
+            records, line_n = [_load(line.rstrip(), said, at) for at, line in lines], [at for at, _ in lines]
     if not isinstance(records, list):
         raise DataError(
             f"{said!r} is a JSON {type(records).__name__} without images and annotations, so it is neither COCO nor a list of records."

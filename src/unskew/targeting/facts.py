@@ -52,8 +52,8 @@ class Distribution:
 
 
 def cell_text(by: Sequence[str], cell: Sequence[str]) -> str:
-    """``age = [0, 40), sex = f``"""
-    return ", ".join(f"{attribute} = {level}" for attribute, level in zip(by, cell, strict=True))
+    """``age = [0, 40) × sex = f``"""
+    return " × ".join(f"{attribute} = {level}" for attribute, level in zip(by, cell, strict=True))
 
 
 def read_masses(numbers: Iterable[Any], what: str, names: Sequence[str]) -> tuple[float, ...]:

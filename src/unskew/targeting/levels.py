@@ -32,6 +32,11 @@ def level_text(value: Any) -> str:
     return str(value)
 
 
+def holds_lists(column: pd.Series[Any]) -> bool:
+    """Does an entry hold several values, as the labels of an image that shows several things do?"""
+    return column.dtype == object and any(isinstance(value, list | tuple | set | frozenset | np.ndarray) for value in column)
+
+
 def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
     """(levels that occur, code of every row): in the order of the categories if there are any, else of first appearance."""
     import pandas as pd
@@ -45,7 +50,14 @@ def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
             code_n = np.where(code_n < 0, len(values), code_n)
             values.append(None)
     else:
-        codes, uniques = pd.factorize(column, use_na_sentinel=False)
+        try:
+            codes, uniques = pd.factorize(column, use_na_sentinel=False)
+        except TypeError as error:
+            raise DataError(
+                f"{name} holds lists, so an image has several levels at once, and none of them is its own. Calibrate weights to the shares "
+                "of single labels instead (unskew.sources.labels.label_indicators, unskew.calibrate_weights), or join them into one level "
+                '(of COCO files: several = "join").'
+            ) from error
         values, code_n = list(uniques), np.asarray(codes, dtype=np.int64)
     levels = [level_text(value) for value in values]
     if len(set(levels)) < len(levels):

@@ -98,8 +98,14 @@ def _read_csv(path: Path) -> pd.DataFrame:
 
     if not path.is_file():
         raise ConfigError(f"[target] names the file {str(path)!r}, which is not there.")
-    # Only an empty field is missing: NA is a country.
-    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+    try:
+        # Only an empty field is missing: NA is a country. And 01 is a code, not the number 1.
+        frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
+        text = pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=str)
+        coded = [name for name in text.columns if name not in VALUE_COLUMNS and text[name].str.fullmatch(r"0\d+").any()]
+        return frame.assign(**{name: text[name] for name in coded})
+    except (ValueError, OSError) as error:  # empty, ragged, not UTF-8, not to be read
+        raise DataError(f"{str(path)!r} cannot be read as a CSV table: {str(error).strip()}.") from error
 
 
 def written_target(target: Target) -> dict[str, Any]:

@@ -112,11 +112,20 @@ def group_codes(group: Any, n: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[
         raise DataError(f"group has one entry for each of the {n} images; got shape {array.shape}.")
     if array.dtype.kind in "Of" and any(is_missing(value) for value in array.tolist()):
         raise DataError("group is missing (None or NaN) for some images; give an image that is alone a group of its own.")
-    try:
+    if array.dtype.kind != "O":
         names, codes = np.unique(array, return_inverse=True)
+        return codes.astype(np.int64), names
+    import pandas as pd
+
+    # Hashing a million texts is an order of magnitude faster than sorting them.
+    codes, names = pd.factorize(array)
+    try:
+        order = np.argsort(names, kind="stable")
     except TypeError:
-        names, codes = np.unique(array.astype(str), return_inverse=True)
-    return codes.astype(np.int64), names
+        order = np.argsort(names.astype(str), kind="stable")
+    rank = np.empty(order.size, dtype=np.int64)
+    rank[order] = np.arange(order.size)
+    return rank[codes], names[order]
 
 
 def align_weights(weights: Weights, ids: Sequence[object] | npt.NDArray[Any]) -> Floats:

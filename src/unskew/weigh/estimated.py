@@ -108,8 +108,10 @@ def _shows_no_spread(rows: EstimatedRows, units: Units, value_r: Floats) -> bool
     if not rows.is_post_stratified or np.ptp(value_r[rows.weight > 0]) == 0.0:
         return False
     weighed = rows.weight > 0
-    pairs = np.unique(np.column_stack([rows.profile.cell[weighed], units.unit_n[weighed]]), axis=0)
-    return bool(np.unique(pairs[:, 0]).size == pairs.shape[0])
+    cell_m, unit_m = rows.profile.cell[weighed], units.unit_n[weighed]
+    unit_of_cell = np.zeros(rows.profile.u.shape[0], dtype=np.int64)
+    unit_of_cell[cell_m] = unit_m
+    return bool((unit_of_cell[cell_m] == unit_m).all())
 
 
 def _interval(mean: float, variance: float, freedom: float, level: float) -> Estimate:

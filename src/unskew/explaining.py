@@ -1,0 +1,137 @@
+"""What went wrong, in words and as an exit code; remarks and warnings as lines on the error stream.
+
+Exit codes: 0 done; 2 wrong call or configuration; 3 not identifiable; 4 data unusable; 130 stopped by Ctrl-C; 1 a bug of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError, WeakOverlapWarning
+
+DONE, BUG, WRONG_CALL, NOT_IDENTIFIABLE, UNUSABLE, STOPPED = 0, 1, 2, 3, 4, 130
+
+_STOPPED = "Stopped. No file was left half-written, and what was computed is kept: run the same command again to go on from there."
+_BUG = "This is a bug in unskew, not a mistake of yours. Please report it with the lines above and the command."
+
+
+def explain(error: BaseException, as_json: bool = False) -> int:
+    """Say what went wrong on the error stream, and with ``as_json`` also as one document on standard output; the exit code."""
+    # typer brings click along under one name or another, so its exceptions are known by what they carry.
+    called = getattr(error, "exit_code", None)
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
+        return say_stopped(as_json)
+    if isinstance(error, BrokenPipeError):
+        # Somebody reads the first lines only (`unskew describe … | head`): that is no error, and nothing more can be printed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    if called is not None:
+        if hasattr(error, "show"):
+            error.show()
+            _print_error(error, getattr(error, "message", "") or str(error), int(called), as_json)
+        return int(called)
+    if isinstance(error, UnskewError | OSError | MemoryError):
+        text, code = _words(error), exit_code(error)
+    else:
+        import traceback
+
+        traceback.print_exception(error)
+        text, code = _BUG, BUG
+    complain(text)
+    _print_error(error, text if code != BUG else f"{type(error).__name__}: {error}", code, as_json)
+    return code
+
+
+def say_stopped(as_json: bool = False) -> int:
+    """Ctrl-C: what is left, and how to go on."""
+    complain(_STOPPED)
+    _print_error(KeyboardInterrupt(), _STOPPED, STOPPED, as_json)
+    return STOPPED
+
+
+def exit_code(error: BaseException) -> int:
+    """Which exit code an error stands for."""
+    if isinstance(error, ConfigError):
+        return WRONG_CALL
+    if isinstance(error, OverlapError | CoverageError | ConvergenceError):
+        return NOT_IDENTIFIABLE
+    return UNUSABLE if isinstance(error, DataError | OSError | MemoryError) else BUG
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "There is not enough memory for this. Use fewer features or sources at once, or a machine with more."
+    if isinstance(error, OSError) and not isinstance(error, UnskewError):
+        place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+        return f"{place}{error.strerror or error}. Nothing was left half-written; put that right and run the same command again."
+    return str(error)
+
+
+def _print_error(error: BaseException, message: str, code: int, as_json: bool) -> None:
+    if as_json:
+        record: dict[str, Any] = {"kind": type(error).__name__, "message": message, "exit_code": code}
+        problems = getattr(error, "problems", ())
+        print_json({"error": record | ({"problems": list(problems)} if problems else {})})
+
+
+def print_json(document: Any) -> None:
+    """One document on standard output; every character in ASCII, so that no name of a file is too odd for the terminal."""
+    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def complain(text: str) -> None:
+    """An error, on the error stream."""
+    _say("unskew: ", "bold red", text)
+
+
+def remark(text: str) -> None:
+    """Something to know, on the error stream."""
+    _say("note: ", "bold yellow", text)
+
+
+def _say(before: str, style: str, text: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=True, soft_wrap=True).print(Text(before, style=style) + Text(_visible_lines(text)))
+
+
+def _visible_lines(text: str) -> str:
+    """Lines stay lines; other control characters (an escape sequence in the name of a file) are shown, not obeyed."""
+    return "".join(each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode("ascii") for each in text)
+
+
+@contextmanager
+def remarks(quiet: bool) -> Iterator[None]:
+    """Warnings of the library, raised or logged, as one line each, without the place in our code; none where nothing is to be printed.
+
+    That sources are weakly linked is left to the verdict, which says it in the same words.
+    """
+    import warnings
+
+    said: set[str] = set()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        text = str(message)
+        if not quiet and text not in said and not isinstance(message, WeakOverlapWarning):
+            said.add(text)
+            remark(text)
+
+    class Remarks(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            show(record.getMessage())
+
+    logger, handler = logging.getLogger("unskew"), Remarks(logging.WARNING)
+    logger.addHandler(handler)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = show
+            yield
+    finally:
+        logger.removeHandler(handler)

@@ -1,0 +1,41 @@
+"""One progress bar: count, rate and time left, on the error stream of a terminal; silent everywhere else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def show_progress(label: str, total: int, show: bool | None = None) -> Iterator[Callable[[int], None]]:
+    """Yields ``advance(count)``, to be called as the work goes on.
+
+    ``show``: None shows a bar where the error stream is a terminal, False never (quiet), True always.
+    """
+    if show is False or (show is None and not _on_terminal()):
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        *(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()),
+        *(TextColumn("{task.fields[rate]}"), TimeRemainingColumn()),
+    )
+    with Progress(*columns, console=Console(stderr=True, force_terminal=show), transient=True) as bar:
+        task = bar.add_task(label, total=total, rate="")
+
+        def advance(count: int) -> None:
+            bar.update(task, advance=count)
+            speed = bar.tasks[0].speed
+            bar.update(task, rate="" if speed is None else f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s")
+
+        yield advance
+
+
+def _on_terminal() -> bool:
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):  # no error stream (pythonw), or a closed one
+        return False

@@ -1,0 +1,326 @@
+"""The bytes of a file, or an array -> pixels: upright, RGB, 8 bits, in full or reduced; whatever cannot be used says why.
+
+- EXIF orientation is applied. Colour profiles are not.
+- Grey becomes R = G = B; palettes are looked up; CMYK is converted by Pillow (R = (1 − C)(1 − K) …).
+- Transparent pixels are laid over white.
+- Of 16 bits the upper 8 are kept (whole numbers of another type than uint16 are 8 bits deep if none is above 255); floating-point pixels must lie in [0, 1] and are multiplied by 255.
+- Of an animation or a file with several pages the first image is taken.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import math
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import ConfigError, ImageError, UnskewError
+from unskew.records.images import RawImage
+from unskew.represent.base import REDUCED_SIDE, Header, Pixels
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PillowImage
+
+_LOG = logging.getLogger(__name__)
+# 10,000 × 10,000: three times the largest sensor on sale; decoded, such an image takes 400 MB.
+MAX_PIXELS = 100_000_000
+# What databases of images hold. Pillow knows more (EPS would start Ghostscript), but nobody should run those on files found somewhere.
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "DIB", "QOI")
+# The decoder of JPEG gives the mean of every 8 × 8 block by itself, without decoding the rest. At 1/2 and 1/4 it saves little.
+_JPEG_FACTOR = 8
+_ORIENTATION, _EXIF_PART, _GPS_PART = 0x0112, 0x8769, 0x8825
+# EXIF orientation -> what turns the image upright (names of PIL.Image.Transpose).
+_UPRIGHT = {
+    **{2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE"},
+    **{6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"},
+}
+
+
+def decode_image(raw: RawImage, *, side: int | None = None, max_pixels: int | None = MAX_PIXELS) -> Pixels:
+    """Pixels (h, w, 3) of one image: the bytes of a file, or an array.
+
+    Parameters
+    ----------
+    raw : bytes of an encoded image; or (h, w), (h, w, 1), (h, w, 3) or (h, w, 4) of uint8, uint16, bool, or floats in [0, 1].
+    side : reduce to a copy whose shorter side has at least so many pixels (`reduce_images`); None: the whole image.
+    max_pixels : more are refused before they are decoded; None: no limit.
+
+    Raises
+    ------
+    ImageError : the image cannot be used; the message says why.
+    """
+    with pillow_unlimited(), reasons():
+        picture = Picture(raw, max_pixels)
+        return picture.pixels if side is None else picture.reduced(side)
+
+
+def reduce_images(images: Pixels, side: int = REDUCED_SIDE) -> Pixels:
+    """Copies of images (n, h, w, 3) whose shorter side has at least ``side`` pixels.
+
+    Every pixel is the mean of f × f pixels (of fewer at the right and lower edge), rounded; f is the largest power of two with
+    ⌈min(h, w)/f⌉ ≥ ``side``. Images that are small already stay as they are, so reducing twice changes nothing.
+    """
+    from PIL import Image
+
+    factor = reduction_factor(images.shape[2], images.shape[1], side)
+    if factor == 1:
+        return images
+    return np.stack([np.asarray(Image.fromarray(image).reduce(factor)) for image in images])
+
+
+def reduction_factor(width: int, height: int, side: int) -> int:
+    """The largest power of two f with ⌈min(width, height)/f⌉ ≥ side; 1 for small images."""
+    if side < 2:
+        raise ConfigError(f"the side of a reduced copy is a whole number of at least 2 pixels; got {side!r}.")
+    factor = 1
+    while -(-min(width, height) // (2 * factor)) >= side:
+        factor *= 2
+    return factor
+
+
+class Picture:
+    """One image, opened; header, pixels and reduced copies are read when they are asked for.
+
+    Used within `reasons`: damaged files make Pillow raise nearly anything.
+    """
+
+    def __init__(self, raw: RawImage, max_pixels: int | None = MAX_PIXELS) -> None:
+        self._raw = raw
+        self._reduced: dict[int, Pixels] = {}
+        if isinstance(raw, np.ndarray):
+            self._array: Pixels | None = _array_pixels(raw, max_pixels)
+            self._size: tuple[int, int] = (self._array.shape[1], self._array.shape[0])
+        else:
+            self._array = None
+            self._image = _open(raw)
+            self._size = self._image.size
+            _check_size(*self._size, max_pixels)
+
+    @property
+    def n_pixels(self) -> int:
+        """Width times height."""
+        return self._size[0] * self._size[1]
+
+    @cached_property
+    def header(self) -> Header:
+        """Size and EXIF."""
+        width, height = self._size
+        if self._array is not None:
+            return Header(width, height)
+        tags, gps = self._exif
+        if self._orientation >= 5:
+            width, height = height, width
+        return Header(width, height, self._image.format, tags, gps)
+
+    @cached_property
+    def pixels(self) -> Pixels:
+        """The whole image, (h, w, 3)."""
+        return self._array if self._array is not None else self._turned(self._full)
+
+    def reduced(self, side: int) -> Pixels:
+        """The reduced copy of `reduce_images`; of a JPEG file reduced eightfold or more, from the block means that it holds."""
+        factor = reduction_factor(*self._size, side)
+        if factor == 1:
+            return self.pixels
+        if side not in self._reduced:
+            self._reduced[side] = self._reduce(side, factor)
+        return self._reduced[side]
+
+    def _reduce(self, side: int, factor: int) -> Pixels:
+        if self._array is not None:
+            small: Pixels = reduce_images(self._array[None], side)[0]
+            return small
+        if factor >= _JPEG_FACTOR and self._image.format in ("JPEG", "MPO"):
+            copy = _open(self._raw)  # type: ignore[arg-type]
+            copy.draft(None, (self._size[0] // _JPEG_FACTOR, self._size[1] // _JPEG_FACTOR))
+            drafted = self._size[0] > copy.size[0]
+            copy = _as_rgb(copy)
+            factor //= _JPEG_FACTOR if drafted else 1
+        else:
+            copy = self._full
+        return self._turned(copy.reduce(factor) if factor > 1 else copy)
+
+    @cached_property
+    def _full(self) -> PillowImage:
+        return _as_rgb(self._image)
+
+    def _turned(self, image: PillowImage) -> Pixels:
+        if self._orientation in _UPRIGHT:
+            from PIL.Image import Transpose
+
+            image = image.transpose(Transpose[_UPRIGHT[self._orientation]])
+        pixels: Pixels = np.asarray(image)
+        return pixels
+
+    @cached_property
+    def _exif(self) -> tuple[Mapping[int, Any], Mapping[int, Any]]:
+        if not self._may_have_exif():
+            return {}, {}
+        try:
+            exif = self._image.getexif()
+            return {**exif, **exif.get_ifd(_EXIF_PART)}, dict(exif.get_ifd(_GPS_PART))
+        except Exception as error:  # damaged EXIF, which raises nearly anything, is no reason to lose the image
+            _LOG.debug("EXIF cannot be read: %s", error)
+            return {}, {}
+
+    def _may_have_exif(self) -> bool:
+        """Pillow decodes a whole PNG in search of EXIF that may stand behind the pixels; a glance at the bytes is enough."""
+        info, raw = self._image.info, self._raw
+        if "exif" in info or "xmp" in info or self._image.format == "TIFF":
+            return True
+        return self._image.format == "PNG" and any(mark in raw for mark in (b"eXIf", b"Raw profile type", b"tiff:Orientation"))
+
+    @cached_property
+    def _orientation(self) -> int:
+        # Pillow turns TIFF images upright by itself, size and pixels.
+        if self._image.format == "TIFF":
+            return 1
+        try:
+            return int(self._exif[0].get(_ORIENTATION, 1))
+        except (TypeError, ValueError):
+            return 1
+
+
+@contextmanager
+def pillow_unlimited() -> Iterator[None]:
+    """Within the block Pillow does not refuse images of many pixels: the limit is ours, and can be raised. Nor does it warn of metadata.
+
+    Both are settings of the whole process; they are put back when the last of several blocks (threads) ends.
+    """
+    from PIL import Image
+
+    with _LIMIT.lock:
+        if _LIMIT.holders == 0:
+            _LIMIT.before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+            _LIMIT.quiet.__enter__()
+            warnings.filterwarnings("ignore", module=r"PIL\.")
+            Image.init()  # all formats are loaded here, once, not by several threads at the same time
+        _LIMIT.holders += 1
+    try:
+        yield
+    finally:
+        with _LIMIT.lock:
+            _LIMIT.holders -= 1
+            if _LIMIT.holders == 0:
+                Image.MAX_IMAGE_PIXELS = _LIMIT.before
+                _LIMIT.quiet.__exit__(None, None, None)
+                _LIMIT.quiet = warnings.catch_warnings()
+
+
+class _Limit:
+    lock = threading.Lock()
+    holders = 0
+    before: int | None = None
+    quiet = warnings.catch_warnings()
+
+
+_LIMIT = _Limit()
+
+
+@contextmanager
+def reasons() -> Iterator[None]:
+    """Whatever is raised while a file is decoded becomes an `ImageError` that says why."""
+    try:
+        yield
+    except UnskewError:
+        raise
+    except MemoryError as error:
+        raise ImageError("there is not enough memory to decode it") from error
+    except Exception as error:
+        text = str(error) or type(error).__name__
+        if "truncated" in text or "unexpected end" in text.lower():
+            raise ImageError(f"the file is truncated ({text})") from error
+        raise ImageError(f"cannot be decoded ({type(error).__name__}: {text[:200]})") from error
+
+
+def _open(raw: bytes) -> PillowImage:
+    from PIL import Image, UnidentifiedImageError
+
+    if len(raw) == 0:
+        raise ImageError("the file is empty")
+    try:
+        # Not every Pillow was built with all of them; a JPEG with several pictures calls itself MPO and opens as JPEG.
+        return Image.open(io.BytesIO(raw), formats=[name for name in FORMATS if name in Image.OPEN])
+    except UnidentifiedImageError as error:
+        kind = "it is text" if _is_text(raw[:512]) else f"known formats: {', '.join(FORMATS)}"
+        raise ImageError(f"not an image, or of no known format ({kind})") from error
+
+
+def _is_text(start: bytes) -> bool:
+    try:
+        text = start.decode("utf-8", errors="strict")
+    except UnicodeDecodeError:
+        return False
+    return all(letter.isprintable() or letter.isspace() for letter in text)
+
+
+def _check_size(width: int, height: int, max_pixels: int | None) -> None:
+    if width < 1 or height < 1:
+        raise ImageError(f"has no pixels ({width} × {height})")
+    if max_pixels is not None and width * height > max_pixels:
+        raise ImageError(
+            f"{width} × {height} = {width * height:,} pixels, more than max_pixels = {max_pixels:,}: "
+            "a decompression bomb, or a large image for which max_pixels can be raised"
+        )
+
+
+def _as_rgb(image: PillowImage) -> PillowImage:
+    from PIL import Image
+
+    if image.mode == "RGB" and "transparency" not in image.info:
+        image.load()
+        return image
+    if image.mode.startswith(("I", "F")):
+        numbers = np.asarray(image)
+        # Files of these formats hold 16 bits at most, and older Pillows open them with 32.
+        deep = image.mode == "I" and image.format in ("PNG", "PPM")
+        return Image.fromarray(_array_pixels(numbers.astype(np.uint16) if deep else numbers, None))
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
+        return Image.alpha_composite(white, layer).convert("RGB")
+    return image.convert("RGB")
+
+
+def _array_pixels(array: npt.NDArray[Any], max_pixels: int | None) -> Pixels:
+    """(h, w), (h, w, 1), (h, w, 3) or (h, w, 4) of any usual type -> (h, w, 3) uint8."""
+    channels = array.shape[2] if array.ndim == 3 else 1
+    if array.ndim not in (2, 3) or channels not in (1, 3, 4):
+        raise ImageError(f"an array of shape {array.shape} is no image: (height, width), or (height, width, 1, 3 or 4)")
+    _check_size(array.shape[1], array.shape[0], max_pixels)
+    eight = _eight_bits(array.reshape(*array.shape[:2], channels))
+    if channels == 3:
+        return eight
+    if channels == 1:
+        return np.repeat(eight, 3, axis=2)
+    from PIL import Image
+
+    return np.asarray(_as_rgb(Image.fromarray(eight, "RGBA")))
+
+
+def _eight_bits(array: npt.NDArray[Any]) -> Pixels:
+    if array.dtype == np.uint8:
+        return array
+    if array.dtype == np.bool_:
+        return array.astype(np.uint8) * np.uint8(255)
+    if array.dtype.kind in "ui":
+        low, high = int(array.min()), int(array.max())
+        if low < 0 or high > 65535:
+            raise ImageError(
+                f"pixels of {array.dtype} from {low} to {high}; whole numbers must lie in 0 … 65535, which are read as 16 bits"
+            )
+        return (array >> 8 if array.dtype == np.uint16 or high > 255 else array).astype(np.uint8)
+    if array.dtype.kind == "f":
+        low_f, high_f = float(array.min()), float(array.max())
+        if not (math.isfinite(low_f) and math.isfinite(high_f) and low_f >= 0.0 and high_f <= 1.0):
+            raise ImageError(f"pixels of {array.dtype} from {low_f:g} to {high_f:g}; floating-point pixels must lie in [0, 1]")
+        return np.rint(array.astype(np.float64) * 255.0).astype(np.uint8)
+    raise ImageError(f"pixels of type {array.dtype} are not numbers that an image can have")

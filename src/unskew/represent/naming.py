@@ -1,0 +1,75 @@
+"""Names, tables of settings and functions -> representations."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from unskew.errors import ConfigError, did_you_mean, first_few
+from unskew.represent.base import Representation
+from unskew.represent.own import OwnFunction
+
+# Name in a configuration -> where its class stands; loaded when it is asked for.
+REPRESENTATIONS = {
+    "border_hsv": "unskew.represent.color:BorderHsv",
+    "mean_hsv": "unskew.represent.color:MeanHsv",
+    "brightness": "unskew.represent.color:Brightness",
+    "contrast": "unskew.represent.color:Contrast",
+    "colourfulness": "unskew.represent.color:Colourfulness",
+    "sharpness": "unskew.represent.texture:Sharpness",
+    "noise": "unskew.represent.texture:Noise",
+    "size": "unskew.represent.dimensions:Size",
+    "aspect_ratio": "unskew.represent.dimensions:AspectRatio",
+    "exif": "unskew.represent.exif:Exif",
+    "embedding": "unskew.represent.embedding:Embedding",
+}
+Feature = str | Mapping[str, Any] | Representation | Callable[..., Any]
+
+
+def read_features(features: Feature | Iterable[Feature]) -> tuple[Representation, ...]:
+    """Representations from names, ``{"name": …, settings}``, ``"module:function"``, functions, or themselves."""
+    if isinstance(features, str | Mapping | Representation) or callable(features):
+        features = [features]
+    read = tuple(_read(feature) for feature in features)
+    seen: dict[str, Representation] = {}
+    for representation in read:
+        if seen.setdefault(representation.name, representation) is not representation:
+            raise ConfigError(
+                f"the representation {representation.name!r} is asked for twice; their columns would have the same names. Leave one out."
+            )
+    return read
+
+
+def _read(feature: Feature) -> Representation:
+    if isinstance(feature, Representation):
+        return feature
+    if isinstance(feature, str):
+        return _from_name(feature, {})
+    if isinstance(feature, Mapping):
+        if not isinstance(feature.get("name"), str):
+            raise ConfigError(f'a representation with settings is written as {{name = "border_hsv", width = 4}}; got {dict(feature)!r}.')
+        return _from_name(feature["name"], {key: value for key, value in feature.items() if key != "name"})
+    if callable(feature):
+        reference = f"{feature.__module__}:{getattr(feature, '__qualname__', type(feature).__name__).replace('<lambda>', 'function')}"
+        return OwnFunction.from_mapping(reference.replace("<locals>.", ""), {}, feature)
+    raise ConfigError(f"a representation is a name, a table with a name, or module:function; got {feature!r}.")
+
+
+def _from_name(name: str, settings: Mapping[str, Any]) -> Representation:
+    if name in REPRESENTATIONS:
+        module, _, kind = REPRESENTATIONS[name].partition(":")
+        made: type[Representation] = getattr(importlib.import_module(module), kind)
+        known = [item.name for item in fields(made) if item.init]
+        unknown = [key for key in settings if key not in known]
+        if unknown:
+            allowed = f"it takes {first_few(known, 20)}" if known else "it takes none"
+            raise ConfigError(f"{name} has no setting {unknown[0]!r}; {allowed}.{did_you_mean(unknown[0], known)}")
+        return made(**settings)
+    if ":" in name:
+        return OwnFunction.from_mapping(name, settings)
+    raise ConfigError(
+        f"there is no representation {name!r}; there are {first_few(list(REPRESENTATIONS), 20)}, or module:function of your own."
+        f"{did_you_mean(name, REPRESENTATIONS)}"
+    )

@@ -1,0 +1,217 @@
+"""Images in arrays: in memory, or in ``.npz`` files."""
+
+from __future__ import annotations
+
+import os
+import threading
+import zipfile
+from collections.abc import Mapping
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import ConfigError, DataError, ImageError, first_few
+from unskew.pooling import columns_from_arrays, pool_of_images
+from unskew.records import Pool
+from unskew.records.arrays import Ints
+from unskew.records.images import Images, JoinedImages, RawImage
+from unskew.sources.ids import unique_within
+from unskew.sources.listing import near_names
+from unskew.sources.pixels import as_pixels
+from unskew.sources.roles import only_columns, with_own_groups, with_roles
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+IMAGES = "images"
+
+
+class ArrayImages(Images):
+    """Images in memory: an array (n, height, width[, channels]), or a sequence of arrays, tensors, images of Pillow or encoded bytes."""
+
+    def __init__(self, images: Any) -> None:
+        self.images = images
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def read(self, row: int) -> RawImage:
+        """The image of that row."""
+        return as_pixels(self.images[row])
+
+    def take(self, rows: Ints) -> ArrayImages:
+        """The images of these rows."""
+        if isinstance(self.images, np.ndarray):
+            return ArrayImages(self.images[rows])
+        return ArrayImages([self.images[int(row)] for row in rows])
+
+
+class NpzArray:
+    """One array of an ``.npz`` file, loaded once, when it is asked for, however many threads ask; in another process anew.
+
+    Arrays that were stored without compression (``np.savez``) are mapped into memory, so that only what is read is loaded.
+    """
+
+    def __init__(self, file: str, name: str) -> None:
+        self.file, self.name = os.path.abspath(file), name
+        self._array: npt.NDArray[Any] | None = None
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NpzArray, (self.file, self.name)
+
+    def load(self) -> npt.NDArray[Any]:
+        """The array; `ImageError` where it cannot be had."""
+        with self._lock:
+            if self._array is None:
+                try:
+                    self._array = _load_array(self.file, self.name)
+                except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+                    raise ImageError(f"{os.path.basename(self.file)!r} cannot be read: {error}") from error
+            return self._array
+
+
+class NpzImages(Images):
+    """Rows of an array in an ``.npz`` file."""
+
+    def __init__(self, array: NpzArray, rows: Ints) -> None:
+        self.array, self.rows = array, rows
+
+    def __len__(self) -> int:
+        return int(self.rows.size)
+
+    def read(self, row: int) -> RawImage:
+        """The image of that row."""
+        array = self.array.load()
+        if self.rows[row] >= len(array):
+            raise ImageError(f"{os.path.basename(self.array.file)!r} has changed: it holds {len(array)} images")
+        return as_pixels(np.array(array[self.rows[row]]))
+
+    def take(self, rows: Ints) -> NpzImages:
+        """The images of these rows, of the same array."""
+        return NpzImages(self.array, self.rows[rows])
+
+
+def _load_array(file: str, name: str) -> npt.NDArray[Any]:
+    with zipfile.ZipFile(file) as archive:
+        member = archive.getinfo(f"{name}.npy")
+        with archive.open(member) as stream:
+            shape, fortran, dtype = _npy_header(stream)
+            if member.compress_type != zipfile.ZIP_STORED:
+                stream.seek(0)
+                array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+                return array
+            start = stream.tell()
+    with open(file, "rb") as raw:
+        # The local header has a length of its own: two lengths stand at its bytes 26 to 30 (APPNOTE 4.3.7).
+        raw.seek(member.header_offset + 26)
+        lengths = np.frombuffer(raw.read(4), dtype="<u2")
+    offset = member.header_offset + 30 + int(lengths.sum()) + start
+    return np.memmap(file, dtype=dtype, mode="r", offset=offset, shape=shape, order="F" if fortran else "C")
+
+
+def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read(stream)
+    if dtype.hasobject:
+        raise ValueError(
+            f"it holds Python objects, not numbers or text ({dtype}); such arrays are not loaded, because that runs their code"
+        )
+    return shape, fortran, dtype
+
+
+def read_arrays(
+    arrays: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    source: str | None = None,
+    label: Any = None,
+    id: str | None = None,
+    group: str | None = None,
+    split: Any = None,
+    images: bool = True,
+    base: str | os.PathLike[str] = ".",
+    source_name: str | None = None,
+) -> Pool:
+    """The images of an ``.npz`` file that holds all sources, or of one for each, ``{name: file}``.
+
+    The arrays of a file all have the length n: ``images`` (n, height, width[, channels]), and one-dimensional ones ``source``, ``label``,
+    ``id``, ``group``, ``split`` and any attributes; of two dimensions, (n, d), they become the columns name_0 … name_{d-1}. Without ids,
+    images are named by their source and their row in the file, ``north/17``. Pixels are read when they are needed.
+
+    Parameters
+    ----------
+    arrays : the file, or one for each source.
+    source, label, id, group, split : names of arrays; without them, the arrays of these names; False: none.
+    images : False for the other arrays alone.
+    base : the folder that files start from.
+    source_name : of all images, whatever the file says.
+    """
+    import pandas as pd
+
+    named = only_columns({"source": source, "label": label, "id": id, "group": group, "split": split}, "arrays")
+    files: Mapping[Any, Any] = arrays if isinstance(arrays, Mapping) else {source_name: arrays}
+    if isinstance(arrays, Mapping) and source is not None:
+        raise ConfigError(f"arrays names a file for each source ({first_few(list(arrays))}), so `source` has nothing to say.")
+    frames, pictures = list[pd.DataFrame](), list[Images]()
+    for name, file in files.items():
+        frame, n_images = _read_one(os.path.join(base, os.fspath(file)), os.fspath(file), named, name)
+        if images and n_images is None:
+            raise DataError(
+                f"{os.fspath(file)!r} has no array {IMAGES!r}; it has {first_few(list(frame.columns), 12)}. Or say images = false."
+            )
+        frames.append(frame)
+        pictures.append(NpzImages(NpzArray(os.path.join(base, os.fspath(file)), IMAGES), np.arange(len(frame))))
+    joined = pd.concat(frames, ignore_index=True)
+    joined = joined.assign(id=unique_within(joined["id"].tolist(), joined["source"].astype(str).tolist()))
+    return pool_of_images(with_own_groups(joined, "the arrays"), JoinedImages(pictures) if images else None)
+
+
+def _read_one(file: str, said: str, named: Mapping[str, Any], source: str | None) -> tuple[pd.DataFrame, int | None]:
+    """The columns of a file, in their roles, and the number of its images, whose pixels are not read."""
+    import pandas as pd
+
+    columns, shape = _open_npz(file, said)
+    if not columns and source is None:
+        raise DataError(f"{said!r} holds no array but {IMAGES!r}: nothing says which source each image comes from.")
+    lengths = {name: len(values) for name, values in columns.items()} | ({IMAGES: shape[0]} if shape else {})
+    if len(set(lengths.values())) > 1:
+        raise DataError(f"the arrays of {said!r} have one entry for each image, but their lengths differ: {lengths}.")
+    n = next(iter(lengths.values()))
+    frame = pd.DataFrame(columns_from_arrays(columns, n), index=range(n))
+    frame = with_roles(frame, named, repr(said), source)
+    if "source" not in frame.columns:
+        raise DataError(
+            f"{said!r} has no array that says which source each image comes from; it has {first_few(list(frame.columns), 12)}. "
+            'Name it (source = "…"), or give each source a file of its own (arrays = { north = "north.npz", … }).'
+        )
+    if "id" not in frame.columns:
+        frame["id"] = [f"{name}/{row}" for row, name in enumerate(frame["source"].astype(str))]
+    return frame, shape[0] if shape else None
+
+
+def _open_npz(file: str, said: str) -> tuple[dict[str, npt.NDArray[Any]], tuple[int, ...] | None]:
+    """Every array but the images, and the shape of these."""
+    if not os.path.isfile(file):
+        raise ConfigError(f"the arrays {said!r} are not there.{near_names(file)}")
+    columns, shape = dict[str, npt.NDArray[Any]](), None
+    try:
+        with zipfile.ZipFile(file) as archive:
+            for member in archive.namelist():
+                name = member.removesuffix(".npy")
+                with archive.open(member) as stream:
+                    if name == IMAGES:
+                        shape = _npy_header(stream)[0]
+                    else:
+                        _npy_header(stream)
+                        stream.seek(0)
+                        columns[name] = np.lib.format.read_array(stream, allow_pickle=False)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"{said!r} is no .npz file of NumPy arrays that can be read: {error}.") from error
+    if shape is not None and len(shape) not in (3, 4):
+        raise DataError(f"{IMAGES!r} of {said!r} must have shape (n, height, width) or (n, height, width, channels); got {shape}.")
+    scalars = [name for name, values in columns.items() if values.ndim == 0]
+    if scalars:
+        raise DataError(f"the arrays of {said!r} have one entry for each image; {first_few(scalars)} is a single value.")
+    return columns, shape

@@ -1,0 +1,210 @@
+"""The files of the official CIFAR archives: which there are, their checksums, found packed or unpacked, or fetched."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import logging
+import os
+import tarfile
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import IO
+
+from unskew.errors import ConfigError, DataError, first_few
+from unskew.saving import written_whole
+from unskew.sources.listing import near_names
+
+logger = logging.getLogger(__name__)
+ADDRESS = "https://www.cs.toronto.edu/~kriz/"
+# The largest member, the training images of CIFAR-100, has 155 MB; an archive that unpacks to more is another one.
+_LARGEST = 400_000_000
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """One of the four forms in which the data are distributed.
+
+    Attributes
+    ----------
+    archive, md5 : name and checksum of the archive.
+    folder : the folder in it.
+    parts : for each split, its files in order, with their checksums.
+    names : the files that name the classes.
+    """
+
+    data: str
+    archive: str
+    md5: str
+    folder: str
+    parts: Mapping[str, Mapping[str, str]]
+    names: tuple[str, ...]
+
+    @property
+    def pickled(self) -> bool:
+        """The form for Python; else the binary one."""
+        return "python" in self.archive
+
+
+DISTRIBUTIONS = (
+    Distribution(
+        "cifar-10",
+        "cifar-10-python.tar.gz",
+        "c58f30108f718f92721af3b95e74349a",
+        "cifar-10-batches-py",
+        {
+            "train": {
+                "data_batch_1": "c99cafc152244af753f735de768cd75f",
+                "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+                "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+                "data_batch_4": "634d18415352ddfa80567beed471001a",
+                "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+            },
+            "test": {"test_batch": "40351d587109b95175f43aff81a1287e"},
+        },
+        ("batches.meta",),
+    ),
+    Distribution(
+        "cifar-10",
+        "cifar-10-binary.tar.gz",
+        "c32a1d4ab5d03f1284b67883e8d87530",
+        "cifar-10-batches-bin",
+        {
+            "train": {
+                "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
+                "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
+                "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
+                "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
+                "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
+            },
+            "test": {"test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d"},
+        },
+        ("batches.meta.txt",),
+    ),
+    Distribution(
+        "cifar-100",
+        "cifar-100-python.tar.gz",
+        "eb9058c3a382ffc7106e4002c42a8d85",
+        "cifar-100-python",
+        {"train": {"train": "16019d7e3df5f24257cddd939b257f8d"}, "test": {"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"}},
+        ("meta",),
+    ),
+    Distribution(
+        "cifar-100",
+        "cifar-100-binary.tar.gz",
+        "03b5dce01913d631647c71ecec9e9cb8",
+        "cifar-100-binary",
+        {"train": {"train.bin": "6172c7755cfe09b2fe270c85cebc1b15"}, "test": {"test.bin": "4499cfba6c016c1be1438163640a0898"}},
+        ("fine_label_names.txt", "coarse_label_names.txt"),
+    ),
+)
+
+
+def find_cifar(place: str, said: str, verify: bool) -> tuple[Distribution, dict[str, bytes]]:
+    """Which distribution lies there, and its files, checked; ``place`` is an archive, the unpacked folder, or a folder with one of them."""
+    if os.path.isdir(place):
+        for distribution in DISTRIBUTIONS:
+            for folder in (place, os.path.join(place, distribution.folder)):
+                if all(os.path.isfile(os.path.join(folder, name)) for name in distribution.names):
+                    return distribution, _read_folder(distribution, folder, said, verify)
+        packed = [each.archive for each in DISTRIBUTIONS if os.path.isfile(os.path.join(place, each.archive))]
+        if len(packed) != 1:
+            found = f"{first_few(packed)} at once: name one of them" if packed else "neither an archive nor an unpacked one"
+            raise DataError(f"{said!r} should hold CIFAR-10 or CIFAR-100; there is {found}. {_archives()}")
+        place = os.path.join(place, packed[0])
+    if not os.path.isfile(place):
+        raise ConfigError(f"the CIFAR archive {said!r} is not there.{near_names(place)} {_archives()} download = true fetches it.")
+    return _read_archive(place, said, verify)
+
+
+def _archives() -> str:
+    return f"The archives are {', '.join(each.archive for each in DISTRIBUTIONS)}, from {ADDRESS}cifar.html."
+
+
+def _read_folder(distribution: Distribution, folder: str, said: str, verify: bool) -> dict[str, bytes]:
+    content = {}
+    for name in (*distribution.names, *(name for files in distribution.parts.values() for name in files)):
+        try:
+            with open(os.path.join(folder, name), "rb") as stream:
+                content[name] = stream.read(_LARGEST)
+        except OSError as error:
+            raise DataError(f"{said!r} lacks the file {name!r} of {distribution.archive} ({error.strerror}).") from error
+    if verify:
+        for files in distribution.parts.values():
+            for name, md5 in files.items():
+                _check(f"{said}/{name}", hashlib.md5(content[name], usedforsecurity=False).hexdigest(), md5)
+    return content
+
+
+def _read_archive(file: str, said: str, verify: bool) -> tuple[Distribution, dict[str, bytes]]:
+    content: dict[tuple[str, str], bytes] = {}
+    wanted = {(each.folder, name) for each in DISTRIBUTIONS for name in (*each.names, *(n for part in each.parts.values() for n in part))}
+    try:
+        # Read through, never unpacked: no name in the archive can touch the disk.
+        with tarfile.open(file, "r:*") as archive:
+            for member in archive:
+                folder, _, name = member.name.removeprefix("./").rpartition("/")
+                if member.isfile() and (folder, name) in wanted and member.size <= _LARGEST:
+                    stream = archive.extractfile(member)
+                    content[folder, name] = b"" if stream is None else stream.read()
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise DataError(f"{said!r} is no archive that can be read ({error}). Was it fetched whole? {_archives()}") from error
+    for distribution in DISTRIBUTIONS:
+        needed = (*distribution.names, *(name for part in distribution.parts.values() for name in part))
+        missing = [name for name in needed if (distribution.folder, name) not in content]
+        if len(missing) == len(needed):
+            continue
+        if missing:
+            raise DataError(f"{said!r} lacks {first_few(missing)} of {distribution.archive}.")
+        if verify:
+            _check(said, _md5_of(file), distribution.md5)
+        return distribution, {name: content[distribution.folder, name] for name in needed}
+    raise DataError(f"{said!r} holds neither CIFAR-10 nor CIFAR-100 as distributed. {_archives()}")
+
+
+def _check(said: str, found: str, official: str) -> None:
+    if found != official:
+        raise DataError(
+            f"{said!r} is not the official file: its MD5 is {found}, not {official}. It was changed, or not fetched whole; "
+            "fetch it again, or say verify = false if the change is meant."
+        )
+
+
+def _md5_of(file: str) -> str:
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def download_cifar(place: str, said: str) -> None:
+    """Fetch an archive from where its authors keep it, unless it is there; written whole and checked, or not at all."""
+    distribution = next((each for each in DISTRIBUTIONS if each.archive == os.path.basename(place)), None)
+    if distribution is None:
+        raise ConfigError(f"download = true writes an archive under its own name, and {said!r} is none of them. {_archives()}")
+    if os.path.exists(place):
+        return
+    address = ADDRESS + distribution.archive
+    logger.info("fetching %s", address)
+    with written_whole(place) as beside, open(beside, "wb") as stream:
+        digest = hashlib.md5(usedforsecurity=False)
+        for block in _fetched(address, said):
+            digest.update(block)
+            stream.write(block)
+        _check(said, digest.hexdigest(), distribution.md5)
+
+
+def _fetched(address: str, said: str) -> Iterator[bytes]:
+    try:
+        response: IO[bytes]
+        with urllib.request.urlopen(address, timeout=60) as response:
+            while block := response.read(_BLOCK):
+                yield block
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise DataError(
+            f"{address} cannot be fetched ({reason}). Is this machine connected to the network? If not, fetch the file elsewhere and put "
+            f"it at {said!r}; download = true is not needed then."
+        ) from error

@@ -1,0 +1,107 @@
+"""Pickles that hold plain values and NumPy arrays, read without running anything of theirs.
+
+A pickle is a program: it may call any function that it can name. Here it can name five things, and each is answered by a stand-in of ours
+that only collects numbers; NumPy's own reconstruction, which trusts its input, is never called.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import DataError
+
+# Kinds of numbers, by NumPy's codes: bool, signed and unsigned integers, floating. No objects, no records, no text.
+_NUMBERS = "biuf"
+
+
+class _PickledType:
+    """Stands in for ``numpy.dtype``: a kind of number and its byte order."""
+
+    def __init__(self, code: Any, *_: Any) -> None:
+        text = code.decode("ascii") if isinstance(code, bytes) else str(code)
+        self.dtype = np.dtype(text)
+        if self.dtype.kind not in _NUMBERS:
+            raise DataError(f"the pickle holds an array of {text!r}, which are no numbers.")
+
+    def __setstate__(self, state: Any) -> None:
+        order = state[1].decode("ascii") if isinstance(state[1], bytes) else str(state[1])
+        if order in ("<", ">"):
+            self.dtype = self.dtype.newbyteorder(order)  # type: ignore[arg-type]
+
+
+class _PickledArray:
+    """Stands in for ``numpy.ndarray`` while it is being put together."""
+
+    array: npt.NDArray[Any]
+
+    def __init__(self, *_: Any) -> None:
+        self.array = np.empty(0)
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, kind, fortran, content = state
+        self.array = _numbers(content, kind, shape, "F" if fortran else "C")
+
+
+def _numbers(content: Any, kind: Any, shape: Any, order: str) -> npt.NDArray[Any]:
+    if not isinstance(kind, _PickledType):
+        raise DataError("the pickle holds an array without a type.")
+    if isinstance(content, str):  # text of Python 2 is bytes
+        content = content.encode("latin-1")
+    if not isinstance(content, bytes | bytearray):
+        raise DataError(f"the pickle holds an array whose content is {type(content).__name__}, not bytes.")
+    return np.frombuffer(bytes(content), dtype=kind.dtype).reshape(shape, order=order)  # type: ignore[call-overload,no-any-return]
+
+
+def _from_buffer(content: Any, kind: Any, shape: Any, order: Any, *_: Any) -> _PickledArray:
+    made = _PickledArray()
+    made.array = _numbers(content, kind, shape, str(order))
+    return made
+
+
+def _latin_1(text: str, encoding: str) -> bytes:
+    """How Python 3 writes bytes into pickles that Python 2 can read."""
+    if encoding != "latin1":
+        raise DataError(f"the pickle asks for the encoding {encoding!r}.")
+    return text.encode("latin-1")
+
+
+_ADMITTED: dict[tuple[str, str], Any] = {
+    ("numpy", "ndarray"): _PickledArray,
+    ("numpy", "dtype"): _PickledType,
+    ("_codecs", "encode"): _latin_1,
+}
+for _core in ("numpy.core", "numpy._core"):
+    _ADMITTED[f"{_core}.multiarray", "_reconstruct"] = _PickledArray
+    _ADMITTED[f"{_core}.numeric", "_frombuffer"] = _from_buffer
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """The stand-in for a name, or an error: nothing is imported."""
+        try:
+            return _ADMITTED[module, name]
+        except KeyError:
+            raise DataError(f"the pickle asks for {module}.{name}, but only NumPy arrays of numbers are admitted.") from None
+
+    def persistent_load(self, pid: Any) -> Any:
+        """Never."""
+        raise DataError("the pickle refers to something outside of itself.")
+
+
+def load_arrays(content: bytes, said: str) -> dict[str, Any]:
+    """The dictionary of a pickle, by text: arrays of numbers, lists, numbers and text (that of Python 2 as bytes)."""
+    try:
+        loaded = _Unpickler(io.BytesIO(content), encoding="bytes").load()
+    except DataError as error:
+        raise DataError(f"{said!r} is refused: {error}") from error
+    except Exception as error:  # a broken pickle may fail in any way
+        raise DataError(f"{said!r} is no pickle that can be read: {type(error).__name__}: {error}.") from error
+    if not isinstance(loaded, dict):
+        raise DataError(f"{said!r} is a pickle of {type(loaded).__name__}, where a dictionary was expected.")
+    plain = {key.decode("latin-1") if isinstance(key, bytes) else str(key): value for key, value in loaded.items()}
+    return {key: value.array if isinstance(value, _PickledArray) else value for key, value in plain.items()}

@@ -1,0 +1,223 @@
+"""Folders and files named on the command line become the sources of a configuration."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from unskew.errors import ConfigError, DataError
+from unskew.places import find_sources
+from unskew.sources.entry import read_sources
+
+TABLE = "source,label,x\na,cat,1\nb,dog,2\n"
+
+
+def touch(*paths: Path) -> None:
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_each_folder_is_a_source_named_like_it(tmp_path: Path) -> None:
+    touch(tmp_path / "north/a.jpg", tmp_path / "south/b.jpg")
+    found = find_sources([tmp_path / "north", tmp_path / "south"], tmp_path)
+    assert found == {"folders": {"north": "north", "south": "south"}}
+
+
+def test_paths_start_at_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    touch(tmp_path / "photos/north/a.jpg")
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert find_sources([Path("photos/north")], Path("runs")) == {"folders": {"north": "../photos/north"}}
+    assert find_sources([Path("photos/../photos/north/")], Path()) == {"folders": {"north": "photos/north"}}
+    monkeypatch.chdir(tmp_path / "photos/north")
+    assert find_sources([Path()], Path()) == {"folders": {"north": "."}}
+
+
+def test_one_folder_of_folders_of_classes_is_taken_apart(tmp_path: Path) -> None:
+    touch(tmp_path / "all/north/cat/a.jpg", tmp_path / "all/south/cat/b.jpg", tmp_path / "all/.cache/c")
+    assert find_sources([tmp_path / "all"], tmp_path) == {"folders": {"north": "all/north", "south": "all/south"}}
+
+
+def test_one_folder_of_folders_with_metadata_is_taken_apart(tmp_path: Path) -> None:
+    touch(tmp_path / "all/north/a.jpg", tmp_path / "all/north/metadata.csv", tmp_path / "all/south/metadata.jsonl")
+    assert list(find_sources([tmp_path / "all"], tmp_path)["folders"]) == ["north", "south"]
+
+
+def test_one_folder_of_classes_is_one_source(tmp_path: Path) -> None:
+    touch(tmp_path / "all/cat/a.jpg", tmp_path / "all/dog/b.jpg")
+    assert find_sources([tmp_path / "all"], tmp_path) == {"folders": {"all": "all"}}
+
+
+def test_splits_of_classes_are_not_sources(tmp_path: Path) -> None:
+    touch(*[tmp_path / f"all/{name}/cat/a.jpg" for name in ("train", "Validation", "test")])
+    found = find_sources([tmp_path / "all"], tmp_path)
+    assert found == {"folders": {"all": "all"}}
+    assert set(read_sources(found, tmp_path).frame["split"]) == {"train", "validation", "test"}
+
+
+def test_folders_of_the_same_name_get_that_above_them(tmp_path: Path) -> None:
+    touch(tmp_path / "a/images/x.jpg", tmp_path / "b/images/x.jpg")
+    found = find_sources([tmp_path / "a/images", tmp_path / "b/images"], tmp_path)
+    assert found == {"folders": {"a/images": "a/images", "b/images": "b/images"}}
+    with pytest.raises(ConfigError, match="twice"):
+        find_sources([tmp_path / "a/images", tmp_path / "a/images"], tmp_path)
+
+
+def test_a_place_that_is_not_there(tmp_path: Path) -> None:
+    touch(tmp_path / "north/a.jpg")
+    with pytest.raises(ConfigError, match="Did you mean 'north'"):
+        find_sources([tmp_path / "nrth"], tmp_path)
+    with pytest.raises(ConfigError, match="no folder or file"):
+        find_sources([tmp_path / "x/y/z"], tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_read(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o000)
+    with pytest.raises(DataError, match=r"closed.*Permission denied"):
+        find_sources([closed], tmp_path)
+
+
+def test_folders_and_files_do_not_mix(tmp_path: Path) -> None:
+    touch(tmp_path / "north/a.jpg")
+    table = written(tmp_path / "t.csv", TABLE)
+    with pytest.raises(ConfigError, match="not both"):
+        find_sources([tmp_path / "north", table], tmp_path)
+    touch(tmp_path / "arrays.npz")
+    with pytest.raises(ConfigError, match="different kinds"):
+        find_sources([tmp_path / "arrays.npz", table], tmp_path)
+    with pytest.raises(ConfigError, match=r"'notes.txt' holds neither"):
+        find_sources([written(tmp_path / "notes.txt", "x")], tmp_path)
+
+
+def test_columns_of_a_table_by_their_names(tmp_path: Path) -> None:
+    table = written(tmp_path / "t.csv", "Image_ID,hospital,Patient_ID,fold,species,file_name\n")
+    found = find_sources([table], tmp_path)
+    roles = {"id": "Image_ID", "source": "hospital", "group": "Patient_ID", "split": "fold", "label": "species"}
+    assert found == {"manifest": "t.csv", **roles}
+
+
+def test_a_table_without_paths_needs_no_images(tmp_path: Path) -> None:
+    found = find_sources([written(tmp_path / "t.csv", TABLE)], tmp_path)
+    assert found == {"manifest": "t.csv", "source": "source", "label": "label", "images": False}
+    assert len(read_sources(found, tmp_path)) == 2
+
+
+def test_a_column_of_paths_in_capitals_is_named(tmp_path: Path) -> None:
+    assert find_sources([written(tmp_path / "t.csv", "Source,Path\na,b.jpg\n")], tmp_path)["path"] == "Path"
+
+
+def test_a_table_that_names_no_sources_is_one(tmp_path: Path) -> None:
+    found = find_sources([written(tmp_path / "clinic.csv", "label,x\ncat,1\ndog,2\n")], tmp_path)
+    assert found == {"manifest": {"clinic": "clinic.csv"}, "label": "label", "images": False}
+    assert read_sources(found, tmp_path).names == ("clinic",)
+
+
+def test_several_tables_are_a_source_each(tmp_path: Path) -> None:
+    one, other = (written(tmp_path / name, TABLE) for name in ("one.csv", "other.csv"))
+    found = find_sources([one, other], tmp_path)
+    assert found == {"manifest": {"one": "one.csv", "other": "other.csv"}, "label": "label", "images": False}
+    assert read_sources(found, tmp_path).names == ("one", "other")
+
+
+def test_semicolons_are_seen(tmp_path: Path) -> None:
+    found = find_sources([written(tmp_path / "t.csv", TABLE.replace(",", ";"))], tmp_path)
+    assert found["delimiter"] == ";"
+    assert found["source"] == "source"
+    assert len(read_sources(found, tmp_path)) == 2
+
+
+def records() -> list[dict[str, Any]]:
+    return [{"source": "a", "label": "cat", "x": 1}, {"source": "b", "label": "dog", "x": 2}]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.jsonl", "t.jsonl.gz", "t.ndjson", "t.json", "t.parquet", "t.pq"])
+def test_every_format_of_a_table(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if name.endswith(("parquet", "pq")):
+        pd.DataFrame(records()).to_parquet(path)
+    else:
+        kind = name.split(".")[1]
+        lines = "\n".join(json.dumps(each) for each in records())
+        text = {"csv": TABLE, "tsv": TABLE.replace(",", "\t"), "json": json.dumps(records())}.get(kind, lines)
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else b"\xef\xbb\xbf" * (kind == "csv") + text.encode())
+    found = find_sources([path], tmp_path)
+    assert found == {"manifest": name, "source": "source", "label": "label", "images": False}
+    assert read_sources(found, tmp_path).names == ("a", "b")
+
+
+def test_coco(tmp_path: Path) -> None:
+    coco = {"images": [{"id": 1, "file_name": "a.jpg", "location": "site1", "seq_id": "s"}], "annotations": [], "categories": []}
+    found = find_sources([written(tmp_path / "all.json", json.dumps(coco))], tmp_path)
+    assert found == {"manifest": "all.json", "source": "location", "group": "seq_id"}
+
+
+BROKEN = {
+    "empty.csv": b"",
+    "binary.csv": bytes(range(256)),
+    "empty.jsonl": b"",
+    "broken.jsonl": b'{"a": 1}\nnot json\n',
+    "numbers.jsonl": b"1\n2\n",
+    "broken.json": b'{"images": [1, 2',
+    "numbers.json": b"[1, 2]",
+    "nothing.json": b"{}",
+    "no-list.json": b'{"images": {"a": 1}}',
+    "no-images.json": b'{"images": [1, 2]}',
+    "text.parquet": b"nope",
+    "text.csv.gz": b"nope",
+    "text.npz": b"nope",
+    "text.tar.gz": b"nope",
+    "sheet.xlsx": b"nope",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_cannot_be_read_is_said_in_words(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(BROKEN[name])
+    with pytest.raises((DataError, ConfigError), match=name.split(".")[0]):
+        read_sources(find_sources([path], tmp_path), tmp_path)
+
+
+def test_arrays_and_archives(tmp_path: Path) -> None:
+    np.savez(tmp_path / "one.npz", images=np.zeros((2, 4, 4, 3), dtype=np.uint8))
+    assert find_sources([tmp_path / "one.npz"], tmp_path) == {"arrays": {"one": "one.npz"}}
+    np.savez(tmp_path / "two.npz", images=np.zeros((2, 4, 4, 3), dtype=np.uint8), source=["a", "b"], labels=[0, 1])
+    found = find_sources([tmp_path / "two.npz"], tmp_path)
+    assert found == {"arrays": "two.npz", "source": "source", "label": "labels"}
+    assert read_sources(found, tmp_path).frame["label"].tolist() == [0, 1]
+    touch(tmp_path / "cifar-10-python.tar.gz", tmp_path / "other.tar.gz")
+    assert find_sources([tmp_path / "cifar-10-python.tar.gz"], tmp_path) == {"cifar": "cifar-10-python.tar.gz"}
+    names = find_sources([tmp_path / "cifar-10-python.tar.gz", tmp_path / "other.tar.gz"], tmp_path)["cifar"]
+    assert list(names) == ["cifar-10-python", "other"]
+
+
+def test_unpacked_archives_and_saved_datasets(tmp_path: Path) -> None:
+    touch(tmp_path / "cifar-10-batches-py/batches.meta", tmp_path / "cifar-10-batches-py/data_batch_1")
+    assert find_sources([tmp_path / "cifar-10-batches-py"], tmp_path) == {"cifar": "cifar-10-batches-py"}
+    described = {"features": {"image": {"_type": "Image"}, "label": {"_type": "ClassLabel"}, "site": {"_type": "Value"}}}
+    touch(tmp_path / "hf/dataset_info.json", tmp_path / "hf/state.json")
+    assert find_sources([tmp_path / "hf"], tmp_path) == {"huggingface": {"hf": "hf"}}
+    written(tmp_path / "hf/dataset_info.json", json.dumps(described))
+    assert find_sources([tmp_path / "hf"], tmp_path) == {"huggingface": "hf", "source": "site", "label": "label"}
+    touch(tmp_path / "splits/train/dataset_info.json")
+    written(tmp_path / "splits/dataset_dict.json", json.dumps({"splits": ["train"]}))
+    written(tmp_path / "splits/train/dataset_info.json", json.dumps(described))
+    found = find_sources([tmp_path / "hf", tmp_path / "splits"], tmp_path)
+    assert found == {"huggingface": {"hf": "hf", "splits": "splits"}, "label": "label"}
+    with pytest.raises(ConfigError, match="different kinds"):
+        find_sources([tmp_path / "hf", tmp_path / "cifar-10-batches-py"], tmp_path)

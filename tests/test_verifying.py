@@ -1,0 +1,255 @@
+"""A run is what it claims to be, and what was changed since is named: weights, images, inputs, numbers of the report."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from run_data import write_picture
+from unskew import ConfigError, DataError
+from unskew.comparing import changed_images, compare_tables, compare_values
+from unskew.verifying import verify_run
+
+_PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.floats(-1e6, 1e6) | st.text(max_size=5),
+    lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=3), each, max_size=3),
+    max_leaves=10,
+)
+
+
+@settings(max_examples=25)
+@given(value=_PLAIN)
+def test_a_value_agrees_with_itself_and_not_with_another_in_its_place(value):
+    assert compare_values("x", value, value).ok
+    assert not compare_values("x", {"a": value}, {"a": [value, "more"]}).ok
+    assert not compare_values("x", {"a": value}, {}).ok
+    assert not compare_values("x", [value], []).ok
+
+
+@pytest.mark.parametrize(
+    ("said", "found", "ok"),
+    [
+        (1.0, 1.0 + 1e-9, True),
+        (1.0, 1.0 + 1e-7, False),
+        (0.0, 1e-13, True),
+        (0.0, 1e-9, False),
+        (10**12, 10**12 + 1, False),
+        (1, 1.0, True),
+        (True, 1, False),
+        (None, 0.0, False),
+        ("1", 1, False),
+        ("a", "a", True),
+    ],
+)
+def test_numbers_agree_within_rounding_and_nothing_else_does(said, found, ok):
+    assert compare_values("x", said, found).ok is ok
+    assert compare_values("x", found, said).ok is ok
+
+
+def test_a_difference_is_named_by_its_place_with_both_values():
+    said = {"sources": [{"name": "a", "ess": 12.5}, {"name": "b", "ess": 7.0}], "message": "fine"}
+    found = {"sources": [{"name": "a", "ess": 12.5}, {"name": "b", "ess": 7.7}], "message": "weak"}
+    check = compare_values("report.json", said, found)
+    assert check.differences == ("sources[1].ess: said 7.0, found 7.7", "message: said 'fine', found 'weak'")
+    assert check.worst == pytest.approx(0.7 / 7.7)
+    assert check.found == f"2 differ: {', '.join(check.differences)}"
+    assert check.to_dict()["differences"] == list(check.differences)
+
+
+def test_tables_are_joined_by_id_and_differences_named():
+    said = pd.DataFrame({"id": list("abc"), "weight": [0.2, 0.3, 0.5], "label": [["x"], None, ["y", "z"]], "empty": None})
+    same = said.iloc[[2, 0, 1]][["label", "weight", "empty", "id"]]
+    check = compare_tables("weights", said, same, relative=1e-9, absolute=0.0)
+    assert check.ok
+    assert check.found == "9 values agree"
+    tampered = said.assign(weight=[0.2, 0.3, 0.5 * (1 + 1e-6)])
+    check = compare_tables("weights", tampered, same, relative=1e-9, absolute=0.0)
+    assert not check.ok
+    assert check.worst == pytest.approx(1e-6, rel=1e-3)
+    assert check.differences[0].startswith("weight of c: said 0.50000")
+    close = said.assign(weight=said["weight"] * (1 + 1e-12))
+    assert compare_tables("weights", close, same, relative=1e-9, absolute=0.0).worst == pytest.approx(1e-12, rel=1e-3)
+    assert not compare_tables("weights", said.assign(weight=[0.2, 0.3, np.nan]), same).ok
+    relabelled = compare_tables("weights", said.assign(label=[["x"], ["w"], ["y", "z"]]), same)
+    assert relabelled.differences == ("label of b: said ['w'], found None",)
+    other = compare_tables("weights", said.assign(id=list("abd")), same.drop(columns="empty").assign(more=1))
+    assert other.differences == (
+        *("column empty: said there, found not there", "column more: said not there, found there"),
+        *("1 images: said there, found not there (d)", "1 images: said not there, found there (c)"),
+    )
+
+
+def test_images_that_changed_went_or_came_are_named():
+    said = pd.DataFrame({"id": list("abc"), "content": list("123")})
+    found = pd.DataFrame({"id": list("dba"), "content": list("491")})
+    assert list(changed_images(said, found)) == ["b has changed", "c is gone", "d is new"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run on small data: pictures of two vendors in folders, margins in a file."""
+    from unskew import pipeline
+
+    folder = tmp_path_factory.mktemp("made")
+    rng = np.random.default_rng(0)
+    for vendor, share in {"north": 0.7, "south": 0.3}.items():
+        for number in range(30):
+            label = "bag" if rng.uniform() < share else "shoe"
+            write_picture(folder / vendor / label / f"{number:02d}.png", rng.uniform(60, 200, 3), rng, side=8)
+    (folder / "south/bag/broken.png").write_bytes(b"not a picture")
+    (folder / "survey.csv").write_text("label,count\nbag,50\nshoe,50\n")
+    (folder / "run.toml").write_text(
+        '[sources]\nfolders = { north = "north", south = "south" }\ntolerance = 0.1\n[represent]\nfeatures = ["mean_hsv"]\n'
+        '[target]\nmargins.label = { file = "survey.csv", n = 100 }\n[bias]\nfamily = "strata"\nby = ["label"]\n'
+    )
+    run = pipeline.weigh_inputs(pipeline.read_inputs(pipeline.load_config(folder / "run.toml")), command="unskew weigh run.toml -o out")
+    pipeline.write_run(run, folder / "out")
+    return folder
+
+
+@pytest.fixture
+def copied(made, tmp_path):
+    """A copy of inputs and results, to be tampered with; they may be moved together."""
+    return Path(shutil.copytree(made, tmp_path / "copy"))
+
+
+def _wrong(folder):
+    return [check for check in verify_run(folder / "out") if not check.ok]
+
+
+def test_a_run_verifies_and_says_what_was_checked(copied):
+    before = {path: path.stat().st_mtime_ns for path in copied.rglob("*")}
+    checks = verify_run(copied / "out", jobs=1)
+    assert [check for check in checks if not check.ok] == []
+    claims = " ".join(check.claim for check in checks)
+    for word in (
+        "run.toml",
+        "(survey.csv)",
+        "images of the pool",
+        "weights.parquet",
+        "solution.json",
+        "diagnostics.parquet",
+        "features.parquet",
+    ):
+        assert word in claims
+    for panel in ("verdict", "sources", "strata", "overlap", "weights", "balance", "distributions", "not_corrected", "bias"):
+        assert f"report.json: {panel}" in [check.claim for check in checks]
+    assert "report.html" in claims
+    assert {path: path.stat().st_mtime_ns for path in copied.rglob("*")} == before
+    assert json.loads(json.dumps([check.to_dict() for check in checks], allow_nan=False))
+
+
+def test_a_tampered_weight_is_named(copied):
+    table = pd.read_parquet(copied / "out/weights.parquet")
+    table.loc[7, "weight"] *= 1 + 1e-6
+    table.to_parquet(copied / "out/weights.parquet")
+    (check,) = _wrong(copied)
+    assert check.claim.startswith("weights.parquet")
+    assert f"weight of {table['id'][7]}: said {table['weight'][7]}" in check.found
+    assert check.worst == pytest.approx(1e-6, rel=1e-3)
+
+
+def test_swapped_ids_and_a_lost_row_are_named(copied):
+    table = pd.read_parquet(copied / "out/weights.parquet")
+    bag, shoe = (table.index[table["label"] == label][0] for label in ("bag", "shoe"))
+    table.loc[[bag, shoe], "weight"] = table.loc[[shoe, bag], "weight"].to_numpy()
+    table.drop(index=table.index[-1]).to_parquet(copied / "out/weights.parquet")
+    (check,) = _wrong(copied)
+    assert len(check.differences) == 3
+    assert f"1 images: said not there, found there ({table['id'].iloc[-1]})" in check.differences
+
+
+def test_a_changed_image_is_named(copied):
+    image = sorted((copied / "north").rglob("*.png"))[3]
+    write_picture(image, np.array([255.0, 0.0, 0.0]), np.random.default_rng(1), side=8)
+    wrong = _wrong(copied)
+    (images,) = [check for check in wrong if check.claim == "input: images of the pool"]
+    assert f"{image.relative_to(copied).as_posix()} has changed" in images.found
+    assert "features.parquet" in " ".join(check.claim for check in wrong)
+
+
+def test_an_image_that_is_gone_or_new_is_named(copied):
+    gone, copy = sorted((copied / "north").rglob("*.png"))[:2]
+    gone.rename(gone.with_name("zz.png"))
+    shutil.copy(copy, copied / "south/bag/another.png")
+    (images,) = [check for check in _wrong(copied) if check.claim == "input: images of the pool"]
+    assert f"{gone.relative_to(copied).as_posix()} is gone" in images.found
+    assert "south/bag/another.png is new" in images.found
+
+
+def test_a_changed_survey_is_named(copied):
+    (copied / "survey.csv").write_text("label,count\nbag,51\nshoe,49\n")
+    wrong = _wrong(copied)
+    assert "survey.csv has changed" in wrong[0].found
+    assert {"weights.parquet", "report.json:"} <= {check.claim.split()[0] for check in wrong}
+
+
+def test_a_survey_that_is_gone_ends_it_with_a_check_not_a_traceback(copied):
+    (copied / "survey.csv").unlink()
+    with pytest.raises(ConfigError, match="survey"):
+        verify_run(copied / "out")
+
+
+def test_changed_numbers_and_texts_of_the_report_are_named(copied):
+    report = json.loads((copied / "out/report.json").read_text())
+    report["weights"]["ess"] *= 1.001
+    report["sources"][1]["weight_share"] += 1e-6
+    report["strata"][0]["target_stderr"] *= 1.001
+    report["verdict"]["headline"] = "all is well"
+    (copied / "out/report.json").write_text(json.dumps(report))
+    wrong = {check.claim: check.found for check in _wrong(copied)}
+    assert wrong.pop("report.html is the page of report.json").startswith("differs from line")
+    assert list(wrong) == [f"report.json: {panel}" for panel in ("verdict", "sources", "strata", "weights")]
+    assert wrong["report.json: weights"].startswith("differs: ess: said")
+    assert wrong["report.json: sources"].startswith("differs: [1].weight_share: said")
+    assert wrong["report.json: strata"].startswith("differs: [0].target_stderr: said")
+    assert "headline: said 'all is well', found " in wrong["report.json: verdict"]
+
+
+def test_a_changed_page_other_settings_and_other_files_are_named(copied):
+    page = copied / "out/report.html"
+    page.write_text(page.read_text(encoding="utf-8").replace("shoe", "boot", 1), encoding="utf-8")
+    solution = json.loads((copied / "out/solution.json").read_text())
+    solution["ess"] += 1
+    (copied / "out/solution.json").write_text(json.dumps(solution))
+    (copied / "out/diagnostics.parquet").unlink()
+    claims = {check.claim.split()[0]: check.found for check in _wrong(copied)}
+    assert set(claims) == {"report.html", "solution.json", "diagnostics.parquet"}
+    assert "ess: said" in claims["solution.json"]
+    assert "holds no diagnostics.parquet" in claims["diagnostics.parquet"]
+    settings = copied / "out/run.toml"
+    settings.write_text(settings.read_text().replace("n = 100", "n = 900"))
+    assert "run.toml" in {check.claim.split()[0] for check in _wrong(copied)}
+
+
+def test_another_list_of_unusable_images_is_named(copied):
+    path = copied / "out/unreadable.csv"
+    path.write_text(path.read_text().replace("broken.png", "fine.png"))
+    (check,) = _wrong(copied)
+    assert "said there, found not there (south/bag/fine.png)" in check.found
+
+
+def test_a_refused_run_verifies_too_and_weights_beside_it_are_wrong(copied):
+    from unskew import pipeline
+
+    (copied / "survey.csv").write_text("label,count\nbag,50\nhat,50\nshoe,50\n")
+    run = pipeline.weigh_inputs(pipeline.read_inputs(pipeline.load_config(copied / "run.toml")))
+    assert isinstance(run, pipeline.Refusal)
+    pipeline.write_run(run, copied / "refused")
+    assert all(check.ok for check in verify_run(copied / "refused"))
+    shutil.copy(copied / "out/weights.parquet", copied / "refused")
+    (check,) = [check for check in verify_run(copied / "refused") if not check.ok]
+    assert check.claim == "there are no weights: the target is not identifiable"
+
+
+def test_an_empty_folder_is_no_run(tmp_path):
+    with pytest.raises(DataError, match=r"holds no report\.json"):
+        verify_run(tmp_path)
+    (tmp_path / "report.json").write_text("{")
+    with pytest.raises(DataError, match="cannot be read as JSON"):
+        verify_run(tmp_path)
