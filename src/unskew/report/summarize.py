@@ -135,6 +135,11 @@ def _notes(**notes: str) -> dict[str, str]:
 
 def _strata_note(weighed: Weighed, table: StratumTable) -> str:
     notes = [table.note]
+    if weighed.strata is not None and weighed.strata.uncovered:
+        notes.append(
+            "Of strata without images the target share is that of the whole target. All other target shares, and the debiased ones, are of "
+            "the part of the target that has images: they sum to 1 by themselves."
+        )
     if weighed.private and weighed.strata is not None and not weighed.strata.in_scope.all():
         notes.append("Target and weighted shares are among the images within the target's scope.")
     return " ".join(note for note in notes if note)

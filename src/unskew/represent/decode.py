@@ -3,7 +3,8 @@
 - EXIF orientation is applied. Colour profiles are not.
 - Grey becomes R = G = B; palettes are looked up; CMYK is converted by Pillow (R = (1 − C)(1 − K) …).
 - Transparent pixels are laid over white.
-- Of 16 bits the upper 8 are kept; floating-point pixels must lie in [0, 1] and are multiplied by 255.
+- Of 16 bits the upper 8 are kept (whole numbers of another type than uint16 are 8 bits deep if none is above 255); floating-point
+  pixels must lie in [0, 1] and are multiplied by 255.
 - Of an animation or a file with several pages the first image is taken.
 """
 
@@ -279,7 +280,10 @@ def _as_rgb(image: PillowImage) -> PillowImage:
         image.load()
         return image
     if image.mode.startswith(("I", "F")):
-        return Image.fromarray(_array_pixels(np.asarray(image), None))
+        numbers = np.asarray(image)
+        # Files of these formats hold 16 bits at most, and older Pillows open them with 32.
+        deep = image.mode == "I" and image.format in ("PNG", "PPM")
+        return Image.fromarray(_array_pixels(numbers.astype(np.uint16) if deep else numbers, None))
     if image.has_transparency_data:
         layer = image.convert("RGBA")
         white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
@@ -314,7 +318,7 @@ def _eight_bits(array: npt.NDArray[Any]) -> Pixels:
             raise ImageError(
                 f"pixels of {array.dtype} from {low} to {high}; whole numbers must lie in 0 … 65535, which are read as 16 bits"
             )
-        return (array >> 8).astype(np.uint8)
+        return (array >> 8 if array.dtype == np.uint16 or high > 255 else array).astype(np.uint8)
     if array.dtype.kind == "f":
         low_f, high_f = float(array.min()), float(array.max())
         if not (math.isfinite(low_f) and math.isfinite(high_f) and low_f >= 0.0 and high_f <= 1.0):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 # Part of every key: raised when decoding itself gives other pixels.
-DECODING_VERSION = 1
+DECODING_VERSION = 2
 # Keys are hashes in hexadecimal: 16 bytes as 32 letters.
 KEY_DTYPE = np.dtype("S32")
 Keys = npt.NDArray[np.bytes_]
