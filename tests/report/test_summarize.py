@@ -20,7 +20,7 @@ from unskew.report.bias_panel import affordable_replicates as affordable_tests
 from unskew.report.columns import bin_codes, round_edges
 from unskew.report.error_bars import affordable_replicates
 from unskew.report.plain import summary_from_json, summary_to_json
-from unskew.report.record import Summary
+from unskew.report.record import SplitRow, Summary
 from unskew.report.summarize import summarize_run
 
 
@@ -547,6 +547,14 @@ def test_unreadable_images_by_source_and_reason(pool: unskew.Pool, weights: unsk
     assert found.unreadable.reasons == (("x", 2), ("y", 1))
     assert found.unreadable.rows[0] == ("a", "camera 1", "p", "x")
     assert found.unreadable.share == pytest.approx(3 / 303)
+
+
+def test_what_was_set_aside_is_a_share_of_all_splits(pool: unskew.Pool, weights: unskew.Weights) -> None:
+    """A page about the training images, of a run that found more: 10 of 610 images cannot be used, not 10 of 310."""
+    lost = pd.DataFrame({"id": range(10), "source": "camera 0", "path": "x.jpg", "reason": "empty"})
+    rows = (SplitRow("train", 300, None, 200.0), SplitRow("test", 300, None, 200.0))
+    found = quick(unskew.Pool(pool.frame, set_aside=lost), weights, splits=rows)
+    assert found.unreadable.share == pytest.approx(10 / 610)
 
 
 def test_splits_by_column_or_with_weights_of_their_own(pool: unskew.Pool, weights: unskew.Weights) -> None:
