@@ -336,7 +336,9 @@ def test_notes_of_splits_lose_their_counts() -> None:
     note = "3 images get weight 0: beyond what their own source selects. Speaks of the target without label = owl (0.004)."
     rows = (SplitRow("train", 500, None, 300.0, note), SplitRow("test", 100, None, 80.0, "Speaks of the target."))
     found = summarize_run(pool, strata_weights(pool), privacy="aggregate", splits=rows, **QUICK)
-    assert found.splits[0].note == "some images get weight 0: beyond what their own source selects. Speaks of the target without label = owl."
+    assert (
+        found.splits[0].note == "some images get weight 0: beyond what their own source selects. Speaks of the target without label = owl."
+    )
     assert found.splits[1].note == "Speaks of the target."
 
 

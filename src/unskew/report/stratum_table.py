@@ -76,7 +76,9 @@ def hidden_names(weighed: Weighed, table: StratumTable) -> list[str]:
         return []
     # Of images that were dropped the groups are not counted by level.
     rare = [reason for reason, count in strata.dropped.items() if weighed.group_n is not None or count < SMALLEST_CELL]
-    return [reason for reason in rare if MISSING not in reason] + [cell_text(strata.by, strata.strata[at]) for at in np.flatnonzero(table.hidden)]
+    return [reason for reason in rare if MISSING not in reason] + [
+        cell_text(strata.by, strata.strata[at]) for at in np.flatnonzero(table.hidden)
+    ]
 
 
 def _hidden(weighed: Weighed, strata: TargetStrata) -> tuple[Any, int, bool]:
