@@ -149,6 +149,17 @@ def test_a_download_without_a_network_is_an_error_in_words(tmp_path: Path, monke
     assert run_command(["describe", str(tmp_path), "--download"]) in (2, 4)
 
 
+def test_a_function_of_ones_own_lies_beside_the_configuration(vendors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    configuration = tmp_path / "run.toml"
+    run_command(["init", str(vendors / "north"), str(vendors / "south"), "-o", str(configuration), "--quiet"])
+    (tmp_path / "beside_the_run.py").write_text("def redness(images):\n    return [image[..., 0].mean() for image in images]\n")
+    text = configuration.read_text().replace('features = ["brightness"', 'features = ["beside_the_run:redness", "brightness"')
+    configuration.write_text(text)
+    assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 0
+    assert "redness" in pd.read_parquet(tmp_path / "out" / "features.parquet").columns
+
+
 def test_split_and_its_use(vendors: Path, tmp_path: Path, capsys: Captured) -> None:
     configuration = tmp_path / "run.toml"
     run_command(["init", str(vendors / "north"), str(vendors / "south"), "-o", str(configuration), "--quiet"])

@@ -322,7 +322,6 @@ def test_groups_in_the_pool_but_not_in_the_sample() -> None:
     assert weights.ess_groups is not None
 
 
-@pytest.mark.xfail(strict=True, reason="the verdict of report/ speaks of links between sources where there is one source only")
 def test_one_source_is_linked_to_nothing(table: Path, capsys: Captured) -> None:
     pd.DataFrame({"source": "a", "label": ["cat", "dog"] * 20}).to_csv(table.parent / "t.csv", index=False)
     assert run_command(["check", str(table)]) == 0

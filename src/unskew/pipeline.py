@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -103,6 +104,7 @@ def read_pool(config: RunConfig) -> Pool:
 
 def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     """Sources -> represent: the pool with copies marked, features computed and unusable images set aside, and the target's sample."""
+    _find_modules_beside(config)
     pool = read_pool(config)
     if pool.images is None and config.represent.features:
         raise ConfigError(
@@ -117,6 +119,12 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     target = _make_target(settings, config.folder, pools[1] if sample is not None else None)
     check_splits(pools[0])
     return Inputs(config, pools[0], target, config.read_bias())
+
+
+def _find_modules_beside(config: RunConfig) -> None:
+    """A ``module:function`` of the user's own may lie beside the data; what is installed goes first."""
+    if str(config.folder) not in sys.path:
+        sys.path.append(str(config.folder))
 
 
 def _usable_cache(cache: Path | None) -> Path | None:
