@@ -141,6 +141,16 @@ def test_both_error_bars_are_those_of_the_weights() -> None:
     assert found.strata == ()
 
 
+def test_a_normalizer_that_is_known_has_no_error() -> None:
+    """ω of camera 0 is 1 everywhere, so its normalizer is 1, with an error of 0 and not of a rounding."""
+    pool = unskew.Pool.from_frame(mixed_frame())
+    x = pool.frame["x"].to_numpy()
+    weights = unskew.debias_weights(np.column_stack([np.ones(300), np.exp(0.4 * x), np.exp(0.8 * x)]), pool.frame["source"].to_numpy())
+    found = quick(pool, weights, bootstrap=20).sources
+    assert [(row.stderr, row.stderr_bootstrap) for row in found[:1]] == [(0.0, 0.0)]
+    assert all(row.stderr and row.stderr > 0.01 and row.stderr_bootstrap and row.stderr_bootstrap > 0.01 for row in found[1:])
+
+
 def test_the_order_of_the_rows_changes_nothing(pool: unskew.Pool, summary: Summary) -> None:
     shuffled = pool.take(np.random.default_rng(5).permutation(len(pool)))
     again = quick(shuffled, strata_weights(shuffled))
