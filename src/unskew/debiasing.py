@@ -242,7 +242,9 @@ def _strata_overlap(fitted: FittedBias, weight_r: Floats) -> Overlap:
         message = weak or f"Within each stratum its sources are linked to one another; {known} has images."
         return judge_weights(replace(overlap, verdict="weak" if weak else "ok", message=message), weight_r)
     links = (
-        "The sources are linked to one another, though they need not be"
+        "There is one source, which needs no link"
+        if len(fitted.names) == 1
+        else "The sources are linked to one another, though they need not be"
         if overlap.connected
         else f"The sources are not linked to one another ({len(overlap.components)} separate groups) and need not be"
     )

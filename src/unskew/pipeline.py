@@ -24,7 +24,7 @@ from unskew.report.summarize import summarize_run
 from unskew.represent.content import hash_images
 from unskew.represent.entry import represent_images
 from unskew.results import diagnostics_table, features_table, json_value, solution_record, write_frame
-from unskew.saving import write_text, written_together, written_whole
+from unskew.saving import may_write, nearest_place, write_text, written_together, written_whole
 from unskew.sources.entry import read_sample, read_sources
 from unskew.split_weights import SplitWeights, weigh_splits
 from unskew.splitting import check_splits, join_splits, split_pool
@@ -119,9 +119,21 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     return Inputs(config, pools[0], target, config.read_bias())
 
 
+def _usable_cache(cache: Path | None) -> Path | None:
+    """None where nothing can be kept: data often lie on a disk that is read-only."""
+    if cache is None or may_write(cache):
+        return cache
+    log.warning(
+        "nothing can be kept in %s, which is read-only: the next run will compute everything again. Name another folder by "
+        "represent.cache, or say cache = false.",
+        cache,
+    )
+    return None
+
+
 def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None) -> Sequence[Pool]:
     options: dict[str, Any] = {
-        "cache": config.cache,
+        "cache": _usable_cache(config.cache),
         "jobs": config.engine.jobs,
         "tolerance": config.sources.tolerance,
         "progress": progress,
@@ -277,12 +289,10 @@ def check_output(out: Path, overwrite: bool, configuration: Path | None = None) 
             f"{str(out)!r} holds {'the' if own else 'a'} {CONFIGURATION} that {'you wrote' if own else 'no run wrote'}, and the settings "
             f"as resolved would take its place. Name another folder, such as -o {out / 'results'}."
         )
-    above = out.absolute()
-    while not above.exists():
-        above = above.parent
+    above = nearest_place(out)
     if not above.is_dir():
         raise ConfigError(f"results cannot be written into {str(out)!r}: {str(above)!r} is a file. Give another folder with -o.")
-    if not os.access(above, os.W_OK | os.X_OK):
+    if not may_write(out):
         raise DataError(f"nothing can be written into {str(above)!r}: it is read-only for you. Give another folder with -o.")
 
 
@@ -316,10 +326,19 @@ def _read_places(settings: dict[str, Any], folder: Path, download: bool) -> Pool
     return read_sources(settings | ({"download": True} if download else {}), folder)
 
 
-def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bool = False, download: bool = False) -> None:
-    """A configuration for these databases that runs as it stands."""
+def _check_new_file(output: Path, overwrite: bool) -> None:
+    """May this file be written? Said before the work, not after it."""
+    if output.is_dir():
+        raise ConfigError(f"{str(output)!r} is a folder; give the name of a file with -o.")
     if output.exists() and not overwrite:
         raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
+    if not output.parent.is_dir():
+        raise ConfigError(f"{str(output)!r} cannot be written: there is no folder {str(output.parent)!r}. Make it first.")
+
+
+def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bool = False, download: bool = False) -> None:
+    """A configuration for these databases that runs as it stands."""
+    _check_new_file(output, overwrite)
     settings = find_sources(places, output.parent, download=download)
     pool = _read_places(settings, output.parent, download)
     write_text(output, starting_config(pool, settings, name=output.name))
@@ -346,8 +365,7 @@ def write_splits(
     """A table id, source, path, split; how many images of each source went where."""
     import pandas as pd
 
-    if output.exists() and not overwrite:
-        raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
+    _check_new_file(output, overwrite)
     inputs = read_inputs(config, progress=progress)
     if "split" in inputs.pool.frame.columns:
         raise ConfigError(
