@@ -27,6 +27,7 @@ from unskew.represent.entry import represent_images
 from unskew.results import diagnostics_table, features_table, json_value, solution_record, write_frame
 from unskew.saving import may_write, nearest_place, write_text, written_together, written_whole
 from unskew.sources.entry import read_sample, read_sources
+from unskew.sources.labels import label_indicators
 from unskew.split_weights import SplitWeights, weigh_splits
 from unskew.splitting import check_splits, join_splits, split_pool
 from unskew.starting import starting_config
@@ -99,7 +100,18 @@ def read_pool(config: RunConfig) -> Pool:
     if split_file is not None:
         pool = join_splits(pool, config.place(split_file))
     check_splits(pool)
+    if _names_indicator({"target": config.target and config.target.settings(), "bias": config.bias, "outcomes": config.report.outcomes}):
+        pool = label_indicators(pool)
     return pool
+
+
+def _names_indicator(settings: Any) -> bool:
+    """Is a column such as ``label=cat`` named, which says whether an image shows it (images with several labels)?"""
+    if isinstance(settings, Mapping):
+        return any(_names_indicator(key) or _names_indicator(value) for key, value in settings.items())
+    if isinstance(settings, list | tuple):
+        return any(_names_indicator(each) for each in settings)
+    return isinstance(settings, str) and settings.startswith("label=")
 
 
 def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
