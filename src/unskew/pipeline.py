@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.bias.base import Bias
 from unskew.config import RunConfig, read_config, resolved, write_config
+from unskew.config_paths import named_inputs
 from unskew.describing import PoolDescription, describe_pool
 from unskew.errors import ConfigError, CoverageError, DataError, OverlapError, did_you_mean, first_few
 from unskew.exporting import Export, export_run
@@ -236,6 +237,9 @@ def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
     fingerprints["files"] = {key: fingerprint_file(path) for key, path in files.items()}
     # Where the data lie on this machine is nobody's business, and changes no result.
     settings = {name: each for name, each in resolved(config).items() if name != "folder"}
+    if config.report.privacy == "aggregate":
+        settings = _without_folders(settings, {given for _, given in named_inputs(settings)})
+        command = " ".join(Path(word).name for word in (command or "").split())
     return {
         "command": command or "",
         "seed": config.engine.seed,
@@ -243,6 +247,15 @@ def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
         "settings": settings,
         "fingerprints": fingerprints,
     }
+
+
+def _without_folders(settings: Any, places: set[str]) -> Any:
+    """The settings with the last part of each path only: the folders above may tell whose data these are."""
+    if isinstance(settings, Mapping):
+        return {key: _without_folders(value, places) for key, value in settings.items()}
+    if isinstance(settings, list):
+        return [_without_folders(each, places) for each in settings]
+    return Path(settings).name if isinstance(settings, str) and settings in places else settings
 
 
 def write_run(run: Run | Refusal, out: Path) -> list[str]:
