@@ -235,18 +235,23 @@ def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
         fingerprints["target sample"] = fingerprint_pool(inputs.target.reference)
     files = {key: path for key, path in config.inputs.items() if path.is_file()}
     fingerprints["files"] = {key: fingerprint_file(path) for key, path in files.items()}
-    # Where the data lie on this machine is nobody's business, and changes no result.
-    settings = {name: each for name, each in resolved(config).items() if name != "folder"}
     if config.report.privacy == "aggregate":
-        settings = _without_folders(settings, {given for _, given in named_inputs(settings)})
         command = " ".join(Path(word).name for word in (command or "").split())
     return {
         "command": command or "",
         "seed": config.engine.seed,
         "versions": find_versions(),
-        "settings": settings,
+        "settings": shown_settings(config),
         "fingerprints": fingerprints,
     }
+
+
+def shown_settings(config: RunConfig) -> dict[str, Any]:
+    """The settings as the page shows them: not where the data lie on this machine, which changes no result."""
+    settings = {name: each for name, each in resolved(config).items() if name != "folder"}
+    if config.report.privacy != "aggregate":
+        return settings
+    return _without_folders(settings, {given for _, given in named_inputs(settings)})  # type: ignore[no-any-return]
 
 
 def _without_folders(settings: Any, places: set[str]) -> Any:
