@@ -129,9 +129,8 @@ def describe_cells(metrics: Metrics, naive: Metrics, replicate: Mapping[str, Flo
         figures = {}
         for name, value_c in value.items():
             figure = _figure(name, float(value_c[c]), replicate[name][c] if name in replicate else None, level, float(effective[name][c]))
-            figures[name] = replace(
-                figure, naive=_number(plain[name][c]) if name in plain else None, where=worst[c] if name == "worst_class" else None
-            )
+            unweighted = _number(plain[name][c]) if name in plain else None
+            figures[name] = replace(figure, naive=unweighted, where=worst[c] if name == "worst_class" else None)
         cells.append(figures)
     return cells
 

@@ -69,16 +69,18 @@ class Coverage:
 
     def withheld(self) -> Coverage:
         """The same without counts of 1 to 9, and the count that would give the first of them away; what is withheld is None."""
-        small = {name: None for name in ("missing", "zero", "elsewhere", "extra") if too_small(getattr(self, name))}
-        lost = {"images": None, "weight": float(f"{self.weight:.2g}")} if "missing" in small else {}
-        return replace(self, **small, **lost)
+        small = [name for name in ("missing", "zero", "elsewhere", "extra") if too_small(getattr(self, name))]
+        changed: dict[str, Any] = dict.fromkeys(small)
+        if "missing" in small:
+            changed |= {"images": None, "weight": float(f"{self.weight:.2g}")}
+        return replace(self, **changed)
 
     def notes(self) -> list[str]:
         """What did not match or was not used, in sentences."""
         notes = []
         if self.missing != 0:
             notes.append(
-                f"{_count(self.missing)} images have no prediction, score or truth: the figures speak of the others, which carry "
+                f"{_count(self.missing)}{'' if self.images is None else f' of {self.images:,}'} images have no prediction, score or truth: the figures speak of the others, which carry "
                 f"{100 * self.weight:.3g} % of the weight."
             )
         if self.zero != 0:
