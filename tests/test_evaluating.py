@@ -344,3 +344,35 @@ def test_intervals_cover_the_truth() -> None:
             inside[name] += low <= truth[name] <= high
     # 95 % nominal; the standard error of a coverage over 300 trials is 1.3 points.
     assert all(0.91 <= count / trials <= 0.99 for count in inside.values()), inside
+
+
+def _three_classes(n: int, share: float, rng: np.random.Generator) -> tuple[Any, Any, Any]:
+    """(is it hard, class, probabilities that are too sure) of n images, of which a share is hard."""
+    hard, y = rng.random(n) < share, rng.integers(3, size=n)
+    logit = rng.normal(0, 1, (n, 3)) + np.where(hard, 0.8, 2.0)[:, None] * np.eye(3)[y] * np.array([1.3, 1.0, 0.7])
+    probability = np.exp(1.4 * logit)
+    return hard, y, probability / probability.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.slow
+def test_intervals_of_all_metrics_cover_their_truth() -> None:
+    """Three classes, two sources with their own share of hard images, known weights; the truth from 400,000 images of the target."""
+    rng = np.random.default_rng(1)
+
+    def judged(hard: Any, y: Any, probability: Any, source: Any, weight: Any, **options: Any) -> Any:
+        id = np.arange(y.size)
+        table = pd.DataFrame({"id": id, "source": source, "label": np.array(list("abc"))[y], "sample_weight": weight})
+        scores = pd.DataFrame({"id": id} | {f"score_{name}": probability[:, k] for k, name in enumerate("abc")})
+        return evaluate_predictions(table, scores, **options).overall.figures
+
+    truth = judged(*_three_classes(400_000, 0.5, rng), "target", 1.0, replicates=0)
+    inside = dict.fromkeys(truth, 0)
+    for trial in range(300):
+        parts = [_three_classes(300, share, rng) for share in (0.8, 0.3)]
+        hard, y, probability = (np.concatenate(each) for each in zip(*parts, strict=True))
+        weight = np.where(hard, 0.5 / 0.55, 0.5 / 0.45)
+        figures = judged(hard, y, probability, np.repeat(["s", "t"], 300), weight, replicates=300, seed=trial)
+        for name, figure in figures.items():
+            inside[name] += figure.interval[0] <= truth[name].value <= figure.interval[1]
+    # As above.
+    assert all(0.91 <= count / 300 <= 0.99 for count in inside.values()), inside

@@ -43,7 +43,7 @@ def judge(table: pd.DataFrame, predictions: Any, **options: Any) -> Evaluation:
 
 def test_missing_predictions_are_counted_and_the_first_named(table: pd.DataFrame, said: pd.DataFrame) -> None:
     lacking = said[~said["id"].isin(["a/01.jpg", "a/04.jpg"])]
-    with pytest.raises(DataError, match=r"2 of 20 images of test cannot be judged\. 2 have no prediction: a/01\.jpg, a/04\.jpg"):
+    with pytest.raises(DataError, match=r"2 of 20 images \(test\) cannot be judged\. 2 have no prediction: a/01\.jpg, a/04\.jpg"):
         judge(table, lacking)
     found = judge(table, lacking, allow_missing=True)
     assert (found.coverage.judged, found.coverage.missing, found.coverage.images) == (18, 2, 20)
@@ -100,6 +100,22 @@ def test_ids_are_joined_as_text(table: pd.DataFrame, said: pd.DataFrame, tmp_pat
 def test_weights_that_are_none_are_errors(table: pd.DataFrame, said: pd.DataFrame, bad: float) -> None:
     with pytest.raises(DataError, match=r"finite and not negative, but 1 of 60 are not: a/03\.jpg"):
         judge(table.assign(sample_weight=table["sample_weight"].where(table["id"] != "a/03.jpg", bad)), said)
+
+
+def test_weights_of_any_size_and_no_text(table: pd.DataFrame, said: pd.DataFrame) -> None:
+    scored = pd.DataFrame({"id": table["id"], "score": np.linspace(0, 1, N)})
+    plain = judge(table, scored, replicates=10).overall
+    for factor in (2.0**900, 2.0**-900):
+        assert judge(table.assign(sample_weight=factor * table["sample_weight"]), scored, replicates=10).overall == plain
+    with pytest.raises(DataError, match="'sample_weight' holds numbers"):
+        judge(table.assign(sample_weight="heavy"), said)
+
+
+def test_empty_predictions_and_two_second_models(table: pd.DataFrame, said: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="no rows"):
+        judge(table, said.head(0))
+    with pytest.raises(ConfigError, match="keep one of them"):
+        judge(table, said.assign(prediction_b="cat"), second=said)
 
 
 def test_a_split_without_weight_is_an_error(table: pd.DataFrame, said: pd.DataFrame) -> None:

@@ -176,7 +176,8 @@ def _judged_images(judged: Judged, case: Case) -> JudgedImages:
     group_n = _group_codes(judged.frame["group"]) if "group" in judged.frame.columns else None
     return JudgedImages(
         judged.frame["source"].to_numpy(dtype=object)[rows],
-        judged.weight[rows],
+        # Only ratios matter; squares of huge weights would not be numbers any more.
+        judged.weight[rows] / judged.weight.max(),
         None if group_n is None else group_n[rows],
         case.truth.take(rows),
         [each.take(rows) for each in case.answers],

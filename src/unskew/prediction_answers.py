@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.prediction_metrics import Answers, Truth
+from unskew.prediction_table import read_numbers
 from unskew.records import Floats
 from unskew.targeting.levels import MISSING, level_text, text_levels
 from unskew.weights_table import is_list
@@ -119,18 +120,13 @@ def _is_number(column: pd.Series[Any]) -> bool:
     return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
 
 
-def read_numbers(column: pd.Series[Any], name: str) -> Floats:
+def read_finite(column: pd.Series[Any], name: str) -> Floats:
     """(n,) the numbers of a column, NaN where there is none; text and infinities are errors."""
-    import pandas as pd
-
-    try:
-        value_n = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
-    except (ValueError, TypeError) as error:
-        raise DataError(f"the column {name!r} holds numbers, but some of its entries are none: {error}.") from error
+    value_n = read_numbers(column, name)
     wrong = np.flatnonzero(np.isinf(value_n))
     if wrong.size:
         raise DataError(f"the column {name!r} holds infinite numbers, {wrong.size} of them; the first is that of {column.index[wrong[0]]}.")
-    return np.asarray(value_n)
+    return value_n
 
 
 def read_classes(truth: pd.Series[Any], further: Sequence[str], positive: str | None) -> tuple[Truth, Mask]:
@@ -191,7 +187,7 @@ def _read_class_scores(table: pd.DataFrame, columns: Columns, truth: Truth, said
             f"{said} have scores of {len(columns.by_class)} classes, and the images {len(truth.classes)}: there is no column for "
             f"{first_few(lacking)}. Scores are columns score_<class>; one that the model does not know has a column of zeros."
         )
-    score_nk = np.column_stack([read_numbers(table[columns.by_class[name]], columns.by_class[name]) for name in truth.classes])
+    score_nk = np.column_stack([read_finite(table[columns.by_class[name]], columns.by_class[name]) for name in truth.classes])
     total_n = score_nk.sum(axis=1)
     wrong = np.flatnonzero((score_nk < 0).any(axis=1) | (np.abs(total_n - 1.0) > _SUM_TOLERANCE))
     if wrong.size:
@@ -211,7 +207,7 @@ def _read_one_score(table: pd.DataFrame, name: str, truth: Truth, said: str, not
             f"{said} have one column {name!r}, which is the score of one of two classes, but there are {len(truth.classes)}: "
             f"{first_few(truth.classes, 6)}. Give a column score_<class> for each."
         )
-    score_n = read_numbers(table[name], name)
+    score_n = read_finite(table[name], name)
     if np.nanmin(score_n, initial=0.0) < 0 or np.nanmax(score_n, initial=0.0) > 1:
         notes.append(f"{name} is not between 0 and 1, so it is no probability: it ranks (AUROC), but has no log-loss and no calibration.")
         return None, score_n

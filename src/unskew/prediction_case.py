@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import DataError, first_few
+from unskew.errors import ConfigError, DataError, first_few
 from unskew.prediction_answers import (
     Columns,
     check_single,
@@ -17,7 +17,7 @@ from unskew.prediction_answers import (
     is_regression,
     read_class_answers,
     read_classes,
-    read_numbers,
+    read_finite,
     read_truth_column,
 )
 from unskew.prediction_metrics import Answers, Truth
@@ -61,7 +61,7 @@ def read_case(
             "The truth and the predictions are numbers that are not all whole: judged as a regression (--classification: as classes)."
         )
     if numbers:
-        truth, known_n = Truth(value=read_numbers(column, origin)), column.notna().to_numpy()
+        truth, known_n = Truth(value=read_finite(column, origin)), column.notna().to_numpy()
         answers, heard = _number_answers(aligned, models)
     else:
         # Classes that the split does not have may be among the scores, and make two of one.
@@ -99,10 +99,12 @@ def _models(aligned: Sequence[pd.DataFrame], levels: Sequence[str]) -> list[Colu
             raise DataError(
                 f"predictions have a column 'prediction', 'score' or 'score_<class>'; these have {first_few(list(each.columns), 12)}."
             )
-    if len(aligned) == 1:
-        other = find_columns(list(aligned[0].columns), levels, second=True)
-        models += [other] if other else []
-    return models
+    other = find_columns(list(aligned[0].columns), levels, second=True)
+    if other and len(aligned) == 2:
+        raise ConfigError(
+            "the second model is in a file of its own, and in columns prediction_b or score_b of the first: keep one of them."
+        )
+    return [*models, other] if other else models
 
 
 def _tables_of(aligned: Sequence[pd.DataFrame], models: Sequence[Columns]) -> list[tuple[pd.DataFrame, Columns, str]]:
@@ -115,7 +117,7 @@ def _number_answers(aligned: Sequence[pd.DataFrame], models: Sequence[Columns]) 
     for table, columns, said in _tables_of(aligned, models):
         if columns.prediction is None:
             raise DataError(f"a regression needs a column 'prediction' of numbers; {said} have {first_few(list(table.columns), 12)}.")
-        value_n = read_numbers(table[columns.prediction], columns.prediction)
+        value_n = read_finite(table[columns.prediction], columns.prediction)
         answers.append(Answers(value=value_n))
         heard.append(~np.isnan(value_n))
     return answers, heard

@@ -161,9 +161,9 @@ def _figure(name: str, value: float, replicate_b: Floats | None, level: float, e
     """A value with the percentile interval of its replicates.
 
     Percentiles stay within the range of the metric. Replicates of a smallest recall, and of a calibration error, lie on one side of the
-    estimate (the minimum of noisier numbers is smaller): these are moved by their mean excess. A share of 0 or 1 has replicates without
-    any spread; its interval then ends where n_eff independent units would show the same with probability (1 − level)/2 (as Clopper and
-    Pearson's does; Korn and Graubard 1998 for weights).
+    estimate (the minimum of noisier numbers is smaller), and so does the estimate of the truth: see `_moved`. A share of 0 or 1 has
+    replicates without any spread; its interval then ends where n_eff independent units would show the same with probability
+    (1 − level)/2 (as Clopper and Pearson's does; Korn and Graubard 1998 for weights).
     """
     if not np.isfinite(value):
         return Figure(None)
@@ -185,8 +185,10 @@ def _figure(name: str, value: float, replicate_b: Floats | None, level: float, e
 
 
 def _moved(low: float, high: float, excess: float, difference: bool) -> tuple[float, float]:
+    """The interval moved back once, and on the far side twice: replicates exceed the estimate as it exceeds the truth."""
     floor = -1.0 if difference else 0.0
-    return max(low - excess, floor), min(high - excess, 1.0)
+    low, high = low - excess - max(excess, 0.0), high - excess - min(excess, 0.0)
+    return max(low, floor), min(high, 1.0)
 
 
 def _number(value: float) -> float | None:

@@ -79,8 +79,9 @@ class Coverage:
         """What did not match or was not used, in sentences."""
         notes = []
         if self.missing != 0:
+            among = "" if self.images is None else f" of {self.images:,}"
             notes.append(
-                f"{_count(self.missing)}{'' if self.images is None else f' of {self.images:,}'} images have no prediction, score or truth: the figures speak of the others, which carry "
+                f"{_count(self.missing)}{among} images have no prediction, score or truth: the figures speak of the others, which carry "
                 f"{100 * self.weight:.3g} % of the weight."
             )
         if self.zero != 0:
@@ -108,6 +109,8 @@ def read_predictions(predictions: pd.DataFrame | str | PathLike[str]) -> pd.Data
         said = os.fspath(predictions)
         frame = read_table(said, said, text=("id",)).frame
         said = repr(said)
+    if len(frame) == 0:
+        raise DataError(f"{said} has no rows: there is not a single prediction in it.")
     if "id" not in frame.columns:
         raise DataError(
             f"{said} has no column 'id', by which predictions are joined to images; its columns are {first_few(list(frame.columns), 12)}."
@@ -136,7 +139,7 @@ def check_weights(table: pd.DataFrame) -> pd.DataFrame:
     twice = key[key.duplicated()].unique().tolist()
     if twice or table["id"].isna().any():
         raise DataError(f"every image has one weight and one id; {len(twice)} ids of the weights occur more than once: {first_few(twice)}.")
-    weight_n = np.asarray(table[name], dtype=np.float64)
+    weight_n = read_numbers(table[name], name)
     wrong = np.flatnonzero(~(np.isfinite(weight_n) & (weight_n >= 0)))
     if wrong.size:
         shown = first_few([f"{key.iloc[at]} ({weight_n[at]!r})" for at in wrong[:6]])
@@ -180,6 +183,16 @@ def _judged(table: pd.DataFrame, chosen_n: npt.NDArray[np.bool_], split: str, no
     if not weight_n.sum() > 0:
         raise DataError(f"all {len(frame)} images of the split {split!r} have weight 0: none of them belongs to the target.")
     return Judged(frame, frame.index.to_numpy(dtype=object), weight_n, split, note)
+
+
+def read_numbers(column: pd.Series[Any], name: str) -> Floats:
+    """(n,) the numbers of a column, NaN where there is none; text is an error."""
+    import pandas as pd
+
+    try:
+        return np.asarray(pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan))
+    except (ValueError, TypeError) as error:
+        raise DataError(f"the column {name!r} holds numbers, but some of its entries are none: {error}.") from error
 
 
 def align_predictions(table: pd.DataFrame, judged: Judged, predictions: pd.DataFrame, *, allow_extra: bool, said: str) -> pd.DataFrame:
@@ -230,11 +243,11 @@ def cover(
         ]
         told = [text for text, (_, part_n) in zip(told, reasons, strict=True) if (part_n & needed_n).any()]
         raise DataError(
-            f"{int(missing_n.sum())} of {int(needed_n.sum())} images of {judged.split} cannot be judged. {'; '.join(told)}. Predict them "
+            f"{int(missing_n.sum())} of {int(needed_n.sum())} images ({judged.split}) cannot be judged. {'; '.join(told)}. Predict them "
             "too, or say --allow-missing (allow_missing=True): the figures then speak of the others only, and the coverage is stated."
         )
     if not (needed_n & usable_n).any():
-        raise DataError(f"not one image of {judged.split} has a weight, a prediction and a truth: there is nothing to judge.")
+        raise DataError(f"not one image ({judged.split}) has a weight, a prediction and a truth: there is nothing to judge.")
     own = set(judged.key.tolist())
     known = set(table.index.tolist())
     keys = set().union(*(each.index.tolist() for each in predictions))
