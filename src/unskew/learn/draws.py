@@ -46,19 +46,19 @@ class SystematicPlan:
         end += rng.integers(2**64, dtype=np.uint64)
         # Unsigned numbers wrap at 2⁶⁴: an end below its beginning has passed a whole number.
         taken = end < end - width
-        more = self._exactly(order[taken], order[~taken], rng)
-        drawn = np.concatenate([self.whole, self.row[more]])
+        drawn = np.concatenate([self.whole, self.row[self._exactly(order, taken, rng)]])
         rng.shuffle(drawn)
         return drawn
 
-    def _exactly(self, taken: Ints, left: Ints, rng: np.random.Generator) -> Ints:
+    def _exactly(self, order: Ints, taken: npt.NDArray[np.bool_], rng: np.random.Generator) -> Ints:
         """Rounding leaves Σ_i e_i off by some 1e-15 × size, and with that probability the draw by one image: one fraction more, or less."""
-        surplus = self.whole.size + taken.size - self.size
+        found = order[taken]
+        surplus = self.whole.size + found.size - self.size
         if surplus > 0:
-            return np.delete(taken, rng.choice(taken.size, surplus, replace=False))
+            return np.delete(found, rng.choice(found.size, surplus, replace=False))
         if surplus < 0:
-            return np.append(taken, rng.choice(left, -surplus, replace=False))
-        return taken
+            return np.append(found, rng.choice(order[~taken], -surplus, replace=False))
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import operator
 from collections.abc import Hashable, Iterable, Iterator
 from functools import cached_property
@@ -115,13 +116,17 @@ class WeightedSampler(DistributedSampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         """The rows of this process. An epoch read to its end moves on to the next by itself, unless `set_epoch` says otherwise."""
+        return itertools.chain.from_iterable(self._pieces())
+
+    def _pieces(self) -> Iterator[Iterator[int]]:
+        """Begins when the first row is asked for: until then the epoch may be set, or a state loaded."""
         n_ranks, rank = self._ranks()
         epoch, first = self.epoch, self._first
         self._first = 0
         rest = self.draw_epoch(epoch)[first:]
         mine = rest[rank : rest.size - rest.size % n_ranks : n_ranks]
         reading = self._reading = _Reading(epoch, first, n_ranks)
-        yield from reading.rows(mine)
+        yield from reading.pieces(mine)
         if self._reading is reading:
             self._start(epoch + 1)
 
@@ -198,12 +203,12 @@ class _Reading:
         self._read = 0
         self._piece: Iterator[int] = iter(())
 
-    def rows(self, rows: Ints) -> Iterator[int]:
+    def pieces(self, rows: Ints) -> Iterator[Iterator[int]]:
         for start in range(0, rows.size, _PIECE):
             piece = rows[start : start + _PIECE].tolist()
             self._read += len(piece)
             self._piece = iter(piece)
-            yield from self._piece
+            yield self._piece
 
     @property
     def consumed(self) -> int:
