@@ -41,8 +41,9 @@ Written by `python benchmarks/samplers.py --output docs/samplers-performance.md`
 
 {table}
 
-torch refuses more than 2²⁴ = 16,777,216 images. Ours was slower in {slower} of {compared} comparisons, first epochs included. At {largest:,}
-images the process that ran one sampler after the other peaked at {memory:.1f} GB; the weights themselves are {weights:.1f} GB.
+torch refuses more than 2²⁴ = 16,777,216 images. Ours was slower in {slower} of {compared} comparisons, first epochs included.
+At {largest:,} images the process that ran one sampler after the other peaked at {memory:.1f} GB; the weights themselves are
+{weights:.1f} GB.
 
 Why it is faster: torch looks up every draw by bisection in the partial sums, which for many images means a cache miss at almost every
 step; the systematic draw is one pass over the images in random order, and the multinomial one walks through the partial sums with sorted

@@ -141,5 +141,8 @@ def _systematic(expected_n: Floats, size: int) -> SystematicPlan:
     floor = np.floor(expected_n)
     fraction = ((expected_n - floor) * 2.0**64).astype(np.uint64)
     row = np.flatnonzero(fraction)
-    whole = np.repeat(np.arange(expected_n.size), floor.astype(np.int64))
+    # Most images appear never or once for certain: repeating only the others is several times faster than repeating all.
+    once = np.flatnonzero(floor)
+    often = once[floor[once] > 1]
+    whole = np.concatenate([once, np.repeat(often, floor[often].astype(np.int64) - 1)])
     return SystematicPlan(whole=whole, row=row, fraction=fraction[row], size=int(size))
