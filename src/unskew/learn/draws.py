@@ -136,10 +136,13 @@ def inclusion_probabilities(weight_n: Floats, size: int) -> Floats:
 
 
 def _systematic(expected_n: Floats, size: int) -> SystematicPlan:
-    nearest = np.rint(expected_n)
-    expected_n = np.where(np.abs(expected_n - nearest) <= _SAME * nearest, nearest, expected_n)
-    floor = np.floor(expected_n)
-    fraction = ((expected_n - floor) * 2.0**64).astype(np.uint64)
+    """``expected_n`` is used up: for 10⁸ images every further array would be 0.8 GB."""
+    floor = np.rint(expected_n)
+    np.copyto(expected_n, floor, where=np.abs(expected_n - floor) <= _SAME * floor)
+    np.floor(expected_n, out=floor)
+    expected_n -= floor
+    expected_n *= 2.0**64
+    fraction = expected_n.astype(np.uint64)
     row = np.flatnonzero(fraction)
     # Most images appear never or once for certain: repeating only the others is several times faster than repeating all.
     once = np.flatnonzero(floor)
