@@ -155,10 +155,19 @@ def test_a_dataset_that_is_a_part_has_mean_one_over_the_part() -> None:
     assert criterion.sample_weight.tolist() == [1.5, 0.5]
 
 
-def test_weights_move_with_the_module_and_stay_out_of_checkpoints(criterion: WeightedLoss) -> None:
+def test_weights_stay_out_of_checkpoints_and_in_double_precision(criterion: WeightedLoss) -> None:
     assert criterion.state_dict() == {}
-    assert criterion.to(torch.float32).sample_weight.dtype == torch.float32
     assert list(criterion.parameters()) == []
+    exact = criterion.sample_weight.clone()
+    assert torch.equal(criterion.half().sample_weight, exact)
+
+
+def test_losses_of_half_precision_are_weighted_in_single() -> None:
+    """60,000 × 1.9 is beyond half precision."""
+    criterion = WeightedLoss(lambda prediction, truth: prediction, [1.0, 19.0])
+    value = criterion(torch.tensor([0.0, 60_000.0], dtype=torch.float16), None, [0, 1])
+    assert value.dtype == torch.float32
+    assert value.item() == pytest.approx(1.9 * 60_000 / 2, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -201,6 +210,9 @@ def test_batches_that_do_not_fit_are_refused(criterion: WeightedLoss) -> None:
         criterion(prediction, Y[:2], [1, 2, 3])
     with pytest.raises(DataError, match=r"rows in the dataset, whole numbers; got torch.float"):
         criterion(prediction, Y[:2], torch.tensor([0.5, 1.0]))
+    for rows in ([-1, 0], [0, N]):
+        with pytest.raises(DataError, match=rf"numbered from 0 to {N - 1}; a batch has {rows[0]} to {rows[1]}"):
+            criterion(prediction, Y[:2], rows)
     with pytest.raises(DataError, match="1 of the 2 images of a batch have no weight, the first c"):
         WeightedLoss(functional.cross_entropy, {"a": 1.0, "b": 2.0})(prediction, Y[:2], ["a", "c"])
     with pytest.raises(ConfigError, match=r"one value for each of the 2 images of the batch; it gave shape \(\)"):

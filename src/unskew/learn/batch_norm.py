@@ -28,7 +28,10 @@ def update_batch_norm(model: torch.nn.Module, batches: Iterable[Any], *, inputs:
     inputs : batch → what the model is called with. Default: the batch, or its first part where it is a tuple or list.
     """
     from torch.nn.modules.batchnorm import _BatchNorm
+    from torch.nn.parallel import DistributedDataParallel
 
+    if isinstance(model, DistributedDataParallel):
+        model = model.module  # the wrapper would overwrite the statistics of all processes by those of the first
     layers = [layer for layer in model.modules() if isinstance(layer, _BatchNorm) and layer.track_running_stats]
     if not layers:
         return

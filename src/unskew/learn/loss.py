@@ -62,14 +62,14 @@ class WeightedLoss(torch.nn.Module):
         self._any_zero = bool(np.any(weight_n == 0))
         # Divided by the largest first: the sum of huge weights would overflow.
         weight_n = weight_n / weight_n.max()
-        # Not part of a checkpoint: it is data, and moves to the device with the module.
-        self.register_buffer("sample_weight", torch.from_numpy(weight_n / weight_n.mean()), persistent=False)
-        self.sample_weight: torch.Tensor
+        # Data, not state: it stays out of checkpoints, and in double precision whatever the precision of the model.
+        self.sample_weight = torch.from_numpy(weight_n / weight_n.mean())
+        self._on_device: dict[torch.device, torch.Tensor] = {}
 
     def forward(self, prediction: torch.Tensor, truth: Any, image: Any) -> torch.Tensor:
         """The weighted loss of a batch; ``image`` says which images it holds, by row or by id (see above)."""
         n = len(prediction)
-        weight = self._weights_of(image)
+        weight = self._weights_of(image, prediction.device)
         if len(weight) != n:
             raise DataError(f"a batch has one prediction for each image; got {n} predictions and {len(weight)} images.")
         if self._any_zero:
@@ -83,23 +83,35 @@ class WeightedLoss(torch.nn.Module):
                 "Pass it with reduction='none'."
             )
         losses = losses.flatten(1).mean(1) if losses.ndim > 1 else losses
+        if losses.dtype in (torch.float16, torch.bfloat16):
+            losses = losses.float()  # a large weight times a loss may be beyond half precision
         if self._any_zero:
             losses = torch.where(weight > 0, losses, torch.zeros_like(losses))
         mean: torch.Tensor = (weight.to(losses.dtype) * losses).sum() / n
         return mean
 
-    def _weights_of(self, image: Any) -> torch.Tensor:
+    def _weights_of(self, image: Any, device: torch.device) -> torch.Tensor:
         if self._row is None:
             rows = torch.as_tensor(image)
-            if rows.is_floating_point() or rows.dtype == torch.bool:
-                raise DataError(f"a batch says its images by their rows in the dataset, whole numbers; got {rows.dtype}.")
+            _refuse_rows(rows, len(self.sample_weight))
         else:
             names = image.tolist() if hasattr(image, "tolist") else list(image)
             unknown = [name for name in names if name not in self._row]
             if unknown:
                 raise DataError(f"{len(unknown)} of the {len(names)} images of a batch have no weight, the first {first_few(unknown, 3)}.")
             rows = torch.tensor([self._row[name] for name in names], dtype=torch.int64)
-        return self.sample_weight[rows.to(self.sample_weight.device)]
+        if device not in self._on_device:
+            # Apple's devices know no double precision.
+            self._on_device[device] = self.sample_weight.to(device, torch.float32 if device.type == "mps" else torch.float64)
+        return self._on_device[device][rows.to(device)]
+
+
+def _refuse_rows(rows: torch.Tensor, n: int) -> None:
+    if rows.is_floating_point() or rows.dtype == torch.bool:
+        raise DataError(f"a batch says its images by their rows in the dataset, whole numbers; got {rows.dtype}.")
+    # Elsewhere a look at the values would make the device wait, and it refuses them itself.
+    if rows.device.type == "cpu" and rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < n:
+        raise DataError(f"rows of the dataset are numbered from 0 to {n - 1}; a batch has {int(rows.min())} to {int(rows.max())}.")
 
 
 def _per_image(loss: Callable[..., Any]) -> Callable[..., Any]:
