@@ -3,6 +3,7 @@
 import io
 import pickle
 import threading
+import zipfile
 
 import numpy as np
 import pytest
@@ -100,6 +101,7 @@ def test_one_file_for_each_source(tmp_path):
         ({"source": ["a"] * 4}, "has no array 'images'"),
         ({"images": PIXELS, "source": "a"}, "source is a single value"),
         ({"images": PIXELS, "source": np.array(["a"] * 6, dtype=object)}, "holds Python objects.*runs their code"),
+        ({"images": PIXELS, "source": ["a"] * 6, "size": np.zeros(6, dtype=[("w", int), ("h", int)])}, "holds records"),
     ],
 )
 def test_npz_files_that_cannot_work(tmp_path, arrays, message):
@@ -119,6 +121,44 @@ def test_npz_files_that_are_none(tmp_path):
     (tmp_path / "v.npz").unlink()
     with pytest.raises(ImageError, match=r"'v.npz' cannot be read"):
         pool.images.read(0)
+
+
+def _encrypted(folder):
+    np.savez(folder / "x.npz", images=PIXELS, source=["a"] * 6)
+    content = bytearray((folder / "x.npz").read_bytes())
+    for mark, flag in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = -1
+        while (at := content.find(mark, at + 1)) >= 0:
+            content[at + flag] |= 1
+    (folder / "x.npz").write_bytes(content)
+
+
+def _damaged(folder):
+    np.savez_compressed(folder / "x.npz", source=["a"] * 6)
+    content = bytearray((folder / "x.npz").read_bytes())
+    content[65:80] = b"\xff" * 15
+    (folder / "x.npz").write_bytes(content)
+
+
+def _promising(folder, name="source", shape=(10**15,)):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    with zipfile.ZipFile(folder / "x.npz", "a") as archive:
+        archive.writestr(f"{name}.npy", header.getvalue())
+
+
+@pytest.mark.parametrize("spoil", [_encrypted, _damaged, _promising])
+def test_npz_files_that_lie_are_an_error_in_words(tmp_path, spoil):
+    spoil(tmp_path)
+    with pytest.raises(DataError, match=r"'x.npz' is no .npz file"):
+        read_sources({"arrays": "x.npz"}, tmp_path)
+
+
+def test_images_that_a_file_promises_and_does_not_hold_are_unusable(tmp_path):
+    np.savez(tmp_path / "x.npz", source=["a"] * 6)
+    _promising(tmp_path, "images", (6, 10**9, 10**9))
+    with pytest.raises(ImageError, match=r"'x.npz' cannot be read: it promises"):
+        read_sources({"arrays": "x.npz"}, tmp_path).images.read(0)
 
 
 class Items:

@@ -3,7 +3,8 @@
 - EXIF orientation is applied. Colour profiles are not.
 - Grey becomes R = G = B; palettes are looked up; CMYK is converted by Pillow (R = (1 − C)(1 − K) …).
 - Transparent pixels are laid over white.
-- Of 16 bits the upper 8 are kept (whole numbers of another type than uint16 are 8 bits deep if none is above 255); floating-point pixels must lie in [0, 1] and are multiplied by 255.
+- Of 16 bits the upper 8 are kept (whole numbers of another type than uint16 are 8 bits deep if none is above 255); floating-point
+  pixels must lie in [0, 1] and are multiplied by 255.
 - Of an animation or a file with several pages the first image is taken.
 """
 
