@@ -246,6 +246,61 @@ def verify(
     return DONE if good else UNUSABLE
 
 
+@app.command("evaluate")
+def judge_predictions(
+    results: Results,
+    predictions: Annotated[
+        Path,
+        typer.Option("--predictions", "-p", help="Table: id, prediction and/or score or score_<class>; y where the weights have no label."),
+    ],
+    second: Annotated[Path | None, typer.Option("--second", help="The predictions of another model: the two are compared.")] = None,
+    by: Annotated[list[str] | None, typer.Option("--by", help="Also by this column (an attribute or feature); may be repeated.")] = None,
+    split: Annotated[str | None, typer.Option("--split", help="The split to judge. Default: test, else all but train; or all.")] = None,
+    truth: Annotated[str | None, typer.Option("--truth", help="y (of the predictions) or label (of the weights), if they differ.")] = None,
+    positive: Annotated[str | None, typer.Option("--positive", help="Of two classes, the one to find. Default: the last.")] = None,
+    regression: Annotated[
+        bool | None, typer.Option("--regression/--classification", show_default=False, help="Numbers or classes? By default seen from y.")
+    ] = None,
+    allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Judge the images that have a prediction.")] = False,
+    allow_extra: Annotated[bool, typer.Option("--allow-extra", help="Leave predictions of unknown images aside.")] = False,
+    replicates: Annotated[int, typer.Option("--replicates", min=0, help="Bootstrap replicates behind the intervals.")] = 1000,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for metrics.json; made when it is not there.")] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap.")] = 0,
+) -> None:
+    """How good are these predictions on the target? Anybody's model: weights in, predictions back.
+
+    Weighted accuracy, balanced accuracy, AUROC and more, with intervals, beside the plain figures: over all, by source, by class and by any
+    column; the difference of two models.
+    """
+    from unskew import evaluating, terminal
+
+    with remarks(quiet):
+        if output is not None:
+            evaluating.check_place(output, overwrite)
+        found = evaluating.evaluate_run(
+            results,
+            predictions,
+            second=second,
+            by=by or (),
+            split=split,
+            truth=truth,
+            positive=positive,
+            regression=regression,
+            allow_missing=allow_missing,
+            allow_extra=allow_extra,
+            replicates=replicates,
+            seed=seed,
+        )
+        written = None if output is None else evaluating.write_metrics(found, output, overwrite=overwrite)
+    if as_json:
+        print_json(found.to_dict())
+    elif not quiet:
+        terminal.print_evaluation(terminal.open_console(), found, written)
+
+
 @app.command("report")
 def show_again(results: Results, as_json: AsJson = False, quiet: Quiet = False) -> None:
     """Write the page again from report.json."""

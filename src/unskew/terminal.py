@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from unskew.describing import PoolDescription
+    from unskew.evaluating import Evaluation
     from unskew.exporting import Export
+    from unskew.prediction_cells import Cell
+    from unskew.prediction_intervals import Figure
     from unskew.report.record import Summary, VerdictPanel
     from unskew.verifying import Check
 
@@ -241,3 +244,95 @@ def print_checks(console: Console, checks: Sequence[Check], only_wrong: bool = F
     wrong = sum(not check.ok for check in checks)
     said = "Everything agrees." if not wrong else f"{wrong} of {len(checks)} claims do not hold: do not rely on these results."
     console.print(Text(said, style="bold green" if not wrong else "bold red"))
+
+
+# Metrics as a person reads them, and whether they are shares.
+_METRICS = {
+    "accuracy": ("accuracy", True),
+    "balanced_accuracy": ("balanced accuracy", True),
+    "worst_class": ("worst class", True),
+    "auroc": ("AUROC", False),
+    "sensitivity": ("sensitivity", True),
+    "specificity": ("specificity", True),
+    "log_loss": ("log-loss", False),
+    "calibration_error": ("calibration error", True),
+    "mae": ("mean absolute error", False),
+    "rmse": ("root mean squared error", False),
+    "r2": ("R²", False),
+}
+# Of these, the ones that a breakdown has room for; with two models there is less.
+_IN_BREAKDOWNS = ("accuracy", "auroc", "sensitivity", "specificity", "mae", "r2")
+_COMPARED = ("accuracy", "mae")
+
+
+def print_evaluation(console: Console, found: Evaluation, written: Path | None) -> None:
+    """What `unskew evaluate` found."""
+    covered, cell = found.coverage, found.overall
+    groups = "" if cell.ess_groups is None else f", {effective(cell.ess_groups)} effective groups"
+    ess = f"{effective(cell.ess)} effective images{groups}"
+    head = f"{found.task.capitalize()}, {visible(found.split)}: {number(covered.judged)} of {number(covered.images)} images judged, {ess}."
+    print_paragraph(console, f"{head}\n")
+    interval = f"{100 * found.level:g} % interval"
+    columns = ["metric", "weighted", interval, "naive", "effective"]
+    columns += [] if cell.second is None else ["second", "second − first", interval]
+    print_table(console, "On the target", columns, [_metric_row(cell, name) for name in _METRICS if name in cell.figures])
+    for part in found.breakdowns:
+        wanted = _IN_BREAKDOWNS if cell.second is None else _COMPARED
+        names = [name for name in wanted if any(name in each.figures for each in part.cells)]
+        heads = [_METRICS[name][0] for name in names]
+        heads += [] if cell.second is None else ["second − first"] * len(names)
+        if part.cells:
+            rows = [_cell_row(each, names) for each in part.cells]
+            print_table(console, f"By {visible(part.column)}", (part.column, "images", "weight", "effective", *heads), rows)
+        if part.withheld:
+            print_paragraph(console, f"By {visible(part.column)}: {part.withheld} withheld, fewer than ten or telling of them.\n")
+    if any(each.few for each in cell.figures.values()) or any(each.few for part in found.breakdowns for each in part.cells):
+        print_paragraph(console, f"* fewer than {found.few_effective:g} effective images (groups, where there are any): hardly known.")
+    _print_pairs(console, [("·", note) for note in found.notes])
+    if written is not None:
+        print_place(console, written)
+
+
+def _metric_row(cell: Cell, name: str) -> list[str]:
+    figure = cell.figures[name]
+    label, share = _METRICS[name]
+    label += ("" if figure.where is None else f" ({figure.where})") + ("*" if figure.few else "")
+    row = [label, _amount(figure.value, share), _interval(figure, share), _amount(figure.naive, share), effective(figure.effective)]
+    if cell.second is not None and cell.difference is not None:
+        other, gap = cell.second.get(name), cell.difference.get(name)
+        row += ["–" if other is None else _amount(other.value, share), _signed(gap, share), _interval(gap, share)]
+    return row
+
+
+def _cell_row(cell: Cell, names: Sequence[str]) -> list[str]:
+    row = [cell.name + ("*" if cell.few else ""), number(cell.images), percent(cell.weight_share)]
+    row.append(effective(cell.ess if cell.ess_groups is None else cell.ess_groups))
+    row += [_with_interval(cell.figures.get(name), _METRICS[name][1]) for name in names]
+    if cell.difference is not None:
+        row += [_with_interval(cell.difference.get(name), _METRICS[name][1], signed=True) for name in names]
+    return row
+
+
+def _with_interval(figure: Figure | None, share: bool, signed: bool = False) -> str:
+    if figure is None or figure.value is None:
+        return "–"
+    value = _signed(figure, share) if signed else _amount(figure.value, share)
+    return value if figure.interval is None else f"{value} ({_interval(figure, share)})"
+
+
+def _amount(value: float | None, share: bool, plus: str = "") -> str:
+    if value is None:
+        return "–"
+    return f"{100 * value:{plus}.1f} %" if share else f"{value:{plus}.3f}" if abs(value) < 100 else f"{value:{plus}.4g}"
+
+
+def _signed(figure: Figure | None, share: bool) -> str:
+    # Shares differ by points, not by percent.
+    return "–" if figure is None else _amount(figure.value, share, "+").replace(" %", " pt")
+
+
+def _interval(figure: Figure | None, share: bool) -> str:
+    if figure is None or figure.interval is None:
+        return "–"
+    low, high = (_amount(each, share).removesuffix(" %") for each in figure.interval)
+    return f"{low} to {high}"

@@ -1,0 +1,61 @@
+"""The compiled loop behind areas under ROC curves of many replicates at once. Importing this loads Numba."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.records import Floats, Ints
+from unskew.solve.kernels_compiler import compiled
+
+
+@compiled
+def sum_areas(
+    count_mb: Floats,
+    unit_s: Ints,
+    weight_s: Floats,
+    positive_s: npt.NDArray[np.bool_],
+    tied_s: npt.NDArray[np.bool_],
+    start_c: Ints,
+    area_cb: Floats,
+    positive_cb: Floats,
+    negative_cb: Floats,
+) -> None:
+    """Find Σ_{i positive, j negative} v_i v_j (1[s_i > s_j] + 1[s_i = s_j]/2), Σ_i v_i and Σ_j v_j of every cell; v = count × weight.
+
+    Entries s are sorted by cell, then by score; ``tied_s`` says that the next entry of the same cell has the same score. Cell c has
+    the entries start_c … start_{c+1} − 1. The inner loops run over the replicates b, which lie side by side in memory.
+    """
+    n_replicates = count_mb.shape[1]
+    area_b, above_b, below_b, positive_t, negative_t = np.zeros((5, n_replicates))
+    for c in range(start_c.size - 1):
+        area_b[:], above_b[:], below_b[:] = 0.0, 0.0, 0.0
+        before = False
+        for s in range(start_c[c], start_c[c + 1]):
+            weight, count_b = weight_s[s], count_mb[unit_s[s]]
+            tied = tied_s[s]
+            if not (tied or before):
+                # Most entries have a score of their own, and most of these are negatives: these two loops do nearly all the work.
+                if positive_s[s]:
+                    for b in range(n_replicates):
+                        area_b[b] += weight * count_b[b] * below_b[b]
+                        above_b[b] += weight * count_b[b]
+                else:
+                    for b in range(n_replicates):
+                        below_b[b] += weight * count_b[b]
+                continue
+            if positive_s[s]:
+                for b in range(n_replicates):
+                    positive_t[b] += weight * count_b[b]
+            else:
+                for b in range(n_replicates):
+                    negative_t[b] += weight * count_b[b]
+            if not tied:
+                for b in range(n_replicates):
+                    area_b[b] += positive_t[b] * (below_b[b] + 0.5 * negative_t[b])
+                    above_b[b] += positive_t[b]
+                    below_b[b] += negative_t[b]
+                    positive_t[b] = 0.0
+                    negative_t[b] = 0.0
+            before = tied
+        area_cb[c], positive_cb[c], negative_cb[c] = area_b, above_b, below_b
