@@ -1,0 +1,179 @@
+"""Arms trained on all folds but one, and right or wrong on that one; and what training on fewer images costs.
+
+A model trained on k−1 of k folds is a little worse than one trained on all. How much is read off a third point: models trained on half of
+those folds. With accuracy a(f) = a − b f^{−γ} at the share f of the images, the accuracy at f = 1 is
+
+    a(1) = a(f₁) + ρ (a(f₁) − a(f₂)),   ρ = (f₁^{−γ} − 1)/(f₂^{−γ} − f₁^{−γ}),   f₁ = (k−1)/k, f₂ = f₁/2,
+
+linear in what happened to each image, so that it has the standard error of a mean over images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import ConfigError
+from unskew.folding import deal_folds
+from unskew.learn.fitting import fit_weighted
+from unskew.learn.probe import Probe, fit_probe
+from unskew.records import Floats, Ints
+
+# γ of the learning curve, and the range within which it may lie; ρ hardly depends on it (k = 5: 0.25, between 0.20 and 0.29).
+EXPONENT = 0.5
+_EXPONENTS = (0.25, 1.0)
+
+
+class Trained(Protocol):
+    """A model that says a class, as a code, for every image."""
+
+    def predict(self, X_nd: npt.NDArray[Any], logit_offset: Floats | None = None) -> Ints: ...
+
+
+class Learner(Protocol):
+    """What is trained: the probe, or any scikit-learn classifier."""
+
+    def train(self, X_nd: npt.NDArray[Any], label_n: Ints, weight_n: Floats, n_classes: int, start: Any = None) -> Trained: ...
+
+
+@dataclass(frozen=True)
+class ProbeLearner:
+    """The linear probe (`fit_probe`)."""
+
+    ridge: float = 3e-3
+    tol: float = 1e-5
+
+    def train(self, X_nd: npt.NDArray[Any], label_n: Ints, weight_n: Floats, n_classes: int, start: Any = None) -> Trained:
+        begin = start if isinstance(start, Probe) else None
+        return fit_probe(X_nd, label_n, weight_n, n_classes, ridge=self.ridge, tol=self.tol, start=begin)
+
+
+@dataclass(frozen=True)
+class EstimatorLearner:
+    """Clones of a scikit-learn classifier, fitted with weights."""
+
+    estimator: Any
+
+    def train(self, X_nd: npt.NDArray[Any], label_n: Ints, weight_n: Floats, n_classes: int, start: Any = None) -> Trained:
+        return _TrainedEstimator(fit_weighted(self.estimator, X_nd, label_n, weight_n))
+
+
+@dataclass(frozen=True, eq=False)
+class _TrainedEstimator:
+    fitted: Any
+
+    def predict(self, X_nd: npt.NDArray[Any], logit_offset: Floats | None = None) -> Ints:
+        if logit_offset is None:
+            return np.asarray(self.fitted.predict(X_nd), dtype=np.int64)
+        if not hasattr(self.fitted, "predict_proba"):
+            raise ConfigError(f"logit adjustment needs predict_proba, which {type(self.fitted).__name__} does not have.")
+        class_m = np.asarray(self.fitted.classes_, dtype=np.int64)
+        with np.errstate(divide="ignore"):
+            logit_nm = np.log(self.fitted.predict_proba(X_nd)) - logit_offset[class_m]
+        return class_m[logit_nm.argmax(axis=1)]
+
+
+@dataclass(frozen=True, eq=False)
+class Arm:
+    """One way to learn from the pool: a weight for every image, and for logit adjustment an offset for every class."""
+
+    name: str
+    weight: Floats = field(repr=False)
+    logit_offset: Floats | None = field(repr=False, default=None)
+
+
+@dataclass(frozen=True, eq=False)
+class Hits:
+    """Was each image classified rightly by a model that has not seen it?
+
+    Attributes
+    ----------
+    full : (n,) 1 or 0, by the model trained on all other folds.
+    half : (n,) 1, ½ or 0, the mean over two models, each trained on one half of those.
+    """
+
+    full: Floats = field(repr=False)
+    half: Floats = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Deal:
+    """Every image has a fold, and lies in one of two halves, which share out every fold."""
+
+    fold: Ints = field(repr=False)
+    half: Ints = field(repr=False)
+    n_folds: int
+
+
+def deal_halves(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int, order_n: Ints) -> Deal:
+    """Deal units (groups and copies) into ``n_folds`` folds of two halves each, stratum after stratum, so that all are alike.
+
+    ``order_n``: the images in an order of their own (by id), so that the order of the rows does not matter.
+    """
+    _, unit_m = np.unique(unit_n[order_n], return_index=True)
+    # Units are numbered by their first image in that order, whatever numbers they came with.
+    rank_m = np.argsort(np.argsort(unit_m))
+    own_n = rank_m[np.unique(unit_n[order_n], return_inverse=True)[1]]
+    n_units = unit_m.size
+    if n_folds < 2 or 2 * n_folds > n_units:
+        raise ConfigError(
+            f"folds is the number of parts that are left out in turn, at least 2 and at most half the number of images that may be separated "
+            f"({n_units} groups of images that belong together); got {n_folds!r}."
+        )
+    part_n = np.empty(unit_n.size, dtype=np.int64)
+    part_n[order_n] = deal_folds(own_n, stratum_n[order_n], 2 * n_folds, seed)
+    # Neighbours in the deal go to different folds and different halves; for even k the second round swaps the halves.
+    swapped_n = part_n // n_folds if n_folds % 2 == 0 else np.zeros_like(part_n)
+    return Deal(part_n % n_folds, (part_n + swapped_n) % 2, n_folds)
+
+
+def cross_fit_arm(
+    arm: Arm,
+    X_nd: npt.NDArray[Any],
+    label_n: Ints,
+    n_classes: int,
+    deal: Deal,
+    learner: Learner,
+    advance: Callable[[int], None] = lambda count: None,
+) -> tuple[Hits, Trained]:
+    """(who was right on images it had not seen, the model trained on all images); 3 k + 1 fits."""
+    whole = learner.train(X_nd, label_n, arm.weight, n_classes)
+    advance(1)
+    full_n, half_n = np.zeros(label_n.size), np.zeros(label_n.size)
+    for fold in range(deal.n_folds):
+        test = np.flatnonzero(deal.fold == fold)
+        X_td, label_t = X_nd[test], label_n[test]
+        for within, into, share in ((None, full_n, 1.0), (0, half_n, 0.5), (1, half_n, 0.5)):
+            train = np.flatnonzero((deal.fold != fold) & ((deal.half == within) if within is not None else True) & (arm.weight > 0))
+            # Nothing to learn from is never right.
+            if train.size:
+                model = learner.train(X_nd[train], label_n[train], arm.weight[train], n_classes, whole)
+                into[test] += share * (model.predict(X_td, arm.logit_offset) == label_t)
+            advance(1)
+    return Hits(full_n, half_n), whole
+
+
+def curve_factor(n_folds: int, exponent: float = EXPONENT) -> float:
+    """ρ of the extrapolation from k−1 of k folds to all images."""
+    full = (n_folds - 1) / n_folds
+    return float((full**-exponent - 1.0) / ((full / 2.0) ** -exponent - full**-exponent))
+
+
+def curve_factor_error(n_folds: int) -> float:
+    """Half the range of ρ over the exponents that learning curves have."""
+    steep, flat = (curve_factor(n_folds, exponent) for exponent in _EXPONENTS)
+    return abs(steep - flat) / 2.0
+
+
+def extrapolate(hits: Hits, n_folds: int) -> Floats:
+    """(n,) v_i = h_i + ρ (h_i − g_i), h and g the hits of the full and the half models: their mean is the accuracy with all images."""
+    return np.asarray(hits.full + curve_factor(n_folds) * (hits.full - hits.half))
+
+
+def count_fits(n_arms: int, n_folds: int) -> int:
+    """Number of models that ``n_arms`` calls of `cross_fit_arm` train."""
+    return n_arms * (3 * n_folds + 1)
