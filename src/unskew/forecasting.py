@@ -107,10 +107,12 @@ def forecast_gain(
     ('reweight', True)
     """
     asked = _check_arms(arms, own or {})
+    # Of "all", those that lack something are left out; one that is named must be made.
+    lenient = "all" in arms
     trained, called = find_learner(learner, ridge)
     data = gather_probe_data(pool, features, scaling=scaling if learner is None else None, copies=copies)
     weights, fit = _weigh(pool, bias, target, data, check=check, max_unlike=max_unlike, solve=solve, seed=seed)
-    made, unavailable = _make_arms(pool, target, weights, data, asked, own or {}, options or {})
+    made, unavailable = _make_arms(pool, target, weights, data, asked, own or {}, options or {}, lenient=lenient)
     stratum_n = weights.source.astype(np.int64) * len(data.classes) + data.label
     deal = deal_halves(data.unit, stratum_n, folds, seed, data.order)
     with show_progress("training probes", count_fits(len(made), folds), progress) as advance:
@@ -137,7 +139,7 @@ def forecast_gain(
 
 def _check_arms(arms: Sequence[str], own: Mapping[str, npt.ArrayLike]) -> list[str]:
     """naive and debiased first, then the baselines that were asked for."""
-    asked = list(BASELINES) if arms == "all" else [arms] if isinstance(arms, str) else list(arms)
+    asked = [arms] if isinstance(arms, str) else list(arms)
     known = ("naive", "debiased", *BASELINES, "all")
     for name in asked:
         if name not in known:
@@ -145,7 +147,7 @@ def _check_arms(arms: Sequence[str], own: Mapping[str, npt.ArrayLike]) -> list[s
     taken = [name for name in own if name in known]
     if taken:
         raise ConfigError(f"an arm of your own cannot be called {taken[0]!r}, which is one of ours; give it another name.")
-    return list(dict.fromkeys(["naive", "debiased", *asked]))
+    return list(dict.fromkeys(["naive", "debiased", *(BASELINES if "all" in asked else asked)]))
 
 
 def _weigh(
@@ -175,7 +177,9 @@ def _with_units(pool: Pool, target: Target | None, unit_n: Ints) -> Pool:
     _, first_u = np.unique(unit_n, return_index=True)
     if "group" in pool.frame.columns:
         return pool.with_columns({"group": pool.frame["group"].to_numpy()[first_u][unit_n]})
-    return pool.with_columns({"group": np.array([f"copies of {name}" for name in pool.frame["id"].to_numpy()[first_u]], dtype=object)[unit_n]})
+    return pool.with_columns(
+        {"group": np.array([f"copies of {name}" for name in pool.frame["id"].to_numpy()[first_u]], dtype=object)[unit_n]}
+    )
 
 
 def _directions(X_nd: npt.NDArray[Any], seed: int) -> dict[str, Floats]:
@@ -186,7 +190,7 @@ def _directions(X_nd: npt.NDArray[Any], seed: int) -> dict[str, Floats]:
     count = min(_DIRECTIONS, *X_nd.shape)
     score_nc, size_c, _ = randomized_svd(centred_nd, count, n_iter=2, random_state=seed)
     # Rounding is no direction.
-    kept = np.flatnonzero(size_c > 1e-6 * size_c[0]) if size_c[0] > 0 else []
+    kept = np.flatnonzero(size_c > max(1e-6 * size_c[0], 0.0))
     return {f"(direction {c + 1} of the features)": np.asarray(score_nc[:, c], dtype=np.float64) for c in kept}
 
 
@@ -213,19 +217,21 @@ def _make_arms(
     asked: Sequence[str],
     own: Mapping[str, npt.ArrayLike],
     options: Mapping[str, Mapping[str, Any]],
+    *,
+    lenient: bool,
 ) -> tuple[list[Arm], list[str]]:
-    """The arms that can be made, and sentences on the others where "all" were asked for."""
+    """The arms that can be made, and sentences on the others where "all" were asked for (``lenient``)."""
     from unskew.errors import UnskewError
 
     made, unavailable = [], []
-    for name in [each for each in asked if each != "all"]:
+    for name in asked:
         if name == "debiased":
             made.append(Arm(name, weights.weight))
             continue
         try:
             made.append(_baseline_arm(make_baseline(name, pool, target, **options.get(name, {})), data.classes))
         except UnskewError as error:
-            if name in options or len(asked) < len(BASELINES):
+            if name in options or not lenient:
                 raise
             unavailable.append(f"{name} cannot be made: {error}")
     for name, given in own.items():
@@ -270,8 +276,13 @@ def _class_sizes(data: ProbeData, weight_n: Floats) -> tuple[dict[str, float], d
     for code, name in enumerate(data.classes):
         own = np.flatnonzero(data.label == code)
         share[name] = float(weight_n[own].sum())
-        ess[name] = kish(np.bincount(np.unique(data.unit[own], return_inverse=True)[1], weights=weight_n[own]))
+        ess[name] = kish(_per_unit(data.unit[own], weight_n[own]))
     return share, ess
+
+
+def _per_unit(unit_n: Ints, weight_n: Floats) -> Floats:
+    """The weight of every unit that occurs."""
+    return np.asarray(np.bincount(np.unique(unit_n, return_inverse=True)[1], weights=weight_n), dtype=np.float64)
 
 
 def _notes(data: ProbeData, weights: Weights, found: Sequence[ArmForecast]) -> list[str]:
@@ -302,7 +313,7 @@ def _assemble(
     assert debiased.gain is not None
     share, class_ess = _class_sizes(data, weights.weight)
     n, ess, heavy = weights.weight.size, weights.ess, heavy_share(weights.weight)
-    ess_units = kish(np.bincount(data.unit, weights=weights.weight)) if data.n_units < n else None
+    ess_units = kish(_per_unit(data.unit, weights.weight)) if data.n_units < n else None
     verdict, recommendation = recommend(naive, debiased, heavy, n / ess, ess if ess_units is None else ess_units, called)
     objects = fit is not None and fit.p_value < _MISFIT
     if objects:

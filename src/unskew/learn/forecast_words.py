@@ -29,7 +29,7 @@ def points(value: float, signed: bool = False) -> str:
 
 
 def plus_minus(estimate: Estimate, signed: bool = False) -> str:
-    """"+11 ± 1", the error with as many decimals as the value."""
+    """As in "+11 ± 1", the error with as many decimals as the value."""
     if not math.isfinite(estimate.stderr):
         return f"{points(estimate.value, signed)} ± ?"
     whole = abs(round(100 * estimate.value, 1)) >= 10 and round(100 * estimate.stderr) >= 1
@@ -38,9 +38,7 @@ def plus_minus(estimate: Estimate, signed: bool = False) -> str:
     return f"{value.replace('-', '−')} ± {error}"
 
 
-def recommend(
-    naive: ArmForecast, debiased: ArmForecast, heavy: float, design_effect: float, ess: float, learner: str
-) -> tuple[str, str]:
+def recommend(naive: ArmForecast, debiased: ArmForecast, heavy: float, design_effect: float, ess: float, learner: str) -> tuple[str, str]:
     """(verdict, the verdict with its reason)."""
     gain = debiased.gain
     assert gain is not None
@@ -58,14 +56,14 @@ def recommend(
     if high < _NO_MATTER or low > 0:
         if design_effect < _CLOSE:
             return "don't bother", f"don't bother: the pool is already close ({expected}, {worst})"
-        return "don't bother", f"don't bother: it makes no difference to {learner} ({plus_minus(gain, signed=True)} points, {worst})"
+        return "don't bother", f"don't bother: it hardly makes a difference to {learner} ({plus_minus(gain, signed=True)} points, {worst})"
     if few:
         return "don't", f"don't: {carried}, and what that would bring is not known ({plus_minus(gain, signed=True)} points for {learner})"
     return "unclear", f"unclear: {expected}, {worst}; the held-out images do not tell whether reweighting helps"
 
 
 def worst_words(naive: ArmForecast, debiased: ArmForecast) -> str:
-    """"worst class 32 → 73"; the names where the worst class is another one."""
+    """As in "worst class 32 → 73"; both names where the worst class is another one."""
     before, after = points(naive.worst.value), points(debiased.worst.value)
     if naive.worst_class == debiased.worst_class:
         return f"worst class {before} → {after} ({naive.worst_class})"
