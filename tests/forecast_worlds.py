@@ -53,17 +53,22 @@ def class_world(sizes: Any, seed: int, mix: Any = None) -> World:
 
 
 def label_of(X: Any, rng: Any) -> Any:
-    """A rule that is not linear: the best line depends on where the images lie."""
-    return (X[:, 0] + 0.8 * X[:, 1] ** 2 + 0.3 * rng.standard_normal(len(X)) > 0.8).astype(np.int64)
+    """A rule that is not linear: the second feature counts for the class where it is small, against it where it is large."""
+    return (X[:, 0] + X[:, 1] * (1.0 - 0.5 * X[:, 1]) + 0.3 * rng.standard_normal(len(X)) > 0).astype(np.int64)
 
 
-def tilt_world(n: int, seed: int, theta: Any = ((0.3, 1.4), (-0.2, 1.0))) -> World:
+def bent_label_of(X: Any, rng: Any) -> Any:
+    """Another one, which a line describes where the sources are and not where the target is: there the best line says little."""
+    return (0.3 * X[:, 0] + X[:, 1] ** 2 + 0.3 * rng.standard_normal(len(X)) > 1.0).astype(np.int64)
+
+
+def tilt_world(n: int, seed: int, theta: Any = ((0.3, 1.3), (-0.2, 1.1)), rule: Any = label_of) -> World:
     """Gaussian features tilted away from the target N(0, I), of which there is an unlabelled sample."""
     scenario = unskew.scenarios.tilts(n, theta=theta, seed=seed)
     assert scenario.features is not None
     rng = np.random.default_rng(seed + 1000)
     X = scenario.features
-    pool = Pool.from_arrays(np.array(["dim", "bright", "flash"])[scenario.source], label=label_of(X, rng), x=X)
+    pool = Pool.from_arrays(np.array(["dim", "bright", "flash"])[scenario.source], label=rule(X, rng), x=X)
     sample = Pool.from_arrays(["t"] * 1500, x=rng.standard_normal((1500, 2)), id=[f"t{i}" for i in range(1500)])
     X_fresh = rng.standard_normal((FRESH, 2))
-    return World(pool, unskew.bias.Tilt(["x"]), Target.sample(sample), X, X_fresh, label_of(X_fresh, rng))
+    return World(pool, unskew.bias.Tilt(["x"]), Target.sample(sample), X, X_fresh, rule(X_fresh, rng))

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import unskew
-from forecast_worlds import World, class_world, tilt_world
+from forecast_worlds import World, bent_label_of, class_world, tilt_world
 from unskew import Pool, Target
 from unskew.bias import Box, Strata
 from unskew.errors import ConfigError, CoverageError, DataError
@@ -31,7 +31,7 @@ def classes() -> tuple[World, Forecast]:
     return world, _forecast(world, arms="all")
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_class_bias_is_forecast_within_two_standard_errors(seed: int) -> None:
     world = class_world([1500, 300], seed=seed)
     forecast = _forecast(world)
@@ -51,10 +51,19 @@ def test_a_tilt_is_forecast_within_two_standard_errors(seed: int) -> None:
     world = tilt_world(2500, seed)
     forecast = _forecast(world)
     true = world.true_gain()
-    assert true > 0.03
+    assert true > 0.1
     assert abs(forecast.gain.value - true) < 2 * forecast.gain.stderr
     assert abs(forecast.arm("naive").accuracy.value - world.truth(np.ones(len(world.pool)))) < 2 * forecast.arm("naive").accuracy.stderr
     assert forecast.verdict == "reweight"
+
+
+def test_a_loss_is_forecast_too() -> None:
+    """Trained for the target a line says little there, and less than the one that fits the sources by luck."""
+    world = tilt_world(2500, 1, theta=((0.5, 0.9), (-0.5, 1.1)), rule=bent_label_of)
+    forecast, true = _forecast(world), world.true_gain()
+    assert true < -0.08
+    assert abs(forecast.gain.value - true) < 2 * forecast.gain.stderr
+    assert forecast.verdict == "don't"
 
 
 @pytest.mark.slow
@@ -209,7 +218,7 @@ def test_copies_add_no_precision() -> None:
 
 def test_a_family_without_derivatives_says_what_its_errors_leave_out() -> None:
     world = tilt_world(600, 5)
-    forecast = forecast_gain(world.pool, Box(["x"]), None, ["x"], check=False)
+    forecast = forecast_gain(world.pool, Box(["x"], quantile=0.02), None, ["x"], check=False)
     assert np.isfinite(forecast.gain.stderr)
     assert any("given the weights" in note for note in forecast.notes)
 

@@ -11,14 +11,13 @@ import numpy.typing as npt
 from unskew.debiasing import debias
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.learn.baselines import BASELINES, Baseline, make_baseline
-from unskew.learn.cross_fit import Arm, Hits, count_fits, cross_fit_arm, curve_factor, deal_halves
+from unskew.learn.cross_fit import Arm, count_fits, cross_fit_arm, curve_factor, deal_halves
 from unskew.learn.fitting import offset_of
 from unskew.learn.forecast import (
     ArmForecast,
     Forecast,
+    Judge,
     TargetMean,
-    compare_hits,
-    forecast_arm,
     heavy_share,
     kish,
     plain_mean,
@@ -67,7 +66,8 @@ def forecast_gain(
     Debiasing weights π come from `unskew.debias`. For each arm a probe is trained with the arm's weights on all folds but one; h_i says
     whether it is right on the held-out image i, and the arm's accuracy on the target is Σ_i π_i h_i, extrapolated to models trained on all
     images (`unskew.learn.cross_fit`). Arms are compared image by image, so that the error of a gain is that of Σ_i π_i (h_i − h'_i). Errors
-    account for the estimation of ω, for groups and for copies of an image, all of which stay on one side of every fold.
+    account for the estimation of ω, for groups and for copies of an image (which stay on one side of every fold), for the extrapolation,
+    and for the images that a model happens to be trained on, as far as two models trained on halves tell.
 
     Facts: the order of the rows does not matter; where all ω are equal all weights are, and the gain is 0.
 
@@ -118,22 +118,10 @@ def forecast_gain(
     with show_progress("training probes", count_fits(len(made), folds), progress) as advance:
         hits = {arm.name: cross_fit_arm(arm, data.X, data.label, len(data.classes), deal, trained, advance)[0] for arm in made}
     mean, given = target_mean(weights, data.unit)
-    found = [
-        forecast_arm(
-            arm.name,
-            hits[arm.name],
-            None if arm.name == "naive" else hits["naive"],
-            arm.weight,
-            weights.weight,
-            mean,
-            data.label,
-            data.classes,
-            data.unit,
-            folds,
-        )
-        for arm in made
-    ]
-    notes = [*given, *_compare_with_debiased(found, hits, mean, folds), *_notes(data, weights, found), *unavailable]
+    judge = Judge(weights.weight, mean, data.label, data.classes, data.unit, deal)
+    found = [judge.forecast(arm.name, arm.weight, hits[arm.name], None if arm.name == "naive" else hits["naive"]) for arm in made]
+    others = [(arm.name, judge.accuracy(hits[arm.name].minus(hits["debiased"]))) for arm in made[2:]]
+    notes = [*given, *compare_arms(others), *_notes(data, weights), *unavailable]
     return _assemble(weights, data, found, fit, called, folds, seed, notes)
 
 
@@ -265,11 +253,6 @@ def target_mean(weights: Weights, unit_n: Ints) -> tuple[TargetMean, list[str]]:
     return lambda value_n: plain_mean(weights.weight, value_n, unit_n), [said]
 
 
-def _compare_with_debiased(found: Sequence[ArmForecast], hits: Mapping[str, Hits], mean: TargetMean, folds: int) -> list[str]:
-    others = [arm.name for arm in found if arm.name not in ("naive", "debiased")]
-    return compare_arms([(name, compare_hits(mean, hits[name], hits["debiased"], folds)) for name in others])
-
-
 def _class_sizes(data: ProbeData, weight_n: Floats) -> tuple[dict[str, float], dict[str, float]]:
     """Target share of every class, and the effective number of units behind it."""
     share, ess = {}, {}
@@ -285,7 +268,7 @@ def _per_unit(unit_n: Ints, weight_n: Floats) -> Floats:
     return np.asarray(np.bincount(np.unique(unit_n, return_inverse=True)[1], weights=weight_n), dtype=np.float64)
 
 
-def _notes(data: ProbeData, weights: Weights, found: Sequence[ArmForecast]) -> list[str]:
+def _notes(data: ProbeData, weights: Weights) -> list[str]:
     share, ess = _class_sizes(data, weights.weight)
     few = [f"{name} ({ess[name]:.0f})" for name in data.classes if share[name] > 0 and ess[name] < _FEW_IN_CLASS]
     notes = []

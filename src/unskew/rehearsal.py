@@ -14,7 +14,7 @@ from unskew.debiasing import debias
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewWarning, first_few
 from unskew.forecasting import target_mean
 from unskew.learn.cross_fit import Arm, Learner, count_fits, cross_fit_arm, deal_halves, extrapolate
-from unskew.learn.forecast import TargetMean, forecast_arm, kish, plain_mean
+from unskew.learn.forecast import Judge, TargetMean, kish, plain_mean
 from unskew.learn.probe import Scaling
 from unskew.probe_data import ProbeData, find_learner, gather_probe_data
 from unskew.progress import show_progress
@@ -209,21 +209,8 @@ class _Stage:
         right = {arm: (fits[arm][1].predict(here.X) == here.label).astype(np.float64) for arm in _ARMS}
         even_j = np.full(judges.size, 1.0 / judges.size)
         hits = {arm: fits[arm][0] for arm in _ARMS}
-        found = {
-            arm.name: forecast_arm(
-                arm.name,
-                hits[arm.name],
-                None if arm.name == "naive" else hits["naive"],
-                arm.weight,
-                weighted.weight,
-                weighted.mean,
-                rest.label,
-                rest.classes,
-                rest.unit,
-                self.folds,
-            )
-            for arm in arms
-        }
+        judge = Judge(weighted.weight, weighted.mean, rest.label, rest.classes, rest.unit, deal)
+        found = {arm.name: judge.forecast(arm.name, arm.weight, hits[arm.name], hits["naive"]) for arm in arms}
         return SourceRehearsal(
             source=name,
             images=own.size,

@@ -106,19 +106,37 @@ class Hits:
     ----------
     full : (n,) 1 or 0, by the model trained on all other folds.
     half : (n,) 1, ½ or 0, the mean over two models, each trained on one half of those.
+    split : (n,) 1, 0 or −1, the difference of these two: how much it matters on which images a model was trained.
     """
 
     full: Floats = field(repr=False)
     half: Floats = field(repr=False)
+    split: Floats = field(repr=False)
+
+    def minus(self, other: Hits) -> Hits:
+        """The difference of two arms, image by image."""
+        return Hits(self.full - other.full, self.half - other.half, self.split - other.split)
 
 
 @dataclass(frozen=True, eq=False)
 class Deal:
-    """Every image has a fold, and lies in one of two halves, which share out every fold."""
+    """Every image has a fold, and lies in one of its two halves.
+
+    Which half of the others goes with which is drawn anew for every fold: ``swap[f, g]`` says whether the halves of fold g trade places
+    when fold f is left out.
+    """
 
     fold: Ints = field(repr=False)
     half: Ints = field(repr=False)
+    swap: Ints = field(repr=False)
     n_folds: int
+
+    def training_rows(self, left_out: int, within: int | None = None) -> Ints:
+        """Rows of all folds but ``left_out``; with ``within`` 0 or 1, one half of them."""
+        used_n = self.fold != left_out
+        if within is not None:
+            used_n &= (self.half ^ self.swap[left_out][self.fold]) == within
+        return np.flatnonzero(used_n)
 
 
 def deal_halves(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int, order_n: Ints) -> Deal:
@@ -140,7 +158,8 @@ def deal_halves(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int, order_n:
     part_n[order_n] = deal_folds(own_n, stratum_n[order_n], 2 * n_folds, seed)
     # Neighbours in the deal go to different folds and different halves; for even k the second round swaps the halves.
     swapped_n = part_n // n_folds if n_folds % 2 == 0 else np.zeros_like(part_n)
-    return Deal(part_n % n_folds, (part_n + swapped_n) % 2, n_folds)
+    swap_ff = np.random.default_rng(seed).integers(0, 2, (n_folds, n_folds))
+    return Deal(part_n % n_folds, (part_n + swapped_n) % 2, swap_ff, n_folds)
 
 
 def cross_fit_arm(
@@ -155,18 +174,19 @@ def cross_fit_arm(
     """(who was right on images it had not seen, the model trained on all images); 3 k + 1 fits."""
     whole = learner.train(X_nd, label_n, arm.weight, n_classes)
     advance(1)
-    full_n, half_n = np.zeros(label_n.size), np.zeros(label_n.size)
+    hit_3n = np.zeros((3, label_n.size))
     for fold in range(deal.n_folds):
         test = np.flatnonzero(deal.fold == fold)
         X_td, label_t = X_nd[test], label_n[test]
-        for within, into, share in ((None, full_n, 1.0), (0, half_n, 0.5), (1, half_n, 0.5)):
-            train = np.flatnonzero((deal.fold != fold) & ((deal.half == within) if within is not None else True) & (arm.weight > 0))
+        for at, within in enumerate((None, 0, 1)):
+            train = deal.training_rows(fold, within)
+            train = train[arm.weight[train] > 0]
             # Nothing to learn from is never right.
             if train.size:
                 model = learner.train(X_nd[train], label_n[train], arm.weight[train], n_classes, whole)
-                into[test] += share * (model.predict(X_td, arm.logit_offset) == label_t)
+                hit_3n[at, test] = model.predict(X_td, arm.logit_offset) == label_t
             advance(1)
-    return Hits(full_n, half_n), whole
+    return Hits(hit_3n[0], (hit_3n[1] + hit_3n[2]) / 2.0, hit_3n[1] - hit_3n[2]), whole
 
 
 def curve_factor(n_folds: int) -> float:
@@ -182,6 +202,24 @@ def curve_factor_error(n_folds: int) -> float:
 def extrapolate(hits: Hits, n_folds: int) -> Floats:
     """(n,) v_i = h_i + ρ (h_i − g_i), h and g the hits of the full and the half models: their mean is the accuracy with all images."""
     return np.asarray(hits.full + curve_factor(n_folds) * (hits.full - hits.half))
+
+
+def training_variance(hits: Hits, weight_n: Floats, deal: Deal, unit_n: Ints) -> float:
+    """Variance of the accuracy over the images that a model happened to be trained on, as far as the halves tell.
+
+    In fold f two models trained on different halves differ by D_f in accuracy (weighted by ``weight_n``), E D_f² = 2 σ² + v_f with v_f the
+    variance from the images of the fold that judge them. The variance of a model trained on all images is taken for σ²/2, half that of one
+    trained on half as many; σ² is the mean over folds, and 0 where that is negative.
+    """
+    found = []
+    for fold in range(deal.n_folds):
+        rows = np.flatnonzero((deal.fold == fold) & (weight_n > 0))
+        if rows.size:
+            weight_m = weight_n[rows] / weight_n[rows].sum()
+            difference = float(weight_m @ hits.split[rows])
+            pull_u = np.bincount(np.unique(unit_n[rows], return_inverse=True)[1], weights=weight_m * (hits.split[rows] - difference))
+            found.append(difference**2 - float(pull_u @ pull_u))
+    return max(sum(found) / len(found), 0.0) / 4.0 if found else 0.0
 
 
 def count_fits(n_arms: int, n_folds: int) -> int:

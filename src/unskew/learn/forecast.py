@@ -14,7 +14,7 @@ import numpy as np
 import scipy.special
 
 from unskew.errors import DataError, first_few
-from unskew.learn.cross_fit import Hits, curve_factor_error, extrapolate
+from unskew.learn.cross_fit import Deal, Hits, curve_factor_error, extrapolate, training_variance
 from unskew.records import Estimate, Floats, Ints
 
 if TYPE_CHECKING:
@@ -188,37 +188,48 @@ def _bounded(estimate: Estimate) -> Estimate:
     return Estimate(min(max(estimate.value, 0.0), 1.0), estimate.stderr, (low, high), estimate.level)
 
 
-def compare_hits(mean: TargetMean, hits: Hits, other: Hits | None, n_folds: int) -> Estimate:
-    """Target mean of v_i, or of v_i − v'_i of two arms (paired), with the error of the learning curve's exponent."""
-    value_n, step_n = extrapolate(hits, n_folds), hits.full - hits.half
-    if other is not None:
-        value_n, step_n = value_n - extrapolate(other, n_folds), step_n - (other.full - other.half)
-    return widen(mean(value_n), curve_factor_error(n_folds) * abs(mean(step_n).value))
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """What turns hits into accuracies on the target.
 
+    Attributes
+    ----------
+    weight : (n,) the debiasing weights, sum 1.
+    mean : means under them, with errors.
+    label, classes : the class of every image, and their names.
+    unit : (n,) what is independent.
+    deal : the folds.
+    """
 
-def forecast_arm(
-    name: str,
-    hits: Hits,
-    naive: Hits | None,
-    arm_weight_n: Floats,
-    weight_n: Floats,
-    mean: TargetMean,
-    label_n: Ints,
-    classes: Sequence[str],
-    unit_n: Ints,
-    n_folds: int,
-) -> ArmForecast:
-    """One arm's accuracy, its gain over ``naive`` (None: it is naive), and its accuracy in every class that has weight."""
-    by_class = class_accuracies(extrapolate(hits, n_folds), weight_n, label_n, classes, unit_n)
-    return ArmForecast(
-        name=name,
-        accuracy=_bounded(compare_hits(mean, hits, None, n_folds)),
-        gain=None if naive is None else compare_hits(mean, hits, naive, n_folds),
-        held_out=float(weight_n @ hits.full),
-        by_class=by_class,
-        worst_class=min(by_class, key=lambda each: by_class[each].value),
-        ess=kish(arm_weight_n),
-    )
+    weight: Floats = field(repr=False)
+    mean: TargetMean = field(repr=False)
+    label: Ints = field(repr=False)
+    classes: Sequence[str]
+    unit: Ints = field(repr=False)
+    deal: Deal = field(repr=False)
+
+    def accuracy(self, hits: Hits) -> Estimate:
+        """Target mean of v_i (of an arm, or of the difference of two), with what held-out images alone do not tell.
+
+        That is how the learning curve goes on, and on which images a model happened to be trained.
+        """
+        n_folds = self.deal.n_folds
+        curve = curve_factor_error(n_folds) * float(self.weight @ (hits.full - hits.half))
+        trained = math.sqrt(training_variance(hits, self.weight, self.deal, self.unit))
+        return widen(self.mean(extrapolate(hits, n_folds)), math.hypot(curve, trained))
+
+    def forecast(self, name: str, arm_weight_n: Floats, hits: Hits, naive: Hits | None) -> ArmForecast:
+        """One arm's accuracy, its gain over ``naive`` (None: it is naive), and its accuracy in every class that has weight."""
+        by_class = class_accuracies(extrapolate(hits, self.deal.n_folds), self.weight, self.label, self.classes, self.unit)
+        return ArmForecast(
+            name=name,
+            accuracy=_bounded(self.accuracy(hits)),
+            gain=None if naive is None else self.accuracy(hits.minus(naive)),
+            held_out=float(self.weight @ hits.full),
+            by_class=by_class,
+            worst_class=min(by_class, key=lambda each: by_class[each].value),
+            ess=kish(arm_weight_n),
+        )
 
 
 def class_accuracies(

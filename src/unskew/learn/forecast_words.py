@@ -53,12 +53,12 @@ def recommend(naive: ArmForecast, debiased: ArmForecast, heavy: float, design_ef
     if high < 0 and gain.value <= -_WORTH:
         why = carried if few else f"the images differ so much in weight that the pool is worth {ess:,.0f} of them"
         return "don't", f"don't: {expected}; {why}"
+    if few:
+        return "don't", f"don't: {carried}, and no gain is in sight ({plus_minus(gain, signed=True)} points for {learner})"
     if high < _NO_MATTER or low > 0:
         if design_effect < _CLOSE:
             return "don't bother", f"don't bother: the pool is already close ({expected}, {worst})"
         return "don't bother", f"don't bother: it hardly makes a difference to {learner} ({plus_minus(gain, signed=True)} points, {worst})"
-    if few:
-        return "don't", f"don't: {carried}, and what that would bring is not known ({plus_minus(gain, signed=True)} points for {learner})"
     return "unclear", f"unclear: {expected}, {worst}; the held-out images do not tell whether reweighting helps"
 
 
