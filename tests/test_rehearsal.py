@@ -24,7 +24,7 @@ SHIFT = ((1.0, 0.0), (-0.3, 0.8), (0.0, -0.6))
 @pytest.fixture(scope="module")
 def classes() -> tuple[Pool, Rehearsal]:
     pool = class_world([900, 700, 500], seed=0, mix=MIX).pool
-    return pool, rehearse(pool, Strata("label"), features=["x"], scaling="none")
+    return pool, rehearse(pool, Strata("label"), features=["x"], scaling="none", folds=3)
 
 
 def _agree(rehearsal: Rehearsal, errors: float = 2.5) -> None:
@@ -55,30 +55,30 @@ def test_the_weights_are_those_of_the_sources_margin(classes: tuple[Pool, Rehear
         assert each.ess == pytest.approx(1.0 / np.sum(share**2 / count), rel=1e-9)
 
 
-@pytest.mark.parametrize("bias", [Tilt(["x"]), Propensity(["x"]), Tilt(["x"], reference="dim")], ids=["tilt", "propensity", "reference"])
+@pytest.mark.parametrize("bias", [Tilt(["x"], reference="dim"), Propensity(["x"])], ids=["tilt", "propensity"])
 def test_tilted_sources_transfer_without_their_labels(bias: Any) -> None:
-    pool = tilt_world(2100, 1, theta=SHIFT).pool
-    rehearsal = rehearse(pool, bias, features=["x"])
+    pool = tilt_world(1500, 1, theta=SHIFT).pool
+    rehearsal = rehearse(pool, bias, features=["x"], folds=3)
     assert rehearsal.verdict == "transfers"
     _agree(rehearsal)
 
 
 def test_a_product_of_strata_and_tilt() -> None:
-    pool = tilt_world(1500, 2, theta=SHIFT).pool
-    rehearsal = rehearse(pool, Product(Strata("label"), Tilt(["x"])), features=["x"])
+    pool = tilt_world(600, 2, theta=SHIFT).pool
+    rehearsal = rehearse(pool, Product(Strata("label"), Tilt(["x"])), features=["x"], folds=2)
     assert rehearsal.family == "Strata × Tilt"
     assert all(each.reached for each in rehearsal.sources)
 
 
 def test_known_selection_is_undone_from_source_to_source() -> None:
     """ω_k(z) = e^{θ_k·z} given as columns: the others are weighted by ω_k/Σ_{l≠k} n_l ω_l/Ω_l."""
-    world = tilt_world(2100, 3, theta=SHIFT)
+    world = tilt_world(1500, 3, theta=SHIFT)
     log_nk = world.X @ np.array(SHIFT).T
     named = {f"omega_{name}": np.exp(log_nk[:, world.pool.names.index(name)]) for name in world.pool.names}
     omega = {name: f"omega_{name}" for name in world.pool.names}
-    rehearsal = rehearse(world.pool.with_columns(named), Known(omega), features=["x"])
+    rehearsal = rehearse(world.pool.with_columns(named), Known(omega), features=["x"], folds=3)
     _agree(rehearsal)
-    tilted = rehearse(world.pool, Tilt(["x"]), features=["x"])
+    tilted = rehearse(world.pool, Tilt(["x"]), features=["x"], folds=3)
     for known, fitted in zip(rehearsal.sources, tilted.sources, strict=True):
         # θ is estimated there, and the sources themselves are draws.
         assert known.predicted["debiased"].value == pytest.approx(fitted.predicted["debiased"].value, abs=0.05)
@@ -116,7 +116,7 @@ def test_a_source_whose_labels_mean_something_else_does_not_transfer(classes: tu
     pool, _ = classes
     frame = pool.frame
     swapped = np.where(frame["source"] == "survey", 3 - frame["label"], frame["label"])
-    rehearsal = rehearse(Pool(frame.assign(label=swapped)), Strata("label"), features=["x"])
+    rehearsal = rehearse(Pool(frame.assign(label=swapped)), Strata("label"), features=["x"], folds=3)
     assert rehearsal.source("survey").holds is False
     assert rehearsal.verdict in ("does not transfer", "transfers in part")
     assert "`survey`" in rehearsal.message
@@ -125,7 +125,7 @@ def test_a_source_whose_labels_mean_something_else_does_not_transfer(classes: tu
 def test_a_wrong_family_does_not_transfer() -> None:
     """Tilted sources described by their labels alone: the images of a class differ from source to source."""
     pool = tilt_world(2400, 4, theta=((2.0, 1.4), (-2.0, 1.4), (0.0, -1.8))).pool
-    wrong = rehearse(pool, Strata("label"), features=["x"])
+    wrong = rehearse(pool, Strata("label"), features=["x"], folds=3)
     assert wrong.verdict in ("does not transfer", "transfers in part")
 
 
@@ -142,7 +142,7 @@ def test_copies_in_other_sources_do_not_judge() -> None:
 
 def test_any_classifier_of_scikit_learn(classes: tuple[Pool, Rehearsal]) -> None:
     pool, rehearsal = classes
-    other = rehearse(pool, Strata("label"), LogisticRegression(), ["x"])
+    other = rehearse(pool, Strata("label"), LogisticRegression(), ["x"], folds=2)
     assert other.learner == "LogisticRegression"
     for one, two in zip(rehearsal.sources, other.sources, strict=True):
         assert one.true["debiased"].value == pytest.approx(two.true["debiased"].value, abs=0.02)
@@ -151,7 +151,7 @@ def test_any_classifier_of_scikit_learn(classes: tuple[Pool, Rehearsal]) -> None
 def test_strata_of_the_target_with_its_bins(classes: tuple[Pool, Rehearsal]) -> None:
     pool, _ = classes
     target = Target.margins({"x_0": {"[-9, 0)": 0.5, "[0, 9]": 0.5}}, bins={"x_0": [-9.0, 0.0, 9.0]})
-    assert all(each.reached for each in rehearse(pool, Strata(), None, ["x"], target=target).sources)
+    assert all(each.reached for each in rehearse(pool, Strata(), None, ["x"], target=target, folds=2).sources)
     with pytest.raises(ConfigError, match="over which attributes"):
         rehearse(pool, Strata(), None, ["x"])
 
@@ -169,7 +169,7 @@ def test_records_are_plain_and_printable(classes: tuple[Pool, Rehearsal]) -> Non
 
 def test_the_order_of_the_rows_does_not_matter(classes: tuple[Pool, Rehearsal]) -> None:
     pool, rehearsal = classes
-    again = rehearse(pool.take(np.random.default_rng(0).permutation(len(pool))), Strata("label"), features=["x"], scaling="none")
+    again = rehearse(pool.take(np.random.default_rng(0).permutation(len(pool))), Strata("label"), features=["x"], scaling="none", folds=3)
     for each in again.sources:
         other = rehearsal.source(each.source)
         assert each.predicted["debiased"].value == pytest.approx(other.predicted["debiased"].value, abs=1e-12)
