@@ -6,7 +6,7 @@ BASE   := $(VENV)/.ready-base
 READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.ready-docs
 
-.PHONY: help demo test test-slow bench bench-weights lint format docs chromium clean
+.PHONY: help demo test test-slow bench bench-weights bench-images lint format docs chromium clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -26,6 +26,9 @@ bench: $(BENCH)/.ready ## speed and memory beside the peers; writes docs/perform
 
 bench-weights: $(READY) ## weights beside skada, adapt and balance on known truth (hours); writes docs/weights-performance.md
 	$(VENV)/bin/python benchmarks/weights.py --resume
+
+bench-images: $(READY) ## what representations cost beside plain decoding; writes docs/images-performance.md
+	$(VENV)/bin/python benchmarks/images.py --output docs/images-performance.md
 
 lint: $(READY) ## ruff and mypy
 	$(VENV)/bin/ruff check .

@@ -1,6 +1,6 @@
 """What representations cost, beside the plain decoding of the same files.
 
-    python benchmarks/images.py [--n 20000] [--block 1000] [--data FOLDER] [--output docs/images-performance.md]
+    python benchmarks/images.py [--n 20000] [--block 2000] [--data FOLDER] [--output docs/images-performance.md]
 
 Files are read in blocks; every measurement of a block follows the others at once, so that a machine that is now fast and now slow treats
 all alike. Ratios are of totals over the blocks; the median over the blocks stands beside them. "Plain" is
@@ -147,7 +147,7 @@ def memory_rows(folder: Path, n: int, scratch: Path) -> list[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=20_000, help="number of JPEG files (default 20000)")
-    parser.add_argument("--block", type=int, default=1000, help="files between two measurements of the same kind (default 1000)")
+    parser.add_argument("--block", type=int, default=2000, help="files between two measurements of the same kind (default 2000)")
     parser.add_argument("--data", type=Path, default=os.environ.get("UNSKEW_DATA"), help="folder that holds cifar10/train-000.webp …")
     parser.add_argument("--output", type=Path, help="write the page there")
     options = parser.parse_args()

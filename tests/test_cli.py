@@ -149,6 +149,41 @@ def test_a_download_without_a_network_is_an_error_in_words(tmp_path: Path, monke
     assert run_command(["describe", str(tmp_path), "--download"]) in (2, 4)
 
 
+def test_a_function_of_ones_own_lies_beside_the_configuration(vendors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    configuration = tmp_path / "run.toml"
+    run_command(["init", str(vendors / "north"), str(vendors / "south"), "-o", str(configuration), "--quiet"])
+    (tmp_path / "beside_the_run.py").write_text("def redness(images):\n    return [image[..., 0].mean() for image in images]\n")
+    text = configuration.read_text().replace('features = ["brightness"', 'features = ["beside_the_run:redness", "brightness"')
+    configuration.write_text(text)
+    assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 0
+    assert "redness" in pd.read_parquet(tmp_path / "out" / "features.parquet").columns
+
+
+def test_margins_of_images_that_have_several_labels(tmp_path: Path) -> None:
+    """`label=cat` says whether an image shows a cat; the shares of several such indicators are reached together, by raking."""
+    rng = np.random.default_rng(0)
+    rows = [
+        {
+            "id": i,
+            "source": "ab"[i % 2],
+            "label": [name for name, share in (("cat", 0.2 + 0.4 * (i % 2)), ("dog", 0.5)) if rng.random() < share],
+        }
+        for i in range(300)
+    ]
+    (tmp_path / "all.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    (tmp_path / "run.toml").write_text(
+        '[sources]\nmanifest = "all.jsonl"\nimages = false\nsource = "source"\n'
+        '[target]\nmargins."label=cat" = { 1 = 0.1, 0 = 0.9 }\nmargins."label=dog" = { 1 = 0.7, 0 = 0.3 }\n'
+        '[bias]\nfamily = "strata"\nby = ["label=cat", "label=dog"]\n'
+    )
+    assert run_command(["weigh", str(tmp_path / "run.toml"), "-o", str(tmp_path / "out"), "--quiet"]) == 0
+    table = pd.read_parquet(tmp_path / "out" / "weights.parquet")
+    for name, share in (("cat", 0.1), ("dog", 0.7)):
+        shows = np.array([name in label for label in table["label"]])
+        assert table["weight"][shows].sum() == pytest.approx(share, abs=1e-9)
+
+
 def test_split_and_its_use(vendors: Path, tmp_path: Path, capsys: Captured) -> None:
     configuration = tmp_path / "run.toml"
     run_command(["init", str(vendors / "north"), str(vendors / "south"), "-o", str(configuration), "--quiet"])

@@ -86,9 +86,12 @@ def test_camera_traps_have_the_survey_s_species_shares(tmp_path: Path) -> None:
 
 def test_the_hospitals_page_tells_nothing_of_single_patients(tmp_path: Path) -> None:
     configuration = write_hospitals(tmp_path, seed=1)
+    configuration.write_text(configuration.read_text().replace('"scans.csv"', f'"{tmp_path}/scans.csv"'))
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 0
+    assert run_command(["verify", str(tmp_path / "out"), "--quiet"]) == 0
     ids = pd.read_csv(tmp_path / "scans.csv")["id"].tolist()
     for name in ("report.html", "report.json"):
         text = (tmp_path / "out" / name).read_text()
         assert not [each for each in ids if each in text]
+        assert str(tmp_path) not in text
         assert "<img" not in text

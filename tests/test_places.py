@@ -221,3 +221,11 @@ def test_unpacked_archives_and_saved_datasets(tmp_path: Path) -> None:
     assert found == {"huggingface": {"hf": "hf", "splits": "splits"}, "label": "label"}
     with pytest.raises(ConfigError, match="different kinds"):
         find_sources([tmp_path / "hf", tmp_path / "cifar-10-batches-py"], tmp_path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names of files are bytes")
+def test_a_name_that_no_configuration_can_hold(tmp_path: Path) -> None:
+    for name in (b"\xff\xfe", b"south"):
+        os.makedirs(os.fsencode(tmp_path) + b"/all/" + name + b"/cat")
+    with pytest.raises(DataError, match=r"xff.*not UTF-8"):
+        find_sources([tmp_path / "all"], tmp_path)

@@ -260,7 +260,7 @@ def test_stopped_while_writing_the_same_command_goes_on(table: Path, monkeypatch
         assert {each.name: each.read_bytes() for each in out.iterdir()} == before
         command = ["weigh", str(table), "-o", str(table.parent / "new"), "--quiet"]
         assert run_command(command) == 130
-        assert list((table.parent / "new").iterdir()) == []
+        assert not (table.parent / "new").exists()
     assert run_command(command) == 0
 
 
@@ -282,3 +282,47 @@ def test_images_that_stop_a_run_are_listed(tmp_path: Path, capsys: Captured) -> 
 def test_a_path_through_a_file_is_said(table: Path, capsys: Captured) -> None:
     assert run_command(["weigh", str(table), "-o", str(table.parent / "t.csv" / "out")]) == 2
     assert "is a file" in capsys.readouterr().err
+
+
+def test_a_cache_that_cannot_be_written_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    rng = np.random.default_rng(0)
+    for at in range(8):
+        write_picture(tmp_path / "photos" / ("cat" if at % 2 else "dog") / f"p{at}.png", rng.uniform(40, 220, 3), rng, side=8)
+    assert run_command(["init", str(tmp_path / "photos"), "-o", str(tmp_path / "run.toml"), "--quiet"]) == 0
+    monkeypatch.setattr("unskew.pipeline.may_write", lambda folder: False)
+    assert run_command(["check", str(tmp_path / "run.toml")]) == 0
+    assert "represent.cache" in capsys.readouterr().err
+    assert not (tmp_path / ".unskew-cache").exists()
+
+
+def test_what_a_missing_key_expects_is_one_line(table: Path, capsys: Captured) -> None:
+    table.write_text(TABLE + '\n[bias]\nfamily = "known"\n')
+    assert run_command(["check", str(table)]) == 2
+    first = capsys.readouterr().err.splitlines()[0]
+    assert "{source: column | function | number}" in first
+    assert "``" not in first
+    assert len(first) < 250
+
+
+def test_files_into_folders_that_are_not_there(table: Path, capsys: Captured) -> None:
+    for command in (["init", str(table.parent / "t.csv")], ["split", str(table)]):
+        assert run_command([*command, "-o", str(table.parent / "nowhere" / "new")]) == 2
+        assert "there is no folder" in capsys.readouterr().err
+        assert run_command([*command, "-o", str(table.parent), "--overwrite"]) == 2
+        assert "is a folder" in capsys.readouterr().err
+
+
+def test_groups_in_the_pool_but_not_in_the_sample() -> None:
+    import unskew
+
+    rng = np.random.default_rng(0)
+    pool = unskew.Pool.from_arrays(rng.choice(["a", "b"], 120), z=rng.normal(size=120), group=[f"g{at}" for at in range(120)])
+    sample = unskew.Pool.from_arrays(["t"] * 60, z=rng.normal(size=60))
+    weights = unskew.debias(pool, unskew.bias.Tilt(["z"]), unskew.Target.sample(sample))
+    assert weights.ess_groups is not None
+
+
+def test_one_source_is_linked_to_nothing(table: Path, capsys: Captured) -> None:
+    pd.DataFrame({"source": "a", "label": ["cat", "dog"] * 20}).to_csv(table.parent / "t.csv", index=False)
+    assert run_command(["check", str(table)]) == 0
+    assert "linked to one another" not in capsys.readouterr().out

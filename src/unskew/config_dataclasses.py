@@ -34,9 +34,15 @@ def section_of(model: type, key: str) -> type[BaseModel]:
     for each in fields(model):
         kind = toml_type(hints.get(each.name, Any))
         meaning = words.get(each.name, "")
-        takes = type_words(kind) + (f" ({meaning.rstrip('.')})" if meaning else "")
+        takes = type_words(kind) + (f" ({_first_clause(meaning)})" if meaning else "")
         keys[each.name] = (kind, Field(... if each.default is MISSING else each.default, title=takes, description=meaning))
     return create_model(model.__name__, __base__=Section, **keys)
+
+
+def _first_clause(meaning: str) -> str:
+    """Enough of what a docstring says for a message of one line."""
+    clause = re.split(r"[;.] ", meaning.replace("``", "").rstrip("."))[0]
+    return clause if len(clause) <= 100 else clause.split(", ")[0]
 
 
 def _hints(model: type) -> Mapping[str, Any]:

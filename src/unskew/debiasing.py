@@ -118,6 +118,21 @@ def evaluate_fitted(fitted: FittedBias) -> tuple[Floats, float, Floats]:
     return np.exp(log_v - log_total), log_total, log_normalizer_k[: len(fitted.names)]
 
 
+def estimated_rows(fitted: FittedBias, weight_r: Floats) -> EstimatedRows:
+    """The rows of the fit with their weights, from which errors are computed; ``weight_r``: those of the pool."""
+    data = fitted.data
+    has_groups = "group" in data.frame.columns
+    return EstimatedRows(
+        data.names,
+        data.source.astype(np.int32),
+        np.concatenate([weight_r, np.zeros(data.source.size - weight_r.size)]),
+        np.unique(data.fold_group, return_inverse=True)[1].astype(np.int64) if has_groups else None,
+        fitted.profile,
+        np.arange(data.n_sources) != data.sample,
+        fitted.strata.target.covariance if fitted.strata is not None else None,
+    )
+
+
 def weigh_fitted(
     pool: Pool,
     fitted: FittedBias,
@@ -136,18 +151,7 @@ def weigh_fitted(
     weight_n = np.zeros(len(pool))
     weight_n[fitted.row] = weight_r
     groups = group_codes(pool.frame["group"], len(pool)) if "group" in pool.frame.columns else None
-    has_groups = "group" in data.frame.columns
-    row_group = np.unique(data.fold_group, return_inverse=True)[1].astype(np.int64) if has_groups else None
-    covered = fitted.strata.target.covariance if fitted.strata is not None else None
-    rows = EstimatedRows(
-        data.names,
-        data.source.astype(np.int32),
-        np.concatenate([weight_r, np.zeros(data.source.size - weight_r.size)]),
-        row_group,
-        fitted.profile,
-        np.arange(data.n_sources) != data.sample,
-        covered,
-    )
+    rows = estimated_rows(fitted, weight_r)
     u_k = np.log(np.bincount(data.source, minlength=data.n_sources)) if fitted.strata is not None else fitted.profile.u[0]
     estimation = Estimation(pool, fitted, rows, u_k, log_total, None, seed, max_unlike)
     if solved is not None:
@@ -238,7 +242,9 @@ def _strata_overlap(fitted: FittedBias, weight_r: Floats) -> Overlap:
         message = weak or f"Within each stratum its sources are linked to one another; {known} has images."
         return judge_weights(replace(overlap, verdict="weak" if weak else "ok", message=message), weight_r)
     links = (
-        "The sources are linked to one another, though they need not be"
+        "There is one source, which needs no link"
+        if len(fitted.names) == 1
+        else "The sources are linked to one another, though they need not be"
         if overlap.connected
         else f"The sources are not linked to one another ({len(overlap.components)} separate groups) and need not be"
     )

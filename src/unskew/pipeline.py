@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.bias.base import Bias
 from unskew.config import RunConfig, read_config, resolved, write_config
+from unskew.config_paths import named_inputs
 from unskew.describing import PoolDescription, describe_pool
 from unskew.errors import ConfigError, CoverageError, DataError, OverlapError, did_you_mean, first_few
 from unskew.exporting import Export, export_run
@@ -24,8 +26,9 @@ from unskew.report.summarize import summarize_run
 from unskew.represent.content import hash_images
 from unskew.represent.entry import represent_images
 from unskew.results import diagnostics_table, features_table, json_value, solution_record, write_frame
-from unskew.saving import write_text, written_together, written_whole
+from unskew.saving import may_write, nearest_place, write_text, written_together, written_whole
 from unskew.sources.entry import read_sample, read_sources
+from unskew.sources.labels import label_indicators
 from unskew.split_weights import SplitWeights, weigh_splits
 from unskew.splitting import check_splits, join_splits, split_pool
 from unskew.starting import starting_config
@@ -98,11 +101,23 @@ def read_pool(config: RunConfig) -> Pool:
     if split_file is not None:
         pool = join_splits(pool, config.place(split_file))
     check_splits(pool)
+    if _names_indicator({"target": config.target and config.target.settings(), "bias": config.bias, "outcomes": config.report.outcomes}):
+        pool = label_indicators(pool)
     return pool
+
+
+def _names_indicator(settings: Any) -> bool:
+    """Is a column such as ``label=cat`` named, which says whether an image shows it (images with several labels)?"""
+    if isinstance(settings, Mapping):
+        return any(_names_indicator(key) or _names_indicator(value) for key, value in settings.items())
+    if isinstance(settings, list | tuple):
+        return any(_names_indicator(each) for each in settings)
+    return isinstance(settings, str) and settings.startswith("label=")
 
 
 def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     """Sources -> represent: the pool with copies marked, features computed and unusable images set aside, and the target's sample."""
+    _find_modules_beside(config)
     pool = read_pool(config)
     if pool.images is None and config.represent.features:
         raise ConfigError(
@@ -119,9 +134,27 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     return Inputs(config, pools[0], target, config.read_bias())
 
 
+def _find_modules_beside(config: RunConfig) -> None:
+    """A ``module:function`` of the user's own may lie beside the data; what is installed goes first."""
+    if str(config.folder) not in sys.path:
+        sys.path.append(str(config.folder))
+
+
+def _usable_cache(cache: Path | None) -> Path | None:
+    """None where nothing can be kept: data often lie on a disk that is read-only."""
+    if cache is None or may_write(cache):
+        return cache
+    log.warning(
+        "nothing can be kept in %s, which is read-only: the next run will compute everything again. Name another folder by "
+        "represent.cache, or say cache = false.",
+        cache,
+    )
+    return None
+
+
 def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None) -> Sequence[Pool]:
     options: dict[str, Any] = {
-        "cache": config.cache,
+        "cache": _usable_cache(config.cache),
         "jobs": config.engine.jobs,
         "tolerance": config.sources.tolerance,
         "progress": progress,
@@ -202,15 +235,32 @@ def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
         fingerprints["target sample"] = fingerprint_pool(inputs.target.reference)
     files = {key: path for key, path in config.inputs.items() if path.is_file()}
     fingerprints["files"] = {key: fingerprint_file(path) for key, path in files.items()}
-    # Where the data lie on this machine is nobody's business, and changes no result.
-    settings = {name: each for name, each in resolved(config).items() if name != "folder"}
+    if config.report.privacy == "aggregate":
+        command = " ".join(Path(word).name for word in (command or "").split())
     return {
         "command": command or "",
         "seed": config.engine.seed,
         "versions": find_versions(),
-        "settings": settings,
+        "settings": shown_settings(config),
         "fingerprints": fingerprints,
     }
+
+
+def shown_settings(config: RunConfig) -> dict[str, Any]:
+    """The settings as the page shows them: not where the data lie on this machine, which changes no result."""
+    settings = {name: each for name, each in resolved(config).items() if name != "folder"}
+    if config.report.privacy != "aggregate":
+        return settings
+    return _without_folders(settings, {given for _, given in named_inputs(settings)})  # type: ignore[no-any-return]
+
+
+def _without_folders(settings: Any, places: set[str]) -> Any:
+    """The settings with the last part of each path only: the folders above may tell whose data these are."""
+    if isinstance(settings, Mapping):
+        return {key: _without_folders(value, places) for key, value in settings.items()}
+    if isinstance(settings, list):
+        return [_without_folders(each, places) for each in settings]
+    return Path(settings).name if isinstance(settings, str) and settings in places else settings
 
 
 def write_run(run: Run | Refusal, out: Path) -> list[str]:
@@ -277,12 +327,10 @@ def check_output(out: Path, overwrite: bool, configuration: Path | None = None) 
             f"{str(out)!r} holds {'the' if own else 'a'} {CONFIGURATION} that {'you wrote' if own else 'no run wrote'}, and the settings "
             f"as resolved would take its place. Name another folder, such as -o {out / 'results'}."
         )
-    above = out.absolute()
-    while not above.exists():
-        above = above.parent
+    above = nearest_place(out)
     if not above.is_dir():
         raise ConfigError(f"results cannot be written into {str(out)!r}: {str(above)!r} is a file. Give another folder with -o.")
-    if not os.access(above, os.W_OK | os.X_OK):
+    if not may_write(out):
         raise DataError(f"nothing can be written into {str(above)!r}: it is read-only for you. Give another folder with -o.")
 
 
@@ -316,10 +364,19 @@ def _read_places(settings: dict[str, Any], folder: Path, download: bool) -> Pool
     return read_sources(settings | ({"download": True} if download else {}), folder)
 
 
-def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bool = False, download: bool = False) -> None:
-    """A configuration for these databases that runs as it stands."""
+def _check_new_file(output: Path, overwrite: bool) -> None:
+    """May this file be written? Said before the work, not after it."""
+    if output.is_dir():
+        raise ConfigError(f"{str(output)!r} is a folder; give the name of a file with -o.")
     if output.exists() and not overwrite:
         raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
+    if not output.parent.is_dir():
+        raise ConfigError(f"{str(output)!r} cannot be written: there is no folder {str(output.parent)!r}. Make it first.")
+
+
+def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bool = False, download: bool = False) -> None:
+    """A configuration for these databases that runs as it stands."""
+    _check_new_file(output, overwrite)
     settings = find_sources(places, output.parent, download=download)
     pool = _read_places(settings, output.parent, download)
     write_text(output, starting_config(pool, settings, name=output.name))
@@ -346,8 +403,7 @@ def write_splits(
     """A table id, source, path, split; how many images of each source went where."""
     import pandas as pd
 
-    if output.exists() and not overwrite:
-        raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
+    _check_new_file(output, overwrite)
     inputs = read_inputs(config, progress=progress)
     if "split" in inputs.pool.frame.columns:
         raise ConfigError(

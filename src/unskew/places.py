@@ -59,8 +59,18 @@ def _check_there(place: Path) -> None:
             os.scandir(place).close()
     except OSError as error:
         raise DataError(f"{str(place)!r} cannot be read: {error.strerror or error}.") from None
+    if there and not _is_text(os.path.abspath(place)):
+        raise DataError(f"the name of {os.fsencode(place)!r} is not UTF-8, so that no configuration can name it. Rename it, or link to it.")
     if not there:
         raise ConfigError(f"there is no folder or file {str(place)!r}.{_near(place)}")
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _from_folders(folders: Sequence[Path], base: Path) -> dict[str, Any]:
@@ -73,6 +83,8 @@ def _from_folders(folders: Sequence[Path], base: Path) -> dict[str, Any]:
     (kind,) = kinds
     if len(folders) == 1 and kind == "folders":
         folders = _taken_apart(folders[0])
+        for folder in folders:
+            _check_there(folder)
     return _settings(kind, folders, base)
 
 

@@ -28,8 +28,10 @@ def show_progress(label: str, total: int, show: bool | None = None) -> Iterator[
 
         def advance(count: int) -> None:
             bar.update(task, advance=count)
-            speed = bar.tasks[0].speed
-            bar.update(task, rate="" if speed is None else f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s")
+            done, elapsed = bar.tasks[0].completed, bar.tasks[0].elapsed or 0.0
+            # Over the whole run: batches end in bursts, and the rate of a burst says nothing.
+            speed = done / elapsed if elapsed > 0 else 0.0
+            bar.update(task, rate=f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s")
 
         yield advance
 

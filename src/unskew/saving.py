@@ -46,7 +46,7 @@ def written_together(folder: str | os.PathLike[str], names: Iterable[str]) -> It
     other and at once, and those of ``names`` that were not written go: files of two runs are never mixed. Other files are left alone.
     """
     target = Path(folder)
-    beside = target / ".unfinished"
+    beside, is_new = target / ".unfinished", not target.exists()
     try:
         target.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(beside, ignore_errors=True)
@@ -59,8 +59,27 @@ def written_together(folder: str | os.PathLike[str], names: Iterable[str]) -> It
             (target / name).unlink(missing_ok=True)
     except OSError as error:
         raise DataError(f"{target} cannot be written ({error.strerror or error}); what was there before is untouched.") from error
+    except DataError as error:
+        # The folder within is nobody's business, and gone.
+        raise DataError(str(error).replace(str(beside), str(target))) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+        if is_new:
+            with suppress(OSError):  # it is not empty where all went well
+                target.rmdir()
+
+
+def nearest_place(path: str | os.PathLike[str]) -> Path:
+    """The path itself, or the first above it that is there."""
+    place = Path(path).absolute()
+    while not place.exists():
+        place = place.parent
+    return place
+
+
+def may_write(folder: str | os.PathLike[str]) -> bool:
+    """May files be written into this folder, or it be made?"""
+    return os.access(nearest_place(folder), os.W_OK | os.X_OK)
 
 
 @contextmanager

@@ -53,7 +53,7 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text_co
     for row in shown[:_MOST_ROWS]:
         table.add_row(*[Text(visible(cell)) for cell in row])
     if len(shown) > _MOST_ROWS:
-        table.caption = f"… and {len(shown) - _MOST_ROWS} more (--json lists all)"
+        table.caption = f"… and {len(shown) - _MOST_ROWS} more (see --json)"
         table.caption_justify = "left"
     return table
 
@@ -161,6 +161,7 @@ def _column_rows(told: PoolDescription) -> list[tuple[str, str, str]]:
     for column in told.columns:
         if column.kind == "number" and column.median is not None:
             text = f"{column.low:.4g} to {column.high:.4g}, median {column.median:.4g}"
+            text = f"{column.low:.4g} throughout" if column.low == column.high else text
         else:
             shown = ", ".join(f"{level} {count:,}" for level, count in column.levels[:6])
             text = f"{column.n_levels} levels: {shown}" if column.n_levels > 6 else shown

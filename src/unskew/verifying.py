@@ -96,9 +96,9 @@ def _without_cache(config: RunConfig, jobs: int | None) -> RunConfig:
 
 
 def _check_settings(report: Mapping[str, Any], config: RunConfig) -> Check:
-    from unskew.config import resolved
+    from unskew import pipeline
 
-    now = _plain(resolved(config))
+    now = _plain(pipeline.shown_settings(config))
     said, found = (_effective(each) for each in (_provenance(report, "settings"), now))
     return compare_values("run.toml holds the settings that the report names", said, found)
 

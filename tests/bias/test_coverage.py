@@ -16,6 +16,7 @@ from simulations import (
     BOXES,
     PRINCIPAL,
     VARIANTS,
+    DataSet,
     propensity_boosting,
     soft_box,
     soft_box_blurred,
@@ -28,12 +29,19 @@ from simulations import (
     tilt_small,
     tilt_tiny,
 )
+from unskew.records import Estimate
+from unskew.weigh.estimated import estimated_mean
 
 
 def chance_bounds(n_sets: int, share: float = 0.95, tail: float = 1e-4) -> tuple[float, float]:
     """Between these a coverage of ``share`` falls over ``n_sets`` data sets, but for ``tail`` at each end."""
     low, high = scipy.stats.binom.ppf([tail, 1 - tail], n_sets, share) / n_sets
     return float(low), float(high)
+
+
+def mean_of_chosen_edges(data: DataSet) -> Estimate:
+    """The errors of the fitted boxes as if the choice of finite edges had been known beforehand."""
+    return estimated_mean(data.debias().estimation.rows, data.value, 0.95)
 
 
 def name_of(recipe) -> str:
@@ -110,11 +118,17 @@ def test_coverage_of_soft_boxes(recipe):
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(
-    reason="three boxes in two features from 450 images, of which few lie where selection falls off: 80% (docs/honest-errors.md)"
-)
 def test_coverage_of_soft_boxes_that_the_data_hardly_tell():
-    assert measure_coverage(soft_box_blurred, 200, seed=1).share >= 0.90
+    # Three boxes in two features from 450 images, of which few lie where selection falls off: many sets of edges explain them as well.
+    found = measure_coverage(soft_box_blurred, 400, seed=1)
+    assert 0.90 <= found.share <= 0.98
+
+
+@pytest.mark.slow
+def test_a_choice_of_edges_taken_for_known_promises_too_much():
+    # What the interval of the test above is for: the errors of the chosen edges alone.
+    found = measure_coverage(soft_box_blurred, 200, seed=1, estimate=mean_of_chosen_edges)
+    assert found.share < chance_bounds(200, 0.90, 1e-3)[0]
 
 
 @pytest.mark.slow

@@ -55,3 +55,21 @@ def test_without_images_to_judge_by_there_is_no_verdict():
     held = debias(pool, Tilt(["x"]), Target.source("a", holdout=0.5))
     assert held.estimation.resemblance.held_out
     assert (held.weight == 0).sum() == sum(held.estimation.fitted.left_out.values())
+
+
+@pytest.mark.parametrize("holdout", [0.0, 0.5])
+def test_a_pool_with_groups_is_judged_by_a_sample_without(holdout):
+    """Each image of the sample is a group by itself, so the verdict is the same as if it were said."""
+    pool, sample = pools()
+    pool = pool.with_columns({"group": [f"burst-{row // 2}" for row in range(len(pool))]})
+    seen = debias(pool, Tilt(["x"]), Target.sample(sample, holdout=holdout)).estimation.resemblance
+    said = Target.sample(sample.with_columns({"group": [f"image-{row}" for row in range(len(sample))]}), holdout=holdout)
+    assert seen.n_target == 400 * (1 - holdout or 1)
+    assert seen.auc == pytest.approx(debias(pool, Tilt(["x"]), said).estimation.resemblance.auc, abs=0.1)
+
+
+def test_a_sample_of_one_group_cannot_judge():
+    pool, sample = pools()
+    one = sample.with_columns({"group": ["patient"] * len(sample)})
+    grouped = pool.with_columns({"group": [str(row) for row in range(len(pool))]})
+    assert debias(grouped, Tilt(["x"]), Target.sample(one)).estimation.resemblance is None

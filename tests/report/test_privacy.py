@@ -16,7 +16,7 @@ import unskew
 from summary_pools import QUICK, ListedImages, jpeg, mixed_frame, strata_weights
 from unskew.errors import ConfigError, DataError, WeakOverlapWarning
 from unskew.report.plain import summary_to_json
-from unskew.report.record import Summary
+from unskew.report.record import SplitRow, Summary
 from unskew.report.summarize import summarize_run
 from unskew.report.suppression import SMALLEST_CELL, count_units, hidden_cells
 from unskew.report.wording import private_population, without_counts
@@ -329,3 +329,23 @@ def test_a_tables_alone_hospital_report() -> None:
     assert "patient-" not in text
     assert sum(row.images is not None for row in found.strata) >= 6
     assert found.verdict.level in ("ok", "weak")
+
+
+def test_notes_of_splits_lose_their_counts() -> None:
+    pool = unskew.Pool.from_frame(mixed_frame(600))
+    note = "3 images get weight 0: beyond what their own source selects. Speaks of the target without label = owl (0.004)."
+    rows = (SplitRow("train", 500, None, 300.0, note), SplitRow("test", 100, None, 80.0, "Speaks of the target."))
+    found = summarize_run(pool, strata_weights(pool), privacy="aggregate", splits=rows, **QUICK)
+    assert (
+        found.splits[0].note == "some images get weight 0: beyond what their own source selects. Speaks of the target without label = owl."
+    )
+    assert found.splits[1].note == "Speaks of the target."
+
+
+@pytest.mark.parametrize(("owls", "named"), [(4, False), (40, True)])
+def test_a_rare_level_that_was_dropped_is_not_named(owls: int, named: bool) -> None:
+    frame = mixed_frame(600)
+    frame.loc[: owls - 1, "label"] = "owl"
+    pool = unskew.Pool.from_frame(frame)
+    found = private(pool, strata_weights(pool, outside={"label": "drop"}))
+    assert ("owl" in summary_to_json(found)) is named

@@ -20,7 +20,7 @@ from unskew.report.bias_panel import affordable_replicates as affordable_tests
 from unskew.report.columns import bin_codes, round_edges
 from unskew.report.error_bars import affordable_replicates
 from unskew.report.plain import summary_from_json, summary_to_json
-from unskew.report.record import Summary
+from unskew.report.record import SplitRow, Summary
 from unskew.report.summarize import summarize_run
 
 
@@ -139,6 +139,16 @@ def test_both_error_bars_are_those_of_the_weights() -> None:
     assert found.bias is not None
     assert found.bias.family == "Known omega"
     assert found.strata == ()
+
+
+def test_a_normalizer_that_is_known_has_no_error() -> None:
+    """ω of camera 0 is 1 everywhere, so its normalizer is 1, with an error of 0 and not of a rounding."""
+    pool = unskew.Pool.from_frame(mixed_frame())
+    x = pool.frame["x"].to_numpy()
+    weights = unskew.debias_weights(np.column_stack([np.ones(300), np.exp(0.4 * x), np.exp(0.8 * x)]), pool.frame["source"].to_numpy())
+    found = quick(pool, weights, bootstrap=20).sources
+    assert [(row.stderr, row.stderr_bootstrap) for row in found[:1]] == [(0.0, 0.0)]
+    assert all(row.stderr and row.stderr > 0.01 and row.stderr_bootstrap and row.stderr_bootstrap > 0.01 for row in found[1:])
 
 
 def test_the_order_of_the_rows_changes_nothing(pool: unskew.Pool, summary: Summary) -> None:
@@ -297,6 +307,51 @@ def test_uncovered_strata_come_first_and_the_verdict_names_them() -> None:
     assert any("owl" in step for step in found.verdict.next_steps)
     assert "owl" in found.verdict.population
     assert any("30" in sentence and "owl" in sentence for sentence in found.verdict.sentences)
+
+
+def test_a_restricted_target_is_not_called_the_target() -> None:
+    """A fifth of the target has no image: the other shares are of the rest, and no sentence speaks of the whole."""
+    pool = unskew.Pool.from_frame(mixed_frame())
+    target = unskew.Target.margins({"label": {"cat": 0.3, "dog": 0.5, "fox": 0.2}}, uncovered="restrict")
+    found = quick(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
+    covered = {row.stratum: (row.target, row.weighted) for row in found.strata if row.covered}
+    assert covered["label = cat"] == pytest.approx((0.375, 0.375))
+    assert "sum to 1 by themselves" in found.notes["strata"]
+    assert found.verdict.headline.endswith("drawn from the part of the target that has images.")
+    assert any(
+        each.startswith("After weighting nothing that is known of the part of the target that has images")
+        for each in found.verdict.sentences
+    )
+
+
+def test_one_source_is_spoken_of_as_one() -> None:
+    pool = unskew.Pool.from_frame(mixed_frame(100, 1))
+    found = quick(pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label")))
+    assert found.verdict.headline.startswith("This source can be debiased")
+    assert not any("linked" in each or "These sources" in each for each in found.verdict.sentences)
+
+
+def test_images_without_weight_are_counted_in_the_verdict() -> None:
+    frame = mixed_frame()
+    frame.loc[::10, "label"] = "owl"
+    pool = unskew.Pool.from_frame(frame)
+    target = unskew.Target.margins({"label": {"cat": 0.3, "dog": 0.7}}, outside={"label": "drop"})
+    found = quick(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
+    assert found.weights is not None
+    assert found.weights.zero_weights == 30
+    assert any(each.startswith("30 images get weight 0") for each in found.verdict.sentences)
+
+
+def test_a_share_that_counts_images_without_a_value_says_so() -> None:
+    """The panel shows cats among the labelled; the sensitivity is of a mean over all images."""
+    frame = mixed_frame()
+    frame["label"] = frame["label"].astype(object).where(np.arange(300) % 4 > 0, None)
+    pool = unskew.Pool.from_frame(frame)
+    found = quick(pool, unskew.debias(pool, unskew.bias.Tilt(["x"]), unskew.Target.source("camera 0")))
+    weights = unskew.debias(pool, unskew.bias.Tilt(["x"]), unskew.Target.source("camera 0"))
+    row = next(each for each in found.not_corrected.sensitivity if "label = cat" in each.outcome)
+    assert row.outcome == "share of label = cat, of all images, those without a value included"
+    assert row.value == pytest.approx(weights.weight[(frame["label"] == "cat").to_numpy()].sum())
 
 
 def test_target_errors_stand_beside_the_masses() -> None:
@@ -502,6 +557,14 @@ def test_unreadable_images_by_source_and_reason(pool: unskew.Pool, weights: unsk
     assert found.unreadable.reasons == (("x", 2), ("y", 1))
     assert found.unreadable.rows[0] == ("a", "camera 1", "p", "x")
     assert found.unreadable.share == pytest.approx(3 / 303)
+
+
+def test_what_was_set_aside_is_a_share_of_all_splits(pool: unskew.Pool, weights: unskew.Weights) -> None:
+    """A page about the training images, of a run that found more: 10 of 610 images cannot be used, not 10 of 310."""
+    lost = pd.DataFrame({"id": range(10), "source": "camera 0", "path": "x.jpg", "reason": "empty"})
+    rows = (SplitRow("train", 300, None, 200.0), SplitRow("test", 300, None, 200.0))
+    found = quick(unskew.Pool(pool.frame, set_aside=lost), weights, splits=rows)
+    assert found.unreadable.share == pytest.approx(10 / 610)
 
 
 def test_splits_by_column_or_with_weights_of_their_own(pool: unskew.Pool, weights: unskew.Weights) -> None:

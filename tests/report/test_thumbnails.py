@@ -85,3 +85,21 @@ def test_truncated_and_gigantic_files_have_no_picture() -> None:
 
 def test_without_pixels_there_is_no_picture() -> None:
     assert make_thumbnail(unskew.Pool.from_arrays(["a"]), 0) is None
+
+
+def test_ghostscript_is_never_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A PostScript program called x.jpg is no picture, whatever Pillow would do with it."""
+    from PIL import EpsImagePlugin
+
+    started: list[object] = []
+    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *given, **named: started.append(given))
+    program = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 100 100\n%%EndComments\nshowpage\n"
+    assert thumbnail(program) is None
+    assert not started
+
+
+def test_the_formats_are_those_that_images_are_decoded_from() -> None:
+    from unskew.report.thumbnails import _FORMATS
+    from unskew.represent.decode import FORMATS
+
+    assert _FORMATS == FORMATS

@@ -33,7 +33,7 @@ def test_a_jpeg_is_what_pillow_decodes() -> None:
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF", "WEBP"])
 def test_exif_orientation_is_applied(orientation: int, kind: str) -> None:
     """Pillow's own exif_transpose is the oracle; header and reduced copies turn as well."""
     from PIL import ImageOps
@@ -42,9 +42,12 @@ def test_exif_orientation_is_applied(orientation: int, kind: str) -> None:
     exif[0x0112] = orientation
     file = encoded(smooth_pixels(160, 200), kind, exif=exif)
     expected = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(file))).convert("RGB"))
-    picture = Picture(file)
-    np.testing.assert_array_equal(picture.pixels, expected)
-    assert (picture.header.height, picture.header.width) == expected.shape[:2]
+    for header_first in (True, False):
+        picture = Picture(file)
+        header = picture.header if header_first else None
+        np.testing.assert_array_equal(picture.pixels, expected)
+        header = header or picture.header
+        assert (header.height, header.width) == expected.shape[:2]
     assert picture.reduced(64).shape == ((80, 100, 3) if orientation < 5 else (100, 80, 3))
     np.testing.assert_allclose(picture.reduced(64).mean(axis=(0, 1)), expected.mean(axis=(0, 1)), atol=0.5)
 
@@ -54,6 +57,13 @@ def test_an_impossible_orientation_is_none(orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     np.testing.assert_array_equal(decode_image(encoded(PIXELS, exif=exif)), PIXELS)
+
+
+def test_damaged_exif_neither_loses_the_image_nor_warns() -> None:
+    pixels = smooth_pixels(60, 60)
+    whole = encoded(pixels, "JPEG")
+    for exif in (b"Exif\0\0garbage", b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0II*\0\x08\0\0\0\x05\0\x12\x01\x03\0\x01\0\0\0\x06"):
+        np.testing.assert_array_equal(decode_image(encoded(pixels, "JPEG", exif=exif)), decode_image(whole))
 
 
 def test_grey_palette_and_one_bit() -> None:

@@ -165,6 +165,17 @@ def test_large_images_are_refused_and_the_limit_can_be_raised() -> None:
     assert len(represent_images(pool_of(raw), ["size"], max_pixels=10_000)) == 4
 
 
+def test_arrays_that_are_no_images_are_set_aside(tmp_path: Path) -> None:
+    no_images = [
+        *(np.zeros((0, 4, 3), np.uint8), np.array([["a"]]), np.array([[None]], dtype=object), np.zeros((2, 2, 2, 2)), np.zeros(5)),
+        *(np.array(3), np.zeros((3, 3), complex), np.full((3, 3), np.datetime64("2020")), np.zeros((4, 4, 2), np.uint8)),
+    ]
+    odd = [np.asfortranarray(random_pixels()), random_pixels().astype(">u2"), random_pixels()[::-1]]
+    for cache in (None, tmp_path):
+        kept = represent_images(pool_of([*odd, *no_images]), ["brightness", "size"], cache=cache, tolerance=0.9)
+        assert (len(kept), len(kept.set_aside)) == (3, 9)
+
+
 def test_several_pools_are_represented_together() -> None:
     images = _mixed_sizes(20)
     first, second = represent_images([pool_of(images[:12]), pool_of(images[12:], "sample")], ["mean_hsv", Centred()])

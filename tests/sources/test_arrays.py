@@ -3,6 +3,7 @@
 import io
 import pickle
 import threading
+import zipfile
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from PIL import Image
 
 from unskew import ConfigError, DataError, Pool
 from unskew.errors import ImageError
+from unskew.represent.decode import decode_image
 from unskew.sources.entry import TARGET_SAMPLE, read_sample, read_sources
 from unskew.sources.pixels import as_pixels
 
@@ -99,6 +101,7 @@ def test_one_file_for_each_source(tmp_path):
         ({"source": ["a"] * 4}, "has no array 'images'"),
         ({"images": PIXELS, "source": "a"}, "source is a single value"),
         ({"images": PIXELS, "source": np.array(["a"] * 6, dtype=object)}, "holds Python objects.*runs their code"),
+        ({"images": PIXELS, "source": ["a"] * 6, "size": np.zeros(6, dtype=[("w", int), ("h", int)])}, "holds records"),
     ],
 )
 def test_npz_files_that_cannot_work(tmp_path, arrays, message):
@@ -118,6 +121,44 @@ def test_npz_files_that_are_none(tmp_path):
     (tmp_path / "v.npz").unlink()
     with pytest.raises(ImageError, match=r"'v.npz' cannot be read"):
         pool.images.read(0)
+
+
+def _encrypted(folder):
+    np.savez(folder / "x.npz", images=PIXELS, source=["a"] * 6)
+    content = bytearray((folder / "x.npz").read_bytes())
+    for mark, flag in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = -1
+        while (at := content.find(mark, at + 1)) >= 0:
+            content[at + flag] |= 1
+    (folder / "x.npz").write_bytes(content)
+
+
+def _damaged(folder):
+    np.savez_compressed(folder / "x.npz", source=["a"] * 6)
+    content = bytearray((folder / "x.npz").read_bytes())
+    content[65:80] = b"\xff" * 15
+    (folder / "x.npz").write_bytes(content)
+
+
+def _promising(folder, name="source", shape=(10**15,)):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    with zipfile.ZipFile(folder / "x.npz", "a") as archive:
+        archive.writestr(f"{name}.npy", header.getvalue())
+
+
+@pytest.mark.parametrize("spoil", [_encrypted, _damaged, _promising])
+def test_npz_files_that_lie_are_an_error_in_words(tmp_path, spoil):
+    spoil(tmp_path)
+    with pytest.raises(DataError, match=r"'x.npz' is no .npz file"):
+        read_sources({"arrays": "x.npz"}, tmp_path)
+
+
+def test_images_that_a_file_promises_and_does_not_hold_are_unusable(tmp_path):
+    np.savez(tmp_path / "x.npz", source=["a"] * 6)
+    _promising(tmp_path, "images", (6, 10**9, 10**9))
+    with pytest.raises(ImageError, match=r"'x.npz' cannot be read: it promises"):
+        read_sources({"arrays": "x.npz"}, tmp_path).images.read(0)
 
 
 class Items:
@@ -270,3 +311,46 @@ def test_whatever_the_type_black_stays_black_and_white_white(dtype, seed):
 def test_what_is_no_image(image, message):
     with pytest.raises(ImageError, match=message):
         as_pixels(image)
+
+
+def _file(image, kind, **options):
+    written = io.BytesIO()
+    image.save(written, kind, **options)
+    return written.getvalue()
+
+
+def _every_file():
+    rng = np.random.default_rng(0)
+    colour = Image.fromarray(rng.integers(0, 256, (6, 9, 3), dtype=np.uint8))
+    deep = Image.fromarray(rng.integers(0, 65536, (6, 9), dtype=np.uint16))
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    return {
+        "orientation": _file(colour, "JPEG", exif=turned),
+        "16 bits": _file(deep, "PNG"),
+        "16 bits, TIFF": _file(deep, "TIFF"),
+        "16 bits, dark": _file(Image.fromarray(rng.integers(0, 200, (6, 9), dtype=np.uint16)), "PNG"),
+        "32 bits": _file(Image.fromarray(rng.integers(0, 256, (6, 9), dtype=np.int32)), "TIFF"),
+        "transparent colour": _file(colour, "PNG", transparency=colour.getpixel((0, 0))),
+        "transparent grey": _file(colour.convert("L"), "PNG", transparency=colour.convert("L").getpixel((0, 0))),
+        "transparent palette": _file(colour.convert("P"), "PNG", transparency=3),
+        "alpha": _file(Image.fromarray(rng.integers(0, 256, (6, 9, 4), dtype=np.uint8)), "PNG"),
+        "grey and alpha": _file(colour.convert("LA"), "PNG"),
+        "CMYK": _file(colour.convert("CMYK"), "JPEG"),
+        "animated": _file(colour, "GIF", save_all=True, append_images=[Image.new("RGB", colour.size)]),
+    }
+
+
+@pytest.mark.parametrize("name", list(_every_file()))
+def test_an_image_of_pillow_has_the_pixels_of_its_file(name):
+    """A dataset that opens its files and a folder of the same files are the same images."""
+    file = _every_file()[name]
+    np.testing.assert_array_equal(decode_image(as_pixels(Image.open(io.BytesIO(file)))), decode_image(file))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int16, np.int32, np.int64, np.float32])
+def test_both_readers_of_arrays_agree(dtype):
+    top = 1 if dtype == np.float32 else 200
+    array = (np.random.default_rng(0).random((4, 5, 3)) * top).astype(dtype)
+    np.testing.assert_array_equal(decode_image(as_pixels(array)), decode_image(array))
+    assert decode_image(array).max() > 150 or dtype == np.uint16

@@ -217,6 +217,8 @@ class Evil:
         (pickle.dumps({"a": np.zeros(2, dtype=[("x", "u1")])}), "which are no numbers"),
         (b"\x80\x02Pabc\n.", "outside of itself"),
         (pickle.dumps([1, 2]), "where a dictionary was expected"),
+        (b"\x80\x02}U\x01acnumpy\nndarray\ns.", "'a' is neither an array nor a plain value"),
+        (b"\x80\x02}U\x01acnumpy\ndtype\nU\x02u1\x85Rs.", "'a' is neither an array nor a plain value"),
         (b"", "no pickle that can be read"),
         (b"\x80\x05garbage", "no pickle that can be read"),
         (pickle.dumps({"a": np.arange(5)})[:-9], "no pickle that can be read"),
@@ -227,6 +229,11 @@ def test_hostile_and_broken_pickles_are_refused(content, message, tmp_path, monk
     with pytest.raises(DataError, match=message):
         load_arrays(content, "batch")
     assert not list(tmp_path.iterdir())
+
+
+def test_an_array_that_was_never_filled_is_empty():
+    """Made by NEWOBJ, without the state that a real array has."""
+    assert load_arrays(b"\x80\x02}U\x01acnumpy\nndarray\n)\x81s.", "batch")["a"].size == 0
 
 
 @pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])

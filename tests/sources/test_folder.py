@@ -340,6 +340,14 @@ def test_patterns_that_cannot_work(tmp_path, group, message):
         Pool.from_folders({"n": tmp_path / "n"}, group=group)
 
 
+def test_a_source_within_another_would_count_twice(tmp_path):
+    put(tmp_path, "all/a.png", "all/north/b.png")
+    with pytest.raises(ConfigError, match=r"'north'.*lies within that of 'all'.*count twice"):
+        Pool.from_folders({"all": tmp_path / "all", "north": tmp_path / "all" / "north"})
+    with pytest.raises(ConfigError, match="the same folder"):
+        Pool.from_folders({"one": tmp_path / "all", "two": tmp_path / "all" / "."})
+
+
 def test_metadata_beside_the_images(tmp_path):
     put(tmp_path, "n/a/1.jpg", "n/a/2.jpg", "n/3.jpg", "s/4.jpg")
     (tmp_path / "n/metadata.csv").write_text(

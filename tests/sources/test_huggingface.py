@@ -100,10 +100,15 @@ def test_lists_of_classes_unknown_labels_and_arrays():
         }
     )
     pixels = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
-    rows = {"picture": [pixels, pixels], "label": [[0, 1], []], "kind": [1, -1], "deep": [{"a": 1}, {"a": 2}]}
+    rows = {
+        "picture": [pixels] * 3,
+        "label": [[0, 1], [], [-1, 0]],
+        "kind": [1, -1, None],
+        "deep": [{"a": 1}, {"a": 2}, {"a": 3}],
+    }
     pool = Pool.from_huggingface({"s": datasets.Dataset.from_dict(rows, features=features)})
-    assert pool.frame["label"].tolist() == [["cat", "dog"], []]
-    assert pool.frame["kind"].isna().tolist() == [False, True]
+    assert pool.frame["label"].tolist() == [["cat", "dog"], [], ["cat"]]
+    assert pool.frame["kind"].isna().tolist() == [False, True, True]
     assert "deep" not in pool.frame
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(pool.images.read(0)))), pixels)
 

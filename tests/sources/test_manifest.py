@@ -401,3 +401,14 @@ def test_indicators_need_labels():
     with pytest.raises(DataError, match="1 of 2 images have no label"):
         label_indicators(Pool.from_arrays(["a", "a"], ["x", None]))
     assert label_indicators(Pool.from_arrays(["a", "a"], ["x", "y"])).frame["label=y"].tolist() == [0, 1]
+
+
+def test_a_column_content_of_the_users_own_makes_no_copies(tmp_path, caplog):
+    (tmp_path / "m.csv").write_text("source,id,content\na,1,indoor\na,2,indoor\nb,3,outdoor\n")
+    pool = read_sources({"manifest": "m.csv", "images": False}, tmp_path)
+    assert pool.frame["other_content"].tolist() == ["indoor", "indoor", "outdoor"]
+    assert "content" not in pool.frame
+    assert "holds no hashes" in caplog.text
+    hashes = ["0" * 32, "0" * 32, "a" * 32]
+    (tmp_path / "m.csv").write_text("source,id,content\n" + "".join(f"a,{at},{each}\n" for at, each in enumerate(hashes)))
+    assert read_sources({"manifest": "m.csv", "images": False}, tmp_path).frame["content"].tolist() == hashes

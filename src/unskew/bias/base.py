@@ -138,6 +138,18 @@ class Factor(ABC):
         """May errors be computed from the jacobian? False: only a bootstrap that fits anew tells them."""
         return True
 
+    @property
+    def in_doubt(self) -> bool:
+        """May there be a `rival`?"""
+        return False
+
+    def rival(self, data: BiasData, log_offset_rk: Floats) -> Factor | None:
+        """Another fit of the same family, to the same rows, that the data hardly tell from this one; None where they leave no doubt.
+
+        Errors count its variance and how far its estimate is from this one's. ``log_offset_rk``: log of the product of all other factors.
+        """
+        return None
+
     def fitted_log_omega(self) -> Floats | None:
         """(R, K) log ω on the rows of the fit where it differs from `log_omega` (values from models that did not see the row)."""
         return None

@@ -62,12 +62,12 @@ class FittedBias:
 
     @property
     def omega_is_known(self) -> bool:
-        """Was nothing estimated and no image left out?"""
+        """Was nothing estimated, nor left in doubt, and no image left out?"""
         return (
             self.strata is None
             and self.data.sample is None
             and not self.left_out
-            and all(not factor.n_parameters and factor.is_smooth for factor in self.factors)
+            and all(not factor.n_parameters and factor.is_smooth and not factor.in_doubt for factor in self.factors)
         )
 
     def omega(self, table: Pool | pd.DataFrame) -> Floats:

@@ -224,8 +224,7 @@ def _estimate_factors(
             # From the second round on the fit goes on from its own.
             first = at not in fitted
             fitted[at] = parts[at].estimate(data if first else replace(data, learn_anew=False), offset, fitted.get(at, earlier[at]))
-            out_of_fold = fitted[at].fitted_log_omega()
-            log_part[at] = fitted[at].log_omega(data.frame) if out_of_fold is None else out_of_fold
+            log_part[at] = _log_on_rows(fitted[at], data.frame)
         if len(learned) < 2:
             break
         value = log_likelihood(_profile(gathered, sum(log_part.values(), zeros), ()))
@@ -305,13 +304,44 @@ def _assemble(
     model: Bias, pool: Pool, target: Target | None, gathered: _Gathered, factors: tuple[Factor, ...], log_rk: Floats
 ) -> FittedBias:
     data = gathered.data
-    profile = _profile(gathered, log_rk, factors)
-    strata = None
-    if gathered.strata is not None:
-        strata = _fit_strata(gathered, gathered.strata, profile)
-        # The factors a_k(y) take over the normalizers of their strata: with them u_k = log n_k in every stratum.
-        profile = replace(profile, log_omega=log_rk + strata.log_factor[data.cell], u=_known_u(data, profile.u))
+    profile, strata = _weighed_profile(gathered, factors, log_rk)
     return FittedBias(model, target, pool.names, data, gathered.row, len(pool), factors, strata, gathered.judge, gathered.left_out, profile)
+
+
+def _weighed_profile(gathered: _Gathered, factors: tuple[Factor, ...], log_rk: Floats) -> tuple[Profile, FittedStrata | None]:
+    """The likelihood at its maximum, with the strata's factors among ω if there are strata."""
+    profile = _profile(gathered, log_rk, factors)
+    if gathered.strata is None:
+        return profile, None
+    strata = _fit_strata(gathered, gathered.strata, profile)
+    # The factors a_k(y) take over the normalizers of their strata: with them u_k = log n_k in every stratum.
+    log_omega_rk = log_rk + strata.log_factor[gathered.data.cell]
+    return replace(profile, log_omega=log_omega_rk, u=_known_u(gathered.data, profile.u)), strata
+
+
+def fit_rival(fitted: FittedBias) -> FittedBias | None:
+    """The model with each factor in doubt replaced by its rival, the other factors held; None where no factor has one."""
+    data = fitted.data
+    zeros = np.zeros((len(data.frame), data.n_sources))
+    log_part = [_log_on_rows(factor, data.frame) for factor in fitted.factors]
+    factors = list(fitted.factors)
+    for at, factor in enumerate(fitted.factors):
+        if factor.in_doubt:
+            offset = sum((log_rk for other, log_rk in enumerate(log_part) if other != at), zeros)
+            factors[at] = factor.rival(data, offset) or factor
+    if all(rival is factor for rival, factor in zip(factors, fitted.factors, strict=True)):
+        return None
+    gathered = _Gathered(data, fitted.row, None, dict(fitted.left_out))
+    if fitted.strata is not None:
+        gathered = replace(gathered, strata=fitted.strata.target, bins=fitted.strata.bins)
+    log_rk = sum((_log_on_rows(factor, data.frame) for factor in factors), zeros)
+    profile, fitted_strata = _weighed_profile(gathered, tuple(factors), log_rk)
+    return replace(fitted, factors=tuple(factors), strata=fitted_strata, profile=profile)
+
+
+def _log_on_rows(factor: Factor, frame: pd.DataFrame) -> Floats:
+    out_of_fold = factor.fitted_log_omega()
+    return factor.log_omega(frame) if out_of_fold is None else out_of_fold
 
 
 def _known_u(data: BiasData, u_ck: Floats) -> Floats:

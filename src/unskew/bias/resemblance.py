@@ -64,6 +64,10 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
     target_at = rng.permutation(len(target))[:_MOST_ROWS]
     x, group = _matrix(data.frame.iloc[pool_at], target.iloc[target_at], names)
     is_target = np.repeat([False, True], [pool_at.size, target_at.size])
+    units = [np.unique(group[is_target == side]).size for side in (False, True)]
+    if min(units) < 2 or sum(units) < _FOLDS:
+        # With one group on a side, some fold would have to tell it from the other without having seen it.
+        return None
     weight = np.concatenate([weight_r[pool_at] / weight_r[pool_at].sum(), np.full(target_at.size, 1.0 / target_at.size)])
     even = np.concatenate([np.full(pool_at.size, 1.0 / pool_at.size), weight[is_target]])
     odds = _held_out_odds(x, is_target, weight, group, data.seed)
@@ -114,8 +118,9 @@ def _matrix(pool: pd.DataFrame, target: pd.DataFrame, names: list[str]) -> tuple
             columns += [(text == level).to_numpy(dtype=np.float64) for level in sorted(set(text))[:50]]
     groups: list[Any] = []
     for side, frame in (("pool", pool), ("target", target)):
-        key = frame["group"] if "group" in frame.columns else frame["id"]
-        groups += [(side, value) for value in key.tolist()]
+        # The pool may have groups and the sample none: each of its images is one.
+        own = frame["group"].tolist() if "group" in frame.columns else [None] * len(frame)
+        groups += [(side, "image", id) if pd.isna(value) else (side, "group", value) for value, id in zip(own, frame["id"], strict=True)]
     return np.column_stack(columns), np.asarray(pd.factorize(pd.Series(groups))[0], dtype=np.int64)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.features import check_columns, expand_features, flag_identifiers, is_numeric, read_numbers
-from unskew.bias.soft_box_fit import SoftBoxFit, fit_soft_boxes, log_soft_boxes, soft_box_jacobian
+from unskew.bias.soft_box_fit import SoftBoxFit, fit_soft_boxes, log_soft_boxes, soft_box_jacobian, widen_soft_boxes
 from unskew.errors import ConfigError, first_few
 from unskew.records import Floats
 
@@ -37,7 +37,9 @@ class SoftBox(Bias):
     Notes
     -----
     c(z) comes from the family: a source selects all images in its box alike. The likelihood is not regular (it has kinks where images
-    enter a box or leave the support); the measured coverage of intervals is on the documentation's page on errors.
+    enter a box or leave the support), and which edges are finite is a choice: what an upper edge of one source explains, lower edges of
+    the others often explain as well. Errors count that choice by a second fit that has those edges, too (`open_opposite_edges`): its
+    variance, and how far apart both means are. The measured coverage is on the documentation's page on errors.
     """
 
     family: ClassVar[str] = "soft_box"
@@ -125,6 +127,22 @@ class FittedSoftBox(Factor):
 
     def jacobian(self, frame: pd.DataFrame) -> Floats:
         return soft_box_jacobian(self._read(frame), self.fit.lower, self.fit.upper, self.fit.width)
+
+    @property
+    def in_doubt(self) -> bool:
+        return not self.fit.is_constant or self.fit.rejected is not None
+
+    def rival(self, data: BiasData, log_offset_rk: Floats) -> FittedSoftBox | None:
+        wide = widen_soft_boxes(
+            self._read(data.frame),
+            data.source,
+            data.n_sources,
+            self.fit,
+            log_offset_nk=log_offset_rk if log_offset_rk.any() else None,
+            cell_n=data.cell if data.n_cells > 1 else None,
+            reference=data.reference,
+        )
+        return None if wide is None else replace(self, fit=wide)
 
     def describe(self) -> Description:
         names = ", ".join(self.numeric)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from unskew.bias.soft_box_likelihood import Boxes, LabelProblem, ascend, edge_slots, pose_problem
 from unskew.bias.soft_box_permutation import permutation_p_value
-from unskew.bias.soft_box_search import constant_membership, make_room, search_boxes
+from unskew.bias.soft_box_search import constant_membership, make_room, open_opposite_edges, search_boxes
 from unskew.errors import DataError
 from unskew.records import Floats, Ints
 
 LEVEL = 0.05
+# Units of log-likelihood below which data do not tell one fit from another: half the 95% quantile of χ² with one degree of freedom.
+TOLD_APART = 1.92
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +31,7 @@ class SoftBoxFit:
     p_value : of the permutation test against constant ω; None if it was not made.
     n_permutations : how many were made.
     is_constant : the data cannot tell the mechanism from none, and ω ≡ 1 is returned.
+    rejected : the boxes that were found but are not worth their parameters, where ω ≡ 1 is returned although the test rejects it.
     """
 
     lower: Floats
@@ -39,6 +42,7 @@ class SoftBoxFit:
     p_value: float | None
     n_permutations: int
     is_constant: bool
+    rejected: Boxes | None = None
 
 
 def fit_soft_boxes(
@@ -106,8 +110,36 @@ def fit_soft_boxes(
         return _constant_fit(problem, constant, p_value, n_permutations)
     boxes, now = ascend(problem, found, tol=1e-3)
     if now.log_likelihood - constant <= 0.5 * np.log(source_n.size) * (boxes.n_edges + 1):
-        return _constant_fit(problem, constant, p_value, n_permutations)
+        return replace(_constant_fit(problem, constant, p_value, n_permutations), rejected=boxes)
     return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, now.log_likelihood, constant, p_value, n_permutations, False)
+
+
+def widen_soft_boxes(
+    feature_nd: Floats,
+    source_n: Ints,
+    n_sources: int,
+    fit: SoftBoxFit,
+    *,
+    log_offset_nk: Floats | None = None,
+    cell_n: npt.NDArray[np.generic] | None = None,
+    reference: int | None = None,
+) -> SoftBoxFit | None:
+    """The fit with opposite edges beside those it has (`open_opposite_edges`): what it would be, had it not chosen among edges.
+
+    Of a constant fit whose boxes were rejected, the fit with those. None where there is no edge to add, nothing but a constant, or where
+    the climb from those edges ends at a likelihood so much smaller that the data do tell.
+    """
+    problem = pose_problem(feature_nd, source_n, n_sources, log_offset_nk, cell_n, reference)
+    start = Boxes(fit.lower, fit.upper, fit.width, problem.no_boxes().u) if fit.rejected is None else fit.rejected
+    if fit.is_constant and fit.rejected is None:
+        return None
+    opened = open_opposite_edges(problem, start)
+    if opened.n_edges == start.n_edges and fit.rejected is None:
+        return None
+    boxes, now = ascend(problem, opened)
+    if now.log_likelihood < fit.log_likelihood - TOLD_APART:
+        return None
+    return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, now.log_likelihood, fit.log_likelihood_constant, None, 0, False)
 
 
 def log_soft_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width: float) -> Floats:

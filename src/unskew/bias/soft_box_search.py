@@ -69,6 +69,21 @@ def start_from_tail(problem: LabelProblem, constant_nk: Floats, tail: float) -> 
     return Boxes(lower_kd, upper_kd, 1.1 * farthest, nothing.u) if farthest > 0 else None
 
 
+def open_opposite_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
+    """The boxes with every edge added that could take over, or share, what another source's edge explains.
+
+    That source k lacks images above an edge, compared with l, is as well said by a lower edge of l, as long as log ω is nearly linear. So
+    a source without edges along a feature gets one there on either side on whose opposite another source has one. It begins as far in as
+    the source's own images allow: from there the likelihood decides which of the two explains how much.
+    """
+    has_lower_kd, has_upper_kd = np.isfinite(boxes.lower), np.isfinite(boxes.upper)
+    bare_kd = ~(has_lower_kd | has_upper_kd) & ~problem.is_fixed[:, None]
+    middle_d = np.median(problem.feature, axis=0)
+    lower_kd = np.where(bare_kd & has_upper_kd.any(axis=0), middle_d, boxes.lower)
+    upper_kd = np.where(bare_kd & has_lower_kd.any(axis=0), middle_d, boxes.upper)
+    return make_room(problem, replace(boxes, lower=lower_kd, upper=upper_kd))
+
+
 def make_room(problem: LabelProblem, boxes: Boxes) -> Boxes:
     """Edges moved outwards, as little as it takes, until every image lies in its own source's support; γ stays."""
     lower_kd, upper_kd = boxes.lower.copy(), boxes.upper.copy()

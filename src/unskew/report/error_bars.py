@@ -36,7 +36,7 @@ def estimate_errors(weights: Weights, replicates: int | None, seed: int) -> Erro
         note = "With the target's masses of the strata every normalizer is 1 by definition: it has no error."
         return ErrorBars(np.zeros(n_sources), np.zeros(n_sources), note)
     try:
-        stderr = np.sqrt(np.diagonal(weights.covariance()))[:n_sources]
+        stderr = _without_rounding(np.sqrt(np.diagonal(weights.covariance()))[:n_sources])
     except UnskewError as error:
         return ErrorBars(unknown, unknown, f"There are no error bars: {error}")
     n = affordable_replicates(weights) if replicates is None else replicates
@@ -57,7 +57,12 @@ def estimate_errors(weights: Weights, replicates: int | None, seed: int) -> Erro
         f"{', by group' if weights.group is not None else ''}, {'the model fitted anew' if _is_fitted(weights) else 'solved anew'}). "
         f"{'Of these, ' + ' and '.join(lost) + '.' if lost else 'All of them could be solved.'}"
     )
-    return ErrorBars(stderr, found.stderr, note)
+    return ErrorBars(stderr, _without_rounding(found.stderr), note)
+
+
+def _without_rounding(stderr_k: Floats) -> Floats:
+    """A normalizer that is known (the reference's, 1) has no error; what is left of it is rounding: a variance of 1e-18."""
+    return np.where(stderr_k < 1e-7, 0.0, stderr_k)
 
 
 def affordable_replicates(weights: Weights) -> int:

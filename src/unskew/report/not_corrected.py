@@ -69,7 +69,7 @@ def _default_outcomes(weighed: Weighed, shown: Sequence[ShownDistribution], rows
     if label is not None and not label.described.by_strata and not label.described.column.is_number:
         names = [(at, level) for at, level in enumerate(label.panel.levels[: len(label.panel.levels) - label.joined])]
         kept = [(at, level) for at, level in names if not label.hidden[at] and label.panel.count[at]][:_MOST_LABELS]
-        return {f"share of label = {level}": _indicator(weighed, label, at) for at, level in kept}
+        return {_share_name(label, level): _indicator(weighed, label, at) for at, level in kept}
     by_name = {each.described.column.name: each for each in shown}
     moved = sorted((row for row in rows if not row.fitted), key=lambda row: (-abs((row.after or 0.0) - (row.before or 0.0)), row.column))
     outcomes: dict[str, Floats] = {}
@@ -77,7 +77,7 @@ def _default_outcomes(weighed: Weighed, shown: Sequence[ShownDistribution], rows
         column = by_name[row.column].described.column
         if row.level is not None:
             outcomes.setdefault(
-                f"share of {row.column} = {row.level}",
+                _share_name(by_name[row.column], row.level),
                 _indicator(weighed, by_name[row.column], by_name[row.column].panel.levels.index(row.level)),
             )
         elif column.value is not None and bool(column.present.all()):
@@ -85,6 +85,12 @@ def _default_outcomes(weighed: Weighed, shown: Sequence[ShownDistribution], rows
         if len(outcomes) == _MOST_OUTCOMES:
             break
     return outcomes
+
+
+def _share_name(shown: ShownDistribution, level: str) -> str:
+    """Elsewhere shares are of the images that have a value; a mean over the target counts the others, too."""
+    column = shown.described.column
+    return f"share of {column.name} = {level}" + ("" if bool(column.present.all()) else ", of all images, those without a value included")
 
 
 def _indicator(weighed: Weighed, shown: ShownDistribution, cell: int) -> Floats:

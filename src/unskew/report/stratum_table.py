@@ -13,6 +13,7 @@ from unskew.report.record import StratumRow
 from unskew.report.suppression import SMALLEST_CELL, hidden_cells
 from unskew.report.weighed import Weighed
 from unskew.targeting.facts import cell_text
+from unskew.targeting.levels import MISSING
 from unskew.targeting.strata import TargetStrata
 
 _MOST_ROWS = 500
@@ -69,11 +70,15 @@ def hidden_levels(weighed: Weighed, table: StratumTable, name: str) -> set[str]:
 
 
 def hidden_names(weighed: Weighed, table: StratumTable) -> list[str]:
-    """The withheld strata as texts, and the levels outside the target's scope among them."""
+    """The withheld strata as texts, the levels outside the target's scope among them, and levels that were dropped and may be rare."""
     strata = weighed.strata
     if strata is None or table.hidden is None:
         return []
-    return [cell_text(strata.by, strata.strata[at]) for at in np.flatnonzero(table.hidden)]
+    # Of images that were dropped the groups are not counted by level.
+    rare = [reason for reason, count in strata.dropped.items() if weighed.group_n is not None or count < SMALLEST_CELL]
+    return [reason for reason in rare if MISSING not in reason] + [
+        cell_text(strata.by, strata.strata[at]) for at in np.flatnonzero(table.hidden)
+    ]
 
 
 def _hidden(weighed: Weighed, strata: TargetStrata) -> tuple[Any, int, bool]:

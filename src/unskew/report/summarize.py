@@ -25,7 +25,7 @@ from unskew.report.plain import plain_value
 from unskew.report.privacy import PRIVACY_RULE, check_privacy, private_provenance
 from unskew.report.record import BalanceRow, Privacy, SplitRow, Summary
 from unskew.report.source_table import hidden_sources, tabulate_sources, tabulate_unreadable
-from unskew.report.splits import tabulate_splits
+from unskew.report.splits import count_found, tabulate_splits
 from unskew.report.stratum_table import StratumTable, hidden_names, tabulate_strata
 from unskew.report.verdict_words import give_verdict
 from unskew.report.weighed import Weighed, pair_with_weights
@@ -108,8 +108,8 @@ def summarize_run(
         not_corrected=replace(not_corrected, columns=not_corrected.columns[:_MOST_ROWS]),
         galleries=galleries,
         bias=bias,
-        splits=tabulate_splits(weighed, splits),
-        unreadable=tabulate_unreadable(weighed.set_aside, weighed.n, weighed.private),
+        splits=tabulate_splits(weighed, splits, hidden),
+        unreadable=tabulate_unreadable(weighed.set_aside, count_found(weighed, splits), weighed.private),
         copies=() if copies is None else copies.pairs,
         target=_target_sentences(weighed, hidden),
         adjustments=adjustment_sentences(adjustments, weighed.private),
@@ -135,6 +135,11 @@ def _notes(**notes: str) -> dict[str, str]:
 
 def _strata_note(weighed: Weighed, table: StratumTable) -> str:
     notes = [table.note]
+    if weighed.strata is not None and weighed.strata.uncovered:
+        notes.append(
+            "Of strata without images the target share is that of the whole target. All other target shares, and the debiased ones, are of "
+            "the part of the target that has images: they sum to 1 by themselves."
+        )
     if weighed.private and weighed.strata is not None and not weighed.strata.in_scope.all():
         notes.append("Target and weighted shares are among the images within the target's scope.")
     return " ".join(note for note in notes if note)

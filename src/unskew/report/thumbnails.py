@@ -20,6 +20,8 @@ _QUALITY = 70
 # Larger images are not decoded for a thumbnail; the header tells their size before any pixel is read.
 _MOST_PIXELS = 100_000_000
 _MOST_BYTES = 200_000_000
+# What databases of images hold, as in `unskew.represent.decode`: other formats would start other programs (EPS starts Ghostscript).
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "DIB", "QOI")
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +47,8 @@ def _opened(raw: Any) -> Image:
         return Image.fromarray(_eight_bits(np.asarray(raw)))
     if len(raw) > _MOST_BYTES:
         raise ValueError("too many bytes for a thumbnail")
-    image = Image.open(io.BytesIO(raw))
+    Image.init()
+    image = Image.open(io.BytesIO(raw), formats=[name for name in _FORMATS if name in Image.OPEN])
     if image.width * image.height > _MOST_PIXELS:
         raise ValueError("too many pixels for a thumbnail")
     image.draft("RGB", (2 * _SIDE, 2 * _SIDE))

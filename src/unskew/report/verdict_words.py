@@ -55,13 +55,16 @@ def give_verdict(weighed: Weighed, balance: Sequence[BalanceRow], fit: Any, hidd
     _judge_fit(case, fit)
     _judge_resemblance(case, weighed)
     _judge_coverage(case, weighed)
-    _judge_balance(case, balance)
+    aim = _aim(weighed)
+    _judge_balance(case, balance, aim)
+    _count_left_out(case, weighed)
     level: Literal["ok", "weak"] = "weak" if case.weak else "ok"
     images, worth = count_text(diagnosis.images), _worth(weighed, diagnosis.ess)
+    sources = "These sources" if len(weighed.names) > 1 else "This source"
     headline = (
-        f"These sources can be debiased: the {images} images are worth {worth} drawn from the target."
+        f"{sources} can be debiased: the {images} images are worth {worth} drawn from {aim}."
         if level == "ok"
-        else f"These sources can be debiased, but with care: the {images} images are worth {worth} at most."
+        else f"{sources} can be debiased, but with care: the {images} images are worth {worth} at most."
     )
     if level == "ok":
         case.next_steps.insert(
@@ -133,7 +136,20 @@ def _judge_coverage(case: _Case, weighed: Weighed) -> None:
         )
 
 
-def _judge_balance(case: _Case, balance: Sequence[BalanceRow]) -> None:
+def _aim(weighed: Weighed) -> str:
+    """What the weighted pool stands for."""
+    restricted = weighed.strata is not None and weighed.strata.uncovered
+    return "the part of the target that has images" if restricted else "the target"
+
+
+def _count_left_out(case: _Case, weighed: Weighed) -> None:
+    left_out = {} if weighed.fitted is None else weighed.fitted.left_out
+    for reason, count in left_out.items():
+        if count:
+            case.add(f"{count_text(count)} images get weight 0: {reason}.", weak=False)
+
+
+def _judge_balance(case: _Case, balance: Sequence[BalanceRow], aim: str) -> None:
     known = [row for row in balance if row.target is not None and row.after is not None]
     left = [row for row in known if abs(row.after or 0.0) > _UNBALANCED]
     if not known:
@@ -142,14 +158,14 @@ def _judge_balance(case: _Case, balance: Sequence[BalanceRow]) -> None:
         worst = max(left, key=lambda row: abs(row.after or 0.0))
         name = worst.column if worst.level is None else f"{worst.column} = {worst.level}"
         case.add(
-            f"After weighting {len(left)} of {len(known)} lines still differ from the target by more than {_UNBALANCED} standard "
+            f"After weighting {len(left)} of {len(known)} lines still differ from {aim} by more than {_UNBALANCED} standard "
             f"deviations, {name} most ({worst.after:+.2f}).",
             f"If {worst.column} matters, give its distribution in the target and put it into the bias model.",
             weak=any(row.fitted for row in left),
         )
     else:
         case.add(
-            f"After weighting nothing that is known of the target differs from it by more than {_UNBALANCED} standard deviations.",
+            f"After weighting nothing that is known of {aim} differs from it by more than {_UNBALANCED} standard deviations.",
             weak=False,
         )
 

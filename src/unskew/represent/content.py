@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 
+from unskew.errors import ImageError
 from unskew.records import Pool
 from unskew.records.images import RawImage
 
@@ -38,8 +39,10 @@ def hash_images(
 def hash_image(raw: RawImage) -> bytes:
     """BLAKE2b, 32 hexadecimal letters: of the bytes of a file, or of the type, shape and numbers of an array."""
     if isinstance(raw, np.ndarray):
+        if raw.dtype.hasobject:
+            raise ImageError(f"pixels of type {raw.dtype} are not numbers that an image can have")
         digest = hashlib.blake2b(f"array {raw.dtype.str} {raw.shape} ".encode(), digest_size=16)
-        digest.update(np.ascontiguousarray(raw).data)
+        digest.update(raw.tobytes())
         return digest.hexdigest().encode()
     return hashlib.blake2b(raw, digest_size=16).hexdigest().encode()
 

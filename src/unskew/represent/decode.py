@@ -3,15 +3,18 @@
 - EXIF orientation is applied. Colour profiles are not.
 - Grey becomes R = G = B; palettes are looked up; CMYK is converted by Pillow (R = (1 − C)(1 − K) …).
 - Transparent pixels are laid over white.
-- Of 16 bits the upper 8 are kept; floating-point pixels must lie in [0, 1] and are multiplied by 255.
+- Of 16 bits the upper 8 are kept (whole numbers of another type than uint16 are 8 bits deep if none is above 255); floating-point
+  pixels must lie in [0, 1] and are multiplied by 255.
 - Of an animation or a file with several pages the first image is taken.
 """
 
 from __future__ import annotations
 
 import io
+import logging
 import math
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -27,6 +30,7 @@ from unskew.represent.base import REDUCED_SIDE, Header, Pixels
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
 
+_LOG = logging.getLogger(__name__)
 # 10,000 × 10,000: three times the largest sensor on sale; decoded, such an image takes 400 MB.
 MAX_PIXELS = 100_000_000
 # What databases of images hold. Pillow knows more (EPS would start Ghostscript), but nobody should run those on files found somewhere.
@@ -161,8 +165,12 @@ class Picture:
     def _exif(self) -> tuple[Mapping[int, Any], Mapping[int, Any]]:
         if not self._may_have_exif():
             return {}, {}
-        exif = self._image.getexif()
-        return {**exif, **exif.get_ifd(_EXIF_PART)}, dict(exif.get_ifd(_GPS_PART))
+        try:
+            exif = self._image.getexif()
+            return {**exif, **exif.get_ifd(_EXIF_PART)}, dict(exif.get_ifd(_GPS_PART))
+        except Exception as error:  # damaged EXIF, which raises nearly anything, is no reason to lose the image
+            _LOG.debug("EXIF cannot be read: %s", error)
+            return {}, {}
 
     def _may_have_exif(self) -> bool:
         """Pillow decodes a whole PNG in search of EXIF that may stand behind the pixels; a glance at the bytes is enough."""
@@ -173,6 +181,9 @@ class Picture:
 
     @cached_property
     def _orientation(self) -> int:
+        # Pillow turns TIFF images upright by itself, size and pixels.
+        if self._image.format == "TIFF":
+            return 1
         try:
             return int(self._exif[0].get(_ORIENTATION, 1))
         except (TypeError, ValueError):
@@ -181,16 +192,17 @@ class Picture:
 
 @contextmanager
 def pillow_unlimited() -> Iterator[None]:
-    """Within the block Pillow neither warns of many pixels nor refuses them: the limit is ours, and can be raised.
+    """Within the block Pillow does not refuse images of many pixels: the limit is ours, and can be raised. Nor does it warn of metadata.
 
-    Pillow's limit is one for the whole process; it is put back when the last of several blocks (threads) ends.
+    Both are settings of the whole process; they are put back when the last of several blocks (threads) ends.
     """
     from PIL import Image
 
     with _LIMIT.lock:
         if _LIMIT.holders == 0:
-            _LIMIT.before = Image.MAX_IMAGE_PIXELS
-            Image.MAX_IMAGE_PIXELS = None
+            _LIMIT.before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+            _LIMIT.quiet.__enter__()
+            warnings.filterwarnings("ignore", module=r"PIL\.")
             Image.init()  # all formats are loaded here, once, not by several threads at the same time
         _LIMIT.holders += 1
     try:
@@ -200,12 +212,15 @@ def pillow_unlimited() -> Iterator[None]:
             _LIMIT.holders -= 1
             if _LIMIT.holders == 0:
                 Image.MAX_IMAGE_PIXELS = _LIMIT.before
+                _LIMIT.quiet.__exit__(None, None, None)
+                _LIMIT.quiet = warnings.catch_warnings()
 
 
 class _Limit:
     lock = threading.Lock()
     holders = 0
     before: int | None = None
+    quiet = warnings.catch_warnings()
 
 
 _LIMIT = _Limit()
@@ -265,7 +280,10 @@ def _as_rgb(image: PillowImage) -> PillowImage:
         image.load()
         return image
     if image.mode.startswith(("I", "F")):
-        return Image.fromarray(_array_pixels(np.asarray(image), None))
+        numbers = np.asarray(image)
+        # Files of these formats hold 16 bits at most, and older Pillows open them with 32.
+        deep = image.mode == "I" and image.format in ("PNG", "PPM")
+        return Image.fromarray(_array_pixels(numbers.astype(np.uint16) if deep else numbers, None))
     if image.has_transparency_data:
         layer = image.convert("RGBA")
         white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
@@ -300,7 +318,7 @@ def _eight_bits(array: npt.NDArray[Any]) -> Pixels:
             raise ImageError(
                 f"pixels of {array.dtype} from {low} to {high}; whole numbers must lie in 0 … 65535, which are read as 16 bits"
             )
-        return (array >> 8).astype(np.uint8)
+        return (array >> 8 if array.dtype == np.uint16 or high > 255 else array).astype(np.uint8)
     if array.dtype.kind == "f":
         low_f, high_f = float(array.min()), float(array.max())
         if not (math.isfinite(low_f) and math.isfinite(high_f) and low_f >= 0.0 and high_f <= 1.0):

@@ -58,7 +58,7 @@ class OwnFunction(Representation):
 
     @cached_property
     def _source(self) -> str:
-        """A hash of the file in which the function stands; of a function that the file alone does not give, something that never comes again.
+        """A hash of the file in which the function stands; where the file alone does not give it, something that never comes again.
 
         Lambdas, functions within functions and methods of objects depend on more than their file: on what they were made with.
         """

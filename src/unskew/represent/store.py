@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 # Part of every key: raised when decoding itself gives other pixels.
-DECODING_VERSION = 1
+DECODING_VERSION = 2
 # Keys are hashes in hexadecimal: 16 bytes as 32 letters.
 KEY_DTYPE = np.dtype("S32")
 Keys = npt.NDArray[np.bytes_]
@@ -128,7 +128,13 @@ def _open(cache: str | os.PathLike[str], name: str, settings: dict[str, Any], te
 
 
 def _keys_of(table: pa.Table) -> Keys:
-    return np.array(table.column("key").to_pylist(), dtype=KEY_DTYPE)
+    import pyarrow as pa
+
+    # One buffer of keys without gaps; a copy, because the table goes.
+    keys = pa.concat_arrays(table.column("key").chunks) if table.num_rows else pa.array([], type=pa.binary(KEY_DTYPE.itemsize))
+    if keys.type != pa.binary(KEY_DTYPE.itemsize):
+        raise ValueError(f"keys are {keys.type}")
+    return np.frombuffer(keys.buffers()[1] or b"", dtype=KEY_DTYPE, count=len(keys), offset=keys.offset * KEY_DTYPE.itemsize).copy()
 
 
 def _set_aside(path: Path, error: Exception) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import zipfile
+import zlib
 from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 IMAGES = "images"
+# What a damaged, encrypted or dishonest .npz file makes zipfile, zlib and NumPy raise.
+_BROKEN = (OSError, ValueError, KeyError, EOFError, RuntimeError, MemoryError, OverflowError, zlib.error, zipfile.BadZipFile)
 
 
 class ArrayImages(Images):
@@ -67,7 +71,7 @@ class NpzArray:
             if self._array is None:
                 try:
                     self._array = _load_array(self.file, self.name)
-                except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+                except _BROKEN as error:
                     raise ImageError(f"{os.path.basename(self.file)!r} cannot be read: {error}") from error
             return self._array
 
@@ -103,6 +107,9 @@ def _load_array(file: str, name: str) -> npt.NDArray[Any]:
                 array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
                 return array
             start = stream.tell()
+    promised = math.prod(shape) * dtype.itemsize
+    if promised > member.file_size - start:
+        raise ValueError(f"it promises {shape} entries of {dtype}, {promised:,} bytes, and holds {member.file_size - start:,}")
     with open(file, "rb") as raw:
         # The local header has a length of its own: two lengths stand at its bytes 26 to 30 (APPNOTE 4.3.7).
         raw.seek(member.header_offset + 26)
@@ -115,6 +122,8 @@ def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran, dtype = read(stream)
+    if dtype.names is not None:
+        raise ValueError(f"it holds records ({dtype}); save each of their fields as an array of its own")
     if dtype.hasobject:
         raise ValueError(
             f"it holds Python objects, not numbers or text ({dtype}); such arrays are not loaded, because that runs their code"
@@ -207,7 +216,7 @@ def _open_npz(file: str, said: str) -> tuple[dict[str, npt.NDArray[Any]], tuple[
                         _npy_header(stream)
                         stream.seek(0)
                         columns[name] = np.lib.format.read_array(stream, allow_pickle=False)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except _BROKEN as error:
         raise DataError(f"{said!r} is no .npz file of NumPy arrays that can be read: {error}.") from error
     if shape is not None and len(shape) not in (3, 4):
         raise DataError(f"{IMAGES!r} of {said!r} must have shape (n, height, width) or (n, height, width, channels); got {shape}.")

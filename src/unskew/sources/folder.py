@@ -14,7 +14,7 @@ from unskew.records import Pool
 from unskew.sources.files import FileImages, shown_path
 from unskew.sources.ids import unique_within
 from unskew.sources.labels import as_label_lists
-from unskew.sources.listing import Listing, check_folder, list_images, no_images
+from unskew.sources.listing import Listing, check_folder, list_images, no_images, parents_of
 from unskew.sources.metadata import read_metadata
 from unskew.sources.roles import NamePattern, read_rule, with_own_groups, with_patterns
 
@@ -128,12 +128,21 @@ def _are_splits(parts: list[list[str]]) -> bool:
 
 
 def _check_different(folders: Mapping[str, Any], base: str) -> None:
-    first: dict[str, str] = {}
-    for name, folder in folders.items():
-        before = first.setdefault(os.path.realpath(os.path.join(base, os.fspath(folder))), name)
+    place = {name: os.path.realpath(os.path.join(base, os.fspath(folder))) for name, folder in folders.items()}
+    owner: dict[str, str] = {}
+    for name, folder in place.items():
+        before = owner.setdefault(folder, name)
         if before != name:
             raise ConfigError(
-                f"the sources {before!r} and {name!r} are the same folder, {os.fspath(folder)!r}: every image would count twice."
+                f"the sources {before!r} and {name!r} are the same folder, {os.fspath(folders[name])!r}: every image would count twice."
+            )
+    for name, folder in place.items():
+        outer = next((owner[above] for above in parents_of(folder) if above != folder and above in owner), None)
+        if outer is not None:
+            raise ConfigError(
+                f"the folder of the source {name!r}, {os.fspath(folders[name])!r}, lies within that of {outer!r}, "
+                f"{os.fspath(folders[outer])!r}, which is read with all its subfolders: its images would count twice. Give each source a "
+                "folder of its own."
             )
 
 

@@ -199,7 +199,7 @@ def _named_classes(frame: pd.DataFrame | None, features: Any, datasets: Any, n: 
             continue
         names = inner.names
         named = [
-            [names[code] for code in value]
+            [names[int(code)] for code in value if code is not None and code >= 0]
             if isinstance(value, np.ndarray | list)
             else names[int(value)]
             if value is not None and value >= 0

@@ -50,7 +50,7 @@ def list_images(folder: str) -> Listing:
     somebody linked to its folder.
     """
     found = Listing()
-    seen = {_identity(above) for above in _with_parents(os.path.realpath(folder))}
+    seen = {_identity(above) for above in parents_of(os.path.realpath(folder))}
     waiting, links = [""], list[str]()
     while waiting or links:
         if not waiting:
@@ -111,7 +111,8 @@ def _add_image(entry: os.DirEntry[str], path: str, found: Listing, links: list[s
         found.broken.append((path, why_unreadable(error)))
 
 
-def _with_parents(folder: str) -> Iterator[str]:
+def parents_of(folder: str) -> Iterator[str]:
+    """The folder itself, and every folder above it."""
     yield folder
     while (above := os.path.dirname(folder)) != folder:
         folder = above

@@ -37,10 +37,11 @@ class _PickledType:
 class _PickledArray:
     """Stands in for ``numpy.ndarray`` while it is being put together."""
 
-    array: npt.NDArray[Any]
+    # Also where a pickle makes one without calling __init__.
+    array: npt.NDArray[Any] = np.empty(0)
 
     def __init__(self, *_: Any) -> None:
-        self.array = np.empty(0)
+        """What comes later says what is in it."""
 
     def __setstate__(self, state: Any) -> None:
         _, shape, kind, fortran, content = state
@@ -104,4 +105,7 @@ def load_arrays(content: bytes, said: str) -> dict[str, Any]:
     if not isinstance(loaded, dict):
         raise DataError(f"{said!r} is a pickle of {type(loaded).__name__}, where a dictionary was expected.")
     plain = {key.decode("latin-1") if isinstance(key, bytes) else str(key): value for key, value in loaded.items()}
+    odd = [key for key, value in plain.items() if callable(value) or isinstance(value, _PickledType)]
+    if odd:
+        raise DataError(f"{said!r} is refused: {odd[0]!r} is neither an array nor a plain value.")
     return {key: value.array if isinstance(value, _PickledArray) else value for key, value in plain.items()}

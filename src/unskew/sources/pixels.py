@@ -12,6 +12,7 @@ from unskew.errors import ImageError
 from unskew.records.images import RawImage
 
 _CHANNELS = (1, 3, 4)
+_ORIENTATION = 0x0112
 # What Pillow calls them -> what is closest among the three forms that every stage knows. Sixteen bits are handled as numbers.
 _CLOSEST_MODE = {"1": "L", "P": "RGBA", "PA": "RGBA", "LA": "RGBA", "La": "RGBA", "RGBa": "RGBA", "RGBX": "RGB"}
 
@@ -20,7 +21,8 @@ def as_pixels(image: Any) -> RawImage:
     """The image as it lies there where that is bytes or 8-bit numbers, else its closest 8-bit form; `ImageError` where there is none.
 
     Takes encoded bytes, NumPy arrays, tensors of torch (channels first), images of Pillow, and the ``{"bytes", "path"}`` of Hugging Face.
-    Floating numbers lie in [0, 1] and are multiplied by 255; 16 bits are divided by 257.
+    Floating numbers lie in [0, 1] and are multiplied by 255; of 16 bits the upper 8 are kept. Images of Pillow are turned upright by their
+    EXIF, and what they declare transparent is. All as in `unskew.represent.decode`: an image has the same pixels as its file.
     """
     if isinstance(image, bytes | bytearray | memoryview):
         return bytes(image)
@@ -52,15 +54,30 @@ def _from_pillow(image: Any) -> npt.NDArray[np.uint8]:
     if image.width == 0 or image.height == 0:
         raise ImageError(f"the image has no pixels: {image.width} × {image.height}")
     try:
-        if image.mode.startswith("I") or image.mode == "F":
-            return _eight_bits(np.asarray(image))
-        if image.mode not in ("L", "RGB", "RGBA"):
-            image = image.convert(_CLOSEST_MODE.get(image.mode, "RGB"))
-        return np.asarray(image, dtype=np.uint8)
+        return _pixels_of(_upright(image))
     except (OSError, ValueError, SyntaxError) as error:  # Pillow decodes only now
         if isinstance(error, ImageError):
             raise
         raise ImageError(f"the image cannot be decoded: {error}") from error
+
+
+def _upright(image: Any) -> Any:
+    from PIL import ImageOps
+
+    # A copy that was made in memory has no EXIF any more, nor the format that says how deep its numbers are.
+    return ImageOps.exif_transpose(image) if image.getexif().get(_ORIENTATION, 1) != 1 else image
+
+
+def _pixels_of(image: Any) -> npt.NDArray[np.uint8]:
+    if image.mode.startswith("I") or image.mode == "F":
+        numbers = np.asarray(image)
+        # Files of these formats hold 16 bits at most, and older Pillows open them with 32.
+        return _eight_bits(numbers.astype(np.uint16) if image.mode == "I" and image.format in ("PNG", "PPM") else numbers)
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+    elif image.mode not in ("L", "RGB", "RGBA"):
+        image = image.convert(_CLOSEST_MODE.get(image.mode, "RGB"))
+    return np.asarray(image, dtype=np.uint8)
 
 
 def _channels_last(array: npt.NDArray[Any], tensor: bool) -> npt.NDArray[Any]:
@@ -85,17 +102,13 @@ def _eight_bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
         raise ImageError(f"pixels are numbers; got {array.dtype}")
     lowest, highest = float(array.min()), float(array.max())
-    scale = 1.0
     if np.issubdtype(array.dtype, np.floating):
         if not (lowest >= 0 and highest <= 1):
             raise ImageError(
                 f"floating pixels lie in [0, 1], but these lie in [{lowest:.4g}, {highest:.4g}]; leave out a transform that normalises them"
             )
-        scale = 255.0
-    elif lowest < 0 or highest > 65535:
+        return np.rint(array.astype(np.float64) * 255.0).astype(np.uint8)
+    if lowest < 0 or highest > 65535:
         raise ImageError(f"whole pixels lie between 0 and 255, or 65535 with 16 bits; these lie between {lowest:.0f} and {highest:.0f}")
-    elif array.dtype == np.uint16 or highest > 255:
-        # A signed or wide type says nothing of the depth: its values do. uint16 is what 16-bit images come as.
-        scale = 255 / 65535
-    eight: npt.NDArray[np.uint8] = np.rint(array * scale).astype(np.uint8)
-    return eight
+    # A signed or wide type says nothing of the depth: its values do. uint16 is what 16-bit images come as.
+    return (array >> 8 if array.dtype == np.uint16 or highest > 255 else array).astype(np.uint8)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 # What a table or a pattern may say of an image; the rest of ROLES is found out.
+# As `unskew.represent.content` writes them.
+_HASH = re.compile(r"[0-9a-f]{32}")
 NAMED_ROLES = ("id", "source", "label", "group", "split", "path")
 
 
@@ -106,7 +108,15 @@ def with_roles(frame: pd.DataFrame, named: Mapping[str, str | bool | None], wher
         if column != role and role in frame.columns and role not in renamed:
             renamed[role] = f"other_{role}"
             logger.warning("%s: %r was named as the %s; the column %r becomes the attribute %r", where, column, role, role, f"other_{role}")
-    return _plain_columns(frame.rename(columns=renamed), where)
+    return _plain_columns(_own_content(frame.rename(columns=renamed), where), where)
+
+
+def _own_content(frame: pd.DataFrame, where: str) -> pd.DataFrame:
+    """A column ``content`` of somebody's own ("indoor") becomes an attribute; images of one content would be taken for copies."""
+    if "content" not in frame.columns or all(is_missing(value) or _HASH.fullmatch(str(value)) for value in frame["content"].unique()):
+        return frame
+    logger.warning("%s: the column 'content' holds no hashes of images; it becomes the attribute 'other_content'", where)
+    return frame.rename(columns={"content": "other_content"})
 
 
 def _plain_columns(frame: pd.DataFrame, where: str) -> pd.DataFrame:

@@ -90,6 +90,19 @@ def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estima
     return _interval(mean, variance + margin, degrees_of_freedom(variance_s, size_s), level)
 
 
+def beside_rival(estimate: Estimate, rival: Estimate) -> Estimate:
+    """The estimate with an error that counts the choice between two models; the rival's mean μ̂' stands for what the choice may cost.
+
+    stderr² = max(V, V') + (μ̂ − μ̂')², the mean squared error of μ̂ if the rival is right. The interval is as long to both sides of μ̂ as
+    the longer of both models' is, and |μ̂ − μ̂'| more, so that it contains both: it holds the truth wherever the rival's does, however the
+    choice was made (an interval of fixed length for an estimate with a bound on its bias: Donoho 1994; Armstrong & Kolesár 2018).
+    """
+    apart = abs(estimate.value - rival.value)
+    reach = max((each.interval[1] - each.interval[0]) / 2 for each in (estimate, rival)) + apart
+    stderr = math.hypot(max(estimate.stderr, rival.stderr), apart)
+    return Estimate(estimate.value, stderr, (estimate.value - reach, estimate.value + reach), estimate.level)
+
+
 def _shows_no_spread(rows: EstimatedRows, units: Units, value_r: Floats) -> bool:
     """Does every stratum hold a single unit, while the values differ? Then nothing tells how much units of a stratum differ."""
     if not rows.is_post_stratified or np.ptp(value_r[rows.weight > 0]) == 0.0:
