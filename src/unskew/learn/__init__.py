@@ -1,4 +1,4 @@
-"""Stage 6, weighted training: sampler and loss for torch, and the baselines that the weights are compared with."""
+"""Stage 6, weighted training: sampler and loss for torch, the forecast of what reweighting brings, and baselines to compare with."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ __all__ = [
     "Baselines",
     "WeightedLoss",
     "WeightedSampler",
+    "forecast_gain",
     "make_baseline",
     "make_baselines",
     "update_batch_norm",
@@ -25,6 +26,11 @@ _WITH_TORCH = {"WeightedSampler": "sampler", "WeightedLoss": "loss"}
 
 
 def __getattr__(name: str) -> Any:
+    # The forecast goes through all stages from the bias model on, so its file stands beside them; its name belongs here.
+    if name == "forecast_gain":
+        from unskew.forecasting import forecast_gain
+
+        return forecast_gain
     if name not in _WITH_TORCH:
         raise AttributeError(f"module 'unskew.learn' has no attribute {name!r}")
     import importlib
