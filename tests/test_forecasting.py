@@ -242,7 +242,7 @@ def test_what_cannot_be_forecast_is_named(classes: tuple[World, Forecast]) -> No
         forecast_gain(pool, bias, target, np.where(np.arange(1800)[:, None] == 3, np.nan, world.X))
     with pytest.raises(ConfigError, match="'label' is not"):
         forecast_gain(pool, bias, target, ["x", "label"])
-    with pytest.raises(ConfigError, match="no arm 'naif'.*naive"):
+    with pytest.raises(ConfigError, match=r"no arm 'naif'.*naive"):
         forecast_gain(pool, bias, target, ["x"], arms=["naif"])
     with pytest.raises(ConfigError, match="cannot be called 'naive'"):
         forecast_gain(pool, bias, target, ["x"], own={"naive": np.ones(1800)})

@@ -80,7 +80,8 @@ class Coverage:
         notes = []
         if self.missing != 0:
             notes.append(
-                f"{_count(self.missing)}{'' if self.images is None else f' of {self.images:,}'} images have no prediction, score or truth: the figures speak of the others, which carry "
+                f"{_count(self.missing)}{'' if self.images is None else f' of {self.images:,}'} images have no prediction, score or truth: "
+                "the figures speak of the others, which carry "
                 f"{100 * self.weight:.3g} % of the weight."
             )
         if self.zero != 0:
