@@ -145,7 +145,7 @@ def main() -> None:
     if asked.measure:
         print(json.dumps(measure(asked.measure)))
         return
-    found = {}
+    found: dict[int, dict[str, Any]] = {}
     for n in asked.sizes:
         done = subprocess.run([sys.executable, __file__, "--measure", str(n)], stdout=subprocess.PIPE, text=True, check=True)
         found[n] = json.loads(done.stdout)
