@@ -18,6 +18,8 @@ from unskew.bias import Box, Strata
 from unskew.errors import ConfigError, CoverageError, DataError
 from unskew.learn import forecast_gain
 from unskew.learn.forecast import Forecast
+from unskew.learn.probe import scale_features
+from unskew.probe_data import gather_probe_data
 
 
 def _forecast(world: World, **options: object) -> Forecast:
@@ -221,6 +223,21 @@ def test_a_family_without_derivatives_says_what_its_errors_leave_out() -> None:
     forecast = forecast_gain(world.pool, Box(["x"], quantile=0.02), None, ["x"], check=False)
     assert np.isfinite(forecast.gain.stderr)
     assert any("given the weights" in note for note in forecast.notes)
+
+
+def test_columns_of_one_representation_keep_some_of_their_sizes() -> None:
+    world = class_world([200, 100], seed=8)
+    pool = world.pool.with_columns({"bright": 100 * world.X[:, 0], "site": np.where(world.X[:, 1] > 0, "hill", "dale")})
+
+    def sizes(features: object) -> object:
+        return gather_probe_data(pool, features, scaling=None, copies=None).X.std(axis=0)
+
+    rooted = scale_features(world.X, "fourth_root").std(axis=0)
+    np.testing.assert_allclose(sizes(["x"]), rooted)  # type: ignore[arg-type]
+    np.testing.assert_allclose(sizes(world.X), rooted)  # type: ignore[arg-type]
+    # Columns of different kinds count alike; a category is an indicator.
+    np.testing.assert_allclose(sizes(["x", "bright", "site"]), np.ones(5))  # type: ignore[arg-type]
+    assert forecast_gain(pool, world.bias, world.target, ["bright", "site"], check=False, folds=2).verdict
 
 
 def test_any_classifier_of_scikit_learn(classes: tuple[World, Forecast]) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from unskew.debiasing import debias
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.learn.baselines import BASELINES, Baseline, make_baseline
-from unskew.learn.cross_fit import Arm, count_fits, cross_fit_arm, curve_factor, deal_halves
+from unskew.learn.cross_fitting import Arm, count_fits, cross_fit_arm, curve_factor, deal_halves
 from unskew.learn.fitting import offset_of
 from unskew.learn.forecast import (
     ArmForecast,
@@ -53,7 +53,7 @@ def forecast_gain(
     learner: Any = None,
     folds: int = 5,
     ridge: float = 3e-3,
-    scaling: Scaling = "fourth_root",
+    scaling: Scaling | None = None,
     copies: bool | None = None,
     check: bool = True,
     max_unlike: float = 0.2,
@@ -65,9 +65,9 @@ def forecast_gain(
 
     Debiasing weights π come from `unskew.debias`. For each arm a probe is trained with the arm's weights on all folds but one; h_i says
     whether it is right on the held-out image i, and the arm's accuracy on the target is Σ_i π_i h_i, extrapolated to models trained on all
-    images (`unskew.learn.cross_fit`). Arms are compared image by image, so that the error of a gain is that of Σ_i π_i (h_i − h'_i). Errors
-    account for the estimation of ω, for groups and for copies of an image (which stay on one side of every fold), for the extrapolation,
-    and for the images that a model happens to be trained on, as far as two models trained on halves tell.
+    images (`unskew.learn.cross_fitting`). Arms are compared image by image, so that the error of a gain is that of Σ_i π_i (h_i − h'_i).
+    Errors account for the estimation of ω, for groups and for copies of an image (which stay on one side of every fold), for the
+    extrapolation, and for the images that a model happens to be trained on, as far as two models trained on halves tell.
 
     Facts: the order of the rows does not matter; where all ω are equal all weights are, and the gain is 0.
 
@@ -85,7 +85,8 @@ def forecast_gain(
     options : of baselines, by name.
     learner : a scikit-learn classifier that takes weights, in place of the linear probe; it sees the features unscaled.
     folds : k; a model is trained on k−1 of k parts, and twice on half of those.
-    ridge, scaling : of the probe (`fit_probe`, `scale_features`).
+    ridge, scaling : of the probe (`fit_probe`, `scale_features`). Scaling None: "fourth_root" for a matrix and for the numbered columns of
+        one representation (embedding_0, …), "standard" for columns of different kinds.
     copies : images whose features are identical are copies of one image; None: where there are at least eight features.
     check : let `unskew.check_fit` object.
     seed : of folds and fits.
@@ -110,7 +111,7 @@ def forecast_gain(
     # Of "all", those that lack something are left out; one that is named must be made.
     lenient = "all" in arms
     trained, called = find_learner(learner, ridge)
-    data = gather_probe_data(pool, features, scaling=scaling if learner is None else None, copies=copies)
+    data = gather_probe_data(pool, features, scaling=scaling, copies=copies, scaled=learner is None)
     weights, fit = _weigh(pool, bias, target, data, check=check, max_unlike=max_unlike, solve=solve, seed=seed)
     made, unavailable = _make_arms(pool, target, weights, data, asked, own or {}, options or {}, lenient=lenient)
     stratum_n = weights.source.astype(np.int64) * len(data.classes) + data.label

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.folding import content_codes, find_copies, join_units
-from unskew.learn.cross_fit import EstimatorLearner, Learner, ProbeLearner
+from unskew.learn.cross_fitting import EstimatorLearner, Learner, ProbeLearner
 from unskew.learn.probe import Scaling, scale_features
 from unskew.records import Ints, Pool
 from unskew.targeting.levels import MISSING, holds_lists, text_levels
@@ -54,15 +54,17 @@ class ProbeData:
         return ProbeData(self.X[rows], self.label[rows], self.classes, unit_m, np.argsort(rank_n[rows]))
 
 
-def gather_probe_data(pool: Pool, features: Any, *, scaling: Scaling | None, copies: bool | None) -> ProbeData:
+def gather_probe_data(pool: Pool, features: Any, *, scaling: Scaling | None, copies: bool | None, scaled: bool = True) -> ProbeData:
     """Features as a matrix, labels as codes, units.
 
     Parameters
     ----------
     features : names (or beginnings) of columns, or an (n, d) matrix in the order of the pool's rows (an embedding, pixels).
-    scaling : of `scale_features`; None: the features as they are.
+    scaling : of `scale_features`. None: "fourth_root" for a matrix and for the numbered columns of one representation (embedding_0,
+        embedding_1, …), whose sizes mean something relative to one another; "standard" for columns of different kinds.
     copies : images whose features are identical are copies of one image; None: only where there are at least eight features. The same
         ``content`` always means copies.
+    scaled : False: the features as they are, for learners that scale them themselves.
     """
     X_nd = _matrix(pool, features)
     classes, label_n = read_classes(pool)
@@ -71,7 +73,23 @@ def gather_probe_data(pool: Pool, features: Any, *, scaling: Scaling | None, cop
     group_n = pool.frame["group"].to_numpy() if "group" in pool.frame.columns else None
     unit_n = join_units(len(pool), group_n, content_codes(pool.frame), find_copies(X_nd) if copies else None)
     order_n = np.argsort(pool.frame["id"].astype(str).to_numpy(dtype=object), kind="stable")
-    return ProbeData(X_nd if scaling is None else scale_features(X_nd, scaling), label_n, classes, unit_n, order_n)
+    if scaled:
+        X_nd = scale_features(X_nd, scaling or _fitting_scale(pool, features))
+    return ProbeData(X_nd, label_n, classes, unit_n, order_n)
+
+
+def _fitting_scale(pool: Pool, features: Any) -> Scaling:
+    from unskew.bias.features import expand_features
+
+    if not _are_names(features):
+        return "fourth_root"
+    names = expand_features(pool.frame, [features] if isinstance(features, str) else list(features))
+    stems = {name.rpartition("_")[0] if name.rpartition("_")[2].isdecimal() else name for name in names}
+    return "fourth_root" if len(stems) == 1 else "standard"
+
+
+def _are_names(features: Any) -> bool:
+    return isinstance(features, str) or (isinstance(features, Sequence) and all(isinstance(each, str) for each in features))
 
 
 def find_learner(learner: Any, ridge: float) -> tuple[Learner, str]:
@@ -119,7 +137,7 @@ def _matrix(pool: Pool, features: Any) -> npt.NDArray[Any]:
             "features says what the probe learns from: names of columns, or a matrix with a row for each image (an embedding, pixels). "
             f"The pool has {first_few(pool.attributes, 12) or 'no columns but roles'}."
         )
-    if isinstance(features, str) or (isinstance(features, Sequence) and all(isinstance(each, str) for each in features)):
+    if _are_names(features):
         return _column_matrix(pool.frame, [features] if isinstance(features, str) else list(features))
     X_nd = np.asarray(features)
     if X_nd.ndim < 2 or X_nd.shape[0] != len(pool) or X_nd.dtype.kind not in "fiub":

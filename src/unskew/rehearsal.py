@@ -13,7 +13,7 @@ import scipy.special
 from unskew.debiasing import debias
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewWarning, first_few
 from unskew.forecasting import target_mean
-from unskew.learn.cross_fit import Arm, Learner, count_fits, cross_fit_arm, deal_halves, extrapolate
+from unskew.learn.cross_fitting import Arm, Learner, count_fits, cross_fit_arm, deal_halves, extrapolate
 from unskew.learn.forecast import Judge, TargetMean, kish, plain_mean
 from unskew.learn.probe import Scaling
 from unskew.probe_data import ProbeData, find_learner, gather_probe_data
@@ -38,7 +38,7 @@ def rehearse(
     target: Target | None = None,
     folds: int = 5,
     ridge: float = 3e-3,
-    scaling: Scaling = "fourth_root",
+    scaling: Scaling | None = None,
     copies: bool | None = None,
     max_unlike: float = 0.2,
     seed: int = 0,
@@ -81,7 +81,7 @@ def rehearse(
     if len(pool.names) < 2:
         raise DataError(f"a rehearsal takes each source as the target of the others, and there is one source only ({pool.names[0]}).")
     trained, called = find_learner(learner, ridge)
-    data = gather_probe_data(pool, features, scaling=scaling if learner is None else None, copies=copies)
+    data = gather_probe_data(pool, features, scaling=scaling, copies=copies, scaled=learner is None)
     stage = _Stage(pool, _without_reference(bias, target), data, trained, folds, max_unlike, seed)
     with show_progress("training probes", len(pool.names) * count_fits(len(_ARMS), folds), progress) as advance:
         sources = tuple(stage.play(k, advance) for k in range(len(pool.names)))

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.special
 
 from unskew.errors import DataError, first_few
-from unskew.learn.cross_fit import Deal, Hits, curve_factor_error, extrapolate, training_variance
+from unskew.learn.cross_fitting import Deal, Hits, curve_factor_error, extrapolate, training_variance
 from unskew.records import Estimate, Floats, Ints
 
 if TYPE_CHECKING:

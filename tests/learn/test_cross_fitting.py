@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from unskew.errors import ConfigError
-from unskew.learn.cross_fit import (
+from unskew.learn.cross_fitting import (
     Arm,
     EstimatorLearner,
     Hits,
