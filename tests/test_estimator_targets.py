@@ -17,7 +17,7 @@ import unskew
 from unskew import DebiasedClassifier, DebiasedRegressor, Pool, Target
 from unskew.bias import Known, Product, Strata, Tilt
 from unskew.errors import ConfigError, CoverageError, DataError
-from unskew.target_scoring import cross_fit, score_images
+from unskew.target_scoring import cross_fit_scores, score_images
 from unskew.training_pool import Images, weigh_images
 
 
@@ -241,7 +241,7 @@ def test_intervals_of_cross_fitted_scores_cover_the_mean_score_of_the_folds_mode
     for seed in range(300):
         X, y, source = _label_shift([150, 150], seed=seed)
         weighing = weigh_images(Images(X, y, source), None, SHIFTED, None)
-        held_out = cross_fit(LogisticRegression(), Images(X, y, source), weighing, 5, copies=True, seed=0)
+        held_out = cross_fit_scores(LogisticRegression(), Images(X, y, source), weighing, 5, copies=True, seed=0)
         cut_f = np.array([-part.model.model.intercept_[0] / part.model.model.coef_[0, 0] for part in held_out])
         mass_f = np.array([weighing.weight[part.rows].sum() for part in held_out])
         truth = mass_f @ (0.2 * norm.cdf(1 + cut_f) + 0.8 * norm.cdf(1 - cut_f))

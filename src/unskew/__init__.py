@@ -40,6 +40,7 @@ __all__ = [
     "debias",
     "debias_weights",
     "learn",
+    "rehearse",
     "represent_images",
     "scenarios",
     "solve_normalizers",
@@ -54,4 +55,8 @@ def __getattr__(name: str) -> Any:
         from unskew import estimator
 
         return getattr(estimator, name)
+    if name == "rehearse":
+        from unskew.rehearsal import rehearse
+
+        return rehearse
     raise AttributeError(f"module 'unskew' has no attribute {name!r}")

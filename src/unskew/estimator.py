@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unskew.errors import ConfigError, first_few
 from unskew.records import Estimate, Target
-from unskew.target_scoring import cross_fit, score_images
+from unskew.target_scoring import cross_fit_scores, score_images
 from unskew.training_pool import Images, TargetWeights, weigh_images
 from unskew.weight_passing import fit_weighted
 
@@ -154,7 +154,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             check_is_fitted(self, "estimator_")
         weighing = self._weigh(images)
         model = self.estimator_ if cv is None else self._inner()
-        held_out = cross_fit(model, images, weighing, cv, copies=copies, seed=self.seed)
+        held_out = cross_fit_scores(model, images, weighing, cv, copies=copies, seed=self.seed)
         return score_images(held_out, self._default_scoring if scoring is None else scoring, weighing, level)
 
     def _ask(self, method: str, X: Any) -> Any:

@@ -71,7 +71,7 @@ def take_rows(values: Any, rows: Ints) -> Any:
     return values[rows] if hasattr(values, "shape") else [values[row] for row in rows.tolist()]
 
 
-def cross_fit(model: Any, images: Images, weighing: TargetWeights, cv: Any, *, copies: bool, seed: int) -> list[HeldOut]:
+def cross_fit_scores(model: Any, images: Images, weighing: TargetWeights, cv: Any, *, copies: bool, seed: int) -> list[HeldOut]:
     """One model for each fold, trained with the weights of the whole pool on the other folds; with ``cv=None`` the model as it is."""
     y_n = np.asarray(images.y)
     n = len(images)

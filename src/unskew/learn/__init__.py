@@ -1,5 +1,46 @@
-"""Stage 6, weighted training; so far the baselines that the weights are compared with."""
+"""Stage 6, weighted training: sampler and loss for torch, the forecast of what reweighting brings, and baselines to compare with."""
+
+from typing import TYPE_CHECKING, Any
 
 from unskew.learn.baselines import BASELINES, Baseline, Baselines, make_baseline, make_baselines
+from unskew.learn.batch_norm import update_batch_norm
 
-__all__ = ["BASELINES", "Baseline", "Baselines", "make_baseline", "make_baselines"]
+if TYPE_CHECKING:
+    from unskew.learn.loss import WeightedLoss
+    from unskew.learn.sampler import WeightedSampler
+
+__all__ = [
+    "BASELINES",
+    "Baseline",
+    "Baselines",
+    "WeightedLoss",
+    "WeightedSampler",
+    "forecast_gain",
+    "make_baseline",
+    "make_baselines",
+    "update_batch_norm",
+]
+
+# Classes whose base classes are torch's, which takes longer than all the rest and may not be installed.
+_WITH_TORCH = {"WeightedSampler": "sampler", "WeightedLoss": "loss"}
+
+
+def __getattr__(name: str) -> Any:
+    # The forecast goes through all stages from the bias model on, so its file stands beside them; its name belongs here.
+    if name == "forecast_gain":
+        from unskew.forecasting import forecast_gain
+
+        return forecast_gain
+    if name not in _WITH_TORCH:
+        raise AttributeError(f"module 'unskew.learn' has no attribute {name!r}")
+    import importlib
+
+    try:
+        module = importlib.import_module(f"unskew.learn.{_WITH_TORCH[name]}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "torch":
+            raise
+        from unskew.errors import missing_extra
+
+        raise missing_extra("torch", f"unskew.learn.{name}", error) from None
+    return getattr(module, name)

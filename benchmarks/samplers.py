@@ -1,0 +1,160 @@
+"""One epoch of weighted sampling beside torch's WeightedRandomSampler, for 10⁴ to 10⁸ images.
+
+    python benchmarks/samplers.py [--sizes 10000 100000 …] [--output docs/samplers-performance.md]
+
+Every size runs in a process of its own, in which the samplers take turns, so that a machine that is now fast and now slow treats all
+alike; the median over the turns counts. An epoch is as many draws as there are images, each read as a Python number, as a DataLoader
+reads it. Setting up is measured apart and counted to the first epoch. Weights are exponentially distributed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import WeightedRandomSampler
+
+from unskew.learn import WeightedSampler
+
+SIZES = (10**4, 10**5, 10**6, 10**7, 2**24, 10**8)
+OURS = ("systematic", "multinomial")
+PAGE = """# What weighted sampling costs
+
+Written by `python benchmarks/samplers.py --output docs/samplers-performance.md`; do not edit by hand.
+
+`WeightedSampler` beside torch's `WeightedRandomSampler`: seconds for an epoch of as many draws as there are images, read one by one as a
+`DataLoader` reads them, median of {turns} turns (fewer for the largest). "First" includes setting the sampler up, which happens once.
+
+{table}
+
+torch refuses more than 2²⁴ = 16,777,216 images. Ours was slower in {slower} of {compared} comparisons, first epochs included.
+At {largest:,} images the process that ran one sampler after the other peaked at {memory:.1f} GB; the weights themselves are
+{weights:.1f} GB.
+
+Why it is faster: torch looks up every draw by bisection in the partial sums, which for many images means a cache miss at almost every
+step; the systematic draw is one pass over the images in random order, and the multinomial one walks through the partial sums with sorted
+points.
+
+Measured on {date} at commit {commit}: {machine}, Python {python}, NumPy {numpy}, torch {torch}.
+"""
+
+
+def makers(n: int) -> dict[str, Callable[[], Any]]:
+    weight = np.random.default_rng(0).exponential(size=n)
+    return {
+        "torch": lambda: WeightedRandomSampler(weight, n),  # type: ignore[arg-type]
+        "systematic": lambda: WeightedSampler(weight),
+        "multinomial": lambda: WeightedSampler(weight, scheme="multinomial"),
+    }
+
+
+def turns_for(n: int) -> int:
+    return 9 if n <= 10**6 else 3 if n < 10**8 else 1
+
+
+def measure(n: int) -> dict[str, Any]:
+    """Seconds of set-up and of epochs by sampler, or the words of a refusal; and the peak memory of it all."""
+    found: dict[str, Any] = {name: {"setup": [], "epoch": []} for name in ("torch", *OURS)}
+    for _ in range(turns_for(n)):
+        for name, make in makers(n).items():
+            if "refusal" in found[name]:
+                continue
+            start = time.perf_counter()
+            sampler = make()
+            made = time.perf_counter()
+            try:
+                deque(sampler, maxlen=0)
+            except RuntimeError as error:
+                found[name]["refusal"] = str(error).splitlines()[0]
+                continue
+            found[name]["setup"].append(made - start)
+            found[name]["epoch"].append(time.perf_counter() - made)
+            del sampler
+    found["gigabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return found
+
+
+def medians(times: dict[str, list[float]]) -> tuple[float, float]:
+    """Of an epoch, and of the first epoch with the set-up."""
+    first = [setup + epoch for setup, epoch in zip(times["setup"], times["epoch"], strict=True)]
+    return statistics.median(times["epoch"]), statistics.median(first)
+
+
+def speeds(found: dict[str, Any]) -> list[float]:
+    """Relative to torch: systematic, its first epoch, multinomial, its first epoch."""
+    theirs = medians(found["torch"])
+    return [their / our for name in OURS for their, our in zip(theirs, medians(found[name]), strict=True)]
+
+
+def row(n: int, found: dict[str, Any]) -> str:
+    refused = "refusal" in found["torch"]
+    cells = [f"{n:,}", "refused" if refused else seconds(medians(found["torch"])[0])]
+    for place, name in enumerate(OURS):
+        epoch, first = medians(found[name])
+        cells.append(f"{seconds(epoch)} (first {seconds(first)})")
+        cells.append("–" if refused else "{:.1f} × (first {:.1f} ×)".format(*speeds(found)[2 * place : 2 * place + 2]))
+    return "| " + " | ".join(cells) + " |"
+
+
+def seconds(value: float) -> str:
+    return f"{1000 * value:.1f} ms" if value < 0.1 else f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
+
+
+def page(found: dict[int, dict[str, Any]]) -> str:
+    head = "| images | torch | ours, systematic | speed relative to torch | ours, multinomial | speed relative to torch |"
+    lines = [head, "|---:|---:|---:|---:|---:|---:|", *(row(n, one) for n, one in found.items())]
+    ratios = [ratio for one in found.values() if "refusal" not in one["torch"] for ratio in speeds(one)]
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip() or "unknown"
+    return PAGE.format(
+        table="\n".join(lines),
+        turns=turns_for(0),
+        slower=sum(ratio < 1 for ratio in ratios),
+        compared=len(ratios),
+        largest=max(found),
+        memory=found[max(found)]["gigabytes"],
+        weights=max(found) * 8 / 2**30,
+        date=datetime.date.today().isoformat(),
+        commit=commit,
+        machine=f"{platform.machine()}, {os.cpu_count()} cores",
+        python=platform.python_version(),
+        numpy=np.__version__,
+        torch=torch.__version__,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--output", type=Path, help="the page to write; default: print it")
+    parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.measure:
+        print(json.dumps(measure(asked.measure)))
+        return
+    found: dict[int, dict[str, Any]] = {}
+    for n in asked.sizes:
+        done = subprocess.run([sys.executable, __file__, "--measure", str(n)], stdout=subprocess.PIPE, text=True, check=True)
+        found[n] = json.loads(done.stdout)
+        print(row(n, found[n]), file=sys.stderr, flush=True)
+    if asked.output is None:
+        print(page(found))
+    else:
+        asked.output.write_text(page(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Folds of two halves that keep together what belongs together, and the extrapolation of the learning curve."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+from unskew.errors import ConfigError
+from unskew.learn.cross_fitting import (
+    Arm,
+    EstimatorLearner,
+    Hits,
+    ProbeLearner,
+    cross_fit_arm,
+    curve_factor,
+    curve_factor_error,
+    deal_halves,
+    extrapolate,
+)
+from unskew.learn.forecast import heavy_share, kish, plain_mean, widen
+from unskew.records import Estimate
+
+
+@settings(max_examples=50)
+@given(n_folds=st.integers(2, 7), n=st.integers(30, 120), n_units=st.integers(28, 60), seed=st.integers(0, 999))
+def test_units_stay_together_and_every_fold_has_two_halves(n_folds: int, n: int, n_units: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    unit_n = np.unique(rng.integers(0, n_units, n), return_inverse=True)[1]
+    if unit_n.max() + 1 < 2 * n_folds:
+        return
+    stratum_n = rng.integers(0, 3, n)
+    deal = deal_halves(unit_n, stratum_n, n_folds, seed, np.arange(n))
+    for unit in range(unit_n.max() + 1):
+        assert np.unique(deal.fold[unit_n == unit]).size == np.unique(deal.half[unit_n == unit]).size == 1
+    assert {(fold, half) for fold, half in zip(deal.fold, deal.half, strict=True)} == {(f, h) for f in range(n_folds) for h in (0, 1)}
+    # In another order of the rows, and with other numbers for the units, everybody is where they were.
+    order = rng.permutation(n)
+    again = deal_halves(rng.permutation(n)[unit_n[order]], stratum_n[order], n_folds, seed, np.argsort(order))
+    np.testing.assert_array_equal(again.fold, deal.fold[order])
+    np.testing.assert_array_equal(again.half, deal.half[order])
+
+
+@pytest.mark.parametrize("n_folds", [2, 3, 4, 5, 10])
+def test_strata_of_single_images_are_shared_out_evenly(n_folds: int) -> None:
+    stratum_n = np.repeat([0, 1, 2], [97, 31, 8])
+    deal = deal_halves(np.arange(136), stratum_n, n_folds, 0, np.arange(136))
+    for stratum in range(3):
+        for code, parts in ((deal.fold, n_folds), (deal.half, 2)):
+            count = np.bincount(code[stratum_n == stratum], minlength=parts)
+            # Dealt in turn: within one image of one another, and of two rounds.
+            assert np.ptp(count) <= 2
+
+
+@pytest.mark.parametrize("n_folds", [1, 6])
+def test_too_few_units_for_the_folds(n_folds: int) -> None:
+    with pytest.raises(ConfigError, match="11 groups"):
+        deal_halves(np.arange(22) // 2, np.zeros(22, dtype=np.int64), n_folds, 0, np.arange(22))
+
+
+@pytest.mark.parametrize("n_folds", [2, 3, 5, 10])
+def test_curves_of_both_shapes_are_extrapolated_exactly(n_folds: int) -> None:
+    full = (n_folds - 1) / n_folds
+    grows = {share: 0.9 + 0.03 * np.log2(share) for share in (full / 2, full, 1.0)}
+    value = extrapolate(Hits(np.full(3, grows[full]), np.full(3, grows[full / 2]), np.zeros(3)), n_folds)
+    np.testing.assert_allclose(value, grows[1.0], rtol=1e-12)
+    levels = {share: 0.9 - 0.02 / share for share in (full / 2, full, 1.0)}
+    factor = curve_factor(n_folds) - 2 * curve_factor_error(n_folds)
+    assert levels[full] + factor * (levels[full] - levels[full / 2]) == pytest.approx(levels[1.0], rel=1e-12)
+
+
+def test_a_probe_and_the_same_classifier_of_scikit_learn_hit_alike() -> None:
+    rng = np.random.default_rng(0)
+    label_n = rng.integers(0, 3, 300)
+    X_nd = rng.standard_normal((300, 4)) + 2 * rng.standard_normal((3, 4))[label_n]
+    deal = deal_halves(np.arange(300), label_n, 3, 0, np.arange(300))
+    arm = Arm("own", rng.gamma(1.0, size=300), np.array([0.0, 1.0, 0.0]))
+    # fit_weighted hands on weights of mean 1, so that C is relative to the number of images; both halves and folds have other numbers.
+    probe, whole = cross_fit_arm(arm, X_nd, label_n, 3, deal, ProbeLearner(ridge=1.0, tol=1e-8))
+    assert probe.full.mean() > 0.6
+    other, _ = cross_fit_arm(arm, X_nd, label_n, 3, deal, EstimatorLearner(LogisticRegression(C=1 / 200, tol=1e-8)))
+    assert np.mean(probe.full == other.full) > 0.99
+    np.testing.assert_array_equal(whole.predict(X_nd), ProbeLearner(1.0, 1e-8).train(X_nd, label_n, arm.weight, 3).predict(X_nd))
+
+
+def test_nothing_to_learn_from_is_never_right_and_one_class_is_all_there_is() -> None:
+    label_n = np.repeat([0, 1], 20)
+    X_nd = label_n[:, None] + np.zeros((40, 2))
+    deal = deal_halves(np.arange(40), label_n, 2, 0, np.arange(40))
+    for learner in (ProbeLearner(), EstimatorLearner(DecisionTreeClassifier())):
+        only = np.zeros(40)
+        only[np.flatnonzero(deal.fold == 0)] = 1.0
+        hits, _ = cross_fit_arm(Arm("one fold", only), X_nd, label_n, 2, deal, learner)
+        assert not hits.full[deal.fold == 0].any()
+        assert hits.full[deal.fold == 1].all()
+        hits, _ = cross_fit_arm(Arm("one class", (label_n == 1).astype(float)), X_nd, label_n, 2, deal, learner)
+        np.testing.assert_array_equal(hits.full, label_n)
+        np.testing.assert_array_equal(hits.half, label_n)
+
+
+def test_a_plain_mean_is_the_textbooks() -> None:
+    value_n = np.random.default_rng(0).standard_normal(50)
+    even = plain_mean(np.full(50, 0.02), value_n, np.arange(50))
+    assert (even.value, even.stderr) == pytest.approx((value_n.mean(), value_n.std(ddof=1) / np.sqrt(50)))
+    # Copies within units change nothing.
+    twice = plain_mean(np.full(100, 0.01), np.tile(value_n, 2), np.tile(np.arange(50), 2))
+    assert (twice.value, twice.stderr) == pytest.approx((even.value, even.stderr))
+    assert plain_mean(np.ones(2) / 2, np.ones(2), np.zeros(2, dtype=np.int64)).stderr == np.inf
+
+
+def test_errors_add_in_squares() -> None:
+    wide = widen(Estimate(0.5, 0.03, (0.44, 0.56)), 0.04)
+    assert (wide.stderr, *wide.interval) == pytest.approx((0.05, 0.4, 0.6))
+    assert widen(Estimate(0.5, 0.03, (0.44, 0.56)), 0.0).stderr == 0.03
+
+
+def test_concentration() -> None:
+    assert heavy_share(np.full(10, 0.1)) == pytest.approx(0.6)
+    assert heavy_share(np.r_[np.full(3, 0.2), np.full(97, 0.4 / 97)]) == pytest.approx(0.03)
+    assert kish(np.r_[np.ones(4), np.zeros(6)]) == pytest.approx(4.0)
