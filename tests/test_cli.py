@@ -184,6 +184,19 @@ def test_margins_of_images_that_have_several_labels(tmp_path: Path) -> None:
         assert table["weight"][shows].sum() == pytest.approx(share, abs=1e-9)
 
 
+def test_forecast_and_rehearsal(vendors: Path, tmp_path: Path, capsys: Captured) -> None:
+    configuration = tmp_path / "run.toml"
+    run_command(["init", str(vendors / "north"), str(vendors / "south"), "-o", str(configuration), "--quiet"])
+    capsys.readouterr()
+    assert run_command(["forecast", str(configuration), "--json", "-o", str(tmp_path / "out")]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == json.loads((tmp_path / "out" / "forecast.json").read_text())
+    assert run_command(["rehearse", str(configuration)]) == 0
+    shown = capsys.readouterr().out
+    assert "north" in shown
+    assert "south" in shown
+
+
 def test_split_and_its_use(vendors: Path, tmp_path: Path, capsys: Captured) -> None:
     configuration = tmp_path / "run.toml"
     run_command(["init", str(vendors / "north"), str(vendors / "south"), "-o", str(configuration), "--quiet"])

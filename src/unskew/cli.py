@@ -246,6 +246,64 @@ def verify(
     return DONE if good else UNUSABLE
 
 
+@app.command("forecast")
+def predict_gain(
+    configuration: Configuration,
+    arms: Annotated[
+        str, typer.Option("--arms", help="Ways to weight that are compared, beside naive and debiased: names of baselines, or all.")
+    ] = "naive,debiased",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for forecast.json; made when it is not there.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    seed: Seed = None,
+    jobs: Jobs = None,
+) -> None:
+    """What will reweighting bring? Predicted before anything is trained, from linear probes on the features.
+
+    The accuracy of each way to weight on the target, with its error, and a recommendation in words. Everything rests on the bias model.
+    """
+    from unskew import pipeline, probing, terminal
+
+    with remarks(quiet):
+        config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
+        inputs = pipeline.read_inputs(config, progress=_progress(quiet, as_json))
+        named = [name.strip() for name in arms.split(",") if name.strip()]
+        found = probing.forecast_inputs(inputs, named, progress=_progress(quiet, as_json))
+        if output is not None:
+            pipeline.write_record(found.to_dict(), output, "forecast.json")
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        terminal.print_paragraph(terminal.open_console(quiet), "\n".join(map(terminal.visible, found.lines())))
+
+
+@app.command("rehearse")
+def rehearse_sources(
+    configuration: Configuration,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for rehearsal.json; made when it is not there.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    seed: Seed = None,
+    jobs: Jobs = None,
+) -> None:
+    """Does this bias model transfer on your data? Each source in turn is the target, the others are weighted to it.
+
+    The accuracy that is predicted without its labels, beside the true one on it, for naive and debiased training.
+    """
+    from unskew import pipeline, probing, terminal
+
+    with remarks(quiet):
+        config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
+        inputs = pipeline.read_inputs(config, progress=_progress(quiet, as_json))
+        found = probing.rehearse_inputs(inputs, progress=_progress(quiet, as_json))
+        if output is not None:
+            pipeline.write_record(found.to_dict(), output, "rehearsal.json")
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        terminal.print_paragraph(terminal.open_console(quiet), "\n".join(map(terminal.visible, found.lines())))
+
+
 @app.command("evaluate")
 def judge_predictions(
     results: Results,

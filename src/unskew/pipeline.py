@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unskew.bias.base import Bias
 from unskew.config import RunConfig, read_config, resolved, write_config
@@ -417,3 +417,9 @@ def write_splits(
         pool.frame[[name for name in ("id", "source", "path", "split") if name in pool.frame.columns]].to_csv(beside, index=False)
     counts = pd.crosstab(pool.frame["source"], pool.frame["split"]).reindex(columns=list(shares))
     return {str(name): {str(k): int(v) for k, v in row.items()} for name, row in counts.to_dict("index").items()}
+
+
+def write_record(record: dict[str, Any], folder: Path, name: str) -> None:
+    """A record as JSON in a folder, which is made when it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / name, json.dumps(json_value(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
