@@ -80,7 +80,8 @@ def test_errors_are_honest_and_the_winner_is_right_over_many_draws() -> None:
     # 95% intervals: at least 90% of 60 hold the truth, and errors are not blown up to achieve it.
     assert np.mean(np.abs(z) < 1.96) >= 0.9
     assert 0.5 < np.sqrt(np.mean(np.square(z))) < 1.3
-    assert np.median(width) < 0.1
+    # The rarest class, a quarter of the target, has some 50 images: 7 points of error there, 1.8 on the whole, and others beside it.
+    assert np.median(width) < 0.15
     assert all(right)
 
 
