@@ -25,7 +25,7 @@ MAY_IMPORT = {"bias": {"solve"}, "weigh": {"solve"}}
 HANDS_OUT = {"learn/__init__.py": {"forecasting"}}
 HEAVY = (
     *("pandas", "numba", "torch", "sklearn", "dask", "jinja2", "matplotlib", "pyarrow"),
-    *("PIL", "skimage", "rich", "datasets", "onnxruntime"),
+    *("PIL", "skimage", "rich", "datasets", "onnxruntime", "lightning", "torchmetrics"),
 )
 LONGEST_FILE = 450
 MODULES = sorted(PACKAGE.rglob("*.py"))
