@@ -47,8 +47,8 @@ How: a file is decoded once, whatever is asked of it (a JPEG of 512 pixels or mo
 brightness, contrast and colourfulness work on a copy reduced to a shorter side of at least 64 pixels (part of their
 [definition](representations.md)), border_hsv reads the border only; loops over pixels are compiled, and images wait for one another only as
 long as a batch stays in the processor's cache. The rows with a cache use one cache for all blocks, whose keys every block reads anew.
-Threads, not processes: decoding and the compiled loops run without Python's lock, arrays need not be copied from process to process, and
-nothing has to be pickled.
+Threads, not processes: arrays need not be copied from process to process, and nothing has to be pickled. Decoding and the compiled loops
+run without Python's lock, the rest does not: two threads gain less than they do in plain decoding.
 """
 
 

@@ -23,6 +23,8 @@ import pandas as pd
 from unskew.cli import run_command
 
 CONFIGURATION = """\
+# Camera traps: 12 sites, labels known, species proportions of the region from a survey (margins only, with its own error).
+# Some species occur at one site only; "empty" frames are outside the survey; images come in bursts.
 [sources]
 manifest = "all.json"            # COCO Camera Traps
 source = "location"

@@ -21,6 +21,7 @@ import pandas as pd
 from unskew.cli import run_command
 
 CONFIGURATION = """\
+# Three hospitals, attributes in a table, the national registry as target. Training runs elsewhere; weights and proof are wanted.
 [sources]
 manifest = "scans.csv"
 images = false

@@ -23,6 +23,7 @@ import numpy as np
 import unskew
 
 CONFIGURATION = """\
+# Product photos from four vendors with different studios; the target are phone photos, 800 of them, unlabelled.
 [sources]
 folders = { north = "north", south = "south", east = "east", west = "west" }
 group = { regex = "^(sku\\\\d+)" }

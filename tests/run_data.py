@@ -3,72 +3,22 @@
 from __future__ import annotations
 
 import json
+import runpy
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-# As users have them; the schema of a run is fixed by these three.
-CAMERA_TRAPS = """\
-# Camera traps: 12 sites, labels known, species proportions of the region from a survey (margins only, with its own error).
-# Some species occur at one site only; "empty" frames are outside the survey; images come in bursts.
-[sources]
-manifest = "all.json"            # COCO Camera Traps
-source = "location"
-group = "seq_id"
-split = "split"
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
-[target]
-unit = "group"                   # the survey counts animals seen, not frames
-margins.label = { file = "survey.csv", n = 400 }
-outside.label = { empty = "keep" }
-uncovered = "restrict"
 
-[bias]
-family = "strata"
-by = ["label"]
-"""
+def _configuration(name: str) -> str:
+    """The configuration of an example, as a user has it; the schema of a run is fixed by these three."""
+    text: str = runpy.run_path(str(EXAMPLES / f"{name}.py"))["CONFIGURATION"]
+    return text
 
-PRODUCT_PHOTOS = """\
-# Product photos from four vendors with different studios; the target are phone photos, 800 of them, unlabelled.
-[sources]
-folders = { north = "north", south = "south", east = "east", west = "west" }
-group = { regex = "^(sku\\\\d+)" }
 
-[represent]
-features = ["mean_hsv", "brightness", "sharpness"]
-
-[target]
-sample = "phones/"
-holdout = 0.5                    # half fits, half judges
-
-[bias]
-family = "tilt"
-features = ["mean_hsv", "brightness"]
-"""
-
-HOSPITALS = """\
-# Three hospitals, attributes in a table, the national registry as target. Training runs elsewhere; weights and proof are wanted.
-[sources]
-manifest = "scans.csv"
-images = false
-source = "hospital"
-group = "patient_id"
-split = "split"
-
-[target]
-unit = "group"
-table = "registry.csv"           # age, sex, count
-bins.age = [0, 40, 60, 75, 120]
-missing.sex = "keep"
-
-[bias]
-family = "strata"
-by = ["age", "sex"]
-
-[report]
-privacy = "aggregate"            # no thumbnails, paths or ids; cells under 10 suppressed
-"""
+CAMERA_TRAPS, PRODUCT_PHOTOS, HOSPITALS = (_configuration(name) for name in ("camera_traps", "product_photos", "hospitals"))
 
 SPECIES = ("fox", "boar", "deer", "hare", "lynx")
 SPLITS = ("train", "validation", "test")

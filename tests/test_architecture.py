@@ -18,7 +18,7 @@ import unskew
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "unskew"
 STAGES = ("sources", "represent", "bias", "solve", "weigh", "learn", "report")
-SHARED = {"records", "errors", "scale", "targeting", "folding", "progress", "pooling", "saving"}
+SHARED = {"records", "errors", "scale", "targeting", "folding", "progress", "pooling", "saving", "provenance"}
 # solve is pure mathematics: families fitted by likelihood solve the same equations, and weights are read from them.
 MAY_IMPORT = {"bias": {"solve"}, "weigh": {"solve"}}
 # Names of a stage that live in a file beside the stages, because they need several of them: handed out on first use, never used within.

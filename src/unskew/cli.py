@@ -134,7 +134,7 @@ def check(configuration: Configuration, as_json: AsJson = False, quiet: Quiet = 
 
     with remarks(quiet):
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
-        run = pipeline.check_inputs(pipeline.read_inputs(config, progress=_progress(quiet, as_json)))
+        run = pipeline.weigh_inputs(pipeline.read_inputs(config, progress=_progress(quiet, as_json)))
     if as_json:
         print_json(pipeline.verdict_record(run))
     elif not quiet:

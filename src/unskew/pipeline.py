@@ -297,11 +297,6 @@ def write_unreadable(set_aside: pd.DataFrame, folder: Path) -> Path:
     return folder / UNREADABLE
 
 
-def check_inputs(inputs: Inputs) -> Run | Refusal:
-    """Everything but the files: can this be debiased?"""
-    return weigh_inputs(inputs)
-
-
 def verdict_record(run: Run | Refusal) -> dict[str, Any]:
     """The verdict as plain values, for machines."""
     from dataclasses import asdict

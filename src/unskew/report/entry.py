@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unskew.errors import ConfigError
+from unskew.provenance import find_versions
 from unskew.records import Pool, Weights
 from unskew.report.plain import summary_from_json, summary_to_json
 from unskew.report.record import Summary
@@ -33,7 +34,7 @@ def write_report(pool: Pool, weights: Weights, path: str | PathLike[str], **opti
         What the page shows.
     """
     _check_path(path)
-    summary = summarize_run(pool, weights, **{"provenance": default_provenance(), **options})
+    summary = summarize_run(pool, weights, **{"provenance": {"versions": find_versions()}, **options})
     write_summary(summary, path)
     return summary
 
@@ -46,20 +47,6 @@ def write_summary(summary: Summary, path: str | PathLike[str]) -> None:
     page = render_page(summary)
     write_text(target.with_suffix(".json"), summary_to_json(summary))
     write_text(target, page)
-
-
-def default_provenance() -> dict[str, Any]:
-    """Versions of what computed the page."""
-    from importlib.metadata import PackageNotFoundError, version
-    from platform import python_version
-
-    found: dict[str, Any] = {"python": python_version()}
-    for name in ("unskew", "numpy", "scipy", "pandas"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed as a package"
-    return {"versions": found}
 
 
 def _check_path(path: str | PathLike[str]) -> Path:
