@@ -74,11 +74,11 @@ def gather_probe_data(pool: Pool, features: Any, *, scaling: Scaling | None, cop
     unit_n = join_units(len(pool), group_n, content_codes(pool.frame), find_copies(X_nd) if copies else None)
     order_n = np.argsort(pool.frame["id"].astype(str).to_numpy(dtype=object), kind="stable")
     if scaled:
-        X_nd = scale_features(X_nd, scaling or _fitting_scale(pool, features))
+        X_nd = scale_features(X_nd, scaling or fitting_scale(pool, features))
     return ProbeData(X_nd, label_n, classes, unit_n, order_n)
 
 
-def _fitting_scale(pool: Pool, features: Any) -> Scaling:
+def fitting_scale(pool: Pool, features: Any) -> Scaling:
     from unskew.bias.features import expand_features
 
     if not _are_names(features):

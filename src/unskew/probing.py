@@ -23,7 +23,7 @@ def forecast_inputs(inputs: Inputs, arms: Sequence[str], *, progress: bool | Non
         _training_images(inputs.pool),
         inputs.bias,
         inputs.target,
-        _probe_features(inputs),
+        probe_features(inputs),
         arms=arms,
         max_unlike=config.solve.max_unlike,
         seed=config.engine.seed,
@@ -39,7 +39,7 @@ def rehearse_inputs(inputs: Inputs, *, progress: bool | None = None) -> Rehearsa
     return rehearse(
         _training_images(inputs.pool),
         inputs.bias,
-        features=_probe_features(inputs),
+        features=probe_features(inputs),
         target=inputs.target,
         max_unlike=config.solve.max_unlike,
         seed=config.engine.seed,
@@ -52,7 +52,7 @@ def _training_images(pool: Pool) -> Pool:
     return pool.take((split == "train").to_numpy()) if split is not None and (split == "train").any() else pool
 
 
-def _probe_features(inputs: Inputs) -> list[str]:
+def probe_features(inputs: Inputs) -> list[str]:
     """Columns that the representations added, or without any the numbers of the table."""
     frame = inputs.pool.frame
     named = [each["name"] if isinstance(each, dict) else each.rpartition(":")[2] for each in inputs.config.represent.features]
