@@ -40,6 +40,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+
 class Format(StrEnum):
     """What `unskew export` writes."""
 
@@ -168,7 +169,7 @@ def give_weights(
 app.command("rehearse")(cli_learning.rehearse_sources)
 app.command("forecast")(cli_learning.predict_gain)
 app.command("train")(cli_learning.train_network)
-app.command("evaluate")(cli_learning.judge_predictions)
+app.command("evaluate")(cli_learning.judge_images)
 
 
 @app.command()
@@ -290,5 +291,3 @@ def show_demo(
     terminal.print_paragraph(console, f"\nThe page: {page}")
     if as_json:
         print_json({"page": str(page), "scores": [{name: asdict(each) for name, each in trial.items()} for trial in scores]})
-
-

@@ -261,8 +261,8 @@ class LearnSection(Section):
     )
     model: Text | None = setting(
         'the name of a network, or "module:factory"',
-        "Instead of the preset's: `fast`, `resnet20`, `resnet32`, `resnet44`, `resnet56`, `resnet110`, or a function of your own that makes "
-        "a torch module from the number of classes.",
+        "Instead of the preset's: `fast`, `resnet20`, `resnet32`, `resnet44`, `resnet56`, `resnet110`, or a function of your own that "
+        "makes a torch module from the number of classes.",
     )
     size: int = setting("a whole number above 0", "Side in pixels of the squares that a network is given.", 32, gt=0)
     resize: Literal["crop", "stretch", "pad"] = setting(
@@ -276,7 +276,9 @@ class LearnSection(Section):
     )
     cutout: int | None = setting("a whole number, 0 or more", "Side of a square that is blanked out at random; 0: none.", ge=0)
     patience: int | None = setting(
-        "a whole number above 0", "Epochs without a lower weighted validation loss after which training stops; without it, the preset's.", gt=0
+        "a whole number above 0",
+        "Epochs without a lower weighted validation loss after which training stops; without it, never.",
+        gt=0,
     )
     validation: float = setting(
         "a share between 0 and 1",

@@ -154,9 +154,7 @@ def evaluate_predictions(
     judge = Judge(images, images.plan_drawing(replicates, seed, level), private)
     everything = View("all", ("all",), np.zeros(images.weight.size, dtype=np.int64))
     overall, *parts = judge.judge([everything, *views])
-    breakdowns = tuple(
-        Breakdown(view.name, cells, view.withheld, worst) for view, (cells, worst) in zip(views, parts, strict=True)
-    )
+    breakdowns = tuple(Breakdown(view.name, cells, view.withheld, worst) for view, (cells, worst) in zip(views, parts, strict=True))
     shown = case.truth.classes
     if private:
         # A rare class may tell who has it, and is not named.
@@ -227,7 +225,7 @@ def evaluate_run(
 
     out = Path(folder)
     table = read_weights_table(out / "weights.parquet")
-    private, bins = _run_rules(out)
+    private, bins = run_rules(out)
     attributes = _read_attributes(out / "features.parquet", settings.get("by", ()), table)
     options: dict[str, Any] = {"private": private, "bins": bins, "attributes": attributes} | settings
     evaluation = evaluate_predictions(table, predictions, second=second, **options)
@@ -250,7 +248,7 @@ def _read_attributes(features: Path, by: Sequence[str], table: pd.DataFrame) -> 
     return pd.read_parquet(features, columns=["id", *wanted] if known else None)
 
 
-def _run_rules(out: Path) -> tuple[bool, dict[str, list[float]]]:
+def run_rules(out: Path) -> tuple[bool, dict[str, list[float]]]:
     """What the run says of privacy, and the bins of its target; the stricter of its settings and its report holds."""
     import tomllib
 

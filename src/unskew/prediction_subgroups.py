@@ -128,9 +128,7 @@ def _crossed(name: str, views: Sequence[View]) -> View:
     if present.size > _MOST_LEVELS:
         raise ConfigError(f"--by {name}: there are {present.size:,} combinations, too many to judge one by one (at most {_MOST_LEVELS}).")
     at = np.unravel_index(present, [len(view.levels) for view in views])
-    levels = tuple(
-        " × ".join(view.levels[int(each)] for view, each in zip(views, cell, strict=True)) for cell in zip(*at, strict=True)
-    )
+    levels = tuple(" × ".join(view.levels[int(each)] for view, each in zip(views, cell, strict=True)) for cell in zip(*at, strict=True))
     return View(name, levels, cell_n.reshape(-1).astype(np.int64))
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,6 @@ from unskew import pipeline
 from unskew.config import RunConfig, with_settings
 from unskew.errors import first_few, missing_extra
 from unskew.provenance import find_versions, fingerprint_file
-from unskew.records import Floats
-from unskew.report.suppression import too_small
 from unskew.results import json_value, write_frame
 from unskew.saving import write_text, written_whole
 from unskew.training_arms import GIVEN, Arm, check_arms, main_arm, make_arm, read_given_weights, take_rows, training_data
@@ -45,6 +43,7 @@ from unskew.weights_table import join_weights
 if TYPE_CHECKING:
     from unskew.learn.train import TrainSettings
     from unskew.learn.trained_model import TrainedModel
+    from unskew.prediction_intervals import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,9 +105,47 @@ class Trained:
     files: tuple[str, ...]
     epochs: Mapping[str, tuple[int, int]]
 
+    def lines(self) -> list[str]:
+        """What came out, for somebody who sees it for the first time."""
+        scores, main = self.scores, self.scores.main
+        found, accuracy = scores.evaluations[main], scores.accuracy(main)
+        best, trained = self.epochs[main]
+        lines = ["", f"Accuracy on the target: {show_figure(accuracy)}, from {found.coverage.judged:,} held-out images ({found.split})."]
+        worst = scores.worst(main)
+        if worst is not None:
+            lines.append(f"Worst {worst[0]}: {worst[1].where}, {show_figure(worst[1])}.")
+        if "calibration_error" in found.overall.figures:
+            lines.append(f"Calibration error: {show_figure(found.overall.figures['calibration_error'])}.")
+        for name, cell in scores.gains.items():
+            gap = (cell.difference or {}).get("accuracy")
+            if gap is not None:
+                lines.append(f"Against {name} ({show_figure(scores.accuracy(name))}): {show_figure(gap, points=True)}.")
+        if trained > 1:
+            lines.append(f"The model has the weights of epoch {best} of {trained}.")
+        if found.split.strip().lower() not in ("test", "testing"):
+            lines.append("The same images chose the epoch, which flatters the model a little; a test split would not (`unskew split`).")
+        lines.append("All of this rests on the bias model; the page says what it assumes.")
+        lines += [
+            "",
+            f"Written to {self.out}: {', '.join(self.files)}",
+            f"The card: {self.out / CARD}",
+            f"The page: {self.out / pipeline.PAGE}",
+        ]
+        return [*lines, f"Other images: unskew evaluate {self.out} FOLDER"]
+
     def to_dict(self) -> dict[str, Any]:
         """metrics.json, and where the files are."""
         return {**self.scores.to_dict(), "folder": str(self.out), "files": list(self.files)}
+
+
+def show_figure(figure: Figure, *, points: bool = False) -> str:
+    """``84.1 % (83.0 to 85.2)``, or a difference in points."""
+    if figure.value is None:
+        return "unknown"
+    value = f"{100 * figure.value:+.1f} points" if points else f"{100 * figure.value:.1f} %"
+    sign = "+" if points else ""
+    interval = "" if figure.interval is None else " ({} to {})".format(*(f"{100 * each:{sign}.1f}" for each in figure.interval))
+    return f"{value}{interval}"
 
 
 def override_learn(config: RunConfig, given: Mapping[str, Any]) -> RunConfig:
@@ -238,7 +275,7 @@ def _card_facts(prepared: Preparation, model: TrainedModel) -> CardFacts:
         settings=json_value(asdict(prepared.settings)),
         input=words,
         classes=None if private else training.classes,
-        images={part.name: None if private and too_small(part.images) else part.images for part in prepared.run.weights.parts},
+        images={row.name: row.images for row in summary.splits},
         parameters=parameters or None,
         fingerprints=fingerprints,
         arm=arm.name,

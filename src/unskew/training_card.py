@@ -86,7 +86,7 @@ def _head(facts: CardFacts, scores: Scores) -> list[str]:
         f"**{_value(accuracy, True)}**.",
     ]
     if worst is not None:
-        lines[-1] += f" Worst by {safe(worst[0])}: {safe(worst[1].where)}, {_value(worst[1], True)}."
+        lines[-1] += f" Worst {safe(worst[0])}: {safe(worst[1].where)}, {_value(worst[1], True)}."
     classes = "withheld" if facts.classes is None else f"{len(facts.classes)}: {', '.join(safe(name) for name in facts.classes[:40])}"
     classes += " …" if facts.classes is not None and len(facts.classes) > 40 else ""
     size = "" if facts.parameters is None else f", {facts.parameters:,} parameters"
@@ -123,8 +123,8 @@ def _weights(facts: CardFacts) -> list[str]:
             lines.append(f"- Fit: {safe(summary.bias.fit_message)}")
     if summary.weights is not None:
         lines.append(
-            f"- The weights of the {show_count(summary.weights.images)} training images are worth {show_count(summary.weights.ess)} equally "
-            f"weighted ones (design effect {show_number(summary.weights.design_effect)})."
+            f"- The weights of the {show_count(summary.weights.images)} training images are worth {show_count(summary.weights.ess)} "
+            f"equally weighted ones (design effect {show_number(summary.weights.design_effect)})."
         )
     lines.append(f"- Verdict: {safe(summary.verdict.headline)}")
     return [*lines, ""]
@@ -133,8 +133,10 @@ def _weights(facts: CardFacts) -> list[str]:
 def _metrics(scores: Scores) -> list[str]:
     found = scores.evaluations[scores.main]
     level = f"{100 * found.level:g}% interval"
-    lines = ["## How good it is", "", f"Held-out split: {safe(found.split)}, {show_count(found.coverage.judged)} images, weighted to the"]
-    lines[-1] += f" target; intervals by bootstrap of {'groups' if found.overall.groups is not None else 'images'} within sources."
+    lines = ["## How good it is", "", f"Held-out split: {safe(found.split)}, {show_count(found.coverage.judged)} images, "]
+    lines[-1] += (
+        f"weighted to the target; intervals by bootstrap of {'groups' if found.overall.groups is not None else 'images'} within sources."
+    )
     rows = []
     for name, words in {**_SHARES, **_NUMBERS}.items():
         figure = found.overall.figures.get(name)
@@ -208,7 +210,7 @@ def _origin(facts: CardFacts) -> list[str]:
 def safe(text: Any) -> str:
     """Text in which nothing is markup: Markdown's signs are escaped, and what is invisible is shown."""
     shown = "–" if text is None else str(text)
-    shown = "".join(each if each.isprintable() else " " if each in "\n\t" else each.encode("unicode_escape").decode("ascii") for each in shown)
+    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in " ".join(shown.split()))
     return re.sub(r"([\\`*_\[\]<>|#~!])", r"\\\1", shown)
 
 

@@ -35,8 +35,8 @@ def check_folder(out: Path, *, resume: bool, force: bool, configuration: Path | 
     started = (out / RECORD).is_file()
     if started and not (resume or force):
         raise ConfigError(
-            f"{str(out)!r} holds a training that was {_state(out)}. Add --resume to go on with it, --force to throw it away and begin anew, "
-            "or name another folder by -o."
+            f"{str(out)!r} holds a training that was {_state(out)}. Add --resume to go on with it, --force to throw it away and begin "
+            "anew, or name another folder by -o."
         )
     if not started and (out / pipeline.WEIGHTS).exists() and not force:
         raise ConfigError(

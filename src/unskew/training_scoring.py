@@ -53,10 +53,11 @@ class Scores:
         return self.evaluations[arm].overall.figures["accuracy"]
 
     def worst(self, arm: str) -> tuple[str, Figure] | None:
-        """(column, smallest accuracy of its cells): by the last column asked for, else by class, else by source."""
+        """(what, smallest accuracy of its cells): of the last column asked for, else of the classes, else of the sources."""
         parts = [part for part in self.evaluations[arm].breakdowns if part.worst is not None]
         order = [*[part for part in parts if part.column not in ("source", "label", "y")][::-1], *parts[::-1]]
-        return next(((part.column, part.worst) for part in order if part.worst is not None), None)
+        called = {"y": "class", "label": "class"}
+        return next(((called.get(part.column, part.column), part.worst) for part in order if part.worst is not None), None)
 
 
 def _plain(figure: Figure) -> dict[str, Any]:
@@ -65,7 +66,7 @@ def _plain(figure: Figure) -> dict[str, Any]:
     return asdict(figure)
 
 
-def prediction_frame(ids: Sequence[Any], truth: Sequence[str] | None, classes: Sequence[str], score_nm: Floats) -> pd.DataFrame:
+def prediction_frame(ids: Any, truth: Any, classes: Sequence[str], score_nm: Floats) -> pd.DataFrame:
     """id, y, prediction and score_<class>, as `unskew evaluate --predictions` reads them."""
     import pandas as pd
 
