@@ -8,8 +8,9 @@ from unskew.learn.batch_norm import update_batch_norm
 if TYPE_CHECKING:
     from unskew.learn.loss import WeightedLoss
     from unskew.learn.sampler import WeightedSampler
-    from unskew.learn.train import TrainSettings, load_trained, settings_of, train_model
-    from unskew.learn.trained_model import TrainedModel
+    from unskew.learn.train import train_model
+    from unskew.learn.train_settings import TrainSettings, settings_of
+    from unskew.learn.trained_model import TrainedModel, load_trained
     from unskew.learn.training_data import TrainingData
 
 __all__ = [
@@ -33,8 +34,8 @@ __all__ = [
 # Loaded when asked for: base classes of the first two are torch's, which takes longer than all the rest and may not be installed.
 _LATER = {
     **{"WeightedSampler": "sampler", "WeightedLoss": "loss"},
-    **{"TrainSettings": "train", "settings_of": "train", "train_model": "train", "load_trained": "train"},
-    **{"TrainedModel": "trained_model", "TrainingData": "training_data"},
+    **{"TrainSettings": "train_settings", "settings_of": "train_settings", "TrainingData": "training_data"},
+    **{"train_model": "train", "TrainedModel": "trained_model", "load_trained": "trained_model"},
 }
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import DataError
+from unskew.errors import DataError, missing_extra
+from unskew.learn.checkpoints import CHECKPOINT, MODEL, fill_network, load_state, save_settings, save_state
+from unskew.learn.train_settings import TrainSettings
 from unskew.learn.training_data import row_blocks
 from unskew.progress import show_progress
 from unskew.records import Floats
-
-if TYPE_CHECKING:
-    from unskew.learn.train import TrainSettings
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,3 +59,41 @@ class TrainedModel:
                 score_nm[rows] = torch.softmax(logits.double(), dim=1).numpy()
                 advance(len(score_nm[rows]))
         return score_nm
+
+
+def new_network(settings: TrainSettings, shape: tuple[int, ...], n_classes: int, mean: Floats, divisor: Floats) -> Any:
+    """The network that the settings name, for rows of ``shape``, before training."""
+    try:
+        from unskew.learn.networks import make_network
+    except ModuleNotFoundError as error:
+        raise missing_extra("torch", "training", error) from None
+    network = make_network(settings.model, shape, n_classes, mean, divisor)
+    return network.double() if settings.precision == "64-true" else network
+
+
+def save_model(folder: Path, state: Mapping[str, Any]) -> None:
+    """``settings.json``, ``model.pt``; the checkpoint, which the model replaces, goes."""
+    save_settings(folder, state["settings"], **{name: state[name] for name in ("classes", "epoch", "fingerprint")})
+    save_state(folder / MODEL, state)
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def load_trained(folder: str | os.PathLike[str]) -> TrainedModel:
+    """The model that `train_model` wrote into ``folder``. Nothing in the file is run; a ``module:factory`` is imported and called."""
+    path = Path(folder) / MODEL
+    if not path.exists():
+        unfinished = (Path(folder) / CHECKPOINT).exists()
+        cause = "its training has not come to an end: resume it." if unfinished else "was a model trained there?"
+        raise DataError(f"there is no trained model in {Path(folder)} ({MODEL}); {cause}")
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        raise missing_extra("torch", "a trained model", error) from None
+    state = load_state(path)
+    settings = TrainSettings(**state["settings"])
+    shape, classes = tuple(state["shape"]), tuple(state["classes"])
+    width = shape[-1]
+    with torch.random.fork_rng([]):
+        network = new_network(settings, shape, len(classes), np.zeros(width), np.ones(width))
+    fill_network(network, state["network"], settings.model, path)
+    return TrainedModel(settings, classes, state["epoch"], tuple(state["history"]), shape, state["fingerprint"], network.eval())

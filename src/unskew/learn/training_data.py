@@ -82,9 +82,9 @@ class TrainingData:
     def __getstate__(self) -> dict[str, Any]:
         """To another process a memmap goes as the place of its file, not as the bytes in it."""
         state = dict(self.__dict__)
-        X: Any = self.X
+        X, base = self.X, getattr(self.X, "base", None)
         # Only a whole map knows its place: a slice of one keeps the offset of the whole.
-        if isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.filename is not None and X.flags.c_contiguous:
+        if isinstance(X, np.memmap) and isinstance(base, mmap.mmap) and X.filename is not None and X.flags.c_contiguous:
             state["X"] = _Mapped(str(X.filename), str(X.dtype), X.offset, X.shape)
         return state
 
