@@ -187,6 +187,7 @@ def prepare_training(
     before = read_record(out) if resume and (out / RECORD).is_file() else None
     training = read_training_inputs(config, out, progress=progress)
     settings = train_settings(training)
+    _try_network(settings, training)
     given_n = None if weights is None else read_given_weights(training, weights)
     start = describe_start(training, names)
     if before is not None:
@@ -208,6 +209,14 @@ def prepare_training(
     write_record(out, record)
     pipeline.write_run(run, out)
     return Preparation(out, training, run, arms, settings, record, command, resume and before is not None)
+
+
+def _try_network(settings: TrainSettings, training: TrainingInputs) -> None:
+    """A network that cannot be made, or whose output has another size than the classes, is an error before anything is weighed."""
+    from unskew.learn.networks import make_network
+
+    shape: tuple[int, ...] = training.X.shape[1:]
+    make_network(settings.model, shape, len(training.classes), np.zeros(shape[-1]), np.ones(shape[-1]))
 
 
 def _offset(value: float) -> float | str:
@@ -271,6 +280,7 @@ def _card_facts(prepared: Preparation, model: TrainedModel) -> CardFacts:
         fingerprints["model"] = fingerprint_file(model_file)
     parameters = sum(each.numel() for each in model.network.parameters()) if hasattr(model.network, "parameters") else None
     return CardFacts(
+        title=training.inputs.config.report.title,
         summary=summary,
         settings=json_value(asdict(prepared.settings)),
         input=words,

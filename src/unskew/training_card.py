@@ -34,6 +34,7 @@ class CardFacts:
 
     Attributes
     ----------
+    title : of the run; None without one.
     summary : of the weights, as the page shows it: privacy is taken care of there.
     settings : of the training, by name.
     input : what the model takes, in words.
@@ -46,6 +47,7 @@ class CardFacts:
     versions, command : what made it.
     """
 
+    title: str | None
     summary: Summary
     settings: Mapping[str, Any]
     input: str
@@ -79,7 +81,7 @@ def _head(facts: CardFacts, scores: Scores) -> list[str]:
     accuracy = scores.accuracy(scores.main)
     worst = scores.worst(scores.main)
     lines = [
-        f"# Model card: {safe(summary.title)}",
+        f"# Model card: {safe(facts.title)}" if facts.title else "# Model card",
         "",
         f"A classifier trained with one weight for every image, so that it is fitted to {safe(summary.verdict.population)}, not to the "
         f"images as they were collected. On held-out images ({safe(found.split)}), weighted to that population, its accuracy is "
@@ -158,7 +160,8 @@ def _breakdown(part: Breakdown, level: str) -> list[str]:
         rows.append((safe(cell.name) + (" (few)" if cell.few else ""), show_count(cell.images), value, interval))
     if not rows:
         return []
-    lines = [*_table((safe(part.column), "images", "accuracy", level), rows)]
+    column = "class" if part.column in ("y", "label") else safe(part.column)
+    lines = [*_table((column, "images", "accuracy", level), rows)]
     if len(part.cells) > _MOST_ROWS:
         lines.append(f"\n… and {len(part.cells) - _MOST_ROWS} more in metrics.json.")
     if part.worst is not None:

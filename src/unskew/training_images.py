@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.config import RunConfig, read_config
-from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.errors import ConfigError, DataError, InvalidConfigError, did_you_mean, first_few
 from unskew.evaluating import Evaluation, evaluate_predictions, run_rules
 from unskew.places import find_sources
 from unskew.probe_data import read_classes
@@ -57,7 +57,7 @@ def evaluate_images(
     record = read_record(out)
     name = _chosen_arm(record, arm)
     _check_save(save, overwrite)
-    config = read_config(out / "run.toml", check_paths=False)
+    config = _settings(out)
     if str(config.folder) not in sys.path:
         sys.path.append(str(config.folder))
     pool = read_sources(find_sources(places, Path()), Path())
@@ -84,6 +84,14 @@ def evaluate_images(
         private=private,
     )
     return _told(found, out, name, pool)
+
+
+def _settings(out: Path) -> RunConfig:
+    """Those of the run; its data need not be there any more."""
+    try:
+        return read_config(out / "run.toml", check_paths=False)
+    except InvalidConfigError:
+        return read_config(out / "run.toml", folder=out, check_paths=False)
 
 
 def _chosen_arm(record: dict[str, Any], arm: str | None) -> str:
