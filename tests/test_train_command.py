@@ -211,7 +211,10 @@ def test_weights_from_a_table_must_match_the_images(shapes: Path, tmp_path: Path
     unknown = pd.DataFrame({"id": ["day/disc/other.png"], "weight": [0.1]})
     wrong = {
         "missing": (table.iloc[3:], "3 of the 120 images of the dataset have no weight"),
-        "extra": (pd.concat([table, unknown]), "1 of the 121 weights belong to images that the dataset does not hold, the first day/disc/other"),
+        "extra": (
+            pd.concat([table, unknown]),
+            "1 of the 121 weights belong to images that the dataset does not hold, the first day/disc/other",
+        ),
         "twice": (pd.concat([table, table.iloc[:2]]), "2 ids stand for more than one image"),
         "nan": (table.assign(weight=table["weight"].where(table.index > 0)), "finite and not negative"),
         "negative": (table.assign(weight=-table["weight"]), "finite and not negative"),

@@ -37,6 +37,7 @@ from unskew.training_folder import (
     write_record,
 )
 from unskew.training_inputs import SPLITS, TrainingInputs, read_training_inputs, train_settings, write_split_table
+from unskew.training_projection import PROJECTIONS, write_projections
 from unskew.training_scoring import Scores, held_out_predictions, judge_arms
 from unskew.weights_table import join_weights
 
@@ -208,6 +209,8 @@ def prepare_training(
     record = {"status": "started", "arm": arms[0].name, "arms": offsets, **start}
     write_record(out, record)
     pipeline.write_run(run, out)
+    if training.columns:
+        write_projections(training.inputs, out, progress=progress)
     return Preparation(out, training, run, arms, settings, record, command, resume and before is not None)
 
 
@@ -254,7 +257,7 @@ def _write_results(prepared: Preparation, models: Mapping[str, TrainedModel], sc
     write_text(out / METRICS, json.dumps(scores.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     write_text(out / CARD, write_card(_card_facts(prepared, models[main]), scores))
     write_record(out, {**prepared.record, "status": "finished"})
-    files = [SPLITS, RECORD, METRICS, PREDICTIONS, HISTORY, CARD, ARMS_FOLDER, pipeline.WEIGHTS, pipeline.PAGE]
+    files = [SPLITS, PROJECTIONS, RECORD, METRICS, PREDICTIONS, HISTORY, CARD, ARMS_FOLDER, pipeline.WEIGHTS, pipeline.PAGE]
     epochs = {name: (model.epoch + 1, len(model.history)) for name, model in models.items()}
     return Trained(out, scores, tuple(name for name in files if (out / name).exists()), epochs)
 
