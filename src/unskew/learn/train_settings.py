@@ -72,7 +72,8 @@ class TrainSettings:
     precision: str = "32-true"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "milestones", tuple(self.milestones))
+        if isinstance(self.milestones, list):  # as a file has it
+            object.__setattr__(self, "milestones", tuple(self.milestones))
         _check_settings(self)
 
 
@@ -151,8 +152,9 @@ def _check_settings(settings: TrainSettings) -> None:
 
 
 def _check_milestones(settings: TrainSettings) -> None:
-    if not all(_is_whole(each, 1) for each in settings.milestones) or list(settings.milestones) != sorted(set(settings.milestones)):
-        raise ConfigError(f"milestones are epochs in ascending order, whole numbers of at least 1; got {settings.milestones!r}.")
+    given: Any = settings.milestones
+    if not isinstance(given, tuple) or not all(_is_whole(each, 1) for each in given) or list(given) != sorted(set(given)):
+        raise ConfigError(f"milestones are epochs in ascending order, whole numbers of at least 1; got {given!r}.")
 
 
 def _check_model(model: Any) -> None:
