@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -125,7 +126,9 @@ def test_running_statistics_are_those_of_the_target(tmp_path) -> None:
 
 @pytest.mark.parametrize("weighting", ["loss", "sampler"])
 def test_the_same_seed_gives_the_same_bits_and_another_others(tmp_path, weighting: str) -> None:
-    runs = [train_model(_data(), _settings(seed=seed, weighting=weighting), tmp_path / str(i), logs=False) for i, seed in enumerate([1, 1, 2])]
+    runs = [
+        train_model(_data(), _settings(seed=seed, weighting=weighting), tmp_path / str(i), logs=False) for i, seed in enumerate([1, 1, 2])
+    ]
     assert _same_bits(runs[0], runs[1])
     assert not _same_bits(runs[0], runs[2])
 
@@ -385,6 +388,15 @@ def test_a_batch_that_devices_cannot_share_and_a_card_that_is_not_there(tmp_path
     if not torch.cuda.is_available():
         with pytest.raises(ConfigError, match="device 'cuda' is not to be had here"):
             train_model(_data(), _settings(device="cuda"), tmp_path / "b", logs=False)
+
+
+@pytest.mark.parametrize("package", ["torch", "lightning"])
+def test_what_is_missing_is_named(tmp_path, monkeypatch, package: str) -> None:
+    for name in [each for each in sys.modules if each.split(".")[0] == package]:
+        monkeypatch.setitem(sys.modules, name, None)
+    for settings in (_settings(), settings_of("probe")):
+        with pytest.raises(ConfigError, match=rf"training needs the package '{package}.*unskew\[torch\]"):
+            train_model(_data(), settings, tmp_path / "run")
 
 
 def test_names_of_watched_images_that_the_history_uses(tmp_path) -> None:
