@@ -72,7 +72,7 @@ def test_a_process_that_dies_is_an_error_in_words(folder: Path) -> None:
         with pytest.raises(DataError, match=r"ended abruptly.*jobs 1"):
             result_of(future)
     finally:
-        crew.end(at_once=True)
+        crew.end()
 
 
 def test_only_files_and_representations_that_other_processes_know(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,9 +38,9 @@ class Processes:
         """Everything about these rows, in one of the processes."""
         return self._executor.submit(_work, self._place, rows)  # type: ignore[no-any-return]
 
-    def end(self, *, at_once: bool) -> None:
-        """Wait for what is under way; or, ``at_once``, end the processes as they are."""
-        self._executor.shutdown(wait=True, kill_workers=at_once)
+    def end(self) -> None:
+        """End the processes as they are: they write nothing, so what is under way is lost and nothing else."""
+        self._executor.shutdown(wait=True, kill_workers=True)
         self._folder.cleanup()
 
 

@@ -182,7 +182,7 @@ class _Crew:
     def __exit__(self, *error: object) -> None:
         self._threads.shutdown()
         if self._processes is not None:
-            self._processes.end(at_once=error[0] is not None)
+            self._processes.end()
 
     def fill(self, tasks: Iterator[list[int]]) -> bool:
         """Give out work, little at a time so that results do not pile up; is anything under way?"""
@@ -216,7 +216,7 @@ class _Crew:
 
 
 class _Pace:
-    """How long so many rows will take, from the last quarter of a second: what lies in the cache goes faster than what does not."""
+    """How long so many rows will take, from the last tenth of a second: what lies in the cache goes faster than what does not."""
 
     def __init__(self) -> None:
         self._since, self._rows, self._seconds_per_row = time.monotonic(), 0, 0.0
@@ -224,7 +224,7 @@ class _Pace:
     def note(self, rows: int) -> None:
         self._rows += rows
         passed = time.monotonic() - self._since
-        if passed > 0.25 and self._rows:
+        if passed > 0.1 and self._rows:
             self._seconds_per_row = passed / self._rows
             self._since, self._rows = time.monotonic(), 0
 
