@@ -30,8 +30,14 @@ _SECTIONS = ("sources", "represent", "target", "bias", "solve", "engine")
 _WITHOUT_EFFECT = ("cache", "jobs")
 
 
-def forecast_record(inputs: Inputs, forecast: Forecast, command: str | None = None) -> dict[str, Any]:
-    """What `forecast.json` holds: the forecast, how many groups (images, without groups) each class has, and where it comes from."""
+def forecast_record(
+    inputs: Inputs, arms: Sequence[str], learner: str | None = None, *, command: str | None = None, progress: bool | None = None
+) -> tuple[Forecast, dict[str, Any]]:
+    """(the forecast, what `forecast.json` holds).
+
+    That is the forecast, what was asked for, how many groups (images, without groups) each class has, and where it comes from.
+    """
+    forecast = forecast_inputs(inputs, arms, learner, progress=progress)
     origin = describe_origin(inputs, command)
     if inputs.config.report.privacy == "aggregate":
         origin = private_provenance(origin, inputs.pool)
@@ -42,10 +48,12 @@ def forecast_record(inputs: Inputs, forecast: Forecast, command: str | None = No
         {
             **forecast.to_dict(),
             "class_size": {name: size.get(name, 0) for name in forecast.class_share},
+            "asked": list(arms),
+            "learner_reference": learner,
             "provenance": origin,
         }
     )
-    return record
+    return forecast, record
 
 
 def complete_run(run: Run | Refusal, folder: Path, *, progress: bool | None = None) -> Run | Refusal:
@@ -55,11 +63,11 @@ def complete_run(run: Run | Refusal, folder: Path, *, progress: bool | None = No
     return add_forecast(run, progress=progress) if run.inputs.config.report.forecast else join_forecast(run, folder)
 
 
-def add_forecast(run: Run, arms: Sequence[str] = ("naive", "debiased"), *, progress: bool | None = None) -> Run:
+def add_forecast(run: Run, arms: Sequence[str] = ("naive", "debiased"), learner: str | None = None, *, progress: bool | None = None) -> Run:
     """The run with a forecast, or with a note on its page that says why there is none: weights are never lost over a forecast."""
     try:
         command = run.summary.provenance.get("command")
-        record = forecast_record(run.inputs, forecast_inputs(run.inputs, arms, progress=progress), command)
+        _, record = forecast_record(run.inputs, arms, learner, command=command, progress=progress)
         return replace(run, summary=_with_panel(run.summary, record), forecast=record)
     except Exception as error:  # whatever a probe runs into; the weights are there, and shall be written
         known = isinstance(error, UnskewError)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 from unskew.errors import ConfigError
 from unskew.pipeline import Inputs
 from unskew.records import Pool
+from unskew.scale.local import one_blas_thread
 
 if TYPE_CHECKING:
     from unskew.learn.forecast import Forecast
@@ -15,24 +17,47 @@ if TYPE_CHECKING:
 
 # A representation with so many numbers (pixels, a histogram) says more of an image than a few properties, whose scale is another.
 _MANY = 8
+_WORTH_THREADS = 20_000
 
 
-def forecast_inputs(inputs: Inputs, arms: Sequence[str], *, progress: bool | None = None) -> Forecast:
-    """What reweighting will bring, from probes on the features of the configuration; the training split only, where there are splits."""
+def forecast_inputs(inputs: Inputs, arms: Sequence[str], learner: str | None = None, *, progress: bool | None = None) -> Forecast:
+    """What reweighting will bring, from probes on the features of the configuration; the training split only, where there are splits.
+
+    ``learner``: ``module:name`` of a scikit-learn classifier, made without arguments, in place of the linear probe.
+    """
     from unskew.forecasting import forecast_gain
 
     config = inputs.config
-    return forecast_gain(
-        training_images(inputs.pool),
-        inputs.bias,
-        inputs.target,
-        _probe_features(inputs),
-        arms=arms,
-        max_unlike=config.solve.max_unlike,
-        solve={name: value for name, value in config.solve.settings().items() if name != "max_unlike"},
-        seed=config.engine.seed,
-        progress=progress,
-    )
+    # scikit-learn's solvers pass over few numbers so often that threads mostly wait for one another.
+    few = len(inputs.pool) < _WORTH_THREADS
+    with one_blas_thread() if learner is not None and few else nullcontext():
+        return forecast_gain(
+            training_images(inputs.pool),
+            inputs.bias,
+            inputs.target,
+            _probe_features(inputs),
+            arms=arms,
+            learner=None if learner is None else make_learner(learner),
+            max_unlike=config.solve.max_unlike,
+            solve={name: value for name, value in config.solve.settings().items() if name != "max_unlike"},
+            seed=config.engine.seed,
+            progress=progress,
+        )
+
+
+def make_learner(reference: str) -> Any:
+    """What ``module:name`` gives when it is called, such as ``sklearn.linear_model:LogisticRegression``."""
+    from unskew.represent.own import find_function
+
+    if ":" not in reference:
+        raise ConfigError(
+            f"a learner is given as module:name, such as sklearn.linear_model:LogisticRegression; got {reference!r}. Without one it is a "
+            "linear probe."
+        )
+    try:
+        return find_function(reference)()
+    except TypeError as error:
+        raise ConfigError(f"the learner {reference!r} is called without arguments, and it cannot be ({error}).") from error
 
 
 def rehearse_inputs(inputs: Inputs, *, progress: bool | None = None) -> Rehearsal:

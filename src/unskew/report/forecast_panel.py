@@ -24,7 +24,7 @@ def show_forecast(record: Mapping[str, Any], privacy: Privacy = "full") -> Forec
 
     Parameters
     ----------
-    record : as `unskew forecast` writes it: ``Forecast.to_dict()`` and ``class_size``.
+    record : as `unskew forecast` writes it: ``Forecast.to_dict()``, and ``class_size``, ``asked`` and ``learner_reference``.
     privacy : of the page.
     """
     private = privacy == "aggregate"
@@ -48,9 +48,13 @@ def show_forecast(record: Mapping[str, Any], privacy: Privacy = "full") -> Forec
             method=str(record["method"]),
             notes=_notes(record, hidden) if private else tuple(map(str, record["notes"])),
             learner=str(record["learner"]),
+            asked=tuple(map(str, record["asked"])),
+            learner_reference=record["learner_reference"],
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise DataError(f"this is no forecast of this version ({type(error).__name__}: {error}); `unskew forecast` makes it anew.") from error
+        raise DataError(
+            f"this is no forecast of this version ({type(error).__name__}: {error}); `unskew forecast` makes it anew."
+        ) from error
     plain: ForecastPanel = plain_value(panel)
     return plain
 

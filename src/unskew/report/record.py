@@ -343,6 +343,8 @@ class ForecastPanel:
     method: str
     notes: tuple[str, ...]
     learner: str
+    asked: tuple[str, ...]  # arms as they were asked for, perhaps "all"
+    learner_reference: str | None  # module:name, where it is not the linear probe
 
 
 @dataclass(frozen=True)
