@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from typing import Any
 from unskew.progress import show_progress
 from unskew.saving import write_text
 
-log = logging.getLogger(__name__)
-
+# Fewer cells than this are done sooner than a process has started.
+_FEW = 4
 # What a cell is asked for, and what it gives: rows of one or more tables, by the table's name.
 Cell = Mapping[str, Any]
 Tables = dict[str, list[dict[str, Any]]]
@@ -55,7 +54,42 @@ class Experiment:
         return _digest({"settings": self.settings, "cells": list(self.cells)})
 
 
-def run_experiment(experiment: Experiment, place: Place, folder: Path, *, jobs: int = 1, progress: bool | None = None) -> Tables:
+class Workers:
+    """Up to ``jobs`` processes, started when the first cells need them; with one job everything is computed here."""
+
+    def __init__(self, jobs: int = 1) -> None:
+        self.jobs = jobs
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            # After an error or Ctrl-C, cells that did not begin never do.
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def run(self, compute: Callable[[Cell, Place], Tables], place: Place, waiting: Sequence[tuple[Cell, Path]]) -> Iterator[None]:
+        """Compute cells and keep each in its file; yields as they are done."""
+        if self.jobs == 1 or len(waiting) < _FEW:
+            for cell, file in waiting:
+                _keep(compute, cell, place, file)
+                yield
+            return
+        if self._pool is None:
+            import multiprocessing
+
+            # A fork would copy threads of numba and BLAS in mid-work.
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self.jobs, mp_context=context, initializer=_be_a_worker)
+        for done in as_completed([self._pool.submit(_keep, compute, cell, place, file) for cell, file in waiting]):
+            done.result()
+            yield
+
+
+def run_experiment(
+    experiment: Experiment, place: Place, folder: Path, *, workers: Workers | None = None, progress: bool | None = None
+) -> Tables:
     """The tables of all cells, in the order of the cells. What an interrupted run computed is found in ``folder`` and not computed again."""
     kept = folder / f"{experiment.name}-{experiment.fingerprint}"
     kept.mkdir(parents=True, exist_ok=True)
@@ -63,7 +97,7 @@ def run_experiment(experiment: Experiment, place: Place, folder: Path, *, jobs: 
     waiting = [(cell, file) for cell, file in zip(experiment.cells, files, strict=True) if not file.is_file()]
     with show_progress(experiment.name, len(files), progress) as advance:
         advance(len(files) - len(waiting))
-        for _ in _computed(experiment, place, waiting, jobs):
+        for _ in (workers or Workers()).run(experiment.compute, place, waiting):
             advance(1)
     tables: Tables = {}
     for file in files:
@@ -76,29 +110,6 @@ def forget_cells(experiment: Experiment, folder: Path) -> None:
     """Remove what was kept of the cells: the experiment's tables are written, or it shall be computed anew."""
     for each in folder.glob(f"{experiment.name}-*"):
         shutil.rmtree(each, ignore_errors=True)
-
-
-def _computed(experiment: Experiment, place: Place, waiting: Sequence[tuple[Cell, Path]], jobs: int) -> Iterator[None]:
-    if jobs == 1 or len(waiting) < 2:
-        for cell, file in waiting:
-            _keep(experiment.compute, cell, place, file)
-            yield
-        return
-    import multiprocessing
-
-    # A fork would copy threads of numba and BLAS in mid-work.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(waiting)), mp_context=context, initializer=_be_a_worker) as workers:
-        left = {workers.submit(_keep, experiment.compute, cell, place, file) for cell, file in waiting}
-        try:
-            while left:
-                done, left = wait(left, return_when=FIRST_COMPLETED)
-                for each in done:
-                    each.result()
-                    yield
-        finally:
-            # After an error or Ctrl-C, cells that did not begin never do.
-            workers.shutdown(wait=False, cancel_futures=True)
 
 
 def _be_a_worker() -> None:
