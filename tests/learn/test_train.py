@@ -125,7 +125,9 @@ def test_running_statistics_are_those_of_the_target(tmp_path) -> None:
 
 @pytest.mark.parametrize("weighting", ["loss", "sampler"])
 def test_the_same_seed_gives_the_same_bits_and_another_others(tmp_path, weighting: str) -> None:
-    runs = [train_model(_data(), _settings(seed=seed, weighting=weighting), tmp_path / str(i), logs=False) for i, seed in enumerate([1, 1, 2])]
+    runs = [
+        train_model(_data(), _settings(seed=seed, weighting=weighting), tmp_path / str(i), logs=False) for i, seed in enumerate([1, 1, 2])
+    ]
     assert _same_bits(runs[0], runs[1])
     assert not _same_bits(runs[0], runs[2])
 

@@ -36,7 +36,9 @@ def _run_and_be_killed(folder: Path, *arguments: str, kill: int | None = None) -
     path = os.pathsep.join([str(SCRIPT.parents[1]), *(each for each in sys.path if each)])
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     environment |= {} if kill is None else {"UNSKEW_TEST_KILL": str(kill)}
-    done = subprocess.run([sys.executable, str(SCRIPT), str(folder), *arguments], capture_output=True, text=True, env=environment, timeout=300)
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(folder), *arguments], capture_output=True, text=True, env=environment, timeout=300
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
 
 
@@ -50,7 +52,11 @@ def _resumed_equals_straight(folder: Path) -> None:
     straight = train_model(make_data(), make_settings(), folder / "straight", logs=False)
     resumed = train_model(make_data(), make_settings(), folder / "killed", resume=True)
     _assert_same_bits(straight, resumed)
-    assert sorted(path.name for path in (folder / "killed").iterdir() if not path.name.startswith(".")) == ["logs", "model.pt", "settings.json"]
+    assert sorted(path.name for path in (folder / "killed").iterdir() if not path.name.startswith(".")) == [
+        "logs",
+        "model.pt",
+        "settings.json",
+    ]
 
 
 def test_killed_in_its_second_epoch_a_run_loses_that_epoch_alone(tmp_path: Path) -> None:

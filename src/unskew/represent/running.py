@@ -258,4 +258,4 @@ def _empty_table(n: int, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         # The file has no name any more once it is open, and is gone with the array.
         with tempfile.TemporaryFile(prefix="unskew-") as file:
             return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
-    return np.full(shape, np.nan, dtype=dtype)
+    return np.full(shape, np.nan if dtype.kind == "f" else 0, dtype=dtype)
