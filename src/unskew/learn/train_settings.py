@@ -72,8 +72,9 @@ class TrainSettings:
     precision: str = "32-true"
 
     def __post_init__(self) -> None:
-        if isinstance(self.milestones, list):  # as a file has it
-            object.__setattr__(self, "milestones", tuple(self.milestones))
+        given: Any = self.milestones
+        if isinstance(given, list):  # as a file has it
+            object.__setattr__(self, "milestones", tuple(given))
         _check_settings(self)
 
 

@@ -63,7 +63,7 @@ class TrainedModel:
 
 
 def found_device(device: str) -> str:
-    """ "cpu" or "cuda": what "auto" comes to, or an error where there is no graphics card."""
+    """Either "cpu" or "cuda": what "auto" comes to, or an error where there is no graphics card."""
     import torch
 
     if device not in DEVICES:
