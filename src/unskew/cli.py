@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -138,6 +137,9 @@ def give_weights(
     configuration: Configuration,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results; made when it is not there.")],
     overwrite: Overwrite = False,
+    forecast: Annotated[
+        bool | None, typer.Option("--forecast/--no-forecast", show_default=False, help="Also what `unskew forecast` tells, on the page.")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
@@ -148,16 +150,17 @@ def give_weights(
     Writes weights.parquet, solution.json, diagnostics.parquet, features.parquet, run.toml as resolved, report.html and report.json. Where
     the target is not identifiable (exit code 3) the page says why, and there are no weights.
     """
-    from unskew import pipeline, terminal
+    from unskew import forecast_page, pipeline, terminal
 
     with remarks(quiet):
-        config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
+        config = pipeline.load_config(configuration, seed=seed, jobs=jobs, forecast=forecast)
         pipeline.check_output(output, overwrite, configuration)
         try:
             inputs = pipeline.read_inputs(config, progress=shows_progress(quiet, as_json))
         except UnreadableError as error:
             raise listed(error, output) from error
         run = pipeline.weigh_inputs(inputs, command=written_command())
+        run = forecast_page.complete_run(run, output, progress=shows_progress(quiet, as_json))
         written = pipeline.write_run(run, output)
     if as_json:
         print_json(pipeline.verdict_record(run) | {"folder": str(output), "files": written})
@@ -245,11 +248,11 @@ def verify(
 
 @app.command("report")
 def show_again(results: Results, as_json: AsJson = False, quiet: Quiet = False) -> None:
-    """Write the page again from report.json."""
-    from unskew import pipeline, terminal
+    """Write the page again from report.json, with the forecast that lies beside it."""
+    from unskew import forecast_page, terminal
 
     with remarks(quiet):
-        page = pipeline.write_page_again(results)
+        page = forecast_page.write_page_again(results)
     if as_json:
         print_json({"page": str(page)})
     elif not quiet:
@@ -263,31 +266,14 @@ def show_demo(
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """The whole way on embedded data: digits from three biased cameras, described, checked, weighed, reported, learned.
+    """The whole way on embedded data: digits from three biased cameras, described, checked, weighed, reported, forecast, learned.
 
     Each step prints the command that does the same on your data.
     """
-    from unskew import pipeline, terminal
-    from unskew.demo import CAMERAS, SEEDS, compare_learners, describe_scores, prepare_demo
+    from unskew import terminal
+    from unskew.demo_tour import show_demo
 
-    configuration, results = prepare_demo(output), output / "results"
-    console, progress = terminal.open_console(quiet or as_json), shows_progress(quiet, as_json)
-    command = f"unskew weigh {configuration} -o {results}"
     with remarks(quiet):
-        terminal.print_heading(console, f"unskew describe {' '.join(str(output / name) for name in CAMERAS)}")
-        told = pipeline.describe_places([output / name for name in CAMERAS], jobs=jobs, progress=progress)
-        terminal.print_description(console, told)
-        terminal.print_heading(console, f"unskew check {configuration}")
-        run = pipeline.weigh_inputs(
-            pipeline.read_inputs(pipeline.load_config(configuration, jobs=jobs), progress=progress), command=command
-        )
-        terminal.print_check(console, run.summary)
-        terminal.print_heading(console, command)
-        terminal.print_written(console, results, pipeline.write_run(run, results))
-        terminal.print_heading(console, "What it is worth: logistic regression, scored on pictures drawn without bias")
-        scores = [compare_learners(seed) for seed in SEEDS]
-        terminal.print_paragraph(console, "\n".join(describe_scores(scores)))
-    page = (results / "report.html").resolve()
-    terminal.print_paragraph(console, f"\nThe page: {page}")
+        shown = show_demo(output, terminal.open_console(quiet or as_json), jobs=jobs, progress=shows_progress(quiet, as_json))
     if as_json:
-        print_json({"page": str(page), "scores": [{name: asdict(each) for name, each in trial.items()} for trial in scores]})
+        print_json(shown)

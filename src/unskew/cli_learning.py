@@ -17,7 +17,12 @@ def predict_gain(
     arms: Annotated[
         str, typer.Option("--arms", help="Ways to weight that are compared, beside naive and debiased: names of baselines, or all.")
     ] = "naive,debiased",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for forecast.json; made when it is not there.")] = None,
+    learner: Annotated[
+        str | None, typer.Option("--learner", help="A scikit-learn classifier as module:name. Default: a linear probe.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for forecast.json, such as that of the run; made when it is not there.")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
@@ -26,20 +31,24 @@ def predict_gain(
     """What will reweighting bring? Predicted before anything is trained, from linear probes on the features.
 
     The accuracy of each way to weight on the target, with its error, and a recommendation in words. Everything rests on the bias model.
+    Where the folder holds a run of the same inputs, its page shows the forecast from then on.
     """
-    from unskew import pipeline, probing, terminal
+    from unskew import forecast_page, pipeline, terminal
 
     with remarks(quiet):
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
-        inputs = pipeline.read_inputs(config, progress=shows_progress(quiet, as_json))
+        bar = shows_progress(quiet, as_json)
+        inputs = pipeline.read_inputs(config, progress=bar)
         named = [name.strip() for name in arms.split(",") if name.strip()]
-        found = probing.forecast_inputs(inputs, named, progress=shows_progress(quiet, as_json))
-        if output is not None:
-            pipeline.write_record(found.to_dict(), output, "forecast.json")
+        found, record = forecast_page.forecast_record(inputs, named, learner, command=written_command(), progress=bar)
+        page = None if output is None else forecast_page.write_forecast(record, output)
     if as_json:
-        print_json(found.to_dict())
-    else:
-        terminal.print_paragraph(terminal.open_console(quiet), "\n".join(map(terminal.visible, found.lines())))
+        print_json(record)
+        return
+    console = terminal.open_console(quiet)
+    terminal.print_paragraph(console, "\n".join(map(terminal.visible, found.lines())))
+    if page is not None:
+        terminal.print_paragraph(console, f"\nAdded to the page: {terminal.visible(page)}")
 
 
 def rehearse_sources(

@@ -309,6 +309,11 @@ class ReportSection(Section):
         '"full" or "aggregate"', "`aggregate`: no thumbnails, paths or ids, and cells under 10 images suppressed.", "full"
     )
     thumbnails: bool = setting("true or false", 'Show galleries of images; never with `privacy = "aggregate"`.', True)
+    forecast: bool = setting(
+        "true or false",
+        "Predict what reweighting will bring (`unskew forecast`) with every run, and show it; needs labels and features.",
+        False,
+    )
     outcomes: list[Text] = setting("a list of columns", "Columns whose target mean is shown with its interval and its sensitivity.", [])
 
 

@@ -75,10 +75,11 @@ def make_network(model: str, shape: tuple[int, ...], n_classes: int, mean: Float
         network = ResNet(int(model.removeprefix("resnet")), n_classes)
     else:
         network = _call_factory(model, n_classes)
-    if images:
-        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     scaled = ScaledNetwork(network, mean, divisor)
     _try_out(scaled, model, shape, n_classes)
+    if images:
+        # After the trial, which gives lazy layers their parameters.
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return scaled
 
 
@@ -94,6 +95,8 @@ def _call_factory(model: str, n_classes: int) -> nn.Module:
         if not hasattr(found, part):
             raise ConfigError(f"model {model!r}: {module!r} has no {part!r}.{did_you_mean(part, dir(found))}")
         found = getattr(found, part)
+    if not callable(found):
+        raise ConfigError(f"model {model!r} names {name!r}, which cannot be called: name a function or class that makes the network.")
     network = _called(found, n_classes)
     if not isinstance(network, nn.Module):
         raise ConfigError(f"model {model!r} must return a torch.nn.Module; it returned {type(network).__name__}.")

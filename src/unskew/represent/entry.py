@@ -73,7 +73,7 @@ def represent_images(
         (``"module:function"``, or the function), or `Representation` objects. docs/representations.md says what each number means.
     cache : folder where values are remembered by the content of the image and the settings. What is known is not computed again, a run
         that was interrupted goes on where it was, and a changed image is computed anew.
-    jobs : number of threads; None: all processors.
+    jobs : cores to use; None: all. Threads begin; where files are many, processes take over (not with functions of your own).
     tolerance : share of images that may be unusable. They leave the pool into ``pool.set_aside``, each with its reason.
     max_pixels : larger images are not decoded (decompression bombs); None: no limit.
     progress : None shows a progress bar on a terminal, False never, True always.
