@@ -19,7 +19,7 @@ from unskew.errors import first_few, missing_extra
 from unskew.provenance import find_versions, fingerprint_file
 from unskew.results import json_value, write_frame
 from unskew.saving import write_text, written_whole
-from unskew.training_arms import GIVEN, Arm, check_arms, main_arm, make_arm, read_given_weights, take_rows, training_data
+from unskew.training_arms import GIVEN, Arm, check_arms, main_arm, make_arm, read_given_weights, take_rows
 from unskew.training_card import CardFacts, write_card
 from unskew.training_folder import (
     ARMS_FOLDER,
@@ -36,7 +36,7 @@ from unskew.training_folder import (
     read_record,
     write_record,
 )
-from unskew.training_inputs import SPLITS, TrainingInputs, read_training_inputs, train_settings, write_split_table
+from unskew.training_inputs import SPLITS, TrainingInputs, read_training_inputs, settings_for, write_split_table
 from unskew.training_projection import PROJECTIONS, write_projections
 from unskew.training_scoring import Scores, held_out_predictions, judge_arms
 from unskew.weights_table import join_weights
@@ -187,7 +187,7 @@ def prepare_training(
     check_folder(out, resume=resume, force=force, configuration=configuration)
     before = read_record(out) if resume and (out / RECORD).is_file() else None
     training = read_training_inputs(config, out, progress=progress)
-    settings = train_settings(training)
+    settings = settings_for(training)
     _try_network(settings, training)
     given_n = None if weights is None else read_given_weights(training, weights)
     start = describe_start(training, names)
@@ -236,7 +236,12 @@ def run_training(prepared: Preparation, *, progress: bool | None = None, replica
         folder = out / ARMS_FOLDER / arm.name
         folder.parent.mkdir(parents=True, exist_ok=True)
         models[arm.name] = train_model(
-            training_data(training, arm), prepared.settings, folder, resume=prepared.resume, force=not prepared.resume, progress=progress
+            gather_training_data(training, arm),
+            prepared.settings,
+            folder,
+            resume=prepared.resume,
+            force=not prepared.resume,
+            progress=progress,
         )
     held_out = take_rows(training.X, training.rows(training.splits.held_out))
     predictions = {

@@ -174,7 +174,7 @@ def _first(names: Sequence[str], known: Sequence[str]) -> str | None:
     return next((name for name in names if name.strip().lower() in known), None)
 
 
-def train_settings(training: TrainingInputs) -> TrainSettings:
+def settings_for(training: TrainingInputs) -> TrainSettings:
     """The settings of the preset with what [learn] and [engine] say."""
     from unskew.learn.train import settings_of
 
