@@ -144,7 +144,7 @@ def _find_modules_beside(config: RunConfig) -> None:
         sys.path.append(str(config.folder))
 
 
-def _usable_cache(cache: Path | None) -> Path | None:
+def usable_cache(cache: Path | None) -> Path | None:
     """None where nothing can be kept: data often lie on a disk that is read-only."""
     if cache is None or may_write(cache):
         return cache
@@ -158,7 +158,7 @@ def _usable_cache(cache: Path | None) -> Path | None:
 
 def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None) -> Sequence[Pool]:
     options: dict[str, Any] = {
-        "cache": _usable_cache(config.cache),
+        "cache": usable_cache(config.cache),
         "jobs": config.engine.jobs,
         "tolerance": config.sources.tolerance,
         "progress": progress,

@@ -35,7 +35,7 @@ def forecast_inputs(inputs: Inputs, arms: Sequence[str], learner: str | None = N
             training_images(inputs.pool),
             inputs.bias,
             inputs.target,
-            _probe_features(inputs),
+            probe_features(inputs),
             arms=arms,
             learner=None if learner is None else make_learner(learner),
             max_unlike=config.solve.max_unlike,
@@ -68,7 +68,7 @@ def rehearse_inputs(inputs: Inputs, *, progress: bool | None = None) -> Rehearsa
     return rehearse(
         training_images(inputs.pool),
         inputs.bias,
-        features=_probe_features(inputs),
+        features=probe_features(inputs),
         target=inputs.target,
         max_unlike=config.solve.max_unlike,
         seed=config.engine.seed,
@@ -82,7 +82,7 @@ def training_images(pool: Pool) -> Pool:
     return pool.take((split == "train").to_numpy()) if split is not None and (split == "train").any() else pool
 
 
-def _probe_features(inputs: Inputs) -> list[str]:
+def probe_features(inputs: Inputs) -> list[str]:
     """Columns of the embedding, else of the representation with the most numbers (pixels, a histogram) if it has at least eight, else all
     that the representations added, or without any the numbers of the table.
     """

@@ -60,6 +60,11 @@ def _ramp(height: int, width: int) -> np.ndarray:
         ({"std": [1, 1, 0]}, "three numbers, above 0"),
         ({"device": "tpu"}, "'cpu' or 'cuda'; got 'tpu'"),
         ({"model": "resnet"}, "module:factory"),
+        ({"blocks": [4, 16]}, "blocks .* from 0 to 15; got .*16"),
+        ({"blocks": [4, 4]}, "different whole numbers"),
+        ({"blocks": "4"}, "different whole numbers"),
+        ({"blocks": [True]}, "different whole numbers"),
+        ({"blocks": [4], "model": "network.onnx"}, "blocks are those of efficientnet-lite0"),
     ],
 )
 def test_a_setting_that_cannot_be_is_an_error_at_once(settings: dict[str, Any], message: str) -> None:

@@ -347,7 +347,7 @@ def test_efficientnet_by_onnxruntime_equals_the_packages_own_and_is_written_once
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
     written: list[int] = []
     real = efficientnet.write_graph
-    monkeypatch.setattr(efficientnet, "write_graph", lambda network: (written.append(1), real(network))[1])
+    monkeypatch.setattr(efficientnet, "write_graph", lambda network, blocks: (written.append(1), real(network, blocks))[1])
     images, place = _images(2, 224), Place("cpu", 2, tmp_path / "new folder")
     network = find_model(None).load(224, place)
     assert isinstance(network, OnnxNetwork)
@@ -378,6 +378,35 @@ def test_the_padding_of_the_graph_is_right_for_odd_sizes(size: int, reference: A
     np.testing.assert_allclose(OnnxNetwork("graph", graph, ONE).embed(images), expected, atol=1e-4)
 
 
+def test_blocks_come_before_the_last_layer_as_hooks_of_the_package_see_them(tmp_path: Path) -> None:
+    """By onnxruntime (made, then from the cache) and by torch; in the order of the network whatever order they are named in."""
+    pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
+    package = pytest.importorskip("efficientnet_lite_pytorch", reason="the default network: pip install 'unskew[embed]'")
+    network = package.EfficientNet.from_name("efficientnet-lite0", image_size=64)
+    network.load_state_dict(torch.load(efficientnet.weights_file(), weights_only=True))
+    seen: dict[int, Any] = {}
+    for number, block in enumerate(network._blocks):
+        block.register_forward_hook(lambda module, given, value, number=number: seen.update({number: value.mean((2, 3)).detach().numpy()}))
+    images = _images(3, 64)
+    head = network.eval().extract_features(torch.from_numpy(images)).mean((2, 3)).detach().numpy()
+    expected = np.concatenate([seen[0], seen[4], seen[15], head], axis=1)
+    made = find_model(None, (0, 4, 15)).load(64, Place("cpu", 1, tmp_path))
+    kept = find_model(None, (0, 4, 15)).load(64, Place("cpu", 1, tmp_path))
+    by_torch = TorchNetwork("torch", efficientnet.load_torch(64, (0, 4, 15)), ONE)
+    assert isinstance(made, OnnxNetwork)
+    for way in (made, kept, by_torch):
+        np.testing.assert_allclose(way.embed(images), expected, atol=1e-4)
+    assert len(network._blocks) == efficientnet.N_BLOCKS
+    # Another set of blocks is another graph.
+    assert find_model(None).load(64, Place("cpu", 1, tmp_path)).embed(images).shape == (3, 1280)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_blocks_of_another_model_are_not_known(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"blocks of .*own\.onnx.* are not known"):
+        find_model(str(tmp_path / "own.onnx"), (4,))
+
+
 def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path: Path, reference: Any, caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
     (tmp_path / "file").write_text("in the way")
@@ -406,10 +435,10 @@ def test_a_graph_that_computes_something_else_is_not_used(
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
     real = efficientnet.write_graph
 
-    def shifted(network: Any) -> bytes:
+    def shifted(network: Any, blocks: tuple[int, ...]) -> bytes:
         changed = copy.deepcopy(network)
         changed._bn1.bias.data += 1e-3
-        return real(changed)
+        return real(changed, blocks)
 
     monkeypatch.setattr(efficientnet, "write_graph", shifted)
     with caplog.at_level(logging.WARNING):

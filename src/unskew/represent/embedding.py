@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, did_you_mean
 from unskew.represent.base import Needs, Pixels, Representation, column_names
+from unskew.represent.efficientnet import N_BLOCKS
 from unskew.represent.embedding_models import Model, find_model
 from unskew.represent.networks import Floats32, Network, Place
 from unskew.represent.projection import Projection, fit_projection
@@ -47,6 +48,8 @@ class Embedding(Representation):
     components : number of principal components; 0: none, all features as they are.
     whiten : divide each by its standard deviation.
     device : "cpu", or "cuda" for the graphics card.
+    blocks : blocks of EfficientNet-lite0, 0 … 15, whose outputs, averaged over positions, come before the features of its last layer: early
+        ones see colours and edges, late ones objects. For small images (4, 7, 10, 12, 14, 15) tells more than the last layer alone.
     """
 
     name: ClassVar[str] = "embedding"
@@ -62,6 +65,7 @@ class Embedding(Representation):
     components: int = 8
     whiten: bool = False
     device: str = "cpu"
+    blocks: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         for setting, least in (("size", 1), ("batch", 1), ("components", 0)):
@@ -73,6 +77,7 @@ class Embedding(Representation):
             raise ConfigError(f"resize of an embedding is {known}; got {self.resize!r}.{did_you_mean(self.resize, RESIZE_RULES)}")
         for setting in ("mean", "std"):
             object.__setattr__(self, setting, _checked_colour(setting, getattr(self, setting)))
+        object.__setattr__(self, "blocks", _checked_blocks(self.blocks))
         # Found now, so that a name that means nothing is an error here, and that threads do not race for it.
         _ = self._model, self._place
 
@@ -114,7 +119,9 @@ class Embedding(Representation):
     def to_dict(self) -> dict[str, Any]:
         """The network enters by its fingerprint, not by its name; what changes only the speed or `finish` does not enter."""
         mean, std = self._colours
-        return {
+        # Without blocks the key is what it was before there were any.
+        blocks = {"blocks": list(self.blocks)} if self.blocks else {}
+        return blocks | {
             "name": self.name,
             "version": self.version,
             "network": self._model.fingerprint(),
@@ -126,7 +133,7 @@ class Embedding(Representation):
 
     @cached_property
     def _model(self) -> Model:
-        return find_model(self.model)
+        return find_model(self.model, self.blocks)
 
     @cached_property
     def _place(self) -> Place:
@@ -188,6 +195,14 @@ def _resized(image: Any, size: tuple[int, int], box: tuple[float, float, float, 
 
     # Large images are first halved as often as leaves three times the size: Pillow calls the result indistinguishable.
     return image.resize(size, Resampling.BICUBIC, box=box, reducing_gap=3.0)
+
+
+def _checked_blocks(value: Any) -> tuple[int, ...]:
+    """In the order of the network, each once."""
+    whole = isinstance(value, Sequence) and all(isinstance(number, int) and not isinstance(number, bool) for number in value)
+    if not whole or len(set(value)) != len(value) or not all(0 <= number < N_BLOCKS for number in value):
+        raise ConfigError(f"blocks of an embedding are different whole numbers from 0 to {N_BLOCKS - 1}; got {value!r}.")
+    return tuple(sorted(value))
 
 
 def _checked_colour(setting: str, value: Any) -> tuple[float, ...] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -44,10 +44,15 @@ class Model(ABC):
         """The network, ready for images of size × size pixels."""
 
 
-def find_model(name: str | None) -> Model:
-    """The model of that name (None: EfficientNet-lite0); nothing heavy is loaded yet."""
+def find_model(name: str | None, blocks: Sequence[int] = ()) -> Model:
+    """The model of that name (None: EfficientNet-lite0, with the means of ``blocks``); nothing heavy is loaded yet."""
     if name is None or name == efficientnet.NAME:
-        return EfficientNetLite()
+        return EfficientNetLite(blocks)
+    if blocks:
+        raise ConfigError(
+            f"blocks are those of {efficientnet.NAME}, the default model; the blocks of {name!r} are not known. Leave blocks out, and let "
+            "the model itself return what you want of its layers, side by side."
+        )
     suffix = Path(name).suffix.lower()
     if suffix in _ONNX:
         return OnnxFile(name)
@@ -73,14 +78,15 @@ class EfficientNetLite(Model):
     mean = efficientnet.MEAN
     std = efficientnet.STD
 
-    def __init__(self) -> None:
+    def __init__(self, blocks: Sequence[int] = ()) -> None:
         super().__init__(efficientnet.NAME)
+        self.blocks = tuple(blocks)
 
     def fingerprint(self) -> str:
         return hash_files([efficientnet.weights_file()])
 
     def load(self, size: int, place: Place) -> Network:
-        return efficientnet.load_network(size, place)
+        return efficientnet.load_network(size, place, self.blocks)
 
 
 class OnnxFile(Model):

@@ -90,3 +90,25 @@ def split_sizes(n: int | Sequence[int] | Ints, n_sources: int) -> Ints:
 def source_codes(size_k: Ints) -> Ints:
     """(n,) 0 … 0 1 … 1 …: code k repeated n_k times."""
     return np.repeat(np.arange(size_k.size, dtype=np.int64), size_k)
+
+
+def geometric_sizes(n: int, n_sources: int, ratio: float) -> Ints:
+    """(K,) n_k ∝ ratio^k with Σ n_k = ``n`` exactly, each at least 1; the largest remainders are rounded up.
+
+    >>> geometric_sizes(50_000, 8, 0.75).tolist()
+    [13891, 10418, 7814, 5860, 4395, 3296, 2472, 1854]
+    """
+    if not ratio > 0 or not np.isfinite(ratio):
+        raise ConfigError(f"ratio is how many times larger each source is than the one before it, above 0; got {ratio}.")
+    if n < n_sources:
+        raise ConfigError(f"every source needs at least one image: got n={n} for {n_sources} sources.")
+    # In logarithms, so that no power of the ratio overflows.
+    log_k = np.arange(n_sources) * np.log(ratio)
+    share_k = np.exp(log_k - log_k.max())
+    ideal_k = n * share_k / share_k.sum()
+    size_k = np.floor(ideal_k).astype(np.int64)
+    size_k[np.argsort(size_k - ideal_k, kind="stable")[: int(n - size_k.sum())]] += 1
+    while size_k.min() < 1:
+        size_k[np.argmin(size_k)] += 1
+        size_k[np.argmax(size_k)] -= 1
+    return size_k

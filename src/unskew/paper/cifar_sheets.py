@@ -1,0 +1,108 @@
+"""CIFAR-10 and CIFAR-100 packed as sheets of a thousand images, read whole.
+
+A folder holds ``train-000.webp`` …, ``test-000.webp`` … (25 rows of 40 tiles of 32 × 32 pixels, filled row by row; tile t of sheet s is
+image 1000 s + t), ``labels.npz`` (uint8 ``train``, ``test``) and ``classes.txt`` (line y names label y). The archives as they are
+distributed go through ``unskew.sources.cifar``.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import ConfigError, DataError
+from unskew.records import Ints
+
+Split = Literal["train", "test"]
+SIDE = 32
+ROWS, COLUMNS = 25, 40
+PER_SHEET = ROWS * COLUMNS
+# Where the data lie when nobody says so.
+VARIABLE = "UNSKEW_DATA"
+
+
+@dataclass(frozen=True, eq=False)
+class Sheets:
+    """One split of a data set.
+
+    Attributes
+    ----------
+    name : "cifar10" or "cifar100", the folder's.
+    split : "train" or "test".
+    images : (n, 32, 32, 3) uint8, RGB, in the official order.
+    label : (n,) codes, indices into ``classes``.
+    classes : names of the M classes.
+    """
+
+    name: str
+    split: str
+    images: npt.NDArray[np.uint8] = field(repr=False)
+    label: Ints = field(repr=False)
+    classes: tuple[str, ...] = field(repr=False)
+
+
+def find_data(given: str | Path | None = None, beside: Path | None = None) -> Path | None:
+    """The folder that holds cifar10/ and cifar100/: the one ``given``, the one the variable UNSKEW_DATA names, or ``beside``; else None.
+
+    A folder that was named and does not hold them is an error; one that was guessed is not.
+    """
+    named = given or os.environ.get(VARIABLE)
+    if named is not None:
+        if not any((Path(named) / name / "labels.npz").is_file() for name in ("cifar10", "cifar100")):
+            raise ConfigError(
+                f"{named} holds neither cifar10/labels.npz nor cifar100/labels.npz. Name the folder that holds CIFAR as sheets, or leave "
+                f"the variable {VARIABLE} empty."
+            )
+        return Path(named)
+    return beside if beside is not None and (beside / "cifar10" / "labels.npz").is_file() else None
+
+
+def list_sheets(folder: Path, split: Split) -> list[Path]:
+    """The sheets of a split in order, one for every thousand labels; an error where some are missing."""
+    if not (folder / "labels.npz").is_file():
+        raise DataError(f"{folder} holds no labels.npz: is this a folder of CIFAR as sheets?")
+    sheets = sorted(folder.glob(f"{split}-*.webp"))
+    count = len(read_labels(folder, split))
+    if len(sheets) * PER_SHEET != count:
+        raise DataError(f"{folder} has {count} labels of {split} images but {len(sheets)} sheets of {PER_SHEET}: the copy is not complete.")
+    return sheets
+
+
+def read_sheet(path: Path) -> npt.NDArray[np.uint8]:
+    """(1000, 32, 32, 3) the images of one sheet."""
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            pixels = np.asarray(image.convert("RGB"))
+    except OSError as error:
+        raise DataError(f"{path} cannot be read as an image: {error}") from error
+    if pixels.shape != (ROWS * SIDE, COLUMNS * SIDE, 3):
+        raise DataError(f"{path} has {pixels.shape[1]} × {pixels.shape[0]} pixels; a sheet has {COLUMNS * SIDE} × {ROWS * SIDE}.")
+    tiles = pixels.reshape(ROWS, SIDE, COLUMNS, SIDE, 3).transpose(0, 2, 1, 3, 4)
+    return np.ascontiguousarray(tiles).reshape(PER_SHEET, SIDE, SIDE, 3)
+
+
+def read_labels(folder: Path, split: Split) -> Ints:
+    """(n,) label codes of a split."""
+    try:
+        with np.load(folder / "labels.npz") as arrays:
+            return np.asarray(arrays[split], dtype=np.int64)
+    except KeyError as error:
+        raise DataError(f"{folder / 'labels.npz'} has no array {split!r}.") from error
+
+
+def read_sheets(data: Path, name: str, split: Split) -> Sheets:
+    """A split of ``data``/``name``, all of its images in memory (150 MB for 50,000)."""
+    folder = data / name
+    sheets = list_sheets(folder, split)
+    classes = tuple((folder / "classes.txt").read_text(encoding="utf-8").split())
+    label_n = read_labels(folder, split)
+    if label_n.max() >= len(classes):
+        raise DataError(f"{folder} has labels up to {label_n.max()} and names of {len(classes)} classes.")
+    return Sheets(name, split, np.concatenate([read_sheet(path) for path in sheets]), label_n, classes)
