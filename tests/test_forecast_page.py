@@ -269,7 +269,7 @@ def test_a_learner_that_cannot_be_made(folder: Path, capsys: pytest.CaptureFixtu
 def test_the_probe_reads_the_representation_that_says_most() -> None:
     from types import SimpleNamespace
 
-    from unskew.probing import _probe_features
+    from unskew.probing import probe_features
 
     columns = {"brightness": [0.1, 0.2], **{f"pixels_{i}": [0.0, float(i)] for i in range(9)}, "embedding_0": [1.0, 2.0]}
     frame = pd.DataFrame(columns)
@@ -279,7 +279,7 @@ def test_the_probe_reads_the_representation_that_says_most() -> None:
             pool=SimpleNamespace(frame=frame, attributes=tuple(columns)),
             config=SimpleNamespace(represent=SimpleNamespace(features=list(named))),
         )
-        return _probe_features(inputs)  # type: ignore[arg-type]
+        return probe_features(inputs)  # type: ignore[arg-type]
 
     assert features("brightness", "my:pixels", "embedding") == ["embedding_0"]
     assert features("brightness", "my:pixels") == [f"pixels_{i}" for i in range(9)]
