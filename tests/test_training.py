@@ -221,3 +221,12 @@ def test_force_replaces_a_training_and_leaves_other_files_alone(tmp_path: Path) 
     check_folder(out, resume=False, force=True)
     clear_training(out)
     assert [each.name for each in out.iterdir()] == ["notes.txt"]
+
+
+def test_few_images_get_smaller_batches_and_more_epochs_and_what_is_said_stays() -> None:
+    from unskew.training_inputs import _for_few_images
+
+    assert _for_few_images(50_000, {}) == {"batch": 512, "epochs": 4}
+    assert _for_few_images(1105, {}) == {"batch": 32, "epochs": 12}
+    assert _for_few_images(40, {}) == {"batch": 32, "epochs": 40}
+    assert _for_few_images(40, {"epochs": 1, "batch": 512}) == {"batch": 512, "epochs": 1}

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew import pipeline
+from unskew import forecast_page, pipeline
 from unskew.config import RunConfig, with_settings
 from unskew.errors import first_few, missing_extra
 from unskew.provenance import find_versions, fingerprint_file
 from unskew.results import json_value, write_frame
 from unskew.saving import write_text, written_whole
-from unskew.training_arms import GIVEN, Arm, check_arms, main_arm, make_arm, read_given_weights, take_rows
+from unskew.training_arms import GIVEN, Arm, check_arms, gather_training_data, main_arm, make_arm, read_given_weights, take_rows
 from unskew.training_card import CardFacts, write_card
 from unskew.training_folder import (
     ARMS_FOLDER,
@@ -197,6 +197,8 @@ def prepare_training(
     run = pipeline.weigh_inputs(training.inputs, command=command)
     if isinstance(run, pipeline.Refusal):
         return run
+    run = forecast_page.complete_run(run, out, progress=progress)
+    assert isinstance(run, pipeline.Run)
     order = sorted(names, key=lambda name: name != main_arm(names))
     arms = tuple(make_arm(name, training, run.weights, given_n) for name in order)
     start["fingerprints"] |= {f"weights of {arm.name}": fingerprint_weights(training.inputs.pool, arm.weight) for arm in arms}
