@@ -284,6 +284,8 @@ def print_evaluation(console: Console, found: Evaluation, written: Path | None) 
         if part.cells:
             rows = [_cell_row(each, names) for each in part.cells]
             print_table(console, f"By {visible(part.column)}", (part.column, "images", "weight", "effective", *heads), rows)
+        if part.worst is not None and cell.second is None:
+            print_paragraph(console, f"Worst: {visible(part.worst.where)}, {_with_interval(part.worst, True)}.\n")
         if part.withheld:
             print_paragraph(console, f"By {visible(part.column)}: {part.withheld} withheld, fewer than ten or telling of them.\n")
     if any(each.few for each in cell.figures.values()) or any(each.few for part in found.breakdowns for each in part.cells):

@@ -196,6 +196,10 @@ def prepare_training(
     write_split_table(training, out)
     run = pipeline.weigh_inputs(training.inputs, command=command)
     if isinstance(run, pipeline.Refusal):
+        if force:
+            clear_training(out)
+            write_split_table(training, out)
+        pipeline.write_run(run, out)  # the page says why
         return run
     run = forecast_page.complete_run(run, out, progress=progress)
     assert isinstance(run, pipeline.Run)
