@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from unskew import cli_paper
 from unskew.errors import UnreadableError
 from unskew.explaining import DONE, NOT_IDENTIFIABLE, STOPPED, UNUSABLE, explain, print_json, remarks, say_stopped
 
@@ -370,6 +371,10 @@ def show_again(results: Results, as_json: AsJson = False, quiet: Quiet = False) 
         print_json({"page": str(page)})
     elif not quiet:
         terminal.print_place(terminal.open_console(), page)
+
+
+app.add_typer(cli_paper.simulate_app)
+app.add_typer(cli_paper.paper_app)
 
 
 @app.command("demo")

@@ -21,8 +21,8 @@ _OVERLAP_DRAWS = 100
 _VERSION = 1
 
 NOT_POSSIBLE = (
-    "Figure 1 (samples of not-MNIST, SynNumbers, MNIST-M and MNIST: kinds of bias across digit databases) is not drawn: those databases are "
-    "not among the data."
+    "Figure 1 (samples of not-MNIST, SynNumbers, MNIST-M and MNIST: kinds of bias across digit databases) is not drawn: those databases "
+    "are not among the data."
 )
 
 

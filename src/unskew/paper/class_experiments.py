@@ -15,7 +15,7 @@ from unskew.paper.experiment import Cell, Place, Tables
 from unskew.paper.populations import read_population
 from unskew.records import Floats
 from unskew.scenarios import Scenario, overlapping_classes
-from unskew.solve.entry import solve_normalizers
+from unskew.solve.entry import check_overlap, solve_normalizers
 from unskew.weigh.entry import debias_weights
 
 N_SOURCES = 5
@@ -91,8 +91,17 @@ def weight_distances(cell: Cell, place: Place) -> Tables:
     assert scenario.label is not None
     rows = []
     for arm, weight_n in arms_of_classes(scenario, cell["run"]).items():
-        row: dict[str, Any] = {**cell, "arm": arm, "connected": weight_n is not None, "distance": None, "class_error": None}
-        if weight_n is not None:
+        row: dict[str, Any] = {
+            **cell,
+            "arm": arm,
+            "connected": weight_n is not None,
+            "distance": None,
+            "class_error": None,
+            "unlinked": None,
+        }
+        if weight_n is None:
+            row["unlinked"] = _groups(scenario)
+        else:
             mass_y = np.bincount(scenario.label, weights=weight_n, minlength=target_y.size)
             row |= {
                 "distance": float(np.linalg.norm(weight_n - 1.0 / weight_n.size)),
@@ -100,6 +109,13 @@ def weight_distances(cell: Cell, place: Place) -> Tables:
             }
         rows.append(row)
     return {"distances": rows}
+
+
+def _groups(scenario: Scenario) -> str:
+    """The groups of sources between which a link is missing, as ``1 | 2 3 | 4 5``."""
+    names = [str(k + 1) for k in range(N_SOURCES)]
+    groups = check_overlap(scenario.omega_estimated, scenario.source, names=names).components
+    return " | ".join(" ".join(group) for group in groups)
 
 
 def descent_errors(cell: Cell, place: Place) -> Tables:

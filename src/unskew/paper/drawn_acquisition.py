@@ -142,7 +142,7 @@ def say_channel_distances(frame: Any) -> list[str]:
         said = "; ".join(f"{NAMES[arm]} {mean[arm]:.4f}" for arm in DISTANCE_ARMS if arm in mean and np.isfinite(mean[arm]))
         used = part[part["arm"] == "as_published"]["images"].mean() / max(part["images"].max(), 1)
         lines.append(
-            f"{sizes}, γ = {decay:g}: {said}; soft box {mean['soft_box'] / mean['true']:.2f} × true ω; as published uses {100 * used:.0f}% of "
-            "the distinct images"
+            f"{sizes}, γ = {decay:g}: {said}; soft box {mean['soft_box'] / mean['true']:.2f} × true ω; as published uses "
+            f"{100 * used:.0f}% of the distinct images"
         )
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ def say_distances(frame: Any) -> list[str]:
     worst = frame[frame["arm"] == "exact"]["class_error"].max()
     lines.append(f"{NAMES['exact']}: largest error of a class mass over all connected draws {worst:.2g}")
     for overlap, part in frame[frame["arm"] == "exact"].groupby("overlap"):
-        lines += _disconnected(overlap, len(part), int(part["connected"].sum()))
+        lines += _disconnected(overlap, len(part), int(part["connected"].sum()), part["unlinked"].dropna())
     return lines
 
 
@@ -126,12 +127,14 @@ def _share_disconnected(frame: Any) -> Any:
     return 1.0 - exact.groupby("overlap")["connected"].mean()
 
 
-def _disconnected(overlap: float, runs: int, connected: int) -> list[str]:
+def _disconnected(overlap: float, runs: int, connected: int, unlinked: Sequence[str] = ()) -> list[str]:
+    """Which draws lack a link, and in the first of them between which groups of sources."""
     if connected == runs:
         return []
+    named = next((f" (of the first: {each})" for each in unlinked), "")
     return [
-        f"γ = {overlap:g}: {runs - connected} of {runs} draws are not connected: some source shows no image of the next one's classes, so "
-        "no procedure can find its normalizer"
+        f"γ = {overlap:g}: {runs - connected} of {runs} draws are not connected{named}: some source shows no image of the next one's "
+        "classes, so no procedure can find its normalizer"
     ]
 
 
@@ -167,6 +170,7 @@ def say_descents(frame: Any) -> list[str]:
         late = part[part["steps"] == 4000].groupby("method")["error"].mean()
         said = ", ".join(f"{NAMES[each]} {late[each]:.2g}" for each in ("article", "as_published") if each in late)
         lines.append(
-            f"γ = {overlap:g}: error of log W after 4000 steps: {said}; Newton {newton['error'].max():.1g} after {newton['steps'].max():.0f} steps"
+            f"γ = {overlap:g}: error of log W after 4000 steps: {said}; Newton {newton['error'].max():.1g} after "
+            f"{newton['steps'].max():.0f} steps"
         )
     return lines

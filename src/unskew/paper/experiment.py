@@ -90,7 +90,7 @@ class Workers:
 def run_experiment(
     experiment: Experiment, place: Place, folder: Path, *, workers: Workers | None = None, progress: bool | None = None
 ) -> Tables:
-    """The tables of all cells, in the order of the cells. What an interrupted run computed is found in ``folder`` and not computed again."""
+    """The tables of all cells, in the order of the cells; those that an interrupted run kept in ``folder`` are not computed again."""
     kept = folder / f"{experiment.name}-{experiment.fingerprint}"
     kept.mkdir(parents=True, exist_ok=True)
     files = [kept / f"{_digest(cell)}.json" for cell in experiment.cells]

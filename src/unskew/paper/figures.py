@@ -134,7 +134,7 @@ def _write_table(rows: list[dict[str, Any]], path: Path) -> Any:
     import pandas as pd
 
     with written_whole(path) as beside:
-        pd.DataFrame(rows).to_csv(beside, index=False, float_format="%.8g")
+        pd.DataFrame(rows).to_csv(beside, index=False, float_format="%.13g")
     return _read_table(path)
 
 
