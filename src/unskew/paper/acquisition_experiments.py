@@ -46,12 +46,12 @@ def arms_of_acquisition(scenario: Scenario, run: int) -> dict[str, Floats | None
         "article": article_weights(box_nk, source_n, seed=run),
         "as_published": last_source_weights(box_nk, source_n, seed=run),
         "exact": exact_weights(box_nk, source_n),
-        "soft_box": _soft_box_weights(scenario, run),
+        "soft_box": soft_box_weights(scenario, run),
         "true": exact_weights(scenario.omega, source_n),
     }
 
 
-def _soft_box_weights(scenario: Scenario, run: int) -> Floats | None:
+def soft_box_weights(scenario: Scenario, run: int) -> Floats | None:
     from unskew.bias import SoftBox
     from unskew.debiasing import debias
     from unskew.errors import OverlapError
@@ -88,8 +88,8 @@ def channel_marginals(cell: Cell, place: Place) -> Tables:
             {
                 **cell,
                 "arm": arm,
-                "distance": _wasserstein(scenario.features, population.border, weight_n),
-                "distance_test": _wasserstein(scenario.features, population.test_border, weight_n),
+                "distance": channel_distance(scenario.features, population.border, weight_n),
+                "distance_test": channel_distance(scenario.features, population.test_border, weight_n),
                 "images": int(np.unique(scenario.index[used_n]).size),
             }
         )
@@ -114,7 +114,7 @@ def _densities(cell: Mapping[str, Any], arm: str, feature_nd: Floats, weight_n: 
     return rows
 
 
-def _wasserstein(feature_nd: Floats, population_nd: Floats, weight_n: Floats) -> float:
+def channel_distance(feature_nd: Floats, population_nd: Floats, weight_n: Floats) -> float:
     """Σ over H, S, V of the 1-D Wasserstein distance."""
     from scipy.stats import wasserstein_distance
 

@@ -84,24 +84,20 @@ def class_masses(cell: Cell, place: Place) -> Tables:
 
 
 def weight_distances(cell: Cell, place: Place) -> Tables:
-    """Figure 6: ‖π − 1/n‖₂, and max_y |mass of class y − target|, of every arm; missing where a draw has no solution."""
+    """Figure 6: ‖π − 1/n‖₂, and max_y |mass of class y − target|, of every arm; missing where a draw has no solution.
+
+    ``connected``: the sources of the draw are linked by the classes that they show; if not, ``unlinked`` names the groups.
+    """
     population = read_population(place.data, cell["data"], place.cache)
     scenario = draw_databases(population.label, cell["overlap"], cell["run"])
     target_y = scenario.target_mean["label_share"]
     assert scenario.label is not None
-    rows = []
-    for arm, weight_n in arms_of_classes(scenario, cell["run"]).items():
-        row: dict[str, Any] = {
-            **cell,
-            "arm": arm,
-            "connected": weight_n is not None,
-            "distance": None,
-            "class_error": None,
-            "unlinked": None,
-        }
-        if weight_n is None:
-            row["unlinked"] = _groups(scenario)
-        else:
+    arms, rows = arms_of_classes(scenario, cell["run"]), []
+    connected = arms["exact"] is not None
+    unlinked = None if connected else _groups(scenario)
+    for arm, weight_n in arms.items():
+        row: dict[str, Any] = {**cell, "arm": arm, "connected": connected, "unlinked": unlinked, "distance": None, "class_error": None}
+        if weight_n is not None:
             mass_y = np.bincount(scenario.label, weights=weight_n, minlength=target_y.size)
             row |= {
                 "distance": float(np.linalg.norm(weight_n - 1.0 / weight_n.size)),
