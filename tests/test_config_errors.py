@@ -278,7 +278,9 @@ MISTAKES = {
         "represent.features[0].model",
         ["a file that exists"],
     ),
-    "training": (run(learn=["epochs = 3"]), 3, "learn", ["this version does not do yet"]),
+    "unknown preset": (run(learn=['preset = "quick"']), 4, "learn.preset", ['"fast", "article" or "probe"', "quick"]),
+    "no epochs": (run(learn=["epochs = 0"]), 4, "learn.epochs", ["a whole number above 0"]),
+    "all for validation": (run(learn=["validation = 1.0"]), 4, "learn.validation", ["a share between 0 and 1"]),
     "columns that are no list": (run(report=['outcomes = "age"']), 4, "report.outcomes", ["a list of columns"]),
     "feature that is a number": (
         run(represent=["features = [", '  "mean_hsv",', "  3,", "]"]),

@@ -1,19 +1,22 @@
 """unskew: learn from several biased image databases as if they were one unbiased one."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unskew import bias, learn, scenarios
-from unskew.bias.fit_check import check_fit
-from unskew.choosing import BiasChoice, choose_bias
-from unskew.debiasing import debias
-from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
-from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
-from unskew.report.entry import write_report
-from unskew.represent.entry import represent_images
-from unskew.solve.entry import check_overlap, solve_normalizers
-from unskew.weigh.calibrate import calibrate_weights
-from unskew.weigh.entry import debias_weights
-from unskew.weigh.trim import trim_weights
+if TYPE_CHECKING:
+    from unskew import bias, learn, scenarios
+    from unskew.bias.fit_check import check_fit
+    from unskew.choosing import BiasChoice, choose_bias
+    from unskew.debiasing import debias
+    from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
+    from unskew.estimator import DebiasedClassifier, DebiasedRegressor
+    from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
+    from unskew.rehearsal import rehearse
+    from unskew.report.entry import write_report
+    from unskew.represent.entry import represent_images
+    from unskew.solve.entry import check_overlap, solve_normalizers
+    from unskew.weigh.calibrate import calibrate_weights
+    from unskew.weigh.entry import debias_weights
+    from unskew.weigh.trim import trim_weights
 
 __all__ = [
     "BiasChoice",
@@ -49,14 +52,39 @@ __all__ = [
 ]
 
 
+# Each name is fetched from its home when it is first asked for: `import unskew` costs next to nothing, also in processes that need little.
+_HOME = {
+    "check_fit": "bias.fit_check",
+    "BiasChoice": "choosing",
+    "choose_bias": "choosing",
+    "debias": "debiasing",
+    "DebiasedClassifier": "estimator",
+    "DebiasedRegressor": "estimator",
+    "rehearse": "rehearsal",
+    "write_report": "report.entry",
+    "represent_images": "represent.entry",
+    "check_overlap": "solve.entry",
+    "solve_normalizers": "solve.entry",
+    "calibrate_weights": "weigh.calibrate",
+    "debias_weights": "weigh.entry",
+    "trim_weights": "weigh.trim",
+    **dict.fromkeys(("ConfigError", "ConvergenceError", "CoverageError", "DataError", "OverlapError", "UnskewError"), "errors"),
+    **dict.fromkeys(("Estimate", "Overlap", "Pool", "Solution", "Status", "Target", "Weights"), "records"),
+}
+_FOLDERS = ("bias", "learn", "scenarios", "errors", "records")
+
+
 def __getattr__(name: str) -> Any:
-    # Their base classes are scikit-learn's, which takes longer to load than all the rest.
-    if name in ("DebiasedClassifier", "DebiasedRegressor"):
-        from unskew import estimator
+    from importlib import import_module
 
-        return getattr(estimator, name)
-    if name == "rehearse":
-        from unskew.rehearsal import rehearse
+    if name in _FOLDERS:
+        return import_module(f"unskew.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'unskew' has no attribute {name!r}")
+    value = getattr(import_module(f"unskew.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
 
-        return rehearse
-    raise AttributeError(f"module 'unskew' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import io
 import sys
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from unskew import cli_paper
+from unskew import cli_learning, cli_paper
+from unskew.cli_options import (
+    AsJson,
+    Configuration,
+    Download,
+    Jobs,
+    Overwrite,
+    Places,
+    Quiet,
+    Results,
+    Seed,
+    listed,
+    shows_progress,
+    written_command,
+)
 from unskew.errors import UnreadableError
 from unskew.explaining import DONE, NOT_IDENTIFIABLE, STOPPED, UNUSABLE, explain, print_json, remarks, say_stopped
 
@@ -25,25 +38,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Places = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="FOLDER|FILE",
-        show_default=False,
-        help="Folders of images, one a source, or a table (CSV, Parquet, JSONL, COCO JSON, npz).",
-    ),
-]
-Configuration = Annotated[
-    Path, typer.Argument(metavar="RUN.TOML", show_default=False, help="The configuration, as `unskew init` writes it.")
-]
-Results = Annotated[Path, typer.Argument(metavar="RESULTS", show_default=False, help="The folder that `unskew weigh` wrote.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, and nothing printed but errors (and JSON).")]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Of everything random; overrides \\[engine] seed.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Cores to use; all of them by default.")]
-Download = Annotated[bool, typer.Option("--download", help="Fetch a CIFAR archive that is not there from its home page, and check it.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 
 
 class Format(StrEnum):
@@ -76,11 +70,6 @@ def run_command(arguments: list[str]) -> int:
         return explain(error, as_json)
 
 
-def _progress(quiet: bool, as_json: bool = False) -> bool | None:
-    """A bar where there is a terminal, unless nothing else shall be printed."""
-    return False if quiet or as_json else None
-
-
 @app.command()
 def describe(
     places: Places,
@@ -98,7 +87,7 @@ def describe(
     from unskew import pipeline, terminal
 
     with remarks(quiet):
-        description = pipeline.describe_places(places, quick=quick, download=download, jobs=jobs, progress=_progress(quiet, as_json))
+        description = pipeline.describe_places(places, quick=quick, download=download, jobs=jobs, progress=shows_progress(quiet, as_json))
     if as_json:
         print_json(description.to_dict())
     elif not quiet:
@@ -135,7 +124,7 @@ def check(configuration: Configuration, as_json: AsJson = False, quiet: Quiet = 
 
     with remarks(quiet):
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
-        run = pipeline.weigh_inputs(pipeline.read_inputs(config, progress=_progress(quiet, as_json)))
+        run = pipeline.weigh_inputs(pipeline.read_inputs(config, progress=shows_progress(quiet, as_json)))
     if as_json:
         print_json(pipeline.verdict_record(run))
     elif not quiet:
@@ -148,6 +137,9 @@ def give_weights(
     configuration: Configuration,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results; made when it is not there.")],
     overwrite: Overwrite = False,
+    forecast: Annotated[
+        bool | None, typer.Option("--forecast/--no-forecast", show_default=False, help="Also what `unskew forecast` tells, on the page.")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
@@ -158,22 +150,29 @@ def give_weights(
     Writes weights.parquet, solution.json, diagnostics.parquet, features.parquet, run.toml as resolved, report.html and report.json. Where
     the target is not identifiable (exit code 3) the page says why, and there are no weights.
     """
-    from unskew import pipeline, terminal
+    from unskew import forecast_page, pipeline, terminal
 
     with remarks(quiet):
-        config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
+        config = pipeline.load_config(configuration, seed=seed, jobs=jobs, forecast=forecast)
         pipeline.check_output(output, overwrite, configuration)
         try:
-            inputs = pipeline.read_inputs(config, progress=_progress(quiet, as_json))
+            inputs = pipeline.read_inputs(config, progress=shows_progress(quiet, as_json))
         except UnreadableError as error:
-            raise _listed(error, output) from error
-        run = pipeline.weigh_inputs(inputs, command=_command())
+            raise listed(error, output) from error
+        run = pipeline.weigh_inputs(inputs, command=written_command())
+        run = forecast_page.complete_run(run, output, progress=shows_progress(quiet, as_json))
         written = pipeline.write_run(run, output)
     if as_json:
         print_json(pipeline.verdict_record(run) | {"folder": str(output), "files": written})
     elif not quiet:
         terminal.print_run(terminal.open_console(), run.summary, output, written)
     return NOT_IDENTIFIABLE if isinstance(run, pipeline.Refusal) else DONE
+
+
+app.command("rehearse")(cli_learning.rehearse_sources)
+app.command("forecast")(cli_learning.predict_gain)
+app.command("train")(cli_learning.train_network)
+app.command("evaluate")(cli_learning.judge_images)
 
 
 @app.command()
@@ -189,7 +188,7 @@ def export(
     from unskew import pipeline, terminal
 
     with remarks(quiet):
-        written = pipeline.export_results(results, to.value, output, overwrite=overwrite, progress=_progress(quiet, as_json))
+        written = pipeline.export_results(results, to.value, output, overwrite=overwrite, progress=shows_progress(quiet, as_json))
     if as_json:
         print_json({"path": str(written.path), "images": written.images, "notes": list(written.notes)})
     elif not quiet:
@@ -216,7 +215,7 @@ def deal_splits(
     with remarks(quiet):
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
         parts = pipeline.read_shares(shares)
-        counts = pipeline.write_splits(config, output, parts, overwrite=overwrite, progress=_progress(quiet, as_json))
+        counts = pipeline.write_splits(config, output, parts, overwrite=overwrite, progress=shows_progress(quiet, as_json))
     if as_json:
         print_json(counts)
     elif not quiet:
@@ -238,7 +237,7 @@ def verify(
     from unskew import terminal, verifying
 
     with remarks(quiet):
-        checks = verifying.verify_run(results, data=data, jobs=jobs, progress=_progress(quiet, as_json))
+        checks = verifying.verify_run(results, data=data, jobs=jobs, progress=shows_progress(quiet, as_json))
     good = all(each.ok for each in checks)
     if as_json:
         print_json({"ok": good, "checks": [each.to_dict() for each in checks]})
@@ -247,126 +246,13 @@ def verify(
     return DONE if good else UNUSABLE
 
 
-@app.command("forecast")
-def predict_gain(
-    configuration: Configuration,
-    arms: Annotated[
-        str, typer.Option("--arms", help="Ways to weight that are compared, beside naive and debiased: names of baselines, or all.")
-    ] = "naive,debiased",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for forecast.json; made when it is not there.")] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    seed: Seed = None,
-    jobs: Jobs = None,
-) -> None:
-    """What will reweighting bring? Predicted before anything is trained, from linear probes on the features.
-
-    The accuracy of each way to weight on the target, with its error, and a recommendation in words. Everything rests on the bias model.
-    """
-    from unskew import pipeline, probing, terminal
-
-    with remarks(quiet):
-        config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
-        inputs = pipeline.read_inputs(config, progress=_progress(quiet, as_json))
-        named = [name.strip() for name in arms.split(",") if name.strip()]
-        found = probing.forecast_inputs(inputs, named, progress=_progress(quiet, as_json))
-        if output is not None:
-            pipeline.write_record(found.to_dict(), output, "forecast.json")
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        terminal.print_paragraph(terminal.open_console(quiet), "\n".join(map(terminal.visible, found.lines())))
-
-
-@app.command("rehearse")
-def rehearse_sources(
-    configuration: Configuration,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for rehearsal.json; made when it is not there.")] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    seed: Seed = None,
-    jobs: Jobs = None,
-) -> None:
-    """Does this bias model transfer on your data? Each source in turn is the target, the others are weighted to it.
-
-    The accuracy that is predicted without its labels, beside the true one on it, for naive and debiased training.
-    """
-    from unskew import pipeline, probing, terminal
-
-    with remarks(quiet):
-        config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
-        inputs = pipeline.read_inputs(config, progress=_progress(quiet, as_json))
-        found = probing.rehearse_inputs(inputs, progress=_progress(quiet, as_json))
-        if output is not None:
-            pipeline.write_record(found.to_dict(), output, "rehearsal.json")
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        terminal.print_paragraph(terminal.open_console(quiet), "\n".join(map(terminal.visible, found.lines())))
-
-
-@app.command("evaluate")
-def judge_predictions(
-    results: Results,
-    predictions: Annotated[
-        Path,
-        typer.Option("--predictions", "-p", help="Table: id, prediction and/or score or score_<class>; y where the weights have no label."),
-    ],
-    second: Annotated[Path | None, typer.Option("--second", help="The predictions of another model: the two are compared.")] = None,
-    by: Annotated[list[str] | None, typer.Option("--by", help="Also by this column (an attribute or feature); may be repeated.")] = None,
-    split: Annotated[str | None, typer.Option("--split", help="The split to judge. Default: test, else all but train; or all.")] = None,
-    truth: Annotated[str | None, typer.Option("--truth", help="y (of the predictions) or label (of the weights), if they differ.")] = None,
-    positive: Annotated[str | None, typer.Option("--positive", help="Of two classes, the one to find. Default: the last.")] = None,
-    regression: Annotated[
-        bool | None, typer.Option("--regression/--classification", show_default=False, help="Numbers or classes? By default seen from y.")
-    ] = None,
-    allow_missing: Annotated[bool, typer.Option("--allow-missing", help="Judge the images that have a prediction.")] = False,
-    allow_extra: Annotated[bool, typer.Option("--allow-extra", help="Leave predictions of unknown images aside.")] = False,
-    replicates: Annotated[int, typer.Option("--replicates", min=0, help="Bootstrap replicates behind the intervals.")] = 1000,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for metrics.json; made when it is not there.")] = None,
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap.")] = 0,
-) -> None:
-    """How good are these predictions on the target? Anybody's model: weights in, predictions back.
-
-    Weighted accuracy, balanced accuracy, AUROC and more, with intervals, beside the plain figures: over all, by source, by class and by any
-    column; the difference of two models.
-    """
-    from unskew import evaluating, terminal
-
-    with remarks(quiet):
-        if output is not None:
-            evaluating.check_place(output, overwrite)
-        found = evaluating.evaluate_run(
-            results,
-            predictions,
-            second=second,
-            by=by or (),
-            split=split,
-            truth=truth,
-            positive=positive,
-            regression=regression,
-            allow_missing=allow_missing,
-            allow_extra=allow_extra,
-            replicates=replicates,
-            seed=seed,
-        )
-        written = None if output is None else evaluating.write_metrics(found, output, overwrite=overwrite)
-    if as_json:
-        print_json(found.to_dict())
-    elif not quiet:
-        terminal.print_evaluation(terminal.open_console(), found, written)
-
-
 @app.command("report")
 def show_again(results: Results, as_json: AsJson = False, quiet: Quiet = False) -> None:
-    """Write the page again from report.json."""
-    from unskew import pipeline, terminal
+    """Write the page again from report.json, with the forecast that lies beside it."""
+    from unskew import forecast_page, terminal
 
     with remarks(quiet):
-        page = pipeline.write_page_again(results)
+        page = forecast_page.write_page_again(results)
     if as_json:
         print_json({"page": str(page)})
     elif not quiet:
@@ -384,46 +270,14 @@ def show_demo(
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """The whole way on embedded data: digits from three biased cameras, described, checked, weighed, reported, learned.
+    """The whole way on embedded data: digits from three biased cameras, described, checked, weighed, reported, forecast, learned.
 
     Each step prints the command that does the same on your data.
     """
-    from unskew import pipeline, terminal
-    from unskew.demo import CAMERAS, SEEDS, compare_learners, describe_scores, prepare_demo
+    from unskew import terminal
+    from unskew.demo_tour import show_demo
 
-    configuration, results = prepare_demo(output), output / "results"
-    console, progress = terminal.open_console(quiet or as_json), _progress(quiet, as_json)
-    command = f"unskew weigh {configuration} -o {results}"
     with remarks(quiet):
-        terminal.print_heading(console, f"unskew describe {' '.join(str(output / name) for name in CAMERAS)}")
-        told = pipeline.describe_places([output / name for name in CAMERAS], jobs=jobs, progress=progress)
-        terminal.print_description(console, told)
-        terminal.print_heading(console, f"unskew check {configuration}")
-        run = pipeline.weigh_inputs(
-            pipeline.read_inputs(pipeline.load_config(configuration, jobs=jobs), progress=progress), command=command
-        )
-        terminal.print_check(console, run.summary)
-        terminal.print_heading(console, command)
-        terminal.print_written(console, results, pipeline.write_run(run, results))
-        terminal.print_heading(console, "What it is worth: logistic regression, scored on pictures drawn without bias")
-        scores = [compare_learners(seed) for seed in SEEDS]
-        terminal.print_paragraph(console, "\n".join(describe_scores(scores)))
-    page = (results / "report.html").resolve()
-    terminal.print_paragraph(console, f"\nThe page: {page}")
+        shown = show_demo(output, terminal.open_console(quiet or as_json), jobs=jobs, progress=shows_progress(quiet, as_json))
     if as_json:
-        print_json({"page": str(page), "scores": [{name: asdict(each) for name, each in trial.items()} for trial in scores]})
-
-
-def _listed(error: UnreadableError, output: Path) -> UnreadableError:
-    """The same, once the images that cannot be used stand in a file."""
-    from unskew.pipeline import write_unreadable
-
-    if error.set_aside is None:
-        return error
-    return UnreadableError(f"{error} All of those found are listed in {write_unreadable(error.set_aside, output)}.", error.set_aside)
-
-
-def _command() -> str:
-    import shlex
-
-    return shlex.join(["unskew", *sys.argv[1:]])
+        print_json(shown)

@@ -132,9 +132,22 @@ def make_config(settings: Mapping[str, Any], folder: str | os.PathLike[str] = ".
     return config
 
 
+def with_settings(config: RunConfig, name: str, given: Mapping[str, Any]) -> RunConfig:
+    """The configuration with some keys of one section replaced, as the command line does; they are checked as in a file."""
+    if not given:
+        return config
+    section, problems = _read_section(name, SECTIONS[name], getattr(config, name).settings() | dict(given))
+    if problems:
+        raise config_error(None, "", problems, {})
+    return config.model_copy(update={name: section})
+
+
 def resolved(config: RunConfig) -> dict[str, Any]:
     """All settings as plain values, defaults filled in; paths as they were written, relative to ``config.folder``."""
     sections = {name: getattr(config, name) for name in _ORDER}
+    # Training that nobody asked for is no setting of a run: without it the weights are the same.
+    if config.learn == LearnSection():
+        del sections["learn"]
     plain = {name: each.settings() if isinstance(each, Section) else each for name, each in sections.items() if each is not None}
     return {name: each for name, each in plain.items() if each}
 
@@ -243,8 +256,6 @@ def _starting_folder(settings: Mapping[str, Any], base: Path, folder: str | os.P
 
 
 def _read_section(name: str, section: type[Section], settings: Any) -> tuple[Section | None, list[Problem]]:
-    if name == "learn" and settings:
-        return None, [Problem(("learn",), "is kept for training, which this version does not do yet; leave the section out, or empty.")]
     elsewhere = {each: list(model.model_fields) for each, model in SECTIONS.items()}
     try:
         read, problems = section.model_validate(settings), []

@@ -251,7 +251,54 @@ class SolveSection(Section):
 
 
 class LearnSection(Section):
-    """Reserved for training, which is yet to come; has no keys."""
+    """What `unskew train` trains, on what, and how."""
+
+    preset: Literal["fast", "article", "probe"] = setting(
+        '"fast", "article" or "probe"',
+        "`fast`: a small network and a short schedule, for processors; `article`: ResNet-56 and the article's schedule, for graphics "
+        "cards; `probe`: a linear model on the numbers of `[represent]` (or of the table).",
+        "fast",
+    )
+    model: Text | None = setting(
+        'the name of a network, or "module:factory"',
+        "Instead of the preset's: `fast`, `resnet20`, `resnet32`, `resnet44`, `resnet56`, `resnet110`, or a function of your own that "
+        "makes a torch module from the number of classes.",
+    )
+    size: int = setting("a whole number above 0", "Side in pixels of the squares that a network is given.", 32, gt=0)
+    resize: Literal["crop", "stretch", "pad"] = setting(
+        '"crop", "stretch" or "pad"', "How an image becomes a square: its middle, the whole of it distorted, or with margins.", "crop"
+    )
+    epochs: int | None = setting("a whole number above 0", "Passes over the training images; without it, the preset's.", gt=0)
+    batch: int | None = setting("a whole number above 0", "Images in a step; without it, the preset's.", gt=0)
+    learning_rate: float | None = setting("a number above 0", "Its largest value; without it, the preset's.", gt=0, allow_inf_nan=False)
+    weighting: Literal["loss", "sampler"] | None = setting(
+        '"loss" or "sampler"', "Weights multiply the loss of an image, or say how often it is drawn; without it, the preset's."
+    )
+    cutout: int | None = setting("a whole number, 0 or more", "Side of a square that is blanked out at random; 0: none.", ge=0)
+    patience: int | None = setting(
+        "a whole number above 0",
+        "Epochs without a lower weighted validation loss after which training stops; without it, never.",
+        gt=0,
+    )
+    validation: float = setting(
+        "a share between 0 and 1",
+        "How many of the images become the validation split, where the images have no splits.",
+        0.15,
+        gt=0,
+        lt=1,
+        allow_inf_nan=False,
+    )
+    arms: list[Text] = setting(
+        "a list of names",
+        "What to train: `debiased`, `naive`, or a baseline by name; several are compared.",
+        ["debiased"],
+        min_length=1,
+    )
+    by: list[Text] = setting("a list of columns", "Accuracy is also shown by these; `a*b`: by every combination of two.", [])
+    ridge: float | None = setting("a number above 0", "Penalty of the probe; without it, the preset's.", gt=0, allow_inf_nan=False)
+    device: Text | None = setting("a device", "`cpu`, `cuda`, `mps` or `auto`; without it, the preset's.")
+    devices: int | None = setting("a whole number above 0", "How many of them share each step; without it, one.", gt=0)
+    precision: Text | None = setting("a precision of Lightning Fabric", "Such as `32-true` or `bf16-mixed`; without it, the preset's.")
 
 
 class ReportSection(Section):
@@ -262,6 +309,11 @@ class ReportSection(Section):
         '"full" or "aggregate"', "`aggregate`: no thumbnails, paths or ids, and cells under 10 images suppressed.", "full"
     )
     thumbnails: bool = setting("true or false", 'Show galleries of images; never with `privacy = "aggregate"`.', True)
+    forecast: bool = setting(
+        "true or false",
+        "Predict what reweighting will bring (`unskew forecast`) with every run, and show it; needs labels and features.",
+        False,
+    )
     outcomes: list[Text] = setting("a list of columns", "Columns whose target mean is shown with its interval and its sensitivity.", [])
 
 

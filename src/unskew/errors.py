@@ -170,6 +170,14 @@ def missing_extra(extra: str, wish: str, error: ImportError) -> ConfigError:
     return ConfigError(f"{wish} needs the package {error.name!r}, which is not installed: pip install 'unskew[{extra}]'")
 
 
+def diverged(epoch: int, loss: float, learning_rate: float) -> ConvergenceError:
+    return ConvergenceError(
+        f"training diverged in epoch {epoch + 1}: the loss is {loss}. Likely causes: a learning rate that is too high (it is "
+        f"{learning_rate:g}; try a tenth), half precision that overflows (try precision 'bf16-mixed' or '32-true'), or a few huge weights "
+        "(see the effective sample size; trim them). The checkpoint of the epoch before is kept."
+    )
+
+
 def too_many_unreadable(set_aside: pd.DataFrame, n_images: int, tolerance: float) -> UnreadableError:
     by_source = first_few([f"{name} ({count})" for name, count in set_aside["source"].value_counts().items()])
     examples = "; ".join(f"{row.id}: {row.reason}" for row in set_aside.head(3).itertuples())

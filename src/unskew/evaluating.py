@@ -14,7 +14,7 @@ import numpy as np
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.prediction_case import Case, read_case
 from unskew.prediction_cells import Cell, Judge, JudgedImages
-from unskew.prediction_intervals import FEW_EFFECTIVE
+from unskew.prediction_intervals import FEW_EFFECTIVE, Figure
 from unskew.prediction_subgroups import View, make_views, withhold_cells
 from unskew.prediction_table import Coverage, Judged, align_predictions, check_weights, choose_images, cover, read_predictions
 from unskew.records import Ints
@@ -28,11 +28,16 @@ METRICS_FILE = "metrics.json"
 
 @dataclass(frozen=True)
 class Breakdown:
-    """The cells of one column; ``withheld`` more are not shown where privacy asks for that."""
+    """The cells of one column; ``withheld`` more are not shown where privacy asks for that.
+
+    ``worst`` is the smallest accuracy among the cells of the (first) model, ``worst.where`` the name of that cell; cells that are hardly
+    known (``few``) are passed over if there are two others. None for a regression, or with one cell only.
+    """
 
     column: str
     cells: tuple[Cell, ...]
     withheld: int = 0
+    worst: Figure | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,8 @@ def evaluate_predictions(
     predictions : table or file: id; y (the truth, where the weights hold no label); prediction, and scores if there are any: score (of
         the positive class of two) or score_<class> of each class. A second model: prediction_b, score_b, score_b_<class>.
     second : the second model in a table or file of its own, with the columns of the first.
-    by : columns of ``attributes``, of the weights or of the predictions: a breakdown by each. Those by source and label always come.
+    by : columns of ``attributes``, of the weights or of the predictions: a breakdown by each; ``a*b``: by every combination of the two.
+        Those by source and label always come.
     attributes : features.parquet of the run: id and one column for each attribute.
     bins : {column: edges} for numbers; otherwise numbers of many values are cut at their quartiles.
     split : the images to judge. Default: test; else all splits but train; else all images. "all": all of them.
@@ -148,7 +154,7 @@ def evaluate_predictions(
     judge = Judge(images, images.plan_drawing(replicates, seed, level), private)
     everything = View("all", ("all",), np.zeros(images.weight.size, dtype=np.int64))
     overall, *parts = judge.judge([everything, *views])
-    breakdowns = tuple(Breakdown(view.name, cells, view.withheld) for view, cells in zip(views, parts, strict=True))
+    breakdowns = tuple(Breakdown(view.name, cells, view.withheld, worst) for view, (cells, worst) in zip(views, parts, strict=True))
     shown = case.truth.classes
     if private:
         # A rare class may tell who has it, and is not named.
@@ -160,7 +166,7 @@ def evaluate_predictions(
         truth=case.origin,
         split=judged.split,
         coverage=coverage,
-        overall=overall[0],
+        overall=overall[0][0],
         breakdowns=breakdowns,
         level=level,
         replicates=replicates,
@@ -219,7 +225,7 @@ def evaluate_run(
 
     out = Path(folder)
     table = read_weights_table(out / "weights.parquet")
-    private, bins = _run_rules(out)
+    private, bins = run_rules(out)
     attributes = _read_attributes(out / "features.parquet", settings.get("by", ()), table)
     options: dict[str, Any] = {"private": private, "bins": bins, "attributes": attributes} | settings
     evaluation = evaluate_predictions(table, predictions, second=second, **options)
@@ -236,12 +242,13 @@ def _read_attributes(features: Path, by: Sequence[str], table: pd.DataFrame) -> 
     if not by or not features.is_file():
         return None
     there = set(pq.read_schema(features).names)
-    wanted = [name for name in dict.fromkeys(by) if name in there and name != "id"]
-    known = all(name in there or name in table.columns for name in by)
+    columns = [part for name in by for part in ([name] if name in there else name.split("*"))]
+    wanted = [name for name in dict.fromkeys(columns) if name in there and name != "id"]
+    known = all(name in there or name in table.columns for name in columns)
     return pd.read_parquet(features, columns=["id", *wanted] if known else None)
 
 
-def _run_rules(out: Path) -> tuple[bool, dict[str, list[float]]]:
+def run_rules(out: Path) -> tuple[bool, dict[str, list[float]]]:
     """What the run says of privacy, and the bins of its target; the stricter of its settings and its report holds."""
     import tomllib
 

@@ -19,7 +19,7 @@ from unskew.exporting import Export, export_run
 from unskew.places import find_sources
 from unskew.provenance import find_versions, fingerprint_file, fingerprint_pool
 from unskew.records import Pool, Target
-from unskew.report.entry import summary_from_json, write_summary
+from unskew.report.entry import write_summary
 from unskew.report.record import SplitRow, Summary
 from unskew.report.refusal import summarize_refusal
 from unskew.report.summarize import summarize_run
@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 
 WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES = "weights.parquet", "solution.json", "diagnostics.parquet", "features.parquet"
 CONFIGURATION, PAGE, SUMMARY, UNREADABLE = "run.toml", "report.html", "report.json", "unreadable.csv"
+# Also written by `unskew forecast`, before or after the run: not one of the files that a run without a forecast takes away.
+FORECAST = "forecast.json"
 _FILES = (WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES, UNREADABLE, CONFIGURATION, PAGE, SUMMARY)
 
 # Over all galleries of the page.
@@ -67,11 +69,12 @@ class Inputs:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run in memory: its inputs, the weights of every split, and what the page shows."""
+    """A run in memory: its inputs, the weights of every split, what the page shows, and the forecast if one was made with it."""
 
     inputs: Inputs
     weights: SplitWeights
     summary: Summary = field(repr=False)
+    forecast: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,13 +86,14 @@ class Refusal:
     summary: Summary = field(repr=False)
 
 
-def load_config(path: Path, *, seed: int | None = None, jobs: int | None = None) -> RunConfig:
+def load_config(path: Path, *, seed: int | None = None, jobs: int | None = None, forecast: bool | None = None) -> RunConfig:
     """The settings of a file, with what the command line overrides."""
     config = read_config(path)
     given = {name: value for name, value in {"seed": seed, "jobs": jobs}.items() if value is not None}
-    if not given:
-        return config
-    return config.model_copy(update={"engine": config.engine.model_copy(update=given)})
+    changes: dict[str, Any] = {"engine": config.engine.model_copy(update=given)} if given else {}
+    if forecast is not None:
+        changes["report"] = config.report.model_copy(update={"forecast": forecast})
+    return config.model_copy(update=changes) if changes else config
 
 
 def read_pool(config: RunConfig) -> Pool:
@@ -140,7 +144,7 @@ def _find_modules_beside(config: RunConfig) -> None:
         sys.path.append(str(config.folder))
 
 
-def _usable_cache(cache: Path | None) -> Path | None:
+def usable_cache(cache: Path | None) -> Path | None:
     """None where nothing can be kept: data often lie on a disk that is read-only."""
     if cache is None or may_write(cache):
         return cache
@@ -154,7 +158,7 @@ def _usable_cache(cache: Path | None) -> Path | None:
 
 def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None) -> Sequence[Pool]:
     options: dict[str, Any] = {
-        "cache": _usable_cache(config.cache),
+        "cache": usable_cache(config.cache),
         "jobs": config.engine.jobs,
         "tolerance": config.sources.tolerance,
         "progress": progress,
@@ -270,7 +274,7 @@ def write_run(run: Run | Refusal, out: Path) -> list[str]:
     """
     with written_together(out, _FILES) as beside:
         _write_files(run, beside, out)
-        return [name for name in _FILES if (beside / name).exists()]
+        return [name for name in (*_FILES, FORECAST) if (beside / name).exists()]
 
 
 def _write_files(run: Run | Refusal, folder: Path, home: Path) -> None:
@@ -283,6 +287,8 @@ def _write_files(run: Run | Refusal, folder: Path, home: Path) -> None:
         )
         write_frame(diagnostics_table(run.summary), folder / DIAGNOSTICS)
         write_frame(features_table(inputs.pool), folder / FEATURES)
+        if run.forecast is not None:
+            write_record(run.forecast, folder, FORECAST)
     if inputs.pool.set_aside is not None and len(inputs.pool.set_aside):
         write_unreadable(inputs.pool.set_aside, folder)
     write_config(inputs.config, folder / CONFIGURATION, home=home)
@@ -332,14 +338,6 @@ def check_output(out: Path, overwrite: bool, configuration: Path | None = None) 
 def export_results(out: Path, to: str, path: Path | None, *, overwrite: bool = False, progress: bool | None = None) -> Export:
     """The weights of an output folder in another format."""
     return export_run(out, to, path, overwrite=overwrite, progress=progress)
-
-
-def write_page_again(out: Path) -> Path:
-    """The page once more, from report.json; its path."""
-    if not (out / SUMMARY).is_file():
-        raise DataError(f"{str(out)!r} holds no {SUMMARY}, which `unskew weigh run.toml -o {out}` writes.")
-    write_summary(summary_from_json((out / SUMMARY).read_text(encoding="utf-8")), out / PAGE)
-    return out / PAGE
 
 
 def describe_places(
@@ -414,7 +412,7 @@ def write_splits(
     return {str(name): {str(k): int(v) for k, v in row.items()} for name, row in counts.to_dict("index").items()}
 
 
-def write_record(record: dict[str, Any], folder: Path, name: str) -> None:
+def write_record(record: Mapping[str, Any], folder: Path, name: str) -> None:
     """A record as JSON in a folder, which is made when it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / name, json.dumps(json_value(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n")

@@ -17,6 +17,7 @@ from unskew.prediction_intervals import (
     Sampled,
     describe_cells,
     describe_differences,
+    describe_worst,
     plan_drawing,
     replicate_metrics,
 )
@@ -87,19 +88,23 @@ class Judge:
         self.images, self.drawing, self.private = images, drawing, private
         self.unranked: list[str] = []
 
-    def judge(self, views: Sequence[View]) -> list[tuple[Cell, ...]]:
-        """One cell for each level of each view; all on the same draws."""
+    def judge(self, views: Sequence[View]) -> list[tuple[tuple[Cell, ...], Figure | None]]:
+        """One cell for each level of each view, and the worst of them for the (first) model; all on the same draws."""
         images, kept = self.images, self.images.kept
         truth, answers = images.truth.take(kept), [each.take(kept) for each in images.answers]
         metrics = [[make_metrics(self._inside(view), truth, each) for each in answers] for view in views if view.levels]
         drawn = iter(replicate_metrics([each for of_view in metrics for each in of_view], self.drawing))
-        found, of_views = [], iter(metrics)
+        found: list[tuple[tuple[Cell, ...], Figure | None]] = []
+        of_views = iter(metrics)
         for view in views:
             if view.levels:
                 of_view = next(of_views)
-                found.append(self._cells(view, of_view, [next(drawn) for _ in of_view]))
+                replicate = [next(drawn) for _ in of_view]
+                worst = describe_worst(of_view[0], view.levels, replicate[0], self.drawing.level)
+                shown = None if worst is None else self._shown({"worst": worst}, False)["worst"]
+                found.append((self._cells(view, of_view, replicate), shown))
             else:
-                found.append(())
+                found.append(((), None))
         return found
 
     def _inside(self, view: View) -> Cells:

@@ -135,6 +135,27 @@ def describe_cells(metrics: Metrics, naive: Metrics, replicate: Mapping[str, Flo
     return cells
 
 
+def describe_worst(metrics: Metrics, names: Sequence[str], replicate: Mapping[str, Floats], level: float) -> Figure | None:
+    """The smallest accuracy over the cells, and whose it is; None for a regression, or with fewer than two cells.
+
+    Cells with fewer than `FEW_EFFECTIVE` effective units are passed over if there are two others: the smallest of many that are hardly
+    known says nothing. The interval is that of an extreme, see `_figure`.
+    """
+    value_c = figures_of_data(metrics).get("accuracy")
+    if value_c is None:
+        return None
+    effective_c = metrics.effective()["accuracy"]
+    known_c = np.isfinite(value_c)
+    kept = np.flatnonzero(known_c & (effective_c >= FEW_EFFECTIVE))
+    kept = kept if kept.size >= 2 else np.flatnonzero(known_c)
+    if kept.size < 2:
+        return None
+    worst = int(kept[np.argmin(value_c[kept])])
+    drawn_b = replicate["accuracy"][kept].min(axis=0) if "accuracy" in replicate else None
+    figure = _figure("worst_class", float(value_c[worst]), drawn_b, level, float(effective_c[worst]))
+    return replace(figure, where=names[worst])
+
+
 def describe_differences(
     first: Sequence[Mapping[str, Figure]],
     second: Sequence[Mapping[str, Figure]],

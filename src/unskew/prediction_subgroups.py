@@ -96,15 +96,40 @@ def make_views(
         else:
             notes.append(f"There are more than {_MOST_LEVELS} classes: they are not shown one by one.")
     for name in dict.fromkeys(by):
-        if name in [view.name for view in views]:
-            continue
-        table = next((table for table in tables if name in table.columns and not table[name].isna().all()), None)
-        if table is None:
-            known = [column for each in tables for column in each.columns if not each[column].isna().all()]
-            known = [column for column in dict.fromkeys(known) if column not in _NO_SUBGROUPS]
-            raise ConfigError(f"--by {name}: there is no such column; there are {first_few(known, 20)}.{did_you_mean(name, known)}")
-        views.append(make_view(table[name][chosen], name, bins.get(name)))
+        if name not in [view.name for view in views]:
+            views.append(_view_by(name, tables, bins, chosen, [view for view in views if view.name == origin]))
     return views, notes
+
+
+def _view_by(
+    name: str, tables: Sequence[pd.DataFrame], bins: Mapping[str, Sequence[float]], chosen: npt.NDArray[np.bool_], of_class: Sequence[View]
+) -> View:
+    """By one column, or, of a name such as ``label*light`` that is no column, by every combination of several that occurs."""
+    for view in of_class:
+        if view.name == name:
+            return view
+    table = next((table for table in tables if name in table.columns and not table[name].isna().all()), None)
+    if table is not None:
+        return make_view(table[name][chosen], name, bins.get(name))
+    parts = [part.strip() for part in name.split("*")]
+    if len(parts) > 1 and all(parts):
+        return _crossed(name, [_view_by(part, tables, bins, chosen, of_class) for part in parts])
+    known = [column for each in tables for column in each.columns if not each[column].isna().all()]
+    known = [column for column in dict.fromkeys(known) if column not in _NO_SUBGROUPS]
+    raise ConfigError(f"--by {name}: there is no such column; there are {first_few(known, 20)}.{did_you_mean(name, known)}")
+
+
+def _crossed(name: str, views: Sequence[View]) -> View:
+    """The combinations of the levels of several views that occur, in the order of the levels."""
+    code_n = np.zeros(views[0].code.size, dtype=np.int64)
+    for view in views:
+        code_n = code_n * len(view.levels) + view.code
+    present, cell_n = np.unique(code_n, return_inverse=True)
+    if present.size > _MOST_LEVELS:
+        raise ConfigError(f"--by {name}: there are {present.size:,} combinations, too many to judge one by one (at most {_MOST_LEVELS}).")
+    at = np.unravel_index(present, [len(view.levels) for view in views])
+    levels = tuple(" × ".join(view.levels[int(each)] for view, each in zip(views, cell, strict=True)) for cell in zip(*at, strict=True))
+    return View(name, levels, cell_n.reshape(-1).astype(np.int64))
 
 
 _NO_SUBGROUPS = ("id", "path", "content", "weight", "sample_weight", "y")

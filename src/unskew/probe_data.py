@@ -74,11 +74,11 @@ def gather_probe_data(pool: Pool, features: Any, *, scaling: Scaling | None, cop
     unit_n = join_units(len(pool), group_n, content_codes(pool.frame), find_copies(X_nd) if copies else None)
     order_n = np.argsort(pool.frame["id"].astype(str).to_numpy(dtype=object), kind="stable")
     if scaled:
-        X_nd = scale_features(X_nd, scaling or _fitting_scale(pool, features))
+        X_nd = scale_features(X_nd, scaling or fitting_scale(pool, features))
     return ProbeData(X_nd, label_n, classes, unit_n, order_n)
 
 
-def _fitting_scale(pool: Pool, features: Any) -> Scaling:
+def fitting_scale(pool: Pool, features: Any) -> Scaling:
     from unskew.bias.features import expand_features
 
     if not _are_names(features):
@@ -101,8 +101,8 @@ def find_learner(learner: Any, ridge: float) -> tuple[Learner, str]:
     return EstimatorLearner(learner), type(learner).__name__
 
 
-def read_classes(pool: Pool) -> tuple[tuple[str, ...], Ints]:
-    """(classes as text, code of every image); every image needs one label, and there are at least two classes."""
+def read_classes(pool: Pool, least: int = 2) -> tuple[tuple[str, ...], Ints]:
+    """(classes as text, code of every image); every image needs one label, and there are at least ``least`` classes."""
     if "label" not in pool.frame.columns:
         raise DataError("accuracy needs the label of every image, but the pool has none. Name the column in Pool.from_frame.")
     column = pool.frame["label"]
@@ -112,9 +112,9 @@ def read_classes(pool: Pool) -> tuple[tuple[str, ...], Ints]:
     if MISSING in levels:
         count = int((code_n == levels.index(MISSING)).sum())
         raise DataError(f"accuracy needs the label of every image; {count} of {len(pool)} have none. Leave those out.")
-    if len(levels) < 2:
+    if len(levels) < least:
         raise DataError(f"there is one class only ({levels[0]}): nothing can be learned.")
-    if len(levels) > max(2, len(pool) // 2):
+    if least > 1 and len(levels) > max(2, len(pool) // 2):
         raise DataError(f"label has {len(levels)} values for {len(pool)} images ({first_few(levels)}): are these classes?")
     # By name (numbers by value), so that the order of the rows does not matter.
     rank = sorted(range(len(levels)), key=lambda at: _by_value(levels[at]))

@@ -3,32 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 from unskew.errors import ConfigError
 from unskew.pipeline import Inputs
 from unskew.records import Pool
+from unskew.scale.local import one_blas_thread
 
 if TYPE_CHECKING:
     from unskew.learn.forecast import Forecast
     from unskew.rehearsal_record import Rehearsal
 
+# A representation with so many numbers (pixels, a histogram) says more of an image than a few properties, whose scale is another.
+_MANY = 8
+_WORTH_THREADS = 20_000
 
-def forecast_inputs(inputs: Inputs, arms: Sequence[str], *, progress: bool | None = None) -> Forecast:
-    """What reweighting will bring, from probes on the features of the configuration; the training split only, where there are splits."""
+
+def forecast_inputs(inputs: Inputs, arms: Sequence[str], learner: str | None = None, *, progress: bool | None = None) -> Forecast:
+    """What reweighting will bring, from probes on the features of the configuration; the training split only, where there are splits.
+
+    ``learner``: ``module:name`` of a scikit-learn classifier, made without arguments, in place of the linear probe.
+    """
     from unskew.forecasting import forecast_gain
 
     config = inputs.config
-    return forecast_gain(
-        _training_images(inputs.pool),
-        inputs.bias,
-        inputs.target,
-        _probe_features(inputs),
-        arms=arms,
-        max_unlike=config.solve.max_unlike,
-        seed=config.engine.seed,
-        progress=progress,
-    )
+    # scikit-learn's solvers pass over few numbers so often that threads mostly wait for one another.
+    few = len(inputs.pool) < _WORTH_THREADS
+    with one_blas_thread() if learner is not None and few else nullcontext():
+        return forecast_gain(
+            training_images(inputs.pool),
+            inputs.bias,
+            inputs.target,
+            probe_features(inputs),
+            arms=arms,
+            learner=None if learner is None else make_learner(learner),
+            max_unlike=config.solve.max_unlike,
+            solve={name: value for name, value in config.solve.settings().items() if name != "max_unlike"},
+            seed=config.engine.seed,
+            progress=progress,
+        )
+
+
+def make_learner(reference: str) -> Any:
+    """What ``module:name`` gives when it is called, such as ``sklearn.linear_model:LogisticRegression``."""
+    from unskew.represent.own import find_function
+
+    if ":" not in reference:
+        raise ConfigError(
+            f"a learner is given as module:name, such as sklearn.linear_model:LogisticRegression; got {reference!r}. Without one it is a "
+            "linear probe."
+        )
+    try:
+        return find_function(reference)()
+    except TypeError as error:
+        raise ConfigError(f"the learner {reference!r} is called without arguments, and it cannot be ({error}).") from error
 
 
 def rehearse_inputs(inputs: Inputs, *, progress: bool | None = None) -> Rehearsal:
@@ -37,9 +66,9 @@ def rehearse_inputs(inputs: Inputs, *, progress: bool | None = None) -> Rehearsa
 
     config = inputs.config
     return rehearse(
-        _training_images(inputs.pool),
+        training_images(inputs.pool),
         inputs.bias,
-        features=_probe_features(inputs),
+        features=probe_features(inputs),
         target=inputs.target,
         max_unlike=config.solve.max_unlike,
         seed=config.engine.seed,
@@ -47,19 +76,27 @@ def rehearse_inputs(inputs: Inputs, *, progress: bool | None = None) -> Rehearsa
     )
 
 
-def _training_images(pool: Pool) -> Pool:
+def training_images(pool: Pool) -> Pool:
+    """Those of the split train, or all."""
     split = pool.frame["split"] if "split" in pool.frame.columns else None
     return pool.take((split == "train").to_numpy()) if split is not None and (split == "train").any() else pool
 
 
-def _probe_features(inputs: Inputs) -> list[str]:
-    """Columns that the representations added, or without any the numbers of the table."""
+def probe_features(inputs: Inputs) -> list[str]:
+    """Columns of the embedding, else of the representation with the most numbers (pixels, a histogram) if it has at least eight, else all
+    that the representations added, or without any the numbers of the table.
+    """
     frame = inputs.pool.frame
-    named = [each["name"] if isinstance(each, dict) else each.rpartition(":")[2] for each in inputs.config.represent.features]
+    named = [each["name"] if isinstance(each, dict) else each for each in inputs.config.represent.features]
+    named = [each.rpartition(":")[2] for each in named]
     numbers = [name for name in inputs.pool.attributes if frame[name].dtype.kind in "fiu" and not frame[name].isna().any()]
-    found = [name for name in numbers if not named or any(name == each or name.startswith(f"{each}_") for each in named)]
-    if not found:
+    found = {each: [name for name in numbers if name == each or name.startswith(f"{each}_")] for each in named}
+    columns = [name for own in found.values() for name in own] if named else numbers
+    widest = "embedding" if found.get("embedding") else max(found, key=lambda each: len(found[each]), default="")
+    if widest and len(found[widest]) >= (1 if widest == "embedding" else _MANY):
+        columns = found[widest]
+    if not columns:
         raise ConfigError(
             'a probe learns from numbers, and the images have none: name representations, such as represent.features = ["embedding"].'
         )
-    return found
+    return columns

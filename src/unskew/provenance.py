@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +18,10 @@ _PACKAGES = ("unskew", "numpy", "scipy", "pandas", "scikit-learn", "numba", "pil
 _BLOCK = 1 << 20
 
 
-def find_versions() -> dict[str, str]:
-    """Versions of Python and of the packages that a result may depend on."""
+def find_versions(further: Sequence[str] = ()) -> dict[str, str]:
+    """Versions of Python and of the packages that a result may depend on, ``further`` ones among them."""
     found = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
-    for name in _PACKAGES:
+    for name in (*_PACKAGES, *further):
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:  # run from a checkout

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.stats
+import scipy.special
 
 from unskew.errors import UnskewError
 from unskew.records import Floats, Pool, Target, Weights
@@ -121,7 +121,7 @@ def distance_to_target(weights: Weights, facts: Sequence[Fact]) -> TargetDistanc
             in_errors[at] = abs(difference[at]) / stderr if stderr > 0 else np.inf
     worst = int(np.argmax(scaled))
     z = float(in_errors.max())
-    return TargetDistance(float(scaled[worst]), facts[worst].name, z, float(min(1.0, 2 * len(facts) * scipy.stats.norm.sf(z))), len(facts))
+    return TargetDistance(float(scaled[worst]), facts[worst].name, z, float(min(1.0, 2 * len(facts) * scipy.special.ndtr(-z))), len(facts))
 
 
 def _mean_stderr(weights: Weights, value_n: Floats) -> float:

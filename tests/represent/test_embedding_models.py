@@ -403,7 +403,7 @@ def test_blocks_come_before_the_last_layer_as_hooks_of_the_package_see_them(tmp_
 
 
 def test_blocks_of_another_model_are_not_known(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="blocks of .*own.onnx.* are not known"):
+    with pytest.raises(ConfigError, match=r"blocks of .*own\.onnx.* are not known"):
         find_model(str(tmp_path / "own.onnx"), (4,))
 
 

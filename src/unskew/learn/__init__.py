@@ -8,21 +8,35 @@ from unskew.learn.batch_norm import update_batch_norm
 if TYPE_CHECKING:
     from unskew.learn.loss import WeightedLoss
     from unskew.learn.sampler import WeightedSampler
+    from unskew.learn.train import train_model
+    from unskew.learn.train_settings import TrainSettings, settings_of
+    from unskew.learn.trained_model import TrainedModel, load_trained
+    from unskew.learn.training_data import TrainingData
 
 __all__ = [
     "BASELINES",
     "Baseline",
     "Baselines",
+    "TrainSettings",
+    "TrainedModel",
+    "TrainingData",
     "WeightedLoss",
     "WeightedSampler",
     "forecast_gain",
+    "load_trained",
     "make_baseline",
     "make_baselines",
+    "settings_of",
+    "train_model",
     "update_batch_norm",
 ]
 
-# Classes whose base classes are torch's, which takes longer than all the rest and may not be installed.
-_WITH_TORCH = {"WeightedSampler": "sampler", "WeightedLoss": "loss"}
+# Loaded when asked for: base classes of the first two are torch's, which takes longer than all the rest and may not be installed.
+_LATER = {
+    **{"WeightedSampler": "sampler", "WeightedLoss": "loss"},
+    **{"TrainSettings": "train_settings", "settings_of": "train_settings", "TrainingData": "training_data"},
+    **{"train_model": "train", "TrainedModel": "trained_model", "load_trained": "trained_model"},
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -31,12 +45,12 @@ def __getattr__(name: str) -> Any:
         from unskew.forecasting import forecast_gain
 
         return forecast_gain
-    if name not in _WITH_TORCH:
+    if name not in _LATER:
         raise AttributeError(f"module 'unskew.learn' has no attribute {name!r}")
     import importlib
 
     try:
-        module = importlib.import_module(f"unskew.learn.{_WITH_TORCH[name]}")
+        module = importlib.import_module(f"unskew.learn.{_LATER[name]}")
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "torch":
             raise

@@ -55,7 +55,7 @@ def find_data(given: str | Path | None = None, beside: Path | None = None) -> Pa
     if named is not None:
         if not any((Path(named) / name / "labels.npz").is_file() for name in ("cifar10", "cifar100")):
             raise ConfigError(
-                f"{named} holds neither cifar10/labels.npz nor cifar100/labels.npz. Name the folder in which CIFAR lies as sheets, or leave "
+                f"{named} holds neither cifar10/labels.npz nor cifar100/labels.npz. Name the folder that holds CIFAR as sheets, or leave "
                 f"the variable {VARIABLE} empty."
             )
         return Path(named)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from unskew.targeting.strata import TargetStrata
 
 _MOST_COLUMNS = 300
+# Numbered columns of one representation: pixels or an embedding, where there are more.
+_MOST_NUMBERED = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +67,12 @@ def describe_columns(weighed: Weighed) -> tuple[list[Described], tuple[str, ...]
     names = list(dict.fromkeys(name for name in every if name in weighed.frame.columns))
     strata, bins, followed = _strata(weighed)
     reference = _reference(weighed)
+    wide = {} if reference is not None else _wide_representations([name for name in names if name not in fitted])
+    names = [name for name in names if not any(name in own for own in wide.values())]
     shown: list[Described] = []
-    not_shown: list[str] = []
+    not_shown = [
+        f"{own[0]} … {own[-1]}: {len(own)} numbers of one representation, none of which says much by itself" for own in wide.values()
+    ]
     for name in names[:_MOST_COLUMNS]:
         is_fitted = name in fitted
         if strata is not None and name in strata.by:
@@ -81,6 +87,16 @@ def describe_columns(weighed: Weighed) -> tuple[list[Described], tuple[str, ...]
     if len(names) > _MOST_COLUMNS:
         not_shown.append(f"{len(names) - _MOST_COLUMNS} further columns: only the first {_MOST_COLUMNS} are looked at")
     return shown, tuple(not_shown)
+
+
+def _wide_representations(names: Sequence[str]) -> dict[str, list[str]]:
+    """Numbered columns (embedding_0, embedding_1, …) by what comes before the number, where there are many."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        stem, _, number = name.rpartition("_")
+        if stem and number.isdecimal():
+            found.setdefault(stem, []).append(name)
+    return {stem: own for stem, own in found.items() if len(own) > _MOST_NUMBERED}
 
 
 def _strata(weighed: Weighed) -> tuple[TargetStrata | None, Mapping[str, Sequence[float]], bool]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from unskew.report import panels, plots, plots_columns, plots_overlap, plots_weights
+from unskew.report import panels, plots, plots_columns, plots_forecast, plots_overlap, plots_weights
 from unskew.report.numbers import (
     MISSING,
     quote_names,
@@ -68,6 +68,7 @@ def _render(summary: Summary, budget: int) -> str:
         plots_overlap=plots_overlap,
         plots_weights=plots_weights,
         plots_columns=plots_columns,
+        plots_forecast=plots_forecast,
         panels=panels,
         next_id=partial(next, itertools.count(1)),
     )

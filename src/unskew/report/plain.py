@@ -26,7 +26,7 @@ _LONGEST_NAME = 90
 _NAMES = frozenset(
     {
         *("name", "names", "components", "weakest_link", "source", "sources", "copies", "omega", "by", "by_source"),
-        *("column", "feature", "level", "levels", "stratum", "label"),
+        *("column", "feature", "level", "levels", "stratum", "label", "worst_class"),
     }
 )
 # Tab and line feed are harmless; the other control characters and lone surrogates are not text.

@@ -288,11 +288,71 @@ class UnreadablePanel:
 
 
 @dataclass(frozen=True)
+class ForecastArm:
+    """What one way to weight is expected to reach on the target: accuracies and gains are shares of 1, intervals hold 95%.
+
+    ``gain`` is over naive, None for naive itself; ``worst_class`` is the class with the lowest accuracy among those shown, ``worst`` that
+    accuracy; ``ess`` the effective number of images of the arm's own weights.
+    """
+
+    name: str
+    accuracy: Number
+    stderr: Number
+    interval: tuple[Number, Number]
+    gain: Number
+    gain_stderr: Number
+    gain_interval: tuple[Number, Number]
+    worst_class: str | None
+    worst: Number
+    worst_stderr: Number
+    ess: Number
+
+
+@dataclass(frozen=True)
+class ForecastClass:
+    """One class: its share of the target, the effective images behind it, and by arm the accuracy in it with its standard error."""
+
+    label: str
+    share: Number
+    ess: Number
+    accuracy: tuple[Number, ...]
+    stderr: tuple[Number, ...]
+
+
+@dataclass(frozen=True)
+class ForecastPanel:
+    """What reweighting is expected to bring, predicted before training (`unskew.learn.forecast_gain`); naive and debiased come first.
+
+    ``recommendation`` is the verdict with its reason; ``condition`` says what all of it rests on, ``objection`` what check_fit says against
+    that, None if nothing; ``ess_units`` counts what is independent (groups, distinct images), None where images are.
+    """
+
+    verdict: str
+    recommendation: str
+    arms: tuple[ForecastArm, ...]
+    classes: tuple[ForecastClass, ...]
+    images: int | None
+    ess: Number
+    ess_units: Number
+    design_effect: Number
+    heavy_share: Number  # the smallest share of the images that carries 60% of the weight
+    pareto_k: Number
+    condition: str
+    objection: str | None
+    fit_p_value: Number
+    method: str
+    notes: tuple[str, ...]
+    learner: str
+    asked: tuple[str, ...]  # arms as they were asked for, perhaps "all"
+    learner_reference: str | None  # module:name, where it is not the linear probe
+
+
+@dataclass(frozen=True)
 class Summary:
     """Everything the page shows. ``overlap`` and ``weights`` are None where it was refused before there were any (verdict "no").
 
-    ``notes``: remarks by the field they belong to ("strata": "500 of 1,204 strata are shown …"); "privacy" states the rule, "sources" how
-    the two error bars were computed.
+    ``forecast`` is None where none was made. ``notes``: remarks by the field they belong to ("strata": "500 of 1,204 strata are shown …");
+    "privacy" states the rule, "sources" how the two error bars were computed, "forecast" why there is none though one was asked for.
     """
 
     title: str
@@ -314,3 +374,4 @@ class Summary:
     adjustments: tuple[str, ...]  # calibration and trimming, in sentences; empty: none
     provenance: dict[str, Any]  # versions, settings, seed, fingerprints, command, time
     notes: dict[str, str] = field(default_factory=dict)
+    forecast: ForecastPanel | None = None

@@ -1,9 +1,11 @@
 """The network of the extra `embed`: EfficientNet-lite0, trained on ImageNet, whose weights ship inside a package.
 
 Its 1280 features before the classifier are the embedding; the outputs of blocks on the way there, averaged over positions, may be put
-before them: early blocks see colours and edges, late ones objects. onnxruntime runs it several times faster than torch does on a CPU, so the
-network is written down as an ONNX graph once. It is a chain of convolutions and nothing else, so the graph is written directly: torch's
-exporter takes 12 s for it where this takes less than one, and its other exporter is deprecated. The result is compared with torch's.
+before them: early blocks see colours and edges, late ones objects.
+
+onnxruntime runs it several times faster than torch does on a CPU, so the network is written down as an ONNX graph once. It is a chain of
+convolutions and nothing else, so the graph is written directly: torch's exporter takes 12 s for it where this takes less than one, and its
+other exporter is deprecated. The result is compared with torch's.
 """
 
 from __future__ import annotations

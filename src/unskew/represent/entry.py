@@ -73,7 +73,7 @@ def represent_images(
         (``"module:function"``, or the function), or `Representation` objects. docs/representations.md says what each number means.
     cache : folder where values are remembered by the content of the image and the settings. What is known is not computed again, a run
         that was interrupted goes on where it was, and a changed image is computed anew.
-    jobs : number of threads; None: all processors.
+    jobs : cores to use; None: all. Threads begin; where files are many, processes take over (not with functions of your own).
     tolerance : share of images that may be unusable. They leave the pool into ``pool.set_aside``, each with its reason.
     max_pixels : larger images are not decoded (decompression bombs); None: no limit.
     progress : None shows a progress bar on a terminal, False never, True always.
@@ -116,6 +116,25 @@ def run_pools(
     label: str,
 ) -> tuple[Pool, ...]:
     """Read all images of all pools once, and add the columns of the representations; with ``content``, also the hashes."""
+    options = {"cache": cache, "jobs": jobs, "tolerance": tolerance, "max_pixels": max_pixels, "progress": progress, "label": label}
+    results, usable, aside = run_images(pools, representations, content=content, **options)  # type: ignore[arg-type]
+    hashed = {"content": results.content[usable].astype(str).astype(object)} if content else {}
+    return enter_columns(pools, hashed | _columns(results, usable), usable, aside)
+
+
+def run_images(
+    pools: tuple[Pool, ...],
+    representations: tuple[Representation, ...],
+    *,
+    cache: str | os.PathLike[str] | None,
+    jobs: int | None,
+    tolerance: float,
+    max_pixels: int | None,
+    progress: bool | None,
+    content: bool,
+    label: str,
+) -> tuple[Results, npt.NDArray[np.bool_], list[pd.DataFrame]]:
+    """What was computed of all images of all pools one after the other, which of them are usable, and of each pool those that are not."""
     _check(pools, representations, tolerance, max_pixels)
     images = JoinedImages([pool.images for pool in pools if pool.images is not None])
     n_jobs = count_jobs(jobs)
@@ -140,8 +159,7 @@ def run_pools(
         raise no_image_left(lost, _joined(aside))
     usable = np.ones(len(images), dtype=bool)
     usable[list(results.failed)] = False
-    hashed = {"content": results.content[usable].astype(str).astype(object)} if content else {}
-    return _enter_columns(pools, hashed | _columns(results, usable), usable, aside)
+    return results, usable, aside
 
 
 def _lost_sources(pool: Pool, aside: pd.DataFrame) -> list[str]:
@@ -176,7 +194,7 @@ def _columns(results: Results, usable: npt.NDArray[np.bool_]) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for representation, table in zip(results.representations, results.values, strict=True):
         assert table is not None  # there is a usable row, and every usable row has been computed
-        values = np.asarray(representation.finish(_kept(table, usable)))
+        values = np.asarray(representation.finish(kept_rows(table, usable)))
         names = representation.columns or _numbered(representation.name, values.shape[1])
         if values.shape != (int(usable.sum()), len(names)):
             raise DataError(
@@ -191,7 +209,7 @@ def _numbered(name: str, count: int) -> tuple[str, ...]:
     return (name,) if count == 1 else column_names(name, [str(at) for at in range(count)])
 
 
-def _kept(table: npt.NDArray[Any], usable: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+def kept_rows(table: npt.NDArray[Any], usable: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
     """The usable rows, moved together in place: the table may be too large for a copy."""
     if usable.all():
         return table
@@ -202,7 +220,7 @@ def _kept(table: npt.NDArray[Any], usable: npt.NDArray[np.bool_]) -> npt.NDArray
     return table[: rows.size]
 
 
-def _enter_columns(
+def enter_columns(
     pools: tuple[Pool, ...], columns: Mapping[str, Any], usable: npt.NDArray[np.bool_], aside: Sequence[pd.DataFrame]
 ) -> tuple[Pool, ...]:
     """Every pool with its part of the columns, without its unusable rows."""

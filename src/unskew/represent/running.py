@@ -1,11 +1,11 @@
-"""All images of a run, in threads: results are gathered, and written to the cache from time to time, also when the run is interrupted."""
+"""All images of a run, in threads and processes: results are gathered, and written to the cache from time to time, also on Ctrl-C."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import reduce
 from typing import Any
@@ -16,12 +16,15 @@ import numpy.typing as npt
 from unskew.errors import ConfigError
 from unskew.represent.base import Representation
 from unskew.represent.decode import pillow_unlimited
+from unskew.represent.processes import Processes, can_use_processes, result_of
 from unskew.represent.store import KEY_DTYPE, Shelf, open_file_shelf, open_shelf
 from unskew.represent.work import Found, Known, Worker
 
 _ROWS_PER_TASK = 64
 # How often results are written: what a killed run can lose.
 _WRITE_ROWS, _WRITE_SECONDS = 4096, 15.0
+# Work left, in seconds of all threads, from which on processes are started, which takes one or two.
+_WORTH_PROCESSES = 4.0
 # Larger tables of values (embeddings of many images) are kept in a temporary file instead of memory.
 _LARGEST_IN_MEMORY = 256 * 2**20
 
@@ -111,7 +114,7 @@ def run_rows(
     # A second time only for values that another process removed from the cache since they were looked up.
     for attempt in range(2):
         worker = worker_of(what_is_known(results) if attempt == 0 else _nothing_known(results))
-        _run_threads(worker, rows, results, jobs, advance if attempt == 0 else lambda count: None, give_up)
+        _run_tasks(worker, rows, results, jobs, advance if attempt == 0 else lambda count: None, give_up)
         results.recall()
         rows = results.lacking()
         if not rows:
@@ -136,7 +139,7 @@ def _nothing_known(results: Results) -> Known:
     return Known(none, none, none, tuple(none for _ in results.representations))
 
 
-def _run_threads(
+def _run_tasks(
     worker: Worker,
     rows: list[int],
     results: Results,
@@ -145,35 +148,96 @@ def _run_threads(
     give_up: Callable[[int], None],
 ) -> None:
     tasks = iter([rows[start : start + _ROWS_PER_TASK] for start in range(0, len(rows), _ROWS_PER_TASK)])
-    running: set[Future[Found]] = set()
-    with pillow_unlimited(), ThreadPoolExecutor(jobs, thread_name_prefix="unskew") as threads:
+    with pillow_unlimited(), _Crew(worker, jobs) as crew:
+        left = len(rows)
         try:
-            while True:
-                # Few tasks are under way at a time, so that results do not pile up.
-                while len(running) < 2 * jobs and (task := next(tasks, None)) is not None:
-                    running.add(threads.submit(worker.work, task))
-                if not running:
-                    break
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    found = future.result()
+            while crew.fill(tasks):
+                for found in crew.wait():
                     results.take(found)
                     advance(found.n_rows)
+                    left -= found.n_rows
                 give_up(len(results.failed))
+                crew.strengthen(left)
         finally:
-            worker.stop.set()
-            for future in running:
-                if not future.cancel() and future.exception() is None:
-                    results.take(future.result())
+            for found in crew.stop():
+                results.take(found)
             results.write()
 
 
+class _Crew:
+    """Threads, which begin; where seconds of work are left, all but one of them give way to processes."""
+
+    def __init__(self, worker: Worker, jobs: int) -> None:
+        self._worker, self._jobs = worker, jobs
+        self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="unskew")
+        self._processes: Processes | None = None
+        self._may_strengthen = can_use_processes(worker, jobs)
+        self._by_threads: set[Future[Found]] = set()
+        self._by_processes: set[Future[Found]] = set()
+        self._pace = _Pace()
+
+    def __enter__(self) -> _Crew:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._threads.shutdown()
+        if self._processes is not None:
+            self._processes.end()
+
+    def fill(self, tasks: Iterator[list[int]]) -> bool:
+        """Give out work, little at a time so that results do not pile up; is anything under way?"""
+        threads = self._jobs if self._processes is None else 1
+        while len(self._by_threads) < 2 * threads and (task := next(tasks, None)) is not None:
+            self._by_threads.add(self._threads.submit(self._worker.work, task))
+        if self._processes is not None:
+            while len(self._by_processes) < 2 * (self._jobs - 1) and (task := next(tasks, None)) is not None:
+                self._by_processes.add(self._processes.submit(task))
+        return bool(self._by_threads or self._by_processes)
+
+    def wait(self) -> list[Found]:
+        """What came next."""
+        done, _ = wait(self._by_threads | self._by_processes, return_when=FIRST_COMPLETED)
+        self._by_threads -= done
+        self._by_processes -= done
+        found = [result_of(future) for future in done]
+        self._pace.note(sum(one.n_rows for one in found))
+        return found
+
+    def strengthen(self, left: int) -> None:
+        """Start processes where they are worth it."""
+        if self._may_strengthen and self._processes is None and self._pace.seconds(left) > _WORTH_PROCESSES:
+            self._processes = Processes(self._worker, self._jobs - 1)
+
+    def stop(self) -> list[Found]:
+        """What threads have found by now; what is under way in processes is lost."""
+        self._worker.stop.set()
+        kept = [future for future in self._by_threads if not future.cancel() and future.exception() is None]
+        return [future.result() for future in kept]
+
+
+class _Pace:
+    """How long so many rows will take, from the last tenth of a second: what lies in the cache goes faster than what does not."""
+
+    def __init__(self) -> None:
+        self._since, self._rows, self._seconds_per_row = time.monotonic(), 0, 0.0
+
+    def note(self, rows: int) -> None:
+        self._rows += rows
+        passed = time.monotonic() - self._since
+        if passed > 0.1 and self._rows:
+            self._seconds_per_row = passed / self._rows
+            self._since, self._rows = time.monotonic(), 0
+
+    def seconds(self, rows: int) -> float:
+        return self._seconds_per_row * rows
+
+
 def count_jobs(jobs: int | None) -> int:
-    """The number of threads: all processors that this process may use, or as many as were asked for."""
+    """The number of threads, or processes: all processors that this process may use, or as many as were asked for."""
     if jobs is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if type(jobs) is not int or jobs < 1:
-        raise ConfigError(f"jobs is the number of threads, a whole number of at least 1, or None for all processors; got {jobs!r}.")
+        raise ConfigError(f"jobs is the number of cores to use, a whole number of at least 1, or None for all processors; got {jobs!r}.")
     return jobs
 
 
@@ -194,4 +258,4 @@ def _empty_table(n: int, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         # The file has no name any more once it is open, and is gone with the array.
         with tempfile.TemporaryFile(prefix="unskew-") as file:
             return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
-    return np.full(shape, np.nan, dtype=dtype)
+    return np.full(shape, np.nan if dtype.kind == "f" else 0, dtype=dtype)

@@ -1,4 +1,4 @@
-"""What one thread does: read some images, hash them, decode what is needed, compute what is not known yet."""
+"""What one thread, or process, does: read some images, hash them, decode what is needed, compute what is not known yet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from unskew.represent.store import Keys
 # A batch this large stays in the processor's cache, so that large images go one by one and small ones by the hundred.
 _BATCH_BYTES = 262_144
 _HEADERS_AT_ONCE = 1024
-# Images decoded at the same time, in all threads together; a pixel takes 4 bytes in Pillow and 3 as an array.
+# Images decoded at the same time, in all threads and processes together; a pixel takes 4 bytes in Pillow and 3 as an array.
 _PIXELS_AT_ONCE = 40_000_000
 # Small ones need not wait.
 _SMALL_PIXELS = 250_000
@@ -37,6 +37,14 @@ class Found:
     values: list[tuple[int, list[int], npt.NDArray[Any]]] = field(default_factory=list)
     failed: dict[int, str] = field(default_factory=dict)
     n_rows: int = 0
+
+    def join_values(self) -> None:
+        """One array for each representation: large images come in batches of one, and many small arrays are slow to hand over."""
+        parts: dict[int, tuple[list[int], list[npt.NDArray[Any]]]] = defaultdict(lambda: ([], []))
+        for number, rows, values in self.values:
+            parts[number][0].extend(rows)
+            parts[number][1].append(values)
+        self.values = [(number, rows, np.concatenate(values)) for number, (rows, values) in parts.items()]
 
 
 @dataclass(frozen=True)
@@ -83,12 +91,22 @@ class Worker:
         representations: Sequence[Representation],
         known: Known | None,
         max_pixels: int | None,
+        pixels_at_once: int | None = None,
     ) -> None:
         self.images, self.representations, self.known, self.max_pixels = images, representations, known, max_pixels
+        self.pixels_at_once = pixels_at_once or _PIXELS_AT_ONCE
         self.stop = threading.Event()
-        self._budget = _PixelBudget(_PIXELS_AT_ONCE)
+        self._budget = _PixelBudget(self.pixels_at_once)
         self._alone = threading.Lock()
         self._groups: dict[tuple[int, ...], list[Group]] = {}
+
+    def shared_among(self, processes: int) -> Worker:
+        """The same for each of so many processes, which together hold as many pixels."""
+        return Worker(self.images, self.representations, self.known, self.max_pixels, max(1, self.pixels_at_once // processes))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Locks stay behind.
+        return Worker, (self.images, self.representations, self.known, self.max_pixels, self.pixels_at_once)
 
     def work(self, rows: Sequence[int]) -> Found:
         """Everything about these rows; fewer when `stop` is set meanwhile."""
@@ -102,6 +120,7 @@ class Worker:
                 found.failed[row] = str(error)
             found.n_rows += 1
         batches.flush(found)
+        found.join_values()
         return found
 
     def _one(self, row: int, found: Found, batches: _Batches) -> None:

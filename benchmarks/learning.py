@@ -1,0 +1,149 @@
+"""What weights bring on real images, CIFAR-10 with known selection: the figures of docs/learning-performance.md.
+
+    python benchmarks/learning.py --data FOLDER [--part probe …] [--settings KEY …] [--seeds 0 1 2 3]
+
+The parts: features (of CIFAR-10 and CIFAR-100, by a pretrained network, kept in .bench-cache), probe (every arm trained and tested),
+samplers (weights in the loss or by resampling), forecast (predicted against true), network (a small network from scratch, by epoch), page
+(docs/learning-performance.md from what is there). Every result is a line of .bench-cache/learning-*.jsonl; what is there is not measured
+again. Several processes may run at once. FOLDER holds cifar10/train-000.webp …; the default is the variable UNSKEW_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from learning_arms import TrainingArm, arms_of, score_arm
+from learning_results import Results
+from solver_table import commit_facts
+
+import unskew
+from unskew.learn.draws import plan_draws
+from unskew.paper.cifar_sheets import find_data
+from unskew.paper.features import Features, embed_split, load_features
+from unskew.paper.settings import ARTICLE, BEYOND, Population, Setting
+from unskew.scale.local import one_blas_thread
+
+ROOT = Path(__file__).resolve().parents[1]
+CACHE = ROOT / ".bench-cache"
+PARTS = ("features", "probe", "samplers", "forecast", "network", "page")
+SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*BEYOND, *ARTICLE)}
+# The rows on which weights in the loss and by resampling are compared.
+SAMPLED = (BEYOND[0].key, BEYOND[1].key, BEYOND[3].key)
+
+
+def results_of(part: str, cache: Path = CACHE) -> Results:
+    """The file of a part, and what tells its lines apart."""
+    keys = {"forecast": ("setting", "seed"), "network": ("setting", "seed", "arm", "epoch")}.get(part, ("setting", "seed", "arm"))
+    return Results(cache / f"learning-{part}.jsonl", keys)
+
+
+def measure_probe(features: Features, settings: Sequence[Setting], seeds: Sequence[int], results: Results, *, only: set[str]) -> None:
+    """Every arm of every setting and seed: accuracy and accuracy by group on the test images."""
+    population = Population(features.train_label, features.border)
+    for seed in seeds:
+        for setting in settings:
+            done = {key[2] for key in results.read() if key[:2] == (setting.key, seed)}
+            if "all" in done or (only and only <= done):
+                continue
+            for arm in arms_of(setting.draw(population, seed), population, seed, only=only - done if only else None):
+                if arm.name not in done:
+                    add_score(results, setting, seed, arm, features)
+            if not only:
+                results.add({"setting": setting.key, "seed": seed, "arm": "all"})
+
+
+def add_score(results: Results, setting: Setting, seed: int, arm: TrainingArm, features: Features) -> None:
+    begin = time.process_time()
+    score = score_arm(arm, features, setting)
+    record = {
+        "setting": setting.key,
+        "seed": seed,
+        "arm": arm.name,
+        "accuracy": score.accuracy,
+        "by_group": score.by_group,
+        "ess": arm.ess,
+        "cpu": time.process_time() - begin,
+        "commit": commit_facts(),
+    }
+    results.add(record)
+    print(f"{setting.key} seed {seed} {arm.name}: {score.accuracy:.2f} worst {score.worst:.1f}", file=sys.stderr, flush=True)
+
+
+def measure_samplers(features: Features, seeds: Sequence[int], results: Results) -> None:
+    """The debiasing weights in the loss, or in one resample of the pool's size (two of each kind), which the probe then sees unweighted."""
+    population = Population(features.train_label, features.border)
+    for seed in seeds:
+        for setting in (SETTINGS[key] for key in SAMPLED):
+            done = {key[2] for key in results.read() if key[:2] == (setting.key, seed)}
+            draw = setting.draw(population, seed)
+            bias, target = draw.families["debiased"]
+            weight_n = unskew.debias(draw.pool, bias, target, seed=seed).weight
+            for arm in sampled_arms(draw.index, weight_n, seed):
+                if arm.name not in done:
+                    add_score(results, setting, seed, arm, features)
+
+
+def sampled_arms(index_n: unskew.records.Ints, weight_n: unskew.records.Floats, seed: int) -> Iterator[TrainingArm]:
+    yield TrainingArm("loss", index_n, weight_n)
+    for scheme in ("systematic", "multinomial"):
+        for at in range(2):
+            rows = plan_draws(weight_n.copy(), weight_n.size, scheme).draw(np.random.default_rng([seed, at]))
+            yield TrainingArm(f"{scheme} {at + 1}", index_n[rows], np.ones(rows.size))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder that holds cifar10/ and cifar100/ as sheets")
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: features, probe, samplers, forecast, page")
+    parser.add_argument("--settings", choices=list(SETTINGS), nargs="+", help="default: all")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3])
+    parser.add_argument("--arms", nargs="+", default=[], help="of the part probe: only these, such as naive debiased")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="features and results (default .bench-cache)")
+    parser.add_argument("--threads", type=int, default=1, help="for the features")
+    options = parser.parse_args()
+    parts = options.part or [part for part in PARTS if part != "network"]
+    data = find_data(options.data, ROOT.parent / "shared" / "data")
+    if data is None and set(parts) != {"page"}:
+        parser.error("where does CIFAR lie? Say --data FOLDER, or set UNSKEW_DATA.")
+    settings = [SETTINGS[key] for key in options.settings] if options.settings else list(SETTINGS.values())
+    if "features" in parts and data is not None:
+        for name in ("cifar10", "cifar100"):
+            for split in ("train", "test"):
+                embed_split(data, name, split, options.cache, jobs=options.threads)
+    for part in parts:
+        run_part(part, options, data, settings)
+
+
+def run_part(part: str, options: argparse.Namespace, data: Path | None, settings: Sequence[Setting]) -> None:
+    if part == "page":
+        from learning_page import write_learning_page
+
+        write_learning_page(options.cache)
+        return
+    if data is None or part == "features":
+        return
+    results = results_of(part, options.cache)
+    if part == "network":
+        from learning_network import measure_network
+
+        measure_network(data, options.cache, options.seeds, results)
+        return
+    features = load_features(data, "cifar10", options.cache)
+    with one_blas_thread():
+        if part == "probe":
+            measure_probe(features, settings, options.seeds, results, only=set(options.arms))
+        elif part == "samplers":
+            measure_samplers(features, options.seeds, results)
+        else:
+            from learning_forecast import measure_forecasts
+
+            measure_forecasts(features, settings, options.seeds, results)
+
+
+if __name__ == "__main__":
+    main()

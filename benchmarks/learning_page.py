@@ -1,0 +1,231 @@
+"""docs/learning-performance.md from the results that are there."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from learning_bars import BARS, Key, Outcome, Summary, forecast_bars, met, pair_up, summarize
+from learning_results import Record
+from solver_table import machine_facts, write_page
+
+from unskew.paper.settings import ARTICLE, BEYOND
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "learning-performance.md"
+TITLES = {setting.key: setting.title for setting in (*BEYOND, *ARTICLE)}
+BASELINE_ARMS = ("class_balanced", "logit_adjustment", "subsample", "one_source", "density_ratio")
+
+
+def write_learning_page(cache: Path, path: Path = PAGE) -> None:
+    from learning import results_of
+
+    found = {part: results_of(part, cache).read() for part in ("probe", "samplers", "forecast", "network")}
+    probes = {key: record for key, record in found["probe"].items() if key[2] != "all"}
+    parts = [
+        header(found),
+        probe_section(probes),
+        sampler_section(found["samplers"]),
+        forecast_section(pair_up(found["forecast"], probes)),
+        network_section(found["network"]),
+    ]
+    write_page(path, "\n\n".join(part for part in parts if part) + "\n")
+
+
+def header(found: Mapping[str, Mapping[Key, Record]]) -> str:
+    commits = sorted({record["commit"] for records in found.values() for record in records.values() if "commit" in record})
+    return f"""# What weights bring on real images
+
+Written by `python benchmarks/learning.py --part page` from results of `python benchmarks/learning.py --data FOLDER`; do not edit by hand.
+
+- Images: CIFAR-10. Sources are drawn with replacement from its 50,000 training images with known ω; accuracies are those on its 10,000
+  test images, in points. The target is the balanced training set.
+- Commits: {", ".join(commits)}
+- Machine: {machine_facts()}
+- Date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d}
+
+The probe: EfficientNet-lite0 sees each image at 128 × 128 pixels; the outputs of blocks 4, 7, 10, 12, 14, 15 and of its last layer, averaged
+over positions, are reduced to 384 principal components of the training images, each divided by the fourth root of its variance; multinomial
+logistic regression weighted by the image weights, ridge 0.003 (`unskew.learn.probe.fit_probe`).
+
+Arms: **reference**, an unbiased sample of the same size, drawn with replacement; **naive**, all images alike; **debiased**, the weights of
+`unskew.debias` with the family that a user who knows the setting would choose (`Strata("label")` with the target's margin; for the
+background a `Tilt` on either side of the median, and a `Box`, with the unbiased source as the target); **oracle**, the weights of the true
+ω. ± is the standard deviation over seeds, each of which draws all sources anew."""
+
+
+def probe_section(probes: Mapping[Key, Record]) -> str:
+    lines = [
+        "## Settings where weights matter",
+        "",
+        "The figures asked for are those of a trial; met: the mean, as printed, reaches them.",
+        "",
+        "`python benchmarks/learning.py --data FOLDER --part probe`",
+        "",
+        "| setting | arm | accuracy | asked for | met | worst group | asked for | met | seeds |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for setting in (each.key for each in BEYOND):
+        for arm in ("reference", "naive", "debiased", "box", "oracle", *BASELINE_ARMS):
+            summary = summarize(probes, setting, arm)
+            if summary is not None:
+                lines.append(probe_row(setting, arm, summary))
+    lines += [
+        "",
+        "The worst group is the class with the lowest accuracy; for the background the worst of animal or vehicle × dark or bright. A naive "
+        "figure above the trial's is no bar: it says that the features are better here. Baselines: `unskew.learn.make_baseline`.",
+        "",
+        "The article's own settings, for the forecasts below:",
+        "",
+        "| setting | naive | debiased | difference | seeds |",
+        "|---|---|---|---|---|",
+    ]
+    for setting in (each.key for each in ARTICLE):
+        naive, debiased = (summarize(probes, setting, arm) for arm in ("naive", "debiased"))
+        if naive is not None and debiased is not None:
+            lines.append(
+                f"| {TITLES[setting]} | {points(naive)} | {points(debiased)} | {debiased.accuracy - naive.accuracy:+.2f} "
+                f"| {seeds_text(debiased.seeds)} |"
+            )
+    return "\n".join(lines)
+
+
+def probe_row(setting: str, arm: str, summary: Summary) -> str:
+    accuracy_bar, worst_bar = BARS.get(setting, {}).get(arm, (None, None))
+    cells = [
+        TITLES[setting],
+        arm,
+        points(summary),
+        bar_text(accuracy_bar, 1),
+        met_text(summary.accuracy, accuracy_bar, arm, 1),
+        f"{summary.worst:.0f} ± {summary.worst_sd:.0f}",
+        bar_text(worst_bar, 0),
+        met_text(summary.worst, worst_bar, arm, 0),
+        seeds_text(summary.seeds),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def points(summary: Summary) -> str:
+    return f"{summary.accuracy:.1f} ± {summary.accuracy_sd:.1f}"
+
+
+def bar_text(bar: float | None, digits: int) -> str:
+    return "" if bar is None else f"{bar:.{digits}f}"
+
+
+def met_text(value: float, bar: float | None, arm: str, digits: int) -> str:
+    if bar is None or arm == "naive":
+        return ""
+    return "yes" if met(value, bar, digits) else "**no**"
+
+
+def seeds_text(seeds: Iterable[int]) -> str:
+    found = sorted(seeds)
+    run = found == list(range(found[0], found[-1] + 1)) and len(found) > 2
+    return f"{found[0]}–{found[-1]}" if run else ", ".join(map(str, found))
+
+
+def sampler_section(records: Mapping[Key, Record]) -> str:
+    if not records:
+        return ""
+    lines = [
+        "## Weights in the loss, or by resampling",
+        "",
+        "The probe with the debiasing weights in its loss, or trained unweighted on one resample of the pool's size (two of each kind).",
+        "",
+        "`python benchmarks/learning.py --data FOLDER --part samplers`",
+        "",
+        "| setting | loss | systematic resample | multinomial resample | systematic − loss | multinomial − loss | seeds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for setting in dict.fromkeys(key[0] for key in records):
+        found = {kind: by_seed(records, setting, kind) for kind in ("loss", "systematic", "multinomial")}
+        seeds = sorted(set.intersection(*(set(each) for each in found.values())))
+        if seeds:
+            value = {kind: np.array([found[kind][seed] for seed in seeds]) for kind in found}
+            cells = [f"{each.mean():.2f}" for each in value.values()]
+            cells += [spread_text(value[kind] - value["loss"]) for kind in ("systematic", "multinomial")]
+            lines.append(f"| {TITLES[setting]} | {' | '.join(cells)} | {seeds_text(seeds)} |")
+    return "\n".join([*lines, "", "± is the standard error over seeds of the paired difference."])
+
+
+def by_seed(records: Mapping[Key, Record], setting: str, kind: str) -> dict[int, float]:
+    """Mean accuracy of the arms of that kind, seed by seed."""
+    found: dict[int, list[float]] = {}
+    for (own, seed, arm), record in records.items():
+        if own == setting and arm.split()[0] == kind:
+            found.setdefault(seed, []).append(record["accuracy"])
+    return {seed: float(np.mean(values)) for seed, values in found.items()}
+
+
+def spread_text(value_s: Any) -> str:
+    error = value_s.std(ddof=1) / np.sqrt(value_s.size) if value_s.size > 1 else float("nan")
+    return f"{value_s.mean():+.2f} ± {error:.2f}"
+
+
+def forecast_section(outcomes: Sequence[Outcome]) -> str:
+    if not outcomes:
+        return ""
+    lines = [
+        "## Forecasts before training, and what came true",
+        "",
+        "`unskew.learn.forecast_gain` sees the drawn images alone (copies of one image stay on one side of every fold); the truth is the "
+        "accuracy on the test images of the probe trained on all of the draw. The measured truth has an error of its own, about 0.4 points "
+        "for an accuracy on 10,000 images.",
+        "",
+        "`python benchmarks/learning.py --data FOLDER --part forecast`",
+        "",
+        "| over all settings and seeds | measured | asked for | met |",
+        "|---|---|---|---|",
+        *(f"| {bar.what} | {bar.measured} | {bar.asked} | {'yes' if bar.met else '**no**'} |" for bar in forecast_bars(outcomes)),
+        "",
+        f"{len(outcomes)} forecasts, each {np.median([each.forecast['cpu'] for each in outcomes]):.0f} s of one core (median; fitting the bias "
+        "model and checking its fit included). By setting, means over seeds:",
+        "",
+        "| setting | predicted gain | true gain | predicted naive | true | predicted debiased | true | seeds |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for setting in TITLES:
+        own = [each for each in outcomes if each.setting == setting]
+        if own:
+            lines.append(forecast_row(TITLES[setting], own))
+    return "\n".join(lines)
+
+
+def forecast_row(title: str, own: Sequence[Outcome]) -> str:
+    def mean(values: Iterable[float]) -> float:
+        return float(np.mean(list(values)))
+
+    cells = [
+        f"{mean(each.forecast['gain']['value'] for each in own):+.1f} ± {mean(each.forecast['gain']['stderr'] for each in own):.1f}",
+        f"{mean(each.gain for each in own):+.1f}",
+        f"{mean(each.forecast['naive']['value'] for each in own):.1f} ± {mean(each.forecast['naive']['stderr'] for each in own):.1f}",
+        f"{mean(each.naive for each in own):.1f}",
+        f"{mean(each.forecast['debiased']['value'] for each in own):.1f} ± {mean(each.forecast['debiased']['stderr'] for each in own):.1f}",
+        f"{mean(each.debiased for each in own):.1f}",
+        seeds_text(each.seed for each in own),
+    ]
+    return f"| {title} | {' | '.join(cells)} |"
+
+
+def network_section(records: Mapping[Key, Record]) -> str:
+    if not records:
+        return ""
+    lines = [
+        "## A small network trained from scratch, by epoch",
+        "",
+        "The preset `fast` of `unskew.learn.train_model`: accuracy on the test images after every epoch, worst class in brackets.",
+        "",
+        "`python benchmarks/learning.py --data FOLDER --part network`",
+        "",
+    ]
+    epochs = sorted({key[3] for key in records})
+    lines += [f"| setting | weights | seed | {' | '.join(f'epoch {epoch}' for epoch in epochs)} |", "|---|---|---|" + "---|" * len(epochs)]
+    for setting, seed, arm in dict.fromkeys(key[:3] for key in records):
+        own = [records.get((setting, seed, arm, epoch)) for epoch in epochs]
+        cells = ["" if each is None else f"{each['accuracy']:.1f} ({min(each['by_group']):.0f})" for each in own]
+        lines.append(f"| {TITLES[setting]} | {arm} | {seed} | {' | '.join(cells)} |")
+    return "\n".join(lines)

@@ -1,0 +1,43 @@
+"""What was measured, one JSON object a line; a run that was stopped goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]
+
+
+class Results:
+    """Records of one part, told apart by the entries ``keys``; the last one counts. Several processes may add to one file."""
+
+    def __init__(self, path: Path, keys: tuple[str, ...]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path, self.keys = path, keys
+
+    def read(self) -> dict[tuple[Any, ...], Record]:
+        found: dict[tuple[Any, ...], Record] = {}
+        if self.path.exists():
+            for line in self.path.read_text(encoding="utf-8").splitlines():
+                # The last line of a killed process may be cut short.
+                if line.endswith("}"):
+                    record = json.loads(line)
+                    found[self.key(record)] = record
+        return found
+
+    def key(self, record: Record) -> tuple[Any, ...]:
+        return tuple(record[name] for name in self.keys)
+
+    def add(self, record: Record) -> None:
+        """Append one line, by one write."""
+        torn = self.path.exists() and not self.path.read_bytes().endswith(b"\n") and self.path.stat().st_size > 0
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(("\n" if torn else "") + json.dumps(record) + "\n")
+
+    def missing(self, wanted: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        """Those of ``wanted`` that are not there yet, looked up anew each time: another process may have been faster."""
+        for key in wanted:
+            if key not in self.read():
+                yield key

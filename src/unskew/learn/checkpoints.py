@@ -1,0 +1,105 @@
+"""What a training leaves in its folder: a checkpoint after every epoch, the model at the end; written whole, read without running code."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from unskew.errors import ConfigError, DataError
+from unskew.saving import write_text, written_whole
+
+CHECKPOINT, MODEL, SETTINGS, LOGS = "checkpoint.pt", "model.pt", "settings.json", "logs"
+# Changes when files of an older version can no longer be read.
+_FORMAT = 1
+# A run may go on elsewhere: then the last bits may differ, and nothing else.
+_MAY_DIFFER = ("device", "devices")
+
+
+def prepare_folder(folder: Path, *, resume: bool, force: bool) -> None:
+    """Make the folder; one that holds a run is refused unless it is to be resumed, or replaced."""
+    if resume and force:
+        raise ConfigError("resume goes on with the run in the folder, force replaces it: give one of the two.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder} cannot be made a folder ({error.strerror or error}).") from error
+    held = [name for name in (MODEL, CHECKPOINT) if (folder / name).exists()]
+    if not held or resume:
+        return
+    if not force:
+        state = "a finished run" if MODEL in held else "an unfinished run"
+        raise ConfigError(
+            f"{folder} already holds {state} ({', '.join(held)}), which is not overwritten. Take another folder, "
+            "resume it (resume), or replace it (force)."
+        )
+    # The model goes first: what a kill leaves behind is then at worst an unfinished run.
+    for name in (MODEL, SETTINGS, CHECKPOINT):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / LOGS, ignore_errors=True)
+
+
+def save_state(path: Path, state: Mapping[str, Any]) -> None:
+    """Tensors and plain values, whole or not at all."""
+    import torch
+
+    with written_whole(path) as beside:
+        torch.save({"format": _FORMAT, **state}, beside)
+
+
+def save_settings(folder: Path, settings: Mapping[str, Any], **facts: Any) -> None:
+    write_text(folder / SETTINGS, json.dumps({**settings, **facts}, indent=2, ensure_ascii=False) + "\n")
+
+
+def load_state(path: Path) -> dict[str, Any]:
+    """What `save_state` wrote; nothing in the file is run (``weights_only``)."""
+    import torch
+
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError, KeyError, ValueError) as error:
+        raise DataError(f"{path} cannot be read as a checkpoint ({type(error).__name__}: {str(error).splitlines()[0][:200]}).") from error
+    if not isinstance(state, dict) or state.get("format") != _FORMAT:
+        found = state.get("format") if isinstance(state, dict) else type(state).__name__
+        raise DataError(f"{path} is not a checkpoint of this version of unskew: its format is {found!r}, expected {_FORMAT}.")
+    return state
+
+
+def refuse_other_run(
+    state: Mapping[str, Any], settings: Mapping[str, Any], fingerprint: Mapping[str, str], watched: Sequence[str], path: Path
+) -> None:
+    """A run goes on with what it began with: other settings or data are an error that says which."""
+    there = state["settings"]
+    differing = [
+        f"{name} ({there.get(name)!r} there, {settings.get(name)!r} now)"
+        for name in sorted(set(there) | set(settings))
+        if name not in _MAY_DIFFER and _plain(there.get(name)) != _plain(settings.get(name))
+    ]
+    before = state["fingerprint"]
+    differing += [f"the {name}" for name in sorted(set(before) | set(fingerprint)) if before.get(name) != fingerprint.get(name)]
+    if sorted(state["watched"]) != sorted(watched):
+        differing.append(f"the watched sets ({', '.join(state['watched']) or 'none'} there, {', '.join(watched) or 'none'} now)")
+    if differing:
+        raise ConfigError(
+            f"the run in {path} cannot be resumed, because it was begun with other data or settings. What differs: "
+            f"{'; '.join(differing)}. Resume it with what it was begun with, take another folder, or replace it (force)."
+        )
+
+
+def fill_network(network: Any, tensors: Mapping[str, Any], model: str, path: Path) -> None:
+    """The tensors of a checkpoint into a network; those of another model are an error."""
+    try:
+        network.load_state_dict(tensors)
+    except RuntimeError as error:
+        first = str(error).strip().splitlines()
+        raise DataError(
+            f"{path} holds the weights of another model than {model!r}: {first[min(1, len(first) - 1)].strip()[:300]} "
+            "Was the network's code changed since, or the file copied from another run?"
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,133 @@
+"""Which network a setting names, with the scaling of its inputs inside."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unskew.errors import ConfigError, did_you_mean
+from unskew.learn.fast_network import SMALLEST_SIDE, FastNetwork
+from unskew.learn.probe import Probe
+from unskew.learn.resnet import ResNet
+from unskew.records import Floats
+
+
+class ScaledNetwork(nn.Module):
+    """Rows as they are stored → logits: (b, h, w, 3) uint8 images or (b, d) features, centred, divided, and through ``network``."""
+
+    mean: Tensor
+    factor: Tensor
+
+    def __init__(self, network: nn.Module, mean: Floats, divisor: Floats, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.network = network
+        self.register_buffer("mean", torch.as_tensor(mean, dtype=dtype))
+        self.register_buffer("factor", torch.as_tensor(1.0 / np.asarray(divisor), dtype=dtype))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        logits: Tensor = self.network(self.scale(rows))
+        return logits
+
+    def scale(self, rows: Tensor) -> Tensor:
+        """(b, 3, h, w) or (b, d). The channels of images lie last in memory, as they came: networks run faster that way on a CPU."""
+        x: Tensor = (rows.to(self.mean.dtype) - self.mean) * self.factor
+        return x.permute(0, 3, 1, 2) if x.ndim == 4 else x
+
+
+class LinearProbe(nn.Module):
+    """(b, …) → (b, M): x·W + b, in double precision."""
+
+    def __init__(self, n_features: int, n_classes: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(n_features, n_classes, dtype=torch.float64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.linear(x.flatten(1))
+        return logits
+
+    def take(self, probe: Probe) -> None:
+        """The coefficients of a fitted probe."""
+        with torch.no_grad():
+            self.linear.weight.copy_(torch.from_numpy(probe.coefficient.T))
+            self.linear.bias.copy_(torch.from_numpy(probe.intercept))
+
+
+def make_network(model: str, shape: tuple[int, ...], n_classes: int, mean: Floats, divisor: Floats) -> ScaledNetwork:
+    """The network that ``model`` names, for rows of ``shape``; its output is tried, and checked against the number of classes."""
+    images = len(shape) == 3
+    if model == "probe":
+        return ScaledNetwork(LinearProbe(int(np.prod(shape)), n_classes), mean, divisor, torch.float64)
+    if ":" not in model and not images:
+        raise ConfigError(f"model {model!r} learns from images, and these are features: use 'probe', or a module:factory of your own.")
+    if model == "fast":
+        if min(shape[:2]) < SMALLEST_SIDE:
+            raise ConfigError(
+                f"model 'fast' halves images three times: they need {SMALLEST_SIDE} × {SMALLEST_SIDE} pixels; got {shape[:2]}."
+            )
+        network: nn.Module = FastNetwork(n_classes)
+    elif ":" not in model:
+        network = ResNet(int(model.removeprefix("resnet")), n_classes)
+    else:
+        network = _call_factory(model, n_classes)
+    scaled = ScaledNetwork(network, mean, divisor)
+    _try_out(scaled, model, shape, n_classes)
+    if images:
+        # After the trial, which gives lazy layers their parameters.
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return scaled
+
+
+def _call_factory(model: str, n_classes: int) -> nn.Module:
+    module, _, name = model.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"model {model!r}: the module {module!r} cannot be imported ({error}). Is it installed, or in the folder that Python starts in?"
+        ) from error
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise ConfigError(f"model {model!r}: {module!r} has no {part!r}.{did_you_mean(part, dir(found))}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise ConfigError(f"model {model!r} names {name!r}, which cannot be called: name a function or class that makes the network.")
+    network = _called(found, n_classes)
+    if not isinstance(network, nn.Module):
+        raise ConfigError(f"model {model!r} must return a torch.nn.Module; it returned {type(network).__name__}.")
+    return network
+
+
+def _called(factory: Callable[..., Any], n_classes: int) -> Any:
+    try:
+        parameters = inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        return factory(n_classes)
+    for name in ("n_classes", "num_classes"):
+        if name in parameters:
+            return factory(**{name: n_classes})
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [each for each in parameters.values() if each.default is inspect.Parameter.empty and each.kind in kinds]
+    return factory(n_classes) if required else factory()
+
+
+def _try_out(network: nn.Module, model: str, shape: tuple[int, ...], n_classes: int) -> None:
+    rows = torch.zeros(2, *shape, dtype=torch.uint8 if len(shape) == 3 else torch.float32)
+    network.eval()
+    with torch.no_grad():
+        try:
+            logits = network(rows)
+        except Exception as error:  # whatever a network of the user raises is the user's to read
+            raise ConfigError(f"model {model!r} fails on rows of the shape {shape}: {type(error).__name__}: {error}") from error
+    network.train()
+    if not isinstance(logits, Tensor) or logits.shape != (2, n_classes):
+        got = f"the shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
+        raise ConfigError(
+            f"model {model!r} must give one number for each of the {n_classes} classes, (b, {n_classes}); for 2 rows it gave {got}. "
+            "Let its factory take n_classes, and end it with a linear layer of that size."
+        )

@@ -1,0 +1,99 @@
+"""A trained model: what it was trained by, how it went, and its scores of other images."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import DataError, missing_extra
+from unskew.learn.checkpoints import CHECKPOINT, MODEL, fill_network, load_state, save_settings, save_state
+from unskew.learn.train_settings import TrainSettings
+from unskew.learn.training_data import row_blocks
+from unskew.progress import show_progress
+from unskew.records import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A model after training.
+
+    Attributes
+    ----------
+    settings : what it was trained by.
+    classes : the M classes as text, in the order of its scores.
+    epoch : the epoch, counted from 0, whose weights it has: the one with the lowest weighted validation loss, or the last.
+    history : one mapping for each epoch: ``epoch``, ``train_loss``, ``learning_rate`` (at its end), ``seconds``, and, of the validation
+        images, ``validation_loss`` and ``validation_accuracy`` (weighted) and ``validation_accuracy_unweighted``; of watched images the
+        same under their names.
+    shape : of one row of X, (h, w, 3) or (d,).
+    fingerprint : of the data it was trained on, by part (images, labels, weights, ids, classes, and those of validation).
+    network : the torch module, on the CPU: (b, h, w, 3) uint8 or (b, d) float32 → (b, M) logits.
+    """
+
+    settings: TrainSettings
+    classes: tuple[str, ...]
+    epoch: int
+    history: tuple[dict[str, float], ...] = field(repr=False)
+    shape: tuple[int, ...]
+    fingerprint: dict[str, str] = field(repr=False)
+    network: Any = field(repr=False)
+
+    def scores(self, X: npt.NDArray[Any], *, progress: bool | None = None) -> Floats:
+        """(m, M) the probability of each class for each row of X; rows sum to 1."""
+        import torch
+
+        if X.shape[1:] != self.shape or X.dtype != (np.uint8 if len(self.shape) == 3 else np.float32):
+            kind = "uint8" if len(self.shape) == 3 else "float32"
+            raise DataError(f"the model was trained on rows of the shape {self.shape} of {kind}; got {X.shape[1:]} of {X.dtype}.")
+        score_nm = np.empty((len(X), len(self.classes)))
+        self.network.eval()
+        with torch.inference_mode(), show_progress("images scored", len(X), progress) as advance:
+            for rows in row_blocks(len(X)):
+                logits = self.network(torch.from_numpy(np.array(X[rows])))
+                score_nm[rows] = torch.softmax(logits.double(), dim=1).numpy()
+                advance(len(score_nm[rows]))
+        return score_nm
+
+
+def new_network(settings: TrainSettings, shape: tuple[int, ...], n_classes: int, mean: Floats, divisor: Floats) -> Any:
+    """The network that the settings name, for rows of ``shape``, before training."""
+    try:
+        from unskew.learn.networks import make_network
+    except ModuleNotFoundError as error:
+        raise missing_extra("torch", "training", error) from None
+    network = make_network(settings.model, shape, n_classes, mean, divisor)
+    return network.double() if settings.precision == "64-true" else network
+
+
+def save_model(folder: Path, state: Mapping[str, Any]) -> None:
+    """``settings.json``, ``model.pt``; the checkpoint, which the model replaces, goes."""
+    save_settings(folder, state["settings"], **{name: state[name] for name in ("classes", "epoch", "fingerprint")})
+    save_state(folder / MODEL, state)
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def load_trained(folder: str | os.PathLike[str]) -> TrainedModel:
+    """The model that `train_model` wrote into ``folder``. Nothing in the file is run; a ``module:factory`` is imported and called."""
+    path = Path(folder) / MODEL
+    if not path.exists():
+        unfinished = (Path(folder) / CHECKPOINT).exists()
+        cause = "its training has not come to an end: resume it." if unfinished else "was a model trained there?"
+        raise DataError(f"there is no trained model in {Path(folder)} ({MODEL}); {cause}")
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        raise missing_extra("torch", "a trained model", error) from None
+    state = load_state(path)
+    settings = TrainSettings(**state["settings"])
+    shape, classes = tuple(state["shape"]), tuple(state["classes"])
+    width = shape[-1]
+    with torch.random.fork_rng([]):
+        network = new_network(settings, shape, len(classes), np.zeros(width), np.ones(width))
+    fill_network(network, state["network"], settings.model, path)
+    return TrainedModel(settings, classes, state["epoch"], tuple(state["history"]), shape, state["fingerprint"], network.eval())

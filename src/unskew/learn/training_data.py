@@ -1,0 +1,203 @@
+"""What a model is trained on: images or features, labels, weights; checked, and fingerprinted."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import ConfigError, DataError, first_few
+from unskew.learn.joining import join_weights
+from unskew.learn.probe import SCALINGS, Scaling
+from unskew.records import Floats, Ints
+
+# Blocks of rows that statistics and fingerprints are computed from: a few megabytes of small images.
+_BLOCK = 2048
+# Of larger arrays only evenly spaced rows of this many bytes together enter the fingerprint: reading terabytes once more takes hours.
+_FINGERPRINTED_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Images or features with their labels and weights, row by row.
+
+    Attributes
+    ----------
+    X : (n, h, w, 3) uint8 images, an array or a memmap (then read by batch); or (n, d) float32 features.
+    label : (n,) code of each row's class, an index into ``classes``.
+    classes : the M classes as text.
+    weight : (n,) sample weights; not negative, not all zero. Their scale does not matter; rows of weight zero are removed.
+    id : (n,) what each row is called.
+    validation : the same of other images, with weights of their own: judged after every epoch.
+    """
+
+    X: npt.NDArray[Any] = field(repr=False)
+    label: Ints = field(repr=False)
+    classes: tuple[str, ...]
+    weight: Floats = field(repr=False)
+    id: npt.NDArray[Any] = field(repr=False)
+    validation: TrainingData | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("label", "weight", "id"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name)))
+        object.__setattr__(self, "classes", tuple(str(name) for name in self.classes))
+        _check_rows(self)
+        _check_labels(self)
+        join_weights(self.weight)
+        if self.validation is not None:
+            check_alike(self, self.validation, "the validation images")
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    @property
+    def holds_images(self) -> bool:
+        return self.X.ndim == 4
+
+    def without_zeros(self) -> TrainingData:
+        """The rows whose weight is above zero, here and in ``validation``; the weights scaled to mean 1."""
+        validation = None if self.validation is None else self.validation.without_zeros()
+        scaled_n = self.weight / self.weight.max()  # the sum of huge weights would overflow
+        rows = np.flatnonzero(scaled_n > 0)
+        X = self.X if rows.size == len(self) else self.X[rows]
+        weight_n = scaled_n[rows] / scaled_n[rows].mean()
+        return TrainingData(X, self.label[rows].astype(np.int64), self.classes, weight_n, self.id[rows], validation)
+
+    def fingerprint(self) -> dict[str, str]:
+        """SHA-256 of each part, so that a run that goes on with other data can say what differs."""
+        found = {"images" if self.holds_images else "features": _fingerprint_rows(self.X)}
+        found["labels"] = _digest(np.ascontiguousarray(self.label, dtype=np.int64))
+        found["weights"] = _digest(np.ascontiguousarray(self.weight, dtype=np.float64))
+        found["ids"] = _digest("\n".join(map(str, self.id.tolist())).encode("utf-8", "surrogatepass"))
+        found["classes"] = _digest("\n".join(self.classes).encode("utf-8", "surrogatepass"))
+        inner = {} if self.validation is None else self.validation.fingerprint()
+        return found | {f"validation {name}": value for name, value in inner.items()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """To another process a memmap goes as the place of its file, not as the bytes in it."""
+        state = dict(self.__dict__)
+        X, base = self.X, getattr(self.X, "base", None)
+        # Only a whole map knows its place: a slice of one keeps the offset of the whole.
+        if isinstance(X, np.memmap) and isinstance(base, mmap.mmap) and X.filename is not None and X.flags.c_contiguous:
+            state["X"] = _Mapped(str(X.filename), str(X.dtype), X.offset, X.shape)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(state["X"], _Mapped):
+            place = state["X"]
+            state = {**state, "X": np.memmap(place.file, np.dtype(place.dtype), "r", place.offset, place.shape)}
+        self.__dict__.update(state)
+
+
+@dataclass(frozen=True)
+class _Mapped:
+    file: str
+    dtype: str
+    offset: int
+    shape: tuple[int, ...]
+
+
+def check_alike(data: TrainingData, other: TrainingData, what: str) -> None:
+    """Another set of images that the same model is to judge: the same classes, shape and kind of rows."""
+    if other.classes != data.classes:
+        raise DataError(
+            f"{what} have other classes than the training images: {first_few(other.classes)} there, {first_few(data.classes)} here. "
+            "Labels are codes of one common list of classes."
+        )
+    if other.X.shape[1:] != data.X.shape[1:]:
+        raise DataError(f"{what} have the shape {other.X.shape[1:]}, the training images {data.X.shape[1:]}.")
+    if other.validation is not None:
+        raise ConfigError(f"{what} have validation images themselves; give these to the training images.")
+
+
+def measure_scale(data: TrainingData, scaling: Scaling) -> tuple[Floats, Floats]:
+    """Mean and divisor of each channel of images (3,), or of each feature (d,), under the weights.
+
+    Images: Σ_i π_i mean over pixels, and the standard deviation likewise, whatever ``scaling``. Features: as `scale_features` does, with
+    the weighted mean and variance; a constant one has an infinite divisor, and becomes 0.
+    """
+    if scaling not in SCALINGS:
+        raise ConfigError(f"scaling is one of {', '.join(map(repr, SCALINGS))}; got {scaling!r}.")
+    share_n = data.weight / data.weight.sum()
+    width = data.X.shape[-1]
+    first, second = np.zeros(width), np.zeros(width)
+    for rows in row_blocks(len(data)):
+        block = np.asarray(data.X[rows], dtype=np.float32).reshape(len(share_n[rows]), -1, width)
+        first += share_n[rows] @ block.mean(axis=1, dtype=np.float64)
+    for rows in row_blocks(len(data)):
+        centred = np.asarray(data.X[rows], dtype=np.float32).reshape(len(share_n[rows]), -1, width) - first.astype(np.float32)
+        second += share_n[rows] @ np.square(centred, out=centred).mean(axis=1, dtype=np.float64)
+    deviation = np.sqrt(second)
+    # What is constant up to the rounding of float32 has no scale.
+    varies = deviation > 1e-6 * np.abs(first)
+    if data.holds_images:
+        return first, np.where(varies, deviation, 1.0)
+    divisor = np.ones(width)
+    if scaling != "none":
+        divisor[varies] = deviation[varies] if scaling == "standard" else np.sqrt(deviation[varies])
+    if scaling == "fourth_root" and varies.any():
+        divisor *= np.sqrt(deviation[varies].mean())
+    return first, np.where(varies, divisor, np.inf)
+
+
+def row_blocks(n: int) -> Iterator[slice]:
+    return (slice(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK))
+
+
+def with_weights(data: TrainingData, weight: Floats) -> TrainingData:
+    """The same rows with other weights."""
+    return replace(data, weight=weight)
+
+
+def _check_rows(data: TrainingData) -> None:
+    X = data.X
+    images = X.ndim == 4 and X.shape[3] == 3 and X.dtype == np.uint8
+    features = X.ndim == 2 and X.shape[1] > 0 and X.dtype == np.float32
+    if not (images or features):
+        raise DataError(
+            f"X is images, (n, h, w, 3) of uint8, or features, (n, d) of float32; got the shape {X.shape} of {X.dtype}. "
+            "Grey images become three equal channels: np.repeat(X[..., None], 3, axis=3)."
+        )
+    lengths = {"X": len(X), "label": data.label.shape, "weight": data.weight.shape, "id": data.id.shape}
+    if not (data.label.shape == data.weight.shape == data.id.shape == (len(X),)):
+        told = ", ".join(f"{name} {value[0] if isinstance(value, tuple) and len(value) == 1 else value}" for name, value in lengths.items())
+        raise DataError(f"X, label, weight and id have one entry for each image; got {told}. Were rows dropped from some of them only?")
+    if features and not all(np.isfinite(X[rows]).all() for rows in row_blocks(len(X))):
+        bad = next(row for row in range(len(X)) if not np.isfinite(X[row]).all())
+        raise DataError(f"features are finite numbers; those of {str(data.id[bad])!r} are not. Fill the gaps, or leave the image out.")
+
+
+def _check_labels(data: TrainingData) -> None:
+    if len(data.classes) < 2 or len(set(data.classes)) < len(data.classes):
+        raise DataError(f"classes are at least two different names; got {first_few(data.classes)}.")
+    if data.label.dtype.kind not in "iu":
+        raise DataError(f"labels are codes, whole numbers that count the classes from 0; got {data.label.dtype}.")
+    wrong = np.flatnonzero((data.label < 0) | (data.label >= len(data.classes)))
+    if wrong.size:
+        raise DataError(
+            f"labels are codes from 0 to {len(data.classes) - 1}, one for each class; {wrong.size} are not, the first, of "
+            f"{str(data.id[wrong[0]])!r}, is {data.label[wrong[0]]}."
+        )
+
+
+def _fingerprint_rows(X: npt.NDArray[Any]) -> str:
+    n = len(X)
+    affordable = max(_FINGERPRINTED_BYTES // max(X[:1].nbytes, 1), 1)
+    digest = hashlib.sha256(f"{X.shape} {X.dtype}".encode())
+    if n <= affordable:
+        for rows in row_blocks(n):
+            digest.update(np.ascontiguousarray(X[rows]).data)
+    else:
+        for row in np.linspace(0, n - 1, affordable).astype(np.int64):
+            digest.update(np.ascontiguousarray(X[row]).data)
+    return digest.hexdigest()
+
+
+def _digest(values: npt.NDArray[Any] | bytes) -> str:
+    return hashlib.sha256(values if isinstance(values, bytes) else values.data).hexdigest()

@@ -1,0 +1,147 @@
+"""The output folder of a training: which run it holds, whether another may take its place, and what a run that goes on must agree with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unskew import pipeline
+from unskew.comparing import changed_images
+from unskew.config import RunConfig, resolved
+from unskew.errors import ConfigError, DataError, first_few
+from unskew.provenance import fingerprint_pool, fingerprint_rows
+from unskew.results import json_value
+from unskew.saving import write_text
+from unskew.training_inputs import SPLITS, TrainingInputs
+
+if TYPE_CHECKING:
+    from unskew.records import Floats, Pool
+
+RECORD, METRICS, PREDICTIONS, HISTORY, CARD, ARMS_FOLDER = (
+    *("training.json", "metrics.json", "predictions.parquet", "history.csv", "model-card.md", "arms"),
+)
+# What says where and how fast a run goes, or what is shown of it, and changes no model.
+_WITHOUT_EFFECT = ("represent.cache", "engine.jobs", "learn.device", "report", "sources.tolerance")
+_MOST_NAMED = 4
+
+
+def check_folder(out: Path, *, resume: bool, force: bool, configuration: Path | None = None) -> None:
+    """May a training be written there? Said before the work. A folder that holds a run is kept unless ``force`` says otherwise."""
+    if resume and force:
+        raise ConfigError("--resume goes on with the run of the folder, --force throws it away: say one of the two.")
+    started = (out / RECORD).is_file()
+    if started and not (resume or force):
+        raise ConfigError(
+            f"{str(out)!r} holds a training that was {_state(out)}. Add --resume to go on with it, --force to throw it away and begin "
+            "anew, or name another folder by -o."
+        )
+    if not started and (out / pipeline.WEIGHTS).exists() and not force:
+        raise ConfigError(
+            f"{str(out)!r} holds the results of another run (`unskew weigh`), and no training to go on with. Name another folder by -o, or "
+            "add --force to replace them."
+        )
+    if not started and (out / ARMS_FOLDER).exists():
+        raise ConfigError(
+            f"{str(out)!r} holds a folder {ARMS_FOLDER!r} that no training of this kind wrote. Name another folder by -o, or move it away."
+        )
+    pipeline.check_output(out, True, configuration)
+
+
+def _state(out: Path) -> str:
+    return "finished" if read_record(out).get("status") == "finished" else "started and not finished"
+
+
+def read_record(out: Path) -> dict[str, Any]:
+    """training.json of a folder."""
+    path = out / RECORD
+    if not path.is_file():
+        raise DataError(f"{str(out)!r} holds no {RECORD}, which `unskew train run.toml -o {out}` writes.")
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read ({error}). Was it edited by hand?") from error
+    if not isinstance(record, dict) or not {"status", "arm", "arms", "classes", "preprocessing"} <= set(record):
+        raise DataError(f"{path} is no record of a training.")
+    return record
+
+
+def write_record(out: Path, record: Mapping[str, Any]) -> None:
+    """training.json, whole or not at all."""
+    out.mkdir(parents=True, exist_ok=True)
+    write_text(out / RECORD, json.dumps(json_value(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def clear_training(out: Path) -> None:
+    """The files of an earlier training go, and nothing else."""
+    shutil.rmtree(out / ARMS_FOLDER, ignore_errors=True)
+    for name in (METRICS, PREDICTIONS, HISTORY, CARD, SPLITS, RECORD):
+        (out / name).unlink(missing_ok=True)
+
+
+def describe_start(training: TrainingInputs, arms: Sequence[str]) -> dict[str, Any]:
+    """What a run is made of, known before anything is trained: settings, classes, arms, fingerprints of the data."""
+    pool = training.inputs.pool
+    return {
+        "settings": flat_settings(training.inputs.config),
+        "classes": list(training.classes),
+        "preprocessing": training.preprocessing,
+        "fingerprints": {**fingerprint_pool(pool), "splits": fingerprint_rows(_pairs(pool, pool.frame["split"].tolist()))},
+        "trained": list(arms),
+    }
+
+
+def fingerprint_weights(pool: Pool, weight_n: Floats) -> str:
+    """SHA-256 of id and weight of every image; what is the same to nine digits is the same."""
+    return fingerprint_rows(_pairs(pool, [f"{value:.9g}" for value in weight_n.tolist()]))
+
+
+def _pairs(pool: Pool, values: Sequence[Any]) -> Iterator[str]:
+    return (f"{id}\x1f{value}" for id, value in zip(pool.frame["id"].tolist(), values, strict=True))
+
+
+def flat_settings(config: RunConfig) -> dict[str, Any]:
+    """{"learn.epochs": 4, …}: every setting that can change a model."""
+    settings = {**resolved(config), "learn": config.learn.settings()}
+    flat = {f"{name}.{key}": value for name, section in settings.items() for key, value in section.items()}
+    return {key: value for key, value in flat.items() if key not in _WITHOUT_EFFECT and key.split(".")[0] not in _WITHOUT_EFFECT}
+
+
+def check_same(before: Mapping[str, Any], now: Mapping[str, Any], pool: Pool, out: Path) -> None:
+    """A run goes on only with the settings and the data it began with: what differs is named."""
+    found = [*_changed_settings(before.get("settings", {}), json_value(now["settings"]))]
+    if before.get("trained") != now["trained"]:
+        found.append(f"the arms are {', '.join(now['trained'])}, and were {', '.join(before.get('trained', ()))}")
+    said, have = before.get("fingerprints", {}), now["fingerprints"]
+    changed = [name for name in have if name in said and said[name] != have[name]]
+    if changed:
+        found += [*_changed_data(changed, pool, out)]
+    if found:
+        more = "" if len(found) <= _MOST_NAMED else f"; and {len(found) - _MOST_NAMED} more"
+        raise ConfigError(
+            f"the training in {str(out)!r} cannot go on, because it is not the same any more: {'; '.join(found[:_MOST_NAMED])}{more}. "
+            "Put that back, begin anew with --force, or name another folder by -o."
+        )
+
+
+def _changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    for key in sorted({*before, *now}):
+        if before.get(key) != now.get(key):
+            was, is_now = (json.dumps(each.get(key), ensure_ascii=False) if key in each else "not said" for each in (before, now))
+            yield f"{key} is {is_now}, and was {was}"
+
+
+def _changed_data(changed: Sequence[str], pool: Pool, out: Path) -> Iterator[str]:
+    """The images that changed by name, or which part of what is known of them."""
+    import pandas as pd
+
+    features = out / pipeline.FEATURES
+    if "images" in changed and features.is_file() and "content" in pool.frame.columns:
+        named = list(changed_images(pd.read_parquet(features, columns=["id", "content"]), pool.frame))
+        if named:
+            yield f"the images differ ({len(named)}): {first_few(named, 3)}"
+            return
+    what = {"table": "what is known of the images (labels, groups, features)", "images": "the images", "splits": "the splits"}
+    yield f"{first_few([what.get(name, name) for name in changed])} differ"

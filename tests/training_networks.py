@@ -1,0 +1,57 @@
+"""Networks that the tests of training name as ``training_networks:…``."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import torch
+from torch import nn
+
+
+def linear(n_classes: int) -> nn.Module:
+    """Of small images or features, without batch normalisation: what it learns has closed forms."""
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear(n_classes))
+
+
+def convolutional(num_classes: int) -> nn.Module:
+    """Everything that keeps a state of its own: batch normalisation, dropout."""
+    return nn.Sequential(
+        *(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.2), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+        nn.Linear(4, num_classes),
+    )
+
+
+def normalised(n_classes: int) -> nn.Module:
+    return nn.Sequential(nn.BatchNorm2d(3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, n_classes))
+
+
+class Killing(nn.Module):
+    """Kills its own process, as kill -9 does, in the training step that UNSKEW_TEST_KILL names."""
+
+    def __init__(self, n_classes: int) -> None:
+        super().__init__()
+        self.network = convolutional(n_classes)
+        self.steps = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if torch.is_grad_enabled():
+            if str(self.steps) == os.environ.get("UNSKEW_TEST_KILL"):
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.steps += 1
+        return self.network(x)
+
+
+def always_three() -> nn.Module:
+    return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 3))
+
+
+def not_a_module(n_classes: int) -> str:
+    return "a network"
+
+
+def too_small(n_classes: int) -> nn.Module:
+    return nn.Conv2d(3, n_classes, 99)
+
+
+NUMBER = 7
