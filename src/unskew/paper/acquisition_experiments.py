@@ -14,7 +14,7 @@ from unskew.paper.article_procedure import article_weights, bin_index, boxes
 from unskew.paper.as_published import last_source_weights
 from unskew.paper.class_experiments import exact_weights
 from unskew.paper.experiment import Cell, Place, Tables
-from unskew.paper.populations import Population, read_population
+from unskew.paper.populations import CifarPopulation, read_population
 from unskew.records import Floats, Pool
 from unskew.scenarios import Scenario, acquisition, geometric_sizes
 
@@ -32,7 +32,7 @@ def database_sizes(n: int, sizes: str) -> Any:
     return geometric_sizes(n, N_BINS, 1.0 if sizes == "balanced" else RATIO)
 
 
-def draw_databases(population: Population, sizes: str, decay: float, run: int) -> Scenario:
+def draw_databases(population: CifarPopulation, sizes: str, decay: float, run: int) -> Scenario:
     """The K = 8 databases of a run; the same for every arm."""
     seed = np.random.default_rng([run, round(decay * 1e6), SIZES.index(sizes)])
     return acquisition(population.border, population.label, decay=decay, sizes=database_sizes(len(population.label), sizes), seed=seed)
