@@ -9,7 +9,7 @@ import numpy as np
 
 from unskew.paper.plotting import COLOURS, NAMES, legend_below, log_slope, mean_and_spread, new_figure
 
-ARMS = ("article", "as_published", "exact")
+ARMS = ("article", "as_published", "exact", "true")
 _SOURCE_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9")
 
 
@@ -44,15 +44,15 @@ def say_counts(frame: Any) -> list[str]:
 def draw_masses(frame: Any) -> Any:
     """Figure 5: class distribution of the debiased sample, one dashed line for each run, against the target."""
     overlaps = sorted(frame["overlap"].unique())
-    figure, axes = new_figure(len(ARMS), len(overlaps), 9.5, 5.2, sharex=True, sharey="col")
+    figure, axes = new_figure(len(ARMS), len(overlaps), 9.5, 6.4, sharex=True, sharey="col")
     for row, arm in enumerate(ARMS):
         for column, overlap in enumerate(overlaps):
             axis = axes[row, column]
             part = frame[(frame["arm"] == arm) & (frame["overlap"] == overlap)]
-            for _, run in part.groupby("run"):
-                axis.plot(run["label"], run["mass"], color=COLOURS[arm], linestyle="--", linewidth=0.7, alpha=0.8)
             target = frame.drop_duplicates("label").sort_values("label")
-            axis.plot(target["label"], target["target"], color=COLOURS["target"], linewidth=1.2)
+            axis.plot(target["label"], target["target"], color=COLOURS["target"], linewidth=1.6)
+            for _, run in part.groupby("run"):
+                axis.plot(run["label"], run["mass"], color=COLOURS[arm], linestyle="--", linewidth=0.8, alpha=0.9)
             axis.set_ylim(0.0, 1.08 * frame[frame["overlap"] == overlap]["mass"].max())
             if row == 0:
                 axis.set_title(f"overlap γ = {overlap:g}")
@@ -60,9 +60,9 @@ def draw_masses(frame: Any) -> Any:
                 axis.set_xlabel("class")
             if not len(part):
                 axis.text(0.5, 0.5, "no run has linked sources", transform=axis.transAxes, ha="center", fontsize=7)
-    for row in range(len(ARMS)):
-        axes[row, 0].set_ylabel("share of the weight")
-    legend_below(figure, ("target", *ARMS), 4, dashed=True)
+    for row, arm in enumerate(ARMS):
+        axes[row, 0].set_ylabel(f"{NAMES[arm]}\nshare of the weight")
+    legend_below(figure, ("target", *ARMS), 5, dashed=True)
     return figure
 
 
@@ -70,7 +70,7 @@ def say_masses(frame: Any) -> list[str]:
     """Smallest and largest class mass over all runs, and the largest error, of every arm and γ."""
     lines = []
     for overlap, part in frame.groupby("overlap"):
-        for arm in (*ARMS, "true"):
+        for arm in ARMS:
             own = part[part["arm"] == arm]
             if len(own):
                 error = (own["mass"] - own["target"]).abs().max()
@@ -86,7 +86,7 @@ def draw_distances(frame: Any) -> Any:
     """Figure 6: L2 distance of the weights from uniform ones against γ."""
     figure, axes = new_figure(1, 1, 5.2, 3.4)
     axis = axes[0, 0]
-    for arm in ("article", "as_published", "exact", "true"):
+    for arm in ARMS:
         x, mean, spread = mean_and_spread(_solved(frame, arm), "overlap", "distance")
         low = np.maximum(mean - spread, mean / 10.0)
         axis.plot(x, mean, color=COLOURS[arm], marker="o", markersize=3, label=NAMES[arm])
@@ -109,7 +109,7 @@ def say_distances(frame: Any) -> list[str]:
     """Mean distance at the ends, the slope with the true ω, and draws that are not connected."""
     lines = []
     linked = frame[(frame["overlap"] >= 1e-3) & (frame["overlap"] <= 0.3)]
-    for arm in ("article", "as_published", "exact", "true"):
+    for arm in ARMS:
         x, mean, _ = mean_and_spread(_solved(frame, arm), "overlap", "distance")
         slope_x, slope_mean, _ = mean_and_spread(_solved(linked, arm), "overlap", "distance")
         said = f"; slope {log_slope(slope_x, slope_mean):+.2f} for γ from 0.001 to 0.3" if slope_x.size > 1 else ""
