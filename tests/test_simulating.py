@@ -172,15 +172,15 @@ def test_nothing_is_replaced_and_nothing_half_written(photos: Path, population: 
         check_new_folder(tmp_path / "no" / "where", photos)
     check_new_folder(tmp_path / "new", photos)
 
-    class Broken(Exception): ...
+    class BrokenError(Exception): ...
 
     def fail(*_: object) -> None:
-        raise Broken
+        raise BrokenError
 
     simulation = simulate_censored(population, hidden=["cat"], seed=0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("unskew.simulated_files._write_truth", fail)
-        with pytest.raises(Broken):
+        with pytest.raises(BrokenError):
             write_simulation(simulation, tmp_path / "new")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["mine"]
 

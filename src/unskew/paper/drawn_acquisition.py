@@ -142,9 +142,9 @@ def say_channel_distances(frame: Any) -> list[str]:
     for (sizes, decay), part in frame.groupby(["sizes", "decay"]):
         mean = part.groupby("arm")["distance"].mean()
         said = "; ".join(f"{NAMES[arm]} {mean[arm]:.4f}" for arm in DISTANCE_ARMS if arm in mean and np.isfinite(mean[arm]))
-        used = part[part["arm"] == "as_published"]["images"].mean() / max(part["images"].max(), 1)
+        used = part.groupby("arm")["images"].mean()
         lines.append(
-            f"{sizes}, γ = {decay:g}: {said}; soft box {mean['soft_box'] / mean['true']:.2f} × true ω; as published uses "
-            f"{100 * used:.0f}% of the distinct images"
+            f"{sizes}, γ = {decay:g}: {said}; soft box {mean['soft_box'] / mean['true']:.2f} × true ω; as published "
+            f"weighs {used['as_published']:,.0f} distinct images, the others {used['naive']:,.0f}"
         )
     return lines

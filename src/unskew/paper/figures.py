@@ -160,7 +160,7 @@ def _write_record(figure: Figure, found: Sequence[str], path: Path) -> None:
         "title": figure.title,
         "found": list(found),
         "settings": dict(figure.experiment.settings),
-        "cells": len(figure.experiment.cells),
+        "values": figure.experiment.axes,
         "fingerprint": figure.experiment.fingerprint,
         "versions": find_versions(),
     }
