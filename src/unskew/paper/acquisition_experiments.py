@@ -40,6 +40,7 @@ def draw_databases(population: CifarPopulation, sizes: str, decay: float, run: i
 
 def arms_of_acquisition(scenario: Scenario, run: int) -> dict[str, Floats | None]:
     """(n,) weights of every arm; None where there is no solution."""
+    assert scenario.features is not None
     box_nk, source_n = boxes(scenario.features, scenario.source), scenario.source
     return {
         "naive": np.full(source_n.size, 1.0 / source_n.size),

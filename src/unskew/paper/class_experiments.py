@@ -58,6 +58,7 @@ def count_images(cell: Cell, place: Place) -> Tables:
     """Figure 4: images of every class in every source."""
     population = read_population(place.data, cell["data"], place.cache)
     scenario = draw_databases(population.label, cell["overlap"], 0)
+    assert scenario.label is not None
     count_ky = np.zeros((N_SOURCES, population.n_classes), dtype=np.int64)
     np.add.at(count_ky, (scenario.source, scenario.label), 1)
     return {
