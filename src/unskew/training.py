@@ -19,7 +19,7 @@ from unskew.errors import first_few, missing_extra
 from unskew.provenance import find_versions, fingerprint_file
 from unskew.results import json_value, write_frame
 from unskew.saving import write_text, written_whole
-from unskew.training_arms import GIVEN, Arm, check_arms, main_arm, make_arm, read_given_weights, take_rows, training_data
+from unskew.training_arms import GIVEN, Arm, arm_data, check_arms, main_arm, make_arm, read_given_weights, take_rows
 from unskew.training_card import CardFacts, write_card
 from unskew.training_folder import (
     ARMS_FOLDER,
@@ -233,7 +233,7 @@ def run_training(prepared: Preparation, *, progress: bool | None = None, replica
         folder = out / ARMS_FOLDER / arm.name
         folder.parent.mkdir(parents=True, exist_ok=True)
         models[arm.name] = train_model(
-            training_data(training, arm), prepared.settings, folder, resume=prepared.resume, force=not prepared.resume, progress=progress
+            arm_data(training, arm), prepared.settings, folder, resume=prepared.resume, force=not prepared.resume, progress=progress
         )
     held_out = take_rows(training.X, training.rows(training.splits.held_out))
     predictions = {

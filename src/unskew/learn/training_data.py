@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import mmap
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from unskew.learn.joining import join_weights
 from unskew.learn.probe import SCALINGS, Scaling
 from unskew.records import Floats, Ints
 
-# Blocks of rows that statistics and fingerprints are computed from: a few megabytes of small images.
-_BLOCK = 2048
+# Numbers in a block of rows that is looked at at once: a thousand images of 32 × 32 pixels, fewer of larger ones.
+_BLOCK = 1000 * 32 * 32 * 3
 # Of larger arrays only evenly spaced rows of this many bytes together enter the fingerprint: reading terabytes once more takes hours.
 _FINGERPRINTED_BYTES = 1 << 30
 
@@ -127,10 +128,10 @@ def measure_scale(data: TrainingData, scaling: Scaling) -> tuple[Floats, Floats]
     share_n = data.weight / data.weight.sum()
     width = data.X.shape[-1]
     first, second = np.zeros(width), np.zeros(width)
-    for rows in row_blocks(len(data)):
+    for rows in row_blocks(data.X):
         block = np.asarray(data.X[rows], dtype=np.float32).reshape(len(share_n[rows]), -1, width)
         first += share_n[rows] @ block.mean(axis=1, dtype=np.float64)
-    for rows in row_blocks(len(data)):
+    for rows in row_blocks(data.X):
         centred = np.asarray(data.X[rows], dtype=np.float32).reshape(len(share_n[rows]), -1, width) - first.astype(np.float32)
         second += share_n[rows] @ np.square(centred, out=centred).mean(axis=1, dtype=np.float64)
     deviation = np.sqrt(second)
@@ -146,13 +147,15 @@ def measure_scale(data: TrainingData, scaling: Scaling) -> tuple[Floats, Floats]
     return first, np.where(varies, divisor, np.inf)
 
 
-def row_blocks(n: int) -> Iterator[slice]:
-    return (slice(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK))
+def rows_at_once(shape: tuple[int, ...]) -> int:
+    """How many rows of this shape make a block."""
+    return max(_BLOCK // math.prod(shape), 1)
 
 
-def with_weights(data: TrainingData, weight: Floats) -> TrainingData:
-    """The same rows with other weights."""
-    return replace(data, weight=weight)
+def row_blocks(X: npt.NDArray[Any]) -> Iterator[slice]:
+    """The rows of X from the first to the last, a block at a time."""
+    step = rows_at_once(X.shape[1:])
+    return (slice(start, min(start + step, len(X))) for start in range(0, len(X), step))
 
 
 def _check_rows(data: TrainingData) -> None:
@@ -168,7 +171,7 @@ def _check_rows(data: TrainingData) -> None:
     if not (data.label.shape == data.weight.shape == data.id.shape == (len(X),)):
         told = ", ".join(f"{name} {value[0] if isinstance(value, tuple) and len(value) == 1 else value}" for name, value in lengths.items())
         raise DataError(f"X, label, weight and id have one entry for each image; got {told}. Were rows dropped from some of them only?")
-    if features and not all(np.isfinite(X[rows]).all() for rows in row_blocks(len(X))):
+    if features and not all(np.isfinite(X[rows]).all() for rows in row_blocks(X)):
         bad = next(row for row in range(len(X)) if not np.isfinite(X[row]).all())
         raise DataError(f"features are finite numbers; those of {str(data.id[bad])!r} are not. Fill the gaps, or leave the image out.")
 
@@ -191,7 +194,7 @@ def _fingerprint_rows(X: npt.NDArray[Any]) -> str:
     affordable = max(_FINGERPRINTED_BYTES // max(X[:1].nbytes, 1), 1)
     digest = hashlib.sha256(f"{X.shape} {X.dtype}".encode())
     if n <= affordable:
-        for rows in row_blocks(n):
+        for rows in row_blocks(X):
             digest.update(np.ascontiguousarray(X[rows]).data)
     else:
         for row in np.linspace(0, n - 1, affordable).astype(np.int64):
