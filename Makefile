@@ -12,7 +12,7 @@ DOCS   := $(VENV)/.ready-docs
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: $(BASE) ## digits from three biased cameras: described, checked, weighed, reported, learned
+demo: $(BASE) ## digits from three biased cameras: described, checked, weighed, reported, forecast, learned
 	$(VENV)/bin/unskew demo
 
 test: $(READY) chromium ## the tests and doctests that take seconds

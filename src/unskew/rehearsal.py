@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.special
 
 from unskew.debiasing import debias
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewWarning, first_few
@@ -20,6 +19,7 @@ from unskew.probe_data import ProbeData, find_learner, gather_probe_data
 from unskew.progress import show_progress
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.rehearsal_record import Rehearsal, SourceRehearsal, judge_rehearsal
+from unskew.solve.log_sums import log_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,7 +167,7 @@ class _Stage:
         log_nk, size_k = self._log_omega, np.bincount(self.pool.source)
         with np.errstate(divide="ignore"):
             log_share_k = np.log(np.where(np.arange(size_k.size) == k, 0.0, size_k)) - weights.solution.log_normalizer
-        density_n = scipy.special.logsumexp(log_nk + log_share_k, axis=1)
+        density_n = log_sums(log_nk + log_share_k)
         unlike = float(np.mean(np.isneginf(density_n[own])))
         if unlike > self.max_unlike:
             raise CoverageError(
