@@ -190,7 +190,7 @@ def judge_images(
             )
         common: dict[str, Any] = {"by": by or (), "positive": positive, "replicates": replicates, "seed": seed}
         if images:
-            from unskew.training_images import evaluate_images
+            from unskew.judging_images import evaluate_images
 
             unused = [f"--{name}" for name, value in asked.items() if value is not None]
             if unused:
