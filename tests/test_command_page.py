@@ -12,7 +12,10 @@ import typer
 from unskew.cli import Format, app
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "command-line.md").read_text(encoding="utf-8")
-COMMANDS: dict[str, Any] = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+COMMANDS: dict[str, Any] = {}
+for _name, _command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+    # A group such as `unskew simulate` has commands of its own.
+    COMMANDS |= {f"{_name} {each}": below for each, below in getattr(_command, "commands", {}).items()} or {_name: _command}
 # Of every command, and said once for all.
 EVERYWHERE = {"--help", "-h"}
 
@@ -34,7 +37,7 @@ def _common() -> str:
 def test_every_command_has_a_section_and_every_section_a_command() -> None:
     headings = set(re.findall(r"^## (.+)$", PAGE, flags=re.MULTILINE)) - {"What all commands have in common"}
     assert headings == set(COMMANDS)
-    assert set(re.findall(r"^\| \[`(\w+)`\]\(#", PAGE, flags=re.MULTILINE)) == set(COMMANDS)
+    assert set(re.findall(r"^\| \[`([\w -]+)`\]\(#", PAGE, flags=re.MULTILINE)) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))

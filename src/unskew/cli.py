@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from unskew import cli_learning
+from unskew import cli_learning, cli_paper
 from unskew.cli_options import (
     AsJson,
     Configuration,
@@ -257,6 +257,10 @@ def show_again(results: Results, as_json: AsJson = False, quiet: Quiet = False) 
         print_json({"page": str(page)})
     elif not quiet:
         terminal.print_place(terminal.open_console(), page)
+
+
+app.add_typer(cli_paper.simulate_app)
+app.add_typer(cli_paper.paper_app)
 
 
 @app.command("demo")

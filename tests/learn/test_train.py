@@ -246,8 +246,10 @@ def test_without_validation_the_last_epoch_is_kept(tmp_path) -> None:
 def test_a_memmap_is_learned_from_as_an_array_is(tmp_path) -> None:
     np.save(tmp_path / "images.npy", IMAGES)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
-    runs = [train_model(_data(X), _settings(), tmp_path / name, logs=False) for name, X in {"array": IMAGES, "map": mapped}.items()]
-    assert _same_bits(*runs)
+    some = WEIGHT * (np.arange(N) % 4 > 0)
+    for weight in (WEIGHT, some):
+        runs = [train_model(_data(X, weight=weight), _settings(), tmp_path / "run", logs=False, force=True) for X in (IMAGES, mapped)]
+        assert _same_bits(*runs)
 
 
 def test_nothing_is_printed_where_there_is_no_terminal(tmp_path, capfd) -> None:

@@ -80,7 +80,8 @@ def test_two_processes_train_what_one_trains(tmp_path: Path, weighting: str) -> 
     for name, value in one.network.state_dict().items():
         torch.testing.assert_close(value, two.network.state_dict()[name], rtol=1e-9, atol=1e-12)
     for name in ("train_loss", "validation_loss", "validation_accuracy"):
-        np.testing.assert_allclose([row[name] for row in one.history], [row[name] for row in two.history], rtol=1e-9)
+        # Fabric hands what a network computes on as float32, whatever its precision.
+        np.testing.assert_allclose([row[name] for row in one.history], [row[name] for row in two.history], rtol=1e-6)
 
 
 @pytest.mark.slow

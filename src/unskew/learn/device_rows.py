@@ -27,7 +27,7 @@ class DeviceRows:
         self._weight = torch.as_tensor(data.weight, dtype=torch.float64).to(device)
         self._held: torch.Tensor | None = None
         if device.type == "cuda" and data.X.nbytes < _SHARE_OF_MEMORY * torch.cuda.mem_get_info(device)[0]:
-            self._held = torch.as_tensor(np.array(data.X)).to(device)
+            self._held = torch.as_tensor(np.array(data.X[:])).to(device)
 
     def __len__(self) -> int:
         return len(self.data)

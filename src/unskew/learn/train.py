@@ -1,6 +1,6 @@
 """Weighted training of an image classifier: data in, one epoch after the other, a model out. Read it top to bottom.
 
-The settings are those of train_settings.py. The loop runs on Lightning Fabric: the same call trains on a CPU, a graphics card, or several
+The settings are those of presets.py. The loop runs on Lightning Fabric: the same call trains on a CPU, a graphics card, or several
 of them. Everything random in epoch e comes from (seed, e), so that a run that was killed and resumed ends in the same bits (on a CPU) as
 one that was not.
 """
@@ -26,9 +26,9 @@ from unskew.learn.batch_norm import update_batch_norm
 from unskew.learn.checkpoints import CHECKPOINT, LOGS, MODEL, fill_network, load_state, prepare_folder, refuse_other_run, save_state
 from unskew.learn.device_rows import DeviceRows
 from unskew.learn.draws import plan_draws
+from unskew.learn.presets import PRESETS, TrainSettings, settings_dict, settings_of
 from unskew.learn.probe import fit_probe
 from unskew.learn.schedules import learning_rate_at
-from unskew.learn.train_settings import PRESETS, TrainSettings, settings_dict, settings_of
 from unskew.learn.trained_model import TrainedModel, found_device, load_trained, new_network, save_model
 from unskew.learn.training_data import TrainingData, check_alike, measure_scale, row_blocks, rows_at_once
 from unskew.learn.training_logs import TrainingLogs

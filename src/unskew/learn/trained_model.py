@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, missing_extra
 from unskew.learn.checkpoints import CHECKPOINT, MODEL, fill_network, load_state, save_settings, save_state
-from unskew.learn.train_settings import DEVICES, TrainSettings
+from unskew.learn.presets import DEVICES, TrainSettings
 from unskew.learn.training_data import row_blocks
 from unskew.progress import show_progress
 from unskew.records import Floats

@@ -7,7 +7,7 @@ import math
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -66,7 +66,10 @@ class TrainingData:
         validation = None if self.validation is None else self.validation.without_zeros()
         scaled_n = self.weight / self.weight.max()  # the sum of huge weights would overflow
         rows = np.flatnonzero(scaled_n > 0)
-        X = self.X if rows.size == len(self) else self.X[rows]
+        X = self.X
+        if rows.size < len(self):
+            # An array larger than memory stays where it is; its rows are picked as they are asked for.
+            X = cast(npt.NDArray[Any], PickedRows(X, rows)) if isinstance(X, np.memmap) else X[rows]
         weight_n = scaled_n[rows] / scaled_n[rows].mean()
         return TrainingData(X, self.label[rows].astype(np.int64), self.classes, weight_n, self.id[rows], validation)
 
@@ -83,17 +86,44 @@ class TrainingData:
     def __getstate__(self) -> dict[str, Any]:
         """To another process a memmap goes as the place of its file, not as the bytes in it."""
         state = dict(self.__dict__)
-        X, base = self.X, getattr(self.X, "base", None)
-        # Only a whole map knows its place: a slice of one keeps the offset of the whole.
-        if isinstance(X, np.memmap) and isinstance(base, mmap.mmap) and X.filename is not None and X.flags.c_contiguous:
-            state["X"] = _Mapped(str(X.filename), str(X.dtype), X.offset, X.shape)
+        X: Any = self.X
+        state["X"] = PickedRows(_to_place(X.X), X.rows) if isinstance(X, PickedRows) else _to_place(X)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if isinstance(state["X"], _Mapped):
-            place = state["X"]
-            state = {**state, "X": np.memmap(place.file, np.dtype(place.dtype), "r", place.offset, place.shape)}
+        X = state["X"]
         self.__dict__.update(state)
+        self.__dict__["X"] = PickedRows(_from_place(X.X), X.rows) if isinstance(X, PickedRows) else _from_place(X)
+
+
+class PickedRows:
+    """Some rows of an array on disk, read when they are asked for; as much of an array as training needs."""
+
+    def __init__(self, X: Any, rows: Ints) -> None:
+        self.X, self.rows = X, rows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.rows), *self.X.shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        kind: np.dtype[Any] = self.X.dtype
+        return kind
+
+    @property
+    def ndim(self) -> int:
+        return int(self.X.ndim)
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, key: Any) -> npt.NDArray[Any]:
+        return np.asarray(self.X[self.rows[key]])
 
 
 @dataclass(frozen=True)
@@ -102,6 +132,17 @@ class _Mapped:
     dtype: str
     offset: int
     shape: tuple[int, ...]
+
+
+def _to_place(X: Any) -> Any:
+    # Only a whole map knows its place: a slice of one keeps the offset of the whole.
+    if isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.filename is not None and X.flags.c_contiguous:  # type: ignore[unreachable]
+        return _Mapped(str(X.filename), str(X.dtype), X.offset, X.shape)  # type: ignore[unreachable]
+    return X
+
+
+def _from_place(X: Any) -> Any:
+    return np.memmap(X.file, np.dtype(X.dtype), "r", X.offset, X.shape) if isinstance(X, _Mapped) else X
 
 
 def check_alike(data: TrainingData, other: TrainingData, what: str) -> None:

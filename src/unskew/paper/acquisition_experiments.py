@@ -14,7 +14,7 @@ from unskew.paper.article_procedure import article_weights, bin_index, boxes
 from unskew.paper.as_published import last_source_weights
 from unskew.paper.class_experiments import exact_weights
 from unskew.paper.experiment import Cell, Place, Tables
-from unskew.paper.populations import Population, read_population
+from unskew.paper.populations import CifarPopulation, read_population
 from unskew.records import Floats, Pool
 from unskew.scenarios import Scenario, acquisition, geometric_sizes
 
@@ -32,7 +32,7 @@ def database_sizes(n: int, sizes: str) -> Any:
     return geometric_sizes(n, N_BINS, 1.0 if sizes == "balanced" else RATIO)
 
 
-def draw_databases(population: Population, sizes: str, decay: float, run: int) -> Scenario:
+def draw_databases(population: CifarPopulation, sizes: str, decay: float, run: int) -> Scenario:
     """The K = 8 databases of a run; the same for every arm."""
     seed = np.random.default_rng([run, round(decay * 1e6), SIZES.index(sizes)])
     return acquisition(population.border, population.label, decay=decay, sizes=database_sizes(len(population.label), sizes), seed=seed)
@@ -40,18 +40,19 @@ def draw_databases(population: Population, sizes: str, decay: float, run: int) -
 
 def arms_of_acquisition(scenario: Scenario, run: int) -> dict[str, Floats | None]:
     """(n,) weights of every arm; None where there is no solution."""
+    assert scenario.features is not None
     box_nk, source_n = boxes(scenario.features, scenario.source), scenario.source
     return {
         "naive": np.full(source_n.size, 1.0 / source_n.size),
         "article": article_weights(box_nk, source_n, seed=run),
         "as_published": last_source_weights(box_nk, source_n, seed=run),
         "exact": exact_weights(box_nk, source_n),
-        "soft_box": _soft_box_weights(scenario, run),
+        "soft_box": soft_box_weights(scenario, run),
         "true": exact_weights(scenario.omega, source_n),
     }
 
 
-def _soft_box_weights(scenario: Scenario, run: int) -> Floats | None:
+def soft_box_weights(scenario: Scenario, run: int) -> Floats | None:
     from unskew.bias import SoftBox
     from unskew.debiasing import debias
     from unskew.errors import OverlapError
@@ -88,8 +89,8 @@ def channel_marginals(cell: Cell, place: Place) -> Tables:
             {
                 **cell,
                 "arm": arm,
-                "distance": _wasserstein(scenario.features, population.border, weight_n),
-                "distance_test": _wasserstein(scenario.features, population.test_border, weight_n),
+                "distance": channel_distance(scenario.features, population.border, weight_n),
+                "distance_test": channel_distance(scenario.features, population.test_border, weight_n),
                 "images": int(np.unique(scenario.index[used_n]).size),
             }
         )
@@ -114,7 +115,7 @@ def _densities(cell: Mapping[str, Any], arm: str, feature_nd: Floats, weight_n: 
     return rows
 
 
-def _wasserstein(feature_nd: Floats, population_nd: Floats, weight_n: Floats) -> float:
+def channel_distance(feature_nd: Floats, population_nd: Floats, weight_n: Floats) -> float:
     """Σ over H, S, V of the 1-D Wasserstein distance."""
     from scipy.stats import wasserstein_distance
 

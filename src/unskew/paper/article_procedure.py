@@ -27,7 +27,7 @@ def article_weights(omega: npt.ArrayLike, source: npt.ArrayLike, *, seed: int, s
     """
     omega_nk, source_n = np.asarray(omega, dtype=np.float64), np.asarray(source)
     rows = prepare(omega_nk, source_n, log=False, names=None, jobs=1).rows
-    start_k = np.random.default_rng(seed).normal(size=omega_nk.shape[1])
+    start_k = np.random.default_rng(seed).normal(size=(omega_nk.shape[1],))
     u_k, _ = descend(rows, start_k, steps, seed)
     return weights_at(omega_nk, u_k)
 

@@ -21,8 +21,8 @@ _OVERLAP_DRAWS = 100
 _VERSION = 1
 
 NOT_POSSIBLE = (
-    "Figure 1 (samples of not-MNIST, SynNumbers, MNIST-M and MNIST: kinds of bias across digit databases) is not drawn: those databases are "
-    "not among the data."
+    "Figure 1 (samples of not-MNIST, SynNumbers, MNIST-M and MNIST: kinds of bias across digit databases) is not drawn: those databases "
+    "are not among the data."
 )
 
 
@@ -83,20 +83,40 @@ def _theory() -> list[Figure]:
     drawn = drawn_theory
     return [
         Figure(
-            *("2", "figure-02-three-cases", "Three cases of support: not covered, covered without overlap, fine; one-dimensional data."),
-            *(supports, "cases", _plain(drawn.draw_supports), drawn.say_supports),
+            "2",
+            "figure-02-three-cases",
+            "Three cases of support: not covered, covered without overlap, fine; one-dimensional data.",
+            supports,
+            "cases",
+            _plain(drawn.draw_supports),
+            drawn.say_supports,
         ),
         Figure(
-            *("3", "figure-03-two-biasing-functions", "Two overlapping biasing functions."),
-            *(functions, "functions", _plain(drawn.draw_functions), drawn.say_functions),
+            "3",
+            "figure-03-two-biasing-functions",
+            "Two overlapping biasing functions.",
+            functions,
+            "functions",
+            _plain(drawn.draw_functions),
+            drawn.say_functions,
         ),
         Figure(
-            *("B3", "beyond-3-theorem-n", "The theorem: error of the debiased risk against n."),
-            *(by_size, "errors", _plain(drawn.draw_sizes), drawn.say_sizes),
+            "B3",
+            "beyond-3-theorem-n",
+            "The theorem: error of the debiased risk against n.",
+            by_size,
+            "errors",
+            _plain(drawn.draw_sizes),
+            drawn.say_sizes,
         ),
         Figure(
-            *("B4", "beyond-4-theorem-overlap", "The theorem: error of the debiased risk against κ and ε."),
-            *(by_overlap, "errors", _plain(drawn.draw_overlaps), drawn.say_overlaps),
+            "B4",
+            "beyond-4-theorem-overlap",
+            "The theorem: error of the debiased risk against κ and ε.",
+            by_overlap,
+            "errors",
+            _plain(drawn.draw_overlaps),
+            drawn.say_overlaps,
         ),
     ]
 
@@ -116,20 +136,40 @@ def _classes(name: str, fingerprint: str, runs: int) -> list[Figure]:
     )
     return [
         Figure(
-            *("4", f"figure-04-images-per-class-{name}", f"Images of every class in the five databases, {title}."),
-            *(counts, "counts", _plain(drawn.draw_counts), drawn.say_counts),
+            "4",
+            f"figure-04-images-per-class-{name}",
+            f"Images of every class in the five databases, {title}.",
+            counts,
+            "counts",
+            _plain(drawn.draw_counts),
+            drawn.say_counts,
         ),
         Figure(
-            *("5", f"figure-05-class-distribution-{name}", f"Class distribution of the debiased sample, {runs} runs, {title}."),
-            *(masses, "masses", _plain(drawn.draw_masses), drawn.say_masses),
+            "5",
+            f"figure-05-class-distribution-{name}",
+            f"Class distribution of the debiased sample, {runs} runs, {title}.",
+            masses,
+            "masses",
+            _plain(drawn.draw_masses),
+            drawn.say_masses,
         ),
         Figure(
-            *("6", f"figure-06-distance-of-weights-{name}", f"L2 distance of the weights from uniform ones, {runs} runs, {title}."),
-            *(swept, "distances", _plain(drawn.draw_distances), drawn.say_distances),
+            "6",
+            f"figure-06-distance-of-weights-{name}",
+            f"L2 distance of the weights from uniform ones, {runs} runs, {title}.",
+            swept,
+            "distances",
+            _plain(drawn.draw_distances),
+            drawn.say_distances,
         ),
         Figure(
-            *("B1", f"beyond-1-exact-solver-{name}", f"What the exact solver changes: error of the normalizers, {title}."),
-            *(descents, "descents", _plain(drawn.draw_descents), drawn.say_descents),
+            "B1",
+            f"beyond-1-exact-solver-{name}",
+            f"What the exact solver changes: error of the normalizers, {title}.",
+            descents,
+            "descents",
+            _plain(drawn.draw_descents),
+            drawn.say_descents,
         ),
     ]
 
@@ -144,16 +184,31 @@ def _acquisition(name: str, fingerprint: str, runs: int) -> list[Figure]:
     channels = _experiment(f"channels-{name}", acquired.channel_marginals, cells, **told)
     return [
         Figure(
-            *("7", f"figure-07-images-per-bin-{name}", f"Images of every bin of hue, saturation and value of the border, {title}."),
-            *(examples, "examples", drawn.draw_examples, drawn.say_examples),
+            "7",
+            f"figure-07-images-per-bin-{name}",
+            f"Images of every bin of hue, saturation and value of the border, {title}.",
+            examples,
+            "examples",
+            drawn.draw_examples,
+            drawn.say_examples,
         ),
         Figure(
-            *("8", f"figure-08-hue-saturation-value-{name}", f"Hue, saturation and value of the debiased sample, {runs} runs, {title}."),
-            *(channels, "marginals", _plain(drawn.draw_marginals), drawn.say_marginals),
+            "8",
+            f"figure-08-hue-saturation-value-{name}",
+            f"Hue, saturation and value of the debiased sample, {runs} runs, {title}.",
+            channels,
+            "marginals",
+            _plain(drawn.draw_marginals),
+            drawn.say_marginals,
         ),
         Figure(
-            *("9", f"figure-09-bin-sizes-{name}", f"Images in the bins: training split, balanced and imbalanced databases, {title}."),
-            *(sizes, "sizes", _plain(drawn.draw_bin_sizes), drawn.say_bin_sizes),
+            "9",
+            f"figure-09-bin-sizes-{name}",
+            f"Images in the bins: training split, balanced and imbalanced databases, {title}.",
+            sizes,
+            "sizes",
+            _plain(drawn.draw_bin_sizes),
+            drawn.say_bin_sizes,
         ),
         Figure(
             *(
@@ -161,6 +216,9 @@ def _acquisition(name: str, fingerprint: str, runs: int) -> list[Figure]:
                 f"beyond-2-soft-box-{name}",
                 f"The soft box against the box: distance of hue, saturation and value, {runs} runs, {title}.",
             ),
-            *(channels, "distances", _plain(drawn.draw_channel_distances), drawn.say_channel_distances),
+            channels,
+            "distances",
+            _plain(drawn.draw_channel_distances),
+            drawn.say_channel_distances,
         ),
     ]

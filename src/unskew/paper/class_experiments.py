@@ -15,7 +15,7 @@ from unskew.paper.experiment import Cell, Place, Tables
 from unskew.paper.populations import read_population
 from unskew.records import Floats
 from unskew.scenarios import Scenario, overlapping_classes
-from unskew.solve.entry import solve_normalizers
+from unskew.solve.entry import check_overlap, solve_normalizers
 from unskew.weigh.entry import debias_weights
 
 N_SOURCES = 5
@@ -58,6 +58,7 @@ def count_images(cell: Cell, place: Place) -> Tables:
     """Figure 4: images of every class in every source."""
     population = read_population(place.data, cell["data"], place.cache)
     scenario = draw_databases(population.label, cell["overlap"], 0)
+    assert scenario.label is not None
     count_ky = np.zeros((N_SOURCES, population.n_classes), dtype=np.int64)
     np.add.at(count_ky, (scenario.source, scenario.label), 1)
     return {
@@ -84,14 +85,19 @@ def class_masses(cell: Cell, place: Place) -> Tables:
 
 
 def weight_distances(cell: Cell, place: Place) -> Tables:
-    """Figure 6: ‖π − 1/n‖₂, and max_y |mass of class y − target|, of every arm; missing where a draw has no solution."""
+    """Figure 6: ‖π − 1/n‖₂, and max_y |mass of class y − target|, of every arm; missing where a draw has no solution.
+
+    ``connected``: the sources of the draw are linked by the classes that they show; if not, ``unlinked`` names the groups.
+    """
     population = read_population(place.data, cell["data"], place.cache)
     scenario = draw_databases(population.label, cell["overlap"], cell["run"])
     target_y = scenario.target_mean["label_share"]
     assert scenario.label is not None
-    rows = []
-    for arm, weight_n in arms_of_classes(scenario, cell["run"]).items():
-        row: dict[str, Any] = {**cell, "arm": arm, "connected": weight_n is not None, "distance": None, "class_error": None}
+    arms, rows = arms_of_classes(scenario, cell["run"]), []
+    connected = arms["exact"] is not None
+    unlinked = None if connected else _groups(scenario)
+    for arm, weight_n in arms.items():
+        row: dict[str, Any] = {**cell, "arm": arm, "connected": connected, "unlinked": unlinked, "distance": None, "class_error": None}
         if weight_n is not None:
             mass_y = np.bincount(scenario.label, weights=weight_n, minlength=target_y.size)
             row |= {
@@ -100,6 +106,13 @@ def weight_distances(cell: Cell, place: Place) -> Tables:
             }
         rows.append(row)
     return {"distances": rows}
+
+
+def _groups(scenario: Scenario) -> str:
+    """The groups of sources between which a link is missing, as ``1 | 2 3 | 4 5``."""
+    names = [str(k + 1) for k in range(N_SOURCES)]
+    groups = check_overlap(scenario.omega_estimated, scenario.source, names=names).components
+    return " | ".join(" ".join(group) for group in groups)
 
 
 def descent_errors(cell: Cell, place: Place) -> Tables:

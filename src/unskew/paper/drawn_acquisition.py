@@ -84,17 +84,19 @@ def draw_marginals(frame: Any) -> Any:
         for column, (decay, channel) in enumerate(columns):
             axis = axes[row, column]
             here = frame[(frame["decay"] == decay) & (frame["channel"] == channel)]
-            for _, run in here[here["arm"] == arm].groupby("run"):
-                axis.plot(run["value"], run["density"], color=COLOURS[arm], linestyle="--", linewidth=0.6, alpha=0.8)
-            for other in ("naive", "test"):
+            for other, width in (("naive", 1.0), ("test", 1.5)):
                 line = here[here["arm"] == other].groupby("value")["density"].mean()
-                axis.plot(line.index, line, color=COLOURS[other], linewidth=1.0)
+                axis.plot(line.index, line, color=COLOURS[other], linewidth=width)
+            for _, run in here[here["arm"] == arm].groupby("run"):
+                axis.plot(run["value"], run["density"], color=COLOURS[arm], linestyle="--", linewidth=0.7, alpha=0.9)
             axis.set_xlim(0, 1)
-            axis.set_ylim(bottom=0)
+            axis.set_ylim(0, 1.05 * here["density"].max())
             axis.set_xticks([0, 0.5, 1], ["0", "½", "1"])
             axis.set_yticks([])
             if row == 0:
                 axis.set_title(f"γ = {decay:g}: {channel}")
+            if column == 0:
+                axis.set_ylabel(NAMES[arm].replace(" (", "\n(").replace(", ", ",\n"))
     legend_below(figure, ("test", "naive", *MARGINAL_ARMS), 4, dashed=True)
     return figure
 
@@ -140,9 +142,9 @@ def say_channel_distances(frame: Any) -> list[str]:
     for (sizes, decay), part in frame.groupby(["sizes", "decay"]):
         mean = part.groupby("arm")["distance"].mean()
         said = "; ".join(f"{NAMES[arm]} {mean[arm]:.4f}" for arm in DISTANCE_ARMS if arm in mean and np.isfinite(mean[arm]))
-        used = part[part["arm"] == "as_published"]["images"].mean() / max(part["images"].max(), 1)
+        used = part.groupby("arm")["images"].mean()
         lines.append(
-            f"{sizes}, γ = {decay:g}: {said}; soft box {mean['soft_box'] / mean['true']:.2f} × true ω; as published uses {100 * used:.0f}% of "
-            "the distinct images"
+            f"{sizes}, γ = {decay:g}: {said}; soft box {mean['soft_box'] / mean['true']:.2f} × true ω; as published "
+            f"weighs {used['as_published']:,.0f} distinct images, the others {used['naive']:,.0f}"
         )
     return lines

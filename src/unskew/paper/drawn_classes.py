@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from unskew.paper.plotting import COLOURS, NAMES, legend_below, log_slope, mean_and_spread, new_figure
 
-ARMS = ("article", "as_published", "exact")
+ARMS = ("article", "as_published", "exact", "true")
 _SOURCE_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9")
 
 
@@ -43,26 +44,25 @@ def say_counts(frame: Any) -> list[str]:
 def draw_masses(frame: Any) -> Any:
     """Figure 5: class distribution of the debiased sample, one dashed line for each run, against the target."""
     overlaps = sorted(frame["overlap"].unique())
-    figure, axes = new_figure(len(ARMS), len(overlaps), 9.5, 5.2, sharex=True, sharey="col")
+    figure, axes = new_figure(len(ARMS), len(overlaps), 9.5, 6.4, sharex=True, sharey="col")
     for row, arm in enumerate(ARMS):
         for column, overlap in enumerate(overlaps):
             axis = axes[row, column]
             part = frame[(frame["arm"] == arm) & (frame["overlap"] == overlap)]
-            for _, run in part.groupby("run"):
-                axis.plot(run["label"], run["mass"], color=COLOURS[arm], linestyle="--", linewidth=0.7, alpha=0.8)
             target = frame.drop_duplicates("label").sort_values("label")
-            axis.plot(target["label"], target["target"], color=COLOURS["target"], linewidth=1.2)
-            axis.set_ylim(bottom=0.0)
-            axis.ticklabel_format(axis="y", style="plain", useOffset=False)
+            axis.plot(target["label"], target["target"], color=COLOURS["target"], linewidth=1.6)
+            for _, run in part.groupby("run"):
+                axis.plot(run["label"], run["mass"], color=COLOURS[arm], linestyle="--", linewidth=0.8, alpha=0.9)
+            axis.set_ylim(0.0, 1.08 * frame[frame["overlap"] == overlap]["mass"].max())
             if row == 0:
                 axis.set_title(f"overlap γ = {overlap:g}")
             if row == len(ARMS) - 1:
                 axis.set_xlabel("class")
             if not len(part):
                 axis.text(0.5, 0.5, "no run has linked sources", transform=axis.transAxes, ha="center", fontsize=7)
-    for row in range(len(ARMS)):
-        axes[row, 0].set_ylabel("share of the weight")
-    legend_below(figure, ("target", *ARMS), 4, dashed=True)
+    for row, arm in enumerate(ARMS):
+        axes[row, 0].set_ylabel(f"{NAMES[arm]}\nshare of the weight")
+    legend_below(figure, ("target", *ARMS), 5, dashed=True)
     return figure
 
 
@@ -70,7 +70,7 @@ def say_masses(frame: Any) -> list[str]:
     """Smallest and largest class mass over all runs, and the largest error, of every arm and γ."""
     lines = []
     for overlap, part in frame.groupby("overlap"):
-        for arm in (*ARMS, "true"):
+        for arm in ARMS:
             own = part[part["arm"] == arm]
             if len(own):
                 error = (own["mass"] - own["target"]).abs().max()
@@ -86,8 +86,8 @@ def draw_distances(frame: Any) -> Any:
     """Figure 6: L2 distance of the weights from uniform ones against γ."""
     figure, axes = new_figure(1, 1, 5.2, 3.4)
     axis = axes[0, 0]
-    for arm in ("article", "as_published", "exact", "true"):
-        x, mean, spread = mean_and_spread(frame[frame["arm"] == arm], "overlap", "distance")
+    for arm in ARMS:
+        x, mean, spread = mean_and_spread(_solved(frame, arm), "overlap", "distance")
         low = np.maximum(mean - spread, mean / 10.0)
         axis.plot(x, mean, color=COLOURS[arm], marker="o", markersize=3, label=NAMES[arm])
         axis.fill_between(x, low, mean + spread, color=COLOURS[arm], alpha=0.12, linewidth=0)
@@ -109,16 +109,22 @@ def say_distances(frame: Any) -> list[str]:
     """Mean distance at the ends, the slope with the true ω, and draws that are not connected."""
     lines = []
     linked = frame[(frame["overlap"] >= 1e-3) & (frame["overlap"] <= 0.3)]
-    for arm in ("article", "as_published", "exact", "true"):
-        x, mean, _ = mean_and_spread(frame[frame["arm"] == arm], "overlap", "distance")
-        slope_x, slope_mean, _ = mean_and_spread(linked[linked["arm"] == arm], "overlap", "distance")
+    for arm in ARMS:
+        x, mean, _ = mean_and_spread(_solved(frame, arm), "overlap", "distance")
+        slope_x, slope_mean, _ = mean_and_spread(_solved(linked, arm), "overlap", "distance")
         said = f"; slope {log_slope(slope_x, slope_mean):+.2f} for γ from 0.001 to 0.3" if slope_x.size > 1 else ""
         lines.append(f"{NAMES[arm]}: distance {mean[0]:.3g} at γ = {x[0]:g}, {mean[-1]:.3g} at γ = {x[-1]:g}{said}")
     worst = frame[frame["arm"] == "exact"]["class_error"].max()
     lines.append(f"{NAMES['exact']}: largest error of a class mass over all connected draws {worst:.2g}")
     for overlap, part in frame[frame["arm"] == "exact"].groupby("overlap"):
-        lines += _disconnected(overlap, len(part), int(part["connected"].sum()))
+        lines += _disconnected(overlap, len(part), int(part["connected"].sum()), part["unlinked"].dropna())
     return lines
+
+
+def _solved(frame: Any, arm: str) -> Any:
+    """The runs of an arm; of the exact ones those whose draw is connected: elsewhere there is nothing to be learnt."""
+    own = frame[frame["arm"] == arm]
+    return own[own["connected"]] if arm in ("exact", "true") else own
 
 
 def _share_disconnected(frame: Any) -> Any:
@@ -126,12 +132,14 @@ def _share_disconnected(frame: Any) -> Any:
     return 1.0 - exact.groupby("overlap")["connected"].mean()
 
 
-def _disconnected(overlap: float, runs: int, connected: int) -> list[str]:
+def _disconnected(overlap: float, runs: int, connected: int, unlinked: Sequence[str] = ()) -> list[str]:
+    """Which draws lack a link, and in the first of them between which groups of sources."""
     if connected == runs:
         return []
+    named = next((f" (of the first: {each})" for each in unlinked), "")
     return [
-        f"γ = {overlap:g}: {runs - connected} of {runs} draws are not connected: some source shows no image of the next one's classes, so "
-        "no procedure can find its normalizer"
+        f"γ = {overlap:g}: {runs - connected} of {runs} draws are not connected{named}: some source shows no image of the next one's "
+        "classes, so no procedure can find its normalizer"
     ]
 
 
@@ -167,6 +175,7 @@ def say_descents(frame: Any) -> list[str]:
         late = part[part["steps"] == 4000].groupby("method")["error"].mean()
         said = ", ".join(f"{NAMES[each]} {late[each]:.2g}" for each in ("article", "as_published") if each in late)
         lines.append(
-            f"γ = {overlap:g}: error of log W after 4000 steps: {said}; Newton {newton['error'].max():.1g} after {newton['steps'].max():.0f} steps"
+            f"γ = {overlap:g}: error of log W after 4000 steps: {said}; Newton {newton['error'].max():.1g} after "
+            f"{newton['steps'].max():.0f} steps"
         )
     return lines

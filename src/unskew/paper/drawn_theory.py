@@ -43,7 +43,7 @@ def draw_supports(frame: Any) -> Any:
         axes[0, column].set_title(_TITLES[case])
         axes[1, column].set_xlabel("z")
         for axis in axes[:, column]:
-            axis.legend(fontsize=6.5, loc="upper right" if case == "not covered" else "upper left")
+            axis.legend(fontsize=6.5, loc="upper right", ncols=1)
             axis.set_ylim(-0.55, 4.4)
     axes[0, 0].set_ylabel("density; S₁, S₂ below")
     axes[1, 0].set_ylabel("estimate of the target")

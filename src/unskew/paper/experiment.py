@@ -9,10 +9,12 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from unskew.errors import DataError
 from unskew.progress import show_progress
 from unskew.saving import write_text
 
@@ -49,6 +51,12 @@ class Experiment:
     compute: Callable[[Cell, Place], Tables] = field(repr=False)
 
     @property
+    def axes(self) -> dict[str, list[Any]]:
+        """Which values the cells take, by name."""
+        names = dict.fromkeys(key for cell in self.cells for key in cell)
+        return {name: list(dict.fromkeys(cell[name] for cell in self.cells if name in cell)) for name in names}
+
+    @property
     def fingerprint(self) -> str:
         """Changes with the settings, and with nothing else."""
         return _digest({"settings": self.settings, "cells": list(self.cells)})
@@ -82,15 +90,21 @@ class Workers:
             # A fork would copy threads of numba and BLAS in mid-work.
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self.jobs, mp_context=context, initializer=_be_a_worker)
-        for done in as_completed([self._pool.submit(_keep, compute, cell, place, file) for cell, file in waiting]):
-            done.result()
-            yield
+        try:
+            for done in as_completed([self._pool.submit(_keep, compute, cell, place, file) for cell, file in waiting]):
+                done.result()
+                yield
+        except BrokenProcessPool as error:
+            raise DataError(
+                "one of the processes was ended from outside, most likely for want of memory. What was computed is kept: run the same "
+                "command again, with --jobs 1 if memory is short."
+            ) from error
 
 
 def run_experiment(
     experiment: Experiment, place: Place, folder: Path, *, workers: Workers | None = None, progress: bool | None = None
 ) -> Tables:
-    """The tables of all cells, in the order of the cells. What an interrupted run computed is found in ``folder`` and not computed again."""
+    """The tables of all cells, in the order of the cells; those that an interrupted run kept in ``folder`` are not computed again."""
     kept = folder / f"{experiment.name}-{experiment.fingerprint}"
     kept.mkdir(parents=True, exist_ok=True)
     files = [kept / f"{_digest(cell)}.json" for cell in experiment.cells]

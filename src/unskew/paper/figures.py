@@ -134,7 +134,7 @@ def _write_table(rows: list[dict[str, Any]], path: Path) -> Any:
     import pandas as pd
 
     with written_whole(path) as beside:
-        pd.DataFrame(rows).to_csv(beside, index=False, float_format="%.8g")
+        pd.DataFrame(rows).to_csv(beside, index=False, float_format="%.13g")
     return _read_table(path)
 
 
@@ -160,7 +160,7 @@ def _write_record(figure: Figure, found: Sequence[str], path: Path) -> None:
         "title": figure.title,
         "found": list(found),
         "settings": dict(figure.experiment.settings),
-        "cells": len(figure.experiment.cells),
+        "values": figure.experiment.axes,
         "fingerprint": figure.experiment.fingerprint,
         "versions": find_versions(),
     }

@@ -40,7 +40,7 @@ NAMES = {
     "constant": "ω̂ off by a constant",
 }
 _DPI = 120
-_STYLE = {
+_STYLE: Any = {
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.spines.top": False,

@@ -19,7 +19,7 @@ TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 
 
 @dataclass(frozen=True, eq=False)
-class Population:
+class CifarPopulation:
     """A data set without its pixels; the training split is the population that databases are drawn from.
 
     Attributes
@@ -50,20 +50,20 @@ def present_sets(data: Path) -> tuple[str, ...]:
     return tuple(name for name in DATA_SETS if (data / name / "labels.npz").is_file())
 
 
-def read_population(data: Path, name: str, cache: Path) -> Population:
+def read_population(data: Path, name: str, cache: Path) -> CifarPopulation:
     """Labels and borders of both splits, the borders from the cache where they are there."""
     # Whichever way the folder is written, in whichever process, it is read once.
     return _read(data.resolve(), name, cache.resolve())
 
 
 @lru_cache(maxsize=4)
-def _read(data: Path, name: str, cache: Path) -> Population:
+def _read(data: Path, name: str, cache: Path) -> CifarPopulation:
     label, test_label = (read_labels(data / name, split) for split in ("train", "test"))
     border, test_border = (_borders(data / name, split, cache) for split in ("train", "test"))
     digest = hashlib.sha256()
     for array in (label, test_label, border, test_border):
         digest.update(np.ascontiguousarray(array).tobytes())
-    return Population(name, label, test_label, border, test_border, digest.hexdigest()[:16])
+    return CifarPopulation(name, label, test_label, border, test_border, digest.hexdigest()[:16])
 
 
 def _borders(folder: Path, split: Split, cache: Path) -> Floats:

@@ -106,7 +106,7 @@ def geometric_sizes(n: int, n_sources: int, ratio: float) -> Ints:
     log_k = np.arange(n_sources) * np.log(ratio)
     share_k = np.exp(log_k - log_k.max())
     ideal_k = n * share_k / share_k.sum()
-    size_k = np.floor(ideal_k).astype(np.int64)
+    size_k: Ints = np.floor(ideal_k).astype(np.int64)
     size_k[np.argsort(size_k - ideal_k, kind="stable")[: int(n - size_k.sum())]] += 1
     while size_k.min() < 1:
         size_k[np.argmin(size_k)] += 1

@@ -7,8 +7,8 @@ import pytest
 
 from unskew.errors import ConfigError
 from unskew.learn import TrainSettings, settings_of
+from unskew.learn.presets import PRESETS, settings_dict
 from unskew.learn.schedules import learning_rate_at
-from unskew.learn.train_settings import PRESETS, settings_dict
 
 
 def test_the_preset_article_is_the_articles() -> None:

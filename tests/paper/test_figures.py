@@ -1,0 +1,217 @@
+"""Figures on small data: files, tables, what is made again and what is not; errors."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from small_cifar import make_data
+from unskew.cli import run_command
+from unskew.errors import ConfigError, DataError
+from unskew.paper.catalogue import NOT_POSSIBLE, list_figures
+from unskew.paper.experiment import Cell, Experiment, Place, Tables, Workers, forget_cells, run_experiment
+from unskew.paper.figures import write_figures
+
+SETS = {"cifar10": "a", "cifar100": "b"}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def drawn(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("figures")
+    write_figures(data, out, only=["2", "3", "4", "5", "6", "7", "9"], runs=1)
+    return out
+
+
+def _times(folder: Path) -> dict[str, int]:
+    return {each.name: each.stat().st_mtime_ns for each in folder.iterdir() if each.is_file()}
+
+
+def test_every_figure_of_the_article_but_the_first_is_there_for_both_data_sets() -> None:
+    figures = list_figures(SETS)
+    numbers = {figure.number for figure in figures}
+    assert numbers == {"2", "3", "4", "5", "6", "7", "8", "9", "B1", "B2", "B3", "B4"}
+    for number in ("4", "5", "6", "7", "8", "9", "B1", "B2"):
+        assert {figure.slug.rsplit("-", 1)[1] for figure in figures if figure.number == number} == set(SETS)
+    assert len({figure.slug for figure in figures}) == len(figures)
+    for number in ("5", "6", "8"):
+        runs = {cell["run"] for figure in figures if figure.number == number for cell in figure.experiment.cells}
+        assert runs == set(range(8))
+
+
+def test_each_has_a_picture_a_drawing_a_table_and_its_settings(drawn: Path) -> None:
+    slugs = {path.stem for path in drawn.glob("*.csv")}
+    assert len(slugs) == 7
+    for slug in slugs:
+        assert (drawn / f"{slug}.png").read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in (drawn / f"{slug}.svg").read_text(encoding="utf-8")
+        record = json.loads((drawn / f"{slug}.json").read_text(encoding="utf-8"))
+        assert record["found"]
+        assert record["fingerprint"]
+
+
+def test_the_tables_hold_what_they_say(drawn: Path) -> None:
+    masses = pd.read_csv(drawn / "figure-05-class-distribution-cifar10.csv")
+    totals = masses.groupby(["overlap", "run", "arm"])["mass"].sum()
+    np.testing.assert_allclose(totals, 1.0, atol=1e-9)
+    exact = masses[masses["arm"] == "exact"]
+    assert len(exact)
+    assert (exact["mass"] - 0.1).abs().max() < 1e-10
+    sizes = pd.read_csv(drawn / "figure-09-bin-sizes-cifar10.csv")
+    assert (sizes.groupby(["sizes", "decay"], dropna=False)["images"].sum() == 1000).all()
+    counts = pd.read_csv(drawn / "figure-04-images-per-class-cifar10.csv")
+    assert (counts.groupby(["overlap", "source"])["images"].sum() == 200).all()
+
+
+def test_draws_without_links_are_named(drawn: Path) -> None:
+    distances = pd.read_csv(drawn / "figure-06-distance-of-weights-cifar10.csv")
+    broken = distances[(distances["overlap"] < 1e-5) & (distances["arm"] == "exact")]
+    assert not broken["connected"].any()
+    assert broken["distance"].isna().all()
+    assert set(broken["unlinked"]) == {"1 | 2 | 3 | 4 | 5"}
+    found = json.loads((drawn / "figure-06-distance-of-weights-cifar10.json").read_text(encoding="utf-8"))["found"]
+    assert any("1 of 1 draws are not connected (of the first: 1 | 2 | 3 | 4 | 5)" in line for line in found)
+
+
+def test_what_is_there_is_not_made_again(data: Path, drawn: Path) -> None:
+    before = _times(drawn)
+    done = write_figures(data, drawn, only=["2", "5"], runs=1)
+    assert not any(each.is_new for each in done.figures)
+    assert _times(drawn) == before
+
+
+def test_a_lost_picture_is_drawn_from_its_table(data: Path, drawn: Path) -> None:
+    before = _times(drawn)
+    os.remove(drawn / "figure-03-two-biasing-functions.png")
+    write_figures(data, drawn, only=["3"], runs=1)
+    after = _times(drawn)
+    assert after["figure-03-two-biasing-functions.csv"] == before["figure-03-two-biasing-functions.csv"]
+    assert after["figure-03-two-biasing-functions.png"] > before["figure-03-two-biasing-functions.png"]
+
+
+def test_other_settings_and_force_compute_anew(data: Path, tmp_path: Path) -> None:
+    first = write_figures(data, tmp_path, only=["4"], runs=1)
+    again = write_figures(data, tmp_path, only=["4"], runs=1, force=True)
+    assert [each.is_new for each in (*first.figures, *again.figures)] == [True, True]
+    os.utime(data / "cifar10" / "train-000.webp")
+    # The same images: the same numbers, whatever the date of the file.
+    assert not write_figures(data, tmp_path, only=["4"], runs=1).figures[0].is_new
+
+
+def test_the_first_figure_is_said_to_be_impossible(data: Path, tmp_path: Path) -> None:
+    done = write_figures(data, tmp_path, only=["1"])
+    assert done.figures == ()
+    assert NOT_POSSIBLE in done.notes
+    assert any("CIFAR-100 is not in" in note for note in done.notes)
+
+
+_COMPUTED: list[int] = []
+
+
+def _square(cell: Cell, place: Place) -> Tables:
+    if cell["x"] == 2 and not (place.data / "repaired").exists():
+        raise DataError("a cell that fails")
+    _COMPUTED.append(cell["x"])
+    return {"squares": [{"x": cell["x"], "y": cell["x"] ** 2}]}
+
+
+def test_an_experiment_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    experiment = Experiment("squares", {}, [{"x": x} for x in range(4)], _square)
+    place, kept = Place(tmp_path, tmp_path), tmp_path / "kept"
+    _COMPUTED.clear()
+    with pytest.raises(DataError, match="fails"):
+        run_experiment(experiment, place, kept)
+    (tmp_path / "repaired").touch()
+    tables = run_experiment(experiment, place, kept)
+    assert _COMPUTED == [0, 1, 2, 3]
+    assert tables == {"squares": [{"x": x, "y": x**2} for x in range(4)]}
+    forget_cells(experiment, kept)
+    assert not list(kept.iterdir())
+
+
+def test_processes_give_the_same_in_the_same_order(tmp_path: Path) -> None:
+    from unskew.paper.synthetic import overlapping_functions
+
+    experiment = Experiment("functions", {}, [{"copy": copy} for copy in range(4)], overlapping_functions)
+    with Workers(2) as workers:
+        parallel = run_experiment(experiment, Place(tmp_path, tmp_path), tmp_path / "two", workers=workers)
+    assert parallel == run_experiment(experiment, Place(tmp_path, tmp_path), tmp_path / "one")
+
+
+def _no_such_folder(data: Path, tmp_path: Path) -> dict[str, Any]:
+    return {"data": tmp_path / "nowhere", "out": tmp_path / "out"}
+
+
+def _not_sheets(data: Path, tmp_path: Path) -> dict[str, Any]:
+    return {"data": tmp_path, "out": tmp_path / "out"}
+
+
+def _out_is_a_file(data: Path, tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "out").write_text("mine", encoding="utf-8")
+    return {"data": data, "out": tmp_path / "out"}
+
+
+def _unknown(data: Path, tmp_path: Path) -> dict[str, Any]:
+    return {"data": data, "out": tmp_path / "out", "only": ["12"]}
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (_no_such_folder, "there is no folder"),
+        (_not_sheets, "holds neither"),
+        (_out_is_a_file, "is a file"),
+        (_unknown, "there is no figure '12'; there are 2, 3"),
+    ],
+)
+def test_what_cannot_be_done_is_said(make: Any, words: str, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=words):
+        write_figures(**make(data, tmp_path))
+
+
+def test_missing_sheets_are_named(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "data")
+    (data / "cifar10" / "test-000.webp").unlink()
+    with pytest.raises(DataError, match="1000 labels of test images but 0 sheets"):
+        write_figures(data, tmp_path / "out", only=["4"])
+
+
+def test_the_command_speaks_json_and_has_exit_codes(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert run_command(["paper", "figures", "--data", str(data), "-o", str(out), "--only", "3", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [each["number"] for each in told["figures"]] == ["3"]
+    assert (out / told["figures"][0]["files"][0]).is_file()
+    assert run_command(["paper", "figures", "--data", str(tmp_path / "no"), "-o", str(out), "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["kind"] == "ConfigError"
+
+
+def test_the_command_says_what_the_figures_show(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["paper", "figures", "--data", str(data), "-o", str(tmp_path), "--only", "3,1", "--jobs", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "Figure 3" in said
+    assert "κ = " in said
+    assert "Figure 1 (samples of not-MNIST" in said
+    assert run_command(["paper", "figures", "--data", str(data), "-o", str(tmp_path), "--only", "3", "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_acquisition_cells_have_every_arm(data: Path, tmp_path: Path) -> None:
+    from unskew.paper.acquisition_experiments import channel_marginals
+
+    tables = channel_marginals({"data": "cifar10", "sizes": "balanced", "decay": 1.0, "run": 0}, Place(data, tmp_path / "cache"))
+    assert {row["arm"] for row in tables["distances"]} == {"naive", "article", "as_published", "exact", "soft_box", "true"}
+    assert {row["arm"] for row in tables["marginals"]} >= {"test", "naive"}
+    # A density: 32 bins of width 1/32.
+    frame = pd.DataFrame(tables["marginals"])
+    np.testing.assert_allclose(frame.groupby(["arm", "channel"])["density"].mean(), 1.0, atol=1e-9)
