@@ -214,4 +214,4 @@ def judge_images(
     if as_json:
         print_json(found.to_dict())
     elif not quiet:
-        terminal.print_evaluation(terminal.open_console(), found, written)
+        terminal.print_evaluation(terminal.open_console(), found, written, "On these images" if images else "On the target")
