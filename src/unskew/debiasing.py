@@ -13,7 +13,7 @@ from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning, 
 from unskew.estimation import Estimation
 from unskew.records import Floats, Overlap, Pool, Solution, Status, Target, Weights
 from unskew.solve.entry import check_overlap
-from unskew.solve.log_sums import log_sum, log_sums
+from unskew.solve.logarithms import log_sum, log_sums
 from unskew.solve.overlap import warn_if_weak, with_sigma2
 from unskew.targeting.facts import cell_text
 from unskew.weigh.entry import debias_weights, group_codes

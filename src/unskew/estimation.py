@@ -12,7 +12,7 @@ import numpy as np
 
 from unskew.errors import ConvergenceError, CoverageError, DataError, OverlapError, UnskewWarning
 from unskew.records import Estimate, Floats, Ints, Pool, Target, Weights
-from unskew.solve.log_sums import log_sums
+from unskew.solve.logarithms import log_sums
 from unskew.weigh.estimated import EstimatedRows, beside_rival, estimated_covariance, estimated_mean
 from unskew.weigh.uncertainty import Bootstrap, draw_counts
 from unskew.weigh.units import Units, find_units

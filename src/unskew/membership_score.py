@@ -13,7 +13,7 @@ import numpy.typing as npt
 from unskew.errors import DataError
 from unskew.folding import content_codes, deal_folds, find_copies, join_units
 from unskew.records import Floats, Ints, Pool, Target
-from unskew.solve.log_sums import log_sums
+from unskew.solve.logarithms import log_sums
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,7 +19,7 @@ from unskew.probe_data import ProbeData, find_learner, gather_probe_data
 from unskew.progress import show_progress
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.rehearsal_record import Rehearsal, SourceRehearsal, judge_rehearsal
-from unskew.solve.log_sums import log_sums
+from unskew.solve.logarithms import log_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from unskew.debiasing import debias
 from unskew.errors import CoverageError, DataError, UnskewError, first_few
 from unskew.records import Floats, Ints, Pool, Target, Weights
-from unskew.solve.log_sums import log_sums
+from unskew.solve.logarithms import log_sums
 from unskew.splitting import check_splits
 from unskew.targeting.facts import cell_text
 from unskew.targeting.levels import level_text

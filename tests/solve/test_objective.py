@@ -9,7 +9,7 @@ import scipy.special
 
 from problems import FORMS, in_form, random_problem
 from unskew.scale.base import open_reader
-from unskew.solve.log_sums import log_sum, log_sums
+from unskew.solve.logarithms import log_sum, log_sums
 from unskew.solve.objective import evaluate, hessian_matrix
 from unskew.solve.rows import Rows
 

@@ -14,7 +14,7 @@ from unskew.bias.fitted import SAMPLE, FittedBias, log_likelihood
 from unskew.bias.strata import FittedStrata, Strata, find_cells, rescaled_masses, seen_by_one, stratify_for
 from unskew.errors import ConfigError, DataError, OverlapError, first_few, impossible_origin
 from unskew.records import Floats, Ints, Pool, Target
-from unskew.solve.log_sums import log_sums
+from unskew.solve.logarithms import log_sums
 from unskew.solve.profile import DenseDerivative, Derivative, Profile, solve_strata
 from unskew.targeting.facts import cell_text
 from unskew.targeting.holdout import held_out_rows

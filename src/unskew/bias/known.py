@@ -153,7 +153,9 @@ class _KnownMatrix(Factor):
 
     def log_omega(self, frame: pd.DataFrame) -> Floats:
         check_columns(frame, ["id"])
-        wanted = frame[COPY_OF if COPY_OF in frame.columns else "id"]
+        import pandas as pd
+
+        wanted = pd.Index(frame[COPY_OF if COPY_OF in frame.columns else "id"])
         row = self.ids.get_indexer(wanted)
         unknown = wanted[row < 0].tolist()
         if unknown or self.matrix.shape[1] < len(self.names):

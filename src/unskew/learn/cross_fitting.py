@@ -213,7 +213,7 @@ def cross_fit_arms(
     if kept.size == label_n.size:
         return {arm.name: cross_fit_arm(arm, X_nd, label_n, n_classes, deal, learner, advance) for arm in arms}
     X_md, label_m, deal_m = X_nd[kept], label_n[kept], deal.take(kept)
-    merged = [Arm(arm.name, np.bincount(row_n, weights=arm.weight), arm.logit_offset) for arm in arms]
+    merged = [Arm(arm.name, np.bincount(row_n, weights=arm.weight).astype(np.float64), arm.logit_offset) for arm in arms]
     return {arm.name: cross_fit_arm(arm, X_md, label_m, n_classes, deal_m, learner, advance).take(row_n) for arm in merged}
 
 

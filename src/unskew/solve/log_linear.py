@@ -8,7 +8,7 @@ import numpy as np
 
 from unskew.records import Floats, Ints
 from unskew.scale.local import available_jobs, one_blas_thread, row_ranges, run_ranges
-from unskew.solve.log_sums import log_sums
+from unskew.solve.logarithms import log_sums
 
 # Up to this many numbers K (D + 1) the compiled loop adds up the products of every image; beyond, matrix products of blocks are faster.
 _FEW_COLUMNS = 96

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import scipy.special
 
 from unskew.records import Estimate, Floats, Ints
-from unskew.solve.log_sums import log_sums
+from unskew.solve.logarithms import log_sums
 from unskew.solve.profile import Profile
 from unskew.weigh.diagnose import add_by_code
 from unskew.weigh.uncertainty import degrees_of_freedom
