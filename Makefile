@@ -6,7 +6,7 @@ BASE   := $(VENV)/.ready-base
 READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.ready-docs
 
-.PHONY: help demo test test-slow bench bench-weights bench-images lint format docs chromium clean
+.PHONY: help demo test test-slow bench bench-weights bench-images bench-learning lint format docs chromium clean
 .DEFAULT_GOAL := help
 
 help: ## this list

@@ -3,9 +3,10 @@
     python benchmarks/learning.py --data FOLDER [--part probe …] [--settings KEY …] [--seeds 0 1 2 3]
 
 The parts: features (of CIFAR-10 and CIFAR-100, by a pretrained network, kept in .bench-cache), probe (every arm trained and tested),
-samplers (weights in the loss or by resampling), forecast (predicted against true), network (a small network from scratch, by epoch), page
-(docs/learning-performance.md from what is there). Every result is a line of .bench-cache/learning-*.jsonl; what is there is not measured
-again. Several processes may run at once. FOLDER holds cifar10/train-000.webp …; the default is the variable UNSKEW_DATA.
+samplers (weights in the loss or by resampling), curve (accuracy against the number of images), forecast (predicted against true), network
+(a small network from scratch, by epoch), page (docs/learning-performance.md from what is there). Every result is a line of
+.bench-cache/learning-*.jsonl; what is there is not measured again. Several processes may run at once. FOLDER holds
+cifar10/train-000.webp …; the default is the variable UNSKEW_DATA.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ from unskew.scale.local import one_blas_thread
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".bench-cache"
-PARTS = ("features", "probe", "samplers", "forecast", "network", "page")
+PARTS = ("features", "probe", "samplers", "curve", "forecast", "network", "page")
 SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*BEYOND, *ARTICLE)}
 # The rows on which weights in the loss and by resampling are compared.
 SAMPLED = (BEYOND[0].key, BEYOND[1].key, BEYOND[3].key)
+# Those on which a network is trained and learning curves are measured.
+FEW = (BEYOND[1].key, BEYOND[3].key)
 
 
 def results_of(part: str, cache: Path = CACHE) -> Results:
@@ -99,7 +102,7 @@ def sampled_arms(index_n: unskew.records.Ints, weight_n: unskew.records.Floats, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder that holds cifar10/ and cifar100/ as sheets")
-    parser.add_argument("--part", choices=PARTS, action="append", help="default: features, probe, samplers, forecast, page")
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: all but network")
     parser.add_argument("--settings", choices=list(SETTINGS), nargs="+", help="default: all")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3])
     parser.add_argument("--arms", nargs="+", default=[], help="of the part probe: only these, such as naive debiased")
@@ -139,6 +142,10 @@ def run_part(part: str, options: argparse.Namespace, data: Path | None, settings
             measure_probe(features, settings, options.seeds, results, only=set(options.arms))
         elif part == "samplers":
             measure_samplers(features, options.seeds, results)
+        elif part == "curve":
+            from learning_curve import measure_curves
+
+            measure_curves(features, [SETTINGS[key] for key in FEW], options.seeds, results)
         else:
             from learning_forecast import measure_forecasts
 

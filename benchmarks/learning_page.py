@@ -22,13 +22,14 @@ BASELINE_ARMS = ("class_balanced", "logit_adjustment", "subsample", "one_source"
 def write_learning_page(cache: Path, path: Path = PAGE) -> None:
     from learning import results_of
 
-    found = {part: results_of(part, cache).read() for part in ("probe", "samplers", "forecast", "network")}
+    found = {part: results_of(part, cache).read() for part in ("probe", "samplers", "curve", "forecast", "network")}
     probes = {key: record for key, record in found["probe"].items() if key[2] != "all"}
     parts = [
         header(found),
         probe_section(probes),
         sampler_section(found["samplers"]),
         forecast_section(pair_up(found["forecast"], probes)),
+        curve_section(found["curve"]),
         network_section(found["network"]),
     ]
     write_page(path, "\n\n".join(part for part in parts if part) + "\n")
@@ -104,8 +105,9 @@ def better_baselines(probes: Mapping[Key, Record]) -> str:
     if not found:
         return "None of them beats the debiasing weights."
     return (
-        f"Better than the debiasing weights: {'; '.join(found)}. Where sources differ in the shares of classes alone, all images may be used "
-        "at full weight and only the logits shifted, which costs no effective images; where images of a class differ, too, it does nothing."
+        f"Better than the debiasing weights: {'; '.join(found)}. Where sources differ in the shares of classes alone, all images may keep "
+        "their full weight and only the logits be shifted, which costs no effective images; where images of a class differ, too, that does "
+        "nothing."
     )
 
 
@@ -226,6 +228,30 @@ def forecast_row(title: str, own: Sequence[Outcome]) -> str:
         seeds_text(each.seed for each in own),
     ]
     return f"| {title} | {' | '.join(cells)} |"
+
+
+def curve_section(records: Mapping[Key, Record]) -> str:
+    """The learning curve that forecasts extrapolate."""
+    if not records:
+        return ""
+    lines = [
+        "### The learning curve",
+        "",
+        "Forecasts train on four fifths of the images and on two fifths, and extrapolate: a(1) = a(0.8) + ρ (a(0.8) − a(0.4)), ρ = 0.2, "
+        "the curve a − b/f. What probes trained on so many of the images reached on the test images, means over seeds:",
+        "",
+        "`python benchmarks/learning.py --data FOLDER --part curve`",
+        "",
+        "| setting | arm | 0.4 | 0.8 | 1 | ρ | seeds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for setting, arm in dict.fromkeys((key[0], key[2]) for key in records):
+        own = {key[1]: record["accuracy"] for key, record in records.items() if (key[0], key[2]) == (setting, arm)}
+        low, high, full = np.mean(list(own.values()), axis=0)
+        lines.append(
+            f"| {TITLES[setting]} | {arm} | {low:.2f} | {high:.2f} | {full:.2f} | {(full - high) / (high - low):.2f} | {seeds_text(own)} |"
+        )
+    return "\n".join(lines)
 
 
 def network_section(records: Mapping[Key, Record]) -> str:

@@ -66,12 +66,12 @@ def test_too_few_units_for_the_folds(n_folds: int) -> None:
 @pytest.mark.parametrize("n_folds", [2, 3, 5, 10])
 def test_curves_of_both_shapes_are_extrapolated_exactly(n_folds: int) -> None:
     full = (n_folds - 1) / n_folds
-    grows = {share: 0.9 + 0.03 * np.log2(share) for share in (full / 2, full, 1.0)}
-    value = extrapolate(Hits(np.full(3, grows[full]), np.full(3, grows[full / 2]), np.zeros(3)), n_folds)
-    np.testing.assert_allclose(value, grows[1.0], rtol=1e-12)
     levels = {share: 0.9 - 0.02 / share for share in (full / 2, full, 1.0)}
-    factor = curve_factor(n_folds) - 2 * curve_factor_error(n_folds)
-    assert levels[full] + factor * (levels[full] - levels[full / 2]) == pytest.approx(levels[1.0], rel=1e-12)
+    value = extrapolate(Hits(np.full(3, levels[full]), np.full(3, levels[full / 2]), np.zeros(3)), n_folds)
+    np.testing.assert_allclose(value, levels[1.0], rtol=1e-12)
+    grows = {share: 0.9 + 0.03 * np.log2(share) for share in (full / 2, full, 1.0)}
+    factor = curve_factor(n_folds) + 2 * curve_factor_error(n_folds)
+    assert grows[full] + factor * (grows[full] - grows[full / 2]) == pytest.approx(grows[1.0], rel=1e-12)
 
 
 def test_a_probe_and_the_same_classifier_of_scikit_learn_hit_alike() -> None:
