@@ -12,7 +12,7 @@ DOCS   := $(VENV)/.ready-docs
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: $(BASE) ## digits from three biased cameras: described, checked, weighed, reported, learned
+demo: $(BASE) ## digits from three biased cameras: described, checked, weighed, reported, forecast, learned
 	$(VENV)/bin/unskew demo
 
 test: $(READY) chromium ## the tests and doctests that take seconds
@@ -26,6 +26,9 @@ bench: $(BENCH)/.ready ## speed and memory beside the peers; writes docs/perform
 
 bench-weights: $(READY) ## weights beside skada, adapt and balance on known truth (hours); writes docs/weights-performance.md
 	$(VENV)/bin/python benchmarks/weights.py --resume
+
+bench-learning: $(READY) ## what weights bring on CIFAR-10 (an hour); UNSKEW_DATA names its folder; writes docs/learning-performance.md
+	$(VENV)/bin/python benchmarks/learning.py
 
 bench-images: $(READY) ## what representations cost beside plain decoding; writes docs/images-performance.md
 	$(VENV)/bin/python benchmarks/images.py --output docs/images-performance.md

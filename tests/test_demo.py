@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from threadpoolctl import threadpool_limits
 
 import unskew
 from unskew import demo
@@ -66,5 +67,35 @@ def test_the_files_hold_the_trial(trial: demo.Trial, tmp_path: Path) -> None:
 
 def test_the_table_of_scores_says_what_was_gained() -> None:
     low, high = demo.Score(0.8, 0.4, 0.6), demo.Score(0.9, 0.6, 0.7)
-    lines = demo.describe_scores([{"naive": low, "debiased": high}] * 2)
-    assert lines[-1].split() == ["gain:", "debiased", "-", "naive", "10.0", "±", "0.0", "20.0", "±", "0.0", "10.0", "±", "0.0"]
+    lines = demo.describe_scores([{"naive": low, "debiased": high}] * 2, [(0.09, 0.19)] * 2)
+    assert lines[-1].split() == ["the", "same", "gain,", "as", "forecast", "9.0", "±", "0.0", "19.0", "±", "0.0"]
+    assert lines[-2].split() == ["gain:", "debiased", "-", "naive", "10.0", "±", "0.0", "20.0", "±", "0.0", "10.0", "±", "0.0"]
+
+
+def test_the_forecast_of_a_trial_is_that_of_logistic_regression(trial: demo.Trial) -> None:
+    """The probe with the penalty 1/n is scikit-learn's LogisticRegression(C=1), up to C being the same in folds of fewer images."""
+    from sklearn.linear_model import LogisticRegression
+
+    pool, target = demo.pool_trial(trial)
+    options = {"learner": LogisticRegression(max_iter=2000), "folds": 3, "check": False, "seed": 3, "progress": False}
+    with threadpool_limits(1):
+        found = unskew.learn.forecast_gain(pool, unskew.bias.Strata(["label", "light"]), target, trial.photos.pixels, **options)
+        gain, worst = demo.forecast_trial(3)
+    assert abs(found.gain.value - gain) < 2 * found.gain.stderr
+    assert -1.0 <= worst <= 1.0
+
+
+def test_the_forecast_beside_what_is_measured() -> None:
+    scores = {"naive": demo.Score(0.8, 0.4, 0.6), "debiased": demo.Score(0.775, 0.6, 0.7)}
+    told = demo.measured_beside(unskew.Estimate(0.066, 0.032, (0.0, 0.1), 0.95), scores)
+    assert told == "Gain on the pictures above: forecast +6.6 ± 3.2, measured −2.5 points."
+
+
+def test_the_files_give_back_the_pixels(trial: demo.Trial, tmp_path: Path) -> None:
+    from PIL import Image
+
+    demo.write_cameras(trial, tmp_path)
+    path = next(path for path in tmp_path.rglob("*.png") if path.stem.endswith("_0007"))
+    with Image.open(path) as image:
+        found = demo.grey_values(np.asarray(image.convert("RGB"))[None])
+    np.testing.assert_allclose(found[0], trial.photos.pixels[7], atol=0.5 / 255)

@@ -326,3 +326,25 @@ def test_one_source_is_linked_to_nothing(table: Path, capsys: Captured) -> None:
     pd.DataFrame({"source": "a", "label": ["cat", "dog"] * 20}).to_csv(table.parent / "t.csv", index=False)
     assert run_command(["check", str(table)]) == 0
     assert "linked to one another" not in capsys.readouterr().out
+
+
+def test_stopped_while_the_command_line_is_still_loading(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C within the first moments, in the middle of an import: words and 130, no traceback."""
+    import builtins
+    import sys
+
+    from unskew.__main__ import main
+
+    real = builtins.__import__
+
+    def stopped(name: str, *rest: object, **named: object) -> object:
+        if name == "unskew.cli":
+            raise KeyboardInterrupt
+        return real(name, *rest, **named)  # type: ignore[arg-type]
+
+    monkeypatch.delitem(sys.modules, "unskew.cli", raising=False)
+    monkeypatch.setattr(builtins, "__import__", stopped)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "unskew: Stopped. Nothing had begun yet.\n"

@@ -275,9 +275,9 @@ def show_demo(
     Each step prints the command that does the same on your data.
     """
     from unskew import terminal
-    from unskew.demo_tour import show_demo
+    from unskew.demo_tour import walk_through
 
     with remarks(quiet):
-        shown = show_demo(output, terminal.open_console(quiet or as_json), jobs=jobs, progress=shows_progress(quiet, as_json))
+        shown = walk_through(output, terminal.open_console(quiet or as_json), jobs=jobs, progress=shows_progress(quiet, as_json))
     if as_json:
         print_json(shown)

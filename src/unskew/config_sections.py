@@ -268,8 +268,14 @@ class LearnSection(Section):
     resize: Literal["crop", "stretch", "pad"] = setting(
         '"crop", "stretch" or "pad"', "How an image becomes a square: its middle, the whole of it distorted, or with margins.", "crop"
     )
-    epochs: int | None = setting("a whole number above 0", "Passes over the training images; without it, the preset's.", gt=0)
-    batch: int | None = setting("a whole number above 0", "Images in a step; without it, the preset's.", gt=0)
+    epochs: int | None = setting(
+        "a whole number above 0",
+        "Passes over the training images; without it, the preset's (of `fast`: 4, and up to 40 where images are few).",
+        gt=0,
+    )
+    batch: int | None = setting(
+        "a whole number above 0", "Images in a step; without it, the preset's (of `fast`: 512, and down to 32 where images are few).", gt=0
+    )
     learning_rate: float | None = setting("a number above 0", "Its largest value; without it, the preset's.", gt=0, allow_inf_nan=False)
     weighting: Literal["loss", "sampler"] | None = setting(
         '"loss" or "sampler"', "Weights multiply the loss of an image, or say how often it is drawn; without it, the preset's."

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.special
 
 from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning, first_few
 from unskew.estimation import Estimation
 from unskew.records import Floats, Overlap, Pool, Solution, Status, Target, Weights
 from unskew.solve.entry import check_overlap
+from unskew.solve.logarithms import log_sum, log_sums
 from unskew.solve.overlap import warn_if_weak, with_sigma2
 from unskew.targeting.facts import cell_text
 from unskew.weigh.entry import debias_weights, group_codes
@@ -104,17 +104,17 @@ def evaluate_fitted(fitted: FittedBias) -> tuple[Floats, float, Floats]:
     data, profile = fitted.data, fitted.profile
     kept = np.arange(data.n_sources) != data.sample
     n = data.n_pool
-    log_v = -scipy.special.logsumexp(profile.log_omega[:n, kept] + profile.u[data.cell[:n]][:, kept], axis=1)
+    log_v = -log_sums(profile.log_omega[:n, kept] + profile.u[data.cell[:n]][:, kept])
     if fitted.strata is not None:
         strata, cell = fitted.strata.target, data.cell[:n]
         part = (np.exp(log_v) if fitted.factors else 1.0) * strata.unit[fitted.row]
         weight = strata.mass[cell] * part / np.bincount(cell, weights=part, minlength=data.n_cells)[cell]
         return weight / weight.sum(), 0.0, np.zeros(len(fitted.names))
-    log_total = float(scipy.special.logsumexp(log_v))
+    log_total = log_sum(log_v)
     # Ω_k = n_k e^{−u_k}/Σ_i v_i over all rows, those of the target's sample included.
-    log_all = -scipy.special.logsumexp(profile.log_omega + profile.u[0], axis=1)
+    log_all = -log_sums(profile.log_omega + profile.u[0])
     size_k = np.bincount(data.source, minlength=data.n_sources)
-    log_normalizer_k = np.log(size_k) - profile.u[0] - scipy.special.logsumexp(log_all)
+    log_normalizer_k = np.log(size_k) - profile.u[0] - log_sum(log_all)
     return np.exp(log_v - log_total), log_total, log_normalizer_k[: len(fitted.names)]
 
 

@@ -50,8 +50,8 @@ folders = { archive = "archive", counter = "counter", survey = "survey" }
 group = "writing" # two pictures of the same handwriting are not independent, by whichever cameras
 
 [represent]
-# The last, the 8 × 8 pixels, is what a model would learn from: the forecast needs it.
-features = ["brightness", "contrast", "sharpness", "unskew.demo:pixels"]
+# The last, the 8 × 8 grey values, is what a model would learn from: the forecast needs it.
+features = ["brightness", "contrast", "sharpness", "unskew.demo:grey_values"]
 
 # How often each digit occurs in which light where the model will be used.
 [target]
@@ -145,8 +145,8 @@ def make_trial(seed: int) -> Trial:
     )
 
 
-def pixels(images: Any) -> Floats:
-    """(m, 64): the pixels of (m, 32, 32, 3) pictures of digits before they were enlarged, between 0 and 1."""
+def grey_values(images: Any) -> Floats:
+    """(m, 64): the grey values of (m, 32, 32, 3) pictures of digits before they were enlarged, between 0 and 1."""
     small = np.asarray(images)[:, ::_ZOOM, ::_ZOOM, 0]
     return np.asarray(small.reshape(len(small), -1) / 255.0, dtype=np.float64)
 

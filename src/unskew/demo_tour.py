@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def show_demo(output: Path, console: Console, *, jobs: int | None = None, progress: bool | None = None) -> dict[str, Any]:
+def walk_through(output: Path, console: Console, *, jobs: int | None = None, progress: bool | None = None) -> dict[str, Any]:
     """Go the whole way in a folder; what `unskew demo --json` prints."""
     configuration, results = demo.prepare_demo(output), output / "results"
     weigh = f"unskew weigh {configuration} -o {results}"

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.special
 
 from unskew.errors import ConvergenceError, CoverageError, DataError, OverlapError, UnskewWarning
 from unskew.records import Estimate, Floats, Ints, Pool, Target, Weights
+from unskew.solve.logarithms import log_sums
 from unskew.weigh.estimated import EstimatedRows, beside_rival, estimated_covariance, estimated_mean
 from unskew.weigh.uncertainty import Bootstrap, draw_counts
 from unskew.weigh.units import Units, find_units
@@ -110,7 +110,7 @@ class Estimation:
         if not isinstance(table, Pool) and not hasattr(table, "columns"):
             raise DataError(f"weights.score takes a Pool or a DataFrame with the columns of the bias model; got {type(table).__name__}.")
         log_mk = self.fitted.log_omega(table) + self.u_k[: len(self.fitted.names)]
-        total_m = scipy.special.logsumexp(log_mk, axis=1)
+        total_m = log_sums(log_mk)
         unit_m = np.ones(total_m.size)
         if self.fitted.strata is not None:
             unit_m = self.fitted.strata.units(table.frame if isinstance(table, Pool) else table, self._counts_groups)

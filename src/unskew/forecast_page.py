@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.errors import DataError, UnskewError, first_few
 from unskew.pipeline import FORECAST, PAGE, SUMMARY, Inputs, Refusal, Run, describe_origin, write_record
-from unskew.probing import forecast_inputs, training_images
+from unskew.probing import forecast_inputs, images_to_train_on
 from unskew.report.entry import summary_from_json, write_summary
 from unskew.report.forecast_panel import show_forecast
 from unskew.report.plain import plain_value
@@ -41,7 +41,7 @@ def forecast_record(
     origin = describe_origin(inputs, command)
     if inputs.config.report.privacy == "aggregate":
         origin = private_provenance(origin, inputs.pool)
-    frame = training_images(inputs.pool).frame
+    frame = images_to_train_on(inputs.pool).frame
     unit = frame["group" if "group" in frame.columns else "id"]
     size = {str(name): int(count) for name, count in unit.groupby(frame["label"].astype(str)).nunique().items()}
     record: dict[str, Any] = json_value(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from unskew.debiasing import debias
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.learn.baselines import BASELINES, Baseline, make_baseline
-from unskew.learn.cross_fitting import Arm, count_fits, cross_fit_arm, curve_factor, deal_halves
+from unskew.learn.cross_fitting import Arm, count_fits, cross_fit_arms, curve_factor, deal_halves
 from unskew.learn.fitting import offset_of
 from unskew.learn.forecast import (
     ArmForecast,
@@ -117,7 +117,7 @@ def forecast_gain(
     stratum_n = weights.source.astype(np.int64) * len(data.classes) + data.label
     deal = deal_halves(data.unit, stratum_n, folds, seed, data.order)
     with show_progress("training probes", count_fits(len(made), folds), progress) as advance:
-        hits = {arm.name: cross_fit_arm(arm, data.X, data.label, len(data.classes), deal, trained, advance)[0] for arm in made}
+        hits = cross_fit_arms(made, data.X, data.label, data.unit, len(data.classes), deal, trained, advance)
     mean, given = target_mean(weights, data.unit)
     judge = Judge(weights.weight, mean, data.label, data.classes, data.unit, deal)
     found = [judge.forecast(arm.name, arm.weight, hits[arm.name], None if arm.name == "naive" else hits["naive"]) for arm in made]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.special
 
 from unskew.errors import DataError
 from unskew.folding import content_codes, deal_folds, find_copies, join_units
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.solve.logarithms import log_sums
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -210,7 +210,7 @@ def own_membership(fitted: FittedBias, frame: pd.DataFrame, source: Ints) -> Flo
     logit_nk = _log_omega(fitted, frame.iloc[seen]) + _u(fitted)
     own = logit_nk[np.arange(seen.size), source[seen]]
     possible = ~np.isneginf(own)
-    own_n[seen[possible]] = np.exp(own[possible] - scipy.special.logsumexp(logit_nk[possible], axis=1))
+    own_n[seen[possible]] = np.exp(own[possible] - log_sums(logit_nk[possible]))
     return own_n
 
 

@@ -32,7 +32,7 @@ def forecast_inputs(inputs: Inputs, arms: Sequence[str], learner: str | None = N
     few = len(inputs.pool) < _WORTH_THREADS
     with one_blas_thread() if learner is not None and few else nullcontext():
         return forecast_gain(
-            training_images(inputs.pool),
+            images_to_train_on(inputs.pool),
             inputs.bias,
             inputs.target,
             probe_features(inputs),
@@ -66,7 +66,7 @@ def rehearse_inputs(inputs: Inputs, *, progress: bool | None = None) -> Rehearsa
 
     config = inputs.config
     return rehearse(
-        training_images(inputs.pool),
+        images_to_train_on(inputs.pool),
         inputs.bias,
         features=probe_features(inputs),
         target=inputs.target,
@@ -76,7 +76,7 @@ def rehearse_inputs(inputs: Inputs, *, progress: bool | None = None) -> Rehearsa
     )
 
 
-def training_images(pool: Pool) -> Pool:
+def images_to_train_on(pool: Pool) -> Pool:
     """Those of the split train, or all."""
     split = pool.frame["split"] if "split" in pool.frame.columns else None
     return pool.take((split == "train").to_numpy()) if split is not None and (split == "train").any() else pool

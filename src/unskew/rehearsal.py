@@ -8,18 +8,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.special
 
 from unskew.debiasing import debias
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewWarning, first_few
 from unskew.forecasting import target_mean
-from unskew.learn.cross_fitting import Arm, Learner, count_fits, cross_fit_arm, deal_halves, extrapolate
+from unskew.learn.cross_fitting import Arm, Learner, count_fits, cross_fit_arms, deal_halves, extrapolate
 from unskew.learn.forecast import Judge, TargetMean, kish, plain_mean
 from unskew.learn.probe import Scaling
 from unskew.probe_data import ProbeData, find_learner, gather_probe_data
 from unskew.progress import show_progress
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.rehearsal_record import Rehearsal, SourceRehearsal, judge_rehearsal
+from unskew.solve.logarithms import log_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,7 +167,7 @@ class _Stage:
         log_nk, size_k = self._log_omega, np.bincount(self.pool.source)
         with np.errstate(divide="ignore"):
             log_share_k = np.log(np.where(np.arange(size_k.size) == k, 0.0, size_k)) - weights.solution.log_normalizer
-        density_n = scipy.special.logsumexp(log_nk + log_share_k, axis=1)
+        density_n = log_sums(log_nk + log_share_k)
         unlike = float(np.mean(np.isneginf(density_n[own])))
         if unlike > self.max_unlike:
             raise CoverageError(
@@ -205,10 +205,10 @@ class _Stage:
         arms = (Arm("naive", np.full(others.size, 1.0 / others.size)), Arm("debiased", weighted.weight))
         source_m = self.pool.source[others].astype(np.int64)
         deal = deal_halves(rest.unit, source_m * n_classes + rest.label, self.folds, self.seed, rest.order)
-        fits = {arm.name: cross_fit_arm(arm, rest.X, rest.label, n_classes, deal, self.learner, advance) for arm in arms}
-        right = {arm: (fits[arm][1].predict(here.X) == here.label).astype(np.float64) for arm in _ARMS}
+        hits = cross_fit_arms(arms, rest.X, rest.label, rest.unit, n_classes, deal, self.learner, advance)
+        whole = {arm.name: self.learner.train(rest.X, rest.label, arm.weight, n_classes) for arm in arms}
+        right = {arm: (whole[arm].predict(here.X) == here.label).astype(np.float64) for arm in _ARMS}
         even_j = np.full(judges.size, 1.0 / judges.size)
-        hits = {arm: fits[arm][0] for arm in _ARMS}
         judge = Judge(weighted.weight, weighted.mean, rest.label, rest.classes, rest.unit, deal)
         found = {arm.name: judge.forecast(arm.name, arm.weight, hits[arm.name], hits["naive"]) for arm in arms}
         return SourceRehearsal(

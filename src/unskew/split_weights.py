@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.special
 
 from unskew.debiasing import debias
 from unskew.errors import CoverageError, DataError, UnskewError, first_few
 from unskew.records import Floats, Ints, Pool, Target, Weights
+from unskew.solve.logarithms import log_sums
 from unskew.splitting import check_splits
 from unskew.targeting.facts import cell_text
 from unskew.targeting.levels import level_text
@@ -323,7 +323,7 @@ class _TrainFit:
         np.add.at(size_ck, (cell_m, source_m), 1.0)
         with np.errstate(divide="ignore"):
             share_ck = np.where(size_ck > 0, np.log(size_ck) - log_omega_ck, -np.inf)
-        log_v_m = -scipy.special.logsumexp(log_mk + share_ck[cell_m], axis=1)
+        log_v_m = -log_sums(log_mk + share_ck[cell_m])
         largest_c = np.full(n_cells, -np.inf)
         np.maximum.at(largest_c, cell_m, log_v_m)
         return np.asarray(np.exp(log_v_m - largest_c[cell_m]))
@@ -345,7 +345,7 @@ class _TrainFit:
         if not fitted.factors:
             return np.where(unseen_ck, 0.0, log_ck)
         if unseen_ck.any():
-            log_v_r = -scipy.special.logsumexp(fitted.profile.log_omega + fitted.profile.u[data.cell], axis=1)
+            log_v_r = -log_sums(fitted.profile.log_omega + fitted.profile.u[data.cell])
             log_rk = self._factors(data.frame) + log_v_r[:, None]
             sum_ck = np.full(log_ck.shape, -np.inf)
             np.logaddexp.at(sum_ck, data.cell, log_rk)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew import pipeline
+from unskew import forecast_page, pipeline
 from unskew.config import RunConfig, with_settings
 from unskew.errors import first_few, missing_extra
 from unskew.provenance import find_versions, fingerprint_file
 from unskew.results import json_value, write_frame
 from unskew.saving import write_text, written_whole
-from unskew.training_arms import GIVEN, Arm, check_arms, main_arm, make_arm, read_given_weights, take_rows, training_data
+from unskew.training_arms import GIVEN, Arm, check_arms, gather_training_data, main_arm, make_arm, read_given_weights, take_rows
 from unskew.training_card import CardFacts, write_card
 from unskew.training_folder import (
     ARMS_FOLDER,
@@ -36,7 +36,8 @@ from unskew.training_folder import (
     read_record,
     write_record,
 )
-from unskew.training_inputs import SPLITS, TrainingInputs, read_training_inputs, train_settings, write_split_table
+from unskew.training_inputs import SPLITS, TrainingInputs, read_training_inputs, settings_for, write_split_table
+from unskew.training_projection import PROJECTIONS, write_projections
 from unskew.training_scoring import Scores, held_out_predictions, judge_arms
 from unskew.weights_table import join_weights
 
@@ -113,7 +114,8 @@ class Trained:
         lines = ["", f"Accuracy on the target: {show_figure(accuracy)}, from {found.coverage.judged:,} held-out images ({found.split})."]
         worst = scores.worst(main)
         if worst is not None:
-            lines.append(f"Worst {worst[0]}: {worst[1].where}, {show_figure(worst[1])}.")
+            few = " (few effective images: hardly known)" if worst[1].few else ""
+            lines.append(f"Worst {worst[0]}: {worst[1].where}, {show_figure(worst[1])}{few}.")
         if "calibration_error" in found.overall.figures:
             lines.append(f"Calibration error: {show_figure(found.overall.figures['calibration_error'])}.")
         for name, cell in scores.gains.items():
@@ -186,7 +188,7 @@ def prepare_training(
     check_folder(out, resume=resume, force=force, configuration=configuration)
     before = read_record(out) if resume and (out / RECORD).is_file() else None
     training = read_training_inputs(config, out, progress=progress)
-    settings = train_settings(training)
+    settings = settings_for(training)
     _try_network(settings, training)
     given_n = None if weights is None else read_given_weights(training, weights)
     start = describe_start(training, names)
@@ -195,7 +197,13 @@ def prepare_training(
     write_split_table(training, out)
     run = pipeline.weigh_inputs(training.inputs, command=command)
     if isinstance(run, pipeline.Refusal):
+        if force:
+            clear_training(out)
+            write_split_table(training, out)
+        pipeline.write_run(run, out)  # the page says why
         return run
+    run = forecast_page.complete_run(run, out, progress=progress)
+    assert isinstance(run, pipeline.Run)
     order = sorted(names, key=lambda name: name != main_arm(names))
     arms = tuple(make_arm(name, training, run.weights, given_n) for name in order)
     start["fingerprints"] |= {f"weights of {arm.name}": fingerprint_weights(training.inputs.pool, arm.weight) for arm in arms}
@@ -208,6 +216,8 @@ def prepare_training(
     record = {"status": "started", "arm": arms[0].name, "arms": offsets, **start}
     write_record(out, record)
     pipeline.write_run(run, out)
+    if training.columns:
+        write_projections(training.inputs, out, progress=progress)
     return Preparation(out, training, run, arms, settings, record, command, resume and before is not None)
 
 
@@ -233,7 +243,12 @@ def run_training(prepared: Preparation, *, progress: bool | None = None, replica
         folder = out / ARMS_FOLDER / arm.name
         folder.parent.mkdir(parents=True, exist_ok=True)
         models[arm.name] = train_model(
-            training_data(training, arm), prepared.settings, folder, resume=prepared.resume, force=not prepared.resume, progress=progress
+            gather_training_data(training, arm),
+            prepared.settings,
+            folder,
+            resume=prepared.resume,
+            force=not prepared.resume,
+            progress=progress,
         )
     held_out = take_rows(training.X, training.rows(training.splits.held_out))
     predictions = {
@@ -254,7 +269,7 @@ def _write_results(prepared: Preparation, models: Mapping[str, TrainedModel], sc
     write_text(out / METRICS, json.dumps(scores.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     write_text(out / CARD, write_card(_card_facts(prepared, models[main]), scores))
     write_record(out, {**prepared.record, "status": "finished"})
-    files = [SPLITS, RECORD, METRICS, PREDICTIONS, HISTORY, CARD, ARMS_FOLDER, pipeline.WEIGHTS, pipeline.PAGE]
+    files = [SPLITS, PROJECTIONS, RECORD, METRICS, PREDICTIONS, HISTORY, CARD, ARMS_FOLDER, pipeline.WEIGHTS, pipeline.PAGE]
     epochs = {name: (model.epoch + 1, len(model.history)) for name, model in models.items()}
     return Trained(out, scores, tuple(name for name in files if (out / name).exists()), epochs)
 

@@ -121,7 +121,7 @@ def take_rows(X: npt.NDArray[Any], rows: Ints) -> npt.NDArray[Any]:
     return taken
 
 
-def training_data(training: TrainingInputs, arm: Arm) -> TrainingData:
+def gather_training_data(training: TrainingInputs, arm: Arm) -> TrainingData:
     """The images of train with the arm's weights, those of validation beside them."""
     from unskew.learn.training_data import TrainingData
 

@@ -16,6 +16,7 @@ from unskew.provenance import fingerprint_pool, fingerprint_rows
 from unskew.results import json_value
 from unskew.saving import write_text
 from unskew.training_inputs import SPLITS, TrainingInputs
+from unskew.training_projection import PROJECTIONS
 
 if TYPE_CHECKING:
     from unskew.records import Floats, Pool
@@ -77,7 +78,7 @@ def write_record(out: Path, record: Mapping[str, Any]) -> None:
 def clear_training(out: Path) -> None:
     """The files of an earlier training go, and nothing else."""
     shutil.rmtree(out / ARMS_FOLDER, ignore_errors=True)
-    for name in (METRICS, PREDICTIONS, HISTORY, CARD, SPLITS, RECORD):
+    for name in (METRICS, PREDICTIONS, HISTORY, CARD, SPLITS, PROJECTIONS, RECORD):
         (out / name).unlink(missing_ok=True)
 
 

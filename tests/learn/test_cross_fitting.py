@@ -16,10 +16,12 @@ from unskew.learn.cross_fitting import (
     Hits,
     ProbeLearner,
     cross_fit_arm,
+    cross_fit_arms,
     curve_factor,
     curve_factor_error,
     deal_halves,
     extrapolate,
+    merge_copies,
 )
 from unskew.learn.forecast import heavy_share, kish, plain_mean, widen
 from unskew.records import Estimate
@@ -79,11 +81,40 @@ def test_a_probe_and_the_same_classifier_of_scikit_learn_hit_alike() -> None:
     deal = deal_halves(np.arange(300), label_n, 3, 0, np.arange(300))
     arm = Arm("own", rng.gamma(1.0, size=300), np.array([0.0, 1.0, 0.0]))
     # fit_weighted hands on weights of mean 1, so that C is relative to the number of images; both halves and folds have other numbers.
-    probe, whole = cross_fit_arm(arm, X_nd, label_n, 3, deal, ProbeLearner(ridge=1.0, tol=1e-8))
+    probe = cross_fit_arm(arm, X_nd, label_n, 3, deal, ProbeLearner(ridge=1.0, tol=1e-8))
     assert probe.full.mean() > 0.6
-    other, _ = cross_fit_arm(arm, X_nd, label_n, 3, deal, EstimatorLearner(LogisticRegression(C=1 / 200, tol=1e-8)))
+    other = cross_fit_arm(arm, X_nd, label_n, 3, deal, EstimatorLearner(LogisticRegression(C=1 / 200, tol=1e-8)))
     assert np.mean(probe.full == other.full) > 0.99
-    np.testing.assert_array_equal(whole.predict(X_nd), ProbeLearner(1.0, 1e-8).train(X_nd, label_n, arm.weight, 3).predict(X_nd))
+
+
+def test_copies_are_rows_of_one_unit_with_the_same_features_and_label() -> None:
+    X_nd = np.array([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0], [1.0, 2.0], [3.0, 2.0], [1.0, 2.0]])
+    label_n = np.array([0, 0, 1, 0, 0, 0])
+    # Row 3 is of another unit, row 2 has another label, row 4 other features.
+    unit_n = np.array([7, 7, 7, 5, 7, 7])
+    kept, row_n = merge_copies(X_nd, label_n, unit_n)
+    np.testing.assert_array_equal(kept, [0, 2, 3, 4])
+    np.testing.assert_array_equal(row_n, [0, 0, 1, 2, 3, 0])
+    np.testing.assert_array_equal(merge_copies(X_nd, label_n, np.arange(6))[1], np.arange(6))
+
+
+@given(seed=st.integers(0, 999))
+@settings(max_examples=10)
+def test_merged_copies_change_no_hit(seed: int) -> None:
+    """Weight two = image repeated; a tree that counts rows is left alone."""
+    rng = np.random.default_rng(seed)
+    image_n = rng.integers(0, 60, 150)
+    X_nd = rng.standard_normal((60, 3))[image_n]
+    label_n = rng.integers(0, 2, 60)[image_n]
+    unit_n = np.unique(image_n, return_inverse=True)[1]
+    deal = deal_halves(unit_n, label_n, 3, seed, np.arange(150))
+    arms = [Arm("naive", np.ones(150)), Arm("own", rng.gamma(1.0, size=150), np.array([0.0, 0.3]))]
+    for learner in (ProbeLearner(0.1, 1e-10), EstimatorLearner(DecisionTreeClassifier(min_samples_leaf=5, random_state=0))):
+        found = cross_fit_arms(arms, X_nd, label_n, unit_n, 2, deal, learner)
+        for arm in arms:
+            plain = cross_fit_arm(arm, X_nd, label_n, 2, deal, learner)
+            for name in ("full", "half", "split"):
+                np.testing.assert_array_equal(getattr(found[arm.name], name), getattr(plain, name))
 
 
 def test_nothing_to_learn_from_is_never_right_and_one_class_is_all_there_is() -> None:
@@ -93,10 +124,10 @@ def test_nothing_to_learn_from_is_never_right_and_one_class_is_all_there_is() ->
     for learner in (ProbeLearner(), EstimatorLearner(DecisionTreeClassifier())):
         only = np.zeros(40)
         only[np.flatnonzero(deal.fold == 0)] = 1.0
-        hits, _ = cross_fit_arm(Arm("one fold", only), X_nd, label_n, 2, deal, learner)
+        hits = cross_fit_arm(Arm("one fold", only), X_nd, label_n, 2, deal, learner)
         assert not hits.full[deal.fold == 0].any()
         assert hits.full[deal.fold == 1].all()
-        hits, _ = cross_fit_arm(Arm("one class", (label_n == 1).astype(float)), X_nd, label_n, 2, deal, learner)
+        hits = cross_fit_arm(Arm("one class", (label_n == 1).astype(float)), X_nd, label_n, 2, deal, learner)
         np.testing.assert_array_equal(hits.full, label_n)
         np.testing.assert_array_equal(hits.half, label_n)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -62,8 +63,8 @@ def _same_bits(first, second) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one) and without_time[0] == without_time[1]
 
 
-def _stop_after(monkeypatch: pytest.MonkeyPatch, epochs: int) -> None:
-    """Ctrl-C, just after the checkpoint of this epoch was written."""
+def _train_and_stop(monkeypatch: pytest.MonkeyPatch, epochs: int, *arguments, **options) -> None:
+    """`train_model` with a Ctrl-C just after the checkpoint of this epoch was written."""
     save = train_file._Training._save
 
     def save_and_stop(self) -> None:
@@ -71,7 +72,10 @@ def _stop_after(monkeypatch: pytest.MonkeyPatch, epochs: int) -> None:
         if len(self.history) == epochs:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(train_file._Training, "_save", save_and_stop)
+    with monkeypatch.context() as patch:
+        patch.setattr(train_file._Training, "_save", save_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            train_model(*arguments, **options)
 
 
 # What weights mean
@@ -144,9 +148,7 @@ def test_the_callers_random_numbers_go_on_as_if_nothing_had_happened(tmp_path) -
 def test_a_resumed_run_ends_in_the_same_bits(tmp_path, monkeypatch, changes: dict, stop: int) -> None:
     data, settings = _data(validation=True), _settings(**changes)
     straight = train_model(data, settings, tmp_path / "straight", logs=False)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        _stop_after(patch, stop)
-        train_model(data, settings, tmp_path / "stopped", logs=False)
+    _train_and_stop(monkeypatch, stop, data, settings, tmp_path / "stopped", logs=False)
     with pytest.raises(DataError, match="resume it"):
         load_trained(tmp_path / "stopped")
     resumed = train_model(data, settings, tmp_path / "stopped", logs=False, resume=True)
@@ -157,9 +159,7 @@ def test_a_resumed_run_ends_in_the_same_bits(tmp_path, monkeypatch, changes: dic
 
 
 def test_other_data_or_settings_cannot_resume_a_run(tmp_path, monkeypatch) -> None:
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        _stop_after(patch, 1)
-        train_model(_data(), _settings(), tmp_path, logs=False)
+    _train_and_stop(monkeypatch, 1, _data(), _settings(), tmp_path, logs=False)
     other = replace(_data(), weight=WEIGHT[::-1], label=LABEL[::-1])
     with pytest.raises(ConfigError) as caught:
         train_model(other, _settings(epochs=5, model="fast"), tmp_path, logs=False, resume=True, watch={"test": _data()})
@@ -184,9 +184,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten_without_force(tmp_path, mo
     assert _same_bits(load_trained(tmp_path), first)
     with pytest.raises(ConfigError, match="one of the two"):
         train_model(_data(), _settings(), tmp_path, logs=False, force=True, resume=True)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        _stop_after(patch, 1)
-        train_model(_data(), _settings(seed=1), tmp_path, logs=False, force=True)
+    _train_and_stop(monkeypatch, 1, _data(), _settings(seed=1), tmp_path, logs=False, force=True)
     with pytest.raises(ConfigError, match="an unfinished run"):
         train_model(_data(), _settings(seed=1), tmp_path, logs=False)
     assert not _same_bits(train_model(_data(), _settings(seed=1), tmp_path, logs=False, force=True), first)
@@ -197,9 +195,7 @@ def test_logs_of_a_resumed_run_have_every_epoch_once(tmp_path, monkeypatch) -> N
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     data = _data(validation=True)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        _stop_after(patch, 2)
-        train_model(data, _settings(), tmp_path)
+    _train_and_stop(monkeypatch, 2, data, _settings(), tmp_path)
     model = train_model(data, _settings(), tmp_path, resume=True, watch=None)
     found = EventAccumulator(str(tmp_path / "logs")).Reload()
     names = ["train/learning_rate", "train/loss", "validation/accuracy", "validation/accuracy_unweighted", "validation/loss"]
@@ -250,8 +246,10 @@ def test_without_validation_the_last_epoch_is_kept(tmp_path) -> None:
 def test_a_memmap_is_learned_from_as_an_array_is(tmp_path) -> None:
     np.save(tmp_path / "images.npy", IMAGES)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
-    runs = [train_model(_data(X), _settings(), tmp_path / name, logs=False) for name, X in {"array": IMAGES, "map": mapped}.items()]
-    assert _same_bits(*runs)
+    some = WEIGHT * (np.arange(N) % 4 > 0)
+    for weight in (WEIGHT, some):
+        runs = [train_model(_data(X, weight=weight), _settings(), tmp_path / "run", logs=False, force=True) for X in (IMAGES, mapped)]
+        assert _same_bits(*runs)
 
 
 def test_nothing_is_printed_where_there_is_no_terminal(tmp_path, capfd) -> None:
@@ -340,7 +338,7 @@ def test_a_diverging_run_says_so_and_keeps_its_last_checkpoint(tmp_path) -> None
 
 
 def test_checkpoints_that_are_none(tmp_path) -> None:
-    with pytest.raises(DataError, match="no trained model in .*was a model trained there"):
+    with pytest.raises(DataError, match=r"no trained model in .*was a model trained there"):
         load_trained(tmp_path)
     (tmp_path / "model.pt").write_bytes(b"PK\x03\x04 torn")
     with pytest.raises(DataError, match="cannot be read as a checkpoint"):
@@ -387,6 +385,15 @@ def test_a_batch_that_devices_cannot_share_and_a_card_that_is_not_there(tmp_path
     if not torch.cuda.is_available():
         with pytest.raises(ConfigError, match="device 'cuda' is not to be had here"):
             train_model(_data(), _settings(device="cuda"), tmp_path / "b", logs=False)
+
+
+@pytest.mark.parametrize("package", ["torch", "lightning"])
+def test_what_is_missing_is_named(tmp_path, monkeypatch, package: str) -> None:
+    for name in [each for each in sys.modules if each.split(".")[0] == package]:
+        monkeypatch.setitem(sys.modules, name, None)
+    for settings in (_settings(), settings_of("probe")):
+        with pytest.raises(ConfigError, match=rf"training needs the package '{package}.*unskew\[torch\]"):
+            train_model(_data(), settings, tmp_path / "run")
 
 
 def test_names_of_watched_images_that_the_history_uses(tmp_path) -> None:

@@ -122,6 +122,14 @@ def test_a_memmap_goes_to_another_process_as_the_place_of_its_file(tmp_path) -> 
     again = pickle.loads(packed)
     np.testing.assert_array_equal(again.X[:10], X)
     assert again.fingerprint() == data.fingerprint()
+    # Rows without weight are not copied out of the map to leave them out.
+    picked = replace(data, weight=np.arange(5000) % 2 + 0.0).without_zeros()
+    assert len(pickle.dumps(picked)) < mapped.nbytes / 2
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(picked)).X[:5], X[1::2])
+    assert (
+        picked.fingerprint()["images"]
+        == replace(data, X=np.array(mapped), weight=data.label * 0.0 + np.arange(5000) % 2).without_zeros().fingerprint()["images"]
+    )
     # A slice does not know its place, and goes as it is.
     part = replace(data, X=mapped[5:10], label=data.label[:5], weight=data.weight[:5], id=data.id[:5])
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(part)).X, X[5:])

@@ -18,6 +18,9 @@ from unskew.report.record import (
     Curve,
     DistributionPanel,
     FitRow,
+    ForecastArm,
+    ForecastClass,
+    ForecastPanel,
     Gallery,
     Histogram,
     NotCorrectedPanel,
@@ -52,12 +55,14 @@ HOSTILE = (
 
 def small_summary() -> Summary:
     """Five sources, a good overlap: the ordinary case."""
-    return make_summary(FIVE)
+    return replace(make_summary(FIVE), forecast=forecast_panel())
 
 
 def large_summary(sources: int = 50) -> Summary:
     """Fifty sources with names of ordinary length."""
-    return make_summary([f"site-{k:02d} {('ridge', 'valley', 'shore')[k % 3]}" for k in range(sources)], images=9_000, seed=3)
+    summary = make_summary([f"site-{k:02d} {('ridge', 'valley', 'shore')[k % 3]}" for k in range(sources)], images=9_000, seed=3)
+    baselines = ("naive", "debiased", "one_source", "subsample", "class_balanced", "logit_adjustment", "density_ratio")
+    return replace(summary, forecast=forecast_panel([f"species {k}" for k in range(10)], baselines))
 
 
 def weak_summary() -> Summary:
@@ -83,8 +88,20 @@ def weak_summary() -> Summary:
         next_steps=("Collect some 100 more images in which Norrland meadow and Night camera overlap.", *summary.verdict.next_steps),
     )
     strata = (*summary.strata, uncovered_stratum())
+    forecast = replace(
+        forecast_panel(),
+        verdict="unclear",
+        recommendation="unclear: +1.1 ± 0.9 points expected for a linear probe, worst class 31 → 61 (wolf)",
+        objection="The bias model does not describe the sources (p = 0.005): brightness of Night camera is off most.",
+        fit_p_value=0.005,
+    )
     return replace(
-        summary, verdict=verdict, overlap=overlap, strata=strata, adjustments=("Weights above 20 were trimmed to 20: 14 images.",)
+        summary,
+        verdict=verdict,
+        overlap=overlap,
+        strata=strata,
+        adjustments=("Weights above 20 were trimmed to 20: 14 images.",),
+        forecast=forecast,
     )
 
 
@@ -215,8 +232,19 @@ def hostile_summary() -> Summary:
         fit_rows=tuple(FitRow(text, 0.5, text, text, 0.0) for text in texts),
         curves=tuple(replace(curve, feature=text) for text, curve in zip(texts, summary.bias.curves, strict=False)),
     )
+    forecast = replace(
+        forecast_panel(HOSTILE[:7], ("naive", "debiased", *HOSTILE)),
+        verdict=bad,
+        recommendation=bad + HOSTILE[5],
+        condition=bad,
+        objection=HOSTILE[1],
+        method=HOSTILE[6],
+        notes=texts,
+        learner=bad,
+    )
     return replace(
         summary,
+        forecast=forecast,
         title=HOSTILE[7] + HOSTILE[5],
         verdict=verdict,
         bias=bias,
@@ -611,6 +639,51 @@ def _bias(names: Sequence[str], rng: np.random.Generator) -> BiasPanel:
     )
 
 
+def forecast_panel(classes: Sequence[str] = SPECIES, arms: Sequence[str] = ("naive", "debiased", "class_balanced")) -> ForecastPanel:
+    """A gain of four points, most of it in the last class."""
+    made = []
+    for k, name in enumerate(arms):
+        accuracy, gain = 0.78 + 0.02 * k, None if k == 0 else 0.06 - 0.02 * k
+        made.append(
+            ForecastArm(
+                name=name,
+                accuracy=accuracy,
+                stderr=0.011,
+                interval=(accuracy - 0.022, accuracy + 0.022),
+                gain=gain,
+                gain_stderr=None if gain is None else 0.008,
+                gain_interval=(None, None) if gain is None else (gain - 0.016, gain + 0.016),
+                worst_class=classes[-1],
+                worst=0.31 + 0.3 * min(k, 1),
+                worst_stderr=0.05,
+                ess=4812.0 if k == 0 else 2204.0,
+            )
+        )
+    return ForecastPanel(
+        verdict="reweight",
+        recommendation=f"reweight: +4.0 ± 0.8 points expected for a linear probe, worst class 31 → 61 ({classes[-1]})",
+        arms=tuple(made),
+        classes=tuple(
+            ForecastClass(name, 1 / len(classes), 90.0, (0.9 - 0.09 * k, *(0.9 - 0.04 * k for _ in arms[1:])), (0.03,) * len(arms))
+            for k, name in enumerate(classes)
+        ),
+        images=4812,
+        ess=2204.0,
+        ess_units=780.0,
+        design_effect=2.18,
+        heavy_share=0.21,
+        pareto_k=0.4,
+        condition="All of this is conditional on the bias model (Strata, for the target).",
+        objection=None,
+        fit_p_value=0.4,
+        method="Trained on 4 of 5 folds, scored on the one left out by the debiasing weights. ± is one standard error.",
+        notes=("class_balanced is expected to do about as well.",),
+        learner="a linear probe",
+        asked=tuple(arms),
+        learner_reference=None,
+    )
+
+
 def _provenance(names: Sequence[str]) -> dict[str, Any]:
     return {
         "command": "unskew weigh run.toml -o out --seed 7",
@@ -636,7 +709,7 @@ SAMPLES = {
     "bare": bare_summary,
 }
 PANELS = (
-    *("verdict", "sources", "strata", "overlap", "weights", "balance", "distributions", "not-corrected", "bias"),
+    *("verdict", "sources", "strata", "overlap", "weights", "forecast", "balance", "distributions", "not-corrected", "bias"),
     *("images", "adjustments", "provenance", "words"),
 )
 

@@ -305,3 +305,24 @@ def test_landmarks_and_names_for_screen_readers(browser: Any, folder: Path) -> N
             "[...document.querySelectorAll('button, input, a')].every(e => e.textContent.trim() || e.labels?.length || e.ariaLabel)"
         )
         assert page.evaluate("[...document.images].every(image => image.alt.length > 3)")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_forecast_on_a_phone_and_for_a_screen_reader(browser: Any, folder: Path, scheme: str) -> None:
+    with opened(browser, folder, "fifty", width=390, color_scheme=scheme) as page:
+        panel = page.locator("#forecast")
+        box = panel.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+        sides = "all => all.map(e => e.getBoundingClientRect()).map(r => [r.left, r.right]).flat()"
+        assert all(-1 <= side <= 391 for side in panel.locator("svg.track").evaluate_all(sides))
+        labels = panel.get_by_role("img").evaluate_all("all => all.map(e => e.getAttribute('aria-label'))")
+        assert len(labels) == 3
+        assert "debiased 80.0 ± 1.1" in labels[0]
+        assert "debiased +4.0 ± 0.8" in labels[1]
+        assert "10 classes" in labels[2]
+        # Naive, debiased and baselines differ in shape, not by colour alone.
+        shapes = panel.locator(".figure").first.locator("use").evaluate_all("all => all.map(e => e.getAttribute('href'))")
+        assert {"#m-pool", "#m-debiased", "#m-baseline"} == set(shapes)
+        panel.locator("summary", has_text="Predicted accuracy by class").click()
+        assert panel.locator("table", has_text="Predicted accuracy by class").locator("tbody tr").count() == 10

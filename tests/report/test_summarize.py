@@ -281,7 +281,7 @@ def test_whatever_the_size_the_summary_stays_small() -> None:
     """Hundreds of sources and strata, long names, many columns."""
     rng = np.random.default_rng(0)
     n = 2000
-    frame = pd.DataFrame({f"pca_{d}": rng.normal(size=n) for d in range(60)})
+    frame = pd.DataFrame({f"column {d}": rng.normal(size=n) for d in range(60)})
     frame = frame.assign(
         source=[f"source {at} {'long' * 100}" for at in rng.integers(0, 520, n)],
         label=[f"class {at} {'wide' * 100}" for at in rng.integers(0, 900, n)],
@@ -296,6 +296,20 @@ def test_whatever_the_size_the_summary_stays_small() -> None:
     assert len(found.overlap.names) == 60
     assert len(found.distributions) <= 40
     assert {"strata", "sources", "overlap", "distributions"} <= set(found.notes)
+
+
+def test_the_many_numbers_of_one_representation_are_named_and_not_drawn() -> None:
+    """Pixels or an embedding: none of its numbers says much by itself, unless the bias model reads it."""
+    rng = np.random.default_rng(0)
+    numbers = pd.DataFrame({f"embedding_{d}": rng.normal(size=200) for d in range(30)}).assign(hue_0=0.5, hue_1=rng.normal(size=200))
+    pool = unskew.Pool.from_frame(numbers.assign(source=["a", "b"] * 100, label=rng.integers(0, 2, 200)))
+    found = quick(pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label")))
+    shown = [panel.column for panel in found.distributions]
+    assert sorted(shown) == ["hue_0", "hue_1", "label"]
+    assert "embedding_0 … embedding_29: 30 numbers of one representation" in " ".join(found.not_corrected.not_shown)
+    model = unskew.bias.Tilt(["embedding_3"], reference="a")
+    read = quick(pool, unskew.debias(pool, model))
+    assert "embedding_3" in [panel.column for panel in read.distributions]
 
 
 def test_uncovered_strata_come_first_and_the_verdict_names_them() -> None:

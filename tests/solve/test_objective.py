@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import scipy.special
 
 from problems import FORMS, in_form, random_problem
 from unskew.scale.base import open_reader
+from unskew.solve.logarithms import log_sum, log_sums
 from unskew.solve.objective import evaluate, hessian_matrix
 from unskew.solve.rows import Rows
 
@@ -96,3 +98,12 @@ def test_storage_in_single_precision_accumulates_in_double(dtype: type) -> None:
     result = evaluate(rows_in("dense", omega.astype(dtype), problem.source, None, jobs=1), u)
     _, gradient, _ = plain(omega.astype(np.float64), problem.source, np.ones(5000), u)
     np.testing.assert_allclose(result.gradient_k, gradient, atol=1e-14)
+
+
+def test_sums_of_logarithms_are_scipys() -> None:
+    log_nk = np.random.default_rng(0).normal(scale=400.0, size=(50, 7))
+    log_nk[log_nk < -300] = -np.inf
+    log_nk[3] = -np.inf
+    np.testing.assert_allclose(log_sums(log_nk), scipy.special.logsumexp(log_nk, axis=1), rtol=1e-14)
+    assert log_sum(log_nk[0]) == pytest.approx(scipy.special.logsumexp(log_nk[0]), rel=1e-14)
+    assert log_sum(log_nk[3]) == -np.inf

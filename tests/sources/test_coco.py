@@ -101,6 +101,10 @@ def test_weights_with_ids_of_their_own(tmp_path):
         ({"annotations": [{"id": 1, "image_id": 99, "category_id": 10}]}, "belongs to image 99, which the file does not list"),
         ({"annotations": [{"id": 1, "image_id": 1, "category_id": 99}]}, "categories that the file does not list: 99"),
         ({"categories": [{"id": 1}]}, "every category has an id and a name"),
+        (
+            {"categories": [], "annotations": [{"id": 1, "image_id": 1, "caption": "a cat on a mat"}]},
+            r"holds captions and no categories.*instances_.*file_name",
+        ),
     ],
 )
 def test_coco_files_that_cannot_work(tmp_path, change, message):

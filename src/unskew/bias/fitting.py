@@ -14,6 +14,7 @@ from unskew.bias.fitted import SAMPLE, FittedBias, log_likelihood
 from unskew.bias.strata import FittedStrata, Strata, find_cells, rescaled_masses, seen_by_one, stratify_for
 from unskew.errors import ConfigError, DataError, OverlapError, first_few, impossible_origin
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.solve.logarithms import log_sums
 from unskew.solve.profile import DenseDerivative, Derivative, Profile, solve_strata
 from unskew.targeting.facts import cell_text
 from unskew.targeting.holdout import held_out_rows
@@ -351,12 +352,10 @@ def _known_u(data: BiasData, u_ck: Floats) -> Floats:
 
 def _fit_strata(gathered: _Gathered, strata: TargetStrata, profile: Profile) -> FittedStrata:
     """a_k(y) = e^{u_yk} V_y/(p(y) n_k) with V_y = Σ_{i in y} v_i, v_i = 1/Σ_k e^{u_yk} ω_ik over the sources that are kept in training."""
-    import scipy.special
-
     data = gathered.data
     kept = np.arange(data.n_sources) != data.sample
     logit_rk = profile.log_omega[: data.n_pool, kept] + profile.u[data.cell[: data.n_pool]][:, kept]
-    log_v_r = -scipy.special.logsumexp(logit_rk, axis=1) + np.log(strata.unit[gathered.row])
+    log_v_r = -log_sums(logit_rk) + np.log(strata.unit[gathered.row])
     log_total_c = np.full(data.n_cells, -np.inf)
     np.logaddexp.at(log_total_c, data.cell[: data.n_pool], log_v_r)
     size_k = np.bincount(data.source, minlength=data.n_sources)

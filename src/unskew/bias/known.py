@@ -147,21 +147,24 @@ class _KnownFunction(Factor):
 @dataclass(frozen=True, eq=False)
 class _KnownMatrix(Factor):
     names: tuple[str, ...]
-    row_of_id: Mapping[Any, int] = field(repr=False)
+    ids: pd.Index = field(repr=False)
     matrix: Floats = field(repr=False)
     log: bool
 
     def log_omega(self, frame: pd.DataFrame) -> Floats:
         check_columns(frame, ["id"])
-        ids = frame[COPY_OF if COPY_OF in frame.columns else "id"].tolist()
-        unknown = [value for value in ids if value not in self.row_of_id]
+        import pandas as pd
+
+        wanted = pd.Index(frame[COPY_OF if COPY_OF in frame.columns else "id"])
+        row = self.ids.get_indexer(wanted)
+        unknown = wanted[row < 0].tolist()
         if unknown or self.matrix.shape[1] < len(self.names):
             raise DataError(
                 "omega was given as a matrix for the images of the pool, so it says nothing of other images"
                 f"{f', such as {first_few(unknown)}' if unknown else ', such as those of the sample'}. "
                 "To evaluate others give omega as functions or columns."
             )
-        return _logarithm(self.matrix[[self.row_of_id[value] for value in ids]], self.log, "omega")
+        return _logarithm(self.matrix[row], self.log, "omega")
 
     def describe(self) -> Description:
         return _describe_known({"all sources": "a matrix"})
@@ -223,30 +226,34 @@ def _logarithm(value: Floats, is_log: bool, what: str) -> Floats:
         return value if is_log else np.log(value)
 
 
-def _matrix_by_id(given: Any, data: BiasData) -> tuple[Mapping[Any, int], Floats]:
-    """({id: row}, (n, K)): a DataFrame by its index and columns, an array in the order of the pool."""
+def _matrix_by_id(given: Any, data: BiasData) -> tuple[pd.Index, Floats]:
+    """(ids of the rows, (n, K)): a DataFrame by its index and columns, an array in the order of the pool."""
+    import pandas as pd
+
     own = data.names if data.sample is None else data.names[:-1]
-    ids = data.image_id
+    ids = pd.Index(data.image_id)
     if hasattr(given, "columns") and hasattr(given, "index"):
         lacking = [name for name in own if name not in given.columns]
         if lacking:
             raise ConfigError(
                 f"the matrix omega has no column for {first_few(lacking)}; its columns are {first_few(list(given.columns), 12)}."
             )
-        order = {value: row for row, value in enumerate(given.index.tolist())}
-        absent = [value for value in ids if value not in order]
+        twice = given.index[given.index.duplicated()].tolist()
+        if twice:
+            raise DataError(f"the matrix omega has several rows for {first_few(twice)}; its index must hold each id once.")
+        absent = ids[given.index.get_indexer(ids) < 0].tolist()
         if absent:
             raise DataError(
                 f"the matrix omega has no row for {len(absent)} images, such as {first_few(absent)}; its index must hold their ids."
             )
-        return order, given[list(own)].to_numpy(dtype=np.float64)
+        return given.index, given[list(own)].to_numpy(dtype=np.float64)
     matrix = np.asarray(given.toarray() if hasattr(given, "toarray") else given, dtype=np.float64)
     if matrix.shape != (len(ids), len(own)):
         raise DataError(
             f"the matrix omega needs a row for each of {len(ids)} images and a column for each of {len(own)} sources; "
             f"got shape {matrix.shape}."
         )
-    return {value: row for row, value in enumerate(ids)}, matrix
+    return ids, matrix
 
 
 def _shown(given: Any) -> str:

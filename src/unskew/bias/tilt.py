@@ -100,7 +100,8 @@ def find_reference(model: Bias, data: BiasData) -> int:
         raise ConfigError(
             f"{type(model).__name__} compares every source with a reference in which no image is preferred, and there is none. Give a "
             "sample of the target (Target.sample), say which source is unbiased (Target.source), or name a source: "
-            f"{type(model).__name__}(…, reference=…). Masses of strata do not say how images are distributed within them."
+            f"{type(model).__name__}(…, reference=…). In a configuration: sample or source under [target], or "
+            'reference = "…" under [bias]. Masses of strata do not say how images are distributed within them.'
         )
     return data.reference
 

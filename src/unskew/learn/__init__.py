@@ -7,9 +7,9 @@ from unskew.learn.batch_norm import update_batch_norm
 
 if TYPE_CHECKING:
     from unskew.learn.loss import WeightedLoss
+    from unskew.learn.presets import TrainSettings, settings_of
     from unskew.learn.sampler import WeightedSampler
     from unskew.learn.train import train_model
-    from unskew.learn.train_settings import TrainSettings, settings_of
     from unskew.learn.trained_model import TrainedModel, load_trained
     from unskew.learn.training_data import TrainingData
 
@@ -34,7 +34,7 @@ __all__ = [
 # Loaded when asked for: base classes of the first two are torch's, which takes longer than all the rest and may not be installed.
 _LATER = {
     **{"WeightedSampler": "sampler", "WeightedLoss": "loss"},
-    **{"TrainSettings": "train_settings", "settings_of": "train_settings", "TrainingData": "training_data"},
+    **{"TrainSettings": "presets", "settings_of": "presets", "TrainingData": "training_data"},
     **{"train_model": "train", "TrainedModel": "trained_model", "load_trained": "trained_model"},
 }
 

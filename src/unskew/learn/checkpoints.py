@@ -27,6 +27,10 @@ def prepare_folder(folder: Path, *, resume: bool, force: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{folder} cannot be made a folder ({error.strerror or error}).") from error
+    # What a killed process was writing.
+    for name in (MODEL, CHECKPOINT):
+        for rest in folder.glob(f".{name}.*.part"):
+            rest.unlink(missing_ok=True)
     held = [name for name in (MODEL, CHECKPOINT) if (folder / name).exists()]
     if not held or resume:
         return

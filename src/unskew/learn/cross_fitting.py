@@ -12,9 +12,9 @@ linear in what happened to each image, so that it has the standard error of a me
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ from unskew.learn.fitting import fit_weighted
 from unskew.learn.probe import Probe, fit_probe
 from unskew.records import Floats, Ints
 
+# Rows compared at a time, so that memory does not grow with the pool.
+_ROWS = 4096
+
 
 class Trained(Protocol):
     """A model that says a class, as a code, for every image."""
@@ -33,7 +36,12 @@ class Trained(Protocol):
 
 
 class Learner(Protocol):
-    """What is trained: the probe, or any scikit-learn classifier."""
+    """What is trained: the probe, or any scikit-learn classifier.
+
+    ``adds_weights``: is an image twice the same as once with the sum of the weights? Then copies cost nothing.
+    """
+
+    adds_weights: ClassVar[bool]
 
     def train(self, X_nd: npt.NDArray[Any], label_n: Ints, weight_n: Floats, n_classes: int, start: Any = None) -> Trained: ...
 
@@ -45,6 +53,7 @@ class ProbeLearner:
     ridge: float = 3e-3
     # Closer to the minimum hardly a prediction changes.
     tol: float = 1e-4
+    adds_weights: ClassVar[bool] = True
 
     def train(self, X_nd: npt.NDArray[Any], label_n: Ints, weight_n: Floats, n_classes: int, start: Any = None) -> Trained:
         begin = start if isinstance(start, Probe) else None
@@ -56,6 +65,8 @@ class EstimatorLearner:
     """Clones of a scikit-learn classifier, fitted with weights."""
 
     estimator: Any
+    # A tree that wants so many images in a leaf counts rows.
+    adds_weights: ClassVar[bool] = False
 
     def train(self, X_nd: npt.NDArray[Any], label_n: Ints, weight_n: Floats, n_classes: int, start: Any = None) -> Trained:
         seen = np.unique(label_n[weight_n > 0])
@@ -117,6 +128,10 @@ class Hits:
         """The difference of two arms, image by image."""
         return Hits(self.full - other.full, self.half - other.half, self.split - other.split)
 
+    def take(self, row_n: Ints) -> Hits:
+        """Of these rows."""
+        return Hits(self.full[row_n], self.half[row_n], self.split[row_n])
+
 
 @dataclass(frozen=True, eq=False)
 class Deal:
@@ -137,6 +152,10 @@ class Deal:
         if within is not None:
             used_n &= (self.half ^ self.swap[left_out][self.fold]) == within
         return np.flatnonzero(used_n)
+
+    def take(self, row_n: Ints) -> Deal:
+        """Of these rows."""
+        return Deal(self.fold[row_n], self.half[row_n], self.swap, self.n_folds)
 
 
 def deal_halves(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int, order_n: Ints) -> Deal:
@@ -162,6 +181,42 @@ def deal_halves(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int, order_n:
     return Deal(part_n % n_folds, (part_n + swapped_n) % 2, swap_ff, n_folds)
 
 
+def merge_copies(X_nd: npt.NDArray[Any], label_n: Ints, unit_n: Ints) -> tuple[Ints, Ints]:
+    """(m,) rows of which no two are copies, and (n,) which of these each row is.
+
+    Rows of one unit are copies if they have the features and the label of its first row; others stand for themselves.
+    """
+    _, first_u, unit_n = np.unique(unit_n, return_index=True, return_inverse=True)
+    stands_n = np.arange(label_n.size)
+    later = np.flatnonzero(first_u[unit_n] != stands_n)
+    for start in range(0, later.size, _ROWS):
+        rows = later[start : start + _ROWS]
+        first = first_u[unit_n[rows]]
+        same = (label_n[rows] == label_n[first]) & (X_nd[rows] == X_nd[first]).all(axis=1)
+        stands_n[rows[same]] = first[same]
+    kept, row_n = np.unique(stands_n, return_inverse=True)
+    return kept, row_n.astype(np.int64)
+
+
+def cross_fit_arms(
+    arms: Sequence[Arm],
+    X_nd: npt.NDArray[Any],
+    label_n: Ints,
+    unit_n: Ints,
+    n_classes: int,
+    deal: Deal,
+    learner: Learner,
+    advance: Callable[[int], None] = lambda count: None,
+) -> dict[str, Hits]:
+    """`cross_fit_arm` of each, by name; where weights add up, copies of an image are one row with the sum of their weights."""
+    kept, row_n = merge_copies(X_nd, label_n, unit_n) if learner.adds_weights else (np.arange(label_n.size), np.arange(label_n.size))
+    if kept.size == label_n.size:
+        return {arm.name: cross_fit_arm(arm, X_nd, label_n, n_classes, deal, learner, advance) for arm in arms}
+    X_md, label_m, deal_m = X_nd[kept], label_n[kept], deal.take(kept)
+    merged = [Arm(arm.name, np.bincount(row_n, weights=arm.weight).astype(np.float64), arm.logit_offset) for arm in arms]
+    return {arm.name: cross_fit_arm(arm, X_md, label_m, n_classes, deal_m, learner, advance).take(row_n) for arm in merged}
+
+
 def cross_fit_arm(
     arm: Arm,
     X_nd: npt.NDArray[Any],
@@ -170,8 +225,8 @@ def cross_fit_arm(
     deal: Deal,
     learner: Learner,
     advance: Callable[[int], None] = lambda count: None,
-) -> tuple[Hits, Trained]:
-    """(who was right on images it had not seen, the model trained on all images); 3 k + 1 fits."""
+) -> Hits:
+    """Who was right on images it had not seen? 3 k fits."""
     hit_3n = np.zeros((3, label_n.size))
     for fold in range(deal.n_folds):
         test = np.flatnonzero(deal.fold == fold)
@@ -187,9 +242,7 @@ def cross_fit_arm(
                 hit_3n[at, test] = model.predict(X_td, arm.logit_offset) == label_t
                 begin = begin or model
             advance(1)
-    whole = learner.train(X_nd, label_n, arm.weight, n_classes, begin)
-    advance(1)
-    return Hits(hit_3n[0], (hit_3n[1] + hit_3n[2]) / 2.0, hit_3n[1] - hit_3n[2]), whole
+    return Hits(hit_3n[0], (hit_3n[1] + hit_3n[2]) / 2.0, hit_3n[1] - hit_3n[2])
 
 
 def curve_factor(n_folds: int) -> float:
@@ -227,4 +280,4 @@ def training_variance(hits: Hits, weight_n: Floats, deal: Deal, unit_n: Ints) ->
 
 def count_fits(n_arms: int, n_folds: int) -> int:
     """Number of models that ``n_arms`` calls of `cross_fit_arm` train."""
-    return n_arms * (3 * n_folds + 1)
+    return n_arms * 3 * n_folds

@@ -24,11 +24,10 @@ class DeviceRows:
 
         self.data, self.device = data, device
         self._label = torch.as_tensor(data.label, dtype=torch.int64).to(device)
-        # Apple's devices know no double precision.
-        self._weight = torch.as_tensor(data.weight, dtype=torch.float32 if device.type == "mps" else torch.float64).to(device)
+        self._weight = torch.as_tensor(data.weight, dtype=torch.float64).to(device)
         self._held: torch.Tensor | None = None
         if device.type == "cuda" and data.X.nbytes < _SHARE_OF_MEMORY * torch.cuda.mem_get_info(device)[0]:
-            self._held = torch.as_tensor(np.array(data.X)).to(device)
+            self._held = torch.as_tensor(np.array(data.X[:])).to(device)
 
     def __len__(self) -> int:
         return len(self.data)

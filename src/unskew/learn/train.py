@@ -1,6 +1,6 @@
 """Weighted training of an image classifier: data in, one epoch after the other, a model out. Read it top to bottom.
 
-The settings are those of train_settings.py. The loop runs on Lightning Fabric: the same call trains on a CPU, a graphics card, or several
+The settings are those of presets.py. The loop runs on Lightning Fabric: the same call trains on a CPU, a graphics card, or several
 of them. Everything random in epoch e comes from (seed, e), so that a run that was killed and resumed ends in the same bits (on a CPU) as
 one that was not.
 """
@@ -26,11 +26,11 @@ from unskew.learn.batch_norm import update_batch_norm
 from unskew.learn.checkpoints import CHECKPOINT, LOGS, MODEL, fill_network, load_state, prepare_folder, refuse_other_run, save_state
 from unskew.learn.device_rows import DeviceRows
 from unskew.learn.draws import plan_draws
+from unskew.learn.presets import PRESETS, TrainSettings, settings_dict, settings_of
 from unskew.learn.probe import fit_probe
 from unskew.learn.schedules import learning_rate_at
-from unskew.learn.train_settings import PRESETS, TrainSettings, settings_dict, settings_of
-from unskew.learn.trained_model import TrainedModel, load_trained, new_network, save_model
-from unskew.learn.training_data import TrainingData, check_alike, measure_scale, row_blocks
+from unskew.learn.trained_model import TrainedModel, found_device, load_trained, new_network, save_model
+from unskew.learn.training_data import TrainingData, check_alike, measure_scale, row_blocks, rows_at_once
 from unskew.learn.training_logs import TrainingLogs
 from unskew.progress import show_progress
 
@@ -40,7 +40,6 @@ logger = logging.getLogger(__name__)
 
 # Images that batch normalisation's statistics are estimated from, after every epoch: its own running averages remember fewer.
 _STATISTICS_FROM = 8192
-_JUDGED_AT_ONCE = 1000
 # Steps between looks at the loss: on a graphics card each look makes it wait.
 _LOOK = 50
 
@@ -69,6 +68,7 @@ def train_model(
     """
     if not isinstance(settings, TrainSettings):
         raise ConfigError(f"settings are TrainSettings, as settings_of('fast') gives them; got {type(settings).__name__}.")
+    _need_torch()
     data = data.without_zeros()
     watched = {name: each.without_zeros() for name, each in (watch or {}).items()}
     _check_watched(data, watched)
@@ -122,18 +122,18 @@ def _check_watched(data: TrainingData, watched: Mapping[str, TrainingData]) -> N
         check_alike(data, each, f"the watched images {name!r}")
 
 
-def _start_fabric(settings: TrainSettings) -> Any:
-    import torch
-
+def _need_torch() -> None:
     try:
-        from lightning.fabric import Fabric
+        import lightning.fabric  # noqa: F401
+        import torch  # noqa: F401
     except ImportError as error:
         raise missing_extra("torch", "training", error) from None
-    device = settings.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device != "cpu" and not getattr(torch, device).is_available():
-        raise ConfigError(f"device {device!r} is not to be had here: use 'cpu', or 'auto', which takes what there is.")
+
+
+def _start_fabric(settings: TrainSettings) -> Any:
+    from lightning.fabric import Fabric
+
+    device = found_device(settings.device)
     if settings.devices > 1 and settings.batch % settings.devices:
         raise ConfigError(f"a batch of {settings.batch} images cannot be shared by {settings.devices} devices equally: choose a multiple.")
     # Spawned processes run the training alone: what calls it, a command that prints and writes, runs once.
@@ -167,7 +167,7 @@ class _Training:
 
         self.fabric, self.run, self.settings = fabric, run, run.settings
         data, settings = run.data, run.settings
-        torch.manual_seed(settings.seed)
+        torch.manual_seed(_seed(settings.seed))
         mean, divisor = measure_scale(data, settings.scaling)
         self.network = new_network(settings, data.X.shape[1:], len(data.classes), mean, divisor)
         self.sgd = torch.optim.SGD(
@@ -210,7 +210,7 @@ class _Training:
         self._update_batch_norm(epoch)
         row = {"epoch": epoch, "train_loss": loss, "learning_rate": self.sgd.param_groups[0]["lr"]}
         for name, rows in self.judged.items():
-            row |= {f"{name}_{measure}": value for measure, value in judge(self.network, rows, self.fabric).items()}
+            row |= {f"{name}_{measure}": value for measure, value in _judge(self.network, rows, self.fabric).items()}
         if not all(math.isfinite(value) for value in row.values()):
             raise diverged(epoch, row["train_loss"], self.settings.learning_rate)
         row["seconds"] = time.perf_counter() - began
@@ -253,7 +253,7 @@ class _Training:
             self.optimizer.zero_grad()
             total += loss.detach()
             advance(self.batch)
-            if step % _LOOK == 0 and not math.isfinite(fabric.all_reduce(total, reduce_op="sum").item()):
+            if step % _LOOK == 0 and not math.isfinite(fabric.all_reduce(total.clone(), reduce_op="sum").item()):
                 raise diverged(epoch, math.nan, settings.learning_rate)
         return float(fabric.all_reduce(total, reduce_op="mean").item() / self.n_steps)
 
@@ -299,17 +299,18 @@ class _Training:
         logger.info("resumed after epoch %d", len(self.history))
 
 
-def judge(network: Any, rows: DeviceRows, fabric: Any = None) -> dict[str, float]:
+def _judge(network: Any, rows: DeviceRows, fabric: Any = None) -> dict[str, float]:
     """Loss and accuracy under the weights, Σ_i w_i ℓ_i/Σ_i w_i, and accuracy without them; each process judges its share."""
     import torch
 
     rank, n_processes = (0, 1) if fabric is None else (fabric.global_rank, fabric.world_size)
     mine = np.arange(rank, len(rows), n_processes)
+    size = rows_at_once(rows.data.X.shape[1:])
     sums = torch.zeros(5, dtype=torch.float64, device=rows.device)
     network.eval()
     with torch.inference_mode(), nullcontext() if fabric is None else fabric.autocast():
-        for start in range(0, mine.size, _JUDGED_AT_ONCE):
-            part = mine[start : start + _JUDGED_AT_ONCE]
+        for start in range(0, mine.size, size):
+            part = mine[start : start + size]
             images, label = rows.take(part)
             logits = network(images).double()
             weight = rows.weight(part)
@@ -356,12 +357,12 @@ def _train_probe(run: _Run) -> None:
     with torch.random.fork_rng([]):
         network = new_network(settings, data.X.shape[1:], len(data.classes), *measure_scale(data, settings.scaling))
     with torch.inference_mode():
-        scaled = [network.scale(torch.from_numpy(np.array(data.X[rows]))).flatten(1).float().numpy() for rows in row_blocks(len(data))]
+        scaled = [network.scale(torch.from_numpy(np.array(data.X[rows]))).flatten(1).float().numpy() for rows in row_blocks(data.X)]
     probe = fit_probe(np.concatenate(scaled), data.label, data.weight, len(data.classes), ridge=settings.ridge)
     network.network.take(probe)
     row: dict[str, float] = {"epoch": 0, "learning_rate": 0.0}
     for name, each in {"train": data, **run.judged}.items():
-        row |= {f"{name}_{measure}": value for measure, value in judge(network, DeviceRows(each, torch.device("cpu"))).items()}
+        row |= {f"{name}_{measure}": value for measure, value in _judge(network, DeviceRows(each, torch.device("cpu"))).items()}
     row = {name: value for name, value in row.items() if not name.startswith("train_accuracy")}
     row["seconds"] = time.perf_counter() - began
     with closing(TrainingLogs(run.folder / LOGS if run.logs else None, [row])):

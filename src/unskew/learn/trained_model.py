@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import DataError, missing_extra
+from unskew.errors import ConfigError, DataError, did_you_mean, missing_extra
 from unskew.learn.checkpoints import CHECKPOINT, MODEL, fill_network, load_state, save_settings, save_state
-from unskew.learn.train_settings import TrainSettings
+from unskew.learn.presets import DEVICES, TrainSettings
 from unskew.learn.training_data import row_blocks
 from unskew.progress import show_progress
 from unskew.records import Floats
@@ -33,7 +33,7 @@ class TrainedModel:
         same under their names.
     shape : of one row of X, (h, w, 3) or (d,).
     fingerprint : of the data it was trained on, by part (images, labels, weights, ids, classes, and those of validation).
-    network : the torch module, on the CPU: (b, h, w, 3) uint8 or (b, d) float32 → (b, M) logits.
+    network : the torch module: (b, h, w, 3) uint8 or (b, d) float32 → (b, M) logits.
     """
 
     settings: TrainSettings
@@ -44,29 +44,40 @@ class TrainedModel:
     fingerprint: dict[str, str] = field(repr=False)
     network: Any = field(repr=False)
 
-    def scores(self, X: npt.NDArray[Any], *, progress: bool | None = None) -> Floats:
-        """(m, M) the probability of each class for each row of X; rows sum to 1."""
+    def scores(self, X: npt.NDArray[Any], *, device: str = "auto", progress: bool | None = None) -> Floats:
+        """(m, M) the probability of each class for each row of X; rows sum to 1. ``device``: "auto", "cpu" or "cuda"."""
         import torch
 
         if X.shape[1:] != self.shape or X.dtype != (np.uint8 if len(self.shape) == 3 else np.float32):
             kind = "uint8" if len(self.shape) == 3 else "float32"
             raise DataError(f"the model was trained on rows of the shape {self.shape} of {kind}; got {X.shape[1:]} of {X.dtype}.")
         score_nm = np.empty((len(X), len(self.classes)))
-        self.network.eval()
+        place = found_device(device)
+        self.network.eval().to(place)
         with torch.inference_mode(), show_progress("images scored", len(X), progress) as advance:
-            for rows in row_blocks(len(X)):
-                logits = self.network(torch.from_numpy(np.array(X[rows])))
-                score_nm[rows] = torch.softmax(logits.double(), dim=1).numpy()
+            for rows in row_blocks(X):
+                logits = self.network(torch.from_numpy(np.array(X[rows])).to(place))
+                score_nm[rows] = torch.softmax(logits.double(), dim=1).cpu().numpy()
                 advance(len(score_nm[rows]))
         return score_nm
 
 
+def found_device(device: str) -> str:
+    """Either "cpu" or "cuda": what "auto" comes to, or an error where there is no graphics card."""
+    import torch
+
+    if device not in DEVICES:
+        raise ConfigError(f"device is one of {', '.join(map(repr, DEVICES))}; got {device!r}.{did_you_mean(device, DEVICES)}")
+    there = torch.cuda.is_available()
+    if device == "cuda" and not there:
+        raise ConfigError("device 'cuda' is not to be had here: use 'cpu', or 'auto', which takes what there is.")
+    return "cuda" if there and device != "cpu" else "cpu"
+
+
 def new_network(settings: TrainSettings, shape: tuple[int, ...], n_classes: int, mean: Floats, divisor: Floats) -> Any:
     """The network that the settings name, for rows of ``shape``, before training."""
-    try:
-        from unskew.learn.networks import make_network
-    except ModuleNotFoundError as error:
-        raise missing_extra("torch", "training", error) from None
+    from unskew.learn.networks import make_network
+
     network = make_network(settings.model, shape, n_classes, mean, divisor)
     return network.double() if settings.precision == "64-true" else network
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import mmap
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,8 @@ from unskew.learn.joining import join_weights
 from unskew.learn.probe import SCALINGS, Scaling
 from unskew.records import Floats, Ints
 
-# Blocks of rows that statistics and fingerprints are computed from: a few megabytes of small images.
-_BLOCK = 2048
+# Numbers in a block of rows that is looked at at once: a thousand images of 32 × 32 pixels, fewer of larger ones.
+_BLOCK = 1000 * 32 * 32 * 3
 # Of larger arrays only evenly spaced rows of this many bytes together enter the fingerprint: reading terabytes once more takes hours.
 _FINGERPRINTED_BYTES = 1 << 30
 
@@ -65,7 +66,10 @@ class TrainingData:
         validation = None if self.validation is None else self.validation.without_zeros()
         scaled_n = self.weight / self.weight.max()  # the sum of huge weights would overflow
         rows = np.flatnonzero(scaled_n > 0)
-        X = self.X if rows.size == len(self) else self.X[rows]
+        X = self.X
+        if rows.size < len(self):
+            # An array larger than memory stays where it is; its rows are picked as they are asked for.
+            X = cast(npt.NDArray[Any], PickedRows(X, rows)) if isinstance(X, np.memmap) else X[rows]
         weight_n = scaled_n[rows] / scaled_n[rows].mean()
         return TrainingData(X, self.label[rows].astype(np.int64), self.classes, weight_n, self.id[rows], validation)
 
@@ -82,17 +86,44 @@ class TrainingData:
     def __getstate__(self) -> dict[str, Any]:
         """To another process a memmap goes as the place of its file, not as the bytes in it."""
         state = dict(self.__dict__)
-        X, base = self.X, getattr(self.X, "base", None)
-        # Only a whole map knows its place: a slice of one keeps the offset of the whole.
-        if isinstance(X, np.memmap) and isinstance(base, mmap.mmap) and X.filename is not None and X.flags.c_contiguous:
-            state["X"] = _Mapped(str(X.filename), str(X.dtype), X.offset, X.shape)
+        X: Any = self.X
+        state["X"] = PickedRows(_to_place(X.X), X.rows) if isinstance(X, PickedRows) else _to_place(X)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if isinstance(state["X"], _Mapped):
-            place = state["X"]
-            state = {**state, "X": np.memmap(place.file, np.dtype(place.dtype), "r", place.offset, place.shape)}
+        X = state["X"]
         self.__dict__.update(state)
+        self.__dict__["X"] = PickedRows(_from_place(X.X), X.rows) if isinstance(X, PickedRows) else _from_place(X)
+
+
+class PickedRows:
+    """Some rows of an array on disk, read when they are asked for; as much of an array as training needs."""
+
+    def __init__(self, X: Any, rows: Ints) -> None:
+        self.X, self.rows = X, rows
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.rows), *self.X.shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        kind: np.dtype[Any] = self.X.dtype
+        return kind
+
+    @property
+    def ndim(self) -> int:
+        return int(self.X.ndim)
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, key: Any) -> npt.NDArray[Any]:
+        return np.asarray(self.X[self.rows[key]])
 
 
 @dataclass(frozen=True)
@@ -101,6 +132,17 @@ class _Mapped:
     dtype: str
     offset: int
     shape: tuple[int, ...]
+
+
+def _to_place(X: Any) -> Any:
+    # Only a whole map knows its place: a slice of one keeps the offset of the whole.
+    if isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.filename is not None and X.flags.c_contiguous:  # type: ignore[unreachable]
+        return _Mapped(str(X.filename), str(X.dtype), X.offset, X.shape)  # type: ignore[unreachable]
+    return X
+
+
+def _from_place(X: Any) -> Any:
+    return np.memmap(X.file, np.dtype(X.dtype), "r", X.offset, X.shape) if isinstance(X, _Mapped) else X
 
 
 def check_alike(data: TrainingData, other: TrainingData, what: str) -> None:
@@ -127,10 +169,10 @@ def measure_scale(data: TrainingData, scaling: Scaling) -> tuple[Floats, Floats]
     share_n = data.weight / data.weight.sum()
     width = data.X.shape[-1]
     first, second = np.zeros(width), np.zeros(width)
-    for rows in row_blocks(len(data)):
+    for rows in row_blocks(data.X):
         block = np.asarray(data.X[rows], dtype=np.float32).reshape(len(share_n[rows]), -1, width)
         first += share_n[rows] @ block.mean(axis=1, dtype=np.float64)
-    for rows in row_blocks(len(data)):
+    for rows in row_blocks(data.X):
         centred = np.asarray(data.X[rows], dtype=np.float32).reshape(len(share_n[rows]), -1, width) - first.astype(np.float32)
         second += share_n[rows] @ np.square(centred, out=centred).mean(axis=1, dtype=np.float64)
     deviation = np.sqrt(second)
@@ -146,13 +188,15 @@ def measure_scale(data: TrainingData, scaling: Scaling) -> tuple[Floats, Floats]
     return first, np.where(varies, divisor, np.inf)
 
 
-def row_blocks(n: int) -> Iterator[slice]:
-    return (slice(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK))
+def rows_at_once(shape: tuple[int, ...]) -> int:
+    """How many rows of this shape make a block."""
+    return max(_BLOCK // math.prod(shape), 1)
 
 
-def with_weights(data: TrainingData, weight: Floats) -> TrainingData:
-    """The same rows with other weights."""
-    return replace(data, weight=weight)
+def row_blocks(X: npt.NDArray[Any]) -> Iterator[slice]:
+    """The rows of X from the first to the last, a block at a time."""
+    step = rows_at_once(X.shape[1:])
+    return (slice(start, min(start + step, len(X))) for start in range(0, len(X), step))
 
 
 def _check_rows(data: TrainingData) -> None:
@@ -168,7 +212,7 @@ def _check_rows(data: TrainingData) -> None:
     if not (data.label.shape == data.weight.shape == data.id.shape == (len(X),)):
         told = ", ".join(f"{name} {value[0] if isinstance(value, tuple) and len(value) == 1 else value}" for name, value in lengths.items())
         raise DataError(f"X, label, weight and id have one entry for each image; got {told}. Were rows dropped from some of them only?")
-    if features and not all(np.isfinite(X[rows]).all() for rows in row_blocks(len(X))):
+    if features and not all(np.isfinite(X[rows]).all() for rows in row_blocks(X)):
         bad = next(row for row in range(len(X)) if not np.isfinite(X[row]).all())
         raise DataError(f"features are finite numbers; those of {str(data.id[bad])!r} are not. Fill the gaps, or leave the image out.")
 
@@ -191,7 +235,7 @@ def _fingerprint_rows(X: npt.NDArray[Any]) -> str:
     affordable = max(_FINGERPRINTED_BYTES // max(X[:1].nbytes, 1), 1)
     digest = hashlib.sha256(f"{X.shape} {X.dtype}".encode())
     if n <= affordable:
-        for rows in row_blocks(n):
+        for rows in row_blocks(X):
             digest.update(np.ascontiguousarray(X[rows]).data)
     else:
         for row in np.linspace(0, n - 1, affordable).astype(np.int64):

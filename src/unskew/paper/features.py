@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ import numpy.typing as npt
 from unskew.paper.cifar_sheets import PER_SHEET, Split, list_sheets, read_labels, read_sheet
 from unskew.records import Floats, Ints
 from unskew.saving import written_whole
+
+if TYPE_CHECKING:
+    from unskew.represent.embedding import Embedding
 
 BLOCKS = (4, 7, 10, 12, 14, 15)
 SIZE = 128
@@ -54,11 +57,8 @@ def embed_split(
     data: Path, name: str, split: Split, cache: Path, *, jobs: int = 1, advance: Callable[[int], None] = lambda count: None
 ) -> list[Path]:
     """The files with the features of each sheet, (1000, 2216) float16, those that are missing computed first."""
-    from unskew.represent.embedding import Embedding
-
-    network = Embedding(blocks=BLOCKS, size=SIZE, components=0, batch=16).placed(jobs, cache)
-    key = hashlib.sha256(json.dumps(network.to_dict(), sort_keys=True).encode()).hexdigest()[:12]
-    folder = cache / f"features-{key}" / name
+    network = _network().placed(jobs, cache)
+    folder = _folder(cache, name)
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for sheet in list_sheets(data / name, split):
@@ -71,11 +71,16 @@ def embed_split(
     return files
 
 
+def components_file(cache: Path, name: str, components: int = COMPONENTS) -> Path:
+    """Where the principal components of a data set are kept; all that `load_features` needs beside the labels."""
+    return _folder(cache, name) / f"components-{components}.npz"
+
+
 def load_features(data: Path, name: str, cache: Path, *, components: int = COMPONENTS, jobs: int = 1) -> Features:
     """Principal components of both splits with labels and borders, from the cache where they are there."""
-    train_files, test_files = (embed_split(data, name, split, cache, jobs=jobs) for split in ("train", "test"))
-    kept = train_files[0].parent / f"components-{components}.npz"
+    kept = components_file(cache, name, components)
     if not kept.is_file():
+        train_files, test_files = (embed_split(data, name, split, cache, jobs=jobs) for split in ("train", "test"))
         train_nc, test_nc = _reduce(train_files, test_files, components)
         borders = [_borders(data / name, split) for split in ("train", "test")]
         with written_whole(kept) as beside, beside.open("wb") as file:
@@ -89,6 +94,18 @@ def load_features(data: Path, name: str, cache: Path, *, components: int = COMPO
             border=arrays["border"],
             test_border=arrays["test_border"],
         )
+
+
+def _network() -> Embedding:
+    from unskew.represent.embedding import Embedding
+
+    return Embedding(blocks=BLOCKS, size=SIZE, components=0, batch=16)
+
+
+def _folder(cache: Path, name: str) -> Path:
+    """Of a data set's features; another one whenever the network or what it is given changes."""
+    key = hashlib.sha256(json.dumps(_network().to_dict(), sort_keys=True).encode()).hexdigest()[:12]
+    return cache / f"features-{key}" / name
 
 
 def _reduce(train_files: list[Path], test_files: list[Path], components: int) -> tuple[Any, Any]:

@@ -116,10 +116,10 @@ def run_pools(
     label: str,
 ) -> tuple[Pool, ...]:
     """Read all images of all pools once, and add the columns of the representations; with ``content``, also the hashes."""
-    options = {"cache": cache, "jobs": jobs, "tolerance": tolerance, "max_pixels": max_pixels, "progress": progress, "label": label}
-    results, usable, aside = run_images(pools, representations, content=content, **options)  # type: ignore[arg-type]
+    options: dict[str, Any] = {"cache": cache, "jobs": jobs, "tolerance": tolerance, "max_pixels": max_pixels, "progress": progress}
+    results, usable, aside = run_images(pools, representations, content=content, label=label, **options)
     hashed = {"content": results.content[usable].astype(str).astype(object)} if content else {}
-    return enter_columns(pools, hashed | _columns(results, usable), usable, aside)
+    return _enter_columns(pools, hashed | _columns(results, usable), usable, aside)
 
 
 def run_images(
@@ -162,6 +162,29 @@ def run_images(
     return results, usable, aside
 
 
+def compute_rows(
+    pool: Pool,
+    representation: Representation,
+    *,
+    cache: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    tolerance: float = 0.01,
+    max_pixels: int | None = MAX_PIXELS,
+    progress: bool | None = None,
+    label: str = "Representing images",
+) -> tuple[Pool, npt.NDArray[Any]]:
+    """(the pool without unusable images, (n, d) what `compute` gave for the others): one representation that is too wide for columns.
+
+    ``finish`` is left to the caller. The values are mapped from a temporary file where they are too many for the memory.
+    """
+    options: dict[str, Any] = {"cache": cache, "jobs": jobs, "tolerance": tolerance, "max_pixels": max_pixels, "progress": progress}
+    results, usable, aside = run_images((pool,), (representation,), content=False, label=label, **options)
+    table = results.values[0]
+    assert table is not None  # there is a usable image
+    (kept,) = _enter_columns((pool,), {}, usable, aside)
+    return kept, _kept(table, usable)
+
+
 def _lost_sources(pool: Pool, aside: pd.DataFrame) -> list[str]:
     failed = aside["source"].value_counts()
     return [name for name, size in zip(pool.names, pool.sizes, strict=True) if failed.get(name, 0) == size]
@@ -194,7 +217,7 @@ def _columns(results: Results, usable: npt.NDArray[np.bool_]) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for representation, table in zip(results.representations, results.values, strict=True):
         assert table is not None  # there is a usable row, and every usable row has been computed
-        values = np.asarray(representation.finish(kept_rows(table, usable)))
+        values = np.asarray(representation.finish(_kept(table, usable)))
         names = representation.columns or _numbered(representation.name, values.shape[1])
         if values.shape != (int(usable.sum()), len(names)):
             raise DataError(
@@ -209,7 +232,7 @@ def _numbered(name: str, count: int) -> tuple[str, ...]:
     return (name,) if count == 1 else column_names(name, [str(at) for at in range(count)])
 
 
-def kept_rows(table: npt.NDArray[Any], usable: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+def _kept(table: npt.NDArray[Any], usable: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
     """The usable rows, moved together in place: the table may be too large for a copy."""
     if usable.all():
         return table
@@ -220,7 +243,7 @@ def kept_rows(table: npt.NDArray[Any], usable: npt.NDArray[np.bool_]) -> npt.NDA
     return table[: rows.size]
 
 
-def enter_columns(
+def _enter_columns(
     pools: tuple[Pool, ...], columns: Mapping[str, Any], usable: npt.NDArray[np.bool_], aside: Sequence[pd.DataFrame]
 ) -> tuple[Pool, ...]:
     """Every pool with its part of the columns, without its unusable rows."""

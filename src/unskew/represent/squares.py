@@ -14,7 +14,7 @@ from unskew.records import Pool
 from unskew.represent.base import Needs, Pixels, Representation
 from unskew.represent.decode import MAX_PIXELS
 from unskew.represent.embedding import RESIZE_RULES, fit_to_square
-from unskew.represent.entry import enter_columns, kept_rows, run_images
+from unskew.represent.entry import compute_rows
 
 
 @dataclass(frozen=True)
@@ -67,18 +67,14 @@ def square_images(
 
     The pixels are mapped from a temporary file where they are too many for the memory. Settings as of `unskew.represent_images`.
     """
-    results, usable, aside = run_images(
-        (pool,),
-        (Squares(size, resize),),
+    kept, table = compute_rows(
+        pool,
+        Squares(size, resize),
         cache=cache,
         jobs=jobs,
         tolerance=tolerance,
         max_pixels=max_pixels,
         progress=progress,
-        content=False,
         label="Reading pixels",
     )
-    table = results.values[0]
-    assert table is not None  # there is a usable image
-    (kept,) = enter_columns((pool,), {}, usable, aside)
-    return kept, kept_rows(table, usable).reshape(-1, size, size, 3)
+    return kept, table.reshape(-1, size, size, 3)

@@ -215,7 +215,8 @@ def solve_prepared(prepared: Prepared, options: Options, *, throw: bool) -> Solv
         raise ConvergenceError(
             f"The normalizers were not found to the tolerance {options.tol:g}: {solution.status.value}. "
             f"Error estimate of the log normalizers {solution.error_estimate:.2g} after {solution.n_steps} step(s); the weakest link is "
-            f"{' - '.join(prepared.overlap.weakest_link or ())}. Pass throw=False to see the solution as far as it came.",
+            f"{' - '.join(prepared.overlap.weakest_link or ())}. Allow more steps or a larger error (max_steps and tol, in a configuration "
+            "under [solve]); in Python throw=False shows the solution as far as it came.",
             solution,
         )
     return Solved(solution, prepared.overlap, outcome.rows)

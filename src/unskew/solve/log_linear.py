@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.special
 
 from unskew.records import Floats, Ints
 from unskew.scale.local import available_jobs, one_blas_thread, row_ranges, run_ranges
+from unskew.solve.logarithms import log_sums
 
 # Up to this many numbers K (D + 1) the compiled loop adds up the products of every image; beyond, matrix products of blocks are faster.
 _FEW_COLUMNS = 96
@@ -90,7 +90,7 @@ def _product_sums(
                 at = order[start : min(start + step, bounds[cell + 1])]
                 phi_bj = np.column_stack([np.ones(at.size), phi_rd[at]])
                 logit_bk = phi_bj[:, 1:] @ theta_kd.T + u_ck[cell] + (0.0 if offset_rk is None else offset_rk[at])
-                sum_b = scipy.special.logsumexp(logit_bk, axis=1)
+                sum_b = log_sums(logit_bk)
                 row_b = np.arange(at.size)
                 value += float((sum_b - logit_bk[row_b, source_r[at]]).sum())
                 q_bk = np.exp(logit_bk - sum_b[:, None])

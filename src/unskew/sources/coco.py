@@ -49,6 +49,12 @@ def coco_table(file: str, said: str, label: str | None = None, several: str | No
             f"the images of {said!r} have no field {label!r} for their label; it is 'category', 'supercategory' or one of "
             f"{first_few(list(frame.columns), 12)}.{did_you_mean(label, frame.columns)}"
         )
+    elif _holds_captions(coco):
+        raise DataError(
+            f"{said!r} holds captions and no categories, so that it does not say what the images show. Take the file of the same images "
+            'that has categories (instances_… in place of captions_…), or name the field of the images that is their label: label = "…"; '
+            f"they have {first_few(list(frame.columns), 12)}."
+        )
     elif coco["annotations"] or coco["categories"]:
         names = _category_names(coco, "supercategory" if label == "supercategory" else "name", said)
         frame["label"] = _labels(of_image, names, several, said)
@@ -86,6 +92,11 @@ def load_coco(file: str, said: str) -> dict[str, Any] | None:
 def _plain(image: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that a column can hold; lists and objects (licences, polygons) are left out."""
     return {name: value for name, value in image.items() if not isinstance(value, dict | list)}
+
+
+def _holds_captions(coco: Mapping[str, Any]) -> bool:
+    """Sentences in place of categories, as in COCO's captions_train2017.json."""
+    return not coco["categories"] and any("caption" in each and "category_id" not in each for each in coco["annotations"])
 
 
 def _annotations_of_images(coco: Mapping[str, Any], said: str) -> list[list[dict[str, Any]]]:

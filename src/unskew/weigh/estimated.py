@@ -19,6 +19,7 @@ import numpy.typing as npt
 import scipy.special
 
 from unskew.records import Estimate, Floats, Ints
+from unskew.solve.logarithms import log_sums
 from unskew.solve.profile import Profile
 from unskew.weigh.diagnose import add_by_code
 from unskew.weigh.uncertainty import degrees_of_freedom
@@ -201,7 +202,7 @@ def estimated_covariance(rows: EstimatedRows) -> Floats:
     units = find_units(rows)
     if units.cannot_vary:
         return np.full((n_sources, n_sources), np.inf)
-    log_v_r = -scipy.special.logsumexp(profile.log_omega + profile.u[0], axis=1)
+    log_v_r = -log_sums(profile.log_omega + profile.u[0])
     weight_r = scipy.special.softmax(log_v_r)
     common_k, common_p = np.zeros(n_sources), np.zeros(profile.n_parameters)
     for _, at, q_bk in profile.blocks():

@@ -7,8 +7,8 @@ import pytest
 
 from unskew.errors import ConfigError
 from unskew.learn import TrainSettings, settings_of
+from unskew.learn.presets import PRESETS, settings_dict
 from unskew.learn.schedules import learning_rate_at
-from unskew.learn.train_settings import PRESETS, settings_dict
 
 
 def test_the_preset_article_is_the_articles() -> None:
@@ -57,7 +57,7 @@ def test_settings_survive_a_file(preset: str) -> None:
         ({"milestones": 5}, "milestones are epochs in ascending order"),
         ({"augment": 1}, "augment is true or false"),
         ({"precision": "bf16-mix"}, "Did you mean 'bf16-mixed'"),
-        ({"device": "gpu"}, "'auto', 'cpu', 'cuda', 'mps'"),
+        ({"device": "gpu"}, "'auto', 'cpu', 'cuda'"),
     ],
 )
 def test_what_is_wrong_is_said(overrides: dict, words: str) -> None:

@@ -13,7 +13,7 @@ from unskew.learn.probe import SCALINGS, Scaling
 from unskew.learn.schedules import SCHEDULES, Schedule
 
 MODELS = ("fast", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "probe")
-DEVICES = ("auto", "cpu", "cuda", "mps")
+DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = ("32-true", "64-true", "16-mixed", "bf16-mixed")
 Weighting = Literal["loss", "sampler"]
 
@@ -43,7 +43,7 @@ class TrainSettings:
     ridge : penalty of the probe.
     scaling : of features, as `scale_features`: "standard", "fourth_root" or "none".
     seed : the same seed, data and settings give the same model (bit for bit on one machine's CPU).
-    device, devices, precision : "auto", "cpu", "cuda" or "mps"; how many of them; "32-true", "64-true", "16-mixed" or "bf16-mixed".
+    device, devices, precision : "auto", "cpu" or "cuda"; how many of them; "32-true", "64-true", "16-mixed" or "bf16-mixed".
     """
 
     preset: str = "fast"
@@ -72,8 +72,9 @@ class TrainSettings:
     precision: str = "32-true"
 
     def __post_init__(self) -> None:
-        if isinstance(self.milestones, list):  # as a file has it
-            object.__setattr__(self, "milestones", tuple(self.milestones))
+        given: Any = self.milestones
+        if isinstance(given, list):  # as a file has it
+            object.__setattr__(self, "milestones", tuple(given))
         _check_settings(self)
 
 

@@ -24,6 +24,7 @@ from unskew.saving import written_whole
 from unskew.sources.entry import read_sources
 from unskew.training_arms import adjust_scores
 from unskew.training_folder import ARMS_FOLDER, read_record
+from unskew.training_projection import represent_alike
 from unskew.training_scoring import prediction_frame
 
 _ALL = "all images"
@@ -62,7 +63,7 @@ def evaluate_images(
         sys.path.append(str(config.folder))
     pool = read_sources(find_sources(places, Path()), Path())
     _check_labels(pool, record["classes"])
-    pool, X = _prepared(pool, record["preprocessing"], config, jobs, progress)
+    pool, X = _prepared(pool, record["preprocessing"], out, config, jobs, progress)
     score_nm = _scores(out, record, name, X, progress)
     classes, label_n = read_classes(pool, least=1)
     truth = np.array(classes, dtype=object)[label_n]
@@ -132,7 +133,9 @@ def _check_labels(pool: Pool, classes: Sequence[str]) -> None:
         )
 
 
-def _prepared(pool: Pool, how: dict[str, Any], config: RunConfig, jobs: int | None, progress: bool | None) -> tuple[Pool, npt.NDArray[Any]]:
+def _prepared(
+    pool: Pool, how: dict[str, Any], out: Path, config: RunConfig, jobs: int | None, progress: bool | None
+) -> tuple[Pool, npt.NDArray[Any]]:
     """(the pool without unusable images, what the model takes)."""
     options: dict[str, Any] = {"jobs": jobs, "tolerance": config.sources.tolerance, "max_pixels": config.sources.max_pixels}
     if how["kind"] == "images":
@@ -145,28 +148,13 @@ def _prepared(pool: Pool, how: dict[str, Any], config: RunConfig, jobs: int | No
         options.pop("max_pixels")
         return hash_images(squared, progress=progress, **options), X
     if how["features"]:
-        _check_projection(config)
-        from unskew.represent.entry import represent_images
-
         if pool.images is None:
             raise DataError("the model takes features of images, and what was named is a table without images.")
-        pool = represent_images(pool, config.features(), content=True, progress=progress, **options)
+        pool = represent_alike(pool, config.features(), out, progress=progress, **options)
     lacking = [name for name in how["columns"] if name not in pool.frame.columns]
     if lacking:
         raise DataError(f"the model takes {len(how['columns'])} numbers of each image, and these images lack {first_few(lacking)}.")
     return pool, pool.frame[how["columns"]].to_numpy(dtype=np.float32)
-
-
-def _check_projection(config: RunConfig) -> None:
-    """Principal components are those of the images represented together: of other images they would be other numbers."""
-    for each in config.represent.features:
-        name = each["name"] if isinstance(each, dict) else each
-        if name == "embedding" and (each.get("components", 8) if isinstance(each, dict) else 8) > 0:
-            raise ConfigError(
-                "this model was trained on principal components of an embedding, which are those of the images that were represented "
-                "together; other images would get other components. Train the probe on the features as they are, "
-                '{ name = "embedding", components = 0 }, to judge other images with it.'
-            )
 
 
 def _scores(out: Path, record: dict[str, Any], arm: str, X: npt.NDArray[Any], progress: bool | None) -> Floats:
