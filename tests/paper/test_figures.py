@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -240,3 +243,22 @@ def test_acquisition_cells_have_every_arm(data: Path, tmp_path: Path) -> None:
     # A density: 32 bins of width 1/32.
     frame = pd.DataFrame(tables["marginals"])
     np.testing.assert_allclose(frame.groupby(["arm", "channel"])["density"].mean(), 1.0, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_where_it_was_and_its_processes_end(data: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "unskew", "paper", "figures", "--data", str(data), "-o", str(tmp_path), "--only", "6", "--jobs", "2"]
+
+    def kept() -> int:
+        return len(list(tmp_path.glob(".cache/distances-*/*.json")))
+
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    while kept() < 5 and started.poll() is None:
+        time.sleep(0.05)
+    started.kill()
+    # The workers hold the other end of its output, which closes when the last of them has ended.
+    started.communicate(timeout=60)
+    assert kept() >= 5
+    subprocess.run([*command, "--quiet"], check=True, timeout=300)
+    assert (tmp_path / "figure-06-distance-of-weights-cifar10.csv").is_file()
+    assert kept() == 0

@@ -25,7 +25,7 @@ def draw_examples(frame: Any, data: Path) -> Any:
         for row in part.itertuples():
             top, left = row.bin * step, row.position * step
             mosaic[top : top + SIDE, left : left + SIDE] = images[row.image % PER_SHEET]
-    figure, axes = new_figure(1, 1, 5.6, 4.0)
+    figure, axes = new_figure(1, 1, 5.6, 3.4)
     axes[0, 0].imshow(mosaic, interpolation="nearest")
     halves = [" ".join(f"{each} {'high' if k >> (2 - at) & 1 else 'low'}" for at, each in enumerate(CHANNELS)) for k in range(N_BINS)]
     axes[0, 0].set_yticks([k * step + SIDE / 2 for k in range(N_BINS)], [f"bin {k}: {each}" for k, each in enumerate(halves)])
@@ -131,6 +131,7 @@ def draw_channel_distances(frame: Any) -> Any:
             axis.bar(position, mean, 0.12, yerr=spread, color=COLOURS[arm], error_kw={"linewidth": 0.7}, label=NAMES[arm])
         axis.set_xticks(range(len(decays)), [f"γ = {each:g}" for each in decays])
         axis.set_title(f"{sizes} databases")
+        axis.set_yscale("log")
     axes[0, 0].set_ylabel("Wasserstein distance over H, S, V")
     axes[0, -1].legend(fontsize=7)
     return figure

@@ -101,9 +101,8 @@ def draw_sizes(frame: Any) -> Any:
     figure, axes = new_figure(1, 1, 5.2, 3.6)
     axis = axes[0, 0]
     for arm in ("naive", "constant", "root_n", "true"):
-        x, mean, spread = mean_and_spread(frame[frame["arm"] == arm], "n", "error")
+        x, mean, _ = mean_and_spread(frame[frame["arm"] == arm], "n", "error")
         axis.plot(x, mean, color=COLOURS[arm], marker="o", markersize=3, label=NAMES[arm])
-        axis.fill_between(x, np.maximum(mean - spread, mean / 10.0), mean + spread, color=COLOURS[arm], alpha=0.1, linewidth=0)
     x, mean, _ = mean_and_spread(frame[frame["arm"] == "true"], "n", "error")
     reference_slope(axis, x, float(mean[0]) * 0.55, -0.5, "slope −½")
     axis.set_xscale("log")
@@ -130,9 +129,8 @@ def draw_overlaps(frame: Any) -> Any:
     figure, axes = new_figure(1, 2, 7.4, 3.2, sharey=True)
     titles = {"kappa": "two intervals that share the mass κ", "epsilon": "two sources whose ω falls to ε"}
     for axis, (constant, title) in zip(axes[0], titles.items(), strict=True):
-        x, mean, spread = mean_and_spread(frame[frame["constant"] == constant], "value", "error")
+        x, mean, _ = mean_and_spread(frame[frame["constant"] == constant], "value", "error")
         axis.plot(x, mean, color=COLOURS["exact"], marker="o", markersize=3)
-        axis.fill_between(x, np.maximum(mean - spread, mean / 10.0), mean + spread, color=COLOURS["exact"], alpha=0.1, linewidth=0)
         reference_slope(axis, x[x <= SMALL], float(mean[0]) * 0.7, -0.5, "slope −½")
         axis.set_xscale("log")
         axis.set_yscale("log")
