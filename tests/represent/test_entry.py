@@ -284,7 +284,9 @@ class Slow(Representation):
 
 
 _INTERRUPTED = """
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs without it
 sys.path[:0] = {path!r}
 from represent.test_entry import Slow, _many
 from unskew.represent.entry import represent_images

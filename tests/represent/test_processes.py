@@ -93,10 +93,12 @@ def test_only_files_and_representations_that_other_processes_know(folder: Path, 
 
 
 SCRIPT = """
+import signal
 import sys
 import unskew
 from unskew.represent import running
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs without it
 running._WORTH_PROCESSES, running._ROWS_PER_TASK = -1.0, 8
 pool = unskew.Pool.from_folders({"camera": sys.argv[1]})
 print("begun", flush=True)
