@@ -293,7 +293,8 @@ def compute_tables(
             arms=names(arms),
             features=features,
             force=not resume,
-            jobs=jobs or available_jobs(),
+            # A network uses all cores by itself.
+            jobs=jobs or (available_jobs() if learner is TableLearner.probe else 1),
             progress=shows_progress(quiet, as_json),
             tell=lambda sentence: terminal.print_paragraph(console, sentence),
         )

@@ -152,7 +152,7 @@ def run_cells(cells: Sequence[TableCell], place: Workplace, jobs: int) -> Iterat
     import multiprocessing
 
     # A fork would copy threads of numba and BLAS in mid-work.
-    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_end_quietly)
     try:
         for done in as_completed([pool.submit(compute_cell, cell, place) for cell in cells]):
             yield done.result()
@@ -166,6 +166,6 @@ def run_cells(cells: Sequence[TableCell], place: Workplace, jobs: int) -> Iterat
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C goes to the parent, which tells."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _end_quietly() -> None:
+    """Ctrl-C ends a process at once, without a word: a network may be a day away from its end, and its epochs are kept. The parent tells."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
