@@ -27,6 +27,9 @@ bench: $(BENCH)/.ready ## speed and memory beside the peers; writes docs/perform
 bench-weights: $(READY) ## weights beside skada, adapt and balance on known truth (hours); writes docs/weights-performance.md
 	$(VENV)/bin/python benchmarks/weights.py --resume
 
+bench-learning: $(READY) ## what weights bring on CIFAR-10 (an hour); UNSKEW_DATA names its folder; writes docs/learning-performance.md
+	$(VENV)/bin/python benchmarks/learning.py
+
 bench-images: $(READY) ## what representations cost beside plain decoding; writes docs/images-performance.md
 	$(VENV)/bin/python benchmarks/images.py --output docs/images-performance.md
 

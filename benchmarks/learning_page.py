@@ -75,7 +75,7 @@ def probe_section(probes: Mapping[Key, Record]) -> str:
     lines += [
         "",
         "The worst group is the class with the lowest accuracy; for the background the worst of animal or vehicle × dark or bright. "
-        "Naive has no bar. Baselines: `unskew.learn.make_baseline`.",
+        f"Naive has no bar. Baselines: `unskew.learn.make_baseline`. {better_baselines(probes)}",
         "",
         "The article's own settings, for the forecasts below:",
         "",
@@ -90,6 +90,23 @@ def probe_section(probes: Mapping[Key, Record]) -> str:
                 f"| {seeds_text(debiased.seeds)} |"
             )
     return "\n".join(lines)
+
+
+def better_baselines(probes: Mapping[Key, Record]) -> str:
+    """Where a baseline beats the debiasing weights by more than their differences between seeds, in a sentence."""
+    found = []
+    for setting in (each.key for each in BEYOND):
+        debiased = summarize(probes, setting, "debiased")
+        for arm in BASELINE_ARMS:
+            other = summarize(probes, setting, arm)
+            if debiased and other and other.accuracy - debiased.accuracy > max(0.2, debiased.accuracy_sd, other.accuracy_sd):
+                found.append(f"{arm} by {other.accuracy - debiased.accuracy:.1f} ({TITLES[setting]})")
+    if not found:
+        return "None of them beats the debiasing weights."
+    return (
+        f"Better than the debiasing weights: {'; '.join(found)}. Where sources differ in the shares of classes alone, all images may be used "
+        "at full weight and only the logits shifted, which costs no effective images; where images of a class differ, too, it does nothing."
+    )
 
 
 def probe_row(setting: str, arm: str, summary: Summary) -> str:

@@ -70,8 +70,17 @@ def _simulations(population: unskew.Pool) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("kind", ["overlapping-classes", "acquisition", "censored"])
-@pytest.mark.parametrize("form", ["manifest", "folders"])
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        ("overlapping-classes", "manifest"),
+        ("overlapping-classes", "folders"),
+        ("acquisition", "manifest"),
+        ("censored", "folders"),
+        pytest.param("acquisition", "folders", marks=pytest.mark.slow),
+        pytest.param("censored", "manifest", marks=pytest.mark.slow),
+    ],
+)
 def test_the_configuration_debiases_as_it_stands(kind: str, form: Any, population: unskew.Pool, tmp_path: Path) -> None:
     simulation = _simulations(population)[kind]
     out = tmp_path / "simulated"

@@ -154,7 +154,7 @@ def test_a_run_that_was_stopped_goes_on(shapes: Path, tmp_path: Path, monkeypatc
     from unskew.learn import train
 
     write_training_run(tmp_path)
-    run = ["train", str(tmp_path / "run.toml"), "-o", str(tmp_path / "out"), "--arm", "debiased", "--arm", "naive", *FEW, "--quiet"]
+    run = ["train", str(tmp_path / "run.toml"), "-o", str(tmp_path / "out"), "--arm", "debiased", "--arm", "naive", *FEW]
     whole, calls = train.train_model, []
 
     def stopped(data: Any, settings: Any, folder: Path, **options: Any) -> Any:
@@ -165,6 +165,7 @@ def test_a_run_that_was_stopped_goes_on(shapes: Path, tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(train, "train_model", stopped)
     assert run_command(run) == 130
+    assert "the same command with --resume goes on" in " ".join(capsys.readouterr().err.split())
     assert _json(tmp_path / "out" / "training.json")["status"] == "started"
     assert run_command(["evaluate", str(tmp_path / "out"), str(shapes / "new" / "day")]) == 4
     assert "--resume" in capsys.readouterr().err
@@ -252,6 +253,8 @@ def test_what_cannot_be_trained_is_refused_before_the_work(shapes: Path, tmp_pat
     (folder / "run.toml").write_text(CONFIGURATION.replace('uniform = "label"', "margins.label = { disc = 1, square = 1, star = 1 }"))
     assert run_command(["train", str(folder / "run.toml"), "-o", str(folder / "out")]) == 3
     assert "star" in capsys.readouterr().out
+    assert (folder / "out" / "report.html").is_file()
+    assert not (folder / "out" / "weights.parquet").exists()
 
 
 def test_without_torch_it_says_what_to_install(shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

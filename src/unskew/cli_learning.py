@@ -9,7 +9,7 @@ import typer
 
 from unskew.cli_options import AsJson, Configuration, Jobs, Overwrite, Quiet, Results, Seed, listed, shows_progress, written_command
 from unskew.errors import ConfigError, UnreadableError
-from unskew.explaining import DONE, NOT_IDENTIFIABLE, print_json, remarks
+from unskew.explaining import DONE, NOT_IDENTIFIABLE, print_json, remark, remarks
 
 
 def predict_gain(
@@ -132,9 +132,15 @@ def train_network(
                 print_json(pipeline.verdict_record(prepared))
             else:
                 terminal.print_check(console, prepared.summary)
+                terminal.print_place(console, output / pipeline.PAGE)
             return NOT_IDENTIFIABLE
         terminal.print_paragraph(console, "\n".join(map(terminal.visible, prepared.lines())))
-        trained = training.run_training(prepared, progress=shows_progress(quiet, as_json), replicates=replicates)
+        try:
+            trained = training.run_training(prepared, progress=shows_progress(quiet, as_json), replicates=replicates)
+        except KeyboardInterrupt:
+            if not quiet:
+                remark(f"what was trained is kept: the same command with --resume goes on with {output}.")
+            raise
     if as_json:
         print_json(trained.to_dict())
     else:
@@ -208,4 +214,4 @@ def judge_images(
     if as_json:
         print_json(found.to_dict())
     elif not quiet:
-        terminal.print_evaluation(terminal.open_console(), found, written)
+        terminal.print_evaluation(terminal.open_console(), found, written, "On these images" if images else "On the target")

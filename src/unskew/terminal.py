@@ -265,7 +265,7 @@ _IN_BREAKDOWNS = ("accuracy", "auroc", "sensitivity", "specificity", "mae", "r2"
 _COMPARED = ("accuracy", "mae")
 
 
-def print_evaluation(console: Console, found: Evaluation, written: Path | None) -> None:
+def print_evaluation(console: Console, found: Evaluation, written: Path | None, title: str = "On the target") -> None:
     """What `unskew evaluate` found."""
     covered, cell = found.coverage, found.overall
     groups = "" if cell.ess_groups is None else f", {effective(cell.ess_groups)} effective groups"
@@ -275,7 +275,7 @@ def print_evaluation(console: Console, found: Evaluation, written: Path | None) 
     interval = f"{100 * found.level:g} % interval"
     columns = ["metric", "weighted", interval, "naive", "effective"]
     columns += [] if cell.second is None else ["second", "second − first", interval]
-    print_table(console, "On the target", columns, [_metric_row(cell, name) for name in _METRICS if name in cell.figures])
+    print_table(console, title, columns, [_metric_row(cell, name) for name in _METRICS if name in cell.figures])
     for part in found.breakdowns:
         wanted = _IN_BREAKDOWNS if cell.second is None else _COMPARED
         names = [name for name in wanted if any(name in each.figures for each in part.cells)]
@@ -284,6 +284,8 @@ def print_evaluation(console: Console, found: Evaluation, written: Path | None) 
         if part.cells:
             rows = [_cell_row(each, names) for each in part.cells]
             print_table(console, f"By {visible(part.column)}", (part.column, "images", "weight", "effective", *heads), rows)
+        if part.worst is not None and cell.second is None:
+            print_paragraph(console, f"Worst: {visible(part.worst.where)}, {_with_interval(part.worst, True)}.\n")
         if part.withheld:
             print_paragraph(console, f"By {visible(part.column)}: {part.withheld} withheld, fewer than ten or telling of them.\n")
     if any(each.few for each in cell.figures.values()) or any(each.few for part in found.breakdowns for each in part.cells):

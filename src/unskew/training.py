@@ -114,7 +114,8 @@ class Trained:
         lines = ["", f"Accuracy on the target: {show_figure(accuracy)}, from {found.coverage.judged:,} held-out images ({found.split})."]
         worst = scores.worst(main)
         if worst is not None:
-            lines.append(f"Worst {worst[0]}: {worst[1].where}, {show_figure(worst[1])}.")
+            few = " (few effective images: hardly known)" if worst[1].few else ""
+            lines.append(f"Worst {worst[0]}: {worst[1].where}, {show_figure(worst[1])}{few}.")
         if "calibration_error" in found.overall.figures:
             lines.append(f"Calibration error: {show_figure(found.overall.figures['calibration_error'])}.")
         for name, cell in scores.gains.items():
@@ -196,6 +197,10 @@ def prepare_training(
     write_split_table(training, out)
     run = pipeline.weigh_inputs(training.inputs, command=command)
     if isinstance(run, pipeline.Refusal):
+        if force:
+            clear_training(out)
+            write_split_table(training, out)
+        pipeline.write_run(run, out)  # the page says why
         return run
     run = forecast_page.complete_run(run, out, progress=progress)
     assert isinstance(run, pipeline.Run)

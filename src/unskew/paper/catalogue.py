@@ -10,8 +10,11 @@ from typing import Any
 from unskew.paper import acquisition_experiments as acquired
 from unskew.paper import class_experiments as classes
 from unskew.paper import drawn_acquisition, drawn_classes, drawn_theory, synthetic, theorem
+from unskew.paper.as_published import STEP_LENGTH
+from unskew.paper.as_published import STEPS as PUBLISHED_STEPS
 from unskew.paper.experiment import Cell, Experiment
 from unskew.paper.populations import TITLES
+from unskew.solve.sgd import STEPS as ARTICLE_STEPS
 
 RUNS = 8
 # Of the theorem: draws for every n, in blocks that are computed apart; draws for every κ and ε.
@@ -19,6 +22,10 @@ _BLOCKS, _BLOCK = 5, 8
 _OVERLAP_DRAWS = 100
 # Raised when the same settings give other numbers than before.
 _VERSION = 1
+# What numbers depend on beside the values in the cells.
+_OF_CLASSES = {"sources": classes.N_SOURCES, "steps": ARTICLE_STEPS, "published_steps": PUBLISHED_STEPS, "step_length": STEP_LENGTH}
+_OF_ACQUISITION = {"ratio": acquired.RATIO, "bins": acquired.N_HISTOGRAM, "examples": acquired.EXAMPLES, "steps": ARTICLE_STEPS}
+_OF_THEOREM = {"epsilon": theorem.EPSILON, "c_omega": theorem.C_OMEGA, "constant": theorem.CONSTANT}
 
 NOT_POSSIBLE = (
     "Figure 1 (samples of not-MNIST, SynNumbers, MNIST-M and MNIST: kinds of bias across digit databases) is not drawn: those databases "
@@ -74,11 +81,13 @@ def _theory() -> list[Figure]:
         "theorem-sizes",
         theorem.errors_by_size,
         list(classes.grid(n=theorem.SIZES[::-1], first=[_BLOCK * each for each in range(_BLOCKS)], draws=[_BLOCK])),
+        **_OF_THEOREM,
     )
     by_overlap = _experiment(
         "theorem-overlaps",
         theorem.errors_by_overlap,
         list(classes.grid(constant=["kappa", "epsilon"], value=theorem.OVERLAPS, draws=[_OVERLAP_DRAWS])),
+        n=theorem.N_OF_OVERLAPS,
     )
     drawn = drawn_theory
     return [
@@ -123,7 +132,7 @@ def _theory() -> list[Figure]:
 
 def _classes(name: str, fingerprint: str, runs: int) -> list[Figure]:
     """Figures 4, 5, 6 and B1 of one data set."""
-    drawn, title, told = drawn_classes, TITLES[name], {"data": fingerprint}
+    drawn, title, told = drawn_classes, TITLES[name], {"data": fingerprint, **_OF_CLASSES}
     counts = _experiment(f"counts-{name}", classes.count_images, list(classes.grid(data=[name], overlap=classes.OVERLAPS_COUNTED)), **told)
     axes = {"data": [name], "run": range(runs)}
     masses = _experiment(f"masses-{name}", classes.class_masses, list(classes.grid(overlap=classes.OVERLAPS_SHOWN, **axes)), **told)
@@ -176,7 +185,7 @@ def _classes(name: str, fingerprint: str, runs: int) -> list[Figure]:
 
 def _acquisition(name: str, fingerprint: str, runs: int) -> list[Figure]:
     """Figures 7, 8, 9 and B2 of one data set."""
-    drawn, title, told = drawn_acquisition, TITLES[name], {"data": fingerprint}
+    drawn, title, told = drawn_acquisition, TITLES[name], {"data": fingerprint, **_OF_ACQUISITION}
     alone: list[Cell] = [{"data": name}]
     examples = _experiment(f"examples-{name}", acquired.bin_examples, alone, **told)
     sizes = _experiment(f"bin-sizes-{name}", acquired.bin_sizes, alone, **told)

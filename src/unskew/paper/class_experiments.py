@@ -122,7 +122,9 @@ def descent_errors(cell: Cell, place: Place) -> Tables:
     omega_nk, source_n = scenario.omega_estimated, scenario.source
     if exact_weights(omega_nk, source_n) is None:
         return {"descents": [{**cell, "method": "newton", "steps": 0, "error": None}]}
-    solution = solve_normalizers(omega_nk, source_n, jobs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakOverlapWarning)
+        solution = solve_normalizers(omega_nk, source_n, jobs=1)
     exact_k = solution.log_normalizer
     rows = [{**cell, "method": "newton", "steps": solution.n_steps, "error": float(solution.error_estimate)}]
     for steps in STEPS_SHOWN:

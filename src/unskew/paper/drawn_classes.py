@@ -101,7 +101,7 @@ def draw_distances(frame: Any) -> Any:
         )
     axis.set_xlabel("overlap γ")
     axis.set_ylabel("‖π − 1/n‖₂")
-    axis.legend(fontsize=7)
+    legend_below(figure, ARMS, 2)
     return figure
 
 
