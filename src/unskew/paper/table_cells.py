@@ -167,5 +167,5 @@ def run_cells(cells: Sequence[TableCell], place: Workplace, jobs: int) -> Iterat
 
 
 def _end_quietly() -> None:
-    """Ctrl-C ends a process at once, without a word: a network may be a day away from its end, and its epochs are kept. The parent tells."""
+    """Ctrl-C ends a process at once, without a word: a network may be a day from its end, and its epochs are kept. The parent tells."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -118,7 +118,7 @@ class ProbeLearner(Learner):
     def _fit(self, dataset: DataSet, index_n: Ints, weight_n: Floats, start: Probe | None) -> Probe:
         """Copies of one image are one row with the sum of their weights, which is the same problem."""
         image_m, row_n = np.unique(index_n, return_inverse=True)
-        weight_m = np.bincount(row_n, weights=weight_n)
+        weight_m: Floats = np.bincount(row_n, weights=weight_n).astype(np.float64)
         with one_blas_thread():
             return fit_probe(
                 dataset.train[image_m],
@@ -178,11 +178,11 @@ class NetworkLearner(Learner):
             trained = train_model(self._data(dataset, few), settings, place, logs=False, progress=False)
         finally:
             shutil.rmtree(place, ignore_errors=True)
-        return size / max(float(trained.history[-1]["seconds"]), 1e-9)
+        return float(size / max(trained.history[-1]["seconds"], 1e-9))
 
     @property
     def epochs(self) -> int:
-        return self._settings(0).epochs
+        return int(self._settings(0).epochs)
 
     def _settings(self, run: int, **further: Any) -> Any:
         from unskew.learn.presets import settings_of

@@ -80,7 +80,8 @@ def _entry(dataset: str, table: str, setting: str, arm: str, records: Sequence[R
     notes = Counter(each["note"] for each in records if each["note"])
     return Entry(
         *(dataset, table, setting, arm),
-        *(mean_and_spread([each[name] for each in solved]) for name in ("accuracy", "worst")),
+        accuracy=mean_and_spread([each["accuracy"] for each in solved]),
+        worst=mean_and_spread([each["worst"] for each in solved]),
         runs=len(solved),
         unsolved=len(records) - len(solved),
         ess=math.fsum(each["ess"] for each in solved) / len(solved) if solved else None,
