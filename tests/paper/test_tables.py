@@ -321,7 +321,7 @@ def test_networks_take_two_steps_and_say_how_long_all_will_take(preset: str, dat
     try:
         done = write_tables(data, tmp_path, learner, settings=["classes-0.2"], arms=["naive"], runs=1, tell=told.append)
         assert done.computed == 1
-        assert f"1 cells with the learner {preset}, 1 epochs each" in told[0]
+        assert f"1 cell with the learner {preset}, 1 epoch each" in told[0]
         assert "images a second" in told[0]
         assert write_tables(data, tmp_path, learner, settings=["classes-0.2"], arms=["naive"], runs=1).computed == 0
     finally:

@@ -170,10 +170,14 @@ def _time_needed(learner: NetworkLearner, waiting: Sequence[TableCell], place: W
     rate = learner.images_per_second(dataset, place.cache / "two-steps")
     hours = learner.epochs * dataset.n / rate / 3600
     return (
-        f"{len(waiting)} cells with the learner {learner.name}, {learner.epochs} epochs each. Two steps ran at {rate:.0f} images a second: "
+        f"{_count(len(waiting), 'cell')} with the learner {learner.name}, {_count(learner.epochs, 'epoch')} each. Two steps ran at {rate:.0f} images a second: "
         f"a cell takes about {_duration(hours)}, all of them about {_duration(hours * len(waiting))} one after the other. "
         "Stop it at any time: the same command goes on where it was."
     )
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" + ("" if number == 1 else "s")
 
 
 def _duration(hours: float) -> str:
