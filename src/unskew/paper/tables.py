@@ -171,7 +171,8 @@ def _time_needed(learner: NetworkLearner, waiting: Sequence[TableCell], place: W
     hours = learner.epochs * dataset.n / rate / 3600
     return (
         f"{_count(len(waiting), 'cell')} with the learner {learner.name}, {_count(learner.epochs, 'epoch')} each. "
-        f"Two steps ran at {rate:.0f} images a second: a cell takes about {_duration(hours)}, all of them about {_duration(hours * len(waiting))} one after the other. "
+        f"Two steps ran at {rate:.0f} images a second: a cell takes about {_duration(hours)}, "
+        f"all of them about {_duration(hours * len(waiting))} one after the other. "
         "Stop it at any time: the same command goes on where it was."
     )
 
