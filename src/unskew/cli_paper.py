@@ -41,6 +41,14 @@ class Link(StrEnum):
     copy = "copy"
 
 
+class TableLearner(StrEnum):
+    """What `unskew paper tables` trains."""
+
+    probe = "probe"
+    fast = "fast"
+    article = "article"
+
+
 Population = Annotated[
     Path,
     typer.Argument(
@@ -242,3 +250,58 @@ def draw_figures(
         print_json({"folder": str(output), "figures": [each.to_dict() for each in done.figures], "notes": list(done.notes)})
     else:
         terminal.print_paragraph(console, "\n".join(["", *done.notes]))
+
+
+@paper_app.command("tables")
+def compute_tables(
+    data: Annotated[Path, typer.Option("--data", help="The folder that holds cifar10 and cifar100 as sheets of images.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the tables; made when it is not there.")],
+    learner: Annotated[TableLearner, typer.Option("--learner", help="What is trained on the weighted images.")] = TableLearner.probe,
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Draws of the databases.")] = 8,
+    datasets: Annotated[str, typer.Option("--datasets", help="cifar10, cifar100 or both, with a comma.")] = "",
+    settings: Annotated[str, typer.Option("--settings", help="Rows of the tables, such as classes-0.1,missing-500.")] = "",
+    arms: Annotated[str, typer.Option("--arms", help="Columns of the tables, such as naive,exact.")] = "",
+    features: Annotated[
+        Path | None, typer.Option("--features", help="Folder of cached features for the probe. Default: .cache in the output folder.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume/--force", help="Go on where a run stopped, or compute what is asked for anew.")] = True,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    jobs: Jobs = None,
+) -> None:
+    """The article's tables, and rows beyond it: test accuracy and worst class of every arm beside the printed numbers.
+
+    Every cell is kept as soon as it is computed; after Ctrl-C the same command goes on where it stopped.
+    """
+    from unskew import terminal
+    from unskew.paper.tables import write_tables
+    from unskew.scale.local import available_jobs
+
+    console = terminal.open_console(quiet or as_json)
+
+    def names(given: str) -> list[str]:
+        return [each.strip() for each in given.split(",") if each.strip()]
+
+    with remarks(quiet):
+        done = write_tables(
+            data,
+            output,
+            learner.value,
+            runs=runs,
+            datasets=names(datasets),
+            settings=names(settings),
+            arms=names(arms),
+            features=features,
+            force=not resume,
+            # A network uses all cores by itself.
+            jobs=jobs or (available_jobs() if learner is TableLearner.probe else 1),
+            progress=shows_progress(quiet, as_json),
+            tell=lambda sentence: terminal.print_paragraph(console, sentence),
+        )
+    if as_json:
+        print_json(
+            {"folder": str(output), "files": list(done.files), "computed": done.computed, "cells": done.cells, "notes": list(done.notes)}
+        )
+    else:
+        told = f"{done.computed} cells computed, {done.cells} are there: {', '.join(str(output / name) for name in done.files)}"
+        terminal.print_paragraph(console, "\n".join([told, *done.notes]))
