@@ -140,6 +140,15 @@ def test_a_run_is_neither_replaced_nor_mixed_with_another(shapes: Path, tmp_path
     assert "results of another run" in capsys.readouterr().err
 
 
+def test_a_finished_run_is_judged_by_other_columns_without_training(shapes: Path, tmp_path: Path) -> None:
+    folder = _copied(shapes, tmp_path)
+    before = (folder / "results" / "arms" / "naive" / "model.pt").read_bytes()
+    run = ["train", str(folder / "run.toml"), "-o", str(folder / "results"), "--arm", "debiased", "--arm", "naive", *FEW, "--quiet"]
+    assert run_command([*run, "--resume", "--by", "source*label"]) == 0
+    assert (folder / "results" / "arms" / "naive" / "model.pt").read_bytes() == before
+    assert "source*label" in [part["column"] for part in _json(folder / "results" / "metrics.json")["breakdowns"]]
+
+
 def test_a_run_that_goes_on_with_other_images_is_refused_and_they_are_named(shapes: Path, tmp_path: Path, capsys: Captured) -> None:
     folder = _copied(shapes, tmp_path)
     image = next((folder / "night" / "disc").glob("*.png"))
@@ -244,6 +253,8 @@ def test_what_cannot_be_trained_is_refused_before_the_work(shapes: Path, tmp_pat
         ("--preset", "quick"): (2, ['"fast", "article" or "probe"']),
         ("--arm", "naiv"): (2, ["there is no arm 'naiv'", "naive"]),
         ("--preset", "probe"): (2, ["represent.features"]),
+        ("--by", "label*light"): (2, ["--by light: there is no such column"]),
+        ("--size", "5000"): (2, ["from 1 to 4096"]),
     }
     for options, (code, words) in cases.items():
         assert run_command(["train", str(folder / "run.toml"), "-o", str(folder / "out"), *options]) == code, options
@@ -271,6 +282,12 @@ def test_a_checkpoint_of_another_model_is_refused(shapes: Path, tmp_path: Path, 
     (out / "training.json").write_text(json.dumps(record))
     assert run_command(["evaluate", str(out), str(shapes / "new" / "day")]) == 4
     assert "other classes" in capsys.readouterr().err
+    (out / "training.json").write_text(json.dumps(record | {"classes": 3}))
+    assert run_command(["evaluate", str(out), str(shapes / "new" / "day")]) == 4
+    assert "no record of a training" in capsys.readouterr().err
+    (out / "training.json").write_text(json.dumps(record))
+    assert run_command(["evaluate", str(out), str(shapes / "new" / "day"), "--save", str(tmp_path / "nowhere" / "x.csv")]) == 2
+    assert "there is no folder" in capsys.readouterr().err
     (out / "arms" / "debiased" / "model.pt").write_bytes(b"nothing")
     assert run_command(["evaluate", str(out), str(shapes / "new" / "day")]) == 4
     assert "cannot be read" in capsys.readouterr().err

@@ -38,7 +38,7 @@ from unskew.training_folder import (
 )
 from unskew.training_inputs import SPLITS, TrainingInputs, read_training_inputs, settings_for, write_split_table
 from unskew.training_projection import PROJECTIONS, write_projections
-from unskew.training_scoring import Scores, held_out_predictions, judge_arms
+from unskew.training_scoring import Scores, held_out_predictions, judge_arms, try_judging
 from unskew.weights_table import join_weights
 
 if TYPE_CHECKING:
@@ -202,6 +202,7 @@ def prepare_training(
             write_split_table(training, out)
         pipeline.write_run(run, out)  # the page says why
         return run
+    try_judging(training, join_weights(training.inputs.pool, run.weights.frame()))
     run = forecast_page.complete_run(run, out, progress=progress)
     assert isinstance(run, pipeline.Run)
     order = sorted(names, key=lambda name: name != main_arm(names))

@@ -108,6 +108,13 @@ def judge_arms(
     return Scores(main, found, gains, predictions)
 
 
+def try_judging(training: TrainingInputs, table: pd.DataFrame) -> None:
+    """What cannot be judged, such as by a column that is not there, is an error before the training and not hours later."""
+    rows, classes = training.rows(training.splits.held_out), len(training.classes)
+    alike = held_out_predictions(training, np.full((rows.size, classes), 1.0 / classes))
+    judge_arms(training, table, {"trial": alike}, "trial", replicates=0)
+
+
 def breakdown_columns(training: TrainingInputs) -> tuple[str, ...]:
     """What [learn] by asks for, else the attributes of the target beside the label: its strata."""
     asked = training.inputs.config.learn.by
