@@ -76,16 +76,50 @@ def measure_blocks(pool: unskew.Pool, block: int, cache: str) -> dict[str, list[
     return times
 
 
-def measure_cores(pool: unskew.Pool, times: int) -> dict[str, list[Clock]]:
+def measure_cores(pool: unskew.Pool, folder: Path, times: int) -> dict[str, list[Clock]]:
     """All files in one run by one core and by two, in turn: a process takes a second or two to start, which counts."""
     found: dict[str, list[Clock]] = defaultdict(list)
     for _ in range(times):
         for what, features in (("cheap", CHEAP), ("all", (*CHEAP, "noise"))):
-            for cores, jobs in (("one core", 1), ("two cores", 2)):
-                work = functools.partial(unskew.represent_images, pool, features, jobs=jobs, progress=False)
+            for cores, work in {
+                "one core": functools.partial(unskew.represent_images, pool, features, jobs=1, progress=False),
+                "two cores": functools.partial(unskew.represent_images, pool, features, jobs=2, progress=False),
+                "two programs": halves(folder, len(pool), features),
+            }.items():
                 found[f"{what}, {cores}"].append(clocked(work))
-                print(f"{what} by {cores}: {found[f'{what}, {cores}'][-1][0]:.1f} s", file=sys.stderr, flush=True)
+                print(f"{what}, {cores}: {found[f'{what}, {cores}'][-1][0]:.1f} s", file=sys.stderr, flush=True)
     return found
+
+
+def halves(folder: Path, n: int, features: tuple[str, ...]) -> Callable[[], object]:
+    """Two programs that have loaded everything; called, each represents half of the files."""
+    script = str(Path(__file__).with_name("images_half.py"))
+    started = [
+        subprocess.Popen(
+            [sys.executable, script, str(folder), str(first), str(last), ",".join(features)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for first, last in ((0, n // 2), (n // 2, n))
+    ]
+    for each in started:
+        assert each.stdout is not None
+        each.stdout.readline()
+
+    def go() -> None:
+        for each in started:
+            assert each.stdin is not None
+            each.stdin.write("\n")
+            each.stdin.flush()
+        for each in started:
+            assert each.stdout is not None
+            each.stdout.readline()
+        for each in started:
+            each.kill()
+            each.communicate()
+
+    return go
 
 
 def ratio(above: list[Clock], below: list[Clock], clock: int) -> tuple[float, float]:
@@ -107,7 +141,9 @@ def file_rows(times: dict[str, list[Clock]]) -> list[Row]:
         rows.append(Row(what, f"{cpu:.2f} ×", f"{wall:.2f} × (median of blocks {wall_median:.2f})", bar))
     for what, one, two, bar in (
         ("all cheap ones and noise, all files in one run: two cores, speed relative to one", "all, one core", "all, two cores", "≥ 1.7"),
+        ("the same, by two programs with half of the files each", "all, one core", "all, two programs", "what two cores can gain here"),
         ("all cheap ones, all files in one run: two cores, speed relative to one", "cheap, one core", "cheap, two cores", "≥ 1.7"),
+        ("the same, by two programs with half of the files each", "cheap, one core", "cheap, two programs", "what two cores can gain here"),
         ("plain decoding: two threads, speed relative to one", "plain", "plain, two threads", ""),
     ):
         total, median = ratio(times[one], times[two], 0)
@@ -172,7 +208,7 @@ def main() -> None:
         pool = unskew.Pool.from_folders({name: scratch / "files" / name for name in ("day", "night")})
         # Compiled and loaded before anything is measured.
         unskew.represent_images(pool.take(range(8)), (*CHEAP, "noise"), progress=False)
-        times = measure_blocks(pool, options.block, str(scratch / "cache")) | measure_cores(pool, 2)
+        times = measure_blocks(pool, options.block, str(scratch / "cache")) | measure_cores(pool, scratch / "files", 2)
         rows = [*file_rows(times), *cifar_rows(options.data and Path(options.data)), *memory_rows(scratch / "files", options.n, scratch)]
     plain = np.array(times["plain"]).sum(axis=0) / options.n
     print(table(rows))
