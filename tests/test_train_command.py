@@ -325,3 +325,17 @@ def _new_patients(folder: Path) -> Path:
     label = np.where(rng.random(200) < age / 100, "yes", "no")
     pd.DataFrame({"id": [f"new-{at}" for at in range(200)], "label": label, "age": age}).to_csv(folder / "new.csv", index=False)
     return folder / "new.csv"
+
+
+def test_a_class_that_no_held_out_image_shows_is_said_wherever_the_accuracy_is(tmp_path: Path, capsys: Captured) -> None:
+    """Half of the target are squares; there are two, and both are in train."""
+    write_shapes(tmp_path, {"day": {"disc": 20, "square": 1}, "night": {"disc": 20, "square": 1}})
+    (tmp_path / "run.toml").write_text(CONFIGURATION)
+    assert run_command(["train", str(tmp_path / "run.toml"), "-o", str(tmp_path / "out"), "--epochs", "1", *FEW]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Accuracy on a part of the target" in shown
+    assert "Accuracy on the target" not in shown
+    said = "without what this split has no image of: label = square (0.5)"
+    assert said in shown
+    assert said in _json(tmp_path / "out" / "metrics.json")["notes"][0]
+    assert "speak of a part of the population only" in (tmp_path / "out" / "model-card.md").read_text()

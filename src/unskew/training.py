@@ -88,7 +88,14 @@ class Preparation:
         unseen = self.unseen_classes()
         if unseen:
             lines.append(f"{splits.train} has no image of {first_few(unseen)}, which is therefore never predicted.")
-        return lines
+        partly = self.part_only(splits.held_out)
+        return [*lines, *([partly] if partly else [])]
+
+    def part_only(self, split: str) -> str:
+        """What the weighted images of a split speak of, where it has none of some strata of the target; empty: of all of it."""
+        lacks = any(part.uncovered for part in self.run.weights.parts if part.name == split)
+        told = [row.note for row in self.run.summary.splits if row.name == split and row.note]
+        return f"{split}: {told[0] if told else 'Speaks of a part of the target.'}" if lacks else ""
 
     def unseen_classes(self) -> list[str]:
         """Classes that have no weight in train."""
@@ -111,7 +118,9 @@ class Trained:
         scores, main = self.scores, self.scores.main
         found, accuracy = scores.evaluations[main], scores.accuracy(main)
         best, trained = self.epochs[main]
-        lines = ["", f"Accuracy on the target: {show_figure(accuracy)}, from {found.coverage.judged:,} held-out images ({found.split})."]
+        where = "a part of the target" if scores.part_only else "the target"
+        lines = ["", f"Accuracy on {where}: {show_figure(accuracy)}, from {found.coverage.judged:,} held-out images ({found.split})."]
+        lines += [scores.part_only] if scores.part_only else []
         worst = scores.worst(main)
         if worst is not None:
             few = " (few effective images: hardly known)" if worst[1].few else ""
@@ -257,7 +266,9 @@ def run_training(prepared: Preparation, *, progress: bool | None = None, replica
         for arm in prepared.arms
     }
     table = join_weights(training.inputs.pool, prepared.run.weights.frame())
-    scores = judge_arms(training, table, predictions, prepared.arms[0].name, replicates=replicates)
+    scores = judge_arms(
+        training, table, predictions, prepared.arms[0].name, replicates=replicates, part_only=prepared.part_only(training.splits.held_out)
+    )
     return _write_results(prepared, models, scores)
 
 

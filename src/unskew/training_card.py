@@ -89,6 +89,8 @@ def _head(facts: CardFacts, scores: Scores) -> list[str]:
     ]
     if worst is not None:
         lines[-1] += f" Worst {safe(worst[0])}: {safe(worst[1].where)}, {_value(worst[1], True)}."
+    if scores.part_only:
+        lines[-1] += f" **These figures speak of a part of the population only.** {safe(scores.part_only)}"
     classes = "withheld" if facts.classes is None else f"{len(facts.classes)}: {', '.join(safe(name) for name in facts.classes[:40])}"
     classes += " …" if facts.classes is not None and len(facts.classes) > 40 else ""
     size = "" if facts.parameters is None else f", {facts.parameters:,} parameters"
