@@ -108,6 +108,8 @@ def test_the_card_tells_what_where_and_for_whom(shapes: Path) -> None:
     card, record = (shapes / "results" / "model-card.md").read_text(), _json(shapes / "results" / "training.json")
     for word in ("disc, square", "16 × 16 pixels", "day", "night", "Strata", "equally weighted", "conditional on the bias model", "torch"):
         assert word in card
+    gap = _json(shapes / "results" / "metrics.json")["gains"]["naive"]["accuracy"]
+    assert "| {:+.1f} | {:+.1f} to {:+.1f} |".format(*(100 * each for each in (gap["value"], *gap["interval"]))) in card
     assert record["fingerprints"]["images"] in card
     assert record["fingerprints"]["weights of debiased"] in card
     assert record["status"] == "finished"

@@ -179,7 +179,7 @@ def _compared(scores: Scores, level: str) -> list[str]:
     rows = [(safe(name), _value(scores.accuracy(name), True), "–", "–") for name in (scores.main,)]
     for name, cell in scores.gains.items():
         gap = (cell.difference or {}).get("accuracy")
-        shown = ("–", "–") if gap is None else (_points(gap.value), _interval(gap, True))
+        shown = ("–", "–") if gap is None else (_points(gap.value), _points_interval(gap))
         rows.append((safe(name), _value(scores.accuracy(name), True), *shown))
     heads = ("arm", "accuracy", f"{safe(scores.main)} − arm, points", level)
     return ["Arms, on the same images:", "", *_table(heads, rows), ""]
@@ -239,6 +239,10 @@ def _interval(figure: Figure, share: bool) -> str:
         return "–"
     low, high = (_amount(each, share) for each in figure.interval)
     return f"{low} to {high}"
+
+
+def _points_interval(figure: Figure) -> str:
+    return "–" if figure.interval is None else " to ".join(map(_points, figure.interval))
 
 
 def _value(figure: Figure, share: bool) -> str:
