@@ -341,3 +341,20 @@ def test_a_class_that_no_held_out_image_shows_is_said_wherever_the_accuracy_is(t
     assert said in shown
     assert said in _json(tmp_path / "out" / "metrics.json")["notes"][0]
     assert "speak of a part of the population only" in (tmp_path / "out" / "model-card.md").read_text()
+
+
+def test_a_probe_says_which_numbers_it_leaves_out_and_speaks_of_no_epoch(tmp_path: Path, capsys: Captured) -> None:
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 2, 120)
+    table = pd.DataFrame(
+        {"id": [f"p{at}" for at in range(120)], "label": label, "source": ["a", "b"] * 60, "age": rng.normal(50 + label, 9)}
+    )
+    table.assign(height=np.where(table.index == 3, np.nan, 1.7)).to_csv(tmp_path / "table.csv", index=False)
+    (tmp_path / "run.toml").write_text(
+        '[sources]\nmanifest = "table.csv"\nimages = false\nsource = "source"\nlabel = "label"\n[target]\nuniform = "label"\n'
+        '[bias]\nfamily = "strata"\nby = ["label"]\n[learn]\npreset = "probe"\n'
+    )
+    assert run_command(["train", str(tmp_path / "run.toml"), "-o", str(tmp_path / "out"), *FEW]) == 0
+    shown = capsys.readouterr()
+    assert "height (1 of 120 images have none)" in shown.err
+    assert "chose the epoch" not in shown.out + (tmp_path / "out" / "model-card.md").read_text()

@@ -133,7 +133,7 @@ class Trained:
                 lines.append(f"Against {name} ({show_figure(scores.accuracy(name))}): {show_figure(gap, points=True)}.")
         if trained > 1:
             lines.append(f"The model has the weights of epoch {best} of {trained}.")
-        if found.split.strip().lower() not in ("test", "testing"):
+        if trained > 1 and found.split.strip().lower() not in ("test", "testing"):
             lines.append("The same images chose the epoch, which flatters the model a little; a test split would not (`unskew split`).")
         lines.append("All of this rests on the bias model; the page says what it assumes.")
         lines += [

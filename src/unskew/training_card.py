@@ -195,7 +195,7 @@ def _limits(facts: CardFacts, scores: Scores) -> list[str]:
         "and the intervals do not tell: they say how much depends on which images happen to be there.",
         "- Classes that no image of train shows are never predicted. No figure speaks of images of other kinds than those of the sources.",
     ]
-    if found.split.strip().lower() not in ("test", "testing"):
+    if facts.epochs > 1 and found.split.strip().lower() not in ("test", "testing"):
         lines.append("- The figures are of the split that also chose the epoch: they flatter it a little. A test split would not.")
     if any(cell.few for part in found.breakdowns for cell in part.cells):
         lines.append(f"- Cells marked (few) have fewer than {found.few_effective:g} effective images (groups): hardly known.")
