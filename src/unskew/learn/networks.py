@@ -154,7 +154,8 @@ def _try_training(network: nn.Module, model: str, shape: tuple[int, ...]) -> Non
     rows = torch.zeros(2, *shape, dtype=torch.uint8 if len(shape) == 3 else torch.float32)
     try:
         with torch.random.fork_rng([]):
-            nn.functional.cross_entropy(trial.train()(rows), torch.zeros(2, dtype=torch.int64)).backward()
+            loss = nn.functional.cross_entropy(trial.train()(rows), torch.zeros(2, dtype=torch.int64))
+            torch.autograd.backward(loss)
     except Exception as error:
         raise ConfigError(f"model {model!r} cannot be trained: a step with two rows of the shape {shape} fails: {_told(error)}") from error
 
