@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from unskew.errors import ConfigError, DataError
 from unskew.evaluating import Evaluation, evaluate_predictions
+from unskew.prediction_subgroups import View, withhold_cells
 
 N = 60
 
@@ -283,3 +286,23 @@ def test_one_group_in_every_source_has_no_interval(table: pd.DataFrame, said: pd
     found = judge(table.assign(group=table["source"]), said, replicates=20)
     assert found.overall.figures["accuracy"].interval is None
     assert any("no intervals" in note for note in found.notes)
+
+
+@given(
+    light=st.lists(st.integers(0, 2), min_size=60, max_size=60),
+    kind=st.lists(st.integers(0, 1), min_size=60, max_size=60),
+    grouped=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_small_cell_follows_from_two_views(light: list[int], kind: list[int], grouped: bool) -> None:
+    """Cells by light and class add up to the class and to the light: what is left of a shown one is nobody, or ten and more."""
+    light_n, kind_n = np.array(light), np.array(kind)
+    group_n = np.arange(60) // 2 if grouped else None
+    crossed = View("kind*light", tuple(f"{a} {b}" for a in range(2) for b in range(3)), 3 * kind_n + light_n)
+    views = [View("kind", ("a", "b"), kind_n), crossed, View("light", ("x", "y", "z"), light_n)]
+    kind_view, fine, light_view = withhold_cells(views, group_n)
+    for coarse, code_n in ((kind_view, kind_n), (light_view, light_n)):
+        for level in np.unique(code_n[coarse.code >= 0]):
+            rest_n = (code_n == level) & (fine.code < 0)
+            units = rest_n.sum() if group_n is None else np.unique(group_n[rest_n]).size
+            assert units == 0 or units >= 10

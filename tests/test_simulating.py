@@ -158,6 +158,17 @@ def test_images_are_linked_or_copied(link: Any, population: unskew.Pool, tmp_pat
         assert file.read_bytes() == original.read_bytes()
 
 
+@pytest.mark.parametrize("form", ["manifest", "folders"])
+def test_a_folder_behind_a_link_finds_its_images(form: Any, population: unskew.Pool, tmp_path: Path) -> None:
+    """ ".." leads out of where the folder really lies, not out of the link."""
+    (tmp_path / "really" / "far" / "away").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "really" / "far" / "away")
+    simulation = simulate_overlapping_classes(population, overlap=0.3, n_sources=4, sizes=80)
+    write_simulation(simulation, tmp_path / "link" / "out", form=form, link="symbolic", progress=False)
+    pool = pipeline.read_inputs(pipeline.load_config(tmp_path / "link" / "out" / "run.toml", jobs=1), progress=False).pool
+    assert len(pool) == 80
+
+
 def test_images_without_files_are_written_out(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "digits.npz", images=rng.integers(0, 256, (20, 5, 5, 3), dtype=np.uint8), label=np.tile(["a", "b"], 10))

@@ -108,6 +108,8 @@ def test_the_card_tells_what_where_and_for_whom(shapes: Path) -> None:
     card, record = (shapes / "results" / "model-card.md").read_text(), _json(shapes / "results" / "training.json")
     for word in ("disc, square", "16 × 16 pixels", "day", "night", "Strata", "equally weighted", "conditional on the bias model", "torch"):
         assert word in card
+    gap = _json(shapes / "results" / "metrics.json")["gains"]["naive"]["accuracy"]
+    assert "| {:+.1f} | {:+.1f} to {:+.1f} |".format(*(100 * each for each in (gap["value"], *gap["interval"]))) in card
     assert record["fingerprints"]["images"] in card
     assert record["fingerprints"]["weights of debiased"] in card
     assert record["status"] == "finished"
@@ -138,6 +140,15 @@ def test_a_run_is_neither_replaced_nor_mixed_with_another(shapes: Path, tmp_path
     shutil.copy(shapes / "results" / "weights.parquet", tmp_path / "weighed")
     assert run_command(["train", str(shapes / "run.toml"), "-o", str(tmp_path / "weighed"), "--resume"]) == 2
     assert "results of another run" in capsys.readouterr().err
+
+
+def test_a_finished_run_is_judged_by_other_columns_without_training(shapes: Path, tmp_path: Path) -> None:
+    folder = _copied(shapes, tmp_path)
+    before = (folder / "results" / "arms" / "naive" / "model.pt").read_bytes()
+    run = ["train", str(folder / "run.toml"), "-o", str(folder / "results"), "--arm", "debiased", "--arm", "naive", *FEW, "--quiet"]
+    assert run_command([*run, "--resume", "--by", "source*label"]) == 0
+    assert (folder / "results" / "arms" / "naive" / "model.pt").read_bytes() == before
+    assert "source*label" in [part["column"] for part in _json(folder / "results" / "metrics.json")["breakdowns"]]
 
 
 def test_a_run_that_goes_on_with_other_images_is_refused_and_they_are_named(shapes: Path, tmp_path: Path, capsys: Captured) -> None:
@@ -244,6 +255,8 @@ def test_what_cannot_be_trained_is_refused_before_the_work(shapes: Path, tmp_pat
         ("--preset", "quick"): (2, ['"fast", "article" or "probe"']),
         ("--arm", "naiv"): (2, ["there is no arm 'naiv'", "naive"]),
         ("--preset", "probe"): (2, ["represent.features"]),
+        ("--by", "label*light"): (2, ["--by light: there is no such column"]),
+        ("--size", "5000"): (2, ["from 1 to 4096"]),
     }
     for options, (code, words) in cases.items():
         assert run_command(["train", str(folder / "run.toml"), "-o", str(folder / "out"), *options]) == code, options
@@ -271,6 +284,12 @@ def test_a_checkpoint_of_another_model_is_refused(shapes: Path, tmp_path: Path, 
     (out / "training.json").write_text(json.dumps(record))
     assert run_command(["evaluate", str(out), str(shapes / "new" / "day")]) == 4
     assert "other classes" in capsys.readouterr().err
+    (out / "training.json").write_text(json.dumps(record | {"classes": 3}))
+    assert run_command(["evaluate", str(out), str(shapes / "new" / "day")]) == 4
+    assert "no record of a training" in capsys.readouterr().err
+    (out / "training.json").write_text(json.dumps(record))
+    assert run_command(["evaluate", str(out), str(shapes / "new" / "day"), "--save", str(tmp_path / "nowhere" / "x.csv")]) == 2
+    assert "there is no folder" in capsys.readouterr().err
     (out / "arms" / "debiased" / "model.pt").write_bytes(b"nothing")
     assert run_command(["evaluate", str(out), str(shapes / "new" / "day")]) == 4
     assert "cannot be read" in capsys.readouterr().err
@@ -308,3 +327,34 @@ def _new_patients(folder: Path) -> Path:
     label = np.where(rng.random(200) < age / 100, "yes", "no")
     pd.DataFrame({"id": [f"new-{at}" for at in range(200)], "label": label, "age": age}).to_csv(folder / "new.csv", index=False)
     return folder / "new.csv"
+
+
+def test_a_class_that_no_held_out_image_shows_is_said_wherever_the_accuracy_is(tmp_path: Path, capsys: Captured) -> None:
+    """Half of the target are squares; there are two, and both are in train."""
+    write_shapes(tmp_path, {"day": {"disc": 20, "square": 1}, "night": {"disc": 20, "square": 1}})
+    (tmp_path / "run.toml").write_text(CONFIGURATION)
+    assert run_command(["train", str(tmp_path / "run.toml"), "-o", str(tmp_path / "out"), "--epochs", "1", *FEW]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Accuracy on a part of the target" in shown
+    assert "Accuracy on the target" not in shown
+    said = "without what this split has no image of: label = square (0.5)"
+    assert said in shown
+    assert said in _json(tmp_path / "out" / "metrics.json")["notes"][0]
+    assert "speak of a part of the population only" in (tmp_path / "out" / "model-card.md").read_text()
+
+
+def test_a_probe_says_which_numbers_it_leaves_out_and_speaks_of_no_epoch(tmp_path: Path, capsys: Captured) -> None:
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 2, 120)
+    table = pd.DataFrame(
+        {"id": [f"p{at}" for at in range(120)], "label": label, "source": ["a", "b"] * 60, "age": rng.normal(50 + label, 9)}
+    )
+    table.assign(height=np.where(table.index == 3, np.nan, 1.7)).to_csv(tmp_path / "table.csv", index=False)
+    (tmp_path / "run.toml").write_text(
+        '[sources]\nmanifest = "table.csv"\nimages = false\nsource = "source"\nlabel = "label"\n[target]\nuniform = "label"\n'
+        '[bias]\nfamily = "strata"\nby = ["label"]\n[learn]\npreset = "probe"\n'
+    )
+    assert run_command(["train", str(tmp_path / "run.toml"), "-o", str(tmp_path / "out"), *FEW]) == 0
+    shown = capsys.readouterr()
+    assert "height (1 of 120 images have none)" in shown.err
+    assert "chose the epoch" not in shown.out + (tmp_path / "out" / "model-card.md").read_text()

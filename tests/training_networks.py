@@ -54,4 +54,33 @@ def too_small(n_classes: int) -> nn.Module:
     return nn.Conv2d(3, n_classes, 99)
 
 
+def needs_two(n_classes: int, width: int) -> nn.Module:
+    return linear(n_classes + width)
+
+
+def frozen(n_classes: int) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(108, n_classes)).requires_grad_(False)
+
+
+class _Changed(nn.Module):
+    """A linear network with another output, or with none while it is trained."""
+
+    def __init__(self, n_classes: int, whole: bool) -> None:
+        super().__init__()
+        self.network, self.whole = nn.Sequential(nn.Flatten(), nn.Linear(108, n_classes)), whole
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training and not self.whole:
+            raise ValueError("only judging")
+        return self.network(x).long() if self.whole else self.network(x)
+
+
+def fails_in_training(n_classes: int) -> nn.Module:
+    return _Changed(n_classes, whole=False)
+
+
+def whole_numbers(n_classes: int) -> nn.Module:
+    return _Changed(n_classes, whole=True)
+
+
 NUMBER = 7

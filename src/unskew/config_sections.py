@@ -264,7 +264,7 @@ class LearnSection(Section):
         "Instead of the preset's: `fast`, `resnet20`, `resnet32`, `resnet44`, `resnet56`, `resnet110`, or a function of your own that "
         "makes a torch module from the number of classes.",
     )
-    size: int = setting("a whole number above 0", "Side in pixels of the squares that a network is given.", 32, gt=0)
+    size: int = setting("a whole number from 1 to 4096", "Side in pixels of the squares that a network is given.", 32, gt=0, le=4096)
     resize: Literal["crop", "stretch", "pad"] = setting(
         '"crop", "stretch" or "pad"', "How an image becomes a square: its middle, the whole of it distorted, or with margins.", "crop"
     )

@@ -150,7 +150,7 @@ def evaluate_predictions(
     views, notes = make_views(frames, case.origin, images.truth, by, bins or {}, case.usable)
     if private:
         images.check_private()
-        views, coverage = [withhold_cells(view, images.group) for view in views], coverage.withheld()
+        views, coverage = withhold_cells(views, images.group), coverage.withheld()
     judge = Judge(images, images.plan_drawing(replicates, seed, level), private)
     everything = View("all", ("all",), np.zeros(images.weight.size, dtype=np.int64))
     overall, *parts = judge.judge([everything, *views])

@@ -109,6 +109,8 @@ def _check_save(save: Path | None, overwrite: bool) -> None:
         return
     if save.suffix.lower() not in (".csv", ".parquet"):
         raise ConfigError(f"predictions are saved as .csv or .parquet; got {str(save)!r}.")
+    if not save.absolute().parent.is_dir():
+        raise ConfigError(f"{str(save)!r} cannot be written: there is no folder {str(save.parent)!r}. Make it first.")
     if save.exists() and not overwrite:
         raise ConfigError(f"{str(save)!r} is there already. Add --overwrite to replace it, or give another name.")
 

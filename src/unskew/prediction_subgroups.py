@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from unskew.errors import ConfigError, did_you_mean, first_few
 from unskew.prediction_answers import sort_levels
 from unskew.prediction_metrics import Truth
 from unskew.records import Floats, Ints
-from unskew.report.suppression import count_units, hidden_cells
+from unskew.report.suppression import SMALLEST_CELL, count_units, hidden_cells
 from unskew.targeting.levels import MISSING, check_edges, column_levels, holds_lists
 
 if TYPE_CHECKING:
@@ -135,9 +136,44 @@ def _crossed(name: str, views: Sequence[View]) -> View:
 _NO_SUBGROUPS = ("id", "path", "content", "weight", "sample_weight", "y")
 
 
-def withhold_cells(view: View, group_n: Ints | None) -> View:
-    """The view without its cells of 1 to 9 groups (images, without groups), and those that would give them away; nor are they named."""
-    hidden_l = hidden_cells(count_units(group_n, view.code, len(view.levels)))
+def withhold_cells(views: Sequence[View], group_n: Ints | None) -> list[View]:
+    """The views without their cells of 1 to 9 groups (images, without groups), and those that would give them away; nor are they named.
+
+    A view adds up to all images; and where its cells lie within a cell of another one, such as those by light and class within a class,
+    they add up to that, too.
+    """
+    hidden = [hidden_cells(count_units(group_n, view.code, len(view.levels))) for view in views]
+    growing = True
+    while growing:
+        before = sum(int(each.sum()) for each in hidden)
+        for fine, coarse in permutations(range(len(views)), 2):
+            if not hidden[fine].any():
+                continue
+            forced_l = hidden[fine] | _betraying_cells(views[fine], hidden[fine], views[coarse], hidden[coarse], group_n)
+            hidden[fine] = hidden_cells(count_units(group_n, views[fine].code, len(views[fine].levels)), forced_l)
+        growing = sum(int(each.sum()) for each in hidden) > before
+    return [_without(view, hidden_l) for view, hidden_l in zip(views, hidden, strict=True)]
+
+
+def _betraying_cells(
+    fine: View, hidden_l: npt.NDArray[np.bool_], coarse: View, hidden_c: npt.NDArray[np.bool_], group_n: Ints | None
+) -> npt.NDArray[np.bool_]:
+    """(L,) cells of ``fine`` that, subtracted from a shown cell of ``coarse`` around them, would leave 1 to 9 groups (images)."""
+    size_cl = np.zeros((len(coarse.levels), len(fine.levels)), dtype=np.int64)
+    np.add.at(size_cl, (coarse.code, fine.code), 1)
+    within_l = np.count_nonzero(size_cl, axis=0) == 1
+    found_l = np.zeros(len(fine.levels), dtype=np.bool_)
+    for at in np.flatnonzero(~hidden_c):
+        shown = np.flatnonzero(within_l & ~hidden_l & (size_cl[at] > 0))
+        for cell in shown[np.argsort(size_cl[at, shown], kind="stable")]:
+            rest_n = (coarse.code == at) & ~np.isin(fine.code, shown[~found_l[shown]])
+            if not 0 < int(count_units(group_n, np.where(rest_n, 0, -1), 1)[0]) < SMALLEST_CELL:
+                break
+            found_l[cell] = True
+    return found_l
+
+
+def _without(view: View, hidden_l: npt.NDArray[np.bool_]) -> View:
     if not hidden_l.any():
         return view
     place_l = np.where(hidden_l, -1, np.cumsum(~hidden_l) - 1)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from unskew.errors import ConfigError
+from unskew.errors import ConfigError, first_few
 from unskew.pipeline import Inputs
 from unskew.records import Pool
 from unskew.scale.local import one_blas_thread
@@ -14,6 +15,8 @@ from unskew.scale.local import one_blas_thread
 if TYPE_CHECKING:
     from unskew.learn.forecast import Forecast
     from unskew.rehearsal_record import Rehearsal
+
+log = logging.getLogger(__name__)
 
 # A representation with so many numbers (pixels, a histogram) says more of an image than a few properties, whose scale is another.
 _MANY = 8
@@ -89,7 +92,12 @@ def probe_features(inputs: Inputs) -> list[str]:
     frame = inputs.pool.frame
     named = [each["name"] if isinstance(each, dict) else each for each in inputs.config.represent.features]
     named = [each.rpartition(":")[2] for each in named]
-    numbers = [name for name in inputs.pool.attributes if frame[name].dtype.kind in "fiu" and not frame[name].isna().any()]
+    numeric = {name: int(frame[name].isna().sum()) for name in inputs.pool.attributes if frame[name].dtype.kind in "fiu"}
+    numbers = [name for name, gaps in numeric.items() if not gaps]
+    asked = [name for name in numeric if not named or any(name == each or name.startswith(f"{each}_") for each in named)]
+    gappy = [f"{name} ({numeric[name]:,} of {len(frame):,} images have none)" for name in asked if numeric[name]]
+    if gappy:
+        log.warning("a probe learns from numbers that every image has, so it leaves out %s. Fill the gaps to use them.", first_few(gappy))
     found = {each: [name for name in numbers if name == each or name.startswith(f"{each}_")] for each in named}
     columns = [name for own in found.values() for name in own] if named else numbers
     widest = "embedding" if found.get("embedding") else max(found, key=lambda each: len(found[each]), default="")

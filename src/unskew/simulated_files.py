@@ -50,8 +50,9 @@ def write_simulation(
     ``form="manifest"`` copies nothing: one table lists the drawn images where they lie. ``form="folders"`` makes a folder for each source,
     classes in subfolders, with a metadata.csv: by hard links, symbolic links or copies.
     """
-    # Without a slash at its end, and from here on whatever the program's folder.
-    out = out.absolute()
+    # Without a slash at its end, and from here on whatever the program's folder. No link above it: ".." leads out of where a folder
+    # really lies, and so do the paths that are written.
+    out = Path(os.path.realpath(out))
     with folder_written_whole(out) as folder:
         if form == "manifest":
             sources = _write_manifest(simulation, folder, out)

@@ -102,9 +102,10 @@ def simulate_overlapping_classes(
     levels, code_n = _labels(population)
     if n_sources < 1 or len(levels) % n_sources:
         fit = [each for each in range(2, len(levels) + 1) if len(levels) % each == 0]
+        way_out = f"Say --sources with one of {first_few(fit, 12)}." if fit else "Take images of two classes or more."
         raise ConfigError(
             f"each source has classes of its own, equally many, so the number of sources must divide that of classes: got {n_sources} "
-            f"sources for {len(levels)} classes. Say --sources with one of {first_few(fit, 12) or 'none'}."
+            f"sources for {len(levels)} classes. {way_out}"
         )
     size_k = _sizes(sizes, ratio, len(population), n_sources)
     scenario = overlapping_classes(code_n, overlap=overlap, n_sources=n_sources, n_classes=len(levels), sizes=size_k, seed=seed)

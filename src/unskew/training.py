@@ -38,7 +38,7 @@ from unskew.training_folder import (
 )
 from unskew.training_inputs import SPLITS, TrainingInputs, read_training_inputs, settings_for, write_split_table
 from unskew.training_projection import PROJECTIONS, write_projections
-from unskew.training_scoring import Scores, held_out_predictions, judge_arms
+from unskew.training_scoring import Scores, held_out_predictions, judge_arms, try_judging
 from unskew.weights_table import join_weights
 
 if TYPE_CHECKING:
@@ -88,7 +88,14 @@ class Preparation:
         unseen = self.unseen_classes()
         if unseen:
             lines.append(f"{splits.train} has no image of {first_few(unseen)}, which is therefore never predicted.")
-        return lines
+        partly = self.part_only(splits.held_out)
+        return [*lines, *([partly] if partly else [])]
+
+    def part_only(self, split: str) -> str:
+        """What the weighted images of a split speak of, where it has none of some strata of the target; empty: of all of it."""
+        lacks = any(part.uncovered for part in self.run.weights.parts if part.name == split)
+        told = [row.note for row in self.run.summary.splits if row.name == split and row.note]
+        return f"{split}: {told[0] if told else 'Speaks of a part of the target.'}" if lacks else ""
 
     def unseen_classes(self) -> list[str]:
         """Classes that have no weight in train."""
@@ -111,7 +118,9 @@ class Trained:
         scores, main = self.scores, self.scores.main
         found, accuracy = scores.evaluations[main], scores.accuracy(main)
         best, trained = self.epochs[main]
-        lines = ["", f"Accuracy on the target: {show_figure(accuracy)}, from {found.coverage.judged:,} held-out images ({found.split})."]
+        where = "a part of the target" if scores.part_only else "the target"
+        lines = ["", f"Accuracy on {where}: {show_figure(accuracy)}, from {found.coverage.judged:,} held-out images ({found.split})."]
+        lines += [scores.part_only] if scores.part_only else []
         worst = scores.worst(main)
         if worst is not None:
             few = " (few effective images: hardly known)" if worst[1].few else ""
@@ -124,7 +133,7 @@ class Trained:
                 lines.append(f"Against {name} ({show_figure(scores.accuracy(name))}): {show_figure(gap, points=True)}.")
         if trained > 1:
             lines.append(f"The model has the weights of epoch {best} of {trained}.")
-        if found.split.strip().lower() not in ("test", "testing"):
+        if trained > 1 and found.split.strip().lower() not in ("test", "testing"):
             lines.append("The same images chose the epoch, which flatters the model a little; a test split would not (`unskew split`).")
         lines.append("All of this rests on the bias model; the page says what it assumes.")
         lines += [
@@ -202,6 +211,7 @@ def prepare_training(
             write_split_table(training, out)
         pipeline.write_run(run, out)  # the page says why
         return run
+    try_judging(training, join_weights(training.inputs.pool, run.weights.frame()))
     run = forecast_page.complete_run(run, out, progress=progress)
     assert isinstance(run, pipeline.Run)
     order = sorted(names, key=lambda name: name != main_arm(names))
@@ -256,7 +266,9 @@ def run_training(prepared: Preparation, *, progress: bool | None = None, replica
         for arm in prepared.arms
     }
     table = join_weights(training.inputs.pool, prepared.run.weights.frame())
-    scores = judge_arms(training, table, predictions, prepared.arms[0].name, replicates=replicates)
+    scores = judge_arms(
+        training, table, predictions, prepared.arms[0].name, replicates=replicates, part_only=prepared.part_only(training.splits.held_out)
+    )
     return _write_results(prepared, models, scores)
 
 

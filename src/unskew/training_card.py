@@ -89,6 +89,8 @@ def _head(facts: CardFacts, scores: Scores) -> list[str]:
     ]
     if worst is not None:
         lines[-1] += f" Worst {safe(worst[0])}: {safe(worst[1].where)}, {_value(worst[1], True)}."
+    if scores.part_only:
+        lines[-1] += f" **These figures speak of a part of the population only.** {safe(scores.part_only)}"
     classes = "withheld" if facts.classes is None else f"{len(facts.classes)}: {', '.join(safe(name) for name in facts.classes[:40])}"
     classes += " …" if facts.classes is not None and len(facts.classes) > 40 else ""
     size = "" if facts.parameters is None else f", {facts.parameters:,} parameters"
@@ -177,7 +179,7 @@ def _compared(scores: Scores, level: str) -> list[str]:
     rows = [(safe(name), _value(scores.accuracy(name), True), "–", "–") for name in (scores.main,)]
     for name, cell in scores.gains.items():
         gap = (cell.difference or {}).get("accuracy")
-        shown = ("–", "–") if gap is None else (_points(gap.value), _interval(gap, True))
+        shown = ("–", "–") if gap is None else (_points(gap.value), _points_interval(gap))
         rows.append((safe(name), _value(scores.accuracy(name), True), *shown))
     heads = ("arm", "accuracy", f"{safe(scores.main)} − arm, points", level)
     return ["Arms, on the same images:", "", *_table(heads, rows), ""]
@@ -193,7 +195,7 @@ def _limits(facts: CardFacts, scores: Scores) -> list[str]:
         "and the intervals do not tell: they say how much depends on which images happen to be there.",
         "- Classes that no image of train shows are never predicted. No figure speaks of images of other kinds than those of the sources.",
     ]
-    if found.split.strip().lower() not in ("test", "testing"):
+    if facts.epochs > 1 and found.split.strip().lower() not in ("test", "testing"):
         lines.append("- The figures are of the split that also chose the epoch: they flatter it a little. A test split would not.")
     if any(cell.few for part in found.breakdowns for cell in part.cells):
         lines.append(f"- Cells marked (few) have fewer than {found.few_effective:g} effective images (groups): hardly known.")
@@ -237,6 +239,10 @@ def _interval(figure: Figure, share: bool) -> str:
         return "–"
     low, high = (_amount(each, share) for each in figure.interval)
     return f"{low} to {high}"
+
+
+def _points_interval(figure: Figure) -> str:
+    return "–" if figure.interval is None else " to ".join(map(_points, figure.interval))
 
 
 def _value(figure: Figure, share: bool) -> str:

@@ -25,7 +25,8 @@ RECORD, METRICS, PREDICTIONS, HISTORY, CARD, ARMS_FOLDER = (
     *("training.json", "metrics.json", "predictions.parquet", "history.csv", "model-card.md", "arms"),
 )
 # What says where and how fast a run goes, or what is shown of it, and changes no model.
-_WITHOUT_EFFECT = ("represent.cache", "engine.jobs", "learn.device", "report", "sources.tolerance")
+_WITHOUT_EFFECT = ("represent.cache", "engine.jobs", "learn.device", "learn.by", "report", "sources.tolerance")
+_KINDS = {"status": str, "arm": str, "arms": dict, "classes": list, "preprocessing": dict}
 _MOST_NAMED = 4
 
 
@@ -64,7 +65,7 @@ def read_record(out: Path) -> dict[str, Any]:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read ({error}). Was it edited by hand?") from error
-    if not isinstance(record, dict) or not {"status", "arm", "arms", "classes", "preprocessing"} <= set(record):
+    if not isinstance(record, dict) or not all(isinstance(record.get(name), kind) for name, kind in _KINDS.items()):
         raise DataError(f"{path} is no record of a training.")
     return record
 

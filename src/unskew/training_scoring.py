@@ -29,12 +29,14 @@ class Scores:
     evaluations : of every arm.
     gains : for every other arm, main − other of every metric, paired on the same draws.
     predictions : of every arm: id, y, prediction, score_<class>.
+    part_only : what the figures speak of, where the held-out split has no image of some strata of the target; empty: of all of it.
     """
 
     main: str
     evaluations: Mapping[str, Evaluation]
     gains: Mapping[str, Cell]
     predictions: Mapping[str, pd.DataFrame] = field(repr=False)
+    part_only: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """What metrics.json holds: the evaluation of the main arm as `unskew evaluate` writes it, and the arms side by side."""
@@ -46,7 +48,8 @@ class Scores:
             for name, found in each.items()
         }
         gains = {name: {metric: _plain(figure) for metric, figure in (cell.difference or {}).items()} for name, cell in self.gains.items()}
-        return {**each[self.main], "arm": self.main, "arms": arms, "gains": json_value(gains)}
+        notes = [*([self.part_only] if self.part_only else []), *each[self.main]["notes"]]
+        return {**each[self.main], "notes": notes, "arm": self.main, "arms": arms, "gains": json_value(gains)}
 
     def accuracy(self, arm: str) -> Figure:
         """Of all held-out images, weighted to the target."""
@@ -85,7 +88,13 @@ def held_out_predictions(training: TrainingInputs, score_nm: Floats) -> pd.DataF
 
 
 def judge_arms(
-    training: TrainingInputs, table: pd.DataFrame, predictions: Mapping[str, pd.DataFrame], main: str, *, replicates: int = 1000
+    training: TrainingInputs,
+    table: pd.DataFrame,
+    predictions: Mapping[str, pd.DataFrame],
+    main: str,
+    *,
+    replicates: int = 1000,
+    part_only: str = "",
 ) -> Scores:
     """Every arm on the held-out split, with the weights of the run; every arm but the main one also beside that.
 
@@ -105,7 +114,14 @@ def judge_arms(
     gains = {
         name: evaluate_predictions(table, predictions[name], second=predictions[main], **{**options, "by": ()}).overall for name in others
     }
-    return Scores(main, found, gains, predictions)
+    return Scores(main, found, gains, predictions, part_only)
+
+
+def try_judging(training: TrainingInputs, table: pd.DataFrame) -> None:
+    """What cannot be judged, such as by a column that is not there, is an error before the training and not hours later."""
+    rows, classes = training.rows(training.splits.held_out), len(training.classes)
+    alike = held_out_predictions(training, np.full((rows.size, classes), 1.0 / classes))
+    judge_arms(training, table, {"trial": alike}, "trial", replicates=0)
 
 
 def breakdown_columns(training: TrainingInputs) -> tuple[str, ...]:

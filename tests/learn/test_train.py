@@ -316,6 +316,13 @@ def test_a_probe_of_pixels(tmp_path) -> None:
         ("training_networks:too_small", "fails on rows of the shape (6, 6, 3)"),
         ("training_networks:convolutionall", "Did you mean 'convolutional'?"),
         ("training_networks:NUMBER", "names 'NUMBER', which cannot be called"),
+        ("training_networks:needs_two", "'needs_two' fails when it is called for 2 classes: TypeError"),
+        ("training_networks:frozen", "no parameters that could be trained"),
+        (
+            "training_networks:fails_in_training",
+            "cannot be trained: a step with two rows of the shape (6, 6, 3) fails: ValueError: only judging",
+        ),
+        ("training_networks:whole_numbers", "cannot be trained"),
         ("no_such_module:make", "the module 'no_such_module' cannot be imported"),
         ("fast", "they need 9 × 9 pixels; got (6, 6)"),
     ],
@@ -324,6 +331,17 @@ def test_a_model_that_does_not_fit(tmp_path, model: str, words: str) -> None:
     with pytest.raises(ConfigError) as caught:
         train_model(_data(), _settings(model=model), tmp_path / "run", logs=False)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("def make(:", "SyntaxError"), ("1 / 0", "ZeroDivisionError"), ("raise SystemExit(3)", "SystemExit")]
+)
+def test_a_module_that_fails_at_import(tmp_path, monkeypatch, text: str, words: str) -> None:
+    name = f"fails_with_{words.lower()}"
+    (tmp_path / f"{name}.py").write_text(text + "\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=f"fails when it is imported: {words}"):
+        train_model(_data(), _settings(model=f"{name}:make"), tmp_path / "run", logs=False)
 
 
 def test_networks_of_images_do_not_learn_from_features(tmp_path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,6 +80,8 @@ def make_network(model: str, shape: tuple[int, ...], n_classes: int, mean: Float
         network = _call_factory(model, n_classes)
     scaled = ScaledNetwork(network, mean, divisor)
     _try_out(scaled, model, shape, n_classes)
+    if ":" in model:
+        _try_training(scaled, model, shape)
     if images:
         # After the trial, which gives lazy layers their parameters.
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -91,13 +96,18 @@ def _call_factory(model: str, n_classes: int) -> nn.Module:
         raise ConfigError(
             f"model {model!r}: the module {module!r} cannot be imported ({error}). Is it installed, or in the folder that Python starts in?"
         ) from error
+    except (Exception, SystemExit) as error:  # whatever a module of the user raises is the user's to read
+        raise ConfigError(f"model {model!r}: the module {module!r} fails when it is imported: {_told(error)}") from error
     for part in name.split("."):
         if not hasattr(found, part):
             raise ConfigError(f"model {model!r}: {module!r} has no {part!r}.{did_you_mean(part, dir(found))}")
         found = getattr(found, part)
     if not callable(found):
         raise ConfigError(f"model {model!r} names {name!r}, which cannot be called: name a function or class that makes the network.")
-    network = _called(found, n_classes)
+    try:
+        network = _called(found, n_classes)
+    except Exception as error:
+        raise ConfigError(f"model {model!r}: {name!r} fails when it is called for {n_classes} classes: {_told(error)}") from error
     if not isinstance(network, nn.Module):
         raise ConfigError(f"model {model!r} must return a torch.nn.Module; it returned {type(network).__name__}.")
     return network
@@ -123,7 +133,7 @@ def _try_out(network: nn.Module, model: str, shape: tuple[int, ...], n_classes: 
         try:
             logits = network(rows)
         except Exception as error:  # whatever a network of the user raises is the user's to read
-            raise ConfigError(f"model {model!r} fails on rows of the shape {shape}: {type(error).__name__}: {error}") from error
+            raise ConfigError(f"model {model!r} fails on rows of the shape {shape}: {_told(error)}") from error
     network.train()
     if not isinstance(logits, Tensor) or logits.shape != (2, n_classes):
         got = f"the shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
@@ -131,3 +141,27 @@ def _try_out(network: nn.Module, model: str, shape: tuple[int, ...], n_classes: 
             f"model {model!r} must give one number for each of the {n_classes} classes, (b, {n_classes}); for 2 rows it gave {got}. "
             "Let its factory take n_classes, and end it with a linear layer of that size."
         )
+
+
+def _try_training(network: nn.Module, model: str, shape: tuple[int, ...]) -> None:
+    """One step of a network of the user, forward and backward, with a copy: neither the network nor random numbers are changed."""
+    if not any(each.requires_grad for each in network.parameters()):
+        raise ConfigError(f"model {model!r} has no parameters that could be trained: does its factory freeze all of them?")
+    try:
+        trial = copy.deepcopy(network)
+    except Exception:  # a network that cannot be copied may still be trained
+        return
+    rows = torch.zeros(2, *shape, dtype=torch.uint8 if len(shape) == 3 else torch.float32)
+    try:
+        with torch.random.fork_rng([]):
+            loss = nn.functional.cross_entropy(trial.train()(rows), torch.zeros(2, dtype=torch.int64))
+            torch.autograd.backward(loss)
+    except Exception as error:
+        raise ConfigError(f"model {model!r} cannot be trained: a step with two rows of the shape {shape} fails: {_told(error)}") from error
+
+
+def _told(error: BaseException) -> str:
+    """What was raised, and in which line of which file."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" ({Path(each.filename).name}, line {each.lineno})" for each in last if not isinstance(error, SyntaxError))
+    return f"{type(error).__name__}: {error}{where}"
