@@ -3,7 +3,7 @@
     python benchmarks/learning.py --data FOLDER [--part probe …] [--settings KEY …] [--seeds 0 1 2 3]
 
 The parts: features (of CIFAR-10 and CIFAR-100, by a pretrained network, kept in .bench-cache), probe (every arm trained and tested),
-samplers (weights in the loss or by resampling), curve (accuracy against the number of images), forecast (predicted against true), network
+samplers (weights in the loss or by resampling), curve (accuracy against the number of images), forecast (predicted) and truth (what came true), network
 (a small network from scratch, by epoch), page (docs/learning-performance.md from what is there). Every result is a line of
 .bench-cache/learning-*.jsonl; what is there is not measured again. Several processes may run at once. FOLDER holds
 cifar10/train-000.webp …; the default is the variable UNSKEW_DATA.
@@ -31,7 +31,7 @@ from unskew.scale.local import one_blas_thread
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".bench-cache"
-PARTS = ("features", "probe", "samplers", "curve", "forecast", "network", "page")
+PARTS = ("features", "probe", "samplers", "curve", "forecast", "truth", "network", "page")
 SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*BEYOND, *ARTICLE)}
 # The rows on which weights in the loss and by resampling are compared.
 SAMPLED = (BEYOND[0].key, BEYOND[1].key, BEYOND[3].key)
@@ -41,7 +41,9 @@ FEW = (BEYOND[1].key, BEYOND[3].key)
 
 def results_of(part: str, cache: Path = CACHE) -> Results:
     """The file of a part, and what tells its lines apart."""
-    keys = {"forecast": ("setting", "seed"), "network": ("setting", "seed", "arm", "epoch")}.get(part, ("setting", "seed", "arm"))
+    keys = {"forecast": ("setting", "seed"), "truth": ("setting", "seed"), "network": ("setting", "seed", "arm", "epoch")}.get(
+        part, ("setting", "seed", "arm")
+    )
     return Results(cache / f"learning-{part}.jsonl", keys)
 
 
@@ -142,6 +144,10 @@ def run_part(part: str, options: argparse.Namespace, data: Path | None, settings
             measure_probe(features, settings, options.seeds, results, only=set(options.arms))
         elif part == "samplers":
             measure_samplers(features, options.seeds, results)
+        elif part == "truth":
+            from learning_truth import measure_truth
+
+            measure_truth(features, settings, options.seeds, results)
         elif part == "curve":
             from learning_curve import measure_curves
 

@@ -11,7 +11,7 @@ import numpy as np
 import unskew
 from unskew.learn.baselines import BASELINES, make_baseline
 from unskew.learn.fitting import offset_of
-from unskew.learn.probe import fit_probe
+from unskew.learn.probe import Probe, fit_probe
 from unskew.paper.features import Features
 from unskew.paper.settings import Draw, Population, Setting
 from unskew.records import Floats, Ints
@@ -91,14 +91,19 @@ def baseline_arms(draw: Draw, seed: int) -> Iterator[TrainingArm]:
         yield TrainingArm(name, draw.index, made.weight, offset)
 
 
-def score_arm(arm: TrainingArm, features: Features, setting: Setting, *, ridge: float = 3e-3, tol: float = 1e-5) -> Score:
-    """Train the probe and count on the test images.
+def train_arm(arm: TrainingArm, features: Features, *, tol: float = 1e-5) -> Probe:
+    """The probe, ridge 3e-3.
 
     Copies of one image are one row with the sum of their weights, which is the same problem: weight two = image repeated.
     """
     image_m, row_n = np.unique(arm.index, return_inverse=True)
     weight_m = np.bincount(row_n, weights=arm.weight)
-    probe = fit_probe(features.train[image_m], features.train_label[image_m], weight_m, features.n_classes, ridge=ridge, tol=tol)
+    return fit_probe(features.train[image_m], features.train_label[image_m], weight_m, features.n_classes, ridge=3e-3, tol=tol)
+
+
+def score_arm(arm: TrainingArm, features: Features, setting: Setting, *, tol: float = 1e-5) -> Score:
+    """Train the probe and count on the test images."""
+    probe = train_arm(arm, features, tol=tol)
     hit_n = probe.predict(features.test, arm.logit_offset) == features.test_label
     group_n, names = setting.group(Population(features.test_label, features.test_border))
     by_group = tuple(100.0 * float(hit_n[group_n == g].mean()) for g in range(len(names)))

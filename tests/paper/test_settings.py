@@ -19,6 +19,7 @@ from unskew.paper.settings import (
     Population,
     Setting,
     falling_sizes,
+    unseen_chance,
 )
 
 
@@ -95,6 +96,22 @@ def test_the_true_weights_and_the_first_family_bring_the_population_back(setting
                 assert abs(found.value - true) <= 4 * found.stderr + 0.01, (name, true, found)
             worst_naive = max(worst_naive, abs(float(np.mean(value_n)) - true))
     assert worst_naive > 0.04
+
+
+@pytest.mark.parametrize("setting", SMALL, ids=lambda each: each.key)
+def test_omega_of_the_population_is_that_of_the_draw_and_says_who_is_left_out(setting: Setting, population: Population) -> None:
+    """Up to a constant for each source; and images that are drawn by nobody, weighted by 1/chance, are the population."""
+    draw, omega_nk = setting.draw(population, 0), setting.population_omega(population)
+    np.testing.assert_array_equal(draw.omega > 0, omega_nk[draw.index] > 0)
+    for drawn_n, known_n in zip(draw.omega.T, omega_nk[draw.index].T, strict=True):
+        ratio_m = drawn_n[known_n > 0] / known_n[known_n > 0]
+        np.testing.assert_allclose(ratio_m, ratio_m[0], rtol=1e-9)
+    chance_n = unseen_chance(omega_nk, draw.pool.sizes)
+    unseen_n = ~np.isin(np.arange(population.label.size), draw.index)
+    for value_n in (np.ones(unseen_n.size), population.border[:, 2], (population.label == 3).astype(float)):
+        # Draws are negatively correlated between images: the variance is at most that of independent ones.
+        error = np.sqrt(np.sum(value_n**2 * (1 - chance_n) / chance_n))
+        assert abs((value_n * unseen_n / chance_n).sum() - value_n.sum()) < 5 * error
 
 
 def test_missing_classes_are_seen_by_the_unbiased_source_alone(population: Population) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from unskew.errors import ConfigError
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.scenarios import Scenario, acquisition, censored, overlapping_classes
-from unskew.scenarios.image_acquisition import draw_from_population
+from unskew.scenarios.image_acquisition import draw_from_population, soft_bins
 
 if TYPE_CHECKING:
     from unskew.bias.base import Bias
@@ -74,6 +74,10 @@ class Setting(ABC):
         """The images drawn, with the truth."""
 
     @abstractmethod
+    def population_omega(self, population: Population) -> Floats:
+        """(N, K) the true ω of every image of the population, drawn or not, each column up to a constant."""
+
+    @abstractmethod
     def families(self) -> Mapping[str, tuple[Bias, Target | None]]:
         """The bias models of a user who knows how the sources came about, and what that user knows of the target."""
 
@@ -109,6 +113,12 @@ class Setting(ABC):
         return population.label, tuple(f"class {y}" for y in range(int(population.label.max()) + 1))
 
 
+def unseen_chance(omega_nk: Floats, size_k: Ints) -> Floats:
+    """(N,) Π_k (1 − p_ik)^{n_k}, p_ik = ω_ik/Σ_j ω_jk: how likely an image of the population is drawn by no source."""
+    log_nk = size_k * np.log1p(-omega_nk / omega_nk.sum(axis=0))
+    return np.asarray(np.exp(log_nk.sum(axis=1)))
+
+
 def falling_sizes(ratio: float, n_sources: int, total: int = TOTAL) -> Ints:
     """(K,) n_k ∝ ratio^k that sum to ``total``, largest remainders rounded up."""
     wanted_k = total * ratio ** np.arange(n_sources) / (ratio ** np.arange(n_sources)).sum()
@@ -139,6 +149,14 @@ class ClassOverlap(Setting):
         sizes = falling_sizes(self.ratio, self.n_sources, self.total)
         return overlapping_classes(population.label, overlap=self.overlap, n_sources=self.n_sources, sizes=sizes, seed=seed)
 
+    def population_omega(self, population: Population) -> Floats:
+        n_classes = int(population.label.max()) + 1
+        own_nk = (population.label // (n_classes // self.n_sources))[:, None] == np.arange(self.n_sources)
+        # Source k shows the classes of source k + 1, too.
+        next_nk = np.roll(own_nk, -1, axis=1)
+        share_m = np.bincount(population.label) / population.label.size
+        return ((1.0 - self.overlap) * own_nk + self.overlap * next_nk) / share_m[population.label][:, None]
+
     def families(self) -> Mapping[str, tuple[Bias, Target | None]]:
         from unskew.bias import Strata
 
@@ -166,6 +184,9 @@ class MissingClasses(Setting):
 
     def scenario(self, population: Population, seed: int) -> Scenario:
         return censored(population.label, hidden=self.hidden, sizes=self.sizes, seed=seed)
+
+    def population_omega(self, population: Population) -> Floats:
+        return np.column_stack([~np.isin(population.label, self.hidden), np.ones(population.label.size)]).astype(np.float64)
 
     def families(self) -> Mapping[str, tuple[Bias, Target | None]]:
         from unskew.bias import Strata
@@ -198,17 +219,20 @@ class Background(Setting):
         return ("usual backgrounds", UNBIASED)
 
     def scenario(self, population: Population, seed: int) -> Scenario:
-        value_n = population.border[:, 2]
-        sign_n = np.where(np.isin(population.label, ANIMALS), -1.0, 1.0)
-        omega_n = 1.0 / (1.0 + np.exp(-self.slope * sign_n * (value_n - np.median(value_n))))
         return draw_from_population(
-            np.column_stack([omega_n, np.ones_like(omega_n)]),
+            self.population_omega(population),
             population.border,
             population.label,
             sizes=self.sizes,
             seed=seed,
             description="a source whose backgrounds go with what it shows, and an unbiased one",
         )
+
+    def population_omega(self, population: Population) -> Floats:
+        value_n = population.border[:, 2]
+        sign_n = np.where(np.isin(population.label, ANIMALS), -1.0, 1.0)
+        omega_n = 1.0 / (1.0 + np.exp(-self.slope * sign_n * (value_n - np.median(value_n))))
+        return np.column_stack([omega_n, np.ones_like(omega_n)])
 
     def families(self) -> Mapping[str, tuple[Bias, Target | None]]:
         from unskew.bias import Box, Tilt
@@ -246,6 +270,9 @@ class Acquisition(Setting):
 
     def scenario(self, population: Population, seed: int) -> Scenario:
         return acquisition(population.border, population.label, decay=self.decay, sizes=falling_sizes(self.ratio, 8, self.total), seed=seed)
+
+    def population_omega(self, population: Population) -> Floats:
+        return soft_bins(population.border, self.decay)
 
     def families(self) -> Mapping[str, tuple[Bias, Target | None]]:
         from unskew.bias import Box, SoftBox

@@ -20,7 +20,7 @@ from unskew.paper.settings import (
     Setting,
     falling_sizes,
 )
-from unskew.records import Ints, Target
+from unskew.records import Floats, Ints, Target
 from unskew.scenarios import Scenario
 from unskew.scenarios.image_acquisition import draw_from_population
 
@@ -76,7 +76,7 @@ class BothBiases(Setting):
     def source_names(self) -> tuple[str, ...]:
         return (*(f"source {k + 1}" for k in range(self.n_sources)), UNBIASED)
 
-    def scenario(self, population: Population, seed: int) -> Scenario:
+    def population_omega(self, population: Population) -> Floats:
         n_classes = int(population.label.max()) + 1
         own_n = population.label // (n_classes // self.n_sources)
         value_n = population.border[:, 2] - np.median(population.border[:, 2])
@@ -84,6 +84,10 @@ class BothBiases(Setting):
         for k in range(self.n_sources):
             class_n = (1.0 - self.overlap) * (own_n == k) + self.overlap * (own_n == (k + 1) % self.n_sources)
             omega_nk[:, k] = class_n * np.exp((-1) ** k * self.slope * value_n)
+        return omega_nk
+
+    def scenario(self, population: Population, seed: int) -> Scenario:
+        omega_nk = self.population_omega(population)
         return draw_from_population(
             omega_nk, population.border, population.label, sizes=self.sizes, seed=seed, description="class bias × brightness bias"
         )
