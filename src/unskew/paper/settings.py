@@ -155,7 +155,8 @@ class ClassOverlap(Setting):
         # Source k shows the classes of source k + 1, too.
         next_nk = np.roll(own_nk, -1, axis=1)
         share_m = np.bincount(population.label) / population.label.size
-        return ((1.0 - self.overlap) * own_nk + self.overlap * next_nk) / share_m[population.label][:, None]
+        shown_nk: Floats = (1.0 - self.overlap) * own_nk + self.overlap * next_nk
+        return shown_nk / share_m[population.label][:, None]
 
     def families(self) -> Mapping[str, tuple[Bias, Target | None]]:
         from unskew.bias import Strata
