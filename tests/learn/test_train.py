@@ -355,11 +355,21 @@ def test_a_diverging_run_says_so_and_keeps_its_last_checkpoint(tmp_path) -> None
     assert not (tmp_path / "model.pt").exists()
 
 
+@pytest.mark.parametrize("model", ["training_networks:convolutional", "probe"])
+def test_equal_runs_write_equal_files_and_still_tell_how_long_epochs_took(tmp_path, model) -> None:
+    """The model card states the SHA-256 of model.pt: two who train the same can compare."""
+    runs = [train_model(_data(), _settings(model=model), tmp_path / name, logs=False) for name in ("one", "other")]
+    assert (tmp_path / "one" / "model.pt").read_bytes() == (tmp_path / "other" / "model.pt").read_bytes()
+    assert all(row["seconds"] > 0 for run in runs for row in run.history)
+    (tmp_path / "one" / "settings.json").unlink()
+    assert "seconds" not in load_trained(tmp_path / "one").history[0]
+
+
 def test_checkpoints_that_are_none(tmp_path) -> None:
     with pytest.raises(DataError, match=r"no trained model in .*was a model trained there"):
         load_trained(tmp_path)
     (tmp_path / "model.pt").write_bytes(b"PK\x03\x04 torn")
-    with pytest.raises(DataError, match="cannot be read as a checkpoint"):
+    with pytest.raises(DataError, match=r"cannot be read.*--force"):
         load_trained(tmp_path)
     torch.save({"network": {}}, tmp_path / "model.pt")
     with pytest.raises(DataError, match="not a checkpoint of this version"):
@@ -374,7 +384,7 @@ class _Trap:
 def test_nothing_in_a_checkpoint_is_run(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     torch.save({"format": 1, "network": _Trap()}, tmp_path / "model.pt")
-    with pytest.raises(DataError, match="cannot be read as a checkpoint"):
+    with pytest.raises(DataError, match=r"cannot be read.*--force"):
         load_trained(tmp_path)
     assert not (tmp_path / "trapped.txt").exists()
 

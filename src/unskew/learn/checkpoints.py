@@ -50,12 +50,22 @@ def save_state(path: Path, state: Mapping[str, Any]) -> None:
     """Tensors and plain values, whole or not at all."""
     import torch
 
-    with written_whole(path) as beside:
-        torch.save({"format": _FORMAT, **state}, beside)
+    # Given a path, torch would write its name, of the moment, into the file.
+    with written_whole(path) as beside, beside.open("wb") as file:
+        torch.save({"format": _FORMAT, **state}, file)
 
 
 def save_settings(folder: Path, settings: Mapping[str, Any], **facts: Any) -> None:
     write_text(folder / SETTINGS, json.dumps({**settings, **facts}, indent=2, ensure_ascii=False) + "\n")
+
+
+def load_seconds(folder: Path) -> list[float]:
+    """How long every epoch took, as ``settings.json`` says; nothing where it does not."""
+    try:
+        told = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["seconds"]
+        return [float(each) for each in told]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def load_state(path: Path) -> dict[str, Any]:
@@ -65,7 +75,11 @@ def load_state(path: Path) -> dict[str, Any]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError, KeyError, ValueError) as error:
-        raise DataError(f"{path} cannot be read as a checkpoint ({type(error).__name__}: {str(error).splitlines()[0][:200]}).") from error
+        first = (str(error).splitlines() or [""])[0][:200]
+        raise DataError(
+            f"{path} cannot be read: the file is damaged, or was written by something else ({type(error).__name__}: {first}). Put it back "
+            "from a copy, or train again with --force (in Python force=True)."
+        ) from error
     if not isinstance(state, dict) or state.get("format") != _FORMAT:
         found = state.get("format") if isinstance(state, dict) else type(state).__name__
         raise DataError(f"{path} is not a checkpoint of this version of unskew: its format is {found!r}, expected {_FORMAT}.")

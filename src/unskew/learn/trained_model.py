@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, missing_extra
-from unskew.learn.checkpoints import CHECKPOINT, MODEL, fill_network, load_state, save_settings, save_state
+from unskew.learn.checkpoints import CHECKPOINT, MODEL, fill_network, load_seconds, load_state, save_settings, save_state
 from unskew.learn.presets import DEVICES, TrainSettings
 from unskew.learn.training_data import row_blocks
 from unskew.progress import show_progress
@@ -83,9 +83,14 @@ def new_network(settings: TrainSettings, shape: tuple[int, ...], n_classes: int,
 
 
 def save_model(folder: Path, state: Mapping[str, Any]) -> None:
-    """``settings.json``, ``model.pt``; the checkpoint, which the model replaces, goes."""
-    save_settings(folder, state["settings"], **{name: state[name] for name in ("classes", "epoch", "fingerprint")})
-    save_state(folder / MODEL, state)
+    """``settings.json``, ``model.pt``; the checkpoint, which the model replaces, goes.
+
+    How long epochs took stands in the former: the bytes of a model depend on the data, the settings and the seed alone.
+    """
+    facts = {name: state[name] for name in ("classes", "epoch", "fingerprint")}
+    save_settings(folder, state["settings"], **facts, seconds=[row["seconds"] for row in state["history"]])
+    history = [{name: value for name, value in row.items() if name != "seconds"} for row in state["history"]]
+    save_state(folder / MODEL, {**state, "history": history})
     (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
@@ -107,4 +112,13 @@ def load_trained(folder: str | os.PathLike[str]) -> TrainedModel:
     with torch.random.fork_rng([]):
         network = new_network(settings, shape, len(classes), np.zeros(width), np.ones(width))
     fill_network(network, state["network"], settings.model, path)
-    return TrainedModel(settings, classes, state["epoch"], tuple(state["history"]), shape, state["fingerprint"], network.eval())
+    history = with_seconds(state["history"], Path(folder))
+    return TrainedModel(settings, classes, state["epoch"], history, shape, state["fingerprint"], network.eval())
+
+
+def with_seconds(history: Sequence[Mapping[str, float]], folder: Path) -> tuple[dict[str, float], ...]:
+    """The history with the seconds of every epoch, where ``settings.json`` is there to tell them."""
+    seconds = load_seconds(folder)
+    if len(seconds) != len(history):
+        return tuple(dict(row) for row in history)
+    return tuple({**row, "seconds": each} for row, each in zip(history, seconds, strict=True))
