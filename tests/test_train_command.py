@@ -341,6 +341,8 @@ def test_a_class_that_no_held_out_image_shows_is_said_wherever_the_accuracy_is(t
     assert said in shown
     assert said in _json(tmp_path / "out" / "metrics.json")["notes"][0]
     assert "speak of a part of the population only" in (tmp_path / "out" / "model-card.md").read_text()
+    assert run_command(["evaluate", str(tmp_path / "out"), "-p", str(tmp_path / "out" / "predictions.parquet"), "--json", *FEW]) == 0
+    assert said in json.loads(capsys.readouterr().out)["notes"][0]
 
 
 def test_a_probe_says_which_numbers_it_leaves_out_and_speaks_of_no_epoch(tmp_path: Path, capsys: Captured) -> None:

@@ -231,7 +231,16 @@ def evaluate_run(
     evaluation = evaluate_predictions(table, predictions, second=second, **options)
     files = {"weights": out / "weights.parquet", "predictions": predictions} | ({} if second is None else {"second": second})
     origin = {"fingerprints": {name: fingerprint_file(Path(path)) for name, path in files.items()}, "versions": find_versions()}
-    return replace(evaluation, origin=origin)
+    return replace(evaluation, notes=(*_part_notes(out, evaluation.split), *evaluation.notes), origin=origin)
+
+
+def _part_notes(out: Path, judged: str) -> list[str]:
+    """What the report says of judged splits that speak of a part of the target only."""
+    from unskew.split_weights import LACKING
+
+    names = judged.split(" + ")
+    rows = [row for row in _read_report(out).get("splits", []) if isinstance(row, dict)]
+    return [f"{row['name']}: {row['note']}" for row in rows if row.get("name") in names and LACKING in str(row.get("note"))]
 
 
 def _read_attributes(features: Path, by: Sequence[str], table: pd.DataFrame) -> pd.DataFrame | None:
@@ -260,12 +269,19 @@ def run_rules(out: Path) -> tuple[bool, dict[str, list[float]]]:
             raise DataError(f"{out / 'run.toml'} cannot be read ({error}); was it changed after the run?") from error
         private = settings.get("report", {}).get("privacy") == "aggregate"
         bins = dict(settings.get("target", {}).get("bins", {}))
-    if (out / "report.json").is_file():
-        try:
-            private |= json.loads((out / "report.json").read_text(encoding="utf-8")).get("privacy") == "aggregate"
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise DataError(f"{out / 'report.json'} cannot be read ({error}); was it changed after the run?") from error
-    return private, bins
+    return private or _read_report(out).get("privacy") == "aggregate", bins
+
+
+def _read_report(out: Path) -> dict[str, Any]:
+    """report.json; empty where there is none."""
+    path = out / "report.json"
+    if not path.is_file():
+        return {}
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read ({error}); was it changed after the run?") from error
+    return report if isinstance(report, dict) else {}
 
 
 def write_metrics(evaluation: Evaluation, folder: str | PathLike[str], *, overwrite: bool = False) -> Path:

@@ -104,7 +104,10 @@ def find_learner(learner: Any, ridge: float) -> tuple[Learner, str]:
 def read_classes(pool: Pool, least: int = 2) -> tuple[tuple[str, ...], Ints]:
     """(classes as text, code of every image); every image needs one label, and there are at least ``least`` classes."""
     if "label" not in pool.frame.columns:
-        raise DataError("accuracy needs the label of every image, but the pool has none. Name the column in Pool.from_frame.")
+        raise DataError(
+            "accuracy needs the label of every image, and these have none. Images have labels in a folder for each class, or in a table with a "
+            "column label (in Python: Pool.from_frame(…, label=…))."
+        )
     column = pool.frame["label"]
     if holds_lists(column):
         raise DataError("images have several labels each (lists), and accuracy needs one. Take one label at a time, as present or absent.")

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 # The name of the only split of a pool that has none.
 ALL = "all"
 
+# In the words on a split: it speaks of a part of the target only.
+LACKING = "without what this split has no image of"
+
 
 @dataclass(frozen=True, eq=False)
 class SplitPart:
@@ -356,7 +359,7 @@ class _TrainFit:
         population = self.fitted.describe().population
         if uncovered:
             shown = first_few([f"{cell} ({mass:.4g})" for cell, mass in sorted(uncovered.items(), key=lambda item: -item[1])])
-            population += f", without what this split has no image of: {shown}; {sum(uncovered.values()):.4g} of it in all"
+            population += f", {LACKING}: {shown}; {sum(uncovered.values()):.4g} of it in all"
         present = np.unique(source_m)
         absent = [name for k, name in enumerate(self.fitted.names) if k not in present]
         if absent and self.fitted.factors:

@@ -203,7 +203,8 @@ def prepare_training(
     start = describe_start(training, names)
     if before is not None:
         check_same(before, start, training.inputs.pool, out)
-    write_split_table(training, out)
+    if not force:
+        write_split_table(training, out)
     run = pipeline.weigh_inputs(training.inputs, command=command)
     if isinstance(run, pipeline.Refusal):
         if force:
