@@ -105,8 +105,8 @@ def read_classes(pool: Pool, least: int = 2) -> tuple[tuple[str, ...], Ints]:
     """(classes as text, code of every image); every image needs one label, and there are at least ``least`` classes."""
     if "label" not in pool.frame.columns:
         raise DataError(
-            "accuracy needs the label of every image, and these have none. Images have labels in a folder for each class, or in a table with a "
-            "column label (in Python: Pool.from_frame(…, label=…))."
+            "accuracy needs the label of every image, and these have none. Images have labels in a folder for each class, or in a table "
+            "with a column label (in Python: Pool.from_frame(…, label=…))."
         )
     column = pool.frame["label"]
     if holds_lists(column):

@@ -9,7 +9,7 @@ import scipy.special
 
 from problems import FORMS, in_form, random_problem
 from unskew.scale.base import open_reader
-from unskew.solve.logarithms import log_sum, log_sums
+from unskew.solve.logarithms import log_sum, log_sums, log_sums_by
 from unskew.solve.objective import evaluate, hessian_matrix
 from unskew.solve.rows import Rows
 
@@ -107,3 +107,13 @@ def test_sums_of_logarithms_are_scipys() -> None:
     np.testing.assert_allclose(log_sums(log_nk), scipy.special.logsumexp(log_nk, axis=1), rtol=1e-14)
     assert log_sum(log_nk[0]) == pytest.approx(scipy.special.logsumexp(log_nk[0]), rel=1e-14)
     assert log_sum(log_nk[3]) == -np.inf
+
+
+def test_log_sums_by_group_are_those_of_numpy() -> None:
+    rng = np.random.default_rng(0)
+    log_n = rng.normal(0, 400, 300)  # beyond what exp holds
+    group_n = rng.integers(0, 5, 300)
+    log_n[group_n == 2] = -np.inf
+    expected_g = np.full(7, -np.inf)
+    np.logaddexp.at(expected_g, group_n, log_n)
+    np.testing.assert_allclose(log_sums_by(log_n, group_n, 7), expected_g, rtol=1e-14)

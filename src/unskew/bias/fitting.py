@@ -14,7 +14,7 @@ from unskew.bias.fitted import SAMPLE, FittedBias, log_likelihood
 from unskew.bias.strata import FittedStrata, Strata, find_cells, rescaled_masses, seen_by_one, stratify_for
 from unskew.errors import ConfigError, DataError, OverlapError, first_few, impossible_origin
 from unskew.records import Floats, Ints, Pool, Target
-from unskew.solve.logarithms import log_sums
+from unskew.solve.logarithms import log_sums, log_sums_by
 from unskew.solve.profile import DenseDerivative, Derivative, Profile, solve_strata
 from unskew.targeting.facts import cell_text
 from unskew.targeting.holdout import held_out_rows
@@ -233,7 +233,8 @@ def _estimate_factors(
             break
         before = value
     log_rk = sum(log_part.values(), zeros)
-    _check_origin(gathered, log_rk)
+    if fitted:
+        _check_origin(gathered, log_rk)
     return gathered, tuple(fitted[at] for at in range(len(parts))), log_rk
 
 
@@ -314,9 +315,11 @@ def _weighed_profile(gathered: _Gathered, factors: tuple[Factor, ...], log_rk: F
     profile = _profile(gathered, log_rk, factors)
     if gathered.strata is None:
         return profile, None
-    strata = _fit_strata(gathered, gathered.strata, profile)
+    strata = _fit_strata(gathered, gathered.strata, profile, is_flat=not factors)
     # The factors a_k(y) take over the normalizers of their strata: with them u_k = log n_k in every stratum.
-    log_omega_rk = log_rk + strata.log_factor[gathered.data.cell]
+    log_omega_rk = strata.log_factor.take(gathered.data.cell, axis=0)
+    if factors:
+        log_omega_rk += log_rk
     return replace(profile, log_omega=log_omega_rk, u=_known_u(gathered.data, profile.u)), strata
 
 
@@ -350,14 +353,19 @@ def _known_u(data: BiasData, u_ck: Floats) -> Floats:
     return np.where(np.isneginf(u_ck), -np.inf, np.log(size_k))
 
 
-def _fit_strata(gathered: _Gathered, strata: TargetStrata, profile: Profile) -> FittedStrata:
-    """a_k(y) = e^{u_yk} V_y/(p(y) n_k) with V_y = Σ_{i in y} v_i, v_i = 1/Σ_k e^{u_yk} ω_ik over the sources that are kept in training."""
+def _fit_strata(gathered: _Gathered, strata: TargetStrata, profile: Profile, *, is_flat: bool) -> FittedStrata:
+    """a_k(y) = e^{u_yk} V_y/(p(y) n_k) with V_y = Σ_{i in y} v_i, v_i = 1/Σ_k e^{u_yk} ω_ik over the sources that are kept in training.
+
+    ``is_flat``: ω = 1 within every stratum, so that v_i is the same for all of its images.
+    """
     data = gathered.data
     kept = np.arange(data.n_sources) != data.sample
-    logit_rk = profile.log_omega[: data.n_pool, kept] + profile.u[data.cell[: data.n_pool]][:, kept]
-    log_v_r = -log_sums(logit_rk) + np.log(strata.unit[gathered.row])
-    log_total_c = np.full(data.n_cells, -np.inf)
-    np.logaddexp.at(log_total_c, data.cell[: data.n_pool], log_v_r)
+    cell_r = data.cell[: data.n_pool]
+    if is_flat:
+        log_v_r = -log_sums(profile.u[:, kept]).take(cell_r)
+    else:
+        log_v_r = -log_sums(profile.log_omega[: data.n_pool, kept] + profile.u[cell_r][:, kept])
+    log_total_c = log_sums_by(log_v_r + np.log(strata.unit[gathered.row]), cell_r, data.n_cells)
     size_k = np.bincount(data.source, minlength=data.n_sources)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_factor = profile.u + (log_total_c - np.log(strata.mass))[:, None] - np.log(size_k)

@@ -126,10 +126,16 @@ def column_levels(column: pd.Series[Any], name: str, edges: Sequence[float] | No
 
 
 def cells_of(code_na: Sequence[Ints]) -> tuple[Ints, Ints]:
-    """(C, A) the combinations of codes that occur, and (n,) the combination of every row."""
+    """(C, A) the combinations of codes that occur, in ascending order, and (n,) the combination of every row."""
+    import pandas as pd
+
     cell_n = np.zeros(code_na[0].size, dtype=np.int64)
-    first = cell_n[:1]
     for code_n in code_na:
-        # Numbered anew after every attribute, so that the product never overflows.
-        _, first, cell_n = np.unique(cell_n * (int(code_n.max(initial=0)) + 1) + code_n, return_index=True, return_inverse=True)
-    return np.column_stack([code_n[first] for code_n in code_na]).astype(np.int64), cell_n.astype(np.int64)
+        # Numbered anew after every attribute, so that the product never overflows. By hashing: n rows need not be sorted.
+        found_n, value_c = pd.factorize(cell_n * (int(code_n.max(initial=0)) + 1) + code_n)
+        rank_c = np.empty(value_c.size, dtype=np.int64)
+        rank_c[np.argsort(value_c)] = np.arange(value_c.size)
+        cell_n = rank_c[found_n]
+    row_c = np.zeros(int(cell_n.max(initial=-1)) + 1, dtype=np.int64)
+    row_c[cell_n] = np.arange(cell_n.size)
+    return np.column_stack([code_n[row_c] for code_n in code_na]).astype(np.int64), cell_n
