@@ -95,7 +95,7 @@ def computed(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = write_tables(data, out, SmallProbe(), **SOME)
     # Ref once; fair Ref of two sizes, and three arms of two settings, in each of two runs.
     assert done.computed == done.cells == 1 + 2 * (2 + 6)
-    assert set(done.files) == {"tables-probe.csv", "tables-probe.md", "results-probe.jsonl"}
+    assert set(done.files) == {*(f"tables-probe.{kind}" for kind in ("csv", "md", "png", "svg")), "results-probe.jsonl"}
     return out
 
 
@@ -115,6 +115,18 @@ def _rows(folder: Path) -> dict[tuple[str, str], dict[str, str]]:
 def _number(text: str) -> tuple[float, float]:
     mean, _, spread = text.strip().rstrip(")").partition(" (")
     return float(mean), float(spread)
+
+
+def test_the_picture_shows_rows_with_a_fair_ref_and_nothing_without(tmp_path: Path, data: Path) -> None:
+    """Every arm that is drawn stands in the legend, which is text in the SVG."""
+    done = write_tables(data, tmp_path, SmallProbe(), **SOME | {"arms": ("fair_ref", "naive")})
+    picture = (tmp_path / "tables-probe.svg").read_text(encoding="utf-8")
+    assert "naive pooling" in picture
+    assert "exact" not in picture
+    assert "points from an unbiased sample" in picture
+    assert "tables-probe.png" in done.files
+    without = write_tables(data, tmp_path / "other", SmallProbe(), **SOME | {"arms": ("naive",)})
+    assert "tables-probe.png" not in without.files
 
 
 def test_the_printed_numbers_are_the_articles() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,9 +11,11 @@ from typing import Any
 
 from unskew.errors import ConfigError, DataError, did_you_mean
 from unskew.paper.article_numbers import RUNS
+from unskew.paper.plotting import figure_style, save_figure
 from unskew.paper.populations import DATA_SETS, TITLES, present_sets
 from unskew.paper.table_cells import CellStore, Record, TableCell, Workplace, cell_fingerprint, load_dataset, run_cells
 from unskew.paper.table_learners import Learner, NetworkLearner, find_learner
+from unskew.paper.table_picture import draw_entries
 from unskew.paper.table_settings import ARMS, Row, images_drawn, list_rows
 from unskew.paper.table_text import csv_text, gather_entries, markdown_text
 from unskew.progress import show_progress
@@ -62,7 +65,7 @@ def write_tables(
     progress: bool | None = None,
     tell: Callable[[str], None] = lambda sentence: None,
 ) -> TableSet:
-    """Compute the cells that are missing, and write tables-LEARNER.csv and tables-LEARNER.md.
+    """Compute the cells that are missing, and write tables-LEARNER.csv, .md, and a picture, .png and .svg.
 
     Every cell, one data set, setting, run and arm, is a line of results-LEARNER.jsonl as soon as it is computed.
 
@@ -106,6 +109,10 @@ def write_tables(
                 tables.write(store.read(fingerprints), commit)
     found = store.read(fingerprints)
     files = tables.write(found, commit)
+    if importlib.util.find_spec("matplotlib") is not None:
+        files += tables.draw(found)
+    else:
+        notes.append("No picture was drawn: that needs matplotlib, pip install 'unskew[paper]'.")
     return TableSet((*files, store.path.name), len(waiting), len(found), tuple(notes + _unsolved(found, wanted)))
 
 
@@ -195,9 +202,9 @@ class _Tables:
     wanted: Sequence[TableCell]
     fair: Mapping[tuple[str, str], str]
 
-    def write(self, found: Mapping[TableCell, Record], commit: str) -> tuple[str, str]:
+    def write(self, found: Mapping[TableCell, Record], commit: str) -> tuple[str, ...]:
         """Of the cells that were asked for, those that are there."""
-        cells = {cell: found[cell] for cell in self.wanted if cell in found}
+        cells = self._asked_for(found)
         entries = gather_entries(cells, self.selection.rows, self.fair)
         facts = {
             "learner": self.learner,
@@ -211,6 +218,19 @@ class _Tables:
         write_text(self.out / names[0], csv_text(entries))
         write_text(self.out / names[1], markdown_text(entries, self.selection.rows, facts))
         return names
+
+    def draw(self, found: Mapping[TableCell, Record]) -> tuple[str, ...]:
+        """The picture, as PNG and SVG; none without a fair Ref to compare with."""
+        with figure_style():
+            figure = draw_entries(gather_entries(self._asked_for(found), self.selection.rows, self.fair), self.selection.rows)
+            if figure is None:
+                return ()
+            slug = f"tables-{self.learner}"
+            save_figure(figure, self.out, slug)
+        return (f"{slug}.png", f"{slug}.svg")
+
+    def _asked_for(self, found: Mapping[TableCell, Record]) -> dict[TableCell, Record]:
+        return {cell: found[cell] for cell in self.wanted if cell in found}
 
     def _command(self) -> str:
         """What gives these tables, without the folders of this machine."""
