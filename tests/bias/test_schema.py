@@ -36,7 +36,7 @@ def as_toml(value):
     return json.dumps(value)
 
 
-@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.family)
 def test_settings_survive_json_and_toml(model):
     settings = model.to_dict()
     for read in (json.loads(json.dumps(settings)), tomllib.loads(f"bias = {as_toml(settings)}")["bias"]):

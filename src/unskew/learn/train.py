@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 # Images that batch normalisation's statistics are estimated from, after every epoch: its own running averages remember fewer.
 _STATISTICS_FROM = 8192
+# Images that a network sees before its first step.
+_LOOKED_AT = 4096
 # Steps between looks at the loss: on a graphics card each look makes it wait.
 _LOOK = 50
 
@@ -170,8 +172,9 @@ class _Training:
         torch.manual_seed(_seed(settings.seed))
         mean, divisor = measure_scale(data, settings.scaling)
         self.network = new_network(settings, data.X.shape[1:], len(data.classes), mean, divisor)
+        self._show_images()
         self.sgd = torch.optim.SGD(
-            self.network.parameters(),
+            [each for each in self.network.parameters() if each.requires_grad],
             lr=settings.learning_rate,
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
@@ -191,6 +194,16 @@ class _Training:
         self.history: list[dict[str, float]] = []
         self.kept: dict[str, Any] = {}
         self._take_up(run.folder / CHECKPOINT)
+
+    def _show_images(self) -> None:
+        """A weighted sample to a network that wants to look at images before its first step (``look_at``)."""
+        import torch
+
+        look_at = getattr(self.network.network, "look_at", None)
+        if look_at is not None:
+            data = self.run.data
+            rows = plan_draws(data.weight, min(len(data), _LOOKED_AT)).draw(np.random.default_rng([self.settings.seed, 3]))
+            look_at(self.network.scale(torch.from_numpy(np.array(data.X[np.sort(rows)]))))
 
     def go(self) -> None:
         first, settings = self.fabric.global_rank == 0, self.settings
@@ -291,7 +304,10 @@ class _Training:
             return
         state = load_state(path)
         fill_network(self.network, state["network"], self.settings.model, path)
-        self.sgd.load_state_dict(state["optimizer"])
+        try:
+            self.sgd.load_state_dict(state["optimizer"])
+        except ValueError as error:
+            raise DataError(f"{path} was written by another version of this training ({error}): begin anew with --force.") from error
         self.fabric.strategy.precision.load_state_dict(state["precision"])
         if self.sampler is not None:
             self.sampler.load_state_dict(state["sampler"])
