@@ -16,7 +16,7 @@ demo: $(BASE) ## digits from three biased cameras: described, checked, weighed, 
 	$(VENV)/bin/unskew demo
 
 test: $(READY) chromium ## the tests and doctests that take seconds
-	$(VENV)/bin/python -m pytest -m "not slow"
+	$(VENV)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 test-slow: $(READY) ## the tests that take minutes: statistical coverage, memory limits
 	$(VENV)/bin/python -m pytest -m slow
