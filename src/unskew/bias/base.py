@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from unskew.errors import ConfigError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool, Target
@@ -54,7 +55,7 @@ class BiasData:
     n_cells: int
     fold_group: Ints = field(repr=False)
     seed: int = 0
-    image_id: tuple[Any, ...] = field(repr=False, default=())
+    image_id: npt.NDArray[Any] | tuple[()] = field(repr=False, default=())
     learn_anew: bool = False
 
     @property

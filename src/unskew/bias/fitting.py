@@ -118,7 +118,7 @@ def _gather(pool: Pool, target: Target | None, parts: Sequence[Bias], seed: int)
         source_r = np.concatenate([source_r, np.full(len(fitting), sample)])
         names = (*names, SAMPLE)
     one_cell_r = np.zeros(len(frame), dtype=np.int64)
-    image_id = tuple(pool.frame["id"].tolist())
+    image_id = pool.frame["id"].to_numpy()
     data = BiasData(frame, source_r, names, row.size, sample, reference, one_cell_r, 1, _fold_groups(frame), seed, image_id)
     return _Gathered(data, row, judge, left_out)
 
