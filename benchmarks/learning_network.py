@@ -23,8 +23,8 @@ RUNS = (
     ("classes-0.1-0.3", "loss"),
     ("missing-500", "naive"),
     ("missing-500", "loss"),
-    ("classes-0.1-0.3", "systematic"),
     ("missing-500", "systematic"),
+    ("classes-0.1-0.3", "systematic"),
     ("classes-0.1-0.3", "multinomial"),
     ("missing-500", "multinomial"),
 )

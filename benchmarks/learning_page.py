@@ -291,7 +291,10 @@ def network_section(records: Mapping[Key, Record]) -> str:
     lines = [
         "## A small network trained from scratch, by epoch",
         "",
-        "The preset `fast` of `unskew.learn.train_model`: accuracy on the test images after every epoch, worst class in brackets.",
+        "The preset `fast` of `unskew.learn.train_model`: accuracy on the test images after every epoch, worst class in brackets. Weights "
+        "in the loss, or by the sampler (systematic: the default for networks). A step of stochastic gradient descent sees a few images: "
+        "one of weight 50 is seldom there and then moves everything, while a sampler shows it fifty times, augmented anew. A probe, whose "
+        "minimum is computed, does not mind; a network does.",
         "",
         "`python benchmarks/learning.py --data FOLDER --part network`",
         "",

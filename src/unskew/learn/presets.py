@@ -36,8 +36,9 @@ class TrainSettings:
     augment : random crops after padding by ``pad`` pixels (``padding``: "reflect", or "zeros": the mean colour), and flips.
     cutout : side of a square that is blotted out at a random place of each image; 0: none.
     label_smoothing : of the training loss.
-    weighting : "loss": every image once per epoch, its loss times its weight; "sampler": images are drawn in proportion to their weights,
-        by ``scheme``, "systematic" or "multinomial" (independent draws, the article's).
+    weighting : "sampler": images are drawn in proportion to their weights, by ``scheme``, "systematic" or "multinomial" (independent draws,
+        the article's); "loss": every image once per epoch, its loss times its weight. The expected gradient is the same; its variance is
+        E[w |g|²] for the former and E[w² |g|²] for the latter, which is much larger where some weights are.
     patience : stop when the weighted validation loss has not improved for so many epochs. With validation images the weights of the best
         epoch are kept, without them those of the last.
     ridge : penalty of the probe.
@@ -61,7 +62,7 @@ class TrainSettings:
     padding: Padding = "reflect"
     cutout: int = 0
     label_smoothing: float = 0.1
-    weighting: Weighting = "loss"
+    weighting: Weighting = "sampler"
     scheme: Scheme = "systematic"
     patience: int | None = None
     ridge: float = 3e-3
@@ -84,7 +85,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "article": {
         **{"model": "resnet56", "epochs": 205, "batch": 128, "schedule": "steps", "milestones": (103, 154)},
         **{"learning_rate": 0.1, "momentum": 0.9, "nesterov": False, "weight_decay": 1e-4, "label_smoothing": 0.0},
-        **{"pad": 4, "padding": "zeros", "weighting": "sampler", "scheme": "multinomial"},
+        **{"pad": 4, "padding": "zeros", "scheme": "multinomial"},
     },
     # Exact: the settings of stochastic gradient descent say nothing here.
     "probe": {"model": "probe", "epochs": 1, "augment": False, "label_smoothing": 0.0, "scaling": "fourth_root"},
