@@ -104,23 +104,20 @@ def evaluate_fitted(fitted: FittedBias) -> tuple[Floats, float, Floats]:
     data, profile = fitted.data, fitted.profile
     kept = np.arange(data.n_sources) != data.sample
     n = data.n_pool
-
-    def log_v() -> Floats:
-        return -log_sums(profile.log_omega[:n, kept] + profile.u[data.cell[:n]][:, kept])
-
+    # Without further factors all images of a stratum weigh the same.
+    is_flat = fitted.strata is not None and not fitted.factors
+    log_v = np.zeros(n) if is_flat else -log_sums(profile.log_omega[:n, kept] + profile.u[data.cell[:n]][:, kept])
     if fitted.strata is not None:
         strata, cell = fitted.strata.target, data.cell[:n]
-        # Without further factors all images of a stratum weigh the same.
-        part = (np.exp(log_v()) if fitted.factors else 1.0) * strata.unit[fitted.row]
+        part = np.exp(log_v) * strata.unit[fitted.row]
         weight = strata.mass[cell] * part / np.bincount(cell, weights=part, minlength=data.n_cells)[cell]
         return weight / weight.sum(), 0.0, np.zeros(len(fitted.names))
-    log_v_r = log_v()
-    log_total = log_sum(log_v_r)
+    log_total = log_sum(log_v)
     # Ω_k = n_k e^{−u_k}/Σ_i v_i over all rows, those of the target's sample included.
     log_all = -log_sums(profile.log_omega + profile.u[0])
     size_k = np.bincount(data.source, minlength=data.n_sources)
     log_normalizer_k = np.log(size_k) - profile.u[0] - log_sum(log_all)
-    return np.exp(log_v_r - log_total), log_total, log_normalizer_k[: len(fitted.names)]
+    return np.exp(log_v - log_total), log_total, log_normalizer_k[: len(fitted.names)]
 
 
 def estimated_rows(fitted: FittedBias, weight_r: Floats) -> EstimatedRows:
