@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from unskew.errors import ConfigError
 from unskew.learn.cross_fitting import (
     Arm,
+    Deal,
     EstimatorLearner,
     Hits,
     ProbeLearner,
@@ -22,6 +23,7 @@ from unskew.learn.cross_fitting import (
     deal_halves,
     extrapolate,
     merge_copies,
+    training_variance,
 )
 from unskew.learn.forecast import heavy_share, kish, plain_mean, widen
 from unskew.records import Estimate
@@ -152,3 +154,21 @@ def test_concentration() -> None:
     assert heavy_share(np.full(10, 0.1)) == pytest.approx(0.6)
     assert heavy_share(np.r_[np.full(3, 0.2), np.full(97, 0.4 / 97)]) == pytest.approx(0.03)
     assert kish(np.r_[np.ones(4), np.zeros(6)]) == pytest.approx(4.0)
+
+
+def test_training_variance_is_that_of_accuracies_that_vary_with_the_halves() -> None:
+    """Models of half the images whose accuracies have the variance σ²: that of a model of all of them is σ²/2, and noise only adds."""
+    rng = np.random.default_rng(0)
+    sigma, n, n_folds = 0.1, 1_000, 5
+    fold_n = np.arange(n) % n_folds
+    deal = Deal(fold_n, np.zeros(n, dtype=np.int64), np.zeros((n_folds, n_folds), dtype=np.int64), n_folds)
+    weight_n = rng.random(n)
+    found = []
+    for _ in range(400):
+        split_f = rng.normal(0.0, sigma, n_folds) - rng.normal(0.0, sigma, n_folds)
+        hits = Hits(np.ones(n), np.ones(n), split_f[fold_n])
+        found.append(training_variance(hits, weight_n, deal))
+    assert abs(np.mean(found) - sigma**2 / 2) < 4 * np.std(found) / np.sqrt(len(found))
+    noisy = Hits(np.ones(n), np.ones(n), rng.choice([-1.0, 0.0, 1.0], n))
+    assert training_variance(noisy, weight_n, deal) > 0
+    assert training_variance(Hits(np.ones(n), np.ones(n), np.zeros(n)), weight_n, deal) == 0.0

@@ -211,12 +211,17 @@ class Judge:
     def accuracy(self, hits: Hits) -> Estimate:
         """Target mean of v_i (of an arm, or of the difference of two), with what held-out images alone do not tell.
 
-        That is how the learning curve goes on, and on which images a model happened to be trained.
+        That is how the learning curve goes on, on which images a model happened to be trained, and one image more or less: that no image
+        changed sides among the m effective ones does not mean that none ever will (1/m², as if one more had, either way). Two arms whose
+        models never differ are taken for the same.
         """
+        if not (hits.full.any() or hits.half.any() or hits.split.any()):
+            return self.mean(hits.full)
         n_folds = self.deal.n_folds
         curve = curve_factor_error(n_folds) * float(self.weight @ (hits.full - hits.half))
-        trained = math.sqrt(training_variance(hits, self.weight, self.deal, self.unit))
-        return widen(self.mean(extrapolate(hits, n_folds)), math.hypot(curve, trained))
+        trained = math.sqrt(training_variance(hits, self.weight, self.deal))
+        one_more = 1.0 / kish(np.bincount(self.unit, weights=self.weight).astype(np.float64))
+        return widen(self.mean(extrapolate(hits, n_folds)), math.hypot(curve, trained, one_more))
 
     def forecast(self, name: str, arm_weight_n: Floats, hits: Hits, naive: Hits | None) -> ArmForecast:
         """One arm's accuracy, its gain over ``naive`` (None: it is naive), and its accuracy in every class that has weight."""
