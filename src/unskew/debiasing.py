@@ -16,7 +16,7 @@ from unskew.solve.entry import check_overlap
 from unskew.solve.logarithms import log_sum, log_sums
 from unskew.solve.overlap import warn_if_weak, with_sigma2
 from unskew.targeting.facts import cell_text
-from unskew.weigh.entry import debias_weights, group_codes
+from unskew.weigh.entry import debias_weights, group_codes, weigh_solved
 from unskew.weigh.estimated import EstimatedRows
 from unskew.weigh.verdict import judge_positive, judge_weights
 
@@ -106,7 +106,10 @@ def evaluate_fitted(fitted: FittedBias) -> tuple[Floats, float, Floats]:
     n = data.n_pool
     # Without further factors all images of a stratum weigh the same.
     is_flat = fitted.strata is not None and not fitted.factors
-    log_v = np.zeros(n) if is_flat else -log_sums(profile.log_omega[:n, kept] + profile.u[data.cell[:n]][:, kept])
+    log_omega_nk, u_ck = profile.log_omega[:n], profile.u
+    if data.sample is not None:
+        log_omega_nk, u_ck = log_omega_nk[:, kept], u_ck[:, kept]
+    log_v = np.zeros(n) if is_flat else -log_sums(log_omega_nk + (u_ck if data.n_cells == 1 else u_ck[data.cell[:n]]))
     if fitted.strata is not None:
         strata, cell = fitted.strata.target, data.cell[:n]
         part = np.exp(log_v) * strata.unit[fitted.row]
@@ -114,7 +117,7 @@ def evaluate_fitted(fitted: FittedBias) -> tuple[Floats, float, Floats]:
         return weight / weight.sum(), 0.0, np.zeros(len(fitted.names))
     log_total = log_sum(log_v)
     # Ω_k = n_k e^{−u_k}/Σ_i v_i over all rows, those of the target's sample included.
-    log_all = -log_sums(profile.log_omega + profile.u[0])
+    log_all = log_v if data.sample is None else -log_sums(profile.log_omega + profile.u[0])
     size_k = np.bincount(data.source, minlength=data.n_sources)
     log_normalizer_k = np.log(size_k) - profile.u[0] - log_sum(log_all)
     return np.exp(log_v - log_total), log_total, log_normalizer_k[: len(fitted.names)]
@@ -147,6 +150,8 @@ def weigh_fitted(
     """Weights of the pool under a fitted model, with verdict and errors."""
     data = fitted.data
     solved = None if fitted.strata is not None else _solve_fitted(pool, fitted, dict(solve or {}))
+    # A fit is kept as long as its weights; the solver's rows, as large as ω, need not be.
+    fitted = replace(fitted, profile=replace(fitted.profile, solved=None))
     if solved is not None and solved.solution.method != "newton":
         fitted = replace(fitted, profile=replace(fitted.profile, u=solved.solution.u[None, :]))
     weight_r, log_total, log_normalizer_k = evaluate_fitted(fitted)
@@ -184,6 +189,11 @@ def _solve_fitted(pool: Pool, fitted: FittedBias, options: dict[str, Any]) -> We
     """The solved equations for the fitted ω, the target's sample among the sources; Newton's method begins where the fit ended."""
     data = fitted.data
     known = fitted.omega_is_known and "group" in pool.frame.columns
+    if fitted.profile.solved is not None and not options:
+        groups = group_codes(pool.frame["group"], len(pool)) if known else None
+        weights = weigh_solved(fitted.profile.solved, np.arange(data.source.size), groups)
+        warn_if_weak(weights.overlap)
+        return weights
     return debias_weights(
         fitted.profile.log_omega,
         data.source,

@@ -15,7 +15,7 @@ from unskew.bias.strata import FittedStrata, Strata, find_cells, rescaled_masses
 from unskew.errors import ConfigError, DataError, OverlapError, first_few, impossible_origin
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.solve.logarithms import log_sums, log_sums_by
-from unskew.solve.profile import DenseDerivative, Derivative, Profile, solve_strata
+from unskew.solve.profile import DenseDerivative, Derivative, Profile, solve_one_stratum, solve_strata
 from unskew.targeting.facts import cell_text
 from unskew.targeting.holdout import held_out_rows
 
@@ -206,9 +206,9 @@ def _estimate_factors(
             if part.may_exclude:
                 gathered = _exclude(gathered, fitted[at], part)
     data = gathered.data
-    for factor in fitted.values():
-        _check_origin(gathered, factor.log_omega(data.frame))
     log_part = {at: factor.log_omega(data.frame) for at, factor in fitted.items()}
+    for log_rk in log_part.values():
+        _check_origin(gathered, log_rk)
     zeros = np.zeros((len(data.frame), data.n_sources))
     learned = [at for at, part in enumerate(parts) if part.by_likelihood]
     log_part |= {at: zeros for at in learned}
@@ -232,8 +232,8 @@ def _estimate_factors(
         if value - before <= _ROUND_GAIN * len(data.frame):
             break
         before = value
-    log_rk = sum(log_part.values(), zeros)
-    if fitted:
+    log_rk = next(iter(log_part.values())) if len(log_part) == 1 else sum(log_part.values(), zeros)
+    if learned:
         _check_origin(gathered, log_rk)
     return gathered, tuple(fitted[at] for at in range(len(parts))), log_rk
 
@@ -283,13 +283,13 @@ def _profile(gathered: _Gathered, log_rk: Floats, factors: Sequence[Factor]) -> 
 
         if derivative is None:
             derivative = DenseDerivative(penalty.shape[0], _Jacobian(data.frame, tuple(smooth)), log_rk)
-    return Profile(log_rk, _solve_cells(gathered, log_rk), data.source, data.cell, derivative, penalty)
+    if gathered.strata is None:
+        u_ck, solved = solve_one_stratum(log_rk, data.source, data.names)
+        return Profile(log_rk, u_ck, data.source, data.cell, derivative, penalty, solved)
+    return Profile(log_rk, _solve_cells(data, gathered.strata, log_rk), data.source, data.cell, derivative, penalty)
 
 
-def _solve_cells(gathered: _Gathered, log_rk: Floats) -> Floats:
-    data, strata = gathered.data, gathered.strata
-    if strata is None:
-        return solve_strata(log_rk, data.source, data.cell, 1, data.names)
+def _solve_cells(data: BiasData, strata: TargetStrata, log_rk: Floats) -> Floats:
     try:
         return solve_strata(log_rk, data.source, data.cell, data.n_cells, data.names)
     except OverlapError as error:

@@ -55,7 +55,7 @@ def inspect_rows(rows: Rows, names: Sequence[str], first_row: npt.NDArray[np.int
     link_kl: Any = 0
     common_kk: Any = 0
     for block in rows.blocks():
-        if rows.log:
+        if rows.log and sp.issparse(block.omega):
             _check_logarithms(block, names, first_row)
         low_k, high_k, link, common = _inspect_block(block, rows, names, first_row)
         log_low_k, log_high_k = np.minimum(log_low_k, low_k), np.maximum(log_high_k, high_k)
@@ -79,14 +79,12 @@ def _inspect_block(block: Block, rows: Rows, names: Sequence[str], first_row: An
     """(log smallest positive, log largest, links, common) of a block."""
     if sp.issparse(block.omega):
         return _inspect_sparse(block, rows, names, first_row)
-    low_k, high_k = np.full(rows.n_sources, np.inf), np.full(rows.n_sources, -np.inf)
-    omega = block.omega
+    ranges = row_ranges(block.omega.shape[0], rows.n_sources, rows.jobs)
     if rows.log and rows.reference_k is None:
-        finite = np.isfinite(omega)
-        low_k = np.where(finite, omega, np.inf).min(axis=0, initial=np.inf).astype(np.float64)
-        high_k = omega.max(axis=0, initial=-np.inf).astype(np.float64)
-        block = Block(block.start, np.ascontiguousarray(finite, dtype=np.float32), block.source_n, block.count_n, None)
-    ranges = row_ranges(omega.shape[0], rows.n_sources, rows.jobs)
+        low_k, high_k, has_zeros = _log_extremes(block, rows, names, first_row)
+        if not has_zeros:
+            return low_k, high_k, *_add_links(block, rows, [(*bounds, None, None) for bounds in ranges])
+        block = Block(block.start, np.isfinite(block.omega).astype(np.float32), block.source_n, block.count_n, None)
     parts = run_ranges(lambda start, stop: _inspect_range(block, names, first_row, start, stop), ranges, rows.jobs)
     link_kl, common_kk = _add_links(block, rows, [(*bounds, part[2], part[3]) for bounds, part in zip(ranges, parts, strict=True)])
     if not (rows.log and rows.reference_k is None):
@@ -94,6 +92,24 @@ def _inspect_block(block: Block, rows: Rows, names: Sequence[str], first_row: An
             low_k = np.log(np.min([part[0] for part in parts], axis=0))
             high_k = np.log(np.max([part[1] for part in parts], axis=0, initial=0.0))
     return low_k, high_k, link_kl, common_kk
+
+
+def _log_extremes(block: Block, rows: Rows, names: Sequence[str], first_row: Any) -> tuple[Floats, Floats, bool]:
+    """(smallest finite logarithm of each column, largest, is any −inf?) of a dense block."""
+    from unskew.solve import kernels_inspect
+
+    log_nk, n_sources = block.omega, rows.n_sources
+    ranges = row_ranges(log_nk.shape[0], n_sources, rows.jobs)
+    low_pk, high_pk = np.full((len(ranges), n_sources), np.inf), np.full((len(ranges), n_sources), -np.inf)
+    place = {start: at for at, (start, _) in enumerate(ranges)}
+
+    def look(start: int, stop: int) -> int:
+        return int(kernels_inspect.log_extremes(log_nk, low_pk[place[start]], high_pk[place[start]], start, stop))
+
+    worst = max(run_ranges(look, ranges, rows.jobs))
+    if worst == 2:
+        _check_logarithms(block, names, first_row)
+    return low_pk.min(axis=0), high_pk.max(axis=0), worst > 0
 
 
 def _add_links(block: Block, rows: Rows, parts: Sequence[tuple[int, int, Floats | None, Floats | None]]) -> tuple[Floats, Floats]:

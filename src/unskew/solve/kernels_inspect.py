@@ -51,6 +51,28 @@ def column_extremes(omega_nk, low_k, high_k, start, stop):
 
 
 @compiled
+def log_extremes(log_nk, low_k, high_k, start, stop):
+    """Smallest finite and largest entry of each column of logarithms.
+
+    Returns 0 if all are finite, 1 if some are −inf, 2 if one is NaN or +inf.
+    """
+    code = 0
+    for i in range(start, stop):
+        for k in range(log_nk.shape[1]):
+            x = log_nk[i, k]
+            if -np.inf < x < np.inf:
+                if x < low_k[k]:
+                    low_k[k] = x
+                if x > high_k[k]:
+                    high_k[k] = x
+            elif x == -np.inf:
+                code = max(code, 1)
+            else:
+                return 2
+    return code
+
+
+@compiled
 def inspect_zeros(omega_nk, source_n, count_n, low_k, link_kl, common_kk, start, stop):
     """Links and common mass of rows that hold zeros, and the smallest positive ω of each column.
 

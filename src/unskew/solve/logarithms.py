@@ -9,16 +9,31 @@ import numpy.typing as npt
 
 from unskew.records.arrays import Floats
 
+# Up to so many columns NumPy's maximum along a row is slower than one column after the other.
+_NARROW = 32
+
+
+def row_maxima(values_nk: npt.NDArray[Any]) -> Floats:
+    """(n,) max_k x_ik, as ``values_nk.max(axis=1)``, for a few columns in a tenth of its time."""
+    if not 0 < values_nk.shape[1] <= _NARROW:
+        return np.asarray(values_nk.max(axis=1), dtype=np.float64)
+    largest_n = values_nk[:, 0].astype(np.float64)
+    for k in range(1, values_nk.shape[1]):
+        np.maximum(largest_n, values_nk[:, k], out=largest_n)
+    return largest_n
+
 
 def log_sums(log_nk: npt.NDArray[Any]) -> Floats:
     """(n,) log Σ_k e^{x_ik} of each row, −inf where all of it is −inf.
 
     As ``scipy.special.logsumexp(log_nk, axis=1)``, without what that does for complex and other arrays, in a third of its time.
     """
-    largest_n = log_nk.max(axis=1)
+    largest_n = row_maxima(log_nk)
     largest_n[np.isneginf(largest_n)] = 0.0
+    part_nk = log_nk - largest_n[:, None]
+    sum_n = np.exp(part_nk, out=part_nk) @ np.ones(log_nk.shape[1])
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.exp(log_nk - largest_n[:, None]).sum(axis=1)) + largest_n, dtype=np.float64)
+        return np.asarray(np.log(sum_n, out=sum_n) + largest_n, dtype=np.float64)
 
 
 def log_sum(log_n: npt.NDArray[Any]) -> float:

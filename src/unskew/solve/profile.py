@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -23,6 +23,9 @@ import scipy.special
 
 from unskew.records import Floats, Ints
 from unskew.solve.log_linear import sum_log_linear
+
+if TYPE_CHECKING:
+    from unskew.solve.entry import Solved
 
 # Numbers in the largest temporary, 32 MB.
 _BLOCK = 2**22
@@ -110,6 +113,7 @@ class Profile:
     cell : (R,) stratum of every row.
     derivative : ∂ log ω/∂θ; None without parameters.
     penalty : (P, P) second derivative of the penalty of the fit.
+    solved : the solve that gave u, where there is one stratum: whoever weighs the rows need not solve again.
     """
 
     log_omega: Floats = field(repr=False)
@@ -118,6 +122,7 @@ class Profile:
     cell: Ints = field(repr=False)
     derivative: Derivative | None = field(repr=False, default=None)
     penalty: Floats = field(repr=False, default_factory=lambda: np.zeros((0, 0)))
+    solved: Solved | None = field(repr=False, default=None)
 
     @property
     def n_parameters(self) -> int:
@@ -221,6 +226,18 @@ class Information:
         solved_ckp = self._inverse_ckk @ self.b_ckp
         schur_pp = self.t_pp - np.einsum("ckp,ckq->pq", self.b_ckp, solved_ckp)
         return solved_ckp, np.asarray(scipy.linalg.pinvh((schur_pp + schur_pp.T) / 2, rtol=1e-12))
+
+
+def solve_one_stratum(log_omega_rk: Floats, source_r: Ints, names: Sequence[str]) -> tuple[Floats, Solved | None]:
+    """(1, K) u, as `solve_strata` of one stratum, and the solve behind it; None where there was nothing to solve."""
+    from unskew.solve.entry import Options, prepare, solve_prepared
+
+    count_k = np.bincount(source_r, minlength=log_omega_rk.shape[1])
+    is_one = all((log_omega_rk[rows] == log_omega_rk[rows, :1]).all() for rows in (slice(0, 100), slice(None)))
+    if is_one or np.count_nonzero(count_k) < count_k.size:
+        return solve_strata(log_omega_rk, source_r, np.zeros(source_r.size, dtype=np.int64), 1, names), None
+    solved = solve_prepared(prepare(log_omega_rk, source_r, log=True, names=names, jobs=None), Options(), throw=True)
+    return solved.solution.u[None, :] + np.log(source_r.size), solved
 
 
 def solve_strata(log_omega_rk: Floats, source_r: Ints, cell_r: Ints, n_cells: int, names: Sequence[str]) -> Floats:

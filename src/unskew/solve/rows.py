@@ -20,6 +20,7 @@ from unskew import errors
 from unskew.records import Floats
 from unskew.scale.base import ArrayReader, Reader, RowBlock, SparseReader
 from unskew.scale.local import available_jobs, row_ranges, run_ranges
+from unskew.solve.logarithms import row_maxima
 
 _NONE = np.empty(0)
 _MEMBERSHIP_ENTRIES = 1 << 20
@@ -252,7 +253,7 @@ def scaled_block(omega: RowBlock, reference_k: Floats, log: bool) -> tuple[RowBl
         return sp.csr_array((data, omega.indices, omega.indptr), shape=omega.shape), scale_n
     values_nk = omega.astype(np.float64) if log else _log(omega)
     values_nk += reference_k
-    scale_n = values_nk.max(axis=1)
+    scale_n = row_maxima(values_nk)
     with np.errstate(under="ignore", invalid="ignore"):
         values_nk -= scale_n[:, None]
         return np.exp(values_nk, out=values_nk), scale_n

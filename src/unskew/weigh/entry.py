@@ -14,7 +14,7 @@ import numpy.typing as npt
 from unskew.errors import DataError, first_few
 from unskew.records import Floats, Weights
 from unskew.solve.codes import check_same_order, is_missing
-from unskew.solve.entry import Method, checked_options, prepare, solve_prepared, with_exact_hessian
+from unskew.solve.entry import Method, Solved, checked_options, prepare, solve_prepared, with_exact_hessian
 from unskew.solve.overlap import overlap_at_solution, warn_if_weak
 from unskew.solve.rows import Rows
 from unskew.weigh.verdict import judge_weights
@@ -56,23 +56,29 @@ def debias_weights(
     ([0.6667, 2.0, 0.6667], ('all', 'half'))
     """
     prepared = prepare(omega, source, log=log, names=names, jobs=jobs)
-    n = prepared.rows.n_rows
-    ids = _ids(omega, id, n)
+    ids = _ids(omega, id, prepared.rows.n_rows)
     check_same_order(group, "group", omega)
-    groups = None if group is None else group_codes(group, n)
-    solved = with_exact_hessian(solve_prepared(prepared, checked_options(method, tol, max_steps, start, seed), throw=throw))
+    groups = None if group is None else group_codes(group, prepared.rows.n_rows)
+    solved = solve_prepared(prepared, checked_options(method, tol, max_steps, start, seed), throw=throw)
+    weights = weigh_solved(solved, ids, groups)
+    warn_if_weak(weights.overlap)
+    return weights
+
+
+def weigh_solved(solved: Solved, ids: npt.NDArray[Any], groups: tuple[npt.NDArray[np.int64], npt.NDArray[Any]] | None = None) -> Weights:
+    """The weights of a solve, with their verdict (nobody is warned); ``groups``: the code of every image's group, and their names."""
+    solved = with_exact_hessian(solved)
     weight_n = _weights(solved.rows, solved.solution.u)
-    overlap = prepared.overlap
+    overlap = solved.overlap
     if overlap.connected and solved.solution.hessian is not None and np.all(np.isfinite(solved.solution.hessian.data)):
         overlap = overlap_at_solution(overlap, solved.rows, weight_n, solved.solution.hessian, solved.solution.share)
     overlap = judge_weights(overlap, weight_n)
-    warn_if_weak(overlap)
-    source_n = prepared.rows.source_n if prepared.rows.inverse_n is None else prepared.rows.source_n[prepared.rows.inverse_n]
+    source_n = solved.rows.source_n if solved.rows.inverse_n is None else solved.rows.source_n[solved.rows.inverse_n]
     return Weights(
         weight=weight_n,
         id=ids,
         source=source_n.copy(),
-        names=prepared.names,
+        names=solved.solution.names,
         solution=solved.solution,
         overlap=overlap,
         group=None if groups is None else groups[0],
