@@ -150,11 +150,16 @@ def weigh_fitted(
     """Weights of the pool under a fitted model, with verdict and errors."""
     data = fitted.data
     solved = None if fitted.strata is not None else _solve_fitted(pool, fitted, dict(solve or {}))
+    is_reused = solved is not None and fitted.profile.solved is not None and solved.solution.method == "newton"
     # A fit is kept as long as its weights; the solver's rows, as large as ω, need not be.
     fitted = replace(fitted, profile=replace(fitted.profile, solved=None))
     if solved is not None and solved.solution.method != "newton":
         fitted = replace(fitted, profile=replace(fitted.profile, u=solved.solution.u[None, :]))
-    weight_r, log_total, log_normalizer_k = evaluate_fitted(fitted)
+    if solved is not None and is_reused and data.sample is None:
+        # The solver's weights are those of the pool, and its u such that they sum to 1.
+        weight_r, log_total, log_normalizer_k = solved.weight, 0.0, solved.solution.log_normalizer
+    else:
+        weight_r, log_total, log_normalizer_k = evaluate_fitted(fitted)
     weight_n = np.zeros(len(pool))
     weight_n[fitted.row] = weight_r
     groups = group_codes(pool.frame["group"], len(pool)) if "group" in pool.frame.columns else None

@@ -233,6 +233,13 @@ def _independent_columns(phi_nd: Floats) -> tuple[list[int], list[int]]:
 _REPEATED = 1e-8
 
 
+def _guessed_rightly(count_lk: Ints, own: int) -> int:
+    """How many images of the source ``own`` lie in a bin where it has most of the other images."""
+    other_lk = count_lk - (np.arange(count_lk.shape[1]) == own)
+    is_right_l = (other_lk.argmax(axis=1) == own) & (other_lk[:, own] > 0)
+    return int(count_lk[is_right_l, own].sum())
+
+
 def flag_identifiers(frame: pd.DataFrame, names: Sequence[str], source_n: Ints, source_names: Sequence[str]) -> tuple[str, ...]:
     """Warn of every feature that alone identifies the source of almost every image, and say so in a sentence each.
 
@@ -245,11 +252,9 @@ def flag_identifiers(frame: pd.DataFrame, names: Sequence[str], source_n: Ints, 
     notes = []
     for name in names:
         code_n = _cut(frame[name]) if is_numeric(frame[name]) else text_levels(frame[name], name)[1]
-        count_lk = np.zeros((int(code_n.max()) + 1, size_k.size))
-        np.add.at(count_lk, (code_n, source_n), 1.0)
-        other_nk = count_lk[code_n]
-        other_nk[np.arange(source_n.size), source_n] -= 1.0
-        right = float(np.mean((other_nk.argmax(axis=1) == source_n) & (other_nk.max(axis=1) > 0)))
+        n_levels = int(code_n.max()) + 1
+        count_lk = np.bincount(code_n * size_k.size + source_n, minlength=n_levels * size_k.size).reshape(n_levels, -1)
+        right = sum(_guessed_rightly(count_lk, k) for k in range(size_k.size)) / source_n.size
         if right >= _IDENTIFIES:
             notes.append(
                 f"{name} identifies the source of {right:.1%} of the images: where it matters for selection the sources do not overlap, "

@@ -3,13 +3,89 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from unskew.records import Floats, Ints
 from unskew.solve.kernels_compiler import compiled
 
+# A sum of logarithms is the logarithm of a product, taken where that becomes so small: one logarithm for many images.
+SMALL_PRODUCT = 1e-150
 # Images that lie on the rim of a support count as a little inside it: each would dominate the information.
 RIM = 1e-3
+
+
+@compiled
+def list_edges(lower_kd: Floats, upper_kd: Floats, slot_kd2: Ints, n_free: int) -> tuple[Ints, Ints, Floats, Floats]:
+    """Source, feature, sign (−1 for a lower edge, 1 for an upper one) and place of every finite edge, in the order of θ."""
+    source_e = np.empty(n_free - 1, dtype=np.int64)
+    feature_e = np.empty(n_free - 1, dtype=np.int64)
+    sign_e = np.empty(n_free - 1)
+    at_e = np.empty(n_free - 1)
+    for k in range(lower_kd.shape[0]):
+        for d in range(lower_kd.shape[1]):
+            for side in range(2):
+                e = slot_kd2[k, d, side]
+                if e >= 0:
+                    source_e[e] = k
+                    feature_e[e] = d
+                    sign_e[e] = 2.0 * side - 1.0
+                    at_e[e] = upper_kd[k, d] if side == 1 else lower_kd[k, d]
+    return source_e, feature_e, sign_e, at_e
+
+
+@compiled
+def add_information(
+    source_e: Ints,
+    sign_e: Floats,
+    gap_e: Floats,
+    per_width: float,
+    slack_k: Floats,
+    q_k: Floats,
+    weight: float,
+    touched_p: Ints,
+    mean_p: Floats,
+    fisher_pp: Floats,
+) -> None:
+    """Add ``weight`` times one image's Σ_k q_k g_k g_kᵀ − ḡ ḡᵀ, g_k the derivatives of log(e^{u_k} ω_k) by θ and u.
+
+    ``gap_e``: how far the image lies beyond each edge; ``touched_p`` and ``mean_p`` are room to work in.
+    """
+    last = source_e.shape[0]  # log γ
+    n_free = last + 1
+    n_touched = 0
+    mean_width = 0.0  # of the derivatives by log γ
+    for k in range(slack_k.shape[0]):
+        if slack_k[k] <= 0.0:
+            continue
+        ratio = (1.0 - slack_k[k]) / max(slack_k[k], RIM)
+        mean_width += q_k[k] * ratio
+        fisher_pp[n_free + k, n_free + k] += weight * q_k[k]
+        fisher_pp[last, n_free + k] += weight * q_k[k] * ratio
+        fisher_pp[last, last] += weight * q_k[k] * ratio * ratio
+        touched_p[n_touched] = n_free + k
+        mean_p[n_touched] = q_k[k]
+        n_touched += 1
+    for e in range(source_e.shape[0]):
+        k = source_e[e]
+        if gap_e[e] <= 0.0 or slack_k[k] <= 0.0:
+            continue
+        inner = max(slack_k[k], RIM)
+        slope = per_width / inner
+        share = q_k[k] * sign_e[e] * slope
+        fisher_pp[e, n_free + k] += weight * share
+        fisher_pp[e, last] += weight * share * (1.0 - slack_k[k]) / inner
+        for f in range(e, source_e.shape[0]):
+            if source_e[f] == k and gap_e[f] > 0.0:
+                fisher_pp[e, f] += weight * share * sign_e[f] * slope
+        touched_p[n_touched] = e
+        mean_p[n_touched] = share
+        n_touched += 1
+    touched_p[n_touched] = last
+    mean_p[n_touched] = mean_width
+    n_touched += 1
+    for a in range(n_touched):
+        scaled = weight * mean_p[a]
+        for b in range(a, n_touched):
+            fisher_pp[touched_p[a], touched_p[b]] -= scaled * mean_p[b]
 
 
 @compiled
@@ -40,148 +116,194 @@ def sweep_soft_boxes(
     Σ_i [Σ_k q_ik g_ik g_ikᵀ − ḡ_i ḡ_iᵀ], from every ``stride``-th image (it steers the steps, and needs no more). Of F_pr and F_rp only one
     is added to: the information is F + Fᵀ with the diagonal counted once.
     """
-    n, n_features = feature_nd.shape
-    n_sources = u_k.shape[0]
+    n, n_sources, n_edges = feature_nd.shape[0], u_k.shape[0], n_free - 1
     has_offset = offset_nk.shape[1] > 0
+    source_e, feature_e, sign_e, at_e = list_edges(lower_kd, upper_kd, slot_kd2, n_free)
+    gap_e = np.empty(n_edges)
+    gradient_e = np.zeros(n_edges)
+    beyond_e = np.zeros(n_edges)  # images in the support and beyond the edge
     slack_k = np.empty(n_sources)
-    distance_k = np.empty(n_sources)
-    q_k = np.empty(n_sources)
-    # The free edges beyond which the image lies, source by source.
-    active_km = np.empty((n_sources, n_features), dtype=np.int64)
-    sign_km = np.empty((n_sources, n_features))
-    n_active_k = np.empty(n_sources, dtype=np.int64)
-    touched_p = np.empty(n_sources * (n_features + 1) + 1, dtype=np.int64)
-    mean_p = np.empty(n_sources * (n_features + 1) + 1)
-    last = n_free - 1  # log γ
+    per_slack_k = np.empty(n_sources)
+    q_k = np.zeros(n_sources)
+    touched_p, mean_p = np.empty(n_free + n_sources, dtype=np.int64), np.empty(n_free + n_sources)
+    factor_k = np.exp(u_k - u_k.max())  # without offset the same for all images; 0 for a source that is not here
+    per_width = 1.0 / width
+    gradient_width = 0.0
     total = 0.0
+    product = 1.0
     for i in range(n):
         own = source_n[i]
+        for k in range(n_sources):
+            slack_k[k] = 1.0
+        for e in range(n_edges):
+            gap = sign_e[e] * (feature_nd[i, feature_e[e]] - at_e[e])
+            gap_e[e] = gap
+            slack_k[source_e[e]] -= per_width * gap if gap > 0.0 else 0.0
         top = -np.inf
         for k in range(n_sources):
-            n_active_k[k] = 0
-            slack_k[k] = 0.0
-            if u_k[k] == -np.inf:
-                continue
+            slack_k[k] = slack_k[k] if slack_k[k] > 0.0 and factor_k[k] > 0.0 else 0.0
+            if has_offset and slack_k[k] > 0.0:
+                q_k[k] = u_k[k] + offset_nk[i, k]
+                top = max(top, q_k[k])
+        if slack_k[own] <= 0.0 or (has_offset and q_k[own] == -np.inf):
+            return -np.inf
+        norm = 0.0
+        for k in range(n_sources):
+            if has_offset:
+                q_k[k] = np.exp(q_k[k] - top) * slack_k[k] if slack_k[k] > 0.0 else 0.0
+            else:
+                q_k[k] = factor_k[k] * slack_k[k]
+            norm += q_k[k]
+            mass_k[k] += slack_k[k]
+        per_norm = 1.0 / norm
+        own_share = q_k[own] * per_norm
+        if own_share < SMALL_PRODUCT:
+            total += np.log(own_share)
+        else:
+            product *= own_share
+            if product < SMALL_PRODUCT:
+                total += np.log(product)
+                product = 1.0
+        if order == 0:
+            continue
+        for k in range(n_sources):
+            q_k[k] *= per_norm
+            own_less_q = (1.0 if k == own else 0.0) - q_k[k]
+            gradient_p[n_free + k] += own_less_q
+            is_in = slack_k[k] > 0.0
+            per_slack_k[k] = own_less_q / slack_k[k] if is_in else 0.0
+            slope_width_k[k] += 1.0 - slack_k[k] if is_in else 0.0
+            gradient_width += (1.0 - slack_k[k]) * per_slack_k[k]
+        for e in range(n_edges):
+            is_beyond = gap_e[e] > 0.0
+            gradient_e[e] += per_slack_k[source_e[e]] if is_beyond else 0.0
+            beyond_e[e] += 1.0 if is_beyond and slack_k[source_e[e]] > 0.0 else 0.0
+        if order == 2 and i % stride == 0:
+            add_information(source_e, sign_e, gap_e, per_width, slack_k, q_k, stride, touched_p, mean_p, fisher_pp)
+    for e in range(n_edges):
+        gradient_p[e] += gradient_e[e] * sign_e[e] * per_width
+        slope_p[e] += beyond_e[e] * sign_e[e] * per_width
+    gradient_p[n_edges] += gradient_width
+    value: float = total + np.log(product)
+    return value
+
+
+@compiled
+def log_omega_of_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width: float) -> Floats:
+    """(n, K) log max(0, 1 − Σ_d dist_d(z_i, box_k)/γ)."""
+    n, n_features = feature_nd.shape
+    log_nk = np.zeros((n, lower_kd.shape[0]))
+    for i in range(n):
+        for k in range(lower_kd.shape[0]):
             distance = 0.0
             for d in range(n_features):
                 z = feature_nd[i, d]
-                if z < lower_kd[k, d]:
-                    distance += lower_kd[k, d] - z
-                    if slot_kd2[k, d, 0] >= 0:
-                        active_km[k, n_active_k[k]] = slot_kd2[k, d, 0]
-                        sign_km[k, n_active_k[k]] = -1.0
-                        n_active_k[k] += 1
-                elif z > upper_kd[k, d]:
-                    distance += z - upper_kd[k, d]
-                    if slot_kd2[k, d, 1] >= 0:
-                        active_km[k, n_active_k[k]] = slot_kd2[k, d, 1]
-                        sign_km[k, n_active_k[k]] = 1.0
-                        n_active_k[k] += 1
-            slack = 1.0 - distance / width
-            distance_k[k] = distance / width
-            if slack > 0.0:
-                slack_k[k] = slack
-                q_k[k] = u_k[k] + (offset_nk[i, k] if has_offset else 0.0)
-                top = max(top, q_k[k])
-        if slack_k[own] <= 0.0 or q_k[own] == -np.inf:
-            return -np.inf
-        total += q_k[own] - top + np.log(slack_k[own])
-        norm = 0.0
+                distance += max(lower_kd[k, d] - z, 0.0) + max(z - upper_kd[k, d], 0.0)
+            if distance > 0.0:
+                slack = 1.0 - distance / width
+                log_nk[i, k] = np.log(slack) if slack > 0.0 else -np.inf
+    return log_nk
+
+
+@compiled
+def soft_box_masses(
+    feature_nd: Floats, offset_nk: Floats, cell_n: Ints, lower_kd: Floats, upper_kd: Floats, width: float, u_ck: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Each (n, K): e^{u} times the other factors, rows scaled; the ℓ1 distance to each box; the first times ω."""
+    n, n_features = feature_nd.shape
+    n_sources = u_ck.shape[1]
+    has_offset = offset_nk.shape[1] > 0
+    factor_nk = np.empty((n, n_sources))
+    distance_nk = np.empty((n, n_sources))
+    mass_nk = np.empty((n, n_sources))
+    scaled_ck = np.empty(u_ck.shape)
+    for c in range(u_ck.shape[0]):
+        scaled_ck[c] = np.exp(u_ck[c] - u_ck[c].max())
+    for i in range(n):
+        c = cell_n[i]
+        top = -np.inf
+        if has_offset:
+            for k in range(n_sources):
+                top = max(top, u_ck[c, k] + offset_nk[i, k])
         for k in range(n_sources):
-            if slack_k[k] > 0.0:
-                q_k[k] = np.exp(q_k[k] - top) * slack_k[k]
-                norm += q_k[k]
-                mass_k[k] += slack_k[k]
-        total -= np.log(norm)
-        if order == 0:
-            continue
-        informs = order == 2 and i % stride == 0
-        n_touched = 0
-        mean_width = 0.0  # of the derivatives by log γ
-        for k in range(n_sources):
-            if slack_k[k] <= 0.0:
-                continue
-            q_k[k] /= norm
-            slope = 1.0 / (width * slack_k[k])
-            ratio = distance_k[k] / slack_k[k]
-            own_less_q = (1.0 if k == own else 0.0) - q_k[k]
-            slope_width_k[k] += distance_k[k]
-            gradient_p[n_free + k] += own_less_q
-            gradient_p[last] += own_less_q * ratio
-            for m in range(n_active_k[k]):
-                gradient_p[active_km[k, m]] += own_less_q * sign_km[k, m] * slope
-                slope_p[active_km[k, m]] += sign_km[k, m] * 1.0 / width
-            if not informs:
-                continue
-            inner = max(slack_k[k], RIM)
-            slope = 1.0 / (width * inner)
-            ratio = distance_k[k] / inner
-            mean_width += q_k[k] * ratio
-            fisher_pp[n_free + k, n_free + k] += stride * q_k[k]
-            fisher_pp[last, n_free + k] += stride * q_k[k] * ratio
-            fisher_pp[last, last] += stride * q_k[k] * ratio * ratio
-            touched_p[n_touched] = n_free + k
-            mean_p[n_touched] = q_k[k]
-            n_touched += 1
-            for m in range(n_active_k[k]):
-                p = active_km[k, m]
-                share = q_k[k] * sign_km[k, m] * slope
-                fisher_pp[p, n_free + k] += stride * share
-                fisher_pp[p, last] += stride * share * ratio
-                for m2 in range(m, n_active_k[k]):
-                    fisher_pp[p, active_km[k, m2]] += stride * share * sign_km[k, m2] * slope
-                touched_p[n_touched] = p
-                mean_p[n_touched] = share
-                n_touched += 1
-        if not informs:
-            continue
-        touched_p[n_touched] = last
-        mean_p[n_touched] = mean_width
-        n_touched += 1
-        for a in range(n_touched):
-            scaled = stride * mean_p[a]
-            for b in range(a, n_touched):
-                fisher_pp[touched_p[a], touched_p[b]] -= scaled * mean_p[b]
-    return total
+            factor = np.exp(u_ck[c, k] + offset_nk[i, k] - top) if has_offset else scaled_ck[c, k]
+            distance = 0.0
+            for d in range(n_features):
+                distance += max(lower_kd[k, d] - feature_nd[i, d], 0.0) + max(feature_nd[i, d] - upper_kd[k, d], 0.0)
+            factor_nk[i, k] = factor
+            distance_nk[i, k] = distance
+            mass_nk[i, k] = factor * max(0.0, 1.0 - distance / width)
+    return factor_nk, distance_nk, mass_nk
+
+
+@compiled
+def mass_of_others(mass_nk: Floats, own: int) -> Floats:
+    """(n,) Σ_{k ≠ own}: summed, not subtracted, so that nothing cancels."""
+    rest_n = np.zeros(mass_nk.shape[0])
+    for i in range(mass_nk.shape[0]):
+        for k in range(mass_nk.shape[1]):
+            if k != own:
+                rest_n[i] += mass_nk[i, k]
+    return rest_n
 
 
 @compiled
 def gain_of_edges(
     feature_n: Floats,
-    other_n: Floats,
+    distance_n: Floats,
     rest_n: Floats,
     factor_n: Floats,
-    is_own_n: npt.NDArray[np.bool_],
+    source_n: Ints,
+    own: int,
     cell_n: Ints,
     n_cells: int,
+    low: float,
+    high: float,
     lower_m: Floats,
     upper_m: Floats,
     width: float,
+    stride: int,
 ) -> Floats:
     """Σ_i log q_{i,s_i} (up to a constant) with one source's edges along one feature at each of m places, everything else held.
 
-    With p_i = a_i ω_i/(rest_i + a_i ω_i), where a_i holds e^{u} and the other factors of this source, ``rest`` the other sources and
-    ``other`` the distance along the other features. The source's own u moves by one Newton step in each cell:
-    gain + (Σ_i 1{own} − p_i)²/(2 Σ_i p_i (1 − p_i)).
+    With p_i = a_i ω_i/(rest_i + a_i ω_i), where a_i holds e^{u} and the other factors of this source, whose edges are ``low`` and ``high``
+    now, ``distance`` away from the image in all, and ``rest`` the other sources. Its u moves by one Newton step in each cell:
+    gain + (Σ_i 1{own} − p_i)²/(2 Σ_i p_i (1 − p_i)). Of every ``stride``-th image.
     """
     value_m = np.empty(lower_m.shape[0])
+    per_width = 1.0 / width
     for m in range(lower_m.shape[0]):
         slope_c = np.zeros(n_cells)
         curvature_c = np.zeros(n_cells)
         value = 0.0
-        for i in range(feature_n.shape[0]):
-            distance = other_n[i] + max(lower_m[m] - feature_n[i], 0.0) + max(feature_n[i] - upper_m[m], 0.0)
-            inside = factor_n[i] * max(0.0, 1.0 - distance / width)
-            if is_own_n[i]:
+        product = 1.0
+        for i in range(0, feature_n.shape[0], stride):
+            z = feature_n[i]
+            other = max(distance_n[i] - max(low - z, 0.0) - max(z - high, 0.0), 0.0)
+            rest = max(rest_n[i], 1e-300)
+            distance = other + max(lower_m[m] - z, 0.0) + max(z - upper_m[m], 0.0)
+            inside = factor_n[i] * max(0.0, 1.0 - distance * per_width)
+            per_sum = 1.0 / (rest + inside)
+            share = inside * per_sum
+            own_share = share
+            c = cell_n[i]
+            if source_n[i] == own:
                 if inside <= 0.0:
                     value = -np.inf
                     break
-                value += np.log(inside)
-                slope_c[cell_n[i]] += 1.0
-            value -= np.log(rest_n[i] + inside)
-            share = inside / (rest_n[i] + inside)
-            slope_c[cell_n[i]] -= share
-            curvature_c[cell_n[i]] += share * (1.0 - share)
+                slope_c[c] += 1.0
+            else:
+                own_share = rest * per_sum
+            slope_c[c] -= share
+            curvature_c[c] += share * (1.0 - share)
+            if own_share < SMALL_PRODUCT:
+                value += np.log(own_share)
+            else:
+                product *= own_share
+                if product < SMALL_PRODUCT:
+                    value += np.log(product)
+                    product = 1.0
+        value += np.log(product)
         for c in range(n_cells):
             if curvature_c[c] > 1e-9:
                 value += slope_c[c] * slope_c[c] / (2.0 * curvature_c[c])

@@ -147,7 +147,11 @@ class FittedSoftBox(Factor):
     def describe(self) -> Description:
         names = ", ".join(self.numeric)
         fit = self.fit
-        test = "" if fit.p_value is None else f" (p = {fit.p_value:.2g} against none, {fit.n_permutations} permutations of the labels)"
+        test = ""
+        if fit.p_value is not None and fit.n_permutations:
+            test = f" (p = {fit.p_value:.2g} against none, {fit.n_permutations} permutations of the labels)"
+        elif fit.p_value is not None:
+            test = f" (p < {max(fit.p_value, 1e-99):.0e} against none, by a bound on all permutations of the labels)"
         if fit.is_constant:
             estimated = f"nothing: the data cannot tell such a mechanism from none{test}, so all images count alike"
         else:

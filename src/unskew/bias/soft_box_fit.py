@@ -29,7 +29,7 @@ class SoftBoxFit:
     log_likelihood : Σ_i log q_{i,s_i} at the fit.
     log_likelihood_constant : the same for ω ≡ 1.
     p_value : of the permutation test against constant ω; None if it was not made.
-    n_permutations : how many were made.
+    n_permutations : how many were made; 0 with a p-value: a bound on all of them was enough.
     is_constant : the data cannot tell the mechanism from none, and ω ≡ 1 is returned.
     rejected : the boxes that were found but are not worth their parameters, where ω ≡ 1 is returned although the test rejects it.
     """
@@ -149,12 +149,10 @@ def log_soft_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width
     >>> log_soft_boxes(np.array([[0.5], [1.5], [2.0]]), np.array([[-np.inf]]), np.array([[1.0]]), 1.0)[:, 0].round(3)
     array([ 0.   , -0.693,   -inf])
     """
-    feature_nd = np.asarray(feature_nd, dtype=np.float64)
-    log_nk = np.empty((feature_nd.shape[0], lower_kd.shape[0]))
-    for k in range(lower_kd.shape[0]):
-        distance_n = (np.maximum(lower_kd[k] - feature_nd, 0.0) + np.maximum(feature_nd - upper_kd[k], 0.0)).sum(axis=1)
-        with np.errstate(divide="ignore"):
-            log_nk[:, k] = np.log(np.maximum(0.0, 1.0 - distance_n / width))
+    from unskew.bias.kernels_soft_box import log_omega_of_boxes
+
+    edges = (np.asarray(edge_kd, dtype=np.float64) for edge_kd in (lower_kd, upper_kd))
+    log_nk: Floats = log_omega_of_boxes(np.asarray(feature_nd, dtype=np.float64), *edges, float(width))
     return log_nk
 
 
@@ -197,8 +195,8 @@ def _checked(feature_nd: Floats, source_n: Ints, n_sources: int) -> tuple[Floats
 
 
 def _sorted_groups(group_n: npt.NDArray[np.generic] | None, cell_n: npt.NDArray[np.generic] | None) -> Ints | None:
-    """Codes of the groups, in the order of the problem's rows (sorted by cell)."""
-    if group_n is None:
+    """Codes of the groups, in the order of the problem's rows (sorted by cell); None where every image is one by itself."""
+    if group_n is None or np.array_equal(group_n, np.arange(len(group_n))):
         return None
     code_n: Ints = np.unique(group_n, return_inverse=True)[1].astype(np.int64)
     if cell_n is None:

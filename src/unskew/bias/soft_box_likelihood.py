@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,8 @@ FIRST_DAMPING = 1e-3
 DAMPING_UP = 4.0
 DAMPING_DOWN = 0.2
 ROWS_OF_INFORMATION = 10_000  # the Fisher information is summed over about this many images
-MOST_DAMPINGS = 20  # 4^20 times the first: no direction climbs
+TRIALS_OF_LENGTH = 3  # lengths of a step that are tried before it is damped more
+MOST_TRIALS = 24  # then no direction climbs
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +60,11 @@ class LabelProblem:
     @property
     def n_sources(self) -> int:
         return int(self.count.shape[1])
+
+    @cached_property
+    def reach(self) -> tuple[Floats, Floats]:
+        """(D,) smallest and largest value of each feature."""
+        return self.feature.min(axis=0), self.feature.max(axis=0)
 
     def no_boxes(self) -> Boxes:
         """ω ≡ 1, with u = log of the shares (exact when there is no offset)."""
@@ -191,32 +198,48 @@ def _add_penalty_slope(gradient_p: Floats, prior: float, slot_kd2: Ints, slope_p
 def ascend(problem: LabelProblem, boxes: Boxes, *, max_steps: int = 60, tol: float = 1e-2) -> tuple[Boxes, Evaluation]:
     """Climb to a local maximum of L over (edges, log γ, u) by Fisher scoring with Levenberg's damping.
 
-    log t_{i,s_i} is a barrier that keeps every image in its own source's support; a step that crosses it is shortened by damping. Steps
-    are invariant to the scale of each feature. An edge that leaves the range of the pool has no influence any more and becomes
-    infinite. Stops when a step gains, and was predicted to gain, less than ``tol`` units of log-likelihood (one standard error: ½).
+    log t_{i,s_i} is a barrier that keeps every image in its own source's support; a step that crosses it, or leads down, is shortened, and
+    if that does not help, damped. Steps are invariant to the scale of each feature. An edge that leaves the range of the pool has no
+    influence any more and becomes infinite. Stops when a step gains, and was predicted to gain, less than ``tol`` units of log-likelihood
+    (one standard error: ½).
     """
     boxes = _drop_idle_edges(problem, boxes)
     now = evaluate_boxes(problem, boxes, 2)
     damping = FIRST_DAMPING
     for _ in range(max_steps):
-        for _ in range(MOST_DAMPINGS):
-            trial, predicted = _damped_step(boxes, now, damping)
-            gain = evaluate_boxes(problem, trial).value - now.value
+        length, step, predicted = 1.0, *_damped_step(boxes, now, damping)
+        for tried in range(1, MOST_TRIALS + 1):
+            trial = _moved(boxes, now.slot, step, length)
+            # Most steps climb, so that the derivatives there are wanted.
+            then = evaluate_boxes(problem, trial, 2)
+            gain = then.value - now.value
             if gain > 0:
                 break
-            damping *= DAMPING_UP
+            length *= _shortening(gain, 2.0 * length * predicted)
+            if tried % TRIALS_OF_LENGTH == 0:
+                damping *= DAMPING_UP**TRIALS_OF_LENGTH
+                length, step, predicted = 1.0, *_damped_step(boxes, now, damping)
         else:
             break
-        if gain > 0.3 * predicted:
+        if length < 1.0:
+            damping *= DAMPING_UP
+        elif gain > 0.3 * predicted:
             damping = max(damping * DAMPING_DOWN, 1e-9)
         boxes = _drop_idle_edges(problem, trial)
-        now = evaluate_boxes(problem, boxes, 2)
+        now = then if boxes.n_edges == trial.n_edges else evaluate_boxes(problem, boxes, 2)
         if gain < tol and predicted < 5 * tol:
             break
     return boxes, now
 
 
-def _damped_step(boxes: Boxes, now: Evaluation, damping: float) -> tuple[Boxes, float]:
+def _shortening(gain: float, slope: float) -> float:
+    """By how much a step that failed is shortened: to the top of the parabola through its ``gain``, with the ``slope`` at its beginning."""
+    if not np.isfinite(gain):
+        return 0.3
+    return min(max(slope / (2.0 * (slope - gain)), 0.1), 0.5) if slope > 0 else 0.3
+
+
+def _damped_step(boxes: Boxes, now: Evaluation, damping: float) -> tuple[tuple[Floats, Floats], float]:
     """One step in (θ, u), u eliminated cell by cell (Schur complement); and the gain it predicts."""
     n_cells, n_sources = now.gradient_u.shape
     is_in_ck = np.isfinite(boxes.u)
@@ -235,14 +258,16 @@ def _damped_step(boxes: Boxes, now: Evaluation, damping: float) -> tuple[Boxes, 
     step_p: Floats = np.linalg.solve(system_pp, right_p).astype(np.float64)
     step_ck = np.stack([inverse_ckk[c] @ (now.gradient_u[c] - now.cross[c].T @ step_p) for c in range(n_cells)])
     predicted = 0.5 * float(step_p @ now.gradient + (step_ck * now.gradient_u).sum())
-    return _moved(boxes, now.slot, step_p, step_ck), predicted
+    return (step_p, step_ck), predicted
 
 
 def _positive(scale_p: Floats, otherwise: float) -> Floats:
     return np.where(scale_p > 0, scale_p, otherwise)
 
 
-def _moved(boxes: Boxes, slot_kd2: Ints, step_p: Floats, step_ck: Floats) -> Boxes:
+def _moved(boxes: Boxes, slot_kd2: Ints, step: tuple[Floats, Floats], length: float) -> Boxes:
+    """The boxes ``length`` times the step further."""
+    step_p, step_ck = length * step[0], length * step[1]
     padded_p = np.concatenate([step_p[:-1], [0.0]])  # slot −1: an infinite edge stays
     lower_kd = boxes.lower + padded_p[slot_kd2[..., 0]]
     upper_kd = boxes.upper + padded_p[slot_kd2[..., 1]]
@@ -264,8 +289,9 @@ def uncrossed(lower_kd: Floats, upper_kd: Floats) -> tuple[Floats, Floats]:
 
 def _drop_idle_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
     """An edge beyond all images of the pool is infinite: the data cannot tell where it is."""
-    lower_kd = np.where(boxes.lower <= problem.feature.min(axis=0), -np.inf, boxes.lower)
-    upper_kd = np.where(boxes.upper >= problem.feature.max(axis=0), np.inf, boxes.upper)
+    smallest_d, largest_d = problem.reach
+    lower_kd = np.where(boxes.lower <= smallest_d, -np.inf, boxes.lower)
+    upper_kd = np.where(boxes.upper >= largest_d, np.inf, boxes.upper)
     lower_kd[problem.is_fixed] = -np.inf
     upper_kd[problem.is_fixed] = np.inf
     return replace(boxes, lower=lower_kd, upper=upper_kd)

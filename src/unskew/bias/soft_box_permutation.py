@@ -11,6 +11,8 @@ from unskew.records import Floats, Ints
 
 MOST_PERMUTATIONS = 199
 ENOUGH_EXCEEDANCES = 20  # then p > 0.1 for certain (Besag & Clifford 1991)
+SMALL_ENOUGH = 1e-4  # a bound on the p-value below which permutations would not say more
+LEAST_VARIANCE = 1e-6
 PLACES = np.linspace(0.0, 1.0, 17)[1:-1]  # quantiles of the pool at which each source's tails are compared
 
 
@@ -23,11 +25,18 @@ def permutation_p_value(problem: LabelProblem, constant_nk: Floats, group_n: Int
 
     Labels are permuted within cells; images of one group (and source) keep a common label. With an offset labels are not exchangeable:
     they are drawn from q⁰ instead (a parametric bootstrap, given the features).
+
+    Where a bound on all permutations says enough, none is made.
     """
     has_offset = problem.offset.shape[1] > 0
-    draw = _drawn_labels(problem, constant_nk, group_n) if has_offset else _permuted_labels(problem, group_n)
-    statistic = _tail_statistic(problem, constant_nk if has_offset else None)
+    bin_nd = np.stack([np.searchsorted(np.quantile(column, PLACES), column) for column in problem.feature.T], axis=1)
+    statistic = _tail_statistic(problem, bin_nd, constant_nk if has_offset else None)
     observed = statistic(problem.source)
+    if not has_offset and len(problem.cells) == 1 and group_n is None:
+        bound = permutation_bound(problem, bin_nd, observed)
+        if bound <= SMALL_ENOUGH:
+            return bound, 0
+    draw = _drawn_labels(problem, constant_nk, group_n) if has_offset else _permuted_labels(problem, group_n)
     exceeding = 0
     for done in range(1, MOST_PERMUTATIONS + 1):
         exceeding += statistic(draw(rng)) >= observed * (1 - 1e-12)
@@ -36,11 +45,31 @@ def permutation_p_value(problem: LabelProblem, constant_nk: Floats, group_n: Int
     return (1 + exceeding) / (1 + MOST_PERMUTATIONS), MOST_PERMUTATIONS
 
 
-def _tail_statistic(problem: LabelProblem, constant_nk: Floats | None) -> Callable[[Ints], float]:
+def permutation_bound(problem: LabelProblem, bin_nd: Ints, observed: float) -> float:
+    """An upper bound of the share of permutations with T ≥ t = ``observed``, by Hoeffding's inequality; perhaps above 1. One cell.
+
+    T ≥ t needs one z²_{kdb} ≥ t/(KD). Of the n_k images of source k those below place b, B images of the pool, are hypergeometric, and
+
+        P(|S − E S| ≥ g) ≤ 2 exp(−2 g²/m),   m the smallest of n_k, n − n_k, B, n − B
+
+    (Hoeffding 1963, section 6: draws without replacement; any of the four may be taken for the draws).
+    """
+    n, size_k = problem.source.size, problem.count.sum(axis=0)
+    total = 0.0
+    for bin_n in bin_nd.T:
+        below_b = np.cumsum(np.bincount(bin_n, minlength=PLACES.size + 1))[:-1]
+        draws_kb = np.minimum(np.minimum(size_k, n - size_k)[:, None], np.minimum(below_b, n - below_b))
+        spread_kb = (size_k * (n - size_k))[:, None] / n * (below_b / n) * (1.0 - below_b / n)
+        used_kb = spread_kb > LEAST_VARIANCE
+        distance = observed / (problem.n_sources * problem.feature.shape[1])
+        total += 2.0 * float(np.exp(-2.0 * distance * spread_kb[used_kb] / draws_kb[used_kb]).sum())
+    return total
+
+
+def _tail_statistic(problem: LabelProblem, bin_nd: Ints, constant_nk: Floats | None) -> Callable[[Ints], float]:
     """T as a function of the labels; what does not depend on them is counted once."""
     n_cells, n_sources = problem.count.shape
     n_features, n_bins = problem.feature.shape[1], PLACES.size + 1
-    bin_nd = np.stack([np.searchsorted(np.quantile(column, PLACES), column) for column in problem.feature.T], axis=1)
     place_nd = bin_nd + np.arange(n_features) * n_sources * n_bins
     if constant_nk is not None:
         expected_dkb, spread_dkb = (_sums_in_bins(bin_nd, weight_nk) for weight_nk in (constant_nk, constant_nk * (1.0 - constant_nk)))
@@ -72,7 +101,7 @@ def _largest_gaps(gap_dkb: Floats, spread_dkb: Floats) -> float:
     gap_dkb = np.cumsum(gap_dkb, axis=2)
     gap_dkb = gap_dkb - below_dkb * gap_dkb[..., -1:]
     variance_dkb = whole_dk * below_dkb * (1.0 - below_dkb)
-    usable_dkb = variance_dkb > 1e-6
+    usable_dkb = variance_dkb > LEAST_VARIANCE
     z2_dkb = np.where(usable_dkb, gap_dkb**2 / np.where(usable_dkb, variance_dkb, 1.0), 0.0)
     return float(z2_dkb.max(axis=2).sum())
 

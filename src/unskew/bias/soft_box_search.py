@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from unskew.bias.soft_box_likelihood import Boxes, LabelProblem, ascend, evaluate_boxes, prior_weight, uncrossed
 from unskew.records import Floats, Ints
+from unskew.solve.logarithms import row_maxima
 
 # Tails at which a source is compared with the pool to see whether it has an edge there.
 START_TAILS = (0.01, 0.05, 0.15, 0.35)
 MISSING_IMAGES = 0.5  # standard errors by which a tail must lack images
+ROWS_OF_PLACES = 25_000  # the place of a new edge is chosen on about this many images
 ROWS_OF_TRIAL = 6000  # the starts are climbed on a subsample of this size
 # Units of log-likelihood that a finite edge must earn. Small: what one source lacks on one side and another on the other can be said with
 # two edges or with one farther in, at the same ratios of ω; a dear edge would prefer the one, the more selective.
@@ -24,15 +26,20 @@ ROOM = 0.02  # of γ, left between an image and the rim of its own source's supp
 def search_boxes(problem: LabelProblem, constant_nk: Floats, rng: np.random.Generator) -> Boxes | None:
     """The best local maximum found from a few sparse starts; None if no source lacks images in any tail.
 
-    Starts are climbed on a subsample drawn evenly from the sources (their sizes enter through u only), the best on all images.
+    Starts are climbed on a subsample drawn evenly from the sources (their sizes enter through u only), the best on all images; of many
+    images first on a tenth of them.
     Then, in rounds, edges that earn less than ``EDGE_COST`` are made infinite and infinite ones that would earn it are opened.
     """
-    starts = [boxes for tail in START_TAILS if (boxes := start_from_tail(problem, constant_nk, tail)) is not None]
+    trial = _subsample(problem, ROWS_OF_TRIAL, rng)
+    trial_nk = constant_nk if trial is problem else constant_membership(trial)[0]
+    starts = [boxes for tail in START_TAILS if (boxes := start_from_tail(trial, trial_nk, tail)) is not None]
     if not starts:
         return None
-    trial = _subsample(problem, rng)
     climbed = [ascend(trial, _restarted(trial, boxes), tol=0.05, max_steps=40) for boxes in starts]
     best, _ = max(climbed, key=lambda pair: pair[1].value - EDGE_COST * pair[0].n_edges)
+    if problem.source.size > 20 * ROWS_OF_TRIAL:
+        tenth = _subsample(problem, problem.source.size // 10, rng)
+        best, _ = ascend(tenth, _restarted(tenth, best), tol=0.05)
     boxes, now = ascend(problem, _restarted(problem, best), tol=0.05)
     for _ in range(MOST_ROUNDS):
         changed = _open_and_close(problem, boxes, EDGE_COST)
@@ -115,13 +122,12 @@ def _own_distance(problem: LabelProblem, lower_kd: Floats, upper_kd: Floats) -> 
     return total_n
 
 
-def _subsample(problem: LabelProblem, rng: np.random.Generator) -> LabelProblem:
-    """At most ROWS_OF_TRIAL images, as evenly from the sources as their sizes allow; cells are kept."""
-    n = problem.source.size
-    if n <= ROWS_OF_TRIAL:
+def _subsample(problem: LabelProblem, n_rows: int, rng: np.random.Generator) -> LabelProblem:
+    """At most ``n_rows`` images, as evenly from the sources as their sizes allow; cells are kept."""
+    if problem.source.size <= n_rows:
         return problem
     present = np.unique(problem.source)
-    share = ROWS_OF_TRIAL // present.size
+    share = n_rows // present.size
     chosen = [rng.permutation(np.flatnonzero(problem.source == k))[:share] for k in present]
     row_m = np.sort(np.concatenate(chosen))
     bound_c = np.searchsorted(problem.cell[row_m], np.arange(len(problem.cells) + 1))
@@ -142,21 +148,22 @@ def _subsample(problem: LabelProblem, rng: np.random.Generator) -> LabelProblem:
 
 def _open_and_close(problem: LabelProblem, boxes: Boxes, cost: float, may_open: bool = True) -> Boxes | None:
     """Close (make infinite) each edge that earns less than its cost with the others held; open each infinite one that would earn it."""
+    from unskew.bias.kernels_soft_box import mass_of_others, soft_box_masses
+
     lower_kd, upper_kd = boxes.lower.copy(), boxes.upper.copy()
-    factor_nk, distance_nkd = _parts(problem, boxes)
-    mass_nk = factor_nk * np.maximum(0.0, 1.0 - distance_nkd.sum(axis=2) / boxes.width)
-    place_md = np.quantile(problem.feature, PLACES, axis=0)
+    factor_nk, distance_nk, mass_nk = soft_box_masses(
+        problem.feature, problem.offset, problem.cell, boxes.lower, boxes.upper, boxes.width, boxes.u
+    )
+    stride = max(1, problem.source.size // ROWS_OF_PLACES)
+    place_md = np.quantile(problem.feature[::stride], PLACES, axis=0)
     changed = False
     for k in np.flatnonzero(~problem.is_fixed):
-        rest_n = np.delete(mass_nk, k, axis=1).sum(axis=1)
+        held = _Held(problem, boxes, int(k), distance_nk[:, k], mass_of_others(mass_nk, k), factor_nk[:, k])
         for d in range(problem.feature.shape[1]):
-            other_n = distance_nkd[:, k].sum(axis=1) - distance_nkd[:, k, d]
             for side, edge_kd in enumerate((lower_kd, upper_kd)):
                 if not (may_open or np.isfinite(edge_kd[k, d])):
                     continue
-                edge = _better_edge(
-                    problem, boxes, cost, int(k), d, side, place_md[:, d], factor_nk[:, k], rest_n, np.maximum(other_n, 0.0)
-                )
+                edge = _better_edge(held, cost, d, side, place_md[:, d], stride)
                 if edge is not None:
                     edge_kd[k, d] = edge
                     changed = True
@@ -166,54 +173,59 @@ def _open_and_close(problem: LabelProblem, boxes: Boxes, cost: float, may_open: 
     return replace(boxes, lower=lower_kd, upper=upper_kd)
 
 
-def _better_edge(
-    problem: LabelProblem,
-    boxes: Boxes,
-    cost: float,
-    k: int,
-    d: int,
-    side: int,
-    place_m: Floats,
-    factor_n: Floats,
-    rest_n: Floats,
-    other_n: Floats,
-) -> float | None:
-    """The edge that should replace this one (infinite ↔ finite), or None."""
-    from unskew.bias.kernels_soft_box import gain_of_edges
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """What is held while an edge of source k moves: (n,) distances to its box, the other sources' mass, e^{u} and its other factors."""
 
-    low, high = float(boxes.lower[k, d]), float(boxes.upper[k, d])
+    problem: LabelProblem
+    boxes: Boxes
+    k: int
+    distance: Floats
+    rest: Floats
+    factor: Floats
+
+    def values(self, d: int, side: int, edge_m: Floats, stride: int = 1) -> Floats:
+        """(m,) log-likelihood, up to a constant, with the edge at each of these places."""
+        from unskew.bias.kernels_soft_box import gain_of_edges
+
+        problem, boxes = self.problem, self.boxes
+        low, high = float(boxes.lower[self.k, d]), float(boxes.upper[self.k, d])
+        lower_m, upper_m = (edge_m, np.full(edge_m.size, high)) if side == 0 else (np.full(edge_m.size, low), edge_m)
+        found: Floats = gain_of_edges(
+            problem.feature[:, d],
+            self.distance,
+            self.rest,
+            self.factor,
+            problem.source,
+            self.k,
+            problem.cell,
+            len(problem.cells),
+            low,
+            high,
+            lower_m,
+            upper_m,
+            boxes.width,
+            stride,
+        )
+        return found
+
+
+def _better_edge(held: _Held, cost: float, d: int, side: int, place_m: Floats, stride: int) -> float | None:
+    """The edge that should replace this one (infinite ↔ finite), or None.
+
+    Of the places for a new edge the best is chosen on every ``stride``-th image; whether it pays is decided on all.
+    """
+    low, high = float(held.boxes.lower[held.k, d]), float(held.boxes.upper[held.k, d])
     now, away = (low, -np.inf) if side == 0 else (high, np.inf)
     if np.isfinite(now):
-        tried_m = np.array([now, away])
+        other, needed = away, -cost
     else:
         inner_m = place_m[place_m <= high] if side == 0 else place_m[place_m >= low]
-        tried_m = np.concatenate([[now], inner_m])
-    lower_m, upper_m = (tried_m, np.full(tried_m.size, high)) if side == 0 else (np.full(tried_m.size, low), tried_m)
-    value_m = gain_of_edges(
-        np.ascontiguousarray(problem.feature[:, d]),
-        other_n,
-        rest_n,
-        factor_n,
-        problem.source == k,
-        problem.cell,
-        len(problem.cells),
-        lower_m,
-        upper_m,
-        boxes.width,
-    )
-    if tried_m.size == 1:
-        return None
-    best = 1 + int(np.argmax(value_m[1:]))
-    needed = -cost if np.isfinite(now) else cost
-    return float(tried_m[best]) if value_m[best] - value_m[0] > needed else None
-
-
-def _parts(problem: LabelProblem, boxes: Boxes) -> tuple[Floats, Floats]:
-    """(n, K) e^{u} times the other factors, rows scaled; (n, K, D) distance along each feature."""
-    log_nk = boxes.u[problem.cell] + (problem.offset if problem.offset.shape[1] else 0.0)
-    factor_nk = np.exp(log_nk - log_nk.max(axis=1, keepdims=True))
-    z_nkd = problem.feature[:, None, :]
-    return factor_nk, np.maximum(boxes.lower - z_nkd, 0.0) + np.maximum(z_nkd - boxes.upper, 0.0)
+        if inner_m.size == 0:
+            return None
+        other, needed = float(inner_m[np.argmax(held.values(d, side, inner_m, stride))]), cost
+    before, after = held.values(d, side, np.array([now, other]))
+    return other if after - before > needed else None
 
 
 def constant_membership(problem: LabelProblem) -> tuple[Floats, float]:
@@ -221,7 +233,11 @@ def constant_membership(problem: LabelProblem) -> tuple[Floats, float]:
     boxes = problem.no_boxes()
     if problem.offset.shape[1] and np.isfinite(evaluate_boxes(problem, replace(boxes, width=1.0)).value):
         boxes, _ = ascend(problem, replace(boxes, width=1.0), tol=1e-6)
-    factor_nk, _ = _parts(problem, boxes)
-    q_nk: Floats = factor_nk / factor_nk.sum(axis=1, keepdims=True)
+    log_nk = boxes.u[problem.cell] + problem.offset if problem.offset.shape[1] else boxes.u
+    q_nk: Floats = np.exp(log_nk - row_maxima(log_nk)[:, None])
+    q_nk /= q_nk.sum(axis=1, keepdims=True)
+    if not problem.offset.shape[1]:
+        # One row for each cell; with one cell it is not copied for every image.
+        q_nk = np.broadcast_to(q_nk, (problem.source.size, problem.n_sources)) if len(problem.cells) == 1 else q_nk[problem.cell]
     own_n: Ints = np.arange(problem.source.size)
     return q_nk, float(np.log(q_nk[own_n, problem.source]).sum())
