@@ -77,22 +77,24 @@ def fit_log_linear(problem: LogLinearProblem, start_kd: Floats | None = None, se
     theta_kd = np.zeros((problem.n_sources, problem.phi.shape[1])) if start_kd is None else start_kd.copy()
     n = problem.phi.shape[0]
     if start_kd is None and problem.n_cells == 1 and n > 3 * _SUBSAMPLE:
-        at = np.random.default_rng(seed).choice(n, size=_SUBSAMPLE, replace=False)
-        if np.unique(problem.source[at]).size == problem.n_sources:
-            theta_kd = _newton(problem.subset(np.sort(at)), theta_kd).theta
+        part = problem.subset(np.sort(np.random.default_rng(seed).choice(n, size=_SUBSAMPLE, replace=False)))
+        if np.unique(part.source).size == problem.n_sources:
+            begun = _newton(part, theta_kd)
+            return _newton(problem, begun.theta, begun.u - np.log(part.present_ck))
     return _newton(problem, theta_kd)
 
 
-def _newton(problem: LogLinearProblem, theta_kd: Floats) -> LogLinearFit:
+def _newton(problem: LogLinearProblem, theta_kd: Floats, start_ck: Floats | float = 0.0) -> LogLinearFit:
+    """From θ, and from u = log n_ck + ``start_ck``."""
     count_ck = problem.present_ck
     with np.errstate(divide="ignore"):
-        u_ck = np.log(count_ck)
+        u_ck = np.log(count_ck) + start_ck
     value, gradient, hessian = _evaluate(problem, u_ck, theta_kd, True)
     for _ in range(_MAX_STEPS):
         step_u, step_theta, decrement = _newton_direction(problem, count_ck, gradient, hessian)
         if decrement <= _DECREMENT:
-            u_ck, theta_kd = u_ck + step_u, theta_kd + step_theta
-            value, *_ = _evaluate(problem, u_ck, theta_kd, False)
+            # The last step lowers the value by half the decrement, to rounding.
+            u_ck, theta_kd, value = u_ck + step_u, theta_kd + step_theta, value - decrement / 2
             break
         length, accepted = 1.0, False
         while length > 1e-10 and not accepted:
