@@ -27,6 +27,7 @@ OURS = (
     Method("known", "unskew, Known(ω)", "unskew", "omega"),
     Method("strata", "unskew, Strata(label)", "unskew", "margin"),
     Method("soft_box", "unskew, SoftBox", "unskew", "nothing"),
+    Method("soft_box_sample", "unskew, SoftBox beside the target sample", "unskew", "sample"),
     Method("strata_source", "unskew, Strata(label), the unbiased source as target", "unskew", "source"),
     Method("tilt", "unskew, Tilt", "unskew", "sample"),
     Method("tilt_judged", "unskew, Tilt, with its verdict on the sample", "unskew", "sample", draws=1),

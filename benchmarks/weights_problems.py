@@ -251,7 +251,7 @@ PROBLEMS: dict[str, Problem] = {
         "4 sources of one size, each with its quarter of a square and a soft edge of 0.3 (the article's 4.3), target uniform; "
         "by symmetry the pool is nearly right already",
         _acquired(0.3),
-        ("known", "soft_box"),
+        ("known", "soft_box", "soft_box_sample"),
         UNLABELLED,
     ),
     "censored, 2-D": Problem(
@@ -270,7 +270,10 @@ PROBLEMS: dict[str, Problem] = {
         "the same 5 sources with 0.4, 0.25, 0.15, 0.1 and 0.1 of the pool", _classes(0.2, 10, uneven=True), ("known", "strata"), LABELLED
     ),
     "uneven acquisition, 2-D": Problem(
-        "the same 4 sources with 0.5, 0.25, 0.15 and 0.1 of the pool", _acquired(0.3, uneven=True), ("known", "soft_box"), UNLABELLED
+        "the same 4 sources with 0.5, 0.25, 0.15 and 0.1 of the pool",
+        _acquired(0.3, uneven=True),
+        ("known", "soft_box", "soft_box_sample"),
+        UNLABELLED,
     ),
 }
 

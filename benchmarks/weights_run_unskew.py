@@ -55,4 +55,5 @@ METHODS: dict[str, Callable[[dict[str, Any]], Compute]] = {
     "tilt_judged": _debias(lambda data: unskew.bias.Tilt(_names(data)), _sample, judge=True),
     "propensity": _debias(lambda data: unskew.bias.Propensity(_names(data)), _sample),
     "soft_box": _debias(lambda data: unskew.bias.SoftBox(_names(data))),
+    "soft_box_sample": _debias(lambda data: unskew.bias.SoftBox(_names(data)), _sample),
 }
