@@ -173,7 +173,9 @@ def evaluate_boxes(problem: LabelProblem, boxes: Boxes, order: int = 0) -> Evalu
     if order > 0 and total > -np.inf:
         _add_penalty_slope(gradient_p, problem.prior, slot_kd2, slope_p, slope_k[free_k] / mass_k[free_k], mass_k)
     if order == 2:
-        fisher_cpp = fisher_cpp + np.swapaxes(fisher_cpp, 1, 2) - np.eye(n_all) * fisher_cpp
+        twice_cpp = fisher_cpp + np.swapaxes(fisher_cpp, 1, 2)
+        _add_diagonal(twice_cpp, -_diagonal(fisher_cpp))
+        fisher_cpp = twice_cpp
     return Evaluation(
         total + penalty,
         total,
@@ -188,10 +190,10 @@ def evaluate_boxes(problem: LabelProblem, boxes: Boxes, order: int = 0) -> Evalu
 
 
 def _add_penalty_slope(gradient_p: Floats, prior: float, slot_kd2: Ints, slope_p: Floats, ratio_k: Floats, mass_k: Floats) -> None:
-    source_of_edge = np.broadcast_to(np.arange(mass_k.size)[:, None, None], slot_kd2.shape)
+    source_e = np.empty(gradient_p.size - 1, dtype=np.int64)
     is_free_kd2 = slot_kd2 >= 0
-    slot_p = slot_kd2[is_free_kd2]
-    gradient_p[slot_p] += prior * slope_p[slot_p] / mass_k[source_of_edge[is_free_kd2]]
+    source_e[slot_kd2[is_free_kd2]] = np.nonzero(is_free_kd2)[0]
+    gradient_p[:-1] += prior * slope_p[:-1] / mass_k[source_e]
     gradient_p[-1] += prior * float(ratio_k.sum())
 
 
@@ -241,24 +243,32 @@ def _shortening(gain: float, slope: float) -> float:
 
 def _damped_step(boxes: Boxes, now: Evaluation, damping: float) -> tuple[tuple[Floats, Floats], float]:
     """One step in (θ, u), u eliminated cell by cell (Schur complement); and the gain it predicts."""
-    n_cells, n_sources = now.gradient_u.shape
     is_in_ck = np.isfinite(boxes.u)
-    scale_p = _positive(np.diag(now.information), now.count / boxes.width**2)
-    system_pp = now.information + (damping + 1e-10) * np.diag(scale_p)
-    right_p = now.gradient.copy()
-    inverse_ckk = np.zeros((n_cells, n_sources, n_sources))
-    for c in range(n_cells):
-        k = np.flatnonzero(is_in_ck[c])
-        block = now.information_u[c][np.ix_(k, k)]
-        scale_k = _positive(np.diag(block), 1.0)
-        # Adding one constant to u changes nothing: that direction is held by its scale.
-        inverse_ckk[c][np.ix_(k, k)] = np.linalg.inv(block + (damping + 1e-10) * np.diag(scale_k) + scale_k.mean() / k.size)
-        system_pp -= now.cross[c] @ inverse_ckk[c] @ now.cross[c].T
-        right_p -= now.cross[c] @ inverse_ckk[c] @ now.gradient_u[c]
+    is_in_ckk = is_in_ck[:, :, None] & is_in_ck[:, None, :]
+    system_pp = now.information.copy()
+    _add_diagonal(system_pp, (damping + 1e-10) * _positive(_diagonal(now.information), now.count / boxes.width**2))
+    scale_ck = is_in_ck * _positive(_diagonal(now.information_u), 1.0)
+    # Adding one constant to u changes nothing: that direction is held by its scale.
+    held_c = scale_ck.sum(axis=1) / is_in_ck.sum(axis=1) ** 2
+    block_ckk = np.where(is_in_ckk, now.information_u + held_c[:, None, None], 0.0)
+    _add_diagonal(block_ckk, np.where(is_in_ck, (damping + 1e-10) * scale_ck, 1.0))
+    inverse_ckk = np.where(is_in_ckk, np.linalg.inv(block_ckk), 0.0)
+    reduced_cpk = now.cross @ inverse_ckk
+    system_pp -= np.tensordot(reduced_cpk, now.cross, axes=((0, 2), (0, 2)))
+    right_p = now.gradient - np.tensordot(reduced_cpk, now.gradient_u, axes=((0, 2), (0, 1)))
     step_p: Floats = np.linalg.solve(system_pp, right_p).astype(np.float64)
-    step_ck = np.stack([inverse_ckk[c] @ (now.gradient_u[c] - now.cross[c].T @ step_p) for c in range(n_cells)])
+    step_ck = (inverse_ckk @ (now.gradient_u - step_p @ now.cross)[:, :, None])[:, :, 0]
     predicted = 0.5 * float(step_p @ now.gradient + (step_ck * now.gradient_u).sum())
     return (step_p, step_ck), predicted
+
+
+def _diagonal(matrix: Floats) -> Floats:
+    return np.diagonal(matrix, axis1=-2, axis2=-1)
+
+
+def _add_diagonal(matrix: Floats, diagonal: Floats) -> None:
+    at = np.arange(diagonal.shape[-1])
+    matrix[..., at, at] += diagonal
 
 
 def _positive(scale_p: Floats, otherwise: float) -> Floats:

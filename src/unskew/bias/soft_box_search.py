@@ -35,7 +35,7 @@ def search_boxes(problem: LabelProblem, constant_nk: Floats, rng: np.random.Gene
     starts = [boxes for tail in START_TAILS if (boxes := start_from_tail(trial, trial_nk, tail)) is not None]
     if not starts:
         return None
-    climbed = [ascend(trial, _restarted(trial, boxes), tol=0.05, max_steps=40) for boxes in starts]
+    climbed = [ascend(trial, _restarted(trial, boxes), tol=0.3, max_steps=40) for boxes in starts]
     best, _ = max(climbed, key=lambda pair: pair[1].value - EDGE_COST * pair[0].n_edges)
     if problem.source.size > 20 * ROWS_OF_TRIAL:
         tenth = _subsample(problem, problem.source.size // 10, rng)
