@@ -97,3 +97,27 @@ def test_a_thousand_sources_take_seconds():
         began = time.perf_counter()
         debias(pool, model, target).mean(pool.frame["x"])
         assert time.perf_counter() - began < 60
+
+
+def test_known_omega_is_solved_once_and_as_from_numbers(monkeypatch):
+    """The weights of `debias` are those of `debias_weights`, without a second solve; so are a constant ω and groups."""
+    from unskew import debias_weights
+    from unskew.solve import entry
+
+    solves = []
+    solve = entry.solve_prepared
+    monkeypatch.setattr(entry, "solve_prepared", lambda *given, **options: solves.append(1) or solve(*given, **options))
+    rng = np.random.default_rng(0)
+    omega = rng.uniform(0.1, 2.0, size=(600, 3))
+    source = np.repeat(["a", "b", "c"], [300, 200, 100])
+    pool = Pool.from_arrays(source, group=np.arange(600) // 3, x=rng.normal(size=600))
+    weights = debias(pool, Known(np.log(omega), log=True))
+    assert len(solves) == 1
+    plain = debias_weights(omega, source, group=np.arange(600) // 3)
+    np.testing.assert_allclose(weights.weight, plain.weight, rtol=1e-9)
+    np.testing.assert_allclose(weights.solution.log_normalizer, plain.solution.log_normalizer, atol=1e-9)
+    assert weights.mean(pool.frame["x"]).stderr == pytest.approx(plain.mean(pool.frame["x"]).stderr, rel=1e-6)
+    np.testing.assert_allclose(weights.score(pool), 600 * weights.weight, rtol=1e-9)
+    even = debias(pool, Known(np.full((600, 3), 7.0)))
+    np.testing.assert_allclose(even.weight, 1 / 600, rtol=1e-12)
+    np.testing.assert_allclose(even.score(pool), 1.0, rtol=1e-12)

@@ -132,7 +132,7 @@ def estimated_rows(fitted: FittedBias, weight_r: Floats) -> EstimatedRows:
         data.source.astype(np.int32),
         np.concatenate([weight_r, np.zeros(data.source.size - weight_r.size)]),
         np.unique(data.fold_group, return_inverse=True)[1].astype(np.int64) if has_groups else None,
-        fitted.profile,
+        replace(fitted.profile, solved=None),
         np.arange(data.n_sources) != data.sample,
         fitted.strata.target.covariance if fitted.strata is not None else None,
     )

@@ -11,7 +11,7 @@ from scipy.stats import wasserstein_distance
 import unskew
 from unskew.bias.soft_box_fit import SoftBoxFit, fit_soft_boxes, log_soft_boxes, soft_box_jacobian
 from unskew.bias.soft_box_likelihood import Boxes, evaluate_boxes, pose_problem
-from unskew.bias.soft_box_permutation import permutation_p_value
+from unskew.bias.soft_box_permutation import PLACES, _tail_statistic, permutation_bound, permutation_p_value
 from unskew.bias.soft_box_search import constant_membership
 from unskew.errors import DataError
 from unskew.records import Floats, Ints
@@ -208,6 +208,33 @@ def test_permuted_labels_give_a_uniform_p_value() -> None:
     assert np.sum(np.array(p_values) <= 0.05) <= 12
     assert np.sum(np.array(p_values) <= 0.2) >= 9  # probability 0.999
     assert 0.4 < np.mean(p_values) < 0.6
+
+
+def test_the_bound_is_one_on_all_permutations() -> None:
+    """No t is exceeded by a larger share of 2,000 permutations than Hoeffding's inequality allows (binomial error aside)."""
+    rng = np.random.default_rng(8)
+    feature = np.column_stack([rng.gamma(2.0, size=120), rng.integers(0, 3, 120)])  # ties, too
+    source = np.repeat([0, 1, 2], [70, 40, 10])
+    problem = pose_problem(feature, source, 3, None, None, None)
+    bin_nd = np.stack([np.searchsorted(np.quantile(column, PLACES), column) for column in feature.T], axis=1)
+    statistic = _tail_statistic(problem, bin_nd, None)
+    value_m = np.sort([statistic(rng.permutation(source)) for _ in range(2000)])
+    bounds = [permutation_bound(problem, bin_nd, float(value)) for value in value_m]
+    assert np.all(np.diff(bounds) <= 0)
+    assert np.all(np.array(bounds) >= 1.0 - np.arange(2000) / 2000 - 0.02)
+    assert permutation_bound(problem, bin_nd, 1e6) < 1e-100
+
+
+def test_no_permutation_is_made_where_the_bound_says_enough() -> None:
+    rng = np.random.default_rng(9)
+    feature = np.concatenate([rng.uniform(0.0, 0.6, size=(500, 1)), rng.uniform(0.4, 1.0, size=(500, 1))])
+    problem = pose_problem(feature, np.repeat([0, 1], 500), 2, None, None, None)
+    p_value, made = permutation_p_value(problem, constant_membership(problem)[0], None, rng)
+    assert made == 0
+    assert p_value < 1e-4
+    # Images of one group are not independent: the bound says nothing of them.
+    grouped, made = permutation_p_value(problem, constant_membership(problem)[0], np.arange(1000) // 2, rng)
+    assert (grouped, made) == (1 / 200, 199)
 
 
 def test_groups_are_permuted_whole() -> None:

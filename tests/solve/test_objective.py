@@ -9,7 +9,7 @@ import scipy.special
 
 from problems import FORMS, in_form, random_problem
 from unskew.scale.base import open_reader
-from unskew.solve.logarithms import log_sum, log_sums, log_sums_by
+from unskew.solve.logarithms import log_sum, log_sums, log_sums_by, row_maxima
 from unskew.solve.objective import evaluate, hessian_matrix
 from unskew.solve.rows import Rows
 
@@ -107,6 +107,16 @@ def test_sums_of_logarithms_are_scipys() -> None:
     np.testing.assert_allclose(log_sums(log_nk), scipy.special.logsumexp(log_nk, axis=1), rtol=1e-14)
     assert log_sum(log_nk[0]) == pytest.approx(scipy.special.logsumexp(log_nk[0]), rel=1e-14)
     assert log_sum(log_nk[3]) == -np.inf
+
+
+@pytest.mark.parametrize("n_columns", [1, 4, 32, 33])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_row_maxima_are_those_of_numpy(n_columns: int, dtype: type) -> None:
+    values_nk = np.random.default_rng(n_columns).normal(size=(50, n_columns)).astype(dtype)
+    values_nk[0], values_nk[1, 0], values_nk[2, -1] = -np.inf, np.nan, np.inf
+    before_nk = values_nk.copy()
+    np.testing.assert_array_equal(row_maxima(values_nk), values_nk.max(axis=1).astype(np.float64))
+    np.testing.assert_array_equal(values_nk, before_nk)
 
 
 def test_log_sums_by_group_are_those_of_numpy() -> None:
