@@ -16,7 +16,7 @@ LARGEST_CHANGE = 1.0  # of log γ in one step
 FIRST_DAMPING = 1e-3
 DAMPING_UP = 4.0
 DAMPING_DOWN = 0.2
-ROWS_OF_INFORMATION = 10_000  # the Fisher information is summed over about this many images
+ROWS_OF_INFORMATION = 3_000  # the Fisher information is summed over about this many images
 TRIALS_OF_LENGTH = 3  # lengths of a step that are tried before it is damped more
 MOST_TRIALS = 24  # then no direction climbs
 
