@@ -189,6 +189,22 @@ def sweep_soft_boxes(
 
 
 @compiled
+def farthest_images(feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper_kd: Floats) -> tuple[Ints, Floats]:
+    """(K,) the image of each source that lies farthest (ℓ1) from its own box, and how far; row 0 and −1 for a source without images."""
+    row_k = np.zeros(lower_kd.shape[0], dtype=np.int64)
+    farthest_k = np.full(lower_kd.shape[0], -1.0)
+    for i in range(feature_nd.shape[0]):
+        k = source_n[i]
+        distance = 0.0
+        for d in range(feature_nd.shape[1]):
+            distance += max(lower_kd[k, d] - feature_nd[i, d], 0.0) + max(feature_nd[i, d] - upper_kd[k, d], 0.0)
+        if distance > farthest_k[k]:
+            farthest_k[k] = distance
+            row_k[k] = i
+    return row_k, farthest_k
+
+
+@compiled
 def log_omega_of_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width: float) -> Floats:
     """(n, K) log max(0, 1 − Σ_d dist_d(z_i, box_k)/γ)."""
     n, n_features = feature_nd.shape

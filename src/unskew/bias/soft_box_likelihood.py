@@ -84,7 +84,7 @@ def pose_problem(
     """Rows sorted by cell."""
     n = source_n.size
     raw_n = np.zeros(n, dtype=np.int64) if cell_n is None else np.unique(cell_n, return_inverse=True)[1].astype(np.int64)
-    order_n = np.argsort(raw_n, kind="stable")
+    order_n = np.arange(n) if cell_n is None else np.argsort(raw_n, kind="stable")
     bound_c = np.concatenate([[0], np.cumsum(np.bincount(raw_n))])
     count_ck = np.zeros((bound_c.size - 1, n_sources), dtype=np.int64)
     np.add.at(count_ck, (raw_n, source_n), 1)

@@ -59,6 +59,8 @@ def start_from_tail(problem: LabelProblem, constant_nk: Floats, tail: float) -> 
 
     Source k has a share ``tail`` of its images beyond the edge; under constant ω it would have Σ_{i beyond} q⁰_ik/n_k.
     """
+    from unskew.bias.kernels_soft_box import farthest_images
+
     nothing = problem.no_boxes()
     lower_kd, upper_kd = nothing.lower, nothing.upper
     for k in np.flatnonzero(~problem.is_fixed):
@@ -72,7 +74,7 @@ def start_from_tail(problem: LabelProblem, constant_nk: Floats, tail: float) -> 
                 lower_kd[k, d] = low
             if constant_nk[problem.feature[:, d] > high, k].sum() > n_own * bound:
                 upper_kd[k, d] = high
-    farthest = float(_own_distance(problem, lower_kd, upper_kd).max())
+    farthest = float(farthest_images(problem.feature, problem.source, lower_kd, upper_kd)[1].max())
     return Boxes(lower_kd, upper_kd, 1.1 * farthest, nothing.u) if farthest > 0 else None
 
 
@@ -93,33 +95,24 @@ def open_opposite_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
 
 def make_room(problem: LabelProblem, boxes: Boxes) -> Boxes:
     """Edges moved outwards, as little as it takes, until every image lies in its own source's support; γ stays."""
+    from unskew.bias.kernels_soft_box import farthest_images
+
     lower_kd, upper_kd = boxes.lower.copy(), boxes.upper.copy()
     reach = (1.0 - ROOM) * boxes.width
-    for k in np.unique(problem.source):
-        own_md = problem.feature[problem.source == k]
-        while True:
-            below_md = np.maximum(lower_kd[k] - own_md, 0.0)
-            above_md = np.maximum(own_md - upper_kd[k], 0.0)
-            distance_m = (below_md + above_md).sum(axis=1)
-            i = int(np.argmax(distance_m))
-            if not distance_m[i] > reach * (1.0 + 1e-9):
-                break
-            share = 1.0 - reach / distance_m[i]
-            lower_kd[k] -= share * below_md[i]
-            upper_kd[k] += share * above_md[i]
+    while True:
+        row_k, distance_k = farthest_images(problem.feature, problem.source, lower_kd, upper_kd)
+        outside = np.flatnonzero(distance_k > reach * (1.0 + 1e-9))
+        if outside.size == 0:
+            break
+        for k in outside:
+            share, z_d = 1.0 - reach / distance_k[k], problem.feature[row_k[k]]
+            lower_kd[k] -= share * np.maximum(lower_kd[k] - z_d, 0.0)
+            upper_kd[k] += share * np.maximum(z_d - upper_kd[k], 0.0)
     return replace(boxes, lower=lower_kd, upper=upper_kd)
 
 
 def _restarted(problem: LabelProblem, boxes: Boxes) -> Boxes:
     return replace(make_room(problem, boxes), u=problem.no_boxes().u)
-
-
-def _own_distance(problem: LabelProblem, lower_kd: Floats, upper_kd: Floats) -> Floats:
-    own_n = problem.source
-    below_nd = np.maximum(lower_kd[own_n] - problem.feature, 0.0)
-    above_nd = np.maximum(problem.feature - upper_kd[own_n], 0.0)
-    total_n: Floats = (below_nd + above_nd).sum(axis=1)
-    return total_n
 
 
 def _subsample(problem: LabelProblem, n_rows: int, rng: np.random.Generator) -> LabelProblem:
