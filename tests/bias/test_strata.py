@@ -191,3 +191,20 @@ def test_a_known_factor_of_1_changes_nothing_but_the_message():
     pool = biased_pool()
     product = debias(pool, Product(Strata("label"), Known(dict.fromkeys(pool.names, 1.0))), MARGIN)
     np.testing.assert_allclose(product.weight, debias(pool, Strata("label"), MARGIN).weight, rtol=1e-10)
+
+
+@pytest.mark.parametrize("by", [("p", "r"), ("r", "p"), ("r", "q", "p"), ("q",)])
+@pytest.mark.parametrize("kind", ["margins", "table"])
+def test_the_order_of_attributes_does_not_matter(by, kind):
+    """Levels have the same names in every attribute, so that a swap of masses would go unnoticed."""
+    shares = {"p": 0.1, "q": 0.3, "r": 0.6}
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({name: rng.choice(["0", "1"], 800) for name in shares} | {"source": rng.choice(["a", "b"], 800)})
+    if kind == "margins":
+        target = Target.margins({name: {"0": share, "1": 1 - share} for name, share in shares.items()})
+    else:
+        cells = pd.MultiIndex.from_product([["0", "1"]] * 3, names=list(shares)).to_frame(index=False)
+        target = Target.table(cells.assign(mass=np.prod([np.where(cells[name] == "0", s, 1 - s) for name, s in shares.items()], axis=0)))
+    weights = debias(Pool.from_frame(frame), Strata(by), target)
+    for name in by:
+        assert weights.mean(frame[name] == "0").value == pytest.approx(shares[name], abs=1e-9)

@@ -87,6 +87,8 @@ def _restricted(model: Strata, target: Target) -> Target:
         )
     if set(by) == set(target.by):
         return target
+    # Facts have the target's order of attributes, whatever the model's is.
+    by = tuple(name for name in target.by if name in by)
     chosen = {name: value for name, value in target.bins.items() if name in by}
     rules = {name: value for name, value in target.outside.items() if name in by}
     missing = {name: value for name, value in target.missing.items() if name in by}
