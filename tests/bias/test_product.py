@@ -6,7 +6,7 @@ import scipy.optimize
 import scipy.special
 
 from unskew import ConfigError, OverlapError, Pool, Target, debias, debias_weights
-from unskew.bias import Box, Known, Product, Strata, Tilt
+from unskew.bias import Box, Known, Product, Propensity, SoftBox, Strata, Tilt
 from unskew.weigh.diagnose import add_by_code
 
 MASS = {"cat": 0.6, "dog": 0.4}
@@ -142,3 +142,31 @@ def test_what_is_refused():
     separate = Pool(pool.frame.assign(z=pool.source))
     with pytest.raises(OverlapError, match=r"in the stratum label = (cat|dog)"):
         debias(separate, Product(Strata("label"), split), MARGIN)
+
+
+@pytest.mark.parametrize("constant", [20.0, 300.0, 900.0])
+@pytest.mark.parametrize(
+    "factor",
+    [
+        Tilt(["x"], reference="c"),
+        Propensity(["x"], reference="c"),
+        Propensity(["x"], reference="c", classifier="boosting"),
+        SoftBox(["x"]),
+    ],
+    ids=["tilt", "logistic", "boosting", "soft_box"],
+)
+def test_a_constant_of_a_source_in_a_known_factor_changes_no_weight(factor, constant):
+    pool = mixed_pool(n=900)
+    plain = debias(pool, Product(factor, Known({"a": 0.0, "b": 0.0, "c": 0.0}, log=True)))
+    shifted = debias(pool, Product(factor, Known({"a": 0.0, "b": -constant, "c": constant}, log=True)))
+    np.testing.assert_allclose(shifted.weight, plain.weight, rtol=1e-6)
+    assert plain.weight.std() > 0
+
+
+def test_a_constant_of_a_source_changes_no_weight_within_strata():
+    pool = mixed_pool(n=900)
+    values = [
+        debias(pool, Product(Strata("label"), Tilt(["x"], reference="c"), Known({"a": 0.0, "b": -c, "c": c}, log=True)), MARGIN).weight
+        for c in (0.0, 300.0)
+    ]
+    np.testing.assert_allclose(values[1], values[0], rtol=1e-6)

@@ -126,7 +126,7 @@ def sweep_soft_boxes(
     per_slack_k = np.empty(n_sources)
     q_k = np.zeros(n_sources)
     touched_p, mean_p = np.empty(n_free + n_sources, dtype=np.int64), np.empty(n_free + n_sources)
-    factor_k = np.exp(u_k - u_k.max())  # without offset the same for all images; 0 for a source that is not here
+    factor_k = np.exp(u_k - u_k.max())  # without offset the same for all images
     per_width = 1.0 / width
     gradient_width = 0.0
     total = 0.0
@@ -141,7 +141,7 @@ def sweep_soft_boxes(
             slack_k[source_e[e]] -= per_width * gap if gap > 0.0 else 0.0
         top = -np.inf
         for k in range(n_sources):
-            slack_k[k] = slack_k[k] if slack_k[k] > 0.0 and factor_k[k] > 0.0 else 0.0
+            slack_k[k] = slack_k[k] if slack_k[k] > 0.0 and u_k[k] > -np.inf else 0.0
             if has_offset and slack_k[k] > 0.0:
                 q_k[k] = u_k[k] + offset_nk[i, k]
                 top = max(top, q_k[k])

@@ -15,6 +15,8 @@ _MAX_STEPS = 60
 # Where Σ_i log q can grow by no more than this (the Newton decrement), one more full step is exact to rounding: convergence is quadratic.
 _DECREMENT = 1e-8
 _SUBSAMPLE = 20_000
+# Of the value: smaller changes of it are lost in the sum.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,19 @@ class LogLinearProblem:
         )
 
 
+def own_means(offset_rk: Floats, source_r: Ints, cell_r: Ints, n_cells: int) -> Floats:
+    """(C, K) mean of log a_{i,s_i}, the other factors of ω, over the images of source k in stratum c; 0 where it has none.
+
+    A constant in log a_k only shifts u_k. Beginning at u_ck = log n_ck − this mean, however large it is, is beginning near.
+    """
+    n_sources = offset_rk.shape[1]
+    code_r = cell_r * n_sources + source_r
+    own_r = offset_rk[np.arange(source_r.size), source_r]
+    count = np.bincount(code_r, minlength=n_cells * n_sources)
+    total = np.bincount(code_r, weights=own_r, minlength=n_cells * n_sources)
+    return np.asarray(total / np.maximum(count, 1), dtype=np.float64).reshape(n_cells, n_sources)
+
+
 def fit_log_linear(problem: LogLinearProblem, start_kd: Floats | None = None, seed: int = 0) -> LogLinearFit:
     """Minimise −Σ_i log q_{i,s_i}(u, θ) + λ/2 Σ_k ‖θ_k‖², which is convex, by Newton's method with step halving.
 
@@ -80,15 +95,21 @@ def fit_log_linear(problem: LogLinearProblem, start_kd: Floats | None = None, se
         part = problem.subset(np.sort(np.random.default_rng(seed).choice(n, size=_SUBSAMPLE, replace=False)))
         if np.unique(part.source).size == problem.n_sources:
             begun = _newton(part, theta_kd)
-            return _newton(problem, begun.theta, begun.u - np.log(part.present_ck))
+            return _newton(problem, begun.theta, begun.u - _first_u(part))
     return _newton(problem, theta_kd)
 
 
-def _newton(problem: LogLinearProblem, theta_kd: Floats, start_ck: Floats | float = 0.0) -> LogLinearFit:
-    """From θ, and from u = log n_ck + ``start_ck``."""
-    count_ck = problem.present_ck
+def _first_u(problem: LogLinearProblem) -> Floats:
+    """(C, K) log n_ck, less the mean of the other factors."""
     with np.errstate(divide="ignore"):
-        u_ck = np.log(count_ck) + start_ck
+        u_ck = np.log(problem.present_ck)
+    return u_ck if problem.offset is None else u_ck - own_means(problem.offset, problem.source, problem.cell, problem.n_cells)
+
+
+def _newton(problem: LogLinearProblem, theta_kd: Floats, start_ck: Floats | float = 0.0) -> LogLinearFit:
+    """From θ, and from u = `_first_u` + ``start_ck``."""
+    count_ck = problem.present_ck
+    u_ck = _first_u(problem) + start_ck
     value, gradient, hessian = _evaluate(problem, u_ck, theta_kd, True)
     for _ in range(_MAX_STEPS):
         step_u, step_theta, decrement = _newton_direction(problem, count_ck, gradient, hessian)
@@ -103,6 +124,11 @@ def _newton(problem: LogLinearProblem, theta_kd: Floats, start_ck: Floats | floa
             evaluated = _evaluate(problem, *tried, length == 1.0)
             accepted = evaluated[0] <= value - 1e-4 * length * decrement
             length /= 2
+        if not accepted and decrement > _ROUNDING * max(1.0, abs(value)):
+            raise ConvergenceError(
+                f"the log-linear bias model was not fitted: no step lowers −Σ log q = {value:.6g}, which could fall by {decrement:.2g}. "
+                "Likely cause: other factors of ω, or features, that differ by hundreds of orders of magnitude."
+            )
         if not accepted:
             # Rounding: no step lowers the value although the decrement is not yet below its bound.
             break

@@ -11,7 +11,7 @@ import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.features import FeatureMap, learn_flagged_features
-from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
+from unskew.bias.likelihood import LogLinearProblem, fit_log_linear, own_means
 from unskew.bias.tilt import FittedTilt, find_reference
 from unskew.errors import ConfigError, DataError, did_you_mean
 from unskew.folding import content_codes, deal_folds, join_units
@@ -117,7 +117,9 @@ class Propensity(Bias):
         x = _with_cells(phi_rd[train], data.cell[train], data.n_cells)
         own = log_offset_rk[train, data.source[train]]
         # Weighted by 1/(other factors), source k's images look as if drawn with this factor alone.
-        weight = np.exp(-(own - own.max()))
+        # A constant of a source is left out: it would make classifiers blind to the source, and the totals below undo it.
+        own = own - own_means(log_offset_rk[train], data.source[train], np.zeros(train.size, dtype=np.int64), 1)[0, data.source[train]]
+        weight = np.exp(-(own - own.min()))
         total_k = np.bincount(data.source[train], weights=weight, minlength=data.n_sources)
         model = _fit_classifier(self._make_classifier(data.seed), x, data.source[train], weight if log_offset_rk.any() else None)
         return _Classifier(model, np.log(total_k), reference, data.n_cells, self.floor)

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from unskew.bias.likelihood import own_means
 from unskew.records import Floats, Ints
 
 LARGEST_CHANGE = 1.0  # of log γ in one step
@@ -67,10 +68,13 @@ class LabelProblem:
         return self.feature.min(axis=0), self.feature.max(axis=0)
 
     def no_boxes(self) -> Boxes:
-        """ω ≡ 1, with u = log of the shares (exact when there is no offset)."""
+        """ω ≡ 1, with u = log of the shares (exact when there is no offset), less the mean of the offset."""
         edge_kd = np.full((self.n_sources, self.feature.shape[1]), np.inf)
         with np.errstate(divide="ignore"):
-            return Boxes(-edge_kd, edge_kd, np.inf, np.log(self.count / self.count.sum(axis=1, keepdims=True)))
+            u_ck = np.log(self.count / self.count.sum(axis=1, keepdims=True))
+        if self.offset.shape[1]:
+            u_ck -= own_means(self.offset, self.source, self.cell, len(self.cells))
+        return Boxes(-edge_kd, edge_kd, np.inf, u_ck)
 
 
 def pose_problem(
