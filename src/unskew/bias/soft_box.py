@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
@@ -11,7 +12,7 @@ import numpy as np
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.features import check_columns, expand_features, flag_identifiers, is_numeric, read_numbers
 from unskew.bias.soft_box_fit import SoftBoxFit, fit_soft_boxes, log_soft_boxes, soft_box_jacobian, widen_soft_boxes
-from unskew.errors import ConfigError, first_few
+from unskew.errors import ConfigError, UnskewWarning, first_few
 from unskew.records import Floats
 
 if TYPE_CHECKING:
@@ -66,16 +67,18 @@ class SoftBox(Bias):
             )
         feature_rd = np.column_stack([read_numbers(data.frame[name], name) for name in names])
         if warm is not None:
-            scale_d, notes = warm.scale, warm.notes
+            centre_d, scale_d, notes = warm.centre, warm.scale, warm.notes
         else:
+            centre_d = feature_rd.mean(axis=0)
             scale_d = feature_rd.std(axis=0) if self.standardise else np.ones(len(names))
             scale_d = np.where(scale_d > 0, scale_d, 1.0)
             notes = flag_identifiers(data.frame, names, data.source, data.names) + self._unequal_units(feature_rd, names)
+            notes += _useless_features(feature_rd, names)
         # A fit that is only continued (next round of a product, bootstrap) is not tested anew.
         if warm is not None and warm.fit.is_constant:
             return warm
         fit = fit_soft_boxes(
-            feature_rd / scale_d,
+            (feature_rd - centre_d) / scale_d,
             data.source,
             data.n_sources,
             log_offset_nk=log_offset_rk if log_offset_rk.any() else None,
@@ -86,12 +89,12 @@ class SoftBox(Bias):
             test=warm is None,
             seed=data.seed,
         )
-        return FittedSoftBox(data.names, tuple(names), scale_d, fit, notes)
+        return FittedSoftBox(data.names, tuple(names), centre_d, scale_d, fit, notes)
 
     def _unequal_units(self, feature_rd: Floats, names: Sequence[str]) -> tuple[str, ...]:
         spread_d = feature_rd.std(axis=0)
         spread_d = np.where(spread_d > 0, spread_d, np.nan)
-        if self.standardise or not np.nanmax(spread_d) > 10 * np.nanmin(spread_d):
+        if self.standardise or np.isnan(spread_d).all() or not np.nanmax(spread_d) > 10 * np.nanmin(spread_d):
             return ()
         large, small = names[int(np.nanargmax(spread_d))], names[int(np.nanargmin(spread_d))]
         return (
@@ -99,19 +102,41 @@ class SoftBox(Bias):
         )
 
 
+def _useless_features(feature_rd: Floats, names: Sequence[str]) -> tuple[str, ...]:
+    """Sentences, and a warning each, on features that are constant, or copies of one before them up to unit and sign."""
+    notes = []
+    centred_rd = feature_rd - feature_rd.mean(axis=0)
+    size_d = np.sqrt(np.square(centred_rd).sum(axis=0))
+    # Rounding is no variation.
+    varies_d = size_d > 1e-12 * np.abs(feature_rd).max(axis=0) * np.sqrt(len(feature_rd))
+    for d, name in enumerate(names):
+        copied = [
+            names[e] for e in range(d) if varies_d[e] and abs(centred_rd[:, e] @ centred_rd[:, d]) > (1 - 1e-12) * size_d[e] * size_d[d]
+        ]
+        if not varies_d[d]:
+            notes.append(f"{name} is constant and says nothing of the sources: leave it out of the bias model")
+        elif copied:
+            notes.append(f"{name} repeats {copied[0]}, which counts twice in every distance: leave one of them out of the bias model")
+        else:
+            continue
+        warnings.warn(f"{notes[-1]}.", UnskewWarning, stacklevel=5)
+    return tuple(notes)
+
+
 @dataclass(frozen=True, eq=False)
 class FittedSoftBox(Factor):
-    """Fitted boxes and width, in units of the features divided by ``scale``."""
+    """Fitted boxes and width, in units of the features less ``centre`` divided by ``scale``."""
 
     names: tuple[str, ...]
     numeric: tuple[str, ...]
+    centre: Floats = field(repr=False)
     scale: Floats = field(repr=False)
     fit: SoftBoxFit
     notes: tuple[str, ...] = ()
 
     def _read(self, frame: pd.DataFrame) -> Floats:
         check_columns(frame, self.numeric)
-        return np.column_stack([read_numbers(frame[name], name) for name in self.numeric]) / self.scale
+        return (np.column_stack([read_numbers(frame[name], name) for name in self.numeric]) - self.centre) / self.scale
 
     @property
     def n_parameters(self) -> int:
@@ -141,6 +166,7 @@ class FittedSoftBox(Factor):
             log_offset_nk=log_offset_rk if log_offset_rk.any() else None,
             cell_n=data.cell if data.n_cells > 1 else None,
             reference=data.reference,
+            group_n=data.fold_group,
         )
         return None if wide is None else replace(self, fit=wide)
 
@@ -152,11 +178,15 @@ class FittedSoftBox(Factor):
             test = f" (p = {fit.p_value:.2g} against none, {fit.n_permutations} permutations of the labels)"
         elif fit.p_value is not None:
             test = f" (p < {max(fit.p_value, 1e-99):.0e} against none, by a bound on all permutations of the labels)"
-        if fit.is_constant:
+        if fit.is_constant and fit.rejected is not None:
+            estimated = (
+                f"nothing: the sources do differ{test}, but boxes would add more noise than they remove bias, so all images count alike"
+            )
+        elif fit.is_constant:
             estimated = f"nothing: the data cannot tell such a mechanism from none{test}, so all images count alike"
         else:
             estimated = f"boxes and a width of {fit.width:.4g}, by maximum likelihood of the source labels{test}"
-        lower, upper = (fit.lower * self.scale).tolist(), (fit.upper * self.scale).tolist()
+        lower, upper = ((edge_kd * self.scale + self.centre).tolist() for edge_kd in (fit.lower, fit.upper))
         boxes = {name: {feature: [lower[k][d], upper[k][d]] for d, feature in enumerate(self.numeric)} for k, name in enumerate(self.names)}
         return Description(
             "SoftBox",

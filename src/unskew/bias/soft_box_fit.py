@@ -75,7 +75,8 @@ def fit_soft_boxes(
     log_offset_nk : (n, K) log a_ik of the other factors of ω, fixed here; −inf is legal except for an image's own source.
     cell_n : (n,) strata with a free u in each; a source without images in a cell drops out there.
     reference : the source whose ω is 1.
-    group_n : (n,) images of one group are dependent: the test moves them together.
+    group_n : (n,) images of one group are dependent: the test moves them together, and n counts groups (¼√n, ½ log n, and a group's
+        images together have the log-likelihood of one).
     start : a fit to climb from, without search or choice of edges (bootstrap replicates). If it is constant, so is the result.
     test : make the permutation test (never with ``start``).
     seed : of the permutations and of the subsample on which the starts are tried.
@@ -93,7 +94,7 @@ def fit_soft_boxes(
     """
     feature_nd, source_n = _checked(feature_nd, source_n, n_sources)
     offset_nk = None if log_offset_nk is None else np.asarray(log_offset_nk, dtype=np.float64)
-    problem = pose_problem(feature_nd, source_n, n_sources, offset_nk, cell_n, reference)
+    problem = pose_problem(feature_nd, source_n, n_sources, offset_nk, cell_n, reference, group_n)
     constant_nk, constant = constant_membership(problem)
     rng = np.random.default_rng(seed)
     if start is not None:
@@ -109,7 +110,7 @@ def fit_soft_boxes(
     if found is None:
         return _constant_fit(problem, constant, p_value, n_permutations)
     boxes, now = ascend(problem, found, tol=1e-3)
-    if now.log_likelihood - constant <= 0.5 * np.log(source_n.size) * (boxes.n_edges + 1):
+    if now.log_likelihood - constant <= problem.schwarz * (boxes.n_edges + 1):
         return replace(_constant_fit(problem, constant, p_value, n_permutations), rejected=boxes)
     return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, now.log_likelihood, constant, p_value, n_permutations, False)
 
@@ -123,13 +124,14 @@ def widen_soft_boxes(
     log_offset_nk: Floats | None = None,
     cell_n: npt.NDArray[np.generic] | None = None,
     reference: int | None = None,
+    group_n: npt.NDArray[np.generic] | None = None,
 ) -> SoftBoxFit | None:
     """The fit with opposite edges beside those it has (`open_opposite_edges`): what it would be, had it not chosen among edges.
 
     Of a constant fit whose boxes were rejected, the fit with those. None where there is no edge to add, nothing but a constant, or where
     the climb from those edges ends at a likelihood so much smaller that the data do tell.
     """
-    problem = pose_problem(feature_nd, source_n, n_sources, log_offset_nk, cell_n, reference)
+    problem = pose_problem(feature_nd, source_n, n_sources, log_offset_nk, cell_n, reference, group_n)
     start = Boxes(fit.lower, fit.upper, fit.width, problem.no_boxes().u) if fit.rejected is None else fit.rejected
     if fit.is_constant and fit.rejected is None:
         return None
@@ -137,7 +139,7 @@ def widen_soft_boxes(
     if opened.n_edges == start.n_edges and fit.rejected is None:
         return None
     boxes, now = ascend(problem, opened)
-    if now.log_likelihood < fit.log_likelihood - TOLD_APART:
+    if now.log_likelihood < fit.log_likelihood - TOLD_APART / problem.unit_share:
         return None
     return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, now.log_likelihood, fit.log_likelihood_constant, None, 0, False)
 

@@ -46,7 +46,7 @@ class LabelProblem:
     cells : the rows of each cell. ``cell`` : (n,) its number.
     count : (C, K) images of each source in each cell.
     is_fixed : (K,) sources whose ω is 1: the reference, and those without images.
-    prior : weight τ of Σ_k log Ω_k (see `ascend`).
+    unit_share : independent units (groups) for each image: so much of an image's log-likelihood is evidence.
     """
 
     feature: Floats
@@ -56,11 +56,21 @@ class LabelProblem:
     cell: Ints
     count: Ints
     is_fixed: npt.NDArray[np.bool_]
-    prior: float
+    unit_share: float = 1.0
 
     @property
     def n_sources(self) -> int:
         return int(self.count.shape[1])
+
+    @property
+    def prior(self) -> float:
+        """τ = ¼ √units, as the images' log-likelihood counts: beside a score of order √units it decides only what that leaves open."""
+        return 0.25 * float(np.sqrt(self.source.size / self.unit_share))
+
+    @property
+    def schwarz(self) -> float:
+        """½ log units, in units of the log-likelihood of all images: what a parameter must earn."""
+        return 0.5 * float(np.log(self.source.size * self.unit_share)) / self.unit_share
 
     @cached_property
     def reach(self) -> tuple[Floats, Floats]:
@@ -84,8 +94,9 @@ def pose_problem(
     log_offset_nk: Floats | None,
     cell_n: npt.NDArray[np.generic] | None,
     reference: int | None,
+    group_n: npt.NDArray[np.generic] | None = None,
 ) -> LabelProblem:
-    """Rows sorted by cell."""
+    """Rows sorted by cell; images of one group of ``group_n`` are one unit."""
     n = source_n.size
     raw_n = np.zeros(n, dtype=np.int64) if cell_n is None else np.unique(cell_n, return_inverse=True)[1].astype(np.int64)
     order_n = np.arange(n) if cell_n is None else np.argsort(raw_n, kind="stable")
@@ -104,13 +115,8 @@ def pose_problem(
         raw_n[order_n],
         count_ck,
         is_fixed_k,
-        prior_weight(n),
+        1.0 if group_n is None or np.array_equal(group_n, np.arange(n)) else np.unique(group_n).size / n,
     )
-
-
-def prior_weight(n: int) -> float:
-    """τ = ¼ √n: beside a score whose standard deviation is of order √n it decides only what the likelihood leaves open."""
-    return 0.25 * float(np.sqrt(n))
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,14 +56,17 @@ def permutation_bound(problem: LabelProblem, bin_nd: Ints, observed: float) -> f
     """
     n, size_k = problem.source.size, problem.count.sum(axis=0)
     total = 0.0
+    n_used = 0
     for bin_n in bin_nd.T:
         below_b = np.cumsum(np.bincount(bin_n, minlength=PLACES.size + 1))[:-1]
         draws_kb = np.minimum(np.minimum(size_k, n - size_k)[:, None], np.minimum(below_b, n - below_b))
         spread_kb = (size_k * (n - size_k))[:, None] / n * (below_b / n) * (1.0 - below_b / n)
         used_kb = spread_kb > LEAST_VARIANCE
+        n_used += int(np.count_nonzero(used_kb))
         distance = observed / (problem.n_sources * problem.feature.shape[1])
         total += 2.0 * float(np.exp(-2.0 * distance * spread_kb[used_kb] / draws_kb[used_kb]).sum())
-    return total
+    # Constant features: T = 0 in every permutation.
+    return total if n_used else np.inf
 
 
 def _tail_statistic(problem: LabelProblem, bin_nd: Ints, constant_nk: Floats | None) -> Callable[[Ints], float]:

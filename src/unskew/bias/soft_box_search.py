@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unskew.bias.soft_box_likelihood import Boxes, LabelProblem, ascend, evaluate_boxes, prior_weight, uncrossed
+from unskew.bias.soft_box_likelihood import Boxes, LabelProblem, ascend, evaluate_boxes, uncrossed
 from unskew.records import Floats, Ints
 from unskew.solve.logarithms import row_maxima
 
@@ -20,6 +20,7 @@ ROWS_OF_TRIAL = 6000  # the starts are climbed on a subsample of this size
 EDGE_COST = 0.5
 PLACES = np.linspace(0.04, 0.96, 12)  # quantiles of the pool at which a new edge is tried
 MOST_ROUNDS = 6
+MOST_MOVES = 1000  # of the edges of a source; each makes room for the image that lies farthest outside
 ROOM = 0.02  # of γ, left between an image and the rim of its own source's support
 
 
@@ -36,22 +37,23 @@ def search_boxes(problem: LabelProblem, constant_nk: Floats, rng: np.random.Gene
     if not starts:
         return None
     climbed = [ascend(trial, _restarted(trial, boxes), tol=0.3, max_steps=40) for boxes in starts]
-    best, _ = max(climbed, key=lambda pair: pair[1].value - EDGE_COST * pair[0].n_edges)
+    cost = EDGE_COST / problem.unit_share
+    best, _ = max(climbed, key=lambda pair: pair[1].value - cost * pair[0].n_edges)
     if problem.source.size > 20 * ROWS_OF_TRIAL:
         tenth = _subsample(problem, problem.source.size // 10, rng)
         best, _ = ascend(tenth, _restarted(tenth, best), tol=0.05)
     boxes, now = ascend(problem, _restarted(problem, best), tol=0.05)
     for _ in range(MOST_ROUNDS):
-        changed = _open_and_close(problem, boxes, EDGE_COST)
+        changed = _open_and_close(problem, boxes, cost)
         if changed is None:
             break
         next_boxes, then = ascend(problem, replace(make_room(problem, changed), u=boxes.u), tol=0.05, max_steps=25)
-        if then.value - EDGE_COST * next_boxes.n_edges <= now.value - EDGE_COST * boxes.n_edges:
+        if then.value - cost * next_boxes.n_edges <= now.value - cost * boxes.n_edges:
             break
         boxes, now = next_boxes, then
     # At the end an edge must earn ½ log n with the others held (Schwarz). Noise at the ends of the pool earns a few units, and an edge that
     # rests on it can leave an image with hardly any ω of any source, and so with nearly all the weight.
-    return _open_and_close(problem, boxes, 0.5 * float(np.log(problem.source.size)), may_open=False) or boxes
+    return _open_and_close(problem, boxes, problem.schwarz, may_open=False) or boxes
 
 
 def start_from_tail(problem: LabelProblem, constant_nk: Floats, tail: float) -> Boxes | None:
@@ -66,8 +68,9 @@ def start_from_tail(problem: LabelProblem, constant_nk: Floats, tail: float) -> 
     for k in np.flatnonzero(~problem.is_fixed):
         own_md = problem.feature[problem.source == k]
         n_own = own_md.shape[0]
-        share = max(tail, 1.0 / n_own)
-        bound = share + MISSING_IMAGES * np.sqrt(share / n_own)
+        units = n_own * problem.unit_share
+        share = max(tail, 1.0 / units)
+        bound = share + MISSING_IMAGES * np.sqrt(share / units)
         for d in range(own_md.shape[1]):
             low, high = np.quantile(own_md[:, d], [tail, 1.0 - tail])
             if constant_nk[problem.feature[:, d] < low, k].sum() > n_own * bound:
@@ -99,15 +102,19 @@ def make_room(problem: LabelProblem, boxes: Boxes) -> Boxes:
 
     lower_kd, upper_kd = boxes.lower.copy(), boxes.upper.copy()
     reach = (1.0 - ROOM) * boxes.width
-    while True:
+    for tried in range(MOST_MOVES + 1):
         row_k, distance_k = farthest_images(problem.feature, problem.source, lower_kd, upper_kd)
         outside = np.flatnonzero(distance_k > reach * (1.0 + 1e-9))
         if outside.size == 0:
             break
         for k in outside:
             share, z_d = 1.0 - reach / distance_k[k], problem.feature[row_k[k]]
-            lower_kd[k] -= share * np.maximum(lower_kd[k] - z_d, 0.0)
-            upper_kd[k] += share * np.maximum(z_d - upper_kd[k], 0.0)
+            if tried < MOST_MOVES:
+                lower_kd[k] -= share * np.maximum(lower_kd[k] - z_d, 0.0)
+                upper_kd[k] += share * np.maximum(z_d - upper_kd[k], 0.0)
+            else:
+                # The width is lost in the rounding of features so large: no edge there.
+                lower_kd[k], upper_kd[k] = -np.inf, np.inf
     return replace(boxes, lower=lower_kd, upper=upper_kd)
 
 
@@ -135,7 +142,7 @@ def _subsample(problem: LabelProblem, n_rows: int, rng: np.random.Generator) -> 
         np.searchsorted(np.array(kept), problem.cell[row_m]),
         count_ck[kept],
         problem.is_fixed,
-        prior_weight(row_m.size),
+        problem.unit_share,
     )
 
 
