@@ -42,7 +42,7 @@ def test_features_so_large_that_the_width_is_lost_end_all_the_same() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 4, 10])
 def test_copies_within_groups_change_nothing(seed: int) -> None:
-    """Schwarz's rule and the prior count groups: ten copies of every image in its group are no news (up to the local maximum that is found)."""
+    """Schwarz's rule and the prior count groups: ten copies of every image in its group are no news."""
     rng = np.random.default_rng(seed)
     z_nd = rng.normal(size=(400, 2))
     source_n = rng.integers(0, 3, 400)
