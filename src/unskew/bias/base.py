@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -43,6 +43,7 @@ class BiasData:
     seed : of everything random.
     image_id : ids of all images of the pool, in its order, those among them that are left out of the fit.
     learn_anew : an earlier fit is only where to begin from: features are learned, and tests made, anew.
+    find_cell : the stratum of every row of any table; None without a `Strata` part.
     """
 
     frame: pd.DataFrame = field(repr=False)
@@ -57,6 +58,7 @@ class BiasData:
     seed: int = 0
     image_id: npt.NDArray[Any] | tuple[()] = field(repr=False, default=())
     learn_anew: bool = False
+    find_cell: Callable[[pd.DataFrame], Ints] | None = field(repr=False, default=None)
 
     @property
     def n_sources(self) -> int:
