@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.targeting.levels import level_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +24,18 @@ if TYPE_CHECKING:
 # Columns that the table of a bootstrap replicate has beside those of the pool: the image that a row is a copy of, and its fold group.
 COPY_OF = "(copy of)"
 FOLD_GROUP = "(fold group)"
+
+
+def source_names(given: Iterable[Any], what: str) -> list[str]:
+    """Names of sources as text, as a pool has them: the number 1 is the source "1"; both of them side by side are an error."""
+    names = [level_text(name) for name in given]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(
+            f"{what} names the source {twice!r} twice (for instance as the number 1 and as the text '1'): names of sources are text. Keep "
+            "one of the two."
+        )
+    return names
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from unskew.errors import ConfigError, DataError, did_you_mean
 from unskew.folding import content_codes, deal_folds, join_units
 from unskew.records import Floats, Ints
 from unskew.solve.profile import LinearDerivative
+from unskew.targeting.levels import level_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +61,8 @@ class Propensity(Bias):
     def __post_init__(self) -> None:
         if not isinstance(self.features, str):
             object.__setattr__(self, "features", tuple(self.features))
+        if self.reference is not None:
+            object.__setattr__(self, "reference", level_text(self.reference))
         if self.folds < 2:
             raise ConfigError(f"folds is the number of parts for cross-fitting, at least 2; got {self.folds!r}.")
         if not 0.0 < self.floor < 0.5:

@@ -19,10 +19,10 @@ MISSING = "(missing)"
 
 def level_text(value: Any) -> str:
     """A level as text, so that 3, 3.0 and the "3" of a file are one level; missing values are `MISSING`."""
-    import pandas as pd
-
     if isinstance(value, str):
         return value
+    import pandas as pd
+
     if pd.isna(value):
         return MISSING
     if isinstance(value, bool | np.bool_):
