@@ -118,6 +118,8 @@ def test_what_is_refused():
     pool = shifted_pool(3, 100)
     for settings, message in (
         ({"classifier": "logstic"}, "Did you mean 'logistic'"),
+        ({"classifier": RidgeClassifier}, r"not its class: write classifier=RidgeClassifier\(…\), or 'sklearn.*:RidgeClassifier'"),
+        ({"classifier": 3}, "got 3, which has no fit method"),
         ({"folds": 1}, "at least 2"),
         ({"floor": 0.0}, "smallest chance"),
     ):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, did_you_mean, first_few
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.targeting.levels import level_text
 
@@ -191,6 +191,12 @@ class Bias(ABC):
         """Learn from the pool what the model leaves open; ``target`` says where c(z) comes from, if the model needs it."""
         from unskew.bias.fitting import fit_parts
 
+        if not isinstance(pool, Pool):
+            raise DataError(
+                f"{type(self).__name__}.fit takes a Pool; got {type(pool).__name__}. Make one with Pool.from_frame or Pool.from_arrays."
+            )
+        if target is not None and not isinstance(target, Target):
+            raise ConfigError(f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}.")
         return fit_parts(self, self.parts, pool, target, seed=seed)
 
     @property

@@ -72,6 +72,16 @@ class Propensity(Bias):
                 f"classifier is one of {', '.join(_NAMED)}, a scikit-learn classifier, or module:function; got {self.classifier!r}."
                 f"{did_you_mean(self.classifier, _NAMED)}"
             )
+        if isinstance(self.classifier, type):
+            raise ConfigError(
+                f"classifier is a scikit-learn classifier, not its class: write classifier={self.classifier.__name__}(…), or "
+                f"'{self.classifier.__module__}:{self.classifier.__qualname__}'."
+            )
+        if not isinstance(self.classifier, str) and not hasattr(self.classifier, "fit"):
+            raise ConfigError(
+                f"classifier is one of {', '.join(_NAMED)}, a scikit-learn classifier, or module:function; got {self.classifier!r}, "
+                "which has no fit method."
+            )
 
     @property
     def reference_source(self) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -46,8 +46,14 @@ class Strata(Bias):
 
     def __post_init__(self) -> None:
         if self.by is not None:
-            object.__setattr__(self, "by", (self.by,) if isinstance(self.by, str) else tuple(self.by))
+            by = tuple(self.by) if isinstance(self.by, Iterable) and not isinstance(self.by, str) else (self.by,)
+            if not all(isinstance(name, str) for name in by):
+                raise ConfigError(f"by is the name of an attribute, or a list of names; got {self.by!r}.")
+            object.__setattr__(self, "by", by)
         if self.bins is not None:
+            if not isinstance(self.bins, Mapping):
+                example = f"{{{self.columns[0]!r}: [0, 40, 60, 75]}}" if self.columns else "{'age': [0, 40, 60, 75]}"
+                raise ConfigError(f"bins says for each numeric attribute where it is cut, such as {example}; got {self.bins!r}.")
             object.__setattr__(self, "bins", {name: check_edges(name, edges) for name, edges in self.bins.items()})
 
     @property

@@ -78,8 +78,11 @@ def bin_labels(edges: Sequence[float]) -> list[str]:
 
 def check_edges(name: str, edges: Sequence[float]) -> tuple[float, ...]:
     """Two or more increasing numbers (infinite ones at the ends are fine)."""
-    read = np.asarray(list(edges), dtype=np.float64)
-    if read.size < 2 or np.isnan(read).any() or not (np.diff(read) > 0).all():
+    try:
+        read = np.asarray(list(edges), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ConfigError(f"bins[{name!r}] must be a list of numbers, such as [0, 40, 60, 75]; got {edges!r}.") from None
+    if read.ndim != 1 or read.size < 2 or np.isnan(read).any() or not (np.diff(read) > 0).all():
         raise ConfigError(f"bins[{name!r}] must be two or more edges in increasing order, such as [0, 40, 60, 75]; got {list(edges)}.")
     return tuple(read.tolist())
 
