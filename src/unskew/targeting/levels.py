@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MISSING = "(missing)"
+# More levels than this of a numeric attribute are measurements, not categories.
+_MOST_LEVELS = 100
 
 
 def level_text(value: Any) -> str:
@@ -121,6 +123,12 @@ def _as_numbers(column: pd.Series[Any], name: str, labels: list[str], unknown: l
         raise DataError(
             f"{name} has bins, so its values must be numbers or the labels of the bins ({first_few(labels, 12)}); got {first_few(unknown)}."
         ) from error
+
+
+def check_discrete(column: pd.Series[Any], name: str, way_out: str) -> None:
+    """Measurements without bins would make a level of nearly every image: an error."""
+    if column.dtype.kind == "f" and column.nunique() > _MOST_LEVELS:
+        raise ConfigError(f"{name} is numeric with {column.nunique()} values; say how to cut it: {way_out}.")
 
 
 def column_levels(column: pd.Series[Any], name: str, edges: Sequence[float] | None) -> tuple[list[str], Ints]:
