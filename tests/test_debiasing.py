@@ -71,6 +71,15 @@ def test_arguments_of_the_wrong_kind():
     ):
         with pytest.raises((ConfigError, DataError), match=message):
             debias(*arguments)
+    for solve, message in (({"metod": "sgd"}, "no option 'metod'.*Did you mean 'method'"), ("sgd", "options of the solver.*got 'sgd'")):
+        with pytest.raises(ConfigError, match=message):
+            debias(pool, Tilt(["x"], reference="a"), solve=solve)
+    with pytest.raises(DataError, match=r"Tilt\.fit takes a Pool; got DataFrame\. Make one with Pool\.from_frame"):
+        Tilt(["x"], reference="a").fit(pool.frame)
+    with pytest.raises(ConfigError, match=r"target is an unskew\.Target"):
+        Tilt(["x"], reference="a").fit(pool, "a")
+    with pytest.raises(DataError, match=r"a Pool or a DataFrame.*got ndarray"):
+        Tilt(["x"], reference="a").fit(pool).omega(np.ones((3, 1)))
     with pytest.raises(ConfigError, match="max_unlike"):
         debias(pool, Strata("label"), MARGIN, max_unlike=0)
 

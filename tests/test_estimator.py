@@ -195,6 +195,8 @@ def test_unusable_design_weights(labelled: Any, weight: Any, words: str) -> None
 @pytest.mark.parametrize(
     ("moments", "error", "words"),
     [
+        ({"label": {"mean": 0.0, "sd": -1.0}}, ConfigError, "sd is a standard deviation.*for 'label' it is -1.0"),
+        ({"label": {"mean": "high"}}, ConfigError, "a moment is a mean"),
         ({"lable": 1.0}, DataError, "Did you mean 'label'"),
         ({"label": {"median": 1.0}}, ConfigError, "a moment is a mean"),
         ({"label": {"mean": np.nan}}, ConfigError, "a moment is a mean"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning, first_few
+from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning, did_you_mean, first_few
 from unskew.estimation import Estimation
 from unskew.records import Floats, Overlap, Pool, Solution, Status, Target, Weights
 from unskew.solve.entry import check_overlap
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # A stratum of a product is judged by itself from this target mass and number of images on; errors of smaller ones average out.
 _LARGE_MASS = 0.1
 _LARGE_SIZE = 50
+# What a caller may say of the solve; the rest of `solve_normalizers` follows from the fit.
+_SOLVE = ("method", "tol", "max_steps", "throw", "seed", "jobs")
 
 
 def debias(
@@ -79,9 +81,18 @@ def debias(
         raise ConfigError(f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}.")
     if not 0.0 < max_unlike <= 1.0:
         raise ConfigError(f"max_unlike is a share above 0 and at most 1; got {max_unlike!r}.")
+    _check_solve(solve)
     _warn_if_unused(bias, target)
     fitted = fit_parts(bias, bias.parts, pool, target, seed=seed)
     return weigh_fitted(pool, fitted, seed=seed, max_unlike=max_unlike, judge=judge, solve=solve)
+
+
+def _check_solve(solve: Mapping[str, Any] | None) -> None:
+    if solve is not None and not isinstance(solve, Mapping):
+        raise ConfigError(f"solve holds options of the solver, such as {{'method': 'sgd'}}; got {solve!r}.")
+    unknown = [name for name in solve or () if name not in _SOLVE]
+    if unknown:
+        raise ConfigError(f"solve has no option {unknown[0]!r}; it has {', '.join(_SOLVE)}.{did_you_mean(unknown[0], _SOLVE)}")
 
 
 def _warn_if_unused(bias: Bias, target: Target | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -257,8 +258,11 @@ def _read_moments(moments: Mapping[str, Any], pool: Pool) -> dict[str, tuple[Flo
     for column, known in moments.items():
         value_n = _numbers(pool, column)
         given = dict(known) if isinstance(known, Mapping) else {"mean": known}
-        if "mean" not in given or not set(given) <= {"mean", "sd"} or not np.isfinite([float(each) for each in given.values()]).all():
+        numbers = all(isinstance(each, Real) and np.isfinite(float(each)) for each in given.values())
+        if "mean" not in given or not set(given) <= {"mean", "sd"} or not numbers:
             raise ConfigError(f"a moment is a mean, or {{'mean': …, 'sd': …}}; for {column!r} it is {known!r}.")
+        if given.get("sd", 0.0) < 0:
+            raise ConfigError(f"sd is a standard deviation, which is not negative; for {column!r} it is {given['sd']!r}.")
         mean = float(given["mean"])
         means[f"{column}: mean"] = (value_n, mean)
         if "sd" in given:

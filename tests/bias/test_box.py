@@ -1,10 +1,12 @@
 """`Box` against the article's min–max rule."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from unskew import ConfigError, DataError, Pool, Target, debias, debias_weights
 from unskew.bias import Box
+from unskew.errors import UnskewWarning
 
 
 def boxed_pool(seed=0, n=600):
@@ -54,7 +56,26 @@ def test_levels_are_those_that_a_source_has_and_others_are_outside():
     omega = fitted.omega(pool.frame)
     is_p, right = (pool.frame["kind"] == "p").to_numpy(), pool.names.index("right")
     assert omega[is_p, right].max() == 0
-    assert fitted.omega(pool.frame.assign(kind="never")).max() == 0
+    with pytest.warns(UnskewWarning, match="kind has levels that no image had in the fit: never"):
+        assert fitted.omega(pool.frame.assign(kind="never")).max() == 0
+
+
+def test_missing_levels_are_an_error_and_a_table_without_rows_has_no_rows_of_omega():
+    pool = boxed_pool()
+    fitted = Box(["kind"]).fit(pool)
+    for missing in (None, np.nan):
+        with pytest.raises(DataError, match=r"kind is missing for 1 of 3 images, the first in row 1\..*fillna"):
+            fitted.omega(pd.DataFrame({"kind": ["p", missing, "q"]}))
+    assert fitted.omega(pool.frame.head(0)).shape == (0, 2)
+    assert Box(["z", "kind"]).fit(pool).omega(pool.frame.head(0)).shape == (0, 2)
+
+
+def test_a_constant_feature_is_said_to_say_nothing():
+    pool = boxed_pool()
+    with pytest.warns(UnskewWarning, match="one, alike: constant over all images; it says nothing"):
+        weights = debias(Pool(pool.frame.assign(one=0.1, alike="p")), Box(["z", "one", "alike"]))
+    assert any(note.startswith("one, alike: constant") for note in weights.describe().notes)
+    np.testing.assert_array_equal(weights.weight, debias(pool, Box(["z"])).weight)
 
 
 def test_the_reference_has_omega_1_everywhere():

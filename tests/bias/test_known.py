@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from unskew import ConfigError, DataError, OverlapError, Pool, Target, debias, debias_weights
-from unskew.bias import Known, Product, Strata, Subpopulation
+from unskew.bias import Known, Product, Propensity, Strata, Subpopulation, Tilt
 
 NAMES = ("dim", "plain")
 
@@ -55,6 +55,36 @@ def test_every_form_gives_the_weights_and_errors_of_the_matrix(form, monkeypatch
     assert ours.stderr == pytest.approx(theirs.stderr, rel=1e-7)
     np.testing.assert_allclose(weights.covariance(), expected.covariance(), rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(weights.score(pool), weights.sample_weight, rtol=1e-9)
+
+
+def test_sources_that_are_numbers_are_named_by_numbers_or_text():
+    pool = problem()
+    number = {"dim": 0, "plain": 7}
+    numbered = Pool.from_frame(pool.frame.assign(source=pool.frame["source"].astype(object).map(number).astype(int)))
+    assert numbered.names == ("0", "7")
+    expected = debias(pool, Known({"dim": "chance", "plain": 1.0})).weight
+    table = pd.DataFrame(both_omegas(pool.frame), index=pool.frame["id"].to_numpy(), columns=[0, 7])
+    for omega in (
+        {0: "chance", 7: 1.0},
+        {np.int64(0): "chance", "7": 1.0},
+        {0.0: "chance", 7.0: 1.0},
+        table,
+        table.set_axis(["0", 7], axis=1),
+    ):
+        np.testing.assert_allclose(debias(numbered, Known(omega)).weight, expected, rtol=1e-12)
+    assert Known({0: 1.0}) == Known({"0": 1.0})
+    np.testing.assert_allclose(debias(numbered, Subpopulation({0: "all", 7: "x > -99"})).weight, 1 / 400)
+    for model in (Tilt, Propensity):
+        by_text = debias(numbered, model(["x"], reference="7")).weight
+        np.testing.assert_array_equal(debias(numbered, model(["x"], reference=7)).weight, by_text)
+        assert model(["x"], reference=7).to_dict()["reference"] == "7"
+    for clash in (lambda: Known({0: 1.0, "0": 1.0}), lambda: Subpopulation({0: "all", "0": "all"})):
+        with pytest.raises(ConfigError, match="the source '0' twice"):
+            clash()
+    with pytest.raises(ConfigError, match="the source '0' twice"):
+        debias(numbered, Known(pd.concat([table, table[[0]].set_axis(["0"], axis=1)], axis=1)))
+    with pytest.raises(ConfigError, match="queries is a table"):
+        Subpopulation(["all"])
 
 
 def test_one_source_has_weights_inverse_to_omega():

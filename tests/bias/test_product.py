@@ -135,6 +135,15 @@ def test_what_is_refused():
         Product()
     with pytest.raises(ConfigError, match="are bias models; got 'tilt'"):
         Product("tilt")
+    first, second = Tilt(["x"], reference="a"), Propensity(["y"], reference="c")
+    for factors in (
+        (first, second),
+        (second, first),
+        (Product(first), Product(Strata("label"), second)),
+        (first, Tilt(["x"], reference="c")),
+    ):
+        with pytest.raises(ConfigError, match=r"('a'.* and 'c'|'c'.* and 'a').*one reference for all factors"):
+            Product(*factors)
     pool = mixed_pool(7)
     with pytest.raises(ConfigError, match="one Strata part"):
         debias(pool, Product(Strata("label"), Strata("label")), MARGIN)

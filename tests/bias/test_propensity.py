@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unskew import ConfigError, DataError, Pool, Target, debias
+from unskew import ConfigError, DataError, Pool, Target, choose_bias, debias
 from unskew.bias import Known, Product, Propensity, Strata, Tilt
 from unskew.bias.propensity import split_folds
 
@@ -93,6 +93,24 @@ def test_strata_times_propensity_has_the_margin_and_the_bootstrap_gives_errors()
     assert alone.mean(pool.frame["x"]).stderr == pytest.approx(tilt.stderr, rel=0.5)
 
 
+@pytest.mark.parametrize("classifier", ["boosting", "sklearn.naive_bayes:GaussianNB"])
+def test_a_classifier_that_saw_strata_gives_omega_of_any_table(classifier):
+    pool = shifted_pool(4, 600)
+    target = Target.margins({"label": {"cat": 0.4, "dog": 0.6}})
+    model = Product(Strata("label"), Propensity(["y"], classifier=classifier, reference="plain", folds=2))
+    weights = debias(pool, model, target)
+    fitted = weights.estimation.fitted
+    omega = fitted.omega(pool)
+    np.testing.assert_allclose(fitted.omega(pool.frame.iloc[::-7]), omega[::-7], rtol=1e-12)
+    assert fitted.omega(pool.frame.head(0)).shape == (0, 2)
+    # In-fold and out-of-fold values differ, and by more the more freely the classifier fits: y says nothing of the source here.
+    assert np.median(np.abs(np.log(weights.score(pool) / weights.sample_weight))) < 0.3
+    with pytest.raises(DataError, match="label = fox"):
+        fitted.omega(pool.frame.assign(label="fox"))
+    table = choose_bias(pool, [model, Strata("label")], target, check=False, folds=2)
+    assert "cannot be fitted" not in str(table)
+
+
 def test_what_is_refused():
     from sklearn.linear_model import RidgeClassifier
     from sklearn.neighbors import KNeighborsClassifier
@@ -100,6 +118,8 @@ def test_what_is_refused():
     pool = shifted_pool(3, 100)
     for settings, message in (
         ({"classifier": "logstic"}, "Did you mean 'logistic'"),
+        ({"classifier": RidgeClassifier}, r"not its class: write classifier=RidgeClassifier\(…\), or 'sklearn.*:RidgeClassifier'"),
+        ({"classifier": 3}, "got 3, which has no fit method"),
         ({"folds": 1}, "at least 2"),
         ({"floor": 0.0}, "smallest chance"),
     ):

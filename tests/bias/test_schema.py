@@ -76,6 +76,19 @@ def test_the_three_configurations(text, expected):
         ({"family": "tilt"}, "needs the setting features"),
         ({"family": "tilt", "features": 3}, "wrong kind"),
         ({"family": "tilt", "features": ["x"], "ridge": "strong"}, "wrong kind"),
+        ({"family": "strata", "by": ["x"], "bins": [0, 1]}, r"such as \{'x': \[0, 40, 60, 75\]\}; got \[0, 1\]"),
+        ({"family": "strata", "by": ["x"], "bins": {"x": 3}}, r"bins\['x'\] must be a list of numbers.*got 3"),
+        ({"family": "strata", "by": ["x"], "bins": {"x": ["low", "high"]}}, r"bins\['x'\] must be a list of numbers"),
+        ({"family": "strata", "by": 3}, "by is the name of an attribute.*got 3"),
+        ({"family": "soft_box", "features": ["x"], "standardise": "yes"}, "wrong kind: it is true or false; got 'yes'"),
+        ({"family": "soft_box", "features": ["x"], "standardise": 1}, "wrong kind: it is true or false"),
+        ({"family": "known", "omega": {"a": 1}, "log": "no"}, "wrong kind: it is true or false"),
+        ({"family": "box", "features": ["x"], "quantile": True}, "wrong kind: it is a number"),
+        ({"family": "tilt", "features": ["x"], "degree": 1.5}, "wrong kind: it is a whole number"),
+        ({"family": "tilt", "features": "x"}, "wrong kind: it is a list of column names; got 'x'"),
+        ({"family": "tilt", "features": ["x"], "reference": ["a"]}, "wrong kind: it is the name of a source"),
+        ({"family": "propensity", "features": ["x"], "folds": "many"}, "wrong kind: it is a whole number"),
+        ({"family": "subpopulation", "queries": ["all"]}, "queries is a table"),
         ({"family": "product", "factors": []}, "a list of bias models"),
         ({"family": "product", "factors": ["tilt"]}, "says which family"),
         ({"family": "product", "parts": [{"family": "strata"}]}, "one setting, factors"),
@@ -85,6 +98,13 @@ def test_the_three_configurations(text, expected):
 def test_wrong_settings_are_explained(settings, message):
     with pytest.raises(ConfigError, match=message):
         Bias.from_dict(settings)
+
+
+def test_numbers_of_numpy_are_numbers():
+    settings = Known({"a": np.int64(1), "b": np.float32(0.5)}, log=np.bool_(True)).to_dict()
+    assert json.loads(json.dumps(settings)) == {"family": "known", "omega": {"a": 1, "b": 0.5}, "log": True}
+    model = Tilt(["x"], reference=np.int64(0), ridge=np.float64(2.0), degree=np.int32(2))
+    assert Bias.from_dict(json.loads(json.dumps(model.to_dict()))) == Tilt(["x"], reference="0", ridge=2.0, degree=2)
 
 
 def test_what_a_configuration_cannot_hold():

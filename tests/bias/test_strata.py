@@ -99,6 +99,10 @@ def test_the_margin_of_a_source_is_that_source_and_binned_attributes_come_with_e
     np.testing.assert_allclose(weights.weight, post_stratified(pool.frame["label"], share), rtol=1e-12)
     with pytest.raises(ConfigError, match="age is numeric with"):
         debias(pool, Strata("age"), Target.source("east"))
+    with pytest.raises(ConfigError, match=r"age is numeric with .*Target\.uniform\(\['age'\], bins="):
+        debias(pool, Strata("age"), Target.uniform("age"))
+    halves = debias(pool, Strata("age"), Target.uniform("age", bins={"age": [0, 40, 80]}))
+    assert halves.weight[pool.frame["age"] < 40].sum() == pytest.approx(0.5, rel=1e-12)
     binned = debias(pool, Strata("age", bins={"age": [0, 40, 80]}), Target.source("east"))
     young = pool.frame["age"] < 40
     assert binned.weight[young].sum() == pytest.approx(young[pool.frame["source"] == "east"].mean(), rel=1e-12)

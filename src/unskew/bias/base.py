@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, did_you_mean, first_few
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.targeting.levels import level_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +24,18 @@ if TYPE_CHECKING:
 # Columns that the table of a bootstrap replicate has beside those of the pool: the image that a row is a copy of, and its fold group.
 COPY_OF = "(copy of)"
 FOLD_GROUP = "(fold group)"
+
+
+def source_names(given: Iterable[Any], what: str) -> list[str]:
+    """Names of sources as text, as a pool has them: the number 1 is the source "1"; both of them side by side are an error."""
+    names = [level_text(name) for name in given]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(
+            f"{what} names the source {twice!r} twice (for instance as the number 1 and as the text '1'): names of sources are text. Keep "
+            "one of the two."
+        )
+    return names
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +56,7 @@ class BiasData:
     seed : of everything random.
     image_id : ids of all images of the pool, in its order, those among them that are left out of the fit.
     learn_anew : an earlier fit is only where to begin from: features are learned, and tests made, anew.
+    find_cell : the stratum of every row of any table; None without a `Strata` part.
     """
 
     frame: pd.DataFrame = field(repr=False)
@@ -57,6 +71,7 @@ class BiasData:
     seed: int = 0
     image_id: npt.NDArray[Any] | tuple[()] = field(repr=False, default=())
     learn_anew: bool = False
+    find_cell: Callable[[pd.DataFrame], Ints] | None = field(repr=False, default=None)
 
     @property
     def n_sources(self) -> int:
@@ -176,6 +191,12 @@ class Bias(ABC):
         """Learn from the pool what the model leaves open; ``target`` says where c(z) comes from, if the model needs it."""
         from unskew.bias.fitting import fit_parts
 
+        if not isinstance(pool, Pool):
+            raise DataError(
+                f"{type(self).__name__}.fit takes a Pool; got {type(pool).__name__}. Make one with Pool.from_frame or Pool.from_arrays."
+            )
+        if target is not None and not isinstance(target, Target):
+            raise ConfigError(f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}.")
         return fit_parts(self, self.parts, pool, target, seed=seed)
 
     @property

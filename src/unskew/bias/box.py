@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
@@ -9,8 +10,17 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
-from unskew.bias.features import check_columns, expand_features, flag_identifiers, is_numeric, learn_column, read_numbers
-from unskew.errors import ConfigError
+from unskew.bias.features import (
+    check_columns,
+    check_present,
+    constant_features,
+    expand_features,
+    flag_identifiers,
+    is_numeric,
+    learn_column,
+    read_numbers,
+)
+from unskew.errors import ConfigError, UnskewWarning, did_you_mean, first_few
 from unskew.records import Floats
 from unskew.targeting.levels import text_levels
 
@@ -56,7 +66,9 @@ class Box(Bias):
 
     def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
         names = expand_features(data.frame, self.features)
-        notes = flag_identifiers(data.frame, names, data.source, data.names) if start is None else ()
+        notes: tuple[str, ...] = ()
+        if start is None or data.learn_anew:
+            notes = flag_identifiers(data.frame, names, data.source, data.names) + _flag_constant(data.frame, names)
         numeric = [name for name in names if is_numeric(data.frame[name])]
         lower_kd, upper_kd = np.full((2, data.n_sources, len(numeric)), np.array([[[-np.inf]], [[np.inf]]]))
         for d, name in enumerate(numeric):
@@ -65,7 +77,17 @@ class Box(Bias):
                 if k != data.reference:
                     lower_kd[k, d], upper_kd[k, d] = np.quantile(value_r[data.source == k], [self.quantile, 1.0 - self.quantile])
         levels = {name: _levels_by_source(data, name) for name in names if name not in numeric}
-        return FittedBox(data.names, tuple(numeric), lower_kd, upper_kd, levels, self.quantile, notes)
+        seen = {name: frozenset(text_levels(data.frame[name], name)[0]) for name in levels}
+        return FittedBox(data.names, tuple(numeric), lower_kd, upper_kd, levels, self.quantile, notes, seen)
+
+
+def _flag_constant(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]:
+    constant = constant_features(frame, names)
+    if not constant:
+        return ()
+    note = f"{first_few(constant)}: constant over all images; it says nothing of how the sources select, and other values lie in no box"
+    warnings.warn(f"{note}.", UnskewWarning, stacklevel=4)
+    return (note,)
 
 
 def _levels_by_source(data: BiasData, name: str) -> tuple[frozenset[str] | None, ...]:
@@ -88,6 +110,7 @@ class FittedBox(Factor):
     levels: dict[str, tuple[frozenset[str] | None, ...]] = field(repr=False)
     quantile: float = 0.0
     notes: tuple[str, ...] = ()
+    seen: dict[str, frozenset[str]] = field(repr=False, default_factory=dict)
 
     @property
     def is_smooth(self) -> bool:
@@ -101,9 +124,21 @@ class FittedBox(Factor):
             inside_nk &= (value_n >= self.lower[:, d]) & (value_n <= self.upper[:, d])
         for name, own_k in self.levels.items():
             found, code_n = text_levels(frame[name], name)
-            has_lk = np.array([[own is None or level in own for own in own_k] for level in found])
-            inside_nk &= has_lk[code_n]
+            check_present(found, code_n, name)
+            self._warn_if_unseen(name, found)
+            has_lk = np.array([[own is None or level in own for own in own_k] for level in found], dtype=np.bool_)
+            inside_nk &= has_lk.reshape(-1, len(self.names))[code_n]
         return np.where(inside_nk, 0.0, -np.inf)
+
+    def _warn_if_unseen(self, name: str, found: Sequence[str]) -> None:
+        unseen = [level for level in found if level not in self.seen[name]]
+        if unseen:
+            warnings.warn(
+                f"{name} has levels that no image had in the fit: {first_few(unseen)}. They lie in no box, so that omega is 0; the boxes "
+                f"know {first_few(sorted(self.seen[name]), 12)}.{did_you_mean(unseen[0], self.seen[name])}",
+                UnskewWarning,
+                stacklevel=4,
+            )
 
     def describe(self) -> Description:
         rule = "min–max" if self.quantile == 0 else f"{self.quantile:g} to {1 - self.quantile:g} quantile"

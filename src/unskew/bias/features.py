@@ -109,20 +109,31 @@ def expand_features(frame: pd.DataFrame, features: Sequence[str]) -> list[str]:
 def read_numbers(column: pd.Series[Any], name: str) -> Floats:
     """(n,) finite floats, or an error that says how many are not."""
     value_n = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    n_missing = int(np.isnan(value_n).sum())
-    if n_missing:
+    missing = np.flatnonzero(np.isnan(value_n))
+    if missing.size:
         raise DataError(
-            f"{name} is missing for {n_missing} of {value_n.size} images. Leave those images out, fill the values in, or turn the feature "
-            "into a category with a level of its own for them."
+            f"{name} is missing for {missing.size} of {value_n.size} images, the first in row {missing[0]}. Leave those images out, fill "
+            "the values in, or turn the feature into a category with a level of its own for them."
         )
     if not np.isfinite(value_n).all():
         raise DataError(f"{name} is infinite for {int((~np.isfinite(value_n)).sum())} of {value_n.size} images; numbers must be finite.")
     return value_n
 
 
+def check_present(found: Sequence[str], code_n: Ints, name: str) -> None:
+    """A missing value among the levels of a column is an error."""
+    if MISSING in found:
+        missing = np.flatnonzero(code_n == found.index(MISSING))
+        raise DataError(
+            f"{name} is missing for {missing.size} of {code_n.size} images, the first in row {missing[0]}. Leave those images out, or fill "
+            f"in a level of its own (frame[{name!r}].fillna('unknown'))."
+        )
+
+
 def read_levels(column: pd.Series[Any], name: str, levels: Sequence[str]) -> Ints:
     """(n,) index of every row's level among ``levels``; one that was not there in fitting is an error that names it."""
     found, code_n = text_levels(column, name)
+    check_present(found, code_n, name)
     unseen = [level for level in found if level not in levels]
     if unseen:
         count = np.bincount(code_n, minlength=len(found))
@@ -152,12 +163,7 @@ def learn_column(frame: pd.DataFrame, name: str) -> Column:
         scale = float(value_n.std())
         return Column(name, float(value_n.mean()), scale if scale > 0 else 1.0)
     found, code_n = text_levels(column, name)
-    if MISSING in found:
-        n_missing = int(np.bincount(code_n)[found.index(MISSING)])
-        raise DataError(
-            f"{name} is missing for {n_missing} of {len(column)} images. Leave those images out, or fill in a level of its own "
-            f"(frame[{name!r}].fillna('unknown'))."
-        )
+    check_present(found, code_n, name)
     _check_levels(found, len(column), name)
     return Column(name, levels=tuple(sorted(found, key=level_text)))
 
@@ -176,6 +182,19 @@ def _check_levels(found: Sequence[str], n: int, name: str) -> None:
             f"{name} has {len(found)} levels for {n} images ({first_few(found)}), so that it names images rather than describes them. "
             "Leave it out, merge levels, or turn it into a number (a date into days)."
         )
+
+
+def constant_features(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """The columns that have one value for all images; numbers that differ by rounding alone are one value."""
+    constant = []
+    for name in names:
+        if is_numeric(frame[name]):
+            value_n = read_numbers(frame[name], name)
+            is_constant = np.ptp(value_n) <= _REPEATED * np.abs(value_n).max()
+        else:
+            is_constant = len(text_levels(frame[name], name)[0]) == 1
+        constant += [name] if is_constant else []
+    return constant
 
 
 # A categorical feature with no more levels than this is not questioned.

@@ -10,6 +10,7 @@ import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.strata import FittedStrata, describe_strata
+from unskew.errors import DataError
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.solve.profile import Profile
 
@@ -77,6 +78,11 @@ class FittedBias:
 
     def log_omega(self, table: Pool | pd.DataFrame) -> Floats:
         """(n, K) log ω_k(z_i); −inf where source k cannot select the image."""
+        if not isinstance(table, Pool) and not (hasattr(table, "columns") and hasattr(table, "iloc")):
+            raise DataError(
+                f"omega is evaluated on a Pool or a DataFrame, whose columns are found by name; got {type(table).__name__}. Make a "
+                "DataFrame of it, with the columns that the bias model reads."
+            )
         frame = table.frame if isinstance(table, Pool) else table
         log_nk = np.zeros((len(frame), self.data.n_sources))
         for factor in self.factors:

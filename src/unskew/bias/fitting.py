@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -179,7 +180,8 @@ def _place_in_strata(
     if dropped_r[: data.n_pool].any():
         left_out["outside the target"] = int(dropped_r[: data.n_pool].sum())
     keep_r = ~(dropped_r | empty_r)
-    data = replace(data, cell=np.where(keep_r, code_r, 0), n_cells=len(strata.strata))
+    find_cell = partial(find_cells, target=strata, bins=over.bins)
+    data = replace(data, cell=np.where(keep_r, code_r, 0), n_cells=len(strata.strata), find_cell=find_cell)
     gathered = replace(gathered, data=data, strata=strata, bins=over.bins, left_out=left_out)
     return _without(gathered, keep_r) if not keep_r.all() else gathered
 

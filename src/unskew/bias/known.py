@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from unskew.bias.base import COPY_OF, Bias, BiasData, Description, Factor
+from unskew.bias.base import COPY_OF, Bias, BiasData, Description, Factor, source_names
 from unskew.bias.features import check_columns, read_numbers
 from unskew.bias.schema import import_function, names_function
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
@@ -46,6 +46,10 @@ class Known(Bias):
     omega: Any
     log: bool = False
 
+    def __post_init__(self) -> None:
+        if isinstance(self.omega, Mapping):
+            object.__setattr__(self, "omega", _by_name(self.omega, "omega"))
+
     @property
     def columns(self) -> tuple[str, ...]:
         given = self.omega.values() if isinstance(self.omega, Mapping) else ()
@@ -81,8 +85,19 @@ class Subpopulation(Bias):
     family: ClassVar[str] = "subpopulation"
     queries: Mapping[str, Any]
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.queries, Mapping):
+            raise ConfigError(
+                f"queries is a table {{source: query}}, such as {{'night': 'hour > 20', 'any': 'all'}}; got {self.queries!r}."
+            )
+        object.__setattr__(self, "queries", _by_name(self.queries, "queries"))
+
     def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
         return _Queries(data.names, _by_source(self.queries, data, "queries", None if data.sample is None else "all"))
+
+
+def _by_name(given: Mapping[Any, Any], what: str) -> dict[str, Any]:
+    return dict(zip(source_names(given, what), given.values(), strict=True))
 
 
 def _by_source(given: Mapping[str, Any], data: BiasData, what: str, of_sample: Any) -> tuple[Any, ...]:
@@ -233,6 +248,7 @@ def _matrix_by_id(given: Any, data: BiasData) -> tuple[pd.Index, Floats]:
     own = data.names if data.sample is None else data.names[:-1]
     ids = pd.Index(data.image_id)
     if hasattr(given, "columns") and hasattr(given, "index"):
+        given = given.set_axis(source_names(given.columns, "the matrix omega"), axis="columns")
         lacking = [name for name in own if name not in given.columns]
         if lacking:
             raise ConfigError(

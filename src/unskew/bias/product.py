@@ -20,7 +20,8 @@ class Product(Bias):
     all sources. It amounts to normalizers u_{y,k} of every stratum's own: within stratum y the equations are those of the other factors,
     and π_i = p(y_i) v_i/Σ_{j: y_j = y_i} v_j with v_i = 1/Σ_k e^{u_{y_i,k}} Π_p ω_k^{(p)}(z_i).
 
-    Other parts are fitted in turn, each given the others, until the likelihood no longer grows; tilts with the same reference are one tilt.
+    Other parts are fitted in turn, each given the others, until the likelihood no longer grows; tilts of degree 1 with the same ridge are
+    one tilt. All factors that name a reference name the same one.
 
     Examples
     --------
@@ -40,6 +41,7 @@ class Product(Bias):
         if wrong:
             raise ConfigError(f"the factors of a product are bias models; got {wrong[0]!r}.")
         object.__setattr__(self, "factors", tuple(given))
+        _check_references([part for factor in self.factors for part in factor.parts])
 
     @property
     def parts(self) -> tuple[Bias, ...]:
@@ -62,6 +64,17 @@ class Product(Bias):
 
     def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
         raise ConfigError("a product is fitted by its fit method; its parts are estimated one given the others.")
+
+
+def _check_references(parts: Sequence[Bias]) -> None:
+    """c(z) comes from one reference: of two, the order of the factors would decide which one it is."""
+    named = {part.reference_source: part for part in parts if part.by_likelihood and part.reference_source is not None}
+    if len(named) > 1:
+        shown = " and ".join(f"{name!r} ({type(part).__name__} of {', '.join(part.columns)})" for name, part in list(named.items())[:2])
+        raise ConfigError(
+            f"the factors of a product name different references, {shown}: the images cannot tell which of them selects without bias, so "
+            "that the common factor c(z) is not identified. Name one reference for all factors."
+        )
 
 
 def _same_kind(part: Bias, other: Bias) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,6 +17,7 @@ from unskew.errors import ConfigError, DataError, did_you_mean
 from unskew.folding import content_codes, deal_folds, join_units
 from unskew.records import Floats, Ints
 from unskew.solve.profile import LinearDerivative
+from unskew.targeting.levels import level_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +61,8 @@ class Propensity(Bias):
     def __post_init__(self) -> None:
         if not isinstance(self.features, str):
             object.__setattr__(self, "features", tuple(self.features))
+        if self.reference is not None:
+            object.__setattr__(self, "reference", level_text(self.reference))
         if self.folds < 2:
             raise ConfigError(f"folds is the number of parts for cross-fitting, at least 2; got {self.folds!r}.")
         if not 0.0 < self.floor < 0.5:
@@ -68,6 +71,16 @@ class Propensity(Bias):
             raise ConfigError(
                 f"classifier is one of {', '.join(_NAMED)}, a scikit-learn classifier, or module:function; got {self.classifier!r}."
                 f"{did_you_mean(self.classifier, _NAMED)}"
+            )
+        if isinstance(self.classifier, type):
+            raise ConfigError(
+                f"classifier is a scikit-learn classifier, not its class: write classifier={self.classifier.__name__}(…), or "
+                f"'{self.classifier.__module__}:{self.classifier.__qualname__}'."
+            )
+        if not isinstance(self.classifier, str) and not hasattr(self.classifier, "fit"):
+            raise ConfigError(
+                f"classifier is one of {', '.join(_NAMED)}, a scikit-learn classifier, or module:function; got {self.classifier!r}, "
+                "which has no fit method."
             )
 
     @property
@@ -98,7 +111,9 @@ class Propensity(Bias):
                 model = self._train(data, phi_rd, log_offset_rk, train, reference, before)
                 log_rk[test] = model.log_ratio(phi_rd[test], data.cell[test])
                 models.append(model)
-        return FittedPropensity(data.names, reference, feature_map, tuple(models), log_rk, self._shown, self.has_offset, notes)
+        # A classifier sees the strata beside the features; θ of a logistic regression does not depend on them.
+        find_cell = None if self.has_offset else data.find_cell
+        return FittedPropensity(data.names, reference, feature_map, tuple(models), log_rk, self._shown, self.has_offset, notes, find_cell)
 
     @property
     def _shown(self) -> str:
@@ -192,7 +207,7 @@ def _fit_classifier(model: Any, x: Floats, source: Ints, weight: Floats | None) 
 class _Logistic:
     theta_kd: Floats
 
-    def log_ratio(self, phi_bd: Floats, cell_b: Ints | None) -> Floats:
+    def log_ratio(self, phi_bd: Floats, cell_b: Ints) -> Floats:
         return np.asarray(phi_bd @ self.theta_kd.T)
 
 
@@ -204,10 +219,11 @@ class _Classifier:
     n_cells: int
     floor: float
 
-    def log_ratio(self, phi_bd: Floats, cell_b: Ints | None) -> Floats:
-        x = phi_bd if cell_b is None else _with_cells(phi_bd, cell_b, self.n_cells)
+    def log_ratio(self, phi_bd: Floats, cell_b: Ints) -> Floats:
+        x = _with_cells(phi_bd, cell_b, self.n_cells)
         chance_bk = np.full((phi_bd.shape[0], self.log_total_k.size), self.floor)
-        chance_bk[:, np.asarray(self.model.classes_, dtype=np.int64)] = np.maximum(self.model.predict_proba(x), self.floor)
+        if len(x):  # classifiers refuse an empty table
+            chance_bk[:, np.asarray(self.model.classes_, dtype=np.int64)] = np.maximum(self.model.predict_proba(x), self.floor)
         log_bk = np.log(chance_bk) - self.log_total_k
         return np.asarray(log_bk - log_bk[:, [self.reference]])
 
@@ -224,6 +240,7 @@ class FittedPropensity(Factor):
     shown: str = "logistic"
     is_logistic: bool = True
     notes: tuple[str, ...] = ()
+    find_cell: Callable[[pd.DataFrame], Ints] | None = field(repr=False, default=None)
 
     @property
     def is_smooth(self) -> bool:
@@ -253,9 +270,8 @@ class FittedPropensity(Factor):
 
     def log_omega(self, frame: pd.DataFrame) -> Floats:
         phi_nd = self.feature_map.read(frame)
-        if isinstance(self.models[0], _Classifier) and self.models[0].n_cells > 1:
-            raise ConfigError("a classifier that saw strata cannot score other tables; use classifier='logistic' in a product with Strata.")
-        return np.asarray(np.mean([model.log_ratio(phi_nd, None) for model in self.models], axis=0))
+        cell_n = np.zeros(len(frame), dtype=np.int64) if self.find_cell is None else self.find_cell(frame)
+        return np.asarray(np.mean([model.log_ratio(phi_nd, cell_n) for model in self.models], axis=0))
 
     def describe(self) -> Description:
         names = ", ".join(column.name for column in self.feature_map.columns)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
+from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
 
 from unskew.bias.base import Bias
 from unskew.errors import ConfigError, did_you_mean, first_few
@@ -45,10 +48,40 @@ def read_bias(settings: Any) -> Bias:
     lacking = [each.name for each in fields(known[name]) if each.default is MISSING and each.name not in given]  # type: ignore[arg-type]
     if lacking:
         raise ConfigError(f"the family {name!r} needs the setting {first_few(lacking)}, too.")
+    _check_kinds(known[name], given)
     try:
         return known[name](**given)
     except TypeError as error:
         raise ConfigError(f"a setting of the family {name!r} has a value of the wrong kind ({error}); got {given!r}.") from error
+
+
+def _check_kinds(model: type[Bias], given: Mapping[str, Any]) -> None:
+    """A setting has a value of the same kind as its default; names of columns are text. (A whole number is a number; 1 is not true.)"""
+    for each in fields(model):  # type: ignore[arg-type]
+        if each.name not in given:
+            continue
+        value, default = given[each.name], each.default
+        expected = next((words for kind, words in _KINDS.items() if isinstance(default, kind)), "")
+        is_flag, is_whole = isinstance(value, bool | np.bool_), isinstance(value, Integral)
+        is_right = {
+            "true or false": is_flag,
+            "a whole number": is_whole and not is_flag,
+            "a number": isinstance(value, Real) and not is_flag,
+        }
+        if each.name == "features":
+            expected = "a list of column names"
+            is_right[expected] = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+        if each.name == "reference":
+            expected = "the name of a source"
+            is_right[expected] = value is None or isinstance(value, str) or (is_whole and not is_flag)
+        if not is_right.get(expected, True):
+            raise ConfigError(
+                f"the setting {each.name} of the family {model.family!r} has a value of the wrong kind: it is {expected}; got {value!r}."
+            )
+
+
+# bool before int: True is an int, too.
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
 
 
 def _factors(given: Mapping[str, Any]) -> list[Any]:
@@ -66,6 +99,8 @@ def written_bias(model: Bias) -> dict[str, Any]:
 
 
 def _plain(value: Any, where: str) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -12,15 +12,12 @@ from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.errors import ConfigError, CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.targeting.facts import Distribution, cell_text
-from unskew.targeting.levels import cells_of, check_edges, column_levels, text_levels
+from unskew.targeting.levels import cells_of, check_discrete, check_edges, column_levels, text_levels
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from unskew.targeting.strata import TargetStrata
-
-# More levels than this of a numeric attribute are measurements, not categories.
-_MOST_LEVELS = 100
 
 
 @dataclass(frozen=True)
@@ -45,10 +42,18 @@ class Strata(Bias):
     bins: Mapping[str, Sequence[float]] | None = None
 
     def __post_init__(self) -> None:
-        if self.by is not None:
-            object.__setattr__(self, "by", (self.by,) if isinstance(self.by, str) else tuple(self.by))
-        if self.bins is not None:
-            object.__setattr__(self, "bins", {name: check_edges(name, edges) for name, edges in self.bins.items()})
+        by: Any = self.by  # of any kind where it comes from a file
+        bins: Any = self.bins
+        if by is not None:
+            names = tuple(by) if isinstance(by, Iterable) and not isinstance(by, str) else (by,)
+            if not all(isinstance(name, str) for name in names):
+                raise ConfigError(f"by is the name of an attribute, or a list of names; got {by!r}.")
+            object.__setattr__(self, "by", names)
+        if bins is not None:
+            if not isinstance(bins, Mapping):
+                example = f"{{{self.columns[0]!r}: [0, 40, 60, 75]}}" if self.columns else "{'age': [0, 40, 60, 75]}"
+                raise ConfigError(f"bins says for each numeric attribute where it is cut, such as {example}; got {bins!r}.")
+            object.__setattr__(self, "bins", {name: check_edges(name, edges) for name, edges in bins.items()})
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -127,11 +132,8 @@ def _counted(model: Strata, pool: Pool, frame: pd.DataFrame) -> Target:
         if name not in frame.columns or bool(frame[name].isna().all()):
             hint = " A sample without labels cannot give their distribution: use Tilt or Propensity on features." if name == "label" else ""
             raise DataError(f"the sample of the target has no column {name!r}; its columns are {first_few(list(frame.columns), 12)}.{hint}")
-        if name not in bins and frame[name].dtype.kind == "f" and frame[name].nunique() > _MOST_LEVELS:
-            raise ConfigError(
-                f"{name} is numeric with {frame[name].nunique()} values; say how to cut it: "
-                f"Strata({list(model.by)}, bins={{{name!r}: […]}})."
-            )
+        if name not in bins:
+            check_discrete(frame[name], name, f"Strata({list(model.by)}, bins={{{name!r}: […]}})")
     import pandas as pd
 
     table = frame[list(model.by)].copy()

@@ -15,6 +15,7 @@ from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
 from unskew.errors import ConfigError, UnskewWarning
 from unskew.records import Floats
 from unskew.solve.profile import LinearDerivative
+from unskew.targeting.levels import level_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +56,8 @@ class Tilt(Bias):
     def __post_init__(self) -> None:
         if not isinstance(self.features, str):
             object.__setattr__(self, "features", tuple(self.features))
+        if self.reference is not None:
+            object.__setattr__(self, "reference", level_text(self.reference))
         if not self.ridge >= 0:
             raise ConfigError(f"ridge is the strength of a penalty, 0 or more; got {self.ridge!r}.")
 

@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MISSING = "(missing)"
+# More levels than this of a numeric attribute are measurements, not categories.
+_MOST_LEVELS = 100
 
 
 def level_text(value: Any) -> str:
     """A level as text, so that 3, 3.0 and the "3" of a file are one level; missing values are `MISSING`."""
-    import pandas as pd
-
     if isinstance(value, str):
         return value
+    import pandas as pd
+
     if pd.isna(value):
         return MISSING
     if isinstance(value, bool | np.bool_):
@@ -78,8 +80,11 @@ def bin_labels(edges: Sequence[float]) -> list[str]:
 
 def check_edges(name: str, edges: Sequence[float]) -> tuple[float, ...]:
     """Two or more increasing numbers (infinite ones at the ends are fine)."""
-    read = np.asarray(list(edges), dtype=np.float64)
-    if read.size < 2 or np.isnan(read).any() or not (np.diff(read) > 0).all():
+    try:
+        read = np.asarray(list(edges), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ConfigError(f"bins[{name!r}] must be a list of numbers, such as [0, 40, 60, 75]; got {edges!r}.") from None
+    if read.ndim != 1 or read.size < 2 or np.isnan(read).any() or not (np.diff(read) > 0).all():
         raise ConfigError(f"bins[{name!r}] must be two or more edges in increasing order, such as [0, 40, 60, 75]; got {list(edges)}.")
     return tuple(read.tolist())
 
@@ -118,6 +123,12 @@ def _as_numbers(column: pd.Series[Any], name: str, labels: list[str], unknown: l
         raise DataError(
             f"{name} has bins, so its values must be numbers or the labels of the bins ({first_few(labels, 12)}); got {first_few(unknown)}."
         ) from error
+
+
+def check_discrete(column: pd.Series[Any], name: str, way_out: str) -> None:
+    """Measurements without bins would make a level of nearly every image: an error."""
+    if column.dtype.kind == "f" and column.nunique() > _MOST_LEVELS:
+        raise ConfigError(f"{name} is numeric with {column.nunique()} values; say how to cut it: {way_out}.")
 
 
 def column_levels(column: pd.Series[Any], name: str, edges: Sequence[float] | None) -> tuple[list[str], Ints]:

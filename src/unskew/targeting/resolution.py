@@ -13,7 +13,7 @@ import numpy.typing as npt
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.targeting.facts import Distribution, cell_text, mass_array
-from unskew.targeting.levels import MISSING, bin_labels, cells_of, column_levels, text_levels
+from unskew.targeting.levels import MISSING, bin_labels, cells_of, check_discrete, column_levels, text_levels
 from unskew.targeting.spread import mass_covariance, raked_covariance, restricted
 from unskew.targeting.strata import TargetReference, TargetStrata
 from unskew.targeting.wording import reference_sentences, strata_sentences
@@ -103,6 +103,9 @@ def _read_attribute(target: Target, frame: pd.DataFrame, name: str) -> _Attribut
             f"{did_you_mean(name, frame.columns)}"
         )
     edges = target.bins.get(name)
+    if edges is None and target.kind == "uniform":
+        # Other targets name their levels, one by one.
+        check_discrete(frame[name], name, f"Target.uniform({list(target.by)}, bins={{{name!r}: […]}})")
     levels, code_n = column_levels(frame[name], name, edges)
     count_l = np.bincount(code_n, minlength=len(levels))
     if MISSING in levels and target.missing.get(name, "error") == "error":
