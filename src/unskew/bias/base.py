@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 # Columns that the table of a bootstrap replicate has beside those of the pool: the image that a row is a copy of, and its fold group.
 COPY_OF = "(copy of)"
 FOLD_GROUP = "(fold group)"
+# The population of a model that restricts it in no way.
+THE_TARGET = "the target"
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +101,7 @@ class Description:
     assumed: tuple[str, ...]
     estimated: tuple[str, ...]
     anchor: str
-    population: str = "the target"
+    population: str = THE_TARGET
     parameters: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unskew.bias.base import Bias, BiasData, Description, Factor
+from unskew.bias.base import THE_TARGET, Bias, BiasData, Description, Factor
 from unskew.bias.strata import FittedStrata, describe_strata
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.solve.profile import Profile
@@ -100,7 +100,7 @@ class FittedBias:
             ("the factors act independently of one another", *(sentence for part in parts for sentence in part.assumed)),
             tuple(sentence for part in parts for sentence in part.estimated),
             "; ".join(f"{part.family}: {part.anchor}" for part in parts),
-            parts[0].population,
+            _common_population([part.population for part in parts], targeted=self.strata is not None),
             {part.family: part.parameters for part in parts},
             (*(note for part in parts for note in part.notes), *notes),
         )
@@ -117,6 +117,13 @@ class FittedBias:
                 "features mean the same labels in target and sources"
             )
         return notes
+
+
+def _common_population(populations: Sequence[str], targeted: bool) -> str:
+    """What all factors together leave of the target, in any order; ``targeted``: the first is that of the strata, and is said first."""
+    first, others = (populations[:1], populations[1:]) if targeted else ((), populations)
+    said = [*first, *sorted(set(others) - set(first))]
+    return "; of this only ".join(each for each in said if each != THE_TARGET) or THE_TARGET
 
 
 def log_likelihood(profile: Profile) -> float:
