@@ -201,6 +201,15 @@ class TestFacts:
         assert fact.expected == pytest.approx(own.mean())
         assert fact.stderr == pytest.approx(own.std(ddof=0) / 20)
 
+    def test_it_is_said_which_population_facts_and_results_speak_of(self) -> None:
+        known = unskew.Target.margins({"label": {"a": 0.3, "b": 0.3, "c": 0.3, "z": 0.1}}, uncovered="restrict")
+        without = "the target without what no source has an image of: label = z (0.1)"
+        said = str(unskew.choose_bias(labelled_pool(), [Strata("label")], known, check=False))
+        assert f"With it, results speak of {without}." in said
+        said = str(unskew.choose_bias(labelled_pool(), [Box(["x"])], facts=[known], check=False, baseline=False))
+        assert f"Note: the known shares of label are those of {without}" in said
+        assert "With it, results speak of the part of the population within the union of the boxes." in said
+
     def test_without_facts_there_is_no_distance(self) -> None:
         pool = tilted_pool()
         assert distance_to_target(unskew.debias(pool, Known({"0": 1.0, "1": 1.0})), ()) is None

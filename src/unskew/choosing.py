@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,7 @@ from unskew.choice_table import ONE_PERCENT, SAME_SCORE, Standing, make_table
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.membership_score import Folds, make_folds, paired_difference
 from unskew.records import Pool, Target, Weights
-from unskew.target_distance import known_facts
+from unskew.target_distance import known_facts, restricted_facts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ class BiasChoice:
     ties : candidates that describe the sources equally (their q is the same), in groups.
     undecided : candidates that describe the sources as well as the chosen one, take another c(z) for granted and so give other weights,
         and that no known fact tells from it.
-    notes : what the user should know of single candidates.
+    notes : what the user should know of facts and of single candidates.
     weights : the weights under the chosen model.
     table : one row for each candidate, the chosen one first, then by score, those that cannot be chosen last:
 
@@ -62,10 +62,16 @@ class BiasChoice:
     table: pd.DataFrame = field(repr=False)
     weights: Weights | None = field(repr=False)
 
+    @property
+    def population(self) -> str | None:
+        """Which population results speak of under the chosen model; None where none is chosen."""
+        return None if self.weights is None else self.weights.describe().population
+
     def __str__(self) -> str:
         from unskew.choice_table import show_table
 
         lines = [show_table(self.table), "", self.reason]
+        lines += [] if self.population is None else [f"With it, results speak of {self.population}."]
         lines += [f"Tie: {', '.join(group)} describe the sources equally." for group in self.ties]
         return "\n".join([*lines, *(f"Note: {note}" for note in self.notes)])
 
@@ -132,7 +138,8 @@ def choose_bias(
     known = known_facts(pool, [*([] if target is None else [target]), *facts], columns)
     checked = columns if check else []
     rated = [evaluate_candidate(name, model, split, known, checked=checked, seed=seed) for name, model in named.items()]
-    return _decide(rated, split)
+    choice = _decide(rated, split)
+    return replace(choice, notes=(*restricted_facts(pool, facts), *choice.notes))
 
 
 def _check_arguments(pool: Pool, target: Target | None, facts: Sequence[Target], folds: int) -> None:

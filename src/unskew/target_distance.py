@@ -17,6 +17,8 @@ from unskew.targeting.levels import text_levels
 if TYPE_CHECKING:
     import pandas as pd
 
+    from unskew.targeting.strata import TargetStrata
+
 # Facts of one distribution, or levels of one column, beyond which the rarest are left out.
 _MOST_FACTS = 50
 # Shares that hold by construction differ by rounding.
@@ -61,11 +63,25 @@ def known_facts(pool: Pool, targets: Sequence[Target], columns: Sequence[str]) -
     return tuple(facts)
 
 
+def restricted_facts(pool: Pool, targets: Sequence[Target]) -> tuple[str, ...]:
+    """A sentence on every given distribution of which the pool lacks a part: it is compared with the rest."""
+    return tuple(
+        f"the known shares of {' × '.join(strata.by)} are those of {strata.population}"
+        for target in targets
+        if target.kind not in ("sample", "source")
+        for strata in _given_strata(pool, target)
+        if strata.uncovered
+    )
+
+
+def _given_strata(pool: Pool, target: Target) -> Iterator[TargetStrata]:
+    """The strata of every given distribution by itself: margins are facts, a joint table raked from them is not."""
+    for each in [replace(target, by=fact.by, facts=(fact,), interactions=None) for fact in target.facts] or [target]:
+        yield replace(each, uncovered="restrict").stratify(pool)
+
+
 def _shares(pool: Pool, target: Target) -> Iterator[Fact]:
-    """Shares of the strata of every given distribution by itself: margins are facts, a joint table raked from them is not."""
-    single = [replace(target, by=fact.by, facts=(fact,), interactions=None) for fact in target.facts] or [target]
-    for each in single:
-        strata = replace(each, uncovered="restrict").stratify(pool)
+    for strata in _given_strata(pool, target):
         for at in np.argsort(-strata.mass, kind="stable")[:_MOST_FACTS]:
             if strata.in_scope[at]:
                 stderr = 0.0 if strata.covariance is None else float(np.sqrt(max(strata.covariance[at, at], 0.0)))

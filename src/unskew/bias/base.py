@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.records.target import THE_TARGET
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 # Columns that the table of a bootstrap replicate has beside those of the pool: the image that a row is a copy of, and its fold group.
 COPY_OF = "(copy of)"
 FOLD_GROUP = "(fold group)"
-# The population of a model that restricts it in no way.
-THE_TARGET = "the target"
 
 
 @dataclass(frozen=True, eq=False)

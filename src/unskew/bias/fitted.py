@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unskew.bias.base import THE_TARGET, Bias, BiasData, Description, Factor
+from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.strata import FittedStrata, describe_strata
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.records.target import THE_TARGET
 from unskew.solve.profile import Profile
 
 if TYPE_CHECKING:

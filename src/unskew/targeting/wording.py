@@ -9,6 +9,7 @@ import numpy as np
 
 from unskew.errors import first_few
 from unskew.records import Pool, Target
+from unskew.records.target import THE_TARGET
 from unskew.targeting.facts import Distribution, cell_text
 from unskew.targeting.levels import level_text
 from unskew.targeting.strata import TargetStrata
@@ -111,7 +112,7 @@ def strata_sentences(target: Target, strata: TargetStrata, n_split_groups: int) 
 
 
 def _population(target: Target, strata: TargetStrata) -> str:
-    population = "the target"
+    population = THE_TARGET
     if strata.uncovered:
         names = first_few([f"{name} ({mass:.4g})" for name, mass in strata.uncovered.items()])
         population += f" without what no source has an image of: {names}"
