@@ -71,7 +71,9 @@ class BiasChoice:
         from unskew.choice_table import show_table
 
         lines = [show_table(self.table), "", self.reason]
-        lines += [] if self.population is None else [f"With it, results speak of {self.population}."]
+        if self.weights is not None and self.weights.estimation is not None:
+            lines += [f"With it, results speak of {self.population}."]
+            lines += [f"With it, {sentence}." for sentence in self.weights.estimation.fitted.assumed_labels]
         lines += [f"Tie: {', '.join(group)} describe the sources equally." for group in self.ties]
         return "\n".join([*lines, *(f"Note: {note}" for note in self.notes)])
 
