@@ -107,7 +107,8 @@ def choose_bias(
     pool : the images of all sources.
     candidates : bias models on features that you named; none is added or left out. A mapping gives them names.
     target : what is known about the population, as for `unskew.debias`; every candidate is fitted with it.
-    facts : further things known about the target that only judge: the shares of a `Target.margins`, the means of a `Target.sample`.
+    facts : further things known about the target that only judge: the shares of a `Target.margins`, the means of a `Target.sample` (of
+        the label and the columns that candidates name; where the sample has none of these, of all numbers that pool and sample share).
     folds : number of folds F; groups, and exact copies of an image, stay in one.
     baseline : compare with naive pooling, too (ω = 1 for all).
     check : compute the p-value of `unskew.check_fit` for each candidate.
@@ -138,7 +139,7 @@ def choose_bias(
     split = make_folds(pool, target, folds, seed)
     columns = _columns(pool, list(named.values()))
     known = known_facts(pool, [*([] if target is None else [target]), *facts], columns)
-    checked = columns if check else []
+    checked = list(dict.fromkeys([*_complete(pool, ["label"]), *columns])) if check else []
     rated = [evaluate_candidate(name, model, split, known, checked=checked, seed=seed) for name, model in named.items()]
     choice = _decide(rated, split)
     return replace(choice, notes=(*restricted_facts(pool, facts), *choice.notes))
@@ -161,11 +162,15 @@ def _check_arguments(pool: Pool, target: Target | None, facts: Sequence[Target],
 
 
 def _columns(pool: Pool, models: Sequence[Bias]) -> list[str]:
-    """The label and every column that some candidate reads, as far as all images have them."""
-    names: list[str] = ["label"]
+    """Every column that some candidate names, as far as all images have it; functions and queries name none."""
+    names: list[str] = []
     for name in dict.fromkeys(column for model in models for part in model.parts for column in part.columns):
         names += [name] if name in pool.frame.columns else [each for each in pool.frame.columns if str(each).startswith(f"{name}_")]
-    return [name for name in dict.fromkeys(names) if name in pool.frame.columns and not bool(pool.frame[name].isna().any())]
+    return _complete(pool, list(dict.fromkeys(names)))
+
+
+def _complete(pool: Pool, names: Sequence[str]) -> list[str]:
+    return [name for name in names if name in pool.frame.columns and not bool(pool.frame[name].isna().any())]
 
 
 def _decide(rated: Sequence[Candidate], folds: Folds) -> BiasChoice:
