@@ -201,6 +201,30 @@ class TestFacts:
         assert fact.expected == pytest.approx(own.mean())
         assert fact.stderr == pytest.approx(own.std(ddof=0) / 20)
 
+    def test_of_a_sample_the_shared_numbers_are_compared_where_no_candidate_names_a_column(self) -> None:
+        rng = np.random.default_rng(0)
+        pool = tilted_pool(y=np.full(800, 2.0), kind=["k"] * 800, z=rng.normal(size=800))
+        sample = unskew.Target.sample(unskew.Pool.from_arrays(["t"] * 500, x=rng.normal(size=500), y=np.full(500, 2.0), kind=["k"] * 500))
+        assert [fact.name for fact in known_facts(pool, [sample], ["x"])] == ["mean of x"]
+        assert [fact.name for fact in known_facts(pool, [sample], [])] == ["mean of x", "mean of y"]
+        assert [fact.name for fact in known_facts(pool, [sample], ["z"])] == ["mean of x", "mean of y"]
+        # Both describe the sources equally; the sample tells that source 0 is the unbiased one.
+        first = Known({"0": 1.0, "1": lambda table: np.exp(table["x"])})
+        second = Known({"0": lambda table: np.exp(-table["x"]), "1": 1.0})
+        choice = unskew.choose_bias(pool, {"second": second, "first": first}, facts=[sample], check=False)
+        assert choice.table["distance"].notna().all()
+        assert choice.name == "first"
+        assert "contradicting it: second" in choice.reason
+
+    def test_it_is_said_which_population_facts_and_results_speak_of(self) -> None:
+        known = unskew.Target.margins({"label": {"a": 0.3, "b": 0.3, "c": 0.3, "z": 0.1}}, uncovered="restrict")
+        without = "the target without what no source has an image of: label = z (0.1)"
+        said = str(unskew.choose_bias(labelled_pool(), [Strata("label")], known, check=False))
+        assert f"With it, results speak of {without}." in said
+        said = str(unskew.choose_bias(labelled_pool(), [Box(["x"])], facts=[known], check=False, baseline=False))
+        assert f"Note: the known shares of label are those of {without}" in said
+        assert "With it, results speak of the part of the population within the union of the boxes." in said
+
     def test_without_facts_there_is_no_distance(self) -> None:
         pool = tilted_pool()
         assert distance_to_target(unskew.debias(pool, Known({"0": 1.0, "1": 1.0})), ()) is None

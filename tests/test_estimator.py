@@ -13,9 +13,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.decomposition import PCA
-from sklearn.ensemble import BaggingClassifier, VotingClassifier
+from sklearn.ensemble import AdaBoostClassifier, BaggingClassifier, VotingClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -38,6 +39,24 @@ class Recorder(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Any:
         return np.full(len(X), self.classes_[0])
+
+
+class ProbableRecorder(Recorder):
+    """With probabilities, which calibration asks for."""
+
+    def predict_proba(self, X: Any) -> Any:
+        return np.column_stack([1 / (1 + np.exp(np.asarray(X)[:, 0])), 1 / (1 + np.exp(-np.asarray(X)[:, 0]))])
+
+
+class Wrapper(ClassifierMixin, BaseEstimator):
+    """Somebody's own: takes weights, and keeps them to itself."""
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Wrapper:
+        self.estimator_ = clone(self.estimator).fit(X, y)
+        return self
 
 
 @pytest.fixture
@@ -233,6 +252,54 @@ def test_several_sources_without_a_word_on_their_bias_are_refused(labelled: Any)
 def test_an_estimator_that_would_drop_the_weights_is_refused(labelled: Any, inner: Any) -> None:
     with pytest.raises(ConfigError, match=r"KNeighborsClassifier.fit has no parameter sample_weight|'end', is no predictor"):
         DebiasedClassifier(inner).fit(*labelled)
+
+
+SCALED = make_pipeline(StandardScaler(), LogisticRegression())
+
+
+@pytest.mark.parametrize(
+    ("inner", "lost"),
+    [
+        (CalibratedClassifierCV(SCALED), "CalibratedClassifierCV .* which Pipeline.fit does not have"),
+        (CalibratedClassifierCV(GridSearchCV(LogisticRegression(), {})), "CalibratedClassifierCV .* which GridSearchCV.fit does not have"),
+        (make_pipeline(PCA(2), CalibratedClassifierCV(SCALED)), "CalibratedClassifierCV .* which Pipeline"),
+        (GridSearchCV(CalibratedClassifierCV(SCALED), {}), "CalibratedClassifierCV .* which Pipeline"),
+        (FixedThresholdClassifier(CalibratedClassifierCV(SCALED)), "CalibratedClassifierCV .* which Pipeline"),
+        (BaggingClassifier(CalibratedClassifierCV(SCALED)), "CalibratedClassifierCV .* which Pipeline"),
+        (VotingClassifier([("a", LogisticRegression()), ("b", SCALED)]), "VotingClassifier .* which Pipeline"),
+        (VotingClassifier([("a", CalibratedClassifierCV(SCALED))]), "CalibratedClassifierCV .* which Pipeline"),
+        (AdaBoostClassifier(SCALED), "AdaBoostClassifier .* which Pipeline"),
+        (Wrapper(SCALED), "Wrapper .* which Pipeline"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_weights_that_a_wrapper_would_drop_inside_are_refused_without_routing(labelled: Any, inner: Any, lost: str) -> None:
+    with pytest.raises(ConfigError, match=lost):
+        DebiasedClassifier(inner).fit(*labelled)
+
+
+def test_weights_reach_a_pipeline_in_a_wrapper_by_routing(labelled: Any) -> None:
+    X, y = labelled
+    design = np.random.default_rng(6).uniform(0.1, 4.0, 300)
+    inside = make_pipeline(StandardScaler(), ProbableRecorder())
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = DebiasedClassifier(CalibratedClassifierCV(inside, ensemble=False, cv=3)).fit(X, y, sample_weight=design)
+        asked = make_pipeline(StandardScaler(), ProbableRecorder().set_fit_request(sample_weight=True))
+        again = DebiasedClassifier(CalibratedClassifierCV(asked, ensemble=False, cv=3)).fit(X, y, sample_weight=design)
+    for each in (model, again):
+        fitted = each.estimator_.calibrated_classifiers_[0].estimator
+        np.testing.assert_allclose(fitted[-1].given_, design, rtol=1e-12)
+
+
+def test_wrappers_that_hand_weights_on_are_not_refused(labelled: Any) -> None:
+    X, y = labelled
+    design = np.random.default_rng(6).uniform(0.1, 4.0, 300)
+    model = DebiasedClassifier(CalibratedClassifierCV(ProbableRecorder(), ensemble=False, cv=3)).fit(X, y, sample_weight=design)
+    np.testing.assert_allclose(model.estimator_.calibrated_classifiers_[0].estimator.given_, design, rtol=1e-12)
+    outside = make_pipeline(StandardScaler(), CalibratedClassifierCV(LogisticRegression()))
+    for inner in (outside, BaggingClassifier(SCALED), AdaBoostClassifier(), VotingClassifier([("a", GridSearchCV(Recorder(), {}, cv=2))])):
+        assert DebiasedClassifier(inner).fit(X, y, sample_weight=design).estimator_ is not None
+    assert find_weight_path(CalibratedClassifierCV(FrozenEstimator(SCALED))).keywords == ("sample_weight",)
 
 
 @pytest.mark.parametrize("routing", [False, True])

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 import unskew
 from unskew import DebiasedClassifier, DebiasedRegressor, Pool, Target
 from unskew.bias import Known, Product, Strata, Tilt
-from unskew.errors import ConfigError, CoverageError, DataError
+from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning
 from unskew.target_scoring import cross_fit_scores, score_images
 from unskew.training_pool import Images, weigh_images
 
@@ -70,6 +70,15 @@ def test_label_shift_is_undone() -> None:
     # and what the held-out images say of the target is true
     low, high = model.target_score(X, y, source=source).interval
     assert low <= bayes <= high
+
+
+def test_a_score_on_a_part_of_the_target_says_so_once() -> None:
+    X, y, source = _label_shift([150, 50], seed=1)
+    restricted = Target.margins({"label": {0: 0.2, 1: 0.7, 2: 0.1}}, uncovered="restrict")
+    with pytest.warns(UnskewWarning, match=r"the score speaks of the target without .* label = 2 \(0\.1\)") as caught:
+        DebiasedClassifier(target=restricted).target_score(X, y, source=source)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
 
 
 def test_design_weights_multiply() -> None:

@@ -226,6 +226,12 @@ def test_a_family_without_derivatives_says_what_its_errors_leave_out() -> None:
     assert any("given the weights" in note for note in forecast.notes)
 
 
+def test_a_target_without_labels_says_what_is_assumed_of_them() -> None:
+    world = tilt_world(600, 5)
+    forecast = forecast_gain(world.pool, world.bias, world.target, ["x"], check=False)
+    assert any(note.startswith("The target's sample has no labels: p(label)") for note in forecast.notes)
+
+
 def test_columns_of_one_representation_keep_some_of_their_sizes() -> None:
     world = class_world([200, 100], seed=8)
     pool = world.pool.with_columns({"bright": 100 * world.X[:, 0], "site": np.where(world.X[:, 1] > 0, "hill", "dale")})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,7 @@ from unskew.choice_table import ONE_PERCENT, SAME_SCORE, Standing, make_table
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.membership_score import Folds, make_folds, paired_difference
 from unskew.records import Pool, Target, Weights
-from unskew.target_distance import known_facts
+from unskew.target_distance import known_facts, restricted_facts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ class BiasChoice:
     ties : candidates that describe the sources equally (their q is the same), in groups.
     undecided : candidates that describe the sources as well as the chosen one, take another c(z) for granted and so give other weights,
         and that no known fact tells from it.
-    notes : what the user should know of single candidates.
+    notes : what the user should know of facts and of single candidates.
     weights : the weights under the chosen model.
     table : one row for each candidate, the chosen one first, then by score, those that cannot be chosen last:
 
@@ -62,10 +62,18 @@ class BiasChoice:
     table: pd.DataFrame = field(repr=False)
     weights: Weights | None = field(repr=False)
 
+    @property
+    def population(self) -> str | None:
+        """Which population results speak of under the chosen model; None where none is chosen."""
+        return None if self.weights is None else self.weights.describe().population
+
     def __str__(self) -> str:
         from unskew.choice_table import show_table
 
         lines = [show_table(self.table), "", self.reason]
+        if self.weights is not None and self.weights.estimation is not None:
+            lines += [f"With it, results speak of {self.population}."]
+            lines += [f"With it, {sentence}." for sentence in self.weights.estimation.fitted.assumed_labels]
         lines += [f"Tie: {', '.join(group)} describe the sources equally." for group in self.ties]
         return "\n".join([*lines, *(f"Note: {note}" for note in self.notes)])
 
@@ -99,7 +107,8 @@ def choose_bias(
     pool : the images of all sources.
     candidates : bias models on features that you named; none is added or left out. A mapping gives them names.
     target : what is known about the population, as for `unskew.debias`; every candidate is fitted with it.
-    facts : further things known about the target that only judge: the shares of a `Target.margins`, the means of a `Target.sample`.
+    facts : further things known about the target that only judge: the shares of a `Target.margins`, the means of a `Target.sample` (of
+        the label and the columns that candidates name; where the sample has none of these, of all numbers that pool and sample share).
     folds : number of folds F; groups, and exact copies of an image, stay in one.
     baseline : compare with naive pooling, too (ω = 1 for all).
     check : compute the p-value of `unskew.check_fit` for each candidate.
@@ -130,9 +139,10 @@ def choose_bias(
     split = make_folds(pool, target, folds, seed)
     columns = _columns(pool, list(named.values()))
     known = known_facts(pool, [*([] if target is None else [target]), *facts], columns)
-    checked = columns if check else []
+    checked = list(dict.fromkeys([*_complete(pool, ["label"]), *columns])) if check else []
     rated = [evaluate_candidate(name, model, split, known, checked=checked, seed=seed) for name, model in named.items()]
-    return _decide(rated, split)
+    choice = _decide(rated, split)
+    return replace(choice, notes=(*restricted_facts(pool, facts), *choice.notes))
 
 
 def _check_arguments(pool: Pool, target: Target | None, facts: Sequence[Target], folds: int) -> None:
@@ -152,11 +162,15 @@ def _check_arguments(pool: Pool, target: Target | None, facts: Sequence[Target],
 
 
 def _columns(pool: Pool, models: Sequence[Bias]) -> list[str]:
-    """The label and every column that some candidate reads, as far as all images have them."""
-    names: list[str] = ["label"]
+    """Every column that some candidate names, as far as all images have it; functions and queries name none."""
+    names: list[str] = []
     for name in dict.fromkeys(column for model in models for part in model.parts for column in part.columns):
         names += [name] if name in pool.frame.columns else [each for each in pool.frame.columns if str(each).startswith(f"{name}_")]
-    return [name for name in dict.fromkeys(names) if name in pool.frame.columns and not bool(pool.frame[name].isna().any())]
+    return _complete(pool, list(dict.fromkeys(names)))
+
+
+def _complete(pool: Pool, names: Sequence[str]) -> list[str]:
+    return [name for name in names if name in pool.frame.columns and not bool(pool.frame[name].isna().any())]
 
 
 def _decide(rated: Sequence[Candidate], folds: Folds) -> BiasChoice:

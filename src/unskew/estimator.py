@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unskew.errors import ConfigError, first_few
 from unskew.records import Estimate, Target
-from unskew.target_scoring import cross_fit_scores, score_images
+from unskew.target_scoring import cross_fit_scores, score_images, warn_if_restricted
 from unskew.training_pool import Images, TargetWeights, weigh_images
 from unskew.weight_passing import fit_weighted
 
@@ -139,6 +139,8 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         training images is no part of it, and a model fitted to all images is usually a little better. A score that does not depend
         smoothly on the weights (a quantile, a maximum; ``neg_median_absolute_error`` is taken care of) has no valid standard error.
 
+        Where the target may be restricted to what has images (``uncovered="restrict"``), a warning names what the score leaves out.
+
         Parameters
         ----------
         X, y, source, group, sample_weight, attributes : as for ``fit``.
@@ -153,6 +155,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if cv is None:
             check_is_fitted(self, "estimator_")
         weighing = self._weigh(images)
+        warn_if_restricted(weighing)
         model = self.estimator_ if cv is None else self._inner()
         held_out = cross_fit_scores(model, images, weighing, cv, copies=copies, seed=self.seed)
         return score_images(held_out, self._default_scoring if scoring is None else scoring, weighing, level)

@@ -280,7 +280,8 @@ def _notes(data: ProbeData, weights: Weights) -> list[str]:
         notes.append(f"The target has none of {first_few(absent, 12)}.")
     if weights.overlap.verdict != "ok":
         notes.append(weights.overlap.message)
-    return notes
+    assumed = () if weights.estimation is None else weights.estimation.fitted.assumed_labels
+    return [*notes, *(f"{sentence[0].upper()}{sentence[1:]}." for sentence in assumed)]
 
 
 def _assemble(

@@ -17,6 +17,8 @@ from unskew.targeting.levels import text_levels
 if TYPE_CHECKING:
     import pandas as pd
 
+    from unskew.targeting.strata import TargetStrata
+
 # Facts of one distribution, or levels of one column, beyond which the rarest are left out.
 _MOST_FACTS = 50
 # Shares that hold by construction differ by rounding.
@@ -54,18 +56,35 @@ class TargetDistance:
 
 
 def known_facts(pool: Pool, targets: Sequence[Target], columns: Sequence[str]) -> tuple[Fact, ...]:
-    """Every number that the targets give: shares of strata; of a sample or an unbiased source the means of ``columns``."""
+    """Every number that the targets give: shares of strata; of a sample or an unbiased source the means of the label and ``columns``.
+
+    Where pool and reference share none of ``columns`` (models given by functions or queries name none), all numbers that they share.
+    """
     facts: list[Fact] = []
     for target in targets:
         facts += _means_of_reference(pool, target, columns) if target.kind in ("sample", "source") else _shares(pool, target)
     return tuple(facts)
 
 
+def restricted_facts(pool: Pool, targets: Sequence[Target]) -> tuple[str, ...]:
+    """A sentence on every given distribution of which the pool lacks a part: it is compared with the rest."""
+    return tuple(
+        f"the known shares of {' × '.join(strata.by)} are those of {strata.population}"
+        for target in targets
+        if target.kind not in ("sample", "source")
+        for strata in _given_strata(pool, target)
+        if strata.uncovered
+    )
+
+
+def _given_strata(pool: Pool, target: Target) -> Iterator[TargetStrata]:
+    """The strata of every given distribution by itself: margins are facts, a joint table raked from them is not."""
+    for each in [replace(target, by=fact.by, facts=(fact,), interactions=None) for fact in target.facts] or [target]:
+        yield replace(each, uncovered="restrict").stratify(pool)
+
+
 def _shares(pool: Pool, target: Target) -> Iterator[Fact]:
-    """Shares of the strata of every given distribution by itself: margins are facts, a joint table raked from them is not."""
-    single = [replace(target, by=fact.by, facts=(fact,), interactions=None) for fact in target.facts] or [target]
-    for each in single:
-        strata = replace(each, uncovered="restrict").stratify(pool)
+    for strata in _given_strata(pool, target):
         for at in np.argsort(-strata.mass, kind="stable")[:_MOST_FACTS]:
             if strata.in_scope[at]:
                 stderr = 0.0 if strata.covariance is None else float(np.sqrt(max(strata.covariance[at, at], 0.0)))
@@ -73,15 +92,13 @@ def _shares(pool: Pool, target: Target) -> Iterator[Fact]:
 
 
 def _means_of_reference(pool: Pool, target: Target, columns: Sequence[str]) -> Iterator[Fact]:
-    """Means of the columns that pool and reference share, levels as indicators."""
+    """Means of the label and of columns that pool and reference share, levels as indicators."""
     from unskew.bias.features import is_numeric
 
     reference = target.compare(pool)
     frame = reference.sample.frame if reference.sample is not None else pool.frame[pool.frame["source"] == reference.source]
     n_effective = _effective_size(frame)
-    for name in columns:
-        if name not in frame.columns or bool(frame[name].isna().any()):
-            continue
+    for name in _shared_columns(pool, frame, columns):
         if is_numeric(pool.frame[name]) and name != "label":
             value = frame[name].to_numpy(dtype=np.float64)
             yield Fact(
@@ -94,6 +111,21 @@ def _means_of_reference(pool: Pool, target: Target, columns: Sequence[str]) -> I
         for at in np.argsort(-np.bincount(code), kind="stable")[:_MOST_FACTS]:
             p = float(share.get(levels[at], 0.0))
             yield Fact(f"{name} = {levels[at]}", np.asarray(code == at, dtype=np.float64), p, float(np.sqrt(p * (1 - p) / n_effective)))
+
+
+def _shared_columns(pool: Pool, reference: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """The label, and ``columns`` or else all numbers, as far as every image of pool and reference has them."""
+    from unskew.bias.features import is_numeric
+
+    def complete(names: Sequence[str]) -> list[str]:
+        tables = (pool.frame, reference)
+        return [name for name in names if all(name in table.columns and not bool(table[name].isna().any()) for table in tables)]
+
+    def numbers() -> list[str]:
+        found = [name for name in complete(pool.attributes) if is_numeric(pool.frame[name]) and is_numeric(reference[name])]
+        return [name for name in found if np.isfinite(pool.frame[name]).all() and np.isfinite(reference[name]).all()]
+
+    return list(dict.fromkeys([*complete(["label"]), *(complete(columns) or numbers())]))
 
 
 def _effective_size(frame: pd.DataFrame) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError
+from unskew.errors import ConfigError, DataError, UnskewWarning
 from unskew.folding import check_folds, deal_folds, find_copies, join_units
 from unskew.records import Estimate, Floats, Ints
 from unskew.training_pool import Images, TargetWeights
@@ -121,6 +121,14 @@ def score_images(held_out: list[HeldOut], scoring: Any, weighing: TargetWeights,
             part = HeldOut(part.rows[kept], Remembering(part.model.model, take_rows(part.model.X, kept)), part.y[kept])
         value_n[part.rows] = image_values(part, scoring, weight_f[kept_f] / weight_f.sum())
     return weighing.mean(value_n, level)
+
+
+def warn_if_restricted(weighing: TargetWeights) -> None:
+    """An estimate is a bare number: that it leaves out a part of the target, for want of images, must be said beside it."""
+    estimation = weighing.weights.estimation
+    strata = None if estimation is None else estimation.fitted.strata
+    if strata is not None and strata.target.uncovered:
+        warnings.warn(f"the score speaks of {weighing.weights.describe().population}.", UnskewWarning, stacklevel=3)
 
 
 def image_values(part: HeldOut, scoring: Any, weight_f: Floats) -> Floats:

@@ -41,18 +41,42 @@ def fit_weighted(estimator: Any, X: Any, y: Any, weight_n: Floats, fit_params: M
 
 def find_weight_path(estimator: Any) -> WeightPath:
     """Follow pipelines and wrappers down to the predictor; an error that names the step where the weights would be lost."""
+    from sklearn import get_config
     from sklearn.pipeline import Pipeline
 
     if isinstance(estimator, Pipeline):
         return _pipeline_path(estimator)
     inner_paths = [find_weight_path(child) for child in _children(estimator)]
     learners = (estimator, *(each for path in inner_paths for each in path.learners))
+    is_routed = get_config()["enable_metadata_routing"]
     if _takes_weights(estimator.fit):
+        if not is_routed:
+            _check_inside(estimator)
         return WeightPath(("sample_weight",), learners)
+    if not is_routed and hasattr(estimator, "estimators"):
+        for child, path in zip(_children(estimator), inner_paths, strict=True):
+            if path.keywords != ("sample_weight",):
+                raise _loses_weights(estimator, child)
     if inner_paths and _takes_anything(estimator.fit):
         # Ensembles name the weights alike for all their members; a wrapper of one estimator hands its keywords on as they are.
         return WeightPath(("sample_weight",) if hasattr(estimator, "estimators") else inner_paths[0].keywords, learners)
     raise _ignores_weights(estimator)
+
+
+def _check_inside(estimator: Any) -> None:
+    """Without routing, a wrapper that takes weights hands them on as ``sample_weight`` to an ``estimator`` that has it, else not at all."""
+    from sklearn.ensemble import BaggingClassifier, BaggingRegressor
+    from sklearn.frozen import FrozenEstimator
+
+    for child in _wrapped(estimator):
+        if isinstance(child, FrozenEstimator):
+            # It learns nothing more; the weights are for what is learned around it.
+            continue
+        if _takes_weights(child.fit):
+            find_weight_path(child)
+        elif not isinstance(estimator, BaggingClassifier | BaggingRegressor):
+            # Bagging draws by the weights, or refuses by itself (scikit-learn before 1.8).
+            raise _loses_weights(estimator, child)
 
 
 def _pipeline_path(pipeline: Any) -> WeightPath:
@@ -90,8 +114,12 @@ def _children(estimator: Any) -> list[Any]:
     # Only where it hands the weights on: a wrapper that uses them itself (bagging draws by them) needs no such estimator inside.
     if _takes_weights(estimator.fit) and not isinstance(estimator, CalibratedClassifierCV):
         return []
-    inner = getattr(estimator, "estimator", None) or getattr(estimator, "regressor", None)
-    return [inner] if hasattr(inner, "fit") else []
+    return _wrapped(estimator)
+
+
+def _wrapped(estimator: Any) -> list[Any]:
+    found = [getattr(estimator, name, None) for name in ("estimator", "regressor")]
+    return [each for each in found if hasattr(each, "fit") and not inspect.isclass(each)][:1]
 
 
 def _ignores_weights(estimator: Any) -> ConfigError:
@@ -100,6 +128,15 @@ def _ignores_weights(estimator: Any) -> ConfigError:
         f"{name}.fit has no parameter sample_weight, so the debiasing weights would be dropped in silence and the model would learn the "
         f"biased pool. Use an estimator that takes sample_weight (in a pipeline the last step counts), or draw images in proportion to "
         f"weights_.weight and fit {name} on those."
+    )
+
+
+def _loses_weights(estimator: Any, child: Any) -> ConfigError:
+    name, inner = type(estimator).__name__, type(child).__name__
+    return ConfigError(
+        f"{name} hands the weights on as sample_weight, which {inner}.fit does not have: they would be dropped on the way, and the {inner} "
+        f"would learn the biased pool. Enable sklearn.set_config(enable_metadata_routing=True), by which they get there, or wrap the "
+        f"predictor alone: make_pipeline(StandardScaler(), {name}(…))."
     )
 
 

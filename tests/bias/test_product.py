@@ -6,7 +6,7 @@ import scipy.optimize
 import scipy.special
 
 from unskew import ConfigError, OverlapError, Pool, Target, debias, debias_weights
-from unskew.bias import Box, Known, Product, Propensity, SoftBox, Strata, Tilt
+from unskew.bias import Box, Known, Product, Propensity, SoftBox, Strata, Subpopulation, Tilt
 from unskew.weigh.diagnose import add_by_code
 
 MASS = {"cat": 0.6, "dog": 0.4}
@@ -121,6 +121,32 @@ def test_box_times_tilt_is_0_outside_the_box_and_nested_products_are_flat():
     described = fitted.describe()
     assert described.family == "Strata × Box × Tilt"
     assert all(name in described.anchor for name in ("Strata: ", "Box: ", "Tilt: "))
+
+
+WITHIN_BOXES = "the part of the population within the union of the boxes"
+RESTRICTED = Target.margins({"label": {"cat": 0.5, "dog": 0.4, "owl": 0.1}}, uncovered="restrict")
+WITHOUT_OWL = "the target without what no source has an image of: label = owl (0.1)"
+
+
+@pytest.mark.parametrize(
+    ("parts", "target", "population"),
+    [
+        ((Tilt(["x"], reference="a"), Known({"a": 1.0, "b": 1.0, "c": 1.0})), None, "the target"),
+        ((Tilt(["x"], reference="a"), Box(["y"])), None, WITHIN_BOXES),
+        ((Box(["x"]), Box(["y"])), None, WITHIN_BOXES),
+        ((Strata("label"), Tilt(["x"], reference="a")), RESTRICTED, WITHOUT_OWL),
+        ((Strata("label"), Box(["y"])), MARGIN, WITHIN_BOXES),
+        ((Strata("label"), Box(["y"])), RESTRICTED, f"{WITHOUT_OWL}; of this only {WITHIN_BOXES}"),
+        (
+            (Box(["y"]), Subpopulation({"a": "all", "b": "all", "c": "all"}), Tilt(["x"], reference="a")),
+            None,
+            f"{WITHIN_BOXES}; of this only the parts of the population together",
+        ),
+    ],
+)
+def test_the_population_is_what_all_factors_leave_in_any_order(parts, target, population):
+    for order in (parts, parts[::-1]):
+        assert Product(*order).fit(mixed_pool(), target).describe().population == population
 
 
 def test_errors_of_a_product_agree_with_a_bootstrap_that_refits():

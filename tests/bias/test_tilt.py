@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unskew import ConfigError, DataError, Pool, Target, debias, debias_weights
+from unskew import ConfigError, DataError, Pool, Target, choose_bias, debias, debias_weights
 from unskew.bias import Tilt
 from unskew.errors import UnskewWarning, WeakOverlapWarning
 
@@ -90,6 +90,25 @@ def test_a_sample_is_left_out_by_the_rule(labelled):
     notes = " ".join(weights.describe().notes)
     assert "300 images of the target fitted the model and are left out of training" in notes
     assert ("p(label) of the target is assumed to follow from the features" in notes) is not labelled
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0.0, ""), (0.1, "plain has 30 of 300 images without a label"), (1.0, "plain has no labels")],
+    ids=["all", "most", "none"],
+)
+def test_a_reference_without_labels_says_what_is_assumed_of_them(share, said):
+    """A source that is the target, or that the model names, as a sample does."""
+    frame = shifted_pool().frame.assign(source=np.repeat(["plain", "bright"], 300))
+    pool = Pool(frame.assign(label=frame["label"].astype(object).where(np.arange(600) >= 300 * share)))
+    for model, target in ((Tilt(["x"]), Target.source("plain")), (Tilt(["x"], reference="plain"), None)):
+        notes = [note for note in debias(pool, model, target, judge=False).describe().notes if "p(label)" in note]
+        assert len(notes) == bool(said)
+        assert all(f"the reference {said}: p(label) of the target is assumed to follow from the features" in note for note in notes)
+    choice = choose_bias(pool, [Tilt(["x"], reference="plain")], check=False, baseline=False, folds=2)
+    assert ("With it, the reference plain has" in str(choice)) == bool(said)
+    sentences = Target.source("plain").resolve(pool).describe()
+    assert any("that the labels follow from the features as in the sources is assumed" in each for each in sentences) == bool(said)
 
 
 def test_simply_dropping_the_rows_of_the_sample_would_be_wrong():

@@ -69,6 +69,14 @@ def test_one_source_takes_the_levels_of_a_uniform_target_from_the_whole_pool() -
     assert "none of truck" in " ".join(restricted.describe())
 
 
+@pytest.mark.parametrize("name", ["one_source", "subsample", "logit_adjustment"])
+def test_a_restricted_target_is_named_with_what_is_missing(name: str) -> None:
+    mass = {"car": 0.4, "bus": 0.3, "truck": 0.2, "tram": 0.1}
+    said = " ".join(make_baseline(name, _pool(), Target.margins({"label": mass}, uncovered="restrict")).describe())
+    assert "Results speak of the target without what no source has an image of: label = tram (0.1)." in said
+    assert "Results speak" not in " ".join(make_baseline(name, _pool(), Target.uniform("label")).describe())
+
+
 def test_one_source_takes_the_source_worth_most_among_those_that_cover_the_target() -> None:
     counts = {("a", "x"): 9, ("a", "y"): 1, ("b", "x"): 4, ("b", "y"): 4, ("c", "x"): 50}
     found = make_baseline("one_source", _pool(counts), Target.uniform("label"))

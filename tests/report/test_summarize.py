@@ -323,6 +323,15 @@ def test_uncovered_strata_come_first_and_the_verdict_names_them() -> None:
     assert any("30" in sentence and "owl" in sentence for sentence in found.verdict.sentences)
 
 
+def test_the_verdict_names_the_part_that_each_factor_of_a_product_leaves() -> None:
+    pool = unskew.Pool.from_frame(mixed_frame().assign(x=np.arange(len(mixed_frame())) % 7.0))
+    target = unskew.Target.margins({"label": {"cat": 0.2, "dog": 0.5, "owl": 0.3}}, uncovered="restrict")
+    parts = unskew.bias.Box(["x"]), unskew.bias.Strata("label")
+    found = quick(pool, unskew.debias(pool, unskew.bias.Product(*parts), target))
+    assert "owl" in found.verdict.population
+    assert "within the union of the boxes" in found.verdict.population
+
+
 def test_a_restricted_target_is_not_called_the_target() -> None:
     """A fifth of the target has no image: the other shares are of the rest, and no sentence speaks of the whole."""
     pool = unskew.Pool.from_frame(mixed_frame())

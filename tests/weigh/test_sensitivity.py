@@ -271,6 +271,15 @@ def test_it_says_what_it_found() -> None:
     assert "of one stratum of different levels" in bound_mean([1.0, 1.0], [0.0, 1.0], cell=[0, 0], by=[0, 1]).describe()[0]
 
 
+def test_it_says_which_population_the_mean_is_of() -> None:
+    pool = unskew.Pool.from_arrays(np.repeat(["a", "b"], 50), label=np.tile(["cat", "dog"], 50))
+    for mass, said in (({"cat": 0.5, "dog": 0.5}, ()), ({"cat": 0.5, "dog": 0.3, "owl": 0.2}, ("owl (0.2)", "without what no source"))):
+        target = unskew.Target.margins({"label": mass}, uncovered="restrict")
+        found = unskew.debias(pool, unskew.bias.Strata("label"), target).sensitivity(np.arange(100.0)).describe()
+        assert len(found) == 1 + bool(said)
+        assert all(word in found[-1] for word in said)
+
+
 def test_images_without_weight_change_nothing() -> None:
     weight_n, value_n = _problem(11, 100)
     cell_n = np.arange(100) % 4

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.records.target import THE_TARGET
 from unskew.targeting.levels import level_text
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Description:
     assumed: tuple[str, ...]
     estimated: tuple[str, ...]
     anchor: str
-    population: str = "the target"
+    population: str = THE_TARGET
     parameters: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,9 @@ from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.strata import FittedStrata, describe_strata
 from unskew.errors import DataError
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.records.target import THE_TARGET
 from unskew.solve.profile import Profile
+from unskew.targeting.wording import labels_lacking
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +99,10 @@ class FittedBias:
         if self.strata is not None:
             parts.insert(0, describe_strata(self.strata, alone=not self.factors))
         notes = [f"{count} images get weight 0: {reason}" for reason, count in self.left_out.items()]
-        notes += self._notes_on_sample()
+        if self.data.sample is not None:
+            n = int(np.count_nonzero(self.data.source == self.data.sample))
+            notes.append(f"{n} images of the target fitted the model and are left out of training")
+        notes += self.assumed_labels
         if len(parts) == 1:
             one = parts[0]
             return Description(one.family, one.assumed, one.estimated, one.anchor, one.population, one.parameters, (*one.notes, *notes))
@@ -106,23 +111,35 @@ class FittedBias:
             ("the factors act independently of one another", *(sentence for part in parts for sentence in part.assumed)),
             tuple(sentence for part in parts for sentence in part.estimated),
             "; ".join(f"{part.family}: {part.anchor}" for part in parts),
-            parts[0].population,
+            _common_population([part.population for part in parts], targeted=self.strata is not None),
             {part.family: part.parameters for part in parts},
             (*(note for part in parts for note in part.notes), *notes),
         )
 
-    def _notes_on_sample(self) -> list[str]:
-        if self.data.sample is None:
-            return []
-        n = int(np.count_nonzero(self.data.source == self.data.sample))
-        notes = [f"{n} images of the target fitted the model and are left out of training"]
-        sample = self.data.frame.iloc[self.data.n_pool :]
-        if "label" in self.data.frame.columns and ("label" not in sample.columns or bool(sample["label"].isna().any())):
-            notes.append(
-                "the target's sample has no labels: p(label) of the target is assumed to follow from the features, that is, the same "
-                "features mean the same labels in target and sources"
-            )
-        return notes
+    @property
+    def assumed_labels(self) -> tuple[str, ...]:
+        """What is assumed of p(label), where a reference (the target's sample, or a source) lacks labels that the pool has."""
+        data = self.data
+        if "label" not in data.frame.columns or (self.strata is not None and "label" in self.strata.target.by):
+            return ()
+        named = [data.names.index(part.reference_source) for part in self.model.parts if part.reference_source in data.names]
+        said = []
+        for reference in dict.fromkeys([*([] if data.reference is None else [data.reference]), *named]):
+            which = "the target's sample" if reference == data.sample else f"the reference {data.names[reference]}"
+            said.append(labels_lacking(data.frame[data.source == reference], which))
+        return tuple(
+            f"{lacking}: p(label) of the target is assumed to follow from the features, that is, the same features mean the same labels in "
+            "target and sources"
+            for lacking in said
+            if lacking
+        )
+
+
+def _common_population(populations: Sequence[str], targeted: bool) -> str:
+    """What all factors together leave of the target, in any order; ``targeted``: the first is that of the strata, and is said first."""
+    first, others = (populations[:1], populations[1:]) if targeted else ((), populations)
+    said = [*first, *sorted(set(others) - set(first))]
+    return "; of this only ".join(each for each in said if each != THE_TARGET) or THE_TARGET
 
 
 def log_likelihood(profile: Profile) -> float:

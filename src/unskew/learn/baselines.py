@@ -15,6 +15,7 @@ import numpy.typing as npt
 from unskew.errors import ConfigError, CoverageError, DataError, UnskewError, did_you_mean, first_few
 from unskew.learn.fitting import AdjustedClassifier, fit_weighted
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.records.target import THE_TARGET
 from unskew.targeting.holdout import held_out_rows
 from unskew.targeting.levels import MISSING, cells_of, level_text, text_levels
 from unskew.targeting.strata import TargetStrata
@@ -207,6 +208,7 @@ def _one_source(pool: Pool, target: Target | None, source: str | None = None) ->
         f"Importance weighting of source {best}{chosen}: an image counts the target mass of its stratum ({' × '.join(strata.by)}) over "
         "the stratum's size in that source; other sources are not used. That images of a stratum are alike in source and target is assumed."
     ]
+    said += _said_population(strata)
     if weighed[best][1]:
         said.append(f"The source has none of {first_few(list(weighed[best][1]))}: results speak of the rest of the target.")
     return Baseline("one_source", found[best], _ids(pool), tuple(said))
@@ -234,16 +236,17 @@ def _subsample(pool: Pool, target: Target | None, by: str | Sequence[str] | None
                 "subsampling draws images, but the target counts groups (unit = 'group'); use weights, or a target of images."
             )
         cell_n, mass_c, what = strata.code, strata.mass, f"{' × '.join(strata.by)} has its target share"
+        population = _said_population(strata)
     else:
         names = ["label"] if by is None else [by] if isinstance(by, str) else list(by)
         cell_n = _cells(pool, names)
         mass_c = np.full(int(cell_n.max()) + 1, 1 / (int(cell_n.max()) + 1))
-        what = f"{' × '.join(names)} has as many images as the smallest"
+        what, population = f"{' × '.join(names)} has as many images as the smallest", ()
     weight_n = np.zeros(len(pool))
     kept = _draw(cell_n, mass_c, np.random.default_rng(seed))
     weight_n[kept] = 1 / kept.size
     said = f"Subsampling: {kept.size} of {len(pool)} images, drawn at random (seed {seed}) so that every level of {what}; no other is used."
-    return Baseline("subsample", weight_n, _ids(pool), (said,))
+    return Baseline("subsample", weight_n, _ids(pool), (said, *population))
 
 
 def _draw(cell_n: Ints, mass_c: Floats, rng: np.random.Generator) -> Ints:
@@ -283,9 +286,10 @@ def _logit_adjustment(pool: Pool, target: Target | None, tau: float = 1.0, form:
         raise ConfigError(f"tau scales the offset of the logits, 1 for the exact correction; got {tau!r}.")
     classes, code_n = _labels("logit_adjustment", pool)
     used_n, mass_m = np.full(len(pool), True), np.ones(len(classes))
+    population: tuple[str, ...] = ()
     if target is not None:
         strata = _target_strata("logit_adjustment", pool, target)
-        mass_m = _class_masses(strata, classes)
+        mass_m, population = _class_masses(strata, classes), _said_population(strata)
         used_n = (strata.code >= 0) & (mass_m[code_n] > 0)
     size_m = np.bincount(code_n[used_n], minlength=len(classes))
     kept_m = size_m > 0
@@ -297,7 +301,7 @@ def _logit_adjustment(pool: Pool, target: Target | None, tau: float = 1.0, form:
         f"{how}. That images of a class are alike in pool and target is assumed."
     )
     kept = tuple(name for name, used in zip(classes, kept_m, strict=True) if used)
-    return Baseline("logit_adjustment", used_n / used_n.sum(), _ids(pool), (said,), kept, offset_m, form)
+    return Baseline("logit_adjustment", used_n / used_n.sum(), _ids(pool), (said, *population), kept, offset_m, form)
 
 
 def _density_ratio(pool: Pool, target: Target | None, features: str | Sequence[str] | None = None, C: float = 1.0) -> Baseline:
@@ -359,6 +363,11 @@ def _target_strata(name: str, pool: Pool, target: Target | None) -> TargetStrata
     # A class that the sample happens not to show has mass 0 as far as it can tell.
     counts = dict.fromkeys(_labels(name, pool)[0], 0) | dict(zip(levels, np.bincount(code_n).tolist(), strict=True))
     return Target.margins({"label": counts}, uncovered=target.uncovered).stratify(pool)
+
+
+def _said_population(strata: TargetStrata) -> tuple[str, ...]:
+    """Which population results speak of, where that is not the whole target and nothing else."""
+    return () if strata.population == THE_TARGET else (f"Results speak of {strata.population}.",)
 
 
 def _class_masses(strata: TargetStrata, classes: Sequence[str]) -> Floats:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from unskew.targeting.facts import Distribution
     from unskew.targeting.strata import TargetReference, TargetStrata
 
+# The population of results that nothing restricts.
+THE_TARGET = "the target"
+
 
 @dataclass(frozen=True)
 class Target:

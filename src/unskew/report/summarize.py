@@ -31,6 +31,7 @@ from unskew.report.verdict_words import give_verdict
 from unskew.report.weighed import Weighed, pair_with_weights
 from unskew.report.weights_panel import show_weights
 from unskew.report.wording import private_sentences
+from unskew.targeting.wording import reference_sentences
 
 _MOST_PANELS = 40
 _MOST_ROWS = 300
@@ -188,5 +189,5 @@ def _target_sentences(weighed: Weighed, hidden: Sequence[str]) -> tuple[str, ...
     if weighed.strata is not None:
         said = weighed.strata.describe()
     else:
-        said = target.describe()
+        said = reference_sentences(target, weighed.pool) if target.kind == "source" else target.describe()
     return private_sentences(said, hidden) if weighed.private else tuple(said)

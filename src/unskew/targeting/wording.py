@@ -9,6 +9,7 @@ import numpy as np
 
 from unskew.errors import first_few
 from unskew.records import Pool, Target
+from unskew.records.target import THE_TARGET
 from unskew.targeting.facts import Distribution, cell_text
 from unskew.targeting.levels import level_text
 from unskew.targeting.strata import TargetStrata
@@ -37,13 +38,24 @@ def _reference(target: Target) -> list[str]:
         said = [f"The target is the population that source {target.reference} was drawn from; that it is unbiased is assumed."]
     elif isinstance(target.reference, Pool):
         said = [f"The target is the population that a sample of {len(target.reference)} images was drawn from."]
-        if "label" not in target.reference.frame.columns:
-            said.append("The sample has no labels: that the labels follow from the features as in the sources is assumed.")
+        said += _assumed_labels(labels_lacking(target.reference.frame, "The sample"))
     else:
         said = [f"The target is the population that the images in {target.reference} were drawn from."]
     if target.holdout:
         said.append(f"{target.holdout:.0%} of the reference is held out to judge.")
     return said
+
+
+def labels_lacking(reference: pd.DataFrame, which: str) -> str:
+    """That the reference has no labels, or how many of its images have none; "" where all have one."""
+    if "label" not in reference.columns or bool(reference["label"].isna().all()):
+        return f"{which} has no labels"
+    n = int(reference["label"].isna().sum())
+    return f"{which} has {n} of {len(reference)} images without a label" if n else ""
+
+
+def _assumed_labels(lacking: str) -> list[str]:
+    return [f"{lacking}: that the labels follow from the features as in the sources is assumed."] if lacking else []
 
 
 def _given(target: Target) -> list[str]:
@@ -111,7 +123,7 @@ def strata_sentences(target: Target, strata: TargetStrata, n_split_groups: int) 
 
 
 def _population(target: Target, strata: TargetStrata) -> str:
-    population = "the target"
+    population = THE_TARGET
     if strata.uncovered:
         names = first_few([f"{name} ({mass:.4g})" for name, mass in strata.uncovered.items()])
         population += f" without what no source has an image of: {names}"
@@ -124,9 +136,11 @@ def _population(target: Target, strata: TargetStrata) -> str:
 
 
 def reference_sentences(target: Target, pool: Pool | pd.DataFrame) -> tuple[str, ...]:
-    """As `target_sentences`, and the size of the source."""
+    """As `target_sentences`, and whether the source lacks labels that others have, and its size."""
     said = target_sentences(target)
     if target.kind == "sample" or not isinstance(pool, Pool):
         return said
-    size = int(pool.sizes[pool.names.index(str(target.reference))])
-    return (*said, f"That source has {size} of {len(pool)} images.")
+    at = pool.names.index(str(target.reference))
+    if "label" in pool.frame.columns:
+        said = (*said, *_assumed_labels(labels_lacking(pool.frame[pool.source == at], "That source")))
+    return (*said, f"That source has {int(pool.sizes[at])} of {len(pool)} images.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import scipy.special
 
 from unskew.errors import ConfigError, DataError
 from unskew.records import Floats, Ints
+from unskew.records.target import THE_TARGET
 from unskew.solve.codes import is_missing
 from unskew.weigh.diagnose import add_by_code
 from unskew.weigh.uncertainty import check_level, check_order, check_values
@@ -51,6 +52,7 @@ class Sensitivity:
         ``turning_factor``.
     weight_low, weight_high : (n,) π_i/c_i, sum 1, at the two ends.
     scope : what c may depend on, in words.
+    population : which population the mean is of, where the weights know it.
     """
 
     value: float
@@ -65,6 +67,7 @@ class Sensitivity:
     weight_low: Floats = field(repr=False)
     weight_high: Floats = field(repr=False)
     scope: str = field(repr=False)
+    population: str = field(repr=False, default=THE_TARGET)
 
     def describe(self) -> tuple[str, ...]:
         """The range, and where the conclusion turns, in plain sentences."""
@@ -74,6 +77,8 @@ class Sensitivity:
             f"{self.scope}, it lies between {self.low:.4g} and {self.high:.4g}; with sampling error, between {low:.4g} and {high:.4g} "
             f"({self.level:.0%})."
         ]
+        if self.population != THE_TARGET:
+            said.append(f"This is the mean of {self.population}.")
         if self.threshold is None or self.turning_factor is None or self.safe_factor is None:
             return tuple(said)
         if self.safe_factor == 1.0:
@@ -174,7 +179,8 @@ def bound_weights_mean(
         low, high = weights.mean(end.mean_n + end.residual_n, level=level).interval
         return math.inf if math.isinf(high) else (high - low) / 2
 
-    return _bound(_check_weight(weights.weight), value_n, factor, cell, by, threshold, level, half_width)
+    found = _bound(_check_weight(weights.weight), value_n, factor, cell, by, threshold, level, half_width)
+    return found if weights.estimation is None else replace(found, population=weights.describe().population)
 
 
 def _bound(
