@@ -156,19 +156,27 @@ def test_errors_of_a_product_agree_with_a_bootstrap_that_refits():
     assert drawn.mean.std() == pytest.approx(weights.mean(pool.frame["x"]).stderr, rel=0.35)
 
 
+def test_features_of_their_own_may_have_references_of_their_own():
+    """One source does not select on x, another not on y: that tells c(z), in either order."""
+    pool = mixed_pool(n=900)
+    factors = (Tilt(["x"], reference="a"), Tilt(["y"], reference="c"))
+    one, other = (debias(pool, Product(*order)) for order in (factors, factors[::-1]))
+    np.testing.assert_allclose(one.weight, other.weight, rtol=1e-4)
+
+
 def test_what_is_refused():
     with pytest.raises(ConfigError, match="at least one factor"):
         Product()
     with pytest.raises(ConfigError, match="are bias models; got 'tilt'"):
         Product("tilt")
-    first, second = Tilt(["x"], reference="a"), Propensity(["y"], reference="c")
+    first, second = Tilt(["x"], reference="a"), Propensity(["y", "x"], reference="c")
     for factors in (
         (first, second),
         (second, first),
         (Product(first), Product(Strata("label"), second)),
         (first, Tilt(["x"], reference="c")),
     ):
-        with pytest.raises(ConfigError, match=r"('a'.* and 'c'|'c'.* and 'a').*one reference for all factors"):
+        with pytest.raises(ConfigError, match=r"('a'.* and 'c'|'c'.* and 'a').*one reference for both"):
             Product(*factors)
     pool = mixed_pool(7)
     with pytest.raises(ConfigError, match="one Strata part"):

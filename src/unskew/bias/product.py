@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, ClassVar
 
 from unskew.bias.base import Bias, BiasData, Factor
 from unskew.bias.tilt import Tilt
-from unskew.errors import ConfigError
+from unskew.errors import ConfigError, first_few
 from unskew.records import Floats
 
 
@@ -21,7 +22,7 @@ class Product(Bias):
     and π_i = p(y_i) v_i/Σ_{j: y_j = y_i} v_j with v_i = 1/Σ_k e^{u_{y_i,k}} Π_p ω_k^{(p)}(z_i).
 
     Other parts are fitted in turn, each given the others, until the likelihood no longer grows; tilts of degree 1 with the same ridge are
-    one tilt. All factors that name a reference name the same one.
+    one tilt. Factors that read the same feature name the same reference, if they name one.
 
     Examples
     --------
@@ -67,14 +68,18 @@ class Product(Bias):
 
 
 def _check_references(parts: Sequence[Bias]) -> None:
-    """c(z) comes from one reference: of two, the order of the factors would decide which one it is."""
-    named = {part.reference_source: part for part in parts if part.by_likelihood and part.reference_source is not None}
-    if len(named) > 1:
-        shown = " and ".join(f"{name!r} ({type(part).__name__} of {', '.join(part.columns)})" for name, part in list(named.items())[:2])
-        raise ConfigError(
-            f"the factors of a product name different references, {shown}: the images cannot tell which of them selects without bias, so "
-            "that the common factor c(z) is not identified. Name one reference for all factors."
-        )
+    """How a feature enters c(z) comes from one reference: of two, the order of the factors would decide which one it is."""
+    named = [part for part in parts if part.by_likelihood and part.reference_source is not None]
+    for part, other in combinations(named, 2):
+        shared = [column for column in part.columns if column in other.columns]
+        if shared and part.reference_source != other.reference_source:
+            shown = " and ".join(
+                f"{each.reference_source!r} ({type(each).__name__} of {', '.join(each.columns)})" for each in (part, other)
+            )
+            raise ConfigError(
+                f"two factors of a product read {first_few(shared)} and name different references, {shown}: the images cannot tell which of "
+                "them selects without bias, so that the common factor c(z) is not identified. Name one reference for both."
+            )
 
 
 def _same_kind(part: Bias, other: Bias) -> bool:
