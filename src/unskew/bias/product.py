@@ -77,8 +77,8 @@ def _check_references(parts: Sequence[Bias]) -> None:
                 f"{each.reference_source!r} ({type(each).__name__} of {', '.join(each.columns)})" for each in (part, other)
             )
             raise ConfigError(
-                f"two factors of a product read {first_few(shared)} and name different references, {shown}: the images cannot tell which of "
-                "them selects without bias, so that the common factor c(z) is not identified. Name one reference for both."
+                f"two factors of a product read {first_few(shared)} and name different references, {shown}: the images cannot tell which "
+                "of them selects without bias, so that the common factor c(z) is not identified. Name one reference for both."
             )
 
 
