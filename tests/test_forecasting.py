@@ -296,3 +296,35 @@ def test_it_takes_minutes_at_most_on_an_embedding_of_fifty_thousand() -> None:
     assert forecast.verdict
     # Two cores of a busy machine; a quiet one needs about a minute.
     assert time.perf_counter() - begin < 600
+
+
+def test_a_learner_that_is_no_classifier_is_refused() -> None:
+    from sklearn.linear_model import LinearRegression, LogisticRegression
+
+    world = class_world([300, 300], seed=6)
+    with pytest.raises(ConfigError, match="LinearRegression predicts numbers"):
+        forecast_gain(world.pool, world.bias, world.target, ["x"], learner=LinearRegression())
+    with pytest.raises(ConfigError, match=r"not its class: write learner=LogisticRegression\(…\)"):
+        forecast_gain(world.pool, world.bias, world.target, ["x"], learner=LogisticRegression)
+
+
+def test_the_objection_does_not_depend_on_the_learner() -> None:
+    """Features of different units: what `check_fit` looks at is scaled, whoever learns."""
+    from sklearn.naive_bayes import GaussianNB
+
+    world = class_world([400, 200], seed=7)
+    rng = np.random.default_rng(0)
+    pool = world.pool.with_columns({"u": 1e3 * rng.normal(size=600), "v": 1e-3 * rng.normal(size=600)})
+    p_values = [
+        forecast_gain(pool, world.bias, world.target, ["x", "u", "v"], learner=learner).fit_p_value for learner in (None, GaussianNB())
+    ]
+    assert p_values[0] == p_values[1]
+
+
+def test_few_images_of_nearly_equal_weight_are_not_called_heavy() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 0, 1], [12, 8, 9, 11])
+    pool = Pool.from_arrays(np.repeat(["a", "b"], 20), label=y, x=2.0 * y + rng.normal(size=40))
+    forecast = forecast_gain(pool, Strata("label"), Target.uniform("label"), ["x"])
+    assert "carry" not in forecast.recommendation
+    assert forecast.verdict in ("don't bother", "unclear")

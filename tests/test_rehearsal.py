@@ -207,3 +207,18 @@ def test_what_cannot_be_rehearsed_is_named(classes: tuple[Pool, Rehearsal]) -> N
         rehearse(pool, "strata", features=["x"])  # type: ignore[arg-type]
     queries = {name: "x_0 > -99" for name in pool.names}
     assert all(each.reached for each in unskew.rehearse(pool, Subpopulation(queries), features=["x"]).sources)
+
+
+def test_a_miss_by_many_errors_counts_even_where_errors_are_large() -> None:
+    """Predicted 68 ± 5, truly 13 ± 3: agreement could not be told, but this is none."""
+    from unskew.records import Estimate
+    from unskew.rehearsal_record import SourceRehearsal
+
+    def rehearsal(predicted: float, stderr: float) -> SourceRehearsal:
+        far = Estimate(predicted, stderr, (predicted - 2 * stderr, predicted + 2 * stderr), 0.95)
+        near = Estimate(0.13, 0.03, (0.07, 0.19), 0.95)
+        return SourceRehearsal("north", 150, judged=150, predicted={"debiased": far}, true={"debiased": near})
+
+    assert rehearsal(0.68, 0.052).holds is False
+    assert rehearsal(0.25, 0.06).holds is None
+    assert rehearsal(0.14, 0.02).holds is True

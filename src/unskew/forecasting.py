@@ -23,8 +23,8 @@ from unskew.learn.forecast import (
     plain_mean,
 )
 from unskew.learn.forecast_words import compare_arms, points, recommend
-from unskew.learn.probe import Scaling
-from unskew.probe_data import ProbeData, find_learner, gather_probe_data
+from unskew.learn.probe import Scaling, scale_features
+from unskew.probe_data import ProbeData, find_learner, fitting_scale, gather_probe_data
 from unskew.progress import show_progress
 from unskew.records import Floats, Ints, Pool, Target, Weights
 
@@ -112,7 +112,9 @@ def forecast_gain(
     lenient = "all" in arms
     trained, called = find_learner(learner, ridge)
     data = gather_probe_data(pool, features, scaling=scaling, copies=copies, scaled=learner is None)
-    weights, fit = _weigh(pool, bias, target, data, check=check, max_unlike=max_unlike, solve=solve, seed=seed)
+    # What `check_fit` looks at does not depend on the learner.
+    X_nd = data.X if learner is None or not check else scale_features(data.X, scaling or fitting_scale(pool, features))
+    weights, fit = _weigh(pool, bias, target, data, X_nd, check=check, max_unlike=max_unlike, solve=solve, seed=seed)
     made, unavailable = _make_arms(pool, target, weights, data, asked, own or {}, options or {}, lenient=lenient)
     stratum_n = weights.source.astype(np.int64) * len(data.classes) + data.label
     deal = deal_halves(data.unit, stratum_n, folds, seed, data.order)
@@ -144,6 +146,7 @@ def _weigh(
     bias: Bias,
     target: Target | None,
     data: ProbeData,
+    X_nd: npt.NDArray[Any],
     *,
     check: bool,
     max_unlike: float,
@@ -152,7 +155,7 @@ def _weigh(
 ) -> tuple[Weights, FitCheck | None]:
     """The debiasing weights, errors of which know copies, and the test of the model behind them."""
     grouped = _with_units(pool, target, data.unit)
-    directions = _directions(data.X, seed) if check and (target is None or target.kind != "sample") else {}
+    directions = _directions(X_nd, seed) if check and (target is None or target.kind != "sample") else {}
     weights = debias(grouped.with_columns(directions), bias, target, max_unlike=max_unlike, solve=solve, seed=seed)
     if not check:
         return weights, None

@@ -96,8 +96,14 @@ def find_learner(learner: Any, ridge: float) -> tuple[Learner, str]:
     """(what is trained, what it is called): the probe for None, or clones of a scikit-learn classifier."""
     if learner is None:
         return ProbeLearner(ridge), "a linear probe"
+    if isinstance(learner, type):
+        raise ConfigError(f"learner is a scikit-learn classifier, not its class: write learner={learner.__name__}(…).")
     if not hasattr(learner, "fit") or not hasattr(learner, "predict"):
         raise ConfigError(f"learner is a scikit-learn classifier, or None for the linear probe; got {learner!r}.")
+    from sklearn.base import is_regressor
+
+    if is_regressor(learner):
+        raise ConfigError(f"learner is a classifier, and {type(learner).__name__} predicts numbers: accuracy is that of classes.")
     return EstimatorLearner(learner), type(learner).__name__
 
 

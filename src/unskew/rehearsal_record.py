@@ -20,6 +20,7 @@ _ERRORS = 2.0
 _NEAR = 0.02
 # Beyond this combined standard error (five points) agreement says nothing.
 _VAGUE = 0.05
+_MANY_ERRORS = 3.0
 # Which arm wins is asked where they truly differ by more than a point.
 _DIFFERS = 0.01
 
@@ -69,8 +70,11 @@ class SourceRehearsal:
     @property
     def holds(self) -> bool | None:
         """Is the prediction for debiased within its error of the truth? None where that cannot be told."""
-        if not self.reached or not self.miss_stderr() <= _VAGUE:
+        if not self.reached:
             return None
+        if not self.miss_stderr() <= _VAGUE:
+            # Agreement says nothing then, but a miss by far does.
+            return False if abs(self.miss()) > _MANY_ERRORS * self.miss_stderr() else None
         return abs(self.miss()) <= max(_ERRORS * self.miss_stderr(), _NEAR)
 
     @property

@@ -45,21 +45,26 @@ def recommend(naive: ArmForecast, debiased: ArmForecast, heavy: float, design_ef
     low, high = gain.interval
     expected = f"{plus_minus(gain, signed=True)} points expected for {learner}"
     carried = f"{_share(heavy)} of the images carry {HEAVY:.0%} of the weight"
-    few = heavy <= _FEW_CARRY or ess < _FEW_EFFECTIVE
+    if heavy > _FEW_CARRY:
+        carried = f"the weighted pool is worth {ess:,.0f} images"
+    # Few images of nearly equal weight are few with and without weights.
+    few = heavy <= _FEW_CARRY or (ess < _FEW_EFFECTIVE and design_effect >= _CLOSE)
     worst = worst_words(naive, debiased)
     if low > 0 and gain.value >= _WORTH:
-        caution = f"; but {carried} (worth {ess:,.0f} equally weighted ones): more images like them would help most" if few else ""
+        worth = f" (worth {ess:,.0f} equally weighted ones)" if heavy <= _FEW_CARRY else ""
+        caution = f"; but {carried}{worth}: more images like the heavy ones would help most" if few else ""
         return "reweight", f"reweight: {expected}, {worst}{caution}"
     if high < 0 and gain.value <= -_WORTH:
         why = carried if few else f"the images differ so much in weight that the pool is worth {ess:,.0f} of them"
         return "don't", f"don't: {expected}; {why}"
-    if few:
+    if few and gain.value < _WORTH:
         return "don't", f"don't: {carried}, and no gain is in sight ({plus_minus(gain, signed=True)} points for {learner})"
     if high < _NO_MATTER or low > 0:
         if design_effect < _CLOSE:
             return "don't bother", f"don't bother: the pool is already close ({expected}, {worst})"
         return "don't bother", f"don't bother: it hardly makes a difference to {learner} ({plus_minus(gain, signed=True)} points, {worst})"
-    return "unclear", f"unclear: {expected}, {worst}; the held-out images do not tell whether reweighting helps"
+    doubt = f"{carried}, and " if few else ""
+    return "unclear", f"unclear: {expected}, {worst}; {doubt}the held-out images do not tell whether reweighting helps"
 
 
 def worst_words(naive: ArmForecast, debiased: ArmForecast) -> str:
