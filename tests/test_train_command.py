@@ -185,6 +185,7 @@ def test_a_run_that_was_stopped_goes_on(shapes: Path, tmp_path: Path, monkeypatc
     monkeypatch.undo()
     assert run_command([*run, "--resume"]) == 0
     assert calls == ["debiased"]
+    assert run_command(["evaluate", str(tmp_path / "out"), str(shapes / "new" / "day"), *FEW, "--quiet"]) == 0
     assert _json(tmp_path / "out" / "metrics.json")["arms"] == _json(shapes / "results" / "metrics.json")["arms"]
 
 
@@ -292,7 +293,17 @@ def test_a_checkpoint_of_another_model_is_refused(shapes: Path, tmp_path: Path, 
     (out / "training.json").write_text(json.dumps(record))
     assert run_command(["evaluate", str(out), str(shapes / "new" / "day"), "--save", str(tmp_path / "nowhere" / "x.csv")]) == 2
     assert "there is no folder" in capsys.readouterr().err
-    (out / "arms" / "debiased" / "model.pt").write_bytes(b"nothing")
+    shutil.copy(shapes / "results" / "training.json", out)
+    for content in ((out / "arms" / "naive" / "model.pt").read_bytes(), b"nothing"):
+        (out / "arms" / "debiased" / "model.pt").write_bytes(content)
+        assert run_command(["evaluate", str(out), str(shapes / "new" / "day")]) == 4
+        said = capsys.readouterr().err
+        assert "the checkpoint of another model, or damaged" in said
+        assert "--force" in said
+    both = ["--arm", "debiased", "--arm", "naive", *FEW, "--quiet"]
+    assert run_command(["train", str(shapes / "run.toml"), "-o", str(out), *both, "--resume"]) == 4
+    assert "the checkpoint of another model" in capsys.readouterr().err
+    (out / "training.json").write_text(json.dumps({name: value for name, value in record.items() if name != "models"}))
     assert run_command(["evaluate", str(out), str(shapes / "new" / "day")]) == 4
     assert "cannot be read" in capsys.readouterr().err
 

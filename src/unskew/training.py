@@ -29,9 +29,11 @@ from unskew.training_folder import (
     PREDICTIONS,
     RECORD,
     check_folder,
+    check_models,
     check_same,
     clear_training,
     describe_start,
+    fingerprint_models,
     fingerprint_weights,
     read_record,
     write_record,
@@ -196,6 +198,8 @@ def prepare_training(
     require_torch()
     check_folder(out, resume=resume, force=force, configuration=configuration)
     before = read_record(out) if resume and (out / RECORD).is_file() else None
+    if before is not None:
+        check_models(out, before, before["arms"])
     training = read_training_inputs(config, out, progress=progress)
     settings = settings_for(training)
     _try_network(settings, training)
@@ -225,7 +229,7 @@ def prepare_training(
         write_split_table(training, out)
     offsets = {arm.name: None if arm.logit_offset is None else [_offset(each) for each in arm.logit_offset] for arm in arms}
     record = {"status": "started", "arm": arms[0].name, "arms": offsets, **start}
-    write_record(out, record)
+    write_record(out, record if before is None else {**record, "models": before.get("models", {})})
     pipeline.write_run(run, out)
     if training.columns:
         write_projections(training.inputs, out, progress=progress)
@@ -281,7 +285,7 @@ def _write_results(prepared: Preparation, models: Mapping[str, TrainedModel], sc
     write_history(out / HISTORY, models)
     write_text(out / METRICS, json.dumps(scores.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     write_text(out / CARD, write_card(_card_facts(prepared, models[main]), scores))
-    write_record(out, {**prepared.record, "status": "finished"})
+    write_record(out, {**prepared.record, "status": "finished", "models": fingerprint_models(out, models)})
     files = [SPLITS, PROJECTIONS, RECORD, METRICS, PREDICTIONS, HISTORY, CARD, ARMS_FOLDER, pipeline.WEIGHTS, pipeline.PAGE]
     epochs = {name: (model.epoch + 1, len(model.history)) for name, model in models.items()}
     return Trained(out, scores, tuple(name for name in files if (out / name).exists()), epochs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from unskew import pipeline
 from unskew.comparing import changed_images
 from unskew.config import RunConfig, resolved
 from unskew.errors import ConfigError, DataError, first_few
-from unskew.provenance import fingerprint_pool, fingerprint_rows
+from unskew.provenance import fingerprint_file, fingerprint_pool, fingerprint_rows
 from unskew.results import json_value
 from unskew.saving import write_text
 from unskew.training_inputs import SPLITS, TrainingInputs
@@ -28,6 +28,7 @@ RECORD, METRICS, PREDICTIONS, HISTORY, CARD, ARMS_FOLDER = (
 _WITHOUT_EFFECT = ("represent.cache", "engine.jobs", "learn.device", "learn.by", "report", "sources.tolerance")
 _KINDS = {"status": str, "arm": str, "arms": dict, "classes": list, "preprocessing": dict}
 _MOST_NAMED = 4
+_MODEL = "model.pt"
 
 
 def check_folder(out: Path, *, resume: bool, force: bool, configuration: Path | None = None) -> None:
@@ -68,6 +69,23 @@ def read_record(out: Path) -> dict[str, Any]:
     if not isinstance(record, dict) or not all(isinstance(record.get(name), kind) for name, kind in _KINDS.items()):
         raise DataError(f"{path} is no record of a training.")
     return record
+
+
+def fingerprint_models(out: Path, arms: Iterable[str]) -> dict[str, str]:
+    """SHA-256 of the model of every arm that has one."""
+    return {name: fingerprint_file(path) for name in arms if (path := out / ARMS_FOLDER / name / _MODEL).is_file()}
+
+
+def check_models(out: Path, record: Mapping[str, Any], arms: Iterable[str]) -> None:
+    """A model must be the one that the training ended with; trainings of before this was recorded are believed."""
+    said, have = record.get("models") or {}, fingerprint_models(out, arms)
+    for name in have:
+        if name in said and said[name] != have[name]:
+            raise DataError(
+                f"{out / ARMS_FOLDER / name / _MODEL} is not the model that this training ended with: it is the checkpoint of another "
+                f"model, or damaged. Its SHA-256 begins with {have[name][:12]}, and {RECORD} says {str(said[name])[:12]}. Put it back "
+                "from a copy, or train again with --force."
+            )
 
 
 def write_record(out: Path, record: Mapping[str, Any]) -> None:
