@@ -205,6 +205,8 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
     subprocess.run([*run, str(tmp_path / "killed"), "--resume"], check=True)
     whole, killed = (pd.read_parquet(tmp_path / name / "predictions.parquet") for name in ("whole", "killed"))
     pd.testing.assert_frame_equal(whole, killed, check_exact=True)
+    one, other = (tmp_path / name / "arms" / "debiased" / "model.pt" for name in ("whole", "killed"))
+    assert one.read_bytes() == other.read_bytes()
 
 
 def test_force_replaces_a_training_and_leaves_other_files_alone(tmp_path: Path) -> None:
