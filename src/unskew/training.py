@@ -31,6 +31,7 @@ from unskew.training_folder import (
     check_folder,
     check_models,
     check_same,
+    check_split_table,
     clear_training,
     describe_start,
     fingerprint_models,
@@ -208,6 +209,7 @@ def prepare_training(
     if before is not None:
         check_same(before, start, training.inputs.pool, out)
     if not force:
+        check_split_table(out, training.split_table)
         write_split_table(training, out)
     run = pipeline.weigh_inputs(training.inputs, command=command)
     if isinstance(run, pipeline.Refusal):

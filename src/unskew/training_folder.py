@@ -28,6 +28,9 @@ RECORD, METRICS, PREDICTIONS, HISTORY, CARD, ARMS_FOLDER = (
 _WITHOUT_EFFECT = ("represent.cache", "engine.jobs", "learn.device", "learn.by", "report", "sources.tolerance")
 _KINDS = {"status": str, "arm": str, "arms": dict, "classes": list, "preprocessing": dict}
 _MOST_NAMED = 4
+# What only a training writes, and what every run writes; images that cannot be read are listed also where there is no run.
+_OWN = (METRICS, PREDICTIONS, HISTORY, CARD, PROJECTIONS)
+_OF_RUNS = (pipeline.SOLUTION, pipeline.DIAGNOSTICS, pipeline.FEATURES, pipeline.PAGE, pipeline.SUMMARY)
 _MODEL = "model.pt"
 
 
@@ -51,6 +54,32 @@ def check_folder(out: Path, *, resume: bool, force: bool, configuration: Path | 
             f"{str(out)!r} holds a folder {ARMS_FOLDER!r} that no training of this kind wrote. Name another folder by -o, or move it away."
         )
     pipeline.check_output(out, True, configuration)
+    names = _OWN if _holds_run(out) else (*_OWN, *_OF_RUNS)
+    others = [name for name in names if (out / name).exists()]
+    if others and not (started or force):
+        raise _not_ours(out, others)
+
+
+def check_split_table(out: Path, table: str | None) -> None:
+    """splits.csv is written before a training is recorded: one that is there must be the same, or of a run."""
+    path = out / SPLITS
+    if table is None or not path.exists() or (out / RECORD).is_file() or _holds_run(out):
+        return
+    if not path.is_file() or path.read_bytes().splitlines() != table.encode().splitlines():
+        raise _not_ours(out, [SPLITS])
+
+
+def _holds_run(out: Path) -> bool:
+    """The folder holds a run, be it one that was refused."""
+    return all((out / name).is_file() for name in (pipeline.CONFIGURATION, pipeline.PAGE, pipeline.SUMMARY))
+
+
+def _not_ours(out: Path, names: Sequence[str]) -> ConfigError:
+    those = "it" if len(names) == 1 else "them"
+    return ConfigError(
+        f"{str(out)!r} holds {first_few(names, 12)}, and no training that wrote {those}. Name another folder by -o, or add --force to "
+        f"replace {those}."
+    )
 
 
 def _state(out: Path) -> str:
@@ -97,7 +126,7 @@ def write_record(out: Path, record: Mapping[str, Any]) -> None:
 def clear_training(out: Path) -> None:
     """The files of an earlier training go, and nothing else."""
     shutil.rmtree(out / ARMS_FOLDER, ignore_errors=True)
-    for name in (METRICS, PREDICTIONS, HISTORY, CARD, SPLITS, PROJECTIONS, RECORD):
+    for name in (*_OWN, SPLITS, RECORD):
         (out / name).unlink(missing_ok=True)
 
 
