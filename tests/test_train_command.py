@@ -273,6 +273,17 @@ def test_what_cannot_be_trained_is_refused_before_the_work(shapes: Path, tmp_pat
     assert not (folder / "out" / "weights.parquet").exists()
 
 
+def test_a_graphics_card_that_is_not_there_is_missed_before_the_work(
+    shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("unskew.training.read_training_inputs", lambda *_, **__: pytest.fail("images are read"))
+    for device, words in {"cuda": "'cuda' is not to be had here", "gpu": "device is one of"}.items():
+        assert run_command(["train", str(shapes / "run.toml"), "-o", str(tmp_path / "out"), "--device", device]) == 2
+        assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_without_torch_it_says_what_to_install(shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     assert run_command(["train", str(shapes / "run.toml"), "-o", str(tmp_path / "out")]) == 2

@@ -96,7 +96,7 @@ def train_network(
     by: Annotated[
         list[str] | None, typer.Option("--by", help="Accuracy also by this column, or by a*b; may be repeated; overrides \\[learn] by.")
     ] = None,
-    device: Annotated[str | None, typer.Option("--device", help="cpu, cuda, mps or auto; overrides \\[learn] device.")] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu, cuda or auto; overrides \\[learn] device.")] = None,
     replicates: Annotated[int, typer.Option("--replicates", min=0, help="Bootstrap replicates behind the intervals.")] = 1000,
     as_json: AsJson = False,
     quiet: Quiet = False,

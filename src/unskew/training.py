@@ -176,6 +176,14 @@ def require_torch() -> None:
             raise missing_extra("torch", "unskew train", error) from None
 
 
+def _check_device(config: RunConfig) -> None:
+    """A graphics card that is not there is missed before images are read and weighed."""
+    from unskew.learn.trained_model import found_device
+
+    if config.learn.device is not None:
+        found_device(config.learn.device)
+
+
 def prepare_training(
     config: RunConfig,
     out: Path,
@@ -197,6 +205,7 @@ def prepare_training(
     """
     names = (GIVEN,) if weights is not None else check_arms(config.learn.arms)
     require_torch()
+    _check_device(config)
     check_folder(out, resume=resume, force=force, configuration=configuration)
     before = read_record(out) if resume and (out / RECORD).is_file() else None
     if before is not None:
