@@ -189,6 +189,25 @@ def test_a_run_that_was_stopped_goes_on(shapes: Path, tmp_path: Path, monkeypatc
     assert _json(tmp_path / "out" / "metrics.json")["arms"] == _json(shapes / "results" / "metrics.json")["arms"]
 
 
+def test_a_folder_that_was_renamed_goes_on(shapes: Path, tmp_path: Path, capsys: Captured) -> None:
+    """Also where training.json names the table of splits by its former place, as it once did."""
+    folder = _copied(shapes, tmp_path)
+    run = ["train", str(folder / "run.toml"), "--arm", "debiased", "--arm", "naive", *FEW, "--quiet", "--resume", "-o"]
+    before = (folder / "results" / "arms" / "naive" / "model.pt").read_bytes()
+    (folder / "results").rename(folder / "moved")
+    record = _json(folder / "moved" / "training.json")
+    assert record["settings"]["sources.split"] == {"file": "OUT/splits.csv"}
+    record["settings"]["sources.split"] = {"file": "results/splits.csv"}
+    for _ in range(2):
+        assert run_command([*run, str(folder / "moved")]) == 0
+        assert (folder / "moved" / "arms" / "naive" / "model.pt").read_bytes() == before
+        (folder / "moved" / "training.json").write_text(json.dumps(record))
+    record["settings"]["sources.split"] = {"file": "elsewhere/table.csv"}
+    (folder / "moved" / "training.json").write_text(json.dumps(record))
+    assert run_command([*run, str(folder / "moved")]) == 2
+    assert 'and was {"file": "elsewhere/table.csv"}' in capsys.readouterr().err
+
+
 def test_other_images_are_judged_by_the_model_of_the_folder_alone(shapes: Path, tmp_path: Path, capsys: Captured) -> None:
     """The results lie elsewhere and the data are gone; images of the run itself give the scores that its predictions have."""
     out = tmp_path / "moved"

@@ -214,7 +214,7 @@ def prepare_training(
     settings = settings_for(training)
     _try_network(settings, training)
     given_n = None if weights is None else read_given_weights(training, weights)
-    start = describe_start(training, names)
+    start = describe_start(training, names, out)
     if before is not None:
         check_same(before, start, training.inputs.pool, out)
     if not force:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ _MOST_NAMED = 4
 _OWN = (METRICS, PREDICTIONS, HISTORY, CARD, PROJECTIONS)
 _OF_RUNS = (pipeline.SOLUTION, pipeline.DIAGNOSTICS, pipeline.FEATURES, pipeline.PAGE, pipeline.SUMMARY)
 _MODEL = "model.pt"
+_SPLIT, _OUT = "sources.split", "OUT"
 
 
 def check_folder(out: Path, *, resume: bool, force: bool, configuration: Path | None = None) -> None:
@@ -130,11 +132,11 @@ def clear_training(out: Path) -> None:
         (out / name).unlink(missing_ok=True)
 
 
-def describe_start(training: TrainingInputs, arms: Sequence[str]) -> dict[str, Any]:
+def describe_start(training: TrainingInputs, arms: Sequence[str], out: Path) -> dict[str, Any]:
     """What a run is made of, known before anything is trained: settings, classes, arms, fingerprints of the data."""
     pool = training.inputs.pool
     return {
-        "settings": flat_settings(training.inputs.config),
+        "settings": _without_place(flat_settings(training.inputs.config), training.inputs.config.folder, out),
         "classes": list(training.classes),
         "preprocessing": training.preprocessing,
         "fingerprints": {**fingerprint_pool(pool), "splits": fingerprint_rows(_pairs(pool, pool.frame["split"].tolist()))},
@@ -158,9 +160,32 @@ def flat_settings(config: RunConfig) -> dict[str, Any]:
     return {key: value for key, value in flat.items() if key not in _WITHOUT_EFFECT and key.split(".")[0] not in _WITHOUT_EFFECT}
 
 
+def _without_place(settings: dict[str, Any], home: Path, out: Path) -> dict[str, Any]:
+    """A table of splits in the output folder is named from there, so that the folder may be moved: {"file": "OUT/splits.csv"}."""
+    split = settings.get(_SPLIT)
+    if not isinstance(split, Mapping) or not split.get("file"):
+        return settings
+    path, place = Path(os.path.realpath(home / str(split["file"]))), Path(os.path.realpath(out))
+    if not path.is_relative_to(place):
+        return settings
+    return {**settings, _SPLIT: {**split, "file": f"{_OUT}/{path.relative_to(place).as_posix()}"}}
+
+
+def _moved(before: Mapping[str, Any], now: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings that a run began with; where they name splits.csv by the place it had then, as they would be named now.
+
+    Whether the splits themselves are the same is seen from their fingerprint.
+    """
+    was, is_now = before.get(_SPLIT), now.get(_SPLIT)
+    if is_now == {"file": f"{_OUT}/{SPLITS}"} and isinstance(was, Mapping) and Path(str(was.get("file"))).name == SPLITS:
+        return {**before, _SPLIT: is_now}
+    return before
+
+
 def check_same(before: Mapping[str, Any], now: Mapping[str, Any], pool: Pool, out: Path) -> None:
     """A run goes on only with the settings and the data it began with: what differs is named."""
-    found = [*_changed_settings(before.get("settings", {}), json_value(now["settings"]))]
+    settings = json_value(now["settings"])
+    found = [*_changed_settings(_moved(before.get("settings", {}), settings), settings)]
     if before.get("trained") != now["trained"]:
         found.append(f"the arms are {', '.join(now['trained'])}, and were {', '.join(before.get('trained', ()))}")
     said, have = before.get("fingerprints", {}), now["fingerprints"]
