@@ -175,15 +175,37 @@ def test_a_run_that_was_stopped_goes_on(shapes: Path, tmp_path: Path, monkeypatc
         return whole(data, settings, folder, **options)
 
     monkeypatch.setattr(train, "train_model", stopped)
-    assert run_command(run) == 130
-    assert "the same command with --resume goes on" in " ".join(capsys.readouterr().err.split())
+    assert run_command([*run, "--quiet"]) == 130
+    said = " ".join(capsys.readouterr().err.split())
+    assert "run the same command with --resume to go on" in said
+    assert "again" not in said
     assert _json(tmp_path / "out" / "training.json")["status"] == "started"
     assert run_command(["evaluate", str(tmp_path / "out"), str(shapes / "new" / "day")]) == 4
     assert "--resume" in capsys.readouterr().err
     monkeypatch.undo()
     assert run_command([*run, "--resume"]) == 0
     assert calls == ["debiased"]
+    assert run_command(["evaluate", str(tmp_path / "out"), str(shapes / "new" / "day"), *FEW, "--quiet"]) == 0
     assert _json(tmp_path / "out" / "metrics.json")["arms"] == _json(shapes / "results" / "metrics.json")["arms"]
+
+
+def test_a_folder_that_was_renamed_goes_on(shapes: Path, tmp_path: Path, capsys: Captured) -> None:
+    """Also where training.json names the table of splits by its former place, as it once did."""
+    folder = _copied(shapes, tmp_path)
+    run = ["train", str(folder / "run.toml"), "--arm", "debiased", "--arm", "naive", *FEW, "--quiet", "--resume", "-o"]
+    before = (folder / "results" / "arms" / "naive" / "model.pt").read_bytes()
+    (folder / "results").rename(folder / "moved")
+    record = _json(folder / "moved" / "training.json")
+    assert record["settings"]["sources.split"] == {"file": "OUT/splits.csv"}
+    record["settings"]["sources.split"] = {"file": "results/splits.csv"}
+    for _ in range(2):
+        assert run_command([*run, str(folder / "moved")]) == 0
+        assert (folder / "moved" / "arms" / "naive" / "model.pt").read_bytes() == before
+        (folder / "moved" / "training.json").write_text(json.dumps(record))
+    record["settings"]["sources.split"] = {"file": "elsewhere/table.csv"}
+    (folder / "moved" / "training.json").write_text(json.dumps(record))
+    assert run_command([*run, str(folder / "moved")]) == 2
+    assert 'and was {"file": "elsewhere/table.csv"}' in capsys.readouterr().err
 
 
 def test_other_images_are_judged_by_the_model_of_the_folder_alone(shapes: Path, tmp_path: Path, capsys: Captured) -> None:
@@ -270,6 +292,17 @@ def test_what_cannot_be_trained_is_refused_before_the_work(shapes: Path, tmp_pat
     assert not (folder / "out" / "weights.parquet").exists()
 
 
+def test_a_graphics_card_that_is_not_there_is_missed_before_the_work(
+    shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("unskew.training.read_training_inputs", lambda *_, **__: pytest.fail("images are read"))
+    for device, words in {"cuda": "'cuda' is not to be had here", "gpu": "device is one of"}.items():
+        assert run_command(["train", str(shapes / "run.toml"), "-o", str(tmp_path / "out"), "--device", device]) == 2
+        assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_without_torch_it_says_what_to_install(shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     assert run_command(["train", str(shapes / "run.toml"), "-o", str(tmp_path / "out")]) == 2
@@ -290,7 +323,17 @@ def test_a_checkpoint_of_another_model_is_refused(shapes: Path, tmp_path: Path, 
     (out / "training.json").write_text(json.dumps(record))
     assert run_command(["evaluate", str(out), str(shapes / "new" / "day"), "--save", str(tmp_path / "nowhere" / "x.csv")]) == 2
     assert "there is no folder" in capsys.readouterr().err
-    (out / "arms" / "debiased" / "model.pt").write_bytes(b"nothing")
+    shutil.copy(shapes / "results" / "training.json", out)
+    for content in ((out / "arms" / "naive" / "model.pt").read_bytes(), b"nothing"):
+        (out / "arms" / "debiased" / "model.pt").write_bytes(content)
+        assert run_command(["evaluate", str(out), str(shapes / "new" / "day")]) == 4
+        said = capsys.readouterr().err
+        assert "the checkpoint of another model, or damaged" in said
+        assert "--force" in said
+    both = ["--arm", "debiased", "--arm", "naive", *FEW, "--quiet"]
+    assert run_command(["train", str(shapes / "run.toml"), "-o", str(out), *both, "--resume"]) == 4
+    assert "the checkpoint of another model" in capsys.readouterr().err
+    (out / "training.json").write_text(json.dumps({name: value for name, value in record.items() if name != "models"}))
     assert run_command(["evaluate", str(out), str(shapes / "new" / "day")]) == 4
     assert "cannot be read" in capsys.readouterr().err
 

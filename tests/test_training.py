@@ -205,6 +205,8 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
     subprocess.run([*run, str(tmp_path / "killed"), "--resume"], check=True)
     whole, killed = (pd.read_parquet(tmp_path / name / "predictions.parquet") for name in ("whole", "killed"))
     pd.testing.assert_frame_equal(whole, killed, check_exact=True)
+    one, other = (tmp_path / name / "arms" / "debiased" / "model.pt" for name in ("whole", "killed"))
+    assert one.read_bytes() == other.read_bytes()
 
 
 def test_force_replaces_a_training_and_leaves_other_files_alone(tmp_path: Path) -> None:
@@ -221,6 +223,36 @@ def test_force_replaces_a_training_and_leaves_other_files_alone(tmp_path: Path) 
     check_folder(out, resume=False, force=True)
     clear_training(out)
     assert [each.name for each in out.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("name", ["metrics.json", "model-card.md", "history.csv", "predictions.parquet", "projections.npz", "report.html"])
+def test_files_that_no_training_wrote_are_not_replaced_without_force(tmp_path: Path, name: str) -> None:
+    from unskew.training_folder import check_folder
+
+    (tmp_path / "forecast.json").write_text("of unskew forecast, which a training takes up")
+    (tmp_path / "unreadable.csv").write_text("of a training that was refused")
+    check_folder(tmp_path, resume=False, force=False)
+    (tmp_path / name).write_text("mine")
+    for resume in (False, True):
+        with pytest.raises(ConfigError, match=f"holds {name}, and no training that wrote it.*--force"):
+            check_folder(tmp_path, resume=resume, force=False)
+    check_folder(tmp_path, resume=False, force=True)
+
+
+def test_a_table_of_splits_that_no_training_wrote_is_not_replaced(tmp_path: Path) -> None:
+    from unskew.training_folder import check_folder, check_split_table
+
+    check_split_table(tmp_path, "id,split\na,train\n")
+    (tmp_path / "splits.csv").write_text("id,split\na,train\n")
+    check_folder(tmp_path, resume=False, force=False)
+    check_split_table(tmp_path, None)
+    check_split_table(tmp_path, "id,split\na,train\n")
+    with pytest.raises(ConfigError, match=r"holds splits\.csv"):
+        check_split_table(tmp_path, "id,split\na,validation\n")
+    for name in ("run.toml", "report.html", "report.json"):
+        (tmp_path / name).write_text("of a run that was refused")
+    check_folder(tmp_path, resume=False, force=False)
+    check_split_table(tmp_path, "id,split\na,validation\n")
 
 
 def test_few_images_get_smaller_batches_and_more_epochs_and_what_is_said_stays() -> None:

@@ -65,9 +65,9 @@ def run_command(arguments: list[str]) -> int:
     try:
         # typer turns Ctrl-C into this code, or into an Abort.
         code = int(app(arguments, standalone_mode=False) or DONE)
-        return say_stopped(as_json) if code == STOPPED else code
+        return say_stopped(as_json, arguments) if code == STOPPED else code
     except (KeyboardInterrupt, Exception) as error:
-        return explain(error, as_json)
+        return explain(error, as_json, arguments)
 
 
 @app.command()

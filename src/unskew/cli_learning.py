@@ -9,7 +9,7 @@ import typer
 
 from unskew.cli_options import AsJson, Configuration, Jobs, Overwrite, Quiet, Results, Seed, listed, shows_progress, written_command
 from unskew.errors import ConfigError, UnreadableError
-from unskew.explaining import DONE, NOT_IDENTIFIABLE, print_json, remark, remarks
+from unskew.explaining import DONE, NOT_IDENTIFIABLE, print_json, remarks
 
 
 def predict_gain(
@@ -96,7 +96,7 @@ def train_network(
     by: Annotated[
         list[str] | None, typer.Option("--by", help="Accuracy also by this column, or by a*b; may be repeated; overrides \\[learn] by.")
     ] = None,
-    device: Annotated[str | None, typer.Option("--device", help="cpu, cuda, mps or auto; overrides \\[learn] device.")] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu, cuda or auto; overrides \\[learn] device.")] = None,
     replicates: Annotated[int, typer.Option("--replicates", min=0, help="Bootstrap replicates behind the intervals.")] = 1000,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -135,12 +135,7 @@ def train_network(
                 terminal.print_place(console, output / pipeline.PAGE)
             return NOT_IDENTIFIABLE
         terminal.print_paragraph(console, "\n".join(map(terminal.visible, prepared.lines())))
-        try:
-            trained = training.run_training(prepared, progress=shows_progress(quiet, as_json), replicates=replicates)
-        except KeyboardInterrupt:
-            if not quiet:
-                remark(f"what was trained is kept: the same command with --resume goes on with {output}.")
-            raise
+        trained = training.run_training(prepared, progress=shows_progress(quiet, as_json), replicates=replicates)
     if as_json:
         print_json(trained.to_dict())
     else:

@@ -302,7 +302,7 @@ class LearnSection(Section):
     )
     by: list[Text] = setting("a list of columns", "Accuracy is also shown by these; `a*b`: by every combination of two.", [])
     ridge: float | None = setting("a number above 0", "Penalty of the probe; without it, the preset's.", gt=0, allow_inf_nan=False)
-    device: Text | None = setting("a device", "`cpu`, `cuda`, `mps` or `auto`; without it, the preset's.")
+    device: Text | None = setting("a device", "`cpu`, `cuda` or `auto`; without it, the preset's.")
     devices: int | None = setting("a whole number above 0", "How many of them share each step; without it, one.", gt=0)
     precision: Text | None = setting("a precision of Lightning Fabric", "Such as `32-true` or `bf16-mixed`; without it, the preset's.")
 

@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,16 +17,19 @@ from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataErro
 
 DONE, BUG, WRONG_CALL, NOT_IDENTIFIABLE, UNUSABLE, STOPPED = 0, 1, 2, 3, 4, 130
 
-_STOPPED = "Stopped. No file was left half-written, and what was computed is kept: run the same command again to go on from there."
+_STOPPED = "Stopped. No file was left half-written, and what was computed is kept: run {} to go on from there."
 _BUG = "This is a bug in unskew, not a mistake of yours. Please report it with the lines above and the command."
 
 
-def explain(error: BaseException, as_json: bool = False) -> int:
-    """Say what went wrong on the error stream, and with ``as_json`` also as one document on standard output; the exit code."""
+def explain(error: BaseException, as_json: bool = False, arguments: Sequence[str] = ()) -> int:
+    """Say what went wrong on the error stream, and with ``as_json`` also as one document on standard output; the exit code.
+
+    ``arguments`` are those of the command that was run: they decide how it is to be run again.
+    """
     # typer brings click along under one name or another, so its exceptions are known by what they carry.
     called = getattr(error, "exit_code", None)
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
-        return say_stopped(as_json)
+        return say_stopped(as_json, arguments)
     if isinstance(error, BrokenPipeError):
         # Somebody reads the first lines only (`unskew describe … | head`): that is no error, and nothing more can be printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -37,7 +40,7 @@ def explain(error: BaseException, as_json: bool = False) -> int:
             _print_error(error, getattr(error, "message", "") or str(error), int(called), as_json)
         return int(called)
     if isinstance(error, UnskewError | OSError | MemoryError):
-        text, code = _words(error), exit_code(error)
+        text, code = _words(error, arguments), exit_code(error)
     else:
         import traceback
 
@@ -48,11 +51,19 @@ def explain(error: BaseException, as_json: bool = False) -> int:
     return code
 
 
-def say_stopped(as_json: bool = False) -> int:
+def say_stopped(as_json: bool = False, arguments: Sequence[str] = ()) -> int:
     """Ctrl-C: what is left, and how to go on."""
-    complain(_STOPPED)
-    _print_error(KeyboardInterrupt(), _STOPPED, STOPPED, as_json)
+    text = _STOPPED.format(_again(arguments))
+    complain(text)
+    _print_error(KeyboardInterrupt(), text, STOPPED, as_json)
     return STOPPED
+
+
+def _again(arguments: Sequence[str]) -> str:
+    """How a command goes on that was stopped: a training only if it is told to."""
+    if "train" not in arguments[:1] or "--resume" in arguments:
+        return "the same command again"
+    return f"the same command with --resume{' in place of --force' if '--force' in arguments else ''}"
 
 
 def exit_code(error: BaseException) -> int:
@@ -64,12 +75,12 @@ def exit_code(error: BaseException) -> int:
     return UNUSABLE if isinstance(error, DataError | OSError | MemoryError) else BUG
 
 
-def _words(error: BaseException) -> str:
+def _words(error: BaseException, arguments: Sequence[str]) -> str:
     if isinstance(error, MemoryError):
         return "There is not enough memory for this. Use fewer features or sources at once, or a machine with more."
     if isinstance(error, OSError) and not isinstance(error, UnskewError):
         place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-        return f"{place}{error.strerror or error}. Nothing was left half-written; put that right and run the same command again."
+        return f"{place}{error.strerror or error}. Nothing was left half-written; put that right and run {_again(arguments)}."
     return str(error)
 
 

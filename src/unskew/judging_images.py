@@ -23,7 +23,7 @@ from unskew.results import features_table, write_frame
 from unskew.saving import written_whole
 from unskew.sources.entry import read_sources
 from unskew.training_arms import adjust_scores
-from unskew.training_folder import ARMS_FOLDER, read_record
+from unskew.training_folder import ARMS_FOLDER, check_models, read_record
 from unskew.training_projection import represent_alike
 from unskew.training_scoring import prediction_frame
 
@@ -164,6 +164,7 @@ def _scores(out: Path, record: dict[str, Any], arm: str, X: npt.NDArray[Any], pr
     from unskew.training import require_torch
 
     require_torch()
+    check_models(out, record, [arm])
     model = load_trained(out / ARMS_FOLDER / arm)
     if list(model.classes) != list(record["classes"]):
         raise DataError(f"the model in {ARMS_FOLDER}/{arm} has other classes than training.json says; was one of them replaced?")

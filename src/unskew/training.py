@@ -29,9 +29,12 @@ from unskew.training_folder import (
     PREDICTIONS,
     RECORD,
     check_folder,
+    check_models,
     check_same,
+    check_split_table,
     clear_training,
     describe_start,
+    fingerprint_models,
     fingerprint_weights,
     read_record,
     write_record,
@@ -173,6 +176,14 @@ def require_torch() -> None:
             raise missing_extra("torch", "unskew train", error) from None
 
 
+def _check_device(config: RunConfig) -> None:
+    """A graphics card that is not there is missed before images are read and weighed."""
+    from unskew.learn.trained_model import found_device
+
+    if config.learn.device is not None:
+        found_device(config.learn.device)
+
+
 def prepare_training(
     config: RunConfig,
     out: Path,
@@ -194,16 +205,20 @@ def prepare_training(
     """
     names = (GIVEN,) if weights is not None else check_arms(config.learn.arms)
     require_torch()
+    _check_device(config)
     check_folder(out, resume=resume, force=force, configuration=configuration)
     before = read_record(out) if resume and (out / RECORD).is_file() else None
+    if before is not None:
+        check_models(out, before, before["arms"])
     training = read_training_inputs(config, out, progress=progress)
     settings = settings_for(training)
     _try_network(settings, training)
     given_n = None if weights is None else read_given_weights(training, weights)
-    start = describe_start(training, names)
+    start = describe_start(training, names, out)
     if before is not None:
         check_same(before, start, training.inputs.pool, out)
     if not force:
+        check_split_table(out, training.split_table)
         write_split_table(training, out)
     run = pipeline.weigh_inputs(training.inputs, command=command)
     if isinstance(run, pipeline.Refusal):
@@ -225,7 +240,7 @@ def prepare_training(
         write_split_table(training, out)
     offsets = {arm.name: None if arm.logit_offset is None else [_offset(each) for each in arm.logit_offset] for arm in arms}
     record = {"status": "started", "arm": arms[0].name, "arms": offsets, **start}
-    write_record(out, record)
+    write_record(out, record if before is None else {**record, "models": before.get("models", {})})
     pipeline.write_run(run, out)
     if training.columns:
         write_projections(training.inputs, out, progress=progress)
@@ -281,7 +296,7 @@ def _write_results(prepared: Preparation, models: Mapping[str, TrainedModel], sc
     write_history(out / HISTORY, models)
     write_text(out / METRICS, json.dumps(scores.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     write_text(out / CARD, write_card(_card_facts(prepared, models[main]), scores))
-    write_record(out, {**prepared.record, "status": "finished"})
+    write_record(out, {**prepared.record, "status": "finished", "models": fingerprint_models(out, models)})
     files = [SPLITS, PROJECTIONS, RECORD, METRICS, PREDICTIONS, HISTORY, CARD, ARMS_FOLDER, pipeline.WEIGHTS, pipeline.PAGE]
     epochs = {name: (model.epoch + 1, len(model.history)) for name, model in models.items()}
     return Trained(out, scores, tuple(name for name in files if (out / name).exists()), epochs)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from unskew import pipeline
 from unskew.comparing import changed_images
 from unskew.config import RunConfig, resolved
 from unskew.errors import ConfigError, DataError, first_few
-from unskew.provenance import fingerprint_pool, fingerprint_rows
+from unskew.provenance import fingerprint_file, fingerprint_pool, fingerprint_rows
 from unskew.results import json_value
 from unskew.saving import write_text
 from unskew.training_inputs import SPLITS, TrainingInputs
@@ -28,6 +29,11 @@ RECORD, METRICS, PREDICTIONS, HISTORY, CARD, ARMS_FOLDER = (
 _WITHOUT_EFFECT = ("represent.cache", "engine.jobs", "learn.device", "learn.by", "report", "sources.tolerance")
 _KINDS = {"status": str, "arm": str, "arms": dict, "classes": list, "preprocessing": dict}
 _MOST_NAMED = 4
+# What only a training writes, and what every run writes; images that cannot be read are listed also where there is no run.
+_OWN = (METRICS, PREDICTIONS, HISTORY, CARD, PROJECTIONS)
+_OF_RUNS = (pipeline.SOLUTION, pipeline.DIAGNOSTICS, pipeline.FEATURES, pipeline.PAGE, pipeline.SUMMARY)
+_MODEL = "model.pt"
+_SPLIT, _OUT = "sources.split", "OUT"
 
 
 def check_folder(out: Path, *, resume: bool, force: bool, configuration: Path | None = None) -> None:
@@ -50,6 +56,32 @@ def check_folder(out: Path, *, resume: bool, force: bool, configuration: Path | 
             f"{str(out)!r} holds a folder {ARMS_FOLDER!r} that no training of this kind wrote. Name another folder by -o, or move it away."
         )
     pipeline.check_output(out, True, configuration)
+    names = _OWN if _holds_run(out) else (*_OWN, *_OF_RUNS)
+    others = [name for name in names if (out / name).exists()]
+    if others and not (started or force):
+        raise _not_ours(out, others)
+
+
+def check_split_table(out: Path, table: str | None) -> None:
+    """splits.csv is written before a training is recorded: one that is there must be the same, or of a run."""
+    path = out / SPLITS
+    if table is None or not path.exists() or (out / RECORD).is_file() or _holds_run(out):
+        return
+    if not path.is_file() or path.read_bytes().splitlines() != table.encode().splitlines():
+        raise _not_ours(out, [SPLITS])
+
+
+def _holds_run(out: Path) -> bool:
+    """The folder holds a run, be it one that was refused."""
+    return all((out / name).is_file() for name in (pipeline.CONFIGURATION, pipeline.PAGE, pipeline.SUMMARY))
+
+
+def _not_ours(out: Path, names: Sequence[str]) -> ConfigError:
+    those = "it" if len(names) == 1 else "them"
+    return ConfigError(
+        f"{str(out)!r} holds {first_few(names, 12)}, and no training that wrote {those}. Name another folder by -o, or add --force to "
+        f"replace {those}."
+    )
 
 
 def _state(out: Path) -> str:
@@ -70,6 +102,23 @@ def read_record(out: Path) -> dict[str, Any]:
     return record
 
 
+def fingerprint_models(out: Path, arms: Iterable[str]) -> dict[str, str]:
+    """SHA-256 of the model of every arm that has one."""
+    return {name: fingerprint_file(path) for name in arms if (path := out / ARMS_FOLDER / name / _MODEL).is_file()}
+
+
+def check_models(out: Path, record: Mapping[str, Any], arms: Iterable[str]) -> None:
+    """A model must be the one that the training ended with; trainings of before this was recorded are believed."""
+    said, have = record.get("models") or {}, fingerprint_models(out, arms)
+    for name in have:
+        if name in said and said[name] != have[name]:
+            raise DataError(
+                f"{out / ARMS_FOLDER / name / _MODEL} is not the model that this training ended with: it is the checkpoint of another "
+                f"model, or damaged. Its SHA-256 begins with {have[name][:12]}, and {RECORD} says {str(said[name])[:12]}. Put it back "
+                "from a copy, or train again with --force."
+            )
+
+
 def write_record(out: Path, record: Mapping[str, Any]) -> None:
     """training.json, whole or not at all."""
     out.mkdir(parents=True, exist_ok=True)
@@ -79,15 +128,15 @@ def write_record(out: Path, record: Mapping[str, Any]) -> None:
 def clear_training(out: Path) -> None:
     """The files of an earlier training go, and nothing else."""
     shutil.rmtree(out / ARMS_FOLDER, ignore_errors=True)
-    for name in (METRICS, PREDICTIONS, HISTORY, CARD, SPLITS, PROJECTIONS, RECORD):
+    for name in (*_OWN, SPLITS, RECORD):
         (out / name).unlink(missing_ok=True)
 
 
-def describe_start(training: TrainingInputs, arms: Sequence[str]) -> dict[str, Any]:
+def describe_start(training: TrainingInputs, arms: Sequence[str], out: Path) -> dict[str, Any]:
     """What a run is made of, known before anything is trained: settings, classes, arms, fingerprints of the data."""
     pool = training.inputs.pool
     return {
-        "settings": flat_settings(training.inputs.config),
+        "settings": _without_place(flat_settings(training.inputs.config), training.inputs.config.folder, out),
         "classes": list(training.classes),
         "preprocessing": training.preprocessing,
         "fingerprints": {**fingerprint_pool(pool), "splits": fingerprint_rows(_pairs(pool, pool.frame["split"].tolist()))},
@@ -111,9 +160,32 @@ def flat_settings(config: RunConfig) -> dict[str, Any]:
     return {key: value for key, value in flat.items() if key not in _WITHOUT_EFFECT and key.split(".")[0] not in _WITHOUT_EFFECT}
 
 
+def _without_place(settings: dict[str, Any], home: Path, out: Path) -> dict[str, Any]:
+    """A table of splits in the output folder is named from there, so that the folder may be moved: {"file": "OUT/splits.csv"}."""
+    split = settings.get(_SPLIT)
+    if not isinstance(split, Mapping) or not split.get("file"):
+        return settings
+    path, place = Path(os.path.realpath(home / str(split["file"]))), Path(os.path.realpath(out))
+    if not path.is_relative_to(place):
+        return settings
+    return {**settings, _SPLIT: {**split, "file": f"{_OUT}/{path.relative_to(place).as_posix()}"}}
+
+
+def _moved(before: Mapping[str, Any], now: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings that a run began with; where they name splits.csv by the place it had then, as they would be named now.
+
+    Whether the splits themselves are the same is seen from their fingerprint.
+    """
+    was, is_now = before.get(_SPLIT), now.get(_SPLIT)
+    if is_now == {"file": f"{_OUT}/{SPLITS}"} and isinstance(was, Mapping) and Path(str(was.get("file"))).name == SPLITS:
+        return {**before, _SPLIT: is_now}
+    return before
+
+
 def check_same(before: Mapping[str, Any], now: Mapping[str, Any], pool: Pool, out: Path) -> None:
     """A run goes on only with the settings and the data it began with: what differs is named."""
-    found = [*_changed_settings(before.get("settings", {}), json_value(now["settings"]))]
+    settings = json_value(now["settings"])
+    found = [*_changed_settings(_moved(before.get("settings", {}), settings), settings)]
     if before.get("trained") != now["trained"]:
         found.append(f"the arms are {', '.join(now['trained'])}, and were {', '.join(before.get('trained', ()))}")
     said, have = before.get("fingerprints", {}), now["fingerprints"]

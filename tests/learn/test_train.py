@@ -153,6 +153,7 @@ def test_a_resumed_run_ends_in_the_same_bits(tmp_path, monkeypatch, changes: dic
         load_trained(tmp_path / "stopped")
     resumed = train_model(data, settings, tmp_path / "stopped", logs=False, resume=True)
     assert _same_bits(straight, resumed)
+    assert (tmp_path / "straight" / "model.pt").read_bytes() == (tmp_path / "stopped" / "model.pt").read_bytes()
     assert sorted(path.name for path in (tmp_path / "stopped").iterdir()) == ["model.pt", "settings.json"]
     # A finished run is returned as it is.
     assert _same_bits(train_model(data, settings, tmp_path / "stopped", logs=False, resume=True), straight)

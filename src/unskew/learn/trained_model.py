@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,13 +86,25 @@ def new_network(settings: TrainSettings, shape: tuple[int, ...], n_classes: int,
 def save_model(folder: Path, state: Mapping[str, Any]) -> None:
     """``settings.json``, ``model.pt``; the checkpoint, which the model replaces, goes.
 
-    How long epochs took stands in the former: the bytes of a model depend on the data, the settings and the seed alone.
+    How long epochs took stands in the former: the bytes of a model depend on the data, the settings and the seed alone,
+    and not on whether it was resumed.
     """
     facts = {name: state[name] for name in ("classes", "epoch", "fingerprint")}
     save_settings(folder, state["settings"], **facts, seconds=[row["seconds"] for row in state["history"]])
     history = [{name: value for name, value in row.items() if name != "seconds"} for row in state["history"]]
-    save_state(folder / MODEL, {**state, "history": history})
+    save_state(folder / MODEL, _built_anew({**state, "history": history}))
     (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def _built_anew(value: Any) -> Any:
+    """Equal values as equal bytes: a pickle writes a text once for each object, and what was read from a checkpoint is another object."""
+    if isinstance(value, Mapping):
+        return {_built_anew(key): _built_anew(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)([_built_anew(each) for each in value])
+    if isinstance(value, str):
+        return sys.intern(str(value))
+    return value.detach().cpu().clone() if hasattr(value, "detach") else value
 
 
 def load_trained(folder: str | os.PathLike[str]) -> TrainedModel:
