@@ -193,7 +193,8 @@ def _limits(facts: CardFacts, scores: Scores) -> list[str]:
         f"- Populations other than {safe(summary.verdict.population)}: the weights, and every figure above, are for that one.",
         "- All of this is conditional on the bias model. If the sources select by something that it does not know, the weights are wrong, "
         "and the intervals do not tell: they say how much depends on which images happen to be there.",
-        "- Classes that no image of train shows are never predicted. No figure speaks of images of other kinds than those of the sources.",
+        "- Classes that no image of train shows, or images of weight 0 only, are not learned, and predictions of them mean nothing. No "
+        "figure speaks of images of other kinds than those of the sources.",
     ]
     if facts.epochs > 1 and found.split.strip().lower() not in ("test", "testing"):
         lines.append("- The figures are of the split that also chose the epoch: they flatter it a little. A test split would not.")
