@@ -19,7 +19,7 @@ from unskew.errors import first_few, missing_extra
 from unskew.provenance import find_versions, fingerprint_file
 from unskew.results import json_value, write_frame
 from unskew.saving import write_text, written_whole
-from unskew.training_arms import GIVEN, Arm, check_arms, gather_training_data, main_arm, make_arm, read_given_weights, take_rows
+from unskew.training_arms import GIVEN, Arm, check_arms, gather_training_data, main_arm, make_arm, read_given_weights, take_rows, worth_of
 from unskew.training_card import CardFacts, write_card
 from unskew.training_folder import (
     ARMS_FOLDER,
@@ -78,8 +78,10 @@ class Preparation:
         lines = [
             f"{len(training.label):,} images of {len(training.inputs.pool.names)} sources, {len(training.classes)} classes, as {kind}; "
             f"{counts}{made}.",
-            f"The weights of {splits.train} are worth {parts[0].ess:,.0f} of {parts[0].images:,} images.",
         ]
+        given = self.arms[0].name == GIVEN
+        whose, weight_n = ("given for", self.arms[0].weight[training.rows(splits.train)]) if given else ("of", parts[0].weight)
+        lines.append(worth_of(f"{whose} {splits.train}", weight_n))
         epochs = "" if training.columns else f", {self.settings.epochs} epochs of batches of {self.settings.batch}"
         named = ", ".join(arm.name for arm in self.arms)
         lines.append(f"Training {named}: preset {self.settings.preset}, model {self.settings.model}{epochs}.")

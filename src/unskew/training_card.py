@@ -126,8 +126,9 @@ def _weights(facts: CardFacts) -> list[str]:
         if summary.bias.fit_message:
             lines.append(f"- Fit: {safe(summary.bias.fit_message)}")
     if summary.weights is not None:
+        which = "debiasing weights (not those given)" if facts.arm == "given" else "weights"
         lines.append(
-            f"- The weights of the {show_count(summary.weights.images)} training images are worth {show_count(summary.weights.ess)} "
+            f"- The {which} of the {show_count(summary.weights.images)} training images are worth {show_count(summary.weights.ess)} "
             f"equally weighted ones (design effect {show_number(summary.weights.design_effect)})."
         )
     lines.append(f"- Verdict: {safe(summary.verdict.headline)}")
