@@ -161,13 +161,27 @@ def test_truth_of_two_places_must_agree(table: pd.DataFrame, said: pd.DataFrame)
         judge(table, agreeing, second=other, truth="y")
 
 
+def test_errors_count_all_images_and_the_label_is_the_truth_of_those_without_y(table: pd.DataFrame, said: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match=r"differ for 20 of 20 images: a/01\.jpg .* and 17 more\."):
+        judge(table, said.assign(y="fox"))
+    with pytest.raises(DataError, match=r"different y for 20 of 20 images: .* and 15 more\."):
+        judge(table, said.assign(y="cat"), second=said.assign(y="dog"), truth="y")
+    with pytest.raises(DataError, match=r"are not: a/00\.jpg \(nan\)"):
+        judge(table.assign(sample_weight=table["sample_weight"].where(table["id"] != "a/00.jpg")), said)
+    agreeing = said.assign(y=table["label"])
+    with pytest.raises(DataError, match=r"cannot be judged\. 1 have no prediction: a/01\.jpg\. Predict"):
+        judge(table, agreeing[agreeing["id"] != "a/01.jpg"])
+    found = judge(table, agreeing.assign(y=agreeing["y"].where(agreeing["id"] != "a/01.jpg")))
+    assert (found.coverage.judged, found.overall.figures["accuracy"].value) == (20, 1.0)
+
+
 def test_classes_that_do_not_match(table: pd.DataFrame, said: pd.DataFrame) -> None:
     with pytest.raises(DataError, match=r"not one of the classes .* they say (CAT, DOG|DOG, CAT)"):
         judge(table, said.assign(prediction=said["prediction"].str.upper()))
     found = judge(table, said.assign(prediction=said["prediction"].where(said["id"] != "a/01.jpg", "fox")))
     assert any("1 predictions name classes that no image has" in note for note in found.notes)
-    with pytest.raises(DataError, match=r"scores of 1 classes, and the images 2: there is no column for dog"):
-        judge(table, said.assign(score_cat=0.5))
+    with pytest.raises(DataError, match=r"no column of scores for the class dog; they have score_cat, score_Dog\."):
+        judge(table, said.assign(score_cat=0.5, score_Dog=0.5))
     with pytest.raises(DataError, match=r"one column 'score'.* there are 3"):
         judge(table.assign(label=(["cat", "dog", "fox"] * 40)[10 : 10 + N], split=None), pd.DataFrame({"id": table["id"], "score": 0.5}))
     with pytest.raises(DataError, match="column 'prediction', 'score' or 'score_<class>'"):

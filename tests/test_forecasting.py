@@ -143,6 +143,14 @@ def test_the_order_of_the_rows_does_not_matter(classes: tuple[World, Forecast]) 
     assert again.recommendation == forecast.recommendation
 
 
+def test_arms_that_are_not_there_and_features_of_the_probe_are_named() -> None:
+    pool = Pool.from_arrays(["a", "a", "b", "b"], label=["x", "y", "x", "y"])
+    with pytest.raises(ConfigError, match=r"no arm 'foo'; the arms are naive, debiased, (?!.*naive)"):
+        forecast_gain(pool, Strata("label"), Target.uniform("label"), ["zz"], arms=["foo"])
+    with pytest.raises(DataError, match="lacks zz, which the probe reads"):
+        forecast_gain(pool, Strata("label"), Target.uniform("label"), ["zz"])
+
+
 def test_arms_baselines_and_arms_of_ones_own(classes: tuple[World, Forecast]) -> None:
     world, forecast = classes
     names = [arm.name for arm in forecast.arms]

@@ -262,9 +262,11 @@ def test_results_of_another_simulation_are_refused(population: unskew.Pool, tmp_
 
 
 def test_the_commands(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out, results = str(tmp_path / "out"), str(tmp_path / "results")
+    out, results = str(tmp_path / "my out"), str(tmp_path / "results")
     assert run_command(["simulate", "overlapping-classes", str(photos), "-o", out, "--sources", "4", "--overlap", "0.3"]) == 0
-    assert "unskew weigh" in capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"Next: unskew weigh '{out}/run.toml' -o '{out}/results'" in shown
+    assert f"Then: unskew simulate compare '{out}' '{out}/results'" in shown
     assert run_command(["weigh", f"{out}/run.toml", "-o", results, "-q"]) == 0
     assert run_command(["simulate", "compare", out, results]) == 0
     assert "total variation" in capsys.readouterr().out

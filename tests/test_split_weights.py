@@ -133,6 +133,16 @@ def test_a_stratum_without_images_in_a_split_is_named_with_its_mass():
     assert share["cat"] == pytest.approx(0.5 / 0.8)
 
 
+def test_a_uniform_target_counts_the_levels_of_all_splits():
+    frame = _frame(300).assign(split=lambda f: np.where(np.arange(300) % 3 > 0, "train", "test"))
+    frame = frame[(frame["split"] == "test") | (frame["label"] != "owl")]
+    said = "in the split 'train': the target has mass where no source has an image: label = owl (0.3333)"
+    with pytest.raises(CoverageError, match=re.escape(said)):
+        weigh_splits(Pool(frame), Strata("label"), Target.uniform("label"))
+    split = weigh_splits(Pool(frame), Strata("label"), Target.uniform("label", uncovered="restrict"))
+    assert "train has no image of their label" in split.part("test").zero
+
+
 def test_images_of_a_stratum_that_train_lacks_get_weight_0_and_are_counted():
     frame = _frame(300).assign(split=lambda f: np.where(np.arange(300) % 3 > 0, "train", "test"))
     n_owls = int(((frame["label"] == "owl") & (frame["split"] == "test")).sum())

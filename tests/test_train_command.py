@@ -258,8 +258,26 @@ def test_weights_from_a_table_must_match_the_images(shapes: Path, tmp_path: Path
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
         run = ["train", str(shapes / "run.toml"), "-o", str(tmp_path / "out"), "--weights", str(tmp_path / f"{name}.csv")]
         assert run_command(run) == 4, name
-        assert said in capsys.readouterr().err
+        shown = capsys.readouterr().err
+        assert said in shown
+        assert "allow_extra" not in shown
         assert not (tmp_path / "out").exists()
+    assert run_command([*run, "--arm", "naive"]) == 2
+    assert "leave --arm out" in capsys.readouterr().err
+
+
+def test_what_is_said_of_the_weights_speaks_of_those_given(shapes: Path, tmp_path: Path, capsys: Captured) -> None:
+    """Of the 102 images of train the discs have weight, all alike: worth as many images."""
+    splits = pd.read_csv(shapes / "results" / "splits.csv")
+    is_disc, in_train = splits["id"].str.contains("disc"), splits["split"] == "train"
+    splits.assign(weight=(is_disc | ~in_train).astype(float)).to_csv(tmp_path / "discs.csv", index=False)
+    run = ["train", str(shapes / "run.toml"), "-o", str(tmp_path / "out"), "--weights", str(tmp_path / "discs.csv"), "--epochs", "1", *FEW]
+    assert run_command(run) == 0
+    said = f"The weights given for train are worth {int((is_disc & in_train).sum())} of 102 images."
+    shown = " ".join(capsys.readouterr().out.split())
+    assert said in shown
+    assert f"All images of square ({int((~is_disc & in_train).sum())}) in train have weight 0 (given)" in shown
+    assert said in (tmp_path / "out" / "model-card.md").read_text()
 
 
 def test_what_cannot_be_trained_is_refused_before_the_work(shapes: Path, tmp_path: Path, capsys: Captured) -> None:

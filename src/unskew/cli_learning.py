@@ -110,6 +110,8 @@ def train_network(
     from unskew import pipeline, terminal, training
 
     with remarks(quiet):
+        if weights is not None and arms:
+            raise ConfigError("--weights trains with the weights of a table instead of the arms: leave --arm out, or --weights.")
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
         given = {"arms": arms or None, "preset": preset, "model": model, "size": size, "epochs": epochs, "by": by or None, "device": device}
         config = training.override_learn(config, given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -190,10 +191,9 @@ def _simulate(
         for name, size, value in zip(simulation.names, simulation.scenario.sizes.tolist(), simulation.scenario.normalizer, strict=True)
     ]
     terminal.print_table(console, f"{output}: {simulation.scenario.description}", ("source", "images", "true normalizer"), rows)
-    terminal.print_paragraph(
-        console,
-        f"Next: unskew weigh {output / 'run.toml'} -o {output / 'results'}\nThen: unskew simulate compare {output} {output / 'results'}",
-    )
+    folder, results = shlex.quote(str(output)), shlex.quote(str(output / "results"))
+    configuration = shlex.quote(str(output / "run.toml"))
+    terminal.print_paragraph(console, f"Next: unskew weigh {configuration} -o {results}\nThen: unskew simulate compare {folder} {results}")
 
 
 def _record(simulation: Simulation, output: Path, written: list[str]) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def forecast_gain(
 def _check_arms(arms: Sequence[str], own: Mapping[str, npt.ArrayLike]) -> list[str]:
     """naive and debiased first, then the baselines that were asked for."""
     asked = [arms] if isinstance(arms, str) else list(arms)
-    known = ("naive", "debiased", *BASELINES, "all")
+    known = tuple(dict.fromkeys(["naive", "debiased", *BASELINES, "all"]))
     for name in asked:
         if name not in known:
             raise ConfigError(f"there is no arm {name!r}; the arms are {', '.join(known)}.{did_you_mean(name, known)}")

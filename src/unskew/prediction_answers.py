@@ -55,7 +55,10 @@ def find_columns(names: Sequence[str], levels: Sequence[str], *, second: bool = 
 
 
 def read_truth_column(labels: pd.Series[Any] | None, y: pd.Series[Any] | None, choice: str | None) -> tuple[pd.Series[Any], str]:
-    """The truth and where it comes from: y of the predictions, the label of the weights, or, where there are both, either if they agree."""
+    """The truth and where it comes from: y of the predictions, the label of the weights, or, where there are both, either if they agree.
+
+    Where they agree, the label is the truth of images without y.
+    """
     if choice not in (None, "y", "label"):
         raise ConfigError(f"truth is 'y' (of the predictions) or 'label' (of the weights); got {choice!r}.")
     labels = None if labels is None or labels.isna().all() else labels
@@ -75,11 +78,13 @@ def read_truth_column(labels: pd.Series[Any] | None, y: pd.Series[Any] | None, c
         wrong = np.flatnonzero(said != found)
         if wrong.size:
             key = labels.index[both]
-            shown = first_few([f"{key[at]} (label {said[at]}, y {found[at]})" for at in wrong[:6]], 3)
+            shown = first_few([f"{key[at]} (label {said[at]}, y {found[at]})" for at in wrong], 3)
             raise DataError(
                 f"y of the predictions and the label of the weights differ for {wrong.size} of {int(both.sum())} images: {shown}. Say "
                 "which is the truth: --truth y or --truth label (y may be another question than the label)."
             )
+        if both.any() and (y.isna() & labels.notna()).any():
+            y = y.where(y.notna(), labels)
     return y, "y"
 
 
@@ -184,8 +189,9 @@ def _read_class_scores(table: pd.DataFrame, columns: Columns, truth: Truth, said
     lacking = [name for name in truth.classes if name not in columns.by_class]
     if lacking:
         raise DataError(
-            f"{said} have scores of {len(columns.by_class)} classes, and the images {len(truth.classes)}: there is no column for "
-            f"{first_few(lacking)}. Scores are columns score_<class>; one that the model does not know has a column of zeros."
+            f"{said} have no column of scores for the class {first_few(lacking)}; they have "
+            f"{first_few(list(columns.by_class.values()), 12)}. Scores are columns score_<class>, classes written as the labels are; "
+            "one that the model does not know has a column of zeros."
         )
     score_nk = np.column_stack([read_finite(table[columns.by_class[name]], columns.by_class[name]) for name in truth.classes])
     total_n = score_nk.sum(axis=1)

@@ -142,7 +142,7 @@ def check_weights(table: pd.DataFrame) -> pd.DataFrame:
     weight_n = read_numbers(table[name], name)
     wrong = np.flatnonzero(~(np.isfinite(weight_n) & (weight_n >= 0)))
     if wrong.size:
-        shown = first_few([f"{key.iloc[at]} ({weight_n[at]!r})" for at in wrong[:6]])
+        shown = first_few([f"{key.iloc[at]} ({weight_n[at]:g})" for at in wrong])
         raise DataError(
             f"weights are finite and not negative, but {wrong.size} of {len(table)} are not: {shown}. Were they changed afterwards?"
         )

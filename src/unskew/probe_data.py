@@ -167,7 +167,7 @@ def _column_matrix(frame: pd.DataFrame, features: list[str]) -> npt.NDArray[Any]
     """Numbers as they are, levels as indicators of all but the first."""
     from unskew.bias.features import expand_features, is_numeric, learn_column, read_numbers
 
-    names = expand_features(frame, features)
+    names = expand_features(frame, features, "the probe")
     told = [name for name in names if name in ("label", "id", "source", "split", "path", "content")]
     if told:
         raise ConfigError(f"features are what a model sees of an image, and {told[0]!r} is not; leave it out.")

@@ -163,7 +163,11 @@ def weigh_splits(
     others = [name for name in row_of if name != train]
     if others:
         assert weights.estimation is not None
-        fit = _TrainFit(train, weights.estimation.fitted, weights, _whole_strata(pool, weights.estimation.fitted))
+        fitted = weights.estimation.fitted
+        whole = _whole_strata(pool, fitted)
+        with _said_of(train):
+            _check_uniform(fitted.target, whole, row_of[train])
+        fit = _TrainFit(train, fitted, weights, whole)
         for name in others:
             with _said_of(name):
                 parts.append(fit.weigh(name, row_of[name], pool.take(row_of[name])))
@@ -234,6 +238,19 @@ def _whole_strata(pool: Pool, fitted: FittedBias) -> TargetStrata | None:
     data = fitted.data
     reference = None if data.reference is None else data.frame[data.source == data.reference]
     return stratify_for(part, pool, fitted.target, reference)[0]
+
+
+def _check_uniform(target: Target | None, whole: TargetStrata | None, train: Ints) -> None:
+    """A uniform target is uniform over the levels of all splits: those that train has no image of are not covered."""
+    from unskew.targeting.resolution import allow_uncovered
+
+    if target is None or target.kind != "uniform" or whole is None:
+        return
+    seen_c = np.bincount(whole.code[train][whole.code[train] >= 0], minlength=len(whole.strata)) > 0
+    empty_c = ~seen_c & whole.in_scope & (whole.mass > 0)
+    if empty_c.any():
+        empty = {cell_text(whole.by, whole.strata[c]): float(whole.mass[c]) for c in np.flatnonzero(empty_c)}
+        allow_uncovered(target, empty, float(whole.mass[~empty_c].sum()))
 
 
 @dataclass(frozen=True, eq=False)

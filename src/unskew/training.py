@@ -19,7 +19,7 @@ from unskew.errors import first_few, missing_extra
 from unskew.provenance import find_versions, fingerprint_file
 from unskew.results import json_value, write_frame
 from unskew.saving import write_text, written_whole
-from unskew.training_arms import GIVEN, Arm, check_arms, gather_training_data, main_arm, make_arm, read_given_weights, take_rows
+from unskew.training_arms import GIVEN, Arm, check_arms, gather_training_data, main_arm, make_arm, read_given_weights, take_rows, worth_of
 from unskew.training_card import CardFacts, write_card
 from unskew.training_folder import (
     ARMS_FOLDER,
@@ -81,16 +81,16 @@ class Preparation:
         lines = [
             f"{len(training.label):,} images of {len(training.inputs.pool.names)} sources, {len(training.classes)} classes, as {kind}; "
             f"{counts}{made}.",
-            f"The weights of {splits.train} are worth {parts[0].ess:,.0f} of {parts[0].images:,} images.",
         ]
+        given = self.arms[0].name == GIVEN
+        whose, weight_n = ("given for", self.arms[0].weight[training.rows(splits.train)]) if given else ("of", parts[0].weight)
+        lines.append(worth_of(f"{whose} {splits.train}", weight_n))
         epochs = "" if training.columns else f", {self.settings.epochs} epochs of batches of {self.settings.batch}"
         named = ", ".join(arm.name for arm in self.arms)
         lines.append(f"Training {named}: preset {self.settings.preset}, model {self.settings.model}{epochs}.")
         if splits.validation is None:
             lines.append("There is no validation split: no epoch is chosen, the last one counts.")
-        unseen = self.unseen_classes()
-        if unseen:
-            lines.append(f"{splits.train} has no image of {first_few(unseen)}, which is therefore never predicted.")
+        lines += self.unlearned()
         partly = self.part_only(splits.held_out)
         return [*lines, *([partly] if partly else [])]
 
@@ -100,11 +100,19 @@ class Preparation:
         told = [row.note for row in self.run.summary.splits if row.name == split and row.note]
         return f"{split}: {told[0] if told else 'Speaks of a part of the target.'}" if lacks else ""
 
-    def unseen_classes(self) -> list[str]:
-        """Classes that have no weight in train."""
-        rows = self.training.rows(self.training.splits.train)
-        mass_m = np.bincount(self.training.label[rows], weights=self.arms[0].weight[rows], minlength=len(self.training.classes))
-        return [name for name, mass in zip(self.training.classes, mass_m.tolist(), strict=True) if not mass > 0]
+    def unlearned(self) -> list[str]:
+        """Sentences on classes that train has no image of, or images of weight 0 only."""
+        training, train = self.training, self.training.splits.train
+        label_n, n_classes = training.label[training.rows(train)], len(training.classes)
+        count_m = np.bincount(label_n, minlength=n_classes)
+        mass_m = np.bincount(label_n, weights=self.arms[0].weight[training.rows(train)], minlength=n_classes)
+        absent = [training.classes[m] for m in np.flatnonzero(count_m == 0)]
+        light = [f"{training.classes[m]} ({count_m[m]:,})" for m in np.flatnonzero((count_m > 0) & ~(mass_m > 0))]
+        end = "cannot be learned, and predictions of it mean nothing."
+        said = [f"{train} has no image of {first_few(absent)}: such a class {end}"] if absent else []
+        return said + (
+            [f"All images of {first_few(light)} in {train} have weight 0 ({self.arms[0].name}): such a class {end}"] if light else []
+        )
 
 
 @dataclass(frozen=True, eq=False)

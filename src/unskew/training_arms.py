@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, did_you_mean
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.learn.baselines import BASELINES, make_baseline
 from unskew.learn.joining import join_weights
 from unskew.records import Floats, Ints
@@ -75,7 +75,10 @@ def make_arm(name: str, training: TrainingInputs, weights: SplitWeights, given: 
         return Arm(name, sample_n, ("The debiasing weights of this run.",))
     if name == GIVEN:
         assert given is not None
-        return Arm(name, given, ("Weights that were given in a table, joined by id.",))
+        row = training.rows(training.splits.train)
+        return Arm(
+            name, given, ("Weights that were given in a table, joined by id.", worth_of(f"given for {training.splits.train}", given[row]))
+        )
     rows = training.rows(training.splits.train)
     pool = training.inputs.pool.take(rows)
     options: dict[str, Any] = {}
@@ -93,6 +96,13 @@ def make_arm(name: str, training: TrainingInputs, weights: SplitWeights, given: 
     return Arm(name, weight_n, baseline.sentences, offset_m)
 
 
+def worth_of(whose: str, weight_n: Floats) -> str:
+    """A sentence: Kish's effective number of images."""
+    from unskew.weigh.diagnose import effective_size
+
+    return f"The weights {whose} are worth {effective_size(weight_n / weight_n.sum()):,.0f} of {weight_n.size:,} images."
+
+
 def read_given_weights(training: TrainingInputs, path: str | PathLike[str]) -> Floats:
     """(n,) the weights of a table (CSV, TSV, JSONL, Parquet: id and sample_weight or weight), joined by id and checked."""
     from unskew.sources.tables import read_table
@@ -103,7 +113,14 @@ def read_given_weights(training: TrainingInputs, path: str | PathLike[str]) -> F
         raise ConfigError(f"{Path(path).name} has the columns {', '.join(map(str, table.columns))}; a table of weights has id and weight.")
     name = "sample_weight" if "sample_weight" in table.columns else "weight"
     named = table[["id"]].assign(id=table["id"].astype(str), weight=table[name])
-    weight_n = join_weights(named, training.inputs.pool.frame["id"].astype(str).tolist())
+    ids = training.inputs.pool.frame["id"].astype(str).tolist()
+    weight_n = join_weights(named, ids, allow_extra=True)
+    extra = named["id"][~named["id"].isin(ids)].tolist()
+    if extra:
+        raise DataError(
+            f"{len(extra)} of the {len(named)} weights belong to images that the dataset does not hold, the first {first_few(extra, 3)}. "
+            f"Take their rows out of {Path(path).name}; or are these the weights of other sources than [sources] names?"
+        )
     for split in (training.splits.train, training.splits.validation):
         if split is not None:
             join_weights(weight_n[training.rows(split)])  # not all of them zero

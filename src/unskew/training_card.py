@@ -126,8 +126,9 @@ def _weights(facts: CardFacts) -> list[str]:
         if summary.bias.fit_message:
             lines.append(f"- Fit: {safe(summary.bias.fit_message)}")
     if summary.weights is not None:
+        which = "debiasing weights (not those given)" if facts.arm == "given" else "weights"
         lines.append(
-            f"- The weights of the {show_count(summary.weights.images)} training images are worth {show_count(summary.weights.ess)} "
+            f"- The {which} of the {show_count(summary.weights.images)} training images are worth {show_count(summary.weights.ess)} "
             f"equally weighted ones (design effect {show_number(summary.weights.design_effect)})."
         )
     lines.append(f"- Verdict: {safe(summary.verdict.headline)}")
@@ -193,7 +194,8 @@ def _limits(facts: CardFacts, scores: Scores) -> list[str]:
         f"- Populations other than {safe(summary.verdict.population)}: the weights, and every figure above, are for that one.",
         "- All of this is conditional on the bias model. If the sources select by something that it does not know, the weights are wrong, "
         "and the intervals do not tell: they say how much depends on which images happen to be there.",
-        "- Classes that no image of train shows are never predicted. No figure speaks of images of other kinds than those of the sources.",
+        "- Classes that no image of train shows, or images of weight 0 only, are not learned, and predictions of them mean nothing. No "
+        "figure speaks of images of other kinds than those of the sources.",
     ]
     if facts.epochs > 1 and found.split.strip().lower() not in ("test", "testing"):
         lines.append("- The figures are of the split that also chose the epoch: they flatter it a little. A test split would not.")

@@ -78,17 +78,17 @@ class FeatureMap:
         return tuple(every) if self.kept is None else tuple(every[at] for at in self.kept)
 
 
-def check_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
-    """A table that lacks columns of the model is an error that names them."""
+def check_columns(frame: pd.DataFrame, names: Sequence[str], reader: str = "the bias model") -> None:
+    """A table that lacks columns of the model is an error that names them, and who reads them."""
     lacking = [name for name in names if name not in frame.columns]
     if lacking:
         raise DataError(
-            f"the table lacks {first_few(lacking)}, which the bias model reads; its columns are {first_few(list(frame.columns), 12)}."
+            f"the table lacks {first_few(lacking)}, which {reader} reads; its columns are {first_few(list(frame.columns), 12)}."
             f"{did_you_mean(lacking[0], frame.columns)}"
         )
 
 
-def expand_features(frame: pd.DataFrame, features: Sequence[str]) -> list[str]:
+def expand_features(frame: pd.DataFrame, features: Sequence[str], reader: str = "the bias model") -> list[str]:
     """Column names; a name that is no column stands for all columns that begin with it and an underscore (border_hsv → border_hsv_h …)."""
     if isinstance(features, str):
         raise ConfigError(f"features is a list of column names; got the text {features!r}. Write [{features!r}].")
@@ -98,7 +98,7 @@ def expand_features(frame: pd.DataFrame, features: Sequence[str]) -> list[str]:
     for feature in features:
         found = [feature] if feature in frame.columns else [str(name) for name in frame.columns if str(name).startswith(f"{feature}_")]
         if not found:
-            check_columns(frame, [feature])
+            check_columns(frame, [feature], reader)
         names += found
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -54,9 +54,9 @@ def find_data(given: str | Path | None = None, beside: Path | None = None) -> Pa
     named = given or os.environ.get(VARIABLE)
     if named is not None:
         if not any((Path(named) / name / "labels.npz").is_file() for name in ("cifar10", "cifar100")):
+            way_out = "." if given else f", or leave the variable {VARIABLE} empty."
             raise ConfigError(
-                f"{named} holds neither cifar10/labels.npz nor cifar100/labels.npz. Name the folder that holds CIFAR as sheets, or leave "
-                f"the variable {VARIABLE} empty."
+                f"{named} holds neither cifar10/labels.npz nor cifar100/labels.npz. Name the folder that holds CIFAR as sheets{way_out}"
             )
         return Path(named)
     return beside if beside is not None and (beside / "cifar10" / "labels.npz").is_file() else None

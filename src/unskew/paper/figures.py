@@ -70,6 +70,7 @@ def write_figures(
     """
     if runs < 1:
         raise ConfigError(f"runs is the number of draws of the databases, at least 1; got {runs}.")
+    only = [each.strip().upper() for each in only if each.strip()]
     sets = present_sets(data)
     _check_folder(out)
     out.mkdir(parents=True, exist_ok=True)
@@ -101,11 +102,10 @@ def _check_folder(out: Path) -> None:
 
 def _chosen(figures: Sequence[Figure], only: Sequence[str]) -> list[Figure]:
     known = list(dict.fromkeys(figure.number for figure in figures))
-    wanted = [each.strip().upper() for each in only if each.strip()]
-    for each in wanted:
+    for each in only:
         if each != "1" and each not in known:
             raise ConfigError(f"there is no figure {each!r}; there are {', '.join(known)}.{did_you_mean(each, known)}")
-    return [figure for figure in figures if not wanted or figure.number in wanted]
+    return [figure for figure in figures if not only or figure.number in only]
 
 
 def _write_one(

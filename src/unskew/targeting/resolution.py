@@ -228,13 +228,14 @@ def _cover(target: Target, rows: _Rows, masses: _Masses) -> _Masses:
     if not empty_c.any():
         return masses
     empty = {cell_text(target.by, masses.cells[at]): float(masses.mass_c[at]) for at in np.flatnonzero(empty_c)}
-    _allow_uncovered(target, empty, float(masses.mass_c[~empty_c].sum()))
+    allow_uncovered(target, empty, float(masses.mass_c[~empty_c].sum()))
     mass_c, covariance_cc = restricted(masses.mass_c, masses.covariance_cc, ~empty_c)
     cells = [masses.cells[at] for at in np.flatnonzero(~empty_c)]
     return _Masses(cells, mass_c, covariance_cc, {**masses.uncovered, **empty})
 
 
-def _allow_uncovered(target: Target, empty: dict[str, float], left: float) -> None:
+def allow_uncovered(target: Target, empty: dict[str, float], left: float) -> None:
+    """{cell without images: its mass} is an error, unless the target may be restricted to the rest (of mass ``left``)."""
     named = first_few([f"{cell} ({mass:.4g})" for cell, mass in sorted(empty.items(), key=lambda item: -item[1])])
     if left <= 0:
         raise CoverageError(f"no image lies where the target has mass: {named}. Do target and images name their levels alike?")
@@ -271,7 +272,7 @@ def _cover_margin(target: Target, fact: Distribution, seen: set[str]) -> _Masses
     empty = {cell_text(fact.by, fact.cells[at]): float(mass_l[at]) for at in np.flatnonzero(empty_l)}
     if target.interactions is not None:
         raise DataError(f"the table of interactions has no row for {first_few(list(empty))}, which the margin gives mass to.")
-    _allow_uncovered(target, empty, float(mass_l[~empty_l].sum()))
+    allow_uncovered(target, empty, float(mass_l[~empty_l].sum()))
     kept_l, covariance_ll = restricted(mass_l, masses.covariance_cc, ~empty_l)
     return _Masses([fact.cells[at] for at in np.flatnonzero(~empty_l)], kept_l, covariance_ll, empty)
 
