@@ -77,7 +77,7 @@ def read_truth_column(labels: pd.Series[Any] | None, y: pd.Series[Any] | None, c
         said, found = (each[both].map(_text).to_numpy(dtype=object) for each in (labels, y))
         wrong = np.flatnonzero(said != found)
         if wrong.size:
-            key = labels.index[both]
+            key = labels.index[both].tolist()
             shown = first_few([f"{key[at]} (label {said[at]}, y {found[at]})" for at in wrong], 3)
             raise DataError(
                 f"y of the predictions and the label of the weights differ for {wrong.size} of {int(both.sum())} images: {shown}. Say "
