@@ -63,6 +63,20 @@ def test_tilted_sources_transfer_without_their_labels(bias: Any) -> None:
     _agree(rehearsal)
 
 
+def test_intervals_of_true_accuracy_stay_within_0_and_1() -> None:
+    """Easy classes, and one image of 40 in each source that looks like the other class."""
+    rng = np.random.default_rng(0)
+    label = np.tile([0, 1], 40)
+    x = 8 * label + rng.standard_normal(80)
+    x[[0, 40]] = 8.0
+    pool = Pool.from_arrays(np.repeat(["a", "b"], 40), label=label, x=x)
+    rehearsal = rehearse(pool, Strata("label"), features=["x"], folds=2)
+    for each in rehearsal.sources:
+        found = each.true["debiased"]
+        assert 0.9 < found.value < 1.0 < found.value + 2 * found.stderr
+        assert found.interval[1] == 1.0
+
+
 def test_a_product_of_strata_and_tilt() -> None:
     pool = tilt_world(600, 2, theta=SHIFT).pool
     rehearsal = rehearse(pool, Product(Strata("label"), Tilt(["x"])), features=["x"], folds=2)

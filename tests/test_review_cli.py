@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +43,16 @@ def table(tmp_path: Path) -> Path:
     frame.to_csv(tmp_path / "t.csv", index=False)
     (tmp_path / "run.toml").write_text(TABLE + STRATA)
     return tmp_path / "run.toml"
+
+
+def test_a_reader_that_goes_away_is_no_error(table: Path) -> None:
+    """`unskew check run.toml | head -1`."""
+    for further in ([], ["--json"]):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run([sys.executable, "-m", "unskew", "check", str(table), *further], stdout=writing, stderr=subprocess.PIPE)
+        os.close(writing)
+        assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_several_labels_for_an_image(tmp_path: Path, capsys: Captured) -> None:

@@ -141,6 +141,8 @@ def test_a_uniform_target_counts_the_levels_of_all_splits():
         weigh_splits(Pool(frame), Strata("label"), Target.uniform("label"))
     split = weigh_splits(Pool(frame), Strata("label"), Target.uniform("label", uncovered="restrict"))
     assert "train has no image of their label" in split.part("test").zero
+    for part in split.parts:
+        assert "without what train has no image of: label = owl (0.3333); 0.3333 of it in all" in part.note
 
 
 def test_images_of_a_stratum_that_train_lacks_get_weight_0_and_are_counted():

@@ -65,7 +65,13 @@ def run_command(arguments: list[str]) -> int:
     try:
         # typer turns Ctrl-C into this code, or into an Abort.
         code = int(app(arguments, standalone_mode=False) or DONE)
+        sys.stdout.flush()  # nobody may be reading any more
         return say_stopped(as_json, arguments) if code == STOPPED else code
+    except SystemExit as stop:
+        # So rich and typer end where nobody reads any more (`| head -1`).
+        if isinstance(stop.__context__, BrokenPipeError):
+            return explain(stop.__context__, as_json, arguments)
+        raise
     except (KeyboardInterrupt, Exception) as error:
         return explain(error, as_json, arguments)
 

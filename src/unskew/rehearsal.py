@@ -13,7 +13,7 @@ from unskew.debiasing import debias
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewWarning, first_few
 from unskew.forecasting import target_mean
 from unskew.learn.cross_fitting import Arm, Learner, count_fits, cross_fit_arms, deal_halves, extrapolate
-from unskew.learn.forecast import Judge, TargetMean, kish, plain_mean
+from unskew.learn.forecast import Judge, TargetMean, bounded, kish, plain_mean
 from unskew.learn.probe import Scaling
 from unskew.probe_data import ProbeData, find_learner, gather_probe_data
 from unskew.progress import show_progress
@@ -217,7 +217,7 @@ class _Stage:
             judged=judges.size,
             ess=kish(weighted.weight),
             predicted={arm: found[arm].accuracy for arm in _ARMS},
-            true={arm: plain_mean(even_j, right[arm], here.unit) for arm in _ARMS},
+            true={arm: bounded(plain_mean(even_j, right[arm], here.unit)) for arm in _ARMS},
             predicted_gain=found["debiased"].gain,
             true_gain=plain_mean(even_j, right["debiased"] - right["naive"], here.unit),
             usual=float(np.clip(extrapolate(hits["naive"], self.folds).mean(), 0.0, 1.0)),

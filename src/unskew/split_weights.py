@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -166,11 +166,14 @@ def weigh_splits(
         fitted = weights.estimation.fitted
         whole = _whole_strata(pool, fitted)
         with _said_of(train):
-            _check_uniform(fitted.target, whole, row_of[train])
+            lost = _check_uniform(fitted.target, whole, row_of[train])
         fit = _TrainFit(train, fitted, weights, whole)
         for name in others:
             with _said_of(name):
                 parts.append(fit.weigh(name, row_of[name], pool.take(row_of[name])))
+        if lost:
+            without = f", without what {train} has no image of: {_masses(lost)}"
+            parts = [replace(part, population=part.population + without) for part in parts]
     return SplitWeights(weights, train, tuple(parts), pool.frame["id"].to_numpy())
 
 
@@ -240,17 +243,24 @@ def _whole_strata(pool: Pool, fitted: FittedBias) -> TargetStrata | None:
     return stratify_for(part, pool, fitted.target, reference)[0]
 
 
-def _check_uniform(target: Target | None, whole: TargetStrata | None, train: Ints) -> None:
-    """A uniform target is uniform over the levels of all splits: those that train has no image of are not covered."""
+def _check_uniform(target: Target | None, whole: TargetStrata | None, train: Ints) -> dict[str, float]:
+    """A uniform target is uniform over the levels of all splits: {what train has no image of: its mass}, an error unless allowed."""
     from unskew.targeting.resolution import allow_uncovered
 
     if target is None or target.kind != "uniform" or whole is None:
-        return
+        return {}
     seen_c = np.bincount(whole.code[train][whole.code[train] >= 0], minlength=len(whole.strata)) > 0
     empty_c = ~seen_c & whole.in_scope & (whole.mass > 0)
-    if empty_c.any():
-        empty = {cell_text(whole.by, whole.strata[c]): float(whole.mass[c]) for c in np.flatnonzero(empty_c)}
+    empty = {cell_text(whole.by, whole.strata[c]): float(whole.mass[c]) for c in np.flatnonzero(empty_c)}
+    if empty:
         allow_uncovered(target, empty, float(whole.mass[~empty_c].sum()))
+    return empty
+
+
+def _masses(uncovered: Mapping[str, float]) -> str:
+    """``label = owl (0.2); 0.2 of it in all``, the largest first."""
+    shown = first_few([f"{cell} ({mass:.4g})" for cell, mass in sorted(uncovered.items(), key=lambda item: -item[1])])
+    return f"{shown}; {sum(uncovered.values()):.4g} of it in all"
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,8 +385,7 @@ class _TrainFit:
     def _population(self, uncovered: Mapping[str, float], source_m: Ints) -> str:
         population = self.fitted.describe().population
         if uncovered:
-            shown = first_few([f"{cell} ({mass:.4g})" for cell, mass in sorted(uncovered.items(), key=lambda item: -item[1])])
-            population += f", {LACKING}: {shown}; {sum(uncovered.values()):.4g} of it in all"
+            population += f", {LACKING}: {_masses(uncovered)}"
         present = np.unique(source_m)
         absent = [name for k, name in enumerate(self.fitted.names) if k not in present]
         if absent and self.fitted.factors:

@@ -210,6 +210,8 @@ def test_batches_that_do_not_fit_are_refused(criterion: WeightedLoss) -> None:
         criterion(prediction, Y[:2], [1, 2, 3])
     with pytest.raises(DataError, match=r"rows in the dataset, whole numbers; got torch.float"):
         criterion(prediction, Y[:2], torch.tensor([0.5, 1.0]))
+    with pytest.raises(DataError, match=r"rows in the dataset, whole numbers, .* got list \(too many dimensions 'str'\)\. Pass the rows"):
+        criterion(prediction, Y[:2], ["a", "b"])
     for rows in ([-1, 0], [0, N]):
         with pytest.raises(DataError, match=rf"numbered from 0 to {N - 1}; a batch has {rows[0]} to {rows[1]}"):
             criterion(prediction, Y[:2], rows)

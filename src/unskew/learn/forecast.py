@@ -182,7 +182,7 @@ def widen(estimate: Estimate, further: float) -> Estimate:
     return Estimate(estimate.value, stderr, (estimate.value - quantile * stderr, estimate.value + quantile * stderr), estimate.level)
 
 
-def _bounded(estimate: Estimate) -> Estimate:
+def bounded(estimate: Estimate) -> Estimate:
     """An accuracy lies between 0 and 1; extrapolation may step over."""
     low, high = (min(max(bound, 0.0), 1.0) for bound in estimate.interval)
     return Estimate(min(max(estimate.value, 0.0), 1.0), estimate.stderr, (low, high), estimate.level)
@@ -228,7 +228,7 @@ class Judge:
         by_class = class_accuracies(extrapolate(hits, self.deal.n_folds), self.weight, self.label, self.classes, self.unit)
         return ArmForecast(
             name=name,
-            accuracy=_bounded(self.accuracy(hits)),
+            accuracy=bounded(self.accuracy(hits)),
             gain=None if naive is None else self.accuracy(hits.minus(naive)),
             held_out=float(self.weight @ hits.full),
             by_class=by_class,
@@ -246,7 +246,7 @@ def class_accuracies(
         own = np.flatnonzero((label_n == code) & (weight_n > 0))
         if own.size:
             unit_m = np.unique(unit_n[own], return_inverse=True)[1]
-            found[name] = _bounded(plain_mean(weight_n[own] / weight_n[own].sum(), value_n[own], unit_m, level))
+            found[name] = bounded(plain_mean(weight_n[own] / weight_n[own].sum(), value_n[own], unit_m, level))
     return found
 
 

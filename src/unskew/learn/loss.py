@@ -92,7 +92,13 @@ class WeightedLoss(torch.nn.Module):
 
     def _weights_of(self, image: Any, device: torch.device) -> torch.Tensor:
         if self._row is None:
-            rows = torch.as_tensor(image)
+            try:
+                rows = torch.as_tensor(image)
+            except (TypeError, ValueError, RuntimeError) as error:
+                raise DataError(
+                    "a batch says its images by their rows in the dataset, whole numbers, where the loss was given ids or bare numbers; "
+                    f"got {type(image).__name__} ({error}). Pass the rows; or leave ids out of WeightedLoss, and a batch says ids."
+                ) from None
             _refuse_rows(rows, len(self.sample_weight))
         else:
             names = image.tolist() if hasattr(image, "tolist") else list(image)
