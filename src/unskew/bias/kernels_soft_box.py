@@ -14,6 +14,17 @@ RIM = 1e-3
 
 
 @compiled
+def add_log(total: float, product: float, factor: float) -> tuple[float, float]:
+    """(total, product) with log ``factor`` added to total + log product."""
+    if factor < SMALL_PRODUCT:
+        return total + np.log(factor), product
+    product *= factor
+    if product < SMALL_PRODUCT:
+        return total + np.log(product), 1.0
+    return total, product
+
+
+@compiled
 def list_edges(lower_kd: Floats, upper_kd: Floats, slot_kd2: Ints, n_free: int) -> tuple[Ints, Ints, Floats, Floats]:
     """Source, feature, sign (−1 for a lower edge, 1 for an upper one) and place of every finite edge, in the order of θ."""
     source_e = np.empty(n_free - 1, dtype=np.int64)
@@ -156,14 +167,7 @@ def sweep_soft_boxes(
             norm += q_k[k]
             mass_k[k] += slack_k[k]
         per_norm = 1.0 / norm
-        own_share = q_k[own] * per_norm
-        if own_share < SMALL_PRODUCT:
-            total += np.log(own_share)
-        else:
-            product *= own_share
-            if product < SMALL_PRODUCT:
-                total += np.log(product)
-                product = 1.0
+        total, product = add_log(total, product, q_k[own] * per_norm)
         if order == 0:
             continue
         for k in range(n_sources):
@@ -312,13 +316,7 @@ def gain_of_edges(
                 own_share = rest * per_sum
             slope_c[c] -= share
             curvature_c[c] += share * (1.0 - share)
-            if own_share < SMALL_PRODUCT:
-                value += np.log(own_share)
-            else:
-                product *= own_share
-                if product < SMALL_PRODUCT:
-                    value += np.log(product)
-                    product = 1.0
+            value, product = add_log(value, product, own_share)
         value += np.log(product)
         for c in range(n_cells):
             if curvature_c[c] > 1e-9:
