@@ -436,3 +436,11 @@ def test_a_place_that_cannot_be_a_folder(tmp_path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be made a folder"):
         train_model(_data(), _settings(), tmp_path / "file", logs=False)
+
+
+def test_one_image_of_positive_weight_is_not_enough_for_a_network(tmp_path):
+    weight = np.zeros(WEIGHT.size)
+    weight[0] = 1.0
+    with pytest.raises(DataError, match="two images or more"):
+        train_model(_data(weight=weight), _settings(), tmp_path / "one", logs=False)
+    assert not (tmp_path / "one").exists()

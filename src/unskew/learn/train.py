@@ -72,6 +72,9 @@ def train_model(
         raise ConfigError(f"settings are TrainSettings, as settings_of('fast') gives them; got {type(settings).__name__}.")
     _need_torch()
     data = data.without_zeros()
+    if settings.model != "probe" and data.label.size < 2:
+        # One image has no batch statistics.
+        raise DataError("a network learns from two images or more, and one image alone has a weight above zero. Check the weights.")
     watched = {name: each.without_zeros() for name, each in (watch or {}).items()}
     _check_watched(data, watched)
     place = Path(folder)
