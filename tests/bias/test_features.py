@@ -97,3 +97,13 @@ def test_a_feature_that_identifies_the_source_is_flagged_by_name_and_no_other():
         notes = flag_identifiers(frame, ["x", "mark", "file"], code, ["b", "a"])
     assert len(caught) == 2
     assert [note.split()[0] for note in notes] == ["mark", "file"]
+
+
+def test_a_large_table_is_screened_on_some_rows_and_flagged_on_all() -> None:
+    rng = np.random.default_rng(0)
+    source = rng.integers(2, size=70_000)
+    frame = pd.DataFrame({"x": rng.normal(size=source.size), "mark": source + 0.1 * rng.uniform(size=source.size)})
+    with pytest.warns(UnskewWarning, match="identifies the source") as caught:
+        notes = flag_identifiers(frame, ["x", "mark"], source, ["b", "a"])
+    assert len(notes) == len(caught) == 1
+    assert notes[0].startswith("mark identifies the source of 100.0%")

@@ -10,9 +10,9 @@ from scipy.stats import wasserstein_distance
 
 import unskew
 from unskew.bias.soft_box_fit import SoftBoxFit, fit_soft_boxes, log_soft_boxes, soft_box_jacobian
-from unskew.bias.soft_box_likelihood import Boxes, evaluate_boxes, pose_problem
+from unskew.bias.soft_box_likelihood import Boxes, edge_slots, evaluate_boxes, inform_boxes, pose_problem
 from unskew.bias.soft_box_permutation import PLACES, _tail_statistic, permutation_bound, permutation_p_value
-from unskew.bias.soft_box_search import constant_membership
+from unskew.bias.soft_box_search import _Edge, _Held, constant_membership
 from unskew.errors import DataError
 from unskew.records import Floats, Ints
 
@@ -82,17 +82,18 @@ def test_the_compiled_sum_is_the_formula_and_its_gradient_the_finite_difference(
     offset = rng.normal(size=(200, 3))
     problem = pose_problem(feature, source, 3, offset, cell, None)
     boxes = example_boxes(rng, 2)
-    now = evaluate_boxes(problem, boxes, 2)
+    now = evaluate_boxes(problem, boxes)
     plain, mass = plain_log_likelihood(feature, source, cell, offset, boxes)
     assert now.log_likelihood == pytest.approx(plain, rel=1e-12)
     assert now.value == pytest.approx(plain + 0.25 * 200**0.5 * np.log(mass).sum(), rel=1e-12)
 
+    slot, _ = edge_slots(boxes.lower, boxes.upper)
+
     def value(change: Floats) -> float:
         edges = np.concatenate([change[:-1], [0.0]])
-        moved = replace(
-            boxes,
-            lower=boxes.lower + edges[now.slot[..., 0]],
-            upper=boxes.upper + edges[now.slot[..., 1]],
+        moved = boxes._replace(
+            lower=boxes.lower + edges[slot[..., 0]],
+            upper=boxes.upper + edges[slot[..., 1]],
             width=boxes.width * np.exp(change[-1]),
         )
         return evaluate_boxes(problem, moved).value
@@ -102,7 +103,7 @@ def test_the_compiled_sum_is_the_formula_and_its_gradient_the_finite_difference(
     np.testing.assert_allclose(now.gradient, numeric, rtol=1e-5, atol=1e-5)
     for c, k in np.ndindex(2, 3):
         up, down = (
-            evaluate_boxes(problem, replace(boxes, u=boxes.u + sign * step * (np.arange(6) == 3 * c + k).reshape(2, 3))) for sign in (1, -1)
+            evaluate_boxes(problem, boxes._replace(u=boxes.u + sign * step * (np.arange(6) == 3 * c + k).reshape(2, 3))) for sign in (1, -1)
         )
         assert now.gradient_u[c, k] == pytest.approx((up.value - down.value) / (2 * step), abs=1e-5)
 
@@ -111,23 +112,23 @@ def test_the_information_is_the_expected_outer_product_of_the_scores() -> None:
     rng = np.random.default_rng(1)
     feature, source = rng.normal(size=(100, 2)), rng.integers(3, size=100)
     boxes = example_boxes(rng)
-    now = evaluate_boxes(pose_problem(feature, source, 3, None, None, None), boxes, 2)
+    information = inform_boxes(pose_problem(feature, source, 3, None, None, None).informing(100), boxes)
     jacobian = soft_box_jacobian(feature, boxes.lower, boxes.upper, boxes.width)
     q = np.exp(boxes.u + log_soft_boxes(feature, boxes.lower, boxes.upper, boxes.width))
     q /= q.sum(axis=1, keepdims=True)
     score = np.concatenate([jacobian, np.broadcast_to(np.eye(3), (100, 3, 3))], axis=2)
     mean = np.einsum("nk,nkp->np", q, score)
     expected = np.einsum("nk,nkp,nkr->pr", q, score, score) - mean.T @ mean
-    p = now.gradient.size
-    np.testing.assert_allclose(now.information, expected[:p, :p], atol=1e-10)
-    np.testing.assert_allclose(now.cross[0], expected[:p, p:], atol=1e-10)
-    np.testing.assert_allclose(now.information_u[0], expected[p:, p:], atol=1e-10)
+    p = len(information.theta)
+    np.testing.assert_allclose(information.theta, expected[:p, :p], atol=1e-10)
+    np.testing.assert_allclose(information.cross[0], expected[:p, p:], atol=1e-10)
+    np.testing.assert_allclose(information.u[0], expected[p:, p:], atol=1e-10)
 
 
 def test_jacobian_is_the_finite_difference() -> None:
     rng = np.random.default_rng(2)
     feature = rng.normal(size=(50, 2))
-    boxes = replace(example_boxes(rng), width=1.5)  # some images outside
+    boxes = example_boxes(rng)._replace(width=1.5)  # some images outside
     jacobian = soft_box_jacobian(feature, boxes.lower, boxes.upper, boxes.width)
     finite = [(side, k, d) for side in (0, 1) for k in range(3) for d in range(2) if np.isfinite((boxes.lower, boxes.upper)[side][k, d])]
     assert jacobian.shape == (50, 3, len(finite) + 1)
@@ -144,6 +145,28 @@ def test_jacobian_is_the_finite_difference() -> None:
         np.testing.assert_allclose(jacobian[:, :, p][inside], numeric[inside], rtol=1e-4, atol=1e-5)
     plus, minus = (log_soft_boxes(feature, boxes.lower, boxes.upper, boxes.width * np.exp(sign * step)) for sign in (1, -1))
     np.testing.assert_allclose(jacobian[:, :, -1][inside], (plus[inside] - minus[inside]) / (2 * step), rtol=1e-4, atol=1e-5)
+
+
+def test_what_an_edge_gains_is_the_likelihood_with_it_less_the_one_without() -> None:
+    """With u held; then one Newton step of the source's u in each cell, here and there."""
+    rng = np.random.default_rng(2)
+    feature, source, cell = rng.normal(size=(300, 2)), rng.integers(3, size=300), np.sort(rng.integers(2, size=300))
+    offset = rng.normal(size=(300, 3))
+    boxes = example_boxes(rng, 2)
+    held = _Held(pose_problem(feature, source, 3, offset, cell, None), boxes, 1)
+    for k, d, side, other in ((0, 1, 0, -0.4), (1, 0, 0, -np.inf), (2, 1, 1, 1.1), (1, 0, 1, 0.9)):
+        edge = _Edge(k, d, side, float((boxes.lower, boxes.upper)[side][k, d]))
+        moved = [boxes.lower.copy(), boxes.upper.copy()]
+        moved[side][k, d] = other
+        values = []
+        for then in (boxes, boxes._replace(lower=moved[0], upper=moved[1])):
+            share = np.exp(then.u[cell] + offset + log_soft_boxes(feature, then.lower, then.upper, then.width))
+            p_n = share[:, k] / share.sum(axis=1)
+            steps = [
+                ((source[cell == c] == k) - p_n[cell == c]).sum() ** 2 / (2 * (p_n[cell == c] * (1 - p_n[cell == c])).sum()) for c in (0, 1)
+            ]
+            values.append(plain_log_likelihood(feature, source, cell, offset, then)[0] + sum(steps))
+        assert held.gain(edge, other)[0] == pytest.approx(values[1] - values[0], rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize(("n_features", "n_sources", "seed"), [(2, 4, 2), (2, 4, 3), (5, 5, 3), (5, 5, 5)])
@@ -194,6 +217,16 @@ def test_order_of_rows_and_sources_and_scale_of_features_change_nothing_but_the_
     np.testing.assert_allclose(scaled.upper, -10.0 * fit.lower + 3.0, atol=1e-2)
     np.testing.assert_allclose(scaled.lower, -10.0 * fit.upper + 3.0, atol=1e-2)
     assert scaled.log_likelihood == pytest.approx(fit.log_likelihood, abs=0.05)  # the tolerance of the ascent
+
+
+def test_of_many_images_some_are_enough_to_reject_and_all_are_asked_before_it_is_not_rejected() -> None:
+    rng = np.random.default_rng(0)
+    source = rng.integers(2, size=80_000)
+    for shift, is_seen in ((1.0, True), (0.0, False)):
+        feature = rng.normal(size=(source.size, 1)) + shift * source[:, None]
+        problem = pose_problem(feature, source, 2, None, None, None)
+        p_value, made = permutation_p_value(problem, constant_membership(problem)[0], None, rng)
+        assert (p_value < 1e-4 and made == 0) == is_seen
 
 
 def test_permuted_labels_give_a_uniform_p_value() -> None:

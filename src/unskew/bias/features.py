@@ -269,11 +269,13 @@ def flag_identifiers(frame: pd.DataFrame, names: Sequence[str], source_n: Ints, 
     if np.count_nonzero(size_k) < 2 or size_k.max() > 0.95 * source_n.size or source_n.size < 50:
         return ()
     notes = []
+    stride = max(1, source_n.size // _ENOUGH_ROWS)
     for name in names:
-        code_n = _cut(frame[name]) if is_numeric(frame[name]) else text_levels(frame[name], name)[1]
-        n_levels = int(code_n.max()) + 1
-        count_lk = np.bincount(code_n * size_k.size + source_n, minlength=n_levels * size_k.size).reshape(n_levels, -1)
-        right = sum(_guessed_rightly(count_lk, k) for k in range(size_k.size)) / source_n.size
+        column = frame[name]
+        # Numbers that are far from it on some images are not read on all; rare levels of a category would look like single ones.
+        if stride > 1 and is_numeric(column) and _share_identified(column[::stride], source_n[::stride], size_k.size) < _FAR_FROM_IT:
+            continue
+        right = _share_identified(column, source_n, size_k.size)
         if right >= _IDENTIFIES:
             notes.append(
                 f"{name} identifies the source of {right:.1%} of the images: where it matters for selection the sources do not overlap, "
@@ -284,6 +286,15 @@ def flag_identifiers(frame: pd.DataFrame, names: Sequence[str], source_n: Ints, 
 
 
 _IDENTIFIES = 0.99
+_FAR_FROM_IT = 0.95
+_ENOUGH_ROWS = 20_000
+
+
+def _share_identified(column: pd.Series[Any], source_n: Ints, n_sources: int) -> float:
+    code_n = _cut(column) if is_numeric(column) else text_levels(column, str(column.name))[1]
+    n_levels = int(code_n.max()) + 1
+    count_lk = np.bincount(code_n * n_sources + source_n, minlength=n_levels * n_sources).reshape(n_levels, -1)
+    return sum(_guessed_rightly(count_lk, k) for k in range(n_sources)) / source_n.size
 
 
 def _cut(column: pd.Series[Any]) -> Ints:

@@ -115,7 +115,7 @@ def _gather(pool: Pool, target: Target | None, parts: Sequence[Bias], seed: int)
         judge = compared.sample.frame[held] if held.any() else None
         sample = reference = len(names)
         _check_sample(frame, fitting, names, parts)
-        frame = pd.concat([frame.astype({"source": object}), fitting.astype({"source": object})], ignore_index=True)
+        frame = pd.concat([table.assign(source=table["source"].astype(object)) for table in (frame, fitting)], ignore_index=True)
         source_r = np.concatenate([source_r, np.full(len(fitting), sample)])
         names = (*names, SAMPLE)
     one_cell_r = np.zeros(len(frame), dtype=np.int64)

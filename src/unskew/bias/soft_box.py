@@ -69,11 +69,10 @@ class SoftBox(Bias):
         if warm is not None:
             centre_d, scale_d, notes = warm.centre, warm.scale, warm.notes
         else:
-            centre_d = feature_rd.mean(axis=0)
-            scale_d = feature_rd.std(axis=0) if self.standardise else np.ones(len(names))
-            scale_d = np.where(scale_d > 0, scale_d, 1.0)
-            notes = flag_identifiers(data.frame, names, data.source, data.names) + self._unequal_units(feature_rd, names)
-            notes += _useless_features(feature_rd, names)
+            centre_d, spread_d = feature_rd.mean(axis=0), feature_rd.std(axis=0)
+            scale_d = np.where(spread_d > 0, spread_d, 1.0) if self.standardise else np.ones(len(names))
+            notes = flag_identifiers(data.frame, names, data.source, data.names) + self._unequal_units(spread_d, names)
+            notes += _useless_features(feature_rd - centre_d, np.abs(feature_rd).max(axis=0), names)
         # A fit that is only continued (next round of a product, bootstrap) is not tested anew.
         if warm is not None and warm.fit.is_constant:
             return warm
@@ -91,8 +90,7 @@ class SoftBox(Bias):
         )
         return FittedSoftBox(data.names, tuple(names), centre_d, scale_d, fit, notes)
 
-    def _unequal_units(self, feature_rd: Floats, names: Sequence[str]) -> tuple[str, ...]:
-        spread_d = feature_rd.std(axis=0)
+    def _unequal_units(self, spread_d: Floats, names: Sequence[str]) -> tuple[str, ...]:
         spread_d = np.where(spread_d > 0, spread_d, np.nan)
         if self.standardise or np.isnan(spread_d).all() or not np.nanmax(spread_d) > 10 * np.nanmin(spread_d):
             return ()
@@ -102,17 +100,15 @@ class SoftBox(Bias):
         )
 
 
-def _useless_features(feature_rd: Floats, names: Sequence[str]) -> tuple[str, ...]:
+def _useless_features(centred_rd: Floats, largest_d: Floats, names: Sequence[str]) -> tuple[str, ...]:
     """Sentences, and a warning each, on features that are constant, or copies of one before them up to unit and sign."""
     notes = []
-    centred_rd = feature_rd - feature_rd.mean(axis=0)
-    size_d = np.sqrt(np.square(centred_rd).sum(axis=0))
+    product_dd = centred_rd.T @ centred_rd
+    size_d = np.sqrt(np.diagonal(product_dd))
     # Rounding is no variation.
-    varies_d = size_d > 1e-12 * np.abs(feature_rd).max(axis=0) * np.sqrt(len(feature_rd))
+    varies_d = size_d > 1e-12 * largest_d * np.sqrt(len(centred_rd))
     for d, name in enumerate(names):
-        copied = [
-            names[e] for e in range(d) if varies_d[e] and abs(centred_rd[:, e] @ centred_rd[:, d]) > (1 - 1e-12) * size_d[e] * size_d[d]
-        ]
+        copied = [names[e] for e in range(d) if varies_d[e] and abs(product_dd[e, d]) > (1 - 1e-12) * size_d[e] * size_d[d]]
         if not varies_d[d]:
             notes.append(f"{name} is constant and says nothing of the sources: leave it out of the bias model")
         elif copied:

@@ -109,10 +109,10 @@ def fit_soft_boxes(
     found = search_boxes(problem, constant_nk, rng)
     if found is None:
         return _constant_fit(problem, constant, p_value, n_permutations)
-    boxes, now = ascend(problem, found, tol=1e-3)
-    if now.log_likelihood - constant <= problem.schwarz * (boxes.n_edges + 1):
+    boxes, _, log_likelihood = ascend(problem, found, tol=1e-3)
+    if log_likelihood - constant <= problem.schwarz * (boxes.n_edges + 1):
         return replace(_constant_fit(problem, constant, p_value, n_permutations), rejected=boxes)
-    return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, now.log_likelihood, constant, p_value, n_permutations, False)
+    return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, log_likelihood, constant, p_value, n_permutations, False)
 
 
 def widen_soft_boxes(
@@ -138,10 +138,10 @@ def widen_soft_boxes(
     opened = open_opposite_edges(problem, start)
     if opened.n_edges == start.n_edges and fit.rejected is None:
         return None
-    boxes, now = ascend(problem, opened)
-    if now.log_likelihood < fit.log_likelihood - TOLD_APART / problem.unit_share:
+    boxes, _, log_likelihood = ascend(problem, opened)
+    if log_likelihood < fit.log_likelihood - TOLD_APART / problem.unit_share:
         return None
-    return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, now.log_likelihood, fit.log_likelihood_constant, None, 0, False)
+    return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, log_likelihood, fit.log_likelihood_constant, None, 0, False)
 
 
 def log_soft_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width: float) -> Floats:
@@ -214,5 +214,5 @@ def _constant_fit(problem: LabelProblem, constant: float, p_value: float | None,
 
 def _climb_from(problem: LabelProblem, start: SoftBoxFit, constant: float) -> SoftBoxFit:
     begun = make_room(problem, Boxes(start.lower, start.upper, start.width, problem.no_boxes().u))
-    boxes, now = ascend(problem, begun)
-    return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, now.log_likelihood, constant, None, 0, False)
+    boxes, _, log_likelihood = ascend(problem, begun)
+    return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, log_likelihood, constant, None, 0, False)

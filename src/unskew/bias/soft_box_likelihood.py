@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,14 @@ LARGEST_CHANGE = 1.0  # of log γ in one step
 FIRST_DAMPING = 1e-3
 DAMPING_UP = 4.0
 DAMPING_DOWN = 0.2
-ROWS_OF_INFORMATION = 3_000  # the Fisher information is summed over about this many images
+LEAST_DAMPING = 1e-9
 TRIALS_OF_LENGTH = 3  # lengths of a step that are tried before it is damped more
 MOST_TRIALS = 24  # then no direction climbs
+ROWS_OF_INFORMATION = 3_000  # the Fisher information is summed over about this many images,
+SHARE_OF_INFORMATION = 0.04  # or this share of them, if that is more
 
 
-@dataclass(frozen=True, eq=False)
-class Boxes:
+class Boxes(NamedTuple):
     """Edges (K, D), infinite where there is none; width γ; u (C, K), −inf for a source without images in the cell."""
 
     lower: Floats
@@ -33,7 +34,24 @@ class Boxes:
 
     @property
     def n_edges(self) -> int:
-        return int(np.isfinite(self.lower).sum() + np.isfinite(self.upper).sum())
+        return int(np.count_nonzero(np.isfinite(self.lower)) + np.count_nonzero(np.isfinite(self.upper)))
+
+
+class Ascent(NamedTuple):
+    """Where an ascent ended: the boxes, their penalised and their plain log-likelihood."""
+
+    boxes: Boxes
+    value: float
+    log_likelihood: float
+
+
+class InformingImages(NamedTuple):
+    """Images of which the Fisher information is summed, each for ``weight`` images: it steers the steps, and needs no more."""
+
+    feature: Floats
+    offset: Floats
+    cell: Ints
+    weight: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +61,7 @@ class LabelProblem:
     Attributes
     ----------
     feature : (n, D). ``source`` : (n,). ``offset`` : (n, K) log of the other factors, or (n, 0).
-    cells : the rows of each cell. ``cell`` : (n,) its number.
+    bound : (C + 1,) where the rows of each cell begin and end. ``cell`` : (n,) its number.
     count : (C, K) images of each source in each cell.
     is_fixed : (K,) sources whose ω is 1: the reference, and those without images.
     unit_share : independent units (groups) for each image: so much of an image's log-likelihood is evidence.
@@ -52,7 +70,7 @@ class LabelProblem:
     feature: Floats
     source: Ints
     offset: Floats
-    cells: Sequence[slice]
+    bound: Ints
     cell: Ints
     count: Ints
     is_fixed: npt.NDArray[np.bool_]
@@ -61,6 +79,16 @@ class LabelProblem:
     @property
     def n_sources(self) -> int:
         return int(self.count.shape[1])
+
+    @property
+    def n_cells(self) -> int:
+        return int(self.count.shape[0])
+
+    def informing(self, at_least: int) -> InformingImages:
+        """Every so many images: ``at_least`` as many, or ``SHARE_OF_INFORMATION`` of all."""
+        stride = max(1, min(self.source.size // at_least, round(1.0 / SHARE_OF_INFORMATION)))
+        feature_md, offset_mk = (np.ascontiguousarray(array_nd[::stride]) for array_nd in (self.feature, self.offset))
+        return InformingImages(feature_md, offset_mk, np.ascontiguousarray(self.cell[::stride]), float(stride))
 
     @property
     def prior(self) -> float:
@@ -83,7 +111,7 @@ class LabelProblem:
         with np.errstate(divide="ignore"):
             u_ck = np.log(self.count / self.count.sum(axis=1, keepdims=True))
         if self.offset.shape[1]:
-            u_ck -= own_means(self.offset, self.source, self.cell, len(self.cells))
+            u_ck -= own_means(self.offset, self.source, self.cell, self.n_cells)
         return Boxes(-edge_kd, edge_kd, np.inf, u_ck)
 
 
@@ -98,11 +126,11 @@ def pose_problem(
 ) -> LabelProblem:
     """Rows sorted by cell; images of one group of ``group_n`` are one unit."""
     n = source_n.size
-    raw_n = np.zeros(n, dtype=np.int64) if cell_n is None else np.unique(cell_n, return_inverse=True)[1].astype(np.int64)
-    order_n = np.arange(n) if cell_n is None else np.argsort(raw_n, kind="stable")
-    bound_c = np.concatenate([[0], np.cumsum(np.bincount(raw_n))])
-    count_ck = np.zeros((bound_c.size - 1, n_sources), dtype=np.int64)
-    np.add.at(count_ck, (raw_n, source_n), 1)
+    code_n: Ints = np.zeros(n, dtype=np.int64) if cell_n is None else np.unique(cell_n, return_inverse=True)[1].astype(np.int64)
+    bound_c: Ints = np.concatenate([[0], np.cumsum(np.bincount(code_n))])
+    n_cells = bound_c.size - 1
+    order_n = slice(None) if n_cells == 1 else np.argsort(code_n, kind="stable")
+    count_ck = np.bincount(code_n * n_sources + source_n, minlength=n_cells * n_sources).reshape(n_cells, n_sources)
     is_fixed_k = count_ck.sum(axis=0) == 0
     if reference is not None:
         is_fixed_k[reference] = True
@@ -111,26 +139,28 @@ def pose_problem(
         np.ascontiguousarray(feature_nd[order_n]),
         source_n[order_n],
         offset_nk,
-        [slice(int(a), int(b)) for a, b in itertools.pairwise(bound_c)],
-        raw_n[order_n],
+        bound_c,
+        code_n[order_n],
         count_ck,
         is_fixed_k,
         1.0 if group_n is None or np.array_equal(group_n, np.arange(n)) else np.unique(group_n).size / n,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Penalised log-likelihood ``value``, ``log_likelihood``, and (order 2) gradient and information of θ and of each cell's u."""
+class Evaluation(NamedTuple):
+    """Penalised log-likelihood ``value``, ``log_likelihood``, and the gradients of the first by θ and by each cell's u."""
 
     value: float
     log_likelihood: float
-    count: int
-    slot: Ints
     gradient: Floats
-    information: Floats
     gradient_u: Floats
-    information_u: Floats
+
+
+class Information(NamedTuple):
+    """Fisher information of θ, of each cell's u, and across."""
+
+    theta: Floats
+    u: Floats
     cross: Floats
 
 
@@ -144,136 +174,89 @@ def edge_slots(lower_kd: Floats, upper_kd: Floats) -> tuple[Ints, int]:
     return slot_kd2, n_lower + n_upper + 1
 
 
-def evaluate_boxes(problem: LabelProblem, boxes: Boxes, order: int = 0) -> Evaluation:
-    """L(θ, u) = Σ_i log q_{i,s_i} + τ Σ_k log Ω_k, Ω_k the mean of ω_k over the pool, and its derivatives; −inf if infeasible."""
-    from unskew.bias.kernels_soft_box import sweep_soft_boxes
+def evaluate_boxes(problem: LabelProblem, boxes: Boxes, with_gradient: bool = True) -> Evaluation:
+    """L(θ, u) = Σ_i log q_{i,s_i} + τ Σ_k log Ω_k, Ω_k the mean of ω_k over the pool, and its gradient; −inf if infeasible."""
+    from unskew.bias.kernels_soft_box_likelihood import evaluate_soft_boxes
 
-    slot_kd2, n_free = edge_slots(boxes.lower, boxes.upper)
-    n_all, n_cells = n_free + problem.n_sources, len(problem.cells)
-    gradient_cp = np.zeros((n_cells, n_all))
-    fisher_cpp = np.zeros((n_cells, n_all, n_all) if order == 2 else (n_cells, 1, 1))
-    mass_k, slope_k = np.zeros((2, problem.n_sources))
-    slope_p = np.zeros(n_free)
-    stride = max(1, problem.source.size // ROWS_OF_INFORMATION)
-    total = 0.0
-    for c, rows in enumerate(problem.cells):
-        total += sweep_soft_boxes(
-            problem.feature[rows],
-            problem.source[rows],
-            problem.offset[rows],
-            boxes.lower,
-            boxes.upper,
-            boxes.width,
-            boxes.u[c],
-            slot_kd2,
-            n_free,
-            order,
-            stride,
-            gradient_cp[c],
-            fisher_cpp[c],
-            mass_k,
-            slope_p,
-            slope_k,
-        )
-        if total == -np.inf:
-            break
-    free_k = ~problem.is_fixed
-    penalty = 0.0 if total == -np.inf else problem.prior * float(np.log(mass_k[free_k] / problem.source.size).sum())
-    gradient_p = gradient_cp[:, :n_free].sum(axis=0)
-    if order > 0 and total > -np.inf:
-        _add_penalty_slope(gradient_p, problem.prior, slot_kd2, slope_p, slope_k[free_k] / mass_k[free_k], mass_k)
-    if order == 2:
-        twice_cpp = fisher_cpp + np.swapaxes(fisher_cpp, 1, 2)
-        _add_diagonal(twice_cpp, -_diagonal(fisher_cpp))
-        fisher_cpp = twice_cpp
-    return Evaluation(
-        total + penalty,
-        total,
-        problem.source.size,
-        slot_kd2,
-        gradient_p,
-        fisher_cpp[:, :n_free, :n_free].sum(axis=0),
-        gradient_cp[:, n_free:],
-        fisher_cpp[:, n_free:, n_free:],
-        fisher_cpp[:, :n_free, n_free:],
-    )
+    images = (problem.feature, problem.source, problem.offset, problem.bound)
+    return Evaluation(*evaluate_soft_boxes(*images, problem.is_fixed, problem.prior, *boxes, with_gradient))
 
 
-def _add_penalty_slope(gradient_p: Floats, prior: float, slot_kd2: Ints, slope_p: Floats, ratio_k: Floats, mass_k: Floats) -> None:
-    source_e = np.empty(gradient_p.size - 1, dtype=np.int64)
-    is_free_kd2 = slot_kd2 >= 0
-    source_e[slot_kd2[is_free_kd2]] = np.nonzero(is_free_kd2)[0]
-    gradient_p[:-1] += prior * slope_p[:-1] / mass_k[source_e]
-    gradient_p[-1] += prior * float(ratio_k.sum())
+def inform_boxes(images: InformingImages, boxes: Boxes) -> Information:
+    """The Fisher information at the boxes."""
+    from unskew.bias.kernels_soft_box_likelihood import sum_information
+
+    return Information(*sum_information(*images[:3], *boxes, images.weight))
 
 
-def ascend(problem: LabelProblem, boxes: Boxes, *, max_steps: int = 60, tol: float = 1e-2) -> tuple[Boxes, Evaluation]:
+def ascend(problem: LabelProblem, boxes: Boxes, *, max_steps: int = 60, tol: float = 1e-2, rows: int = ROWS_OF_INFORMATION) -> Ascent:
     """Climb to a local maximum of L over (edges, log γ, u) by Fisher scoring with Levenberg's damping.
 
     log t_{i,s_i} is a barrier that keeps every image in its own source's support; a step that crosses it, or leads down, is shortened, and
     if that does not help, damped. Steps are invariant to the scale of each feature. An edge that leaves the range of the pool has no
     influence any more and becomes infinite. Stops when a step gains, and was predicted to gain, less than ``tol`` units of log-likelihood
-    (one standard error: ½).
+    (one standard error: ½). The information is of at least ``rows`` images.
     """
-    boxes = _drop_idle_edges(problem, boxes)
-    now = evaluate_boxes(problem, boxes, 2)
+    images = problem.informing(rows)
+    boxes = _without_idle_edges(problem, boxes)
+    now, information = evaluate_boxes(problem, boxes), inform_boxes(images, boxes)
     damping = FIRST_DAMPING
     for _ in range(max_steps):
-        length, step, predicted = 1.0, *_damped_step(boxes, now, damping)
+        length, step, predicted = 1.0, *_damped_step(problem, boxes, now, information, damping)
         for tried in range(1, MOST_TRIALS + 1):
-            trial = _moved(boxes, now.slot, step, length)
-            # Most steps climb, so that the derivatives there are wanted.
-            then = evaluate_boxes(problem, trial, 2)
+            trial = _moved(boxes, step, length)
+            then = evaluate_boxes(problem, trial)
             gain = then.value - now.value
             if gain > 0:
                 break
             length *= _shortening(gain, 2.0 * length * predicted)
             if tried % TRIALS_OF_LENGTH == 0:
                 damping *= DAMPING_UP**TRIALS_OF_LENGTH
-                length, step, predicted = 1.0, *_damped_step(boxes, now, damping)
+                length, step, predicted = 1.0, *_damped_step(problem, boxes, now, information, damping)
         else:
             break
         if length < 1.0:
             damping *= DAMPING_UP
         elif gain > 0.3 * predicted:
-            damping = max(damping * DAMPING_DOWN, 1e-9)
-        boxes = _drop_idle_edges(problem, trial)
-        now = then if boxes.n_edges == trial.n_edges else evaluate_boxes(problem, boxes, 2)
+            damping = max(damping * DAMPING_DOWN, LEAST_DAMPING)
+        boxes = _without_idle_edges(problem, trial)
+        now = then if boxes is trial else evaluate_boxes(problem, boxes)
         if gain < tol and predicted < 5 * tol:
             break
-    return boxes, now
+        information = inform_boxes(images, boxes)
+    return Ascent(boxes, now.value, now.log_likelihood)
 
 
 def _shortening(gain: float, slope: float) -> float:
     """By how much a step that failed is shortened: to the top of the parabola through its ``gain``, with the ``slope`` at its beginning."""
-    if not np.isfinite(gain):
+    if not math.isfinite(gain) or slope <= 0:
         return 0.3
-    return min(max(slope / (2.0 * (slope - gain)), 0.1), 0.5) if slope > 0 else 0.3
+    return min(max(slope / (2.0 * (slope - gain)), 0.1), 0.5)
 
 
-def _damped_step(boxes: Boxes, now: Evaluation, damping: float) -> tuple[tuple[Floats, Floats], float]:
+def _damped_step(
+    problem: LabelProblem, boxes: Boxes, now: Evaluation, information: Information, damping: float
+) -> tuple[tuple[Floats, Floats], float]:
     """One step in (θ, u), u eliminated cell by cell (Schur complement); and the gain it predicts."""
-    is_in_ck = np.isfinite(boxes.u)
-    is_in_ckk = is_in_ck[:, :, None] & is_in_ck[:, None, :]
-    system_pp = now.information.copy()
-    _add_diagonal(system_pp, (damping + 1e-10) * _positive(_diagonal(now.information), now.count / boxes.width**2))
-    scale_ck = is_in_ck * _positive(_diagonal(now.information_u), 1.0)
+    damping += 1e-10
+    is_in_ck = (boxes.u > -np.inf).astype(np.float64)
+    scale_ck = _positive(_diagonal(information.u), 1.0)
     # Adding one constant to u changes nothing: that direction is held by its scale.
-    held_c = scale_ck.sum(axis=1) / is_in_ck.sum(axis=1) ** 2
-    block_ckk = np.where(is_in_ckk, now.information_u + held_c[:, None, None], 0.0)
-    _add_diagonal(block_ckk, np.where(is_in_ck, (damping + 1e-10) * scale_ck, 1.0))
-    inverse_ckk = np.where(is_in_ckk, np.linalg.inv(block_ckk), 0.0)
-    reduced_cpk = now.cross @ inverse_ckk
-    system_pp -= np.tensordot(reduced_cpk, now.cross, axes=((0, 2), (0, 2)))
-    right_p = now.gradient - np.tensordot(reduced_cpk, now.gradient_u, axes=((0, 2), (0, 1)))
-    step_p: Floats = np.linalg.solve(system_pp, right_p).astype(np.float64)
-    step_ck = (inverse_ckk @ (now.gradient_u - step_p @ now.cross)[:, :, None])[:, :, 0]
+    held_c = (is_in_ck * scale_ck).sum(axis=1) / is_in_ck.sum(axis=1) ** 2
+    block_ckk = information.u + held_c[:, None, None] * is_in_ck[:, :, None] * is_in_ck[:, None, :]
+    _add_diagonal(block_ckk, damping * scale_ck)
+    solved_ckp = np.linalg.solve(block_ckk, np.concatenate([information.cross.swapaxes(1, 2), now.gradient_u[:, :, None]], axis=2))
+    shared_pp = (information.cross @ solved_ckp).sum(axis=0)
+    system_pp = information.theta - shared_pp[:, :-1]
+    _add_diagonal(system_pp, damping * _positive(_diagonal(information.theta), problem.source.size / boxes.width**2))
+    step_p: Floats = np.linalg.solve(system_pp, now.gradient - shared_pp[:, -1])
+    step_ck: Floats = solved_ckp[:, :, -1] - solved_ckp[:, :, :-1] @ step_p
     predicted = 0.5 * float(step_p @ now.gradient + (step_ck * now.gradient_u).sum())
     return (step_p, step_ck), predicted
 
 
 def _diagonal(matrix: Floats) -> Floats:
-    return np.diagonal(matrix, axis1=-2, axis2=-1)
+    return matrix.diagonal(axis1=-2, axis2=-1)
 
 
 def _add_diagonal(matrix: Floats, diagonal: Floats) -> None:
@@ -285,33 +268,36 @@ def _positive(scale_p: Floats, otherwise: float) -> Floats:
     return np.where(scale_p > 0, scale_p, otherwise)
 
 
-def _moved(boxes: Boxes, slot_kd2: Ints, step: tuple[Floats, Floats], length: float) -> Boxes:
+def _moved(boxes: Boxes, step: tuple[Floats, Floats], length: float) -> Boxes:
     """The boxes ``length`` times the step further."""
     step_p, step_ck = length * step[0], length * step[1]
-    padded_p = np.concatenate([step_p[:-1], [0.0]])  # slot −1: an infinite edge stays
-    lower_kd = boxes.lower + padded_p[slot_kd2[..., 0]]
-    upper_kd = boxes.upper + padded_p[slot_kd2[..., 1]]
-    width = boxes.width * float(np.exp(np.clip(step_p[-1], -LARGEST_CHANGE, LARGEST_CHANGE)))
+    lower_kd, upper_kd = boxes.lower.copy(), boxes.upper.copy()
+    has_lower_kd, has_upper_kd = np.isfinite(lower_kd), np.isfinite(upper_kd)
+    n_lower = np.count_nonzero(has_lower_kd)
+    lower_kd[has_lower_kd] += step_p[:n_lower]
+    upper_kd[has_upper_kd] += step_p[n_lower:-1]
+    width = boxes.width * math.exp(min(max(step_p[-1], -LARGEST_CHANGE), LARGEST_CHANGE))
     u_ck = boxes.u + step_ck
-    top_c = np.max(u_ck, axis=1, keepdims=True)
-    return Boxes(*uncrossed(lower_kd, upper_kd), width, u_ck - top_c)
+    return Boxes(*uncrossed(lower_kd, upper_kd), width, u_ck - u_ck.max(axis=1, keepdims=True))
+
+
+def _without_idle_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
+    """The boxes with edges beyond all images of the pool infinite: the data cannot tell where they are; and those of fixed sources."""
+    smallest_d, largest_d = problem.reach
+    fixed_k1 = problem.is_fixed[:, None]
+    lower_kd = np.where((boxes.lower <= smallest_d) | fixed_k1, -np.inf, boxes.lower)
+    upper_kd = np.where((boxes.upper >= largest_d) | fixed_k1, np.inf, boxes.upper)
+    moved = boxes._replace(lower=lower_kd, upper=upper_kd)
+    return boxes if moved.n_edges == boxes.n_edges else moved
 
 
 def uncrossed(lower_kd: Floats, upper_kd: Floats) -> tuple[Floats, Floats]:
     """A lower edge above its upper one meets it in the middle."""
     crossed_kd = lower_kd > upper_kd  # then both are finite
+    if not crossed_kd.any():
+        return lower_kd, upper_kd
     middle = 0.5 * (lower_kd[crossed_kd] + upper_kd[crossed_kd])
     lower_kd, upper_kd = lower_kd.copy(), upper_kd.copy()
     lower_kd[crossed_kd] = middle
     upper_kd[crossed_kd] = middle
     return lower_kd, upper_kd
-
-
-def _drop_idle_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
-    """An edge beyond all images of the pool is infinite: the data cannot tell where it is."""
-    smallest_d, largest_d = problem.reach
-    lower_kd = np.where(boxes.lower <= smallest_d, -np.inf, boxes.lower)
-    upper_kd = np.where(boxes.upper >= largest_d, np.inf, boxes.upper)
-    lower_kd[problem.is_fixed] = -np.inf
-    upper_kd[problem.is_fixed] = np.inf
-    return replace(boxes, lower=lower_kd, upper=upper_kd)

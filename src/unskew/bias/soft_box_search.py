@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from unskew.bias.soft_box_likelihood import Boxes, LabelProblem, ascend, evaluate_boxes, uncrossed
+from unskew.bias.soft_box_likelihood import ROWS_OF_INFORMATION, Boxes, LabelProblem, ascend, evaluate_boxes, uncrossed
 from unskew.records import Floats, Ints
 from unskew.solve.logarithms import row_maxima
 
 # Tails at which a source is compared with the pool to see whether it has an edge there.
 START_TAILS = (0.01, 0.05, 0.15, 0.35)
 MISSING_IMAGES = 0.5  # standard errors by which a tail must lack images
-ROWS_OF_PLACES = 25_000  # the place of a new edge is chosen on about this many images
+ROWS_OF_PLACES = 5_000  # the place of a new edge is chosen on about this many images
+BEYOND_DOUBT = 5.0  # standard errors
+ROWS_OF_ROUGH_INFORMATION = 1000  # steers climbs on a subsample
 ROWS_OF_TRIAL = 6000  # the starts are climbed on a subsample of this size
 # Units of log-likelihood that a finite edge must earn. Small: what one source lacks on one side and another on the other can be said with
 # two edges or with one farther in, at the same ratios of ω; a dear edge would prefer the one, the more selective.
@@ -33,52 +37,61 @@ def search_boxes(problem: LabelProblem, constant_nk: Floats, rng: np.random.Gene
     """
     trial = _subsample(problem, ROWS_OF_TRIAL, rng)
     trial_nk = constant_nk if trial is problem else constant_membership(trial)[0]
-    starts = [boxes for tail in START_TAILS if (boxes := start_from_tail(trial, trial_nk, tail)) is not None]
+    starts = start_from_tails(trial, trial_nk)
     if not starts:
         return None
-    climbed = [ascend(trial, _restarted(trial, boxes), tol=0.3, max_steps=40) for boxes in starts]
+    rows = ROWS_OF_INFORMATION if trial is problem else ROWS_OF_ROUGH_INFORMATION
+    climbed = [ascend(trial, _restarted(trial, boxes), tol=0.3, max_steps=40, rows=rows) for boxes in starts]
     cost = EDGE_COST / problem.unit_share
-    best, _ = max(climbed, key=lambda pair: pair[1].value - cost * pair[0].n_edges)
+    best = max(climbed, key=lambda ascent: ascent.value - cost * ascent.boxes.n_edges).boxes
     if problem.source.size > 20 * ROWS_OF_TRIAL:
         tenth = _subsample(problem, problem.source.size // 10, rng)
-        best, _ = ascend(tenth, _restarted(tenth, best), tol=0.05)
-    boxes, now = ascend(problem, _restarted(problem, best), tol=0.05)
+        best = ascend(tenth, _restarted(tenth, best), tol=0.05).boxes
+    now = ascend(problem, _restarted(problem, best), tol=0.05)
     for _ in range(MOST_ROUNDS):
-        changed = _open_and_close(problem, boxes, cost)
+        changed = _open_and_close(problem, now.boxes, cost)
         if changed is None:
             break
-        next_boxes, then = ascend(problem, replace(make_room(problem, changed), u=boxes.u), tol=0.05, max_steps=25)
-        if then.value - cost * next_boxes.n_edges <= now.value - cost * boxes.n_edges:
+        then = ascend(problem, make_room(problem, changed)._replace(u=now.boxes.u), tol=0.05, max_steps=25)
+        if then.value - cost * then.boxes.n_edges <= now.value - cost * now.boxes.n_edges:
             break
-        boxes, now = next_boxes, then
+        now = then
     # At the end an edge must earn ½ log n with the others held (Schwarz). Noise at the ends of the pool earns a few units, and an edge that
     # rests on it can leave an image with hardly any ω of any source, and so with nearly all the weight.
-    return _open_and_close(problem, boxes, problem.schwarz, may_open=False) or boxes
+    return _open_and_close(problem, now.boxes, problem.schwarz, may_open=False) or now.boxes
 
 
-def start_from_tail(problem: LabelProblem, constant_nk: Floats, tail: float) -> Boxes | None:
-    """An edge at the ``tail`` quantile of source k wherever k lacks images beyond it; γ so that all own images are inside.
+def start_from_tails(problem: LabelProblem, constant_nk: Floats) -> list[Boxes]:
+    """For each tail, edges at that quantile of source k wherever k lacks images beyond it; γ so that all own images are inside.
 
-    Source k has a share ``tail`` of its images beyond the edge; under constant ω it would have Σ_{i beyond} q⁰_ik/n_k.
+    Source k has a share ``tail`` of its images beyond the edge; under constant ω it would have Σ_{i beyond} q⁰_ik/n_k. A tail without any
+    edge is left out.
     """
     from unskew.bias.kernels_soft_box import farthest_images
 
     nothing = problem.no_boxes()
-    lower_kd, upper_kd = nothing.lower, nothing.upper
-    for k in np.flatnonzero(~problem.is_fixed):
-        own_md = problem.feature[problem.source == k]
-        n_own = own_md.shape[0]
-        units = n_own * problem.unit_share
-        share = max(tail, 1.0 / units)
-        bound = share + MISSING_IMAGES * np.sqrt(share / units)
-        for d in range(own_md.shape[1]):
-            low, high = np.quantile(own_md[:, d], [tail, 1.0 - tail])
-            if constant_nk[problem.feature[:, d] < low, k].sum() > n_own * bound:
-                lower_kd[k, d] = low
-            if constant_nk[problem.feature[:, d] > high, k].sum() > n_own * bound:
-                upper_kd[k, d] = high
-    farthest = float(farthest_images(problem.feature, problem.source, lower_kd, upper_kd)[1].max())
-    return Boxes(lower_kd, upper_kd, 1.1 * farthest, nothing.u) if farthest > 0 else None
+    tail_a = np.array(START_TAILS)
+    lower_akd, upper_akd = (np.repeat(edge_kd[None], tail_a.size, axis=0) for edge_kd in (nothing.lower, nothing.upper))
+    for d, column_n in enumerate(problem.feature.T):
+        order_n = np.argsort(column_n)
+        sorted_n, source_n = column_n[order_n], problem.source[order_n]
+        for k in np.flatnonzero(~problem.is_fixed):
+            own_m = sorted_n[source_n == k]
+            units = own_m.size * problem.unit_share
+            share_a = np.maximum(tail_a, 1.0 / units)
+            bound_a = own_m.size * (share_a + MISSING_IMAGES * np.sqrt(share_a / units))
+            low_a, high_a = np.quantile(own_m, np.stack([tail_a, 1.0 - tail_a]))
+            expected_n = np.concatenate([[0.0], np.cumsum(constant_nk[order_n, k])])
+            below_a = expected_n[np.searchsorted(sorted_n, low_a, side="left")]
+            above_a = expected_n[-1] - expected_n[np.searchsorted(sorted_n, high_a, side="right")]
+            lower_akd[:, k, d] = np.where(below_a > bound_a, low_a, -np.inf)
+            upper_akd[:, k, d] = np.where(above_a > bound_a, high_a, np.inf)
+    starts = []
+    for lower_kd, upper_kd in zip(lower_akd, upper_akd, strict=True):
+        farthest = float(farthest_images(problem.feature, problem.source, lower_kd, upper_kd)[1].max())
+        if farthest > 0:
+            starts.append(Boxes(lower_kd, upper_kd, 1.1 * farthest, nothing.u))
+    return starts
 
 
 def open_opposite_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
@@ -93,7 +106,7 @@ def open_opposite_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
     middle_d = np.median(problem.feature, axis=0)
     lower_kd = np.where(bare_kd & has_upper_kd.any(axis=0), middle_d, boxes.lower)
     upper_kd = np.where(bare_kd & has_lower_kd.any(axis=0), middle_d, boxes.upper)
-    return make_room(problem, replace(boxes, lower=lower_kd, upper=upper_kd))
+    return make_room(problem, boxes._replace(lower=lower_kd, upper=upper_kd))
 
 
 def make_room(problem: LabelProblem, boxes: Boxes) -> Boxes:
@@ -115,11 +128,11 @@ def make_room(problem: LabelProblem, boxes: Boxes) -> Boxes:
             else:
                 # The width is lost in the rounding of features so large: no edge there.
                 lower_kd[k], upper_kd[k] = -np.inf, np.inf
-    return replace(boxes, lower=lower_kd, upper=upper_kd)
+    return boxes._replace(lower=lower_kd, upper=upper_kd)
 
 
 def _restarted(problem: LabelProblem, boxes: Boxes) -> Boxes:
-    return replace(make_room(problem, boxes), u=problem.no_boxes().u)
+    return make_room(problem, boxes)._replace(u=problem.no_boxes().u)
 
 
 def _subsample(problem: LabelProblem, n_rows: int, rng: np.random.Generator) -> LabelProblem:
@@ -130,16 +143,16 @@ def _subsample(problem: LabelProblem, n_rows: int, rng: np.random.Generator) -> 
     share = n_rows // present.size
     chosen = [rng.permutation(np.flatnonzero(problem.source == k))[:share] for k in present]
     row_m = np.sort(np.concatenate(chosen))
-    bound_c = np.searchsorted(problem.cell[row_m], np.arange(len(problem.cells) + 1))
+    bound_c = np.searchsorted(problem.cell[row_m], np.arange(problem.n_cells + 1))
     count_ck = np.zeros_like(problem.count)
     np.add.at(count_ck, (problem.cell[row_m], problem.source[row_m]), 1)
-    kept = [c for c in range(len(problem.cells)) if bound_c[c + 1] > bound_c[c]]
+    kept = np.flatnonzero(np.diff(bound_c) > 0)
     return LabelProblem(
         np.ascontiguousarray(problem.feature[row_m]),
         problem.source[row_m],
         np.ascontiguousarray(problem.offset[row_m]),
-        [slice(int(bound_c[c]), int(bound_c[c + 1])) for c in kept],
-        np.searchsorted(np.array(kept), problem.cell[row_m]),
+        np.append(bound_c[kept], row_m.size),
+        np.searchsorted(kept, problem.cell[row_m]),
         count_ck[kept],
         problem.is_fixed,
         problem.unit_share,
@@ -148,96 +161,111 @@ def _subsample(problem: LabelProblem, n_rows: int, rng: np.random.Generator) -> 
 
 def _open_and_close(problem: LabelProblem, boxes: Boxes, cost: float, may_open: bool = True) -> Boxes | None:
     """Close (make infinite) each edge that earns less than its cost with the others held; open each infinite one that would earn it."""
-    from unskew.bias.kernels_soft_box import mass_of_others, soft_box_masses
-
+    some = _Held(problem, boxes, max(1, problem.source.size // ROWS_OF_PLACES))
+    every = some if some.stride == 1 else _Held(problem, boxes, 1)
     lower_kd, upper_kd = boxes.lower.copy(), boxes.upper.copy()
-    factor_nk, distance_nk, mass_nk = soft_box_masses(
-        problem.feature, problem.offset, problem.cell, boxes.lower, boxes.upper, boxes.width, boxes.u
-    )
-    stride = max(1, problem.source.size // ROWS_OF_PLACES)
-    place_md = np.quantile(problem.feature[::stride], PLACES, axis=0)
+    place_md = np.quantile(some.feature, PLACES, axis=0)
     changed = False
     for k in np.flatnonzero(~problem.is_fixed):
-        held = _Held(problem, boxes, int(k), distance_nk[:, k], mass_of_others(mass_nk, k), factor_nk[:, k])
         for d in range(problem.feature.shape[1]):
             for side, edge_kd in enumerate((lower_kd, upper_kd)):
-                if not (may_open or np.isfinite(edge_kd[k, d])):
+                edge = _Edge(int(k), d, side, float(edge_kd[k, d]))
+                if not (edge.is_finite or may_open):
                     continue
-                edge = _better_edge(held, cost, d, side, place_md[:, d], stride)
-                if edge is not None:
-                    edge_kd[k, d] = edge
+                other = edge.away if edge.is_finite else some.best_place(edge, place_md[:, d])
+                if other is not None and _pays(some, every, edge, other, -cost if edge.is_finite else cost):
+                    edge_kd[k, d] = other
                     changed = True
-    if not changed:
-        return None
-    lower_kd, upper_kd = uncrossed(lower_kd, upper_kd)
-    return replace(boxes, lower=lower_kd, upper=upper_kd)
+    return Boxes(*uncrossed(lower_kd, upper_kd), boxes.width, boxes.u) if changed else None
 
 
-@dataclass(frozen=True, eq=False)
-class _Held:
-    """What is held while an edge of source k moves: (n,) distances to its box, the other sources' mass, e^{u} and its other factors."""
+def _pays(some: _Held, every: _Held, edge: _Edge, other: float, needed: float) -> bool:
+    """Does moving the edge gain more than ``needed``? Decided on some images where these leave no doubt, otherwise on all."""
+    gain, error = some.gain(edge, other)
+    if some is not every and abs(gain - needed) <= BEYOND_DOUBT * error:
+        gain, _ = every.gain(edge, other)
+    return gain > needed
 
-    problem: LabelProblem
-    boxes: Boxes
+
+class _Edge(NamedTuple):
+    """Edge of source k along feature d; side 0 is the lower one."""
+
     k: int
-    distance: Floats
-    rest: Floats
-    factor: Floats
+    d: int
+    side: int
+    at: float
 
-    def values(self, d: int, side: int, edge_m: Floats, stride: int = 1) -> Floats:
-        """(m,) log-likelihood, up to a constant, with the edge at each of these places."""
+    @property
+    def is_finite(self) -> bool:
+        return bool(np.isfinite(self.at))
+
+    @property
+    def away(self) -> float:
+        return float("inf") if self.side else float("-inf")
+
+
+class _Held:
+    """What is held while one edge moves, of every ``stride``-th image: distances to the boxes, and the sources' masses."""
+
+    def __init__(self, problem: LabelProblem, boxes: Boxes, stride: int) -> None:
+        self.problem, self.boxes, self.stride = problem, boxes, stride
+        self.feature, self.source, self.offset, self.cell = (
+            np.ascontiguousarray(array_n[::stride]) for array_n in (problem.feature, problem.source, problem.offset, problem.cell)
+        )
+
+    @cached_property
+    def masses(self) -> tuple[Floats, Floats, Floats]:
+        """Each (n, K): e^{u} and the other factors, distances, and the first times ω."""
+        from unskew.bias.kernels_soft_box import soft_box_masses
+
+        masses: tuple[Floats, Floats, Floats] = soft_box_masses(self.feature, self.offset, self.cell, *self.boxes)
+        return masses
+
+    def gain(self, edge: _Edge, other: float) -> tuple[float, float]:
+        """What the log-likelihood of all images gains with the edge at another place, and the error of that."""
+        gain, square = (float(value_m[0]) for value_m in self._gains(edge, np.array([other])))
+        if gain == -np.inf:  # an image would be outside its own source's support
+            return gain, 0.0
+        return self.stride * gain, self.stride * math.sqrt(max(square - gain**2 / self.source.size, 0.0))
+
+    def best_place(self, edge: _Edge, place_m: Floats) -> float | None:
+        """Of the places on the right side of the opposite edge the one that gains most; None if there is none."""
+        low, high = self.boxes.lower[edge.k, edge.d], self.boxes.upper[edge.k, edge.d]
+        inner_m = place_m[place_m >= low] if edge.side else place_m[place_m <= high]
+        return float(inner_m[np.argmax(self._gains(edge, inner_m)[0])]) if inner_m.size else None
+
+    def _gains(self, edge: _Edge, place_m: Floats) -> tuple[Floats, Floats]:
         from unskew.bias.kernels_soft_box import gain_of_edges
 
-        problem, boxes = self.problem, self.boxes
-        low, high = float(boxes.lower[self.k, d]), float(boxes.upper[self.k, d])
-        lower_m, upper_m = (edge_m, np.full(edge_m.size, high)) if side == 0 else (np.full(edge_m.size, low), edge_m)
-        found: Floats = gain_of_edges(
-            problem.feature[:, d],
-            self.distance,
-            self.rest,
-            self.factor,
-            problem.source,
-            self.k,
-            problem.cell,
-            len(problem.cells),
-            low,
-            high,
-            lower_m,
-            upper_m,
-            boxes.width,
-            stride,
+        factor_nk, distance_nk, mass_nk = self.masses
+        gains: tuple[Floats, Floats] = gain_of_edges(
+            self.feature,
+            distance_nk,
+            mass_nk,
+            factor_nk,
+            self.source,
+            self.cell,
+            self.problem.n_cells,
+            edge.k,
+            edge.d,
+            2.0 * edge.side - 1.0,
+            edge.at,
+            place_m,
+            self.boxes.width,
         )
-        return found
-
-
-def _better_edge(held: _Held, cost: float, d: int, side: int, place_m: Floats, stride: int) -> float | None:
-    """The edge that should replace this one (infinite ↔ finite), or None.
-
-    Of the places for a new edge the best is chosen on every ``stride``-th image; whether it pays is decided on all.
-    """
-    low, high = float(held.boxes.lower[held.k, d]), float(held.boxes.upper[held.k, d])
-    now, away = (low, -np.inf) if side == 0 else (high, np.inf)
-    if np.isfinite(now):
-        other, needed = away, -cost
-    else:
-        inner_m = place_m[place_m <= high] if side == 0 else place_m[place_m >= low]
-        if inner_m.size == 0:
-            return None
-        other, needed = float(inner_m[np.argmax(held.values(d, side, inner_m, stride))]), cost
-    before, after = held.values(d, side, np.array([now, other]))
-    return other if after - before > needed else None
+        return gains
 
 
 def constant_membership(problem: LabelProblem) -> tuple[Floats, float]:
     """(n, K) q⁰_ik under ω ≡ 1 (times the offset), and its Σ_i log q⁰_{i,s_i}."""
     boxes = problem.no_boxes()
-    if problem.offset.shape[1] and np.isfinite(evaluate_boxes(problem, replace(boxes, width=1.0)).value):
-        boxes, _ = ascend(problem, replace(boxes, width=1.0), tol=1e-6)
+    if problem.offset.shape[1] and np.isfinite(evaluate_boxes(problem, boxes._replace(width=1.0), False).value):
+        boxes = ascend(problem, boxes._replace(width=1.0), tol=1e-6).boxes
     log_nk = boxes.u[problem.cell] + problem.offset if problem.offset.shape[1] else boxes.u
     q_nk: Floats = np.exp(log_nk - row_maxima(log_nk)[:, None])
     q_nk /= q_nk.sum(axis=1, keepdims=True)
     if not problem.offset.shape[1]:
         # One row for each cell; with one cell it is not copied for every image.
-        q_nk = np.broadcast_to(q_nk, (problem.source.size, problem.n_sources)) if len(problem.cells) == 1 else q_nk[problem.cell]
+        q_nk = np.broadcast_to(q_nk, (problem.source.size, problem.n_sources)) if problem.n_cells == 1 else q_nk[problem.cell]
     own_n: Ints = np.arange(problem.source.size)
     return q_nk, float(np.log(q_nk[own_n, problem.source]).sum())

@@ -16,6 +16,6 @@ TILE_ROWS = 256  # rows per tile: 256 x 24 doubles stay in the second-level cach
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile on first use; kept on disk, unless there is no folder that can be written."""
     try:
-        return njit(nogil=True, cache=True, fastmath=_FAST)(function)
+        return njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")(function)
     except RuntimeError:  # numba: no locator available
-        return njit(nogil=True, fastmath=_FAST)(function)
+        return njit(nogil=True, fastmath=_FAST, error_model="numpy")(function)

@@ -1,0 +1,348 @@
+"""The compiled likelihood of source labels under soft boxes, with gradient and information. Importing this loads Numba."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.bias.kernels_soft_box import add_log
+from unskew.records import Floats, Ints
+from unskew.solve.kernels_compiler import TILE_ROWS, compiled
+
+# Images that lie on the rim of a support count as a little inside it: each would dominate the information.
+RIM = 1e-3
+
+
+@compiled
+def list_edges(lower_kd: Floats, upper_kd: Floats) -> tuple[Ints, Ints, Floats, Floats]:
+    """Source, feature, sign (−1 for a lower edge, 1 for an upper one) and place of every finite edge: lower ones first, by source."""
+    most = lower_kd.size + upper_kd.size
+    source_e, feature_e = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+    sign_e, at_e = np.empty(most), np.empty(most)
+    n_edges = 0
+    for side in range(2):
+        edge_kd = upper_kd if side == 1 else lower_kd
+        for k in range(edge_kd.shape[0]):
+            for d in range(edge_kd.shape[1]):
+                if np.isfinite(edge_kd[k, d]):
+                    source_e[n_edges], feature_e[n_edges] = k, d
+                    sign_e[n_edges], at_e[n_edges] = 2.0 * side - 1.0, edge_kd[k, d]
+                    n_edges += 1
+    return source_e[:n_edges], feature_e[:n_edges], sign_e[:n_edges], at_e[:n_edges]
+
+
+@compiled
+def measure_tile(
+    z_dt: Floats, source_e: Ints, feature_e: Ints, sign_e: Floats, at_e: Floats, per_width: float, gap_et: Floats, slack_kt: Floats
+) -> None:
+    """How far each image lies beyond each edge (0: not), and 1 − distance/γ of each source, which is ω where it is positive."""
+    for k in range(slack_kt.shape[0]):
+        slack_kt[k] = 1.0
+    for e in range(source_e.shape[0]):
+        sign, at = sign_e[e], at_e[e]
+        z_t, gap_t, slack_t = z_dt[feature_e[e]], gap_et[e], slack_kt[source_e[e]]
+        for t in range(z_t.shape[0]):
+            gap = max(sign * (z_t[t] - at), 0.0)
+            gap_t[t] = gap
+            slack_t[t] -= per_width * gap
+
+
+@compiled
+def weigh_tile(u_k: Floats, offset_tk: Floats, slack_kt: Floats, factor_kt: Floats) -> None:
+    """e^{u_k} a_ik of an image in the supports, scaled by the largest; 0 outside."""
+    for t in range(offset_tk.shape[0]):
+        top = -np.inf
+        for k in range(u_k.shape[0]):
+            top = max(top, u_k[k] + offset_tk[t, k]) if slack_kt[k, t] > 0.0 else top
+        for k in range(u_k.shape[0]):
+            factor_kt[k, t] = np.exp(u_k[k] + offset_tk[t, k] - top) if slack_kt[k, t] > 0.0 and top > -np.inf else 0.0
+
+
+@compiled
+def norm_tile(u_k: Floats, factor_kt: Floats, slack_kt: Floats, per_norm_t: Floats, mass_k: Floats) -> None:
+    """ω made of the slack, 1/Σ_k e^{u_k} a_ik ω_ik, and Σ_i ω_ik added to the masses."""
+    per_norm_t[:] = 0.0
+    for k in range(u_k.shape[0]):
+        slack_t, factor_t = slack_kt[k], factor_kt[k]
+        if u_k[k] == -np.inf:
+            slack_t[:] = 0.0
+        mass = 0.0
+        for t in range(per_norm_t.shape[0]):
+            slack = max(slack_t[t], 0.0)
+            slack_t[t] = slack
+            per_norm_t[t] += factor_t[t] * slack
+            mass += slack
+        mass_k[k] += mass
+    for t in range(per_norm_t.shape[0]):
+        per_norm_t[t] = 1.0 / per_norm_t[t]
+
+
+@compiled
+def add_gradient(
+    source_t: Ints,
+    source_e: Ints,
+    sign_e: Floats,
+    per_width: float,
+    gap_et: Floats,
+    slack_kt: Floats,
+    factor_kt: Floats,
+    per_norm_t: Floats,
+    pull_kt: Floats,
+    gradient_p: Floats,
+    slope_p: Floats,
+    slope_width_k: Floats,
+) -> None:
+    """Add the derivatives of a tile's Σ_i log q_{i,s_i} by θ and u, and of its masses Σ_i ω_ik by the edges and by log γ.
+
+    ``pull_kt`` is room for ∂ log q_{i,s_i}/∂ω_ik = (1{k = s_i} − q_ik)/ω_ik.
+    """
+    n_tile, n_edges = source_t.shape[0], source_e.shape[0]
+    n_free = n_edges + 1
+    for k in range(slack_kt.shape[0]):
+        slack_t, factor_t, pull_t = slack_kt[k], factor_kt[k], pull_kt[k]
+        expected = 0.0
+        beyond = 0.0
+        for t in range(n_tile):
+            pull_t[t] = factor_t[t] * per_norm_t[t] if slack_t[t] > 0.0 else 0.0
+            expected += pull_t[t] * slack_t[t]
+            beyond += 1.0 - slack_t[t] if slack_t[t] > 0.0 else 0.0
+        gradient_p[n_free + k] -= expected
+        slope_width_k[k] += beyond
+    for t in range(n_tile):
+        own = source_t[t]
+        gradient_p[n_free + own] += 1.0
+        pull_kt[own, t] -= 1.0 / slack_kt[own, t]
+    for k in range(slack_kt.shape[0]):
+        slack_t, pull_t = slack_kt[k], pull_kt[k]
+        pulled = 0.0
+        for t in range(n_tile):
+            pulled += (1.0 - slack_t[t]) * pull_t[t]
+        gradient_p[n_edges] -= pulled
+    for e in range(n_edges):
+        gap_t, slack_t, pull_t = gap_et[e], slack_kt[source_e[e]], pull_kt[source_e[e]]
+        pulled = 0.0
+        beyond = 0.0
+        for t in range(n_tile):
+            pulled += pull_t[t] if gap_t[t] > 0.0 else 0.0
+            beyond += 1.0 if gap_t[t] > 0.0 and slack_t[t] > 0.0 else 0.0
+        gradient_p[e] -= pulled * sign_e[e] * per_width
+        slope_p[e] += beyond * sign_e[e] * per_width
+
+
+@compiled
+def sweep_cell(
+    feature_nd: Floats,
+    source_n: Ints,
+    offset_nk: Floats,
+    source_e: Ints,
+    feature_e: Ints,
+    sign_e: Floats,
+    at_e: Floats,
+    width: float,
+    u_k: Floats,
+    with_gradient: bool,
+    gradient_p: Floats,
+    mass_k: Floats,
+    slope_p: Floats,
+    slope_width_k: Floats,
+) -> float:
+    """Add one cell's images to the sums, a tile at a time; returns Σ_i log q_{i,s_i}, −inf if an image is outside its own source's support.
+
+    Parameters are laid out as θ (edges, then log γ), then u_k.
+    """
+    n, n_sources, n_edges = feature_nd.shape[0], u_k.shape[0], source_e.shape[0]
+    gap_et, z_dt = np.empty((n_edges, TILE_ROWS)), np.empty((feature_nd.shape[1], TILE_ROWS))
+    slack_kt, factor_kt = np.empty((n_sources, TILE_ROWS)), np.empty((n_sources, TILE_ROWS))
+    pull_kt, per_norm_t = np.empty((n_sources, TILE_ROWS)), np.empty(TILE_ROWS)
+    per_width = 1.0 / width
+    total, product = 0.0, 1.0
+    for k in range(n_sources):
+        factor_kt[k] = np.exp(u_k[k] - u_k.max())  # without offset the same for all images
+    for start in range(0, n, TILE_ROWS):
+        m = min(TILE_ROWS, n - start)
+        rows = slice(start, start + m)
+        z_dt[:, :m] = feature_nd[rows].T
+        measure_tile(z_dt[:, :m], source_e, feature_e, sign_e, at_e, per_width, gap_et[:, :m], slack_kt[:, :m])
+        if offset_nk.shape[1] > 0:
+            weigh_tile(u_k, offset_nk[rows], slack_kt, factor_kt)
+        norm_tile(u_k, factor_kt, slack_kt[:, :m], per_norm_t[:m], mass_k)
+        for t in range(m):
+            own = source_n[start + t]
+            share = factor_kt[own, t] * slack_kt[own, t]
+            if share <= 0.0:
+                return -np.inf
+            total, product = add_log(total, product, share * per_norm_t[t])
+        if with_gradient:
+            add_gradient(
+                source_n[rows],
+                source_e,
+                sign_e,
+                per_width,
+                gap_et,
+                slack_kt,
+                factor_kt,
+                per_norm_t,
+                pull_kt,
+                gradient_p,
+                slope_p,
+                slope_width_k,
+            )
+    value: float = total + np.log(product)
+    return value
+
+
+@compiled
+def evaluate_soft_boxes(
+    feature_nd: Floats,
+    source_n: Ints,
+    offset_nk: Floats,
+    bound_c: Ints,
+    is_fixed_k: npt.NDArray[np.bool_],
+    prior: float,
+    lower_kd: Floats,
+    upper_kd: Floats,
+    width: float,
+    u_ck: Floats,
+    with_gradient: bool,
+) -> tuple[float, float, Floats, Floats]:
+    """L = Σ_i log q_{i,s_i} + τ Σ_k log Ω_k, its first term, and the gradients of L by θ and by each cell's u (0 if not wanted).
+
+    Rows of a cell lie between its bounds.
+    """
+    n_cells, n_sources = u_ck.shape
+    source_e, feature_e, sign_e, at_e = list_edges(lower_kd, upper_kd)
+    n_edges = source_e.shape[0]
+    n_free = n_edges + 1
+    gradient_cp = np.zeros((n_cells, n_free + n_sources))
+    mass_k, slope_width_k, slope_p = np.zeros(n_sources), np.zeros(n_sources), np.zeros(n_free)
+    total = 0.0
+    for c in range(n_cells):
+        rows = slice(bound_c[c], bound_c[c + 1])
+        total += sweep_cell(
+            feature_nd[rows],
+            source_n[rows],
+            offset_nk[rows],
+            source_e,
+            feature_e,
+            sign_e,
+            at_e,
+            width,
+            u_ck[c],
+            with_gradient,
+            gradient_cp[c],
+            mass_k,
+            slope_p,
+            slope_width_k,
+        )
+        if total == -np.inf:
+            break
+    gradient_p = gradient_cp[:, :n_free].sum(axis=0)
+    value = total
+    if total > -np.inf:
+        for k in range(n_sources):
+            if not is_fixed_k[k]:
+                value += prior * np.log(mass_k[k] / source_n.shape[0])
+                gradient_p[n_edges] += prior * slope_width_k[k] / mass_k[k]
+        for e in range(n_edges):
+            gradient_p[e] += prior * slope_p[e] / mass_k[source_e[e]]
+    return value, total, gradient_p, gradient_cp[:, n_free:]
+
+
+@compiled
+def add_information(
+    source_e: Ints,
+    sign_e: Floats,
+    gap_e: Floats,
+    per_width: float,
+    slack_k: Floats,
+    q_k: Floats,
+    weight: float,
+    touched_p: Ints,
+    mean_p: Floats,
+    fisher_pp: Floats,
+) -> None:
+    """Add ``weight`` times one image's Σ_k q_k g_k g_kᵀ − ḡ ḡᵀ, g_k the derivatives of log(e^{u_k} ω_k) by θ and u.
+
+    Of F_pr and F_rp only one is added to. ``touched_p`` and ``mean_p`` are room to work in.
+    """
+    last = source_e.shape[0]  # log γ
+    n_free = last + 1
+    n_touched = 0
+    mean_width = 0.0  # of the derivatives by log γ
+    for k in range(slack_k.shape[0]):
+        if slack_k[k] <= 0.0:
+            continue
+        ratio = (1.0 - slack_k[k]) / max(slack_k[k], RIM)
+        mean_width += q_k[k] * ratio
+        fisher_pp[n_free + k, n_free + k] += weight * q_k[k]
+        fisher_pp[last, n_free + k] += weight * q_k[k] * ratio
+        fisher_pp[last, last] += weight * q_k[k] * ratio * ratio
+        touched_p[n_touched] = n_free + k
+        mean_p[n_touched] = q_k[k]
+        n_touched += 1
+    for e in range(source_e.shape[0]):
+        k = source_e[e]
+        if gap_e[e] <= 0.0 or slack_k[k] <= 0.0:
+            continue
+        inner = max(slack_k[k], RIM)
+        slope = per_width / inner
+        share = q_k[k] * sign_e[e] * slope
+        fisher_pp[e, n_free + k] += weight * share
+        fisher_pp[e, last] += weight * share * (1.0 - slack_k[k]) / inner
+        for f in range(e, source_e.shape[0]):
+            if source_e[f] == k and gap_e[f] > 0.0:
+                fisher_pp[e, f] += weight * share * sign_e[f] * slope
+        touched_p[n_touched] = e
+        mean_p[n_touched] = share
+        n_touched += 1
+    touched_p[n_touched] = last
+    mean_p[n_touched] = mean_width
+    n_touched += 1
+    for a in range(n_touched):
+        scaled = weight * mean_p[a]
+        for b in range(a, n_touched):
+            fisher_pp[touched_p[a], touched_p[b]] -= scaled * mean_p[b]
+
+
+@compiled
+def sum_information(
+    feature_nd: Floats, offset_nk: Floats, cell_n: Ints, lower_kd: Floats, upper_kd: Floats, width: float, u_ck: Floats, weight: float
+) -> tuple[Floats, Floats, Floats]:
+    """``weight`` times the Fisher information Σ_i [Σ_k q_ik g_ik g_ikᵀ − ḡ_i ḡ_iᵀ] of θ, of each cell's u, and across."""
+    n_cells, n_sources = u_ck.shape
+    source_e, feature_e, sign_e, at_e = list_edges(lower_kd, upper_kd)
+    n_edges = source_e.shape[0]
+    n_free = n_edges + 1
+    n_all = n_free + n_sources
+    fisher_cpp = np.zeros((n_cells, n_all, n_all))
+    gap_e, slack_k, q_k = np.empty(n_edges), np.empty(n_sources), np.empty(n_sources)
+    touched_p, mean_p = np.empty(n_all, dtype=np.int64), np.empty(n_all)
+    factor_ck = np.exp(u_ck)  # u is at most 0
+    for i in range(feature_nd.shape[0]):
+        c = cell_n[i]
+        slack_k[:] = 1.0
+        for e in range(n_edges):
+            gap_e[e] = max(sign_e[e] * (feature_nd[i, feature_e[e]] - at_e[e]), 0.0)
+            slack_k[source_e[e]] -= gap_e[e] / width
+        top = -np.inf
+        for k in range(n_sources):
+            slack_k[k] = max(slack_k[k], 0.0) if u_ck[c, k] > -np.inf else 0.0
+            if offset_nk.shape[1] > 0 and slack_k[k] > 0.0:
+                top = max(top, u_ck[c, k] + offset_nk[i, k])
+        norm = 0.0
+        for k in range(n_sources):
+            if offset_nk.shape[1] > 0:
+                q_k[k] = slack_k[k] * np.exp(u_ck[c, k] + offset_nk[i, k] - top) if slack_k[k] > 0.0 else 0.0
+            else:
+                q_k[k] = slack_k[k] * factor_ck[c, k]
+            norm += q_k[k]
+        q_k /= norm
+        add_information(source_e, sign_e, gap_e, 1.0 / width, slack_k, q_k, weight, touched_p, mean_p, fisher_cpp[c])
+    information_pp = np.zeros((n_free, n_free))
+    for c in range(n_cells):
+        for p in range(n_all):
+            for r in range(p):
+                fisher_cpp[c, p, r] += fisher_cpp[c, r, p]
+                fisher_cpp[c, r, p] = fisher_cpp[c, p, r]
+        information_pp += fisher_cpp[c, :n_free, :n_free]
+    return information_pp, fisher_cpp[:, n_free:, n_free:], fisher_cpp[:, :n_free, n_free:]
