@@ -123,6 +123,18 @@ def test_the_other_commands_understand_the_folder(shapes: Path, tmp_path: Path, 
     assert run_command(["export", str(out), "--to", "csv", "-o", str(tmp_path / "weights.csv"), "--quiet"]) == 0
 
 
+def test_weights_alone_never_lie_beside_a_model_that_was_trained_with_others(shapes: Path, capsys: Captured) -> None:
+    out = shapes / "results"
+    before = {each: each.stat().st_mtime_ns for each in out.rglob("*")}
+    for options in ([], ["--overwrite"], ["--overwrite", "--seed", "3"]):
+        assert run_command(["weigh", str(shapes / "run.toml"), "-o", str(out), *options]) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert "holds a training" in said
+        assert "unskew train" in said
+        assert "--force" in said
+    assert {each: each.stat().st_mtime_ns for each in out.rglob("*")} == before
+
+
 def test_a_run_is_neither_replaced_nor_mixed_with_another(shapes: Path, tmp_path: Path, capsys: Captured) -> None:
     run = ["train", str(shapes / "run.toml"), "-o", str(shapes / "results")]
     before = (shapes / "results" / "metrics.json").stat().st_mtime_ns
