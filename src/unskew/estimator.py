@@ -15,10 +15,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unskew.errors import ConfigError, first_few
+from unskew.learn.weight_passing import fit_weighted
 from unskew.records import Estimate, Target
 from unskew.target_scoring import cross_fit_scores, score_images, warn_if_restricted
 from unskew.training_pool import Images, TargetWeights, weigh_images
-from unskew.weight_passing import fit_weighted
 
 # Parameters that are plain dataclasses, whose fields grid search reaches as bias__features or target__holdout.
 _RECORDS = ("bias", "target")

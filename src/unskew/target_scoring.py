@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, UnskewWarning
 from unskew.folding import check_folds, deal_folds, find_copies, join_units
+from unskew.learn.weight_passing import fit_weighted
 from unskew.records import Estimate, Floats, Ints
 from unskew.training_pool import Images, TargetWeights
-from unskew.weight_passing import fit_weighted
 
 # Distinct outcomes of a fold beyond which like ones share a derivative: each costs two evaluations of the score, a few milliseconds.
 _CELLS = 128
@@ -83,7 +83,7 @@ def cross_fit_scores(model: Any, images: Images, weighing: TargetWeights, cv: An
     held_out = []
     for fold in range(int(fold_n.max()) + 1):
         train, test = np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)
-        fitted = fit_weighted(model, take_rows(images.X, train), take_rows(images.y, train), weighing.sample_weight[train], {})
+        fitted = fit_weighted(model, take_rows(images.X, train), take_rows(images.y, train), weighing.sample_weight[train])
         held_out.append(HeldOut(test, Remembering(fitted, take_rows(images.X, test)), y_n[test]))
     return held_out
 
