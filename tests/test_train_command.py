@@ -306,7 +306,7 @@ def test_what_cannot_be_trained_is_refused_before_the_work(shapes: Path, tmp_pat
         ("--model", "probe"): (2, ["does not go with the preset"]),
         ("--preset", "quick"): (2, ['"fast", "article" or "probe"']),
         ("--arm", "naiv"): (2, ["there is no arm 'naiv'", "naive"]),
-        ("--preset", "probe"): (2, ["represent.features"]),
+        ("--preset", "probe"): (2, ["represent.features", "which are left out: size, epochs, batch"]),
         ("--preset", "probe", "--epochs", "3"): (2, ["--epochs goes with a network"]),
         ("--by", "label*light"): (2, ["--by light: there is no such column"]),
         ("--size", "5000"): (2, ["from 1 to 4096"]),

@@ -115,9 +115,6 @@ def train_network(
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
         given = {"arms": arms or None, "preset": preset, "model": model, "size": size, "epochs": epochs, "by": by or None, "device": device}
         config = training.override_learn(config, given)
-        unused = [f"--{name}" for name, value in (("epochs", epochs), ("size", size)) if value is not None]
-        if unused and config.learn.preset == "probe":
-            raise ConfigError(f"{' and '.join(unused)} goes with a network; a probe is fitted exactly, on features: leave it out.")
         try:
             prepared = training.prepare_training(
                 config,
