@@ -323,6 +323,18 @@ def test_what_cannot_be_trained_is_refused_before_the_work(shapes: Path, tmp_pat
     assert not (folder / "out" / "weights.parquet").exists()
 
 
+def test_options_that_go_with_predictions_are_refused_with_images_and_the_other_way_round(shapes: Path, capsys: Captured) -> None:
+    images, table = [str(shapes / "new")], ["-p", str(shapes / "results" / "predictions.parquet")]
+    cases = {
+        ("--split", "all", "--allow-missing"): (images, "--split and --allow-missing go with --predictions"),
+        ("--classification",): (images, "--classification goes with --predictions"),
+        ("--arm", "naive"): (table, "--arm goes with images"),
+    }
+    for options, (judged, words) in cases.items():
+        assert run_command(["evaluate", str(shapes / "results"), *judged, *options]) == 2
+        assert words in capsys.readouterr().err
+
+
 def test_a_graphics_card_that_is_not_there_is_missed_before_the_work(
     shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
