@@ -280,6 +280,15 @@ MISTAKES = {
     ),
     "unknown preset": (run(learn=['preset = "quick"']), 4, "learn.preset", ['"fast", "article" or "probe"', "quick"]),
     "no epochs": (run(learn=["epochs = 0"]), 4, "learn.epochs", ["a whole number above 0"]),
+    "epochs of a probe": (run(learn=['preset = "probe"', "epochs = 3"]), 5, "learn.epochs", ["a probe is fitted exactly", "leave it out"]),
+    "squares of a probe": (run(learn=["size = 64", 'preset = "probe"']), 4, "learn.size", ["pixels", "a probe is trained on features"]),
+    "penalty of a network": (run(learn=["ridge = 0.1"]), 4, "learn.ridge", ["goes with a probe"]),
+    "penalty of a network on features": (
+        run(learn=['preset = "probe"', 'model = "nets:small"', "epochs = 3", "ridge = 0.1"]),
+        7,
+        "learn.ridge",
+        ["goes with a probe"],
+    ),
     "all for validation": (run(learn=["validation = 1.0"]), 4, "learn.validation", ["a share between 0 and 1"]),
     "columns that are no list": (run(report=['outcomes = "age"']), 4, "report.outcomes", ["a list of columns"]),
     "feature that is a number": (

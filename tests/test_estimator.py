@@ -25,8 +25,8 @@ from sklearn.preprocessing import StandardScaler
 import unskew
 from unskew import DebiasedClassifier, DebiasedRegressor
 from unskew.errors import ConfigError, DataError
+from unskew.learn.weight_passing import find_weight_path
 from unskew.training_pool import Images, pool_images, weigh_images
-from unskew.weight_passing import find_weight_path
 
 
 class Recorder(ClassifierMixin, BaseEstimator):

@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 
 import unskew
 from unskew import DebiasedClassifier, DebiasedRegressor, Pool, Target
-from unskew.bias import Known, Product, Strata, Tilt
+from unskew.bias import Box, Known, Product, SoftBox, Strata, Subpopulation, Tilt
 from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning
 from unskew.target_scoring import cross_fit_scores, score_images
 from unskew.training_pool import Images, weigh_images
@@ -79,6 +79,32 @@ def test_a_score_on_a_part_of_the_target_says_so_once() -> None:
         DebiasedClassifier(target=restricted).target_score(X, y, source=source)
     assert len(caught) == 1
     assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("bias", "target", "population"),
+    [
+        (Box(["x"]), None, "the part of the population within the union of the boxes"),
+        (SoftBox(["x"]), None, "the part of the population within reach of a box"),
+        (Subpopulation({"a": "x < 1", "b": "x > 0"}), None, "the parts of the population together"),
+        (Product(Strata("label"), Box(["x"])), SHIFTED, "the part of the population within the union of the boxes"),
+    ],
+)
+def test_a_score_on_what_the_bias_model_reaches_says_so(bias: Any, target: Any, population: str) -> None:
+    """In the words of `debias` for the same pool."""
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame({"x": np.concatenate([rng.uniform(-1, 1, 300), rng.uniform(0, 2, 300)])})
+    y, source = (X["x"] + rng.normal(0, 0.5, 600) > 0.5).astype(int).to_numpy(), np.repeat(["a", "b"], 300)
+    weights = unskew.debias(Pool.from_arrays(source, label=y, x=X["x"]), bias, target)
+    assert weights.describe().population == population
+    with pytest.warns(UnskewWarning, match=f"the score speaks of {population}"):
+        DebiasedClassifier(bias=bias, target=target).target_score(X, y, source=source)
+
+
+def test_a_score_on_all_of_the_population_needs_no_warning() -> None:
+    X, y, source = _label_shift([150, 50], seed=1)
+    model = DebiasedClassifier(bias=Subpopulation(dict.fromkeys(sorted(set(source)), "all")))
+    assert model.target_score(X, y, source=source).value > 0.5
 
 
 def test_design_weights_multiply() -> None:

@@ -123,6 +123,18 @@ def test_the_other_commands_understand_the_folder(shapes: Path, tmp_path: Path, 
     assert run_command(["export", str(out), "--to", "csv", "-o", str(tmp_path / "weights.csv"), "--quiet"]) == 0
 
 
+def test_weights_alone_never_lie_beside_a_model_that_was_trained_with_others(shapes: Path, capsys: Captured) -> None:
+    out = shapes / "results"
+    before = {each: each.stat().st_mtime_ns for each in out.rglob("*")}
+    for options in ([], ["--overwrite"], ["--overwrite", "--seed", "3"]):
+        assert run_command(["weigh", str(shapes / "run.toml"), "-o", str(out), *options]) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert "holds a training" in said
+        assert "unskew train" in said
+        assert "--force" in said
+    assert {each: each.stat().st_mtime_ns for each in out.rglob("*")} == before
+
+
 def test_a_run_is_neither_replaced_nor_mixed_with_another(shapes: Path, tmp_path: Path, capsys: Captured) -> None:
     run = ["train", str(shapes / "run.toml"), "-o", str(shapes / "results")]
     before = (shapes / "results" / "metrics.json").stat().st_mtime_ns
@@ -294,7 +306,7 @@ def test_what_cannot_be_trained_is_refused_before_the_work(shapes: Path, tmp_pat
         ("--model", "probe"): (2, ["does not go with the preset"]),
         ("--preset", "quick"): (2, ['"fast", "article" or "probe"']),
         ("--arm", "naiv"): (2, ["there is no arm 'naiv'", "naive"]),
-        ("--preset", "probe"): (2, ["represent.features"]),
+        ("--preset", "probe"): (2, ["represent.features", "which are left out: size, epochs, batch"]),
         ("--preset", "probe", "--epochs", "3"): (2, ["--epochs goes with a network"]),
         ("--by", "label*light"): (2, ["--by light: there is no such column"]),
         ("--size", "5000"): (2, ["from 1 to 4096"]),
@@ -309,6 +321,18 @@ def test_what_cannot_be_trained_is_refused_before_the_work(shapes: Path, tmp_pat
     assert "star" in capsys.readouterr().out
     assert (folder / "out" / "report.html").is_file()
     assert not (folder / "out" / "weights.parquet").exists()
+
+
+def test_options_that_go_with_predictions_are_refused_with_images_and_the_other_way_round(shapes: Path, capsys: Captured) -> None:
+    images, table = [str(shapes / "new")], ["-p", str(shapes / "results" / "predictions.parquet")]
+    cases = {
+        ("--split", "all", "--allow-missing"): (images, "--split and --allow-missing go with --predictions"),
+        ("--classification",): (images, "--classification goes with --predictions"),
+        ("--arm", "naive"): (table, "--arm goes with images"),
+    }
+    for options, (judged, words) in cases.items():
+        assert run_command(["evaluate", str(shapes / "results"), *judged, *options]) == 2
+        assert words in capsys.readouterr().err
 
 
 def test_a_graphics_card_that_is_not_there_is_missed_before_the_work(

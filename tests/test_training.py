@@ -176,7 +176,7 @@ def test_a_probe_on_components_judges_other_images_with_the_components_of_its_ru
     """Images of the run, judged as if they were others, get the scores of the run; alone they would have other components."""
     pytest.importorskip("torch").set_num_threads(1)
     features = '[represent]\nfeatures = ["brightness", { name = "embedding", model = "tinyembedding:small", size = 16, components = 3 }]\n'
-    write_training_run(tmp_path, CONFIGURATION.replace("epochs = 2\nbatch = 32", 'preset = "probe"') + features)
+    write_training_run(tmp_path, CONFIGURATION.replace("size = 16\nepochs = 2\nbatch = 32", 'preset = "probe"') + features)
     (tmp_path / "tinyembedding.py").write_text(NETWORK)
     out = tmp_path / "out"
     assert run_command(["train", str(tmp_path / "run.toml"), "-o", str(out), "--replicates", "0", "--quiet"]) == 0
@@ -253,6 +253,29 @@ def test_a_table_of_splits_that_no_training_wrote_is_not_replaced(tmp_path: Path
         (tmp_path / name).write_text("of a run that was refused")
     check_folder(tmp_path, resume=False, force=False)
     check_split_table(tmp_path, "id,split\na,validation\n")
+
+
+def test_settings_of_another_model_than_the_command_line_names_are_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    from unskew.config import make_config
+    from unskew.training import override_learn
+
+    told = {"sources": {"folders": {"a": "a"}}, "bias": {"family": "strata"}, "learn": {"epochs": 3, "size": 64, "by": ["age"]}}
+    config = make_config(told, check_paths=False)
+    probe = override_learn(config, {"preset": "probe", "epochs": None})
+    assert probe.learn == make_config(told | {"learn": {"preset": "probe", "by": ["age"]}}, check_paths=False).learn
+    assert "left out: size, epochs." in caplog.text
+    caplog.clear()
+    # What is written beside the results can be read again.
+    assert (
+        override_learn(make_config({**told, "learn": probe.learn.settings()}, check_paths=False), {"arms": ["naive"]}).learn.epochs is None
+    )
+    own = override_learn(probe, {"model": "nets:small", "epochs": 5})
+    assert own.learn.epochs == 5
+    assert not caplog.text
+    with pytest.raises(ConfigError, match="--size goes with a network on pixels"):
+        override_learn(own, {"size": 64})
+    with pytest.raises(ConfigError, match="--epochs goes with a network"):
+        override_learn(probe, {"epochs": 5})
 
 
 def test_few_images_get_smaller_batches_and_more_epochs_and_what_is_said_stays() -> None:

@@ -156,10 +156,11 @@ def give_weights(
     Writes weights.parquet, solution.json, diagnostics.parquet, features.parquet, run.toml as resolved, report.html and report.json. Where
     the target is not identifiable (exit code 3) the page says why, and there are no weights.
     """
-    from unskew import forecast_page, pipeline, terminal
+    from unskew import forecast_page, pipeline, terminal, training_folder
 
     with remarks(quiet):
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs, forecast=forecast)
+        training_folder.check_no_training(output)
         pipeline.check_output(output, overwrite, configuration)
         try:
             inputs = pipeline.read_inputs(config, progress=shows_progress(quiet, as_json))

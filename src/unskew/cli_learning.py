@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unskew.cli_options import AsJson, Configuration, Jobs, Overwrite, Quiet, Results, Seed, listed, shows_progress, written_command
 from unskew.errors import ConfigError, UnreadableError
 from unskew.explaining import DONE, NOT_IDENTIFIABLE, print_json, remarks
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unskew.pipeline import Refusal
 
 
 def predict_gain(
@@ -115,9 +121,6 @@ def train_network(
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
         given = {"arms": arms or None, "preset": preset, "model": model, "size": size, "epochs": epochs, "by": by or None, "device": device}
         config = training.override_learn(config, given)
-        unused = [f"--{name}" for name, value in (("epochs", epochs), ("size", size)) if value is not None]
-        if unused and config.learn.preset == "probe":
-            raise ConfigError(f"{' and '.join(unused)} goes with a network; a probe is fitted exactly, on features: leave it out.")
         try:
             prepared = training.prepare_training(
                 config,
@@ -133,11 +136,7 @@ def train_network(
             raise listed(error, output) from error
         console = terminal.open_console(quiet or as_json)
         if isinstance(prepared, pipeline.Refusal):
-            if as_json:
-                print_json(pipeline.verdict_record(prepared))
-            else:
-                terminal.print_check(console, prepared.summary)
-                terminal.print_place(console, output / pipeline.PAGE)
+            _tell_refusal(prepared, console, output, as_json)
             return NOT_IDENTIFIABLE
         terminal.print_paragraph(console, "\n".join(map(terminal.visible, prepared.lines())))
         trained = training.run_training(prepared, progress=shows_progress(quiet, as_json), replicates=replicates)
@@ -146,6 +145,16 @@ def train_network(
     else:
         terminal.print_paragraph(console, "\n".join(map(terminal.visible, trained.lines())))
     return DONE
+
+
+def _tell_refusal(refusal: Refusal, console: Console, output: Path, as_json: bool) -> None:
+    from unskew import pipeline, terminal
+
+    if as_json:
+        print_json(pipeline.verdict_record(refusal))
+    else:
+        terminal.print_check(console, refusal.summary)
+        terminal.print_place(console, output / pipeline.PAGE)
 
 
 def judge_images(
@@ -185,33 +194,41 @@ def judge_images(
     """
     from unskew import evaluating, terminal
 
-    asked: dict[str, Any] = {"split": split, "truth": truth, "second": second}
+    common: dict[str, Any] = {"by": by or (), "positive": positive, "replicates": replicates, "seed": seed}
+    of_images = {"--arm": arm, "--save": save}
+    of_predictions = {
+        **{"--split": split, "--truth": truth, "--second": second, "--allow-missing": allow_missing, "--allow-extra": allow_extra},
+        **{"--regression": regression is True, "--classification": regression is False},
+    }
     with remarks(quiet):
         if output is not None:
             evaluating.check_place(output, overwrite)
-        if bool(images) == (predictions is not None):
-            raise ConfigError(
-                "say what is to be judged: images (unskew evaluate OUT photos/) with the model of a run, or --predictions of anybody's "
-                f"model. Got {'both' if images else 'neither'}."
-            )
-        common: dict[str, Any] = {"by": by or (), "positive": positive, "replicates": replicates, "seed": seed}
+        _check_judged(bool(images), predictions is not None, of_images, of_predictions)
         if images:
             from unskew.judging_images import evaluate_images
 
-            unused = [f"--{name}" for name, value in asked.items() if value is not None]
-            if unused:
-                raise ConfigError(f"{' and '.join(unused)} goes with --predictions, not with images.")
             found = evaluate_images(
                 results, images, arm=arm, save=save, overwrite=overwrite, jobs=jobs, progress=shows_progress(quiet, as_json), **common
             )
         else:
             assert predictions is not None
-            if arm is not None or save is not None:
-                raise ConfigError("--arm and --save go with images, not with --predictions.")
-            flags: dict[str, Any] = {"regression": regression, "allow_missing": allow_missing, "allow_extra": allow_extra}
-            found = evaluating.evaluate_run(results, predictions, **asked, **flags, **common)
+            asked: dict[str, Any] = {"split": split, "truth": truth, "second": second, "regression": regression}
+            found = evaluating.evaluate_run(results, predictions, allow_missing=allow_missing, allow_extra=allow_extra, **asked, **common)
         written = None if output is None else evaluating.write_metrics(found, output, overwrite=overwrite)
     if as_json:
         print_json(found.to_dict())
     elif not quiet:
         terminal.print_evaluation(terminal.open_console(), found, written, "On these images" if images else "On the target")
+
+
+def _check_judged(images: bool, predictions: bool, of_images: Mapping[str, Any], of_predictions: Mapping[str, Any]) -> None:
+    """Images or predictions are judged, and no option is given that goes with the other of the two."""
+    if images == predictions:
+        raise ConfigError(
+            "say what is to be judged: images (unskew evaluate OUT photos/) with the model of a run, or --predictions of anybody's "
+            f"model. Got {'both' if images else 'neither'}."
+        )
+    others, where = (of_predictions, "--predictions, not with images") if images else (of_images, "images, not with --predictions")
+    unused = [name for name, value in others.items() if value is not None and value is not False]
+    if unused:
+        raise ConfigError(f"{' and '.join(unused)} {'goes' if len(unused) == 1 else 'go'} with {where}.")

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from unskew.bias.base import Bias
 from unskew.config_bias import read_bias_settings
+from unskew.config_learn import learn_problems
 from unskew.config_paths import named_inputs, names_network, path_problems
 from unskew.config_problems import Problem, config_error, problem_of_message, problems_of, received, syntax_error, unknown_key, wrong_value
 from unskew.config_represent import feature_problems
@@ -132,11 +133,12 @@ def make_config(settings: Mapping[str, Any], folder: str | os.PathLike[str] = ".
     return config
 
 
-def with_settings(config: RunConfig, name: str, given: Mapping[str, Any]) -> RunConfig:
-    """The configuration with some keys of one section replaced, as the command line does; they are checked as in a file."""
+def with_settings(config: RunConfig, name: str, given: Mapping[str, Any], without: Iterable[str] = ()) -> RunConfig:
+    """The configuration with some keys of one section replaced or left out, as the command line does; they are checked as in a file."""
     if not given:
         return config
-    section, problems = _read_section(name, SECTIONS[name], getattr(config, name).settings() | dict(given))
+    kept = {key: value for key, value in getattr(config, name).settings().items() if key not in set(without)}
+    section, problems = _read_section(name, SECTIONS[name], kept | dict(given))
     if problems:
         raise config_error(None, "", problems, {})
     return config.model_copy(update={name: section})
@@ -264,6 +266,8 @@ def _read_section(name: str, section: type[Section], settings: Any) -> tuple[Sec
     kinds = {"sources": SOURCE_KINDS, "target": TARGET_KINDS}.get(name, {})
     if kinds and isinstance(settings, dict):
         problems += _one_kind(name, kinds, settings) or _unsuited(name, kinds, settings)
+    if isinstance(read, LearnSection):
+        problems += learn_problems(read)
     return (None if problems else read), problems
 
 

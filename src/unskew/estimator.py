@@ -15,10 +15,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unskew.errors import ConfigError, first_few
+from unskew.learn.weight_passing import fit_weighted
 from unskew.records import Estimate, Target
-from unskew.target_scoring import cross_fit_scores, score_images, warn_if_restricted
+from unskew.target_scoring import cross_fit_scores, score_images, warn_if_not_the_target
 from unskew.training_pool import Images, TargetWeights, weigh_images
-from unskew.weight_passing import fit_weighted
 
 # Parameters that are plain dataclasses, whose fields grid search reaches as bias__features or target__holdout.
 _RECORDS = ("bias", "target")
@@ -139,7 +139,8 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         training images is no part of it, and a model fitted to all images is usually a little better. A score that does not depend
         smoothly on the weights (a quantile, a maximum; ``neg_median_absolute_error`` is taken care of) has no valid standard error.
 
-        Where the target may be restricted to what has images (``uncovered="restrict"``), a warning names what the score leaves out.
+        Where the weights speak of another population than the target (it was restricted to what has images by ``uncovered="restrict"``, or
+        the bias model reaches a part of the population only, as `Box`, `SoftBox` and `Subpopulation` may), a warning says which.
 
         Parameters
         ----------
@@ -155,7 +156,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if cv is None:
             check_is_fitted(self, "estimator_")
         weighing = self._weigh(images)
-        warn_if_restricted(weighing)
+        warn_if_not_the_target(weighing)
         model = self.estimator_ if cv is None else self._inner()
         held_out = cross_fit_scores(model, images, weighing, cv, copies=copies, seed=self.seed)
         return score_images(held_out, self._default_scoring if scoring is None else scoring, weighing, level)

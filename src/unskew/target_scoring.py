@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, UnskewWarning
 from unskew.folding import check_folds, deal_folds, find_copies, join_units
+from unskew.learn.weight_passing import fit_weighted
 from unskew.records import Estimate, Floats, Ints
+from unskew.records.target import THE_TARGET
 from unskew.training_pool import Images, TargetWeights
-from unskew.weight_passing import fit_weighted
 
 # Distinct outcomes of a fold beyond which like ones share a derivative: each costs two evaluations of the score, a few milliseconds.
 _CELLS = 128
@@ -83,7 +84,7 @@ def cross_fit_scores(model: Any, images: Images, weighing: TargetWeights, cv: An
     held_out = []
     for fold in range(int(fold_n.max()) + 1):
         train, test = np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)
-        fitted = fit_weighted(model, take_rows(images.X, train), take_rows(images.y, train), weighing.sample_weight[train], {})
+        fitted = fit_weighted(model, take_rows(images.X, train), take_rows(images.y, train), weighing.sample_weight[train])
         held_out.append(HeldOut(test, Remembering(fitted, take_rows(images.X, test)), y_n[test]))
     return held_out
 
@@ -123,12 +124,13 @@ def score_images(held_out: list[HeldOut], scoring: Any, weighing: TargetWeights,
     return weighing.mean(value_n, level)
 
 
-def warn_if_restricted(weighing: TargetWeights) -> None:
-    """An estimate is a bare number: that it leaves out a part of the target, for want of images, must be said beside it."""
-    estimation = weighing.weights.estimation
-    strata = None if estimation is None else estimation.fitted.strata
-    if strata is not None and strata.target.uncovered:
-        warnings.warn(f"the score speaks of {weighing.weights.describe().population}.", UnskewWarning, stacklevel=3)
+def warn_if_not_the_target(weighing: TargetWeights) -> None:
+    """An estimate is a bare number: that it speaks of another population than the target must be said beside it."""
+    if weighing.weights.estimation is None:
+        return
+    population = weighing.weights.describe().population
+    if population != THE_TARGET:
+        warnings.warn(f"the score speaks of {population}.", UnskewWarning, stacklevel=3)
 
 
 def image_values(part: HeldOut, scoring: Any, weight_f: Floats) -> Floats:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,7 +16,8 @@ import numpy as np
 
 from unskew import forecast_page, pipeline
 from unskew.config import RunConfig, with_settings
-from unskew.errors import first_few, missing_extra
+from unskew.config_learn import unread_keys
+from unskew.errors import ConfigError, first_few, missing_extra
 from unskew.provenance import find_versions, fingerprint_file
 from unskew.results import json_value, write_frame
 from unskew.saving import write_text, written_whole
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
     from unskew.learn.train import TrainSettings
     from unskew.learn.trained_model import TrainedModel
     from unskew.prediction_intervals import Figure
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,8 +175,17 @@ def show_figure(figure: Figure, *, points: bool = False) -> str:
 
 
 def override_learn(config: RunConfig, given: Mapping[str, Any]) -> RunConfig:
-    """The configuration with what the command line says of [learn]."""
-    return with_settings(config, "learn", {name: value for name, value in given.items() if value is not None})
+    """The configuration with what the command line says of [learn]; keys of the file that go with another model are left out, and named."""
+    said = {name: value for name, value in given.items() if value is not None}
+    unread = unread_keys(config.learn.settings() | said)
+    for name, what in unread.items():
+        if name in said:
+            raise ConfigError(f"--{name} goes with {what}: leave it out.")
+    if said and unread:
+        log.warning(
+            "[learn] of the configuration has keys for another kind of model than this one, which are left out: %s.", ", ".join(unread)
+        )
+    return with_settings(config, "learn", said, without=unread)
 
 
 def require_torch() -> None:

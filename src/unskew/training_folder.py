@@ -62,6 +62,15 @@ def check_folder(out: Path, *, resume: bool, force: bool, configuration: Path | 
         raise _not_ours(out, others)
 
 
+def check_no_training(out: Path) -> None:
+    """May weights alone be written there? Never over a training: they would lie beside models that learned from other weights."""
+    if (out / RECORD).exists():
+        raise ConfigError(
+            f"{str(out)!r} holds a training, and new weights would lie beside models that were trained with others. Name another folder "
+            f"by -o; or replace weights and models together by `unskew train` with -o {out} --force; or delete the folder first."
+        )
+
+
 def check_split_table(out: Path, table: str | None) -> None:
     """splits.csv is written before a training is recorded: one that is there must be the same, or of a run."""
     path = out / SPLITS

@@ -138,10 +138,11 @@ WITHOUT_OWL = "the target without what no source has an image of: label = owl (0
         ((Strata("label"), Box(["y"])), MARGIN, WITHIN_BOXES),
         ((Strata("label"), Box(["y"])), RESTRICTED, f"{WITHOUT_OWL}; of this only {WITHIN_BOXES}"),
         (
-            (Box(["y"]), Subpopulation({"a": "all", "b": "all", "c": "all"}), Tilt(["x"], reference="a")),
+            (Box(["y"]), Subpopulation(dict.fromkeys("abc", "x < 99")), Tilt(["x"], reference="a")),
             None,
             f"{WITHIN_BOXES}; of this only the parts of the population together",
         ),
+        ((Box(["y"]), Subpopulation({"a": "x < 99", "b": "all", "c": "x < 99"})), None, WITHIN_BOXES),
     ],
 )
 def test_the_population_is_what_all_factors_leave_in_any_order(parts, target, population):

@@ -82,7 +82,7 @@ def test_a_probe_and_the_same_classifier_of_scikit_learn_hit_alike() -> None:
     X_nd = rng.standard_normal((300, 4)) + 2 * rng.standard_normal((3, 4))[label_n]
     deal = deal_halves(np.arange(300), label_n, 3, 0, np.arange(300))
     arm = Arm("own", rng.gamma(1.0, size=300), np.array([0.0, 1.0, 0.0]))
-    # fit_weighted hands on weights of mean 1, so that C is relative to the number of images; both halves and folds have other numbers.
+    # fit_positive_rows hands on weights of mean 1, so that C is relative to the number of images; both halves and folds have other numbers.
     probe = cross_fit_arm(arm, X_nd, label_n, 3, deal, ProbeLearner(ridge=1.0, tol=1e-8))
     assert probe.full.mean() > 0.6
     other = cross_fit_arm(arm, X_nd, label_n, 3, deal, EstimatorLearner(LogisticRegression(C=1 / 200, tol=1e-8)))

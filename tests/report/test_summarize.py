@@ -330,6 +330,18 @@ def test_the_verdict_names_the_part_that_each_factor_of_a_product_leaves() -> No
     found = quick(pool, unskew.debias(pool, unskew.bias.Product(*parts), target))
     assert "owl" in found.verdict.population
     assert "within the union of the boxes" in found.verdict.population
+    part = "the part of the target that has images; of this only the part of the population within the union of the boxes"
+    assert found.verdict.headline.endswith(f"drawn from {part}.")
+
+
+@pytest.mark.parametrize("privacy", ["full", "aggregate"])
+def test_the_headline_of_boxes_speaks_of_what_they_reach(privacy: str) -> None:
+    rng = np.random.default_rng(5)
+    a, b = np.r_[0.0, rng.uniform(0, 2, 298), 2.0], np.r_[1.0, rng.uniform(1, 3, 298), 3.0]
+    pool = unskew.Pool.from_arrays(["a"] * 300 + ["b"] * 300, x=np.concatenate([a, b]))
+    for bias, where in ((unskew.bias.Box(["x"]), "the union of the boxes"), (unskew.bias.SoftBox(["x"]), "reach of a box")):
+        found = quick(pool, unskew.debias(pool, bias), privacy=privacy)
+        assert found.verdict.headline.endswith(f"drawn from the part of the population within {where}.")
 
 
 def test_a_restricted_target_is_not_called_the_target() -> None:

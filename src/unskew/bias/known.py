@@ -14,6 +14,7 @@ from unskew.bias.features import check_columns, read_numbers
 from unskew.bias.schema import import_function, names_function
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats
+from unskew.records.target import THE_TARGET
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -209,7 +210,10 @@ class _Queries(Factor):
         shown = {name: _shown(query) for name, query in zip(self.names, self.queries, strict=True)}
         assumed = "each source draws fairly within its own part of the population, and nowhere else"
         anchor = "given: within its part every source selects all images alike"
-        return Description("Subpopulation", (assumed,), (), anchor, "the parts of the population together", shown)
+        # A source that draws from all of it leaves nothing out.
+        is_whole = any(isinstance(query, str) and query == "all" for query in self.queries)
+        population = THE_TARGET if is_whole else "the parts of the population together"
+        return Description("Subpopulation", (assumed,), (), anchor, population, shown)
 
 
 def _evaluated(frame: pd.DataFrame, query: str, what: str) -> Any:

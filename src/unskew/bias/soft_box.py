@@ -14,6 +14,7 @@ from unskew.bias.features import check_columns, expand_features, flag_identifier
 from unskew.bias.soft_box_fit import SoftBoxFit, fit_soft_boxes, log_soft_boxes, soft_box_jacobian, widen_soft_boxes
 from unskew.errors import ConfigError, UnskewWarning, first_few
 from unskew.records import Floats
+from unskew.records.target import THE_TARGET
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,7 +190,7 @@ class FittedSoftBox(Factor):
             (f"a source selects all images alike within its box of {names}, and the fewer the further they are outside it",),
             (estimated,),
             "the family: 1 within a source's box",
-            "the part of the population within reach of a box",
+            THE_TARGET if fit.is_constant else "the part of the population within reach of a box",
             {"width": float(fit.width), "boxes": boxes},
             self.notes,
         )

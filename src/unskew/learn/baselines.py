@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, CoverageError, DataError, UnskewError, did_you_mean, first_few
-from unskew.learn.fitting import AdjustedClassifier, fit_weighted
+from unskew.learn.fitting import AdjustedClassifier, fit_positive_rows
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.target import THE_TARGET
 from unskew.targeting.holdout import held_out_rows
@@ -88,7 +88,7 @@ class Baseline:
                 "the loss form of logit adjustment needs a loss that adds logit_offset to the logits, which scikit-learn's estimators "
                 "do not offer; use form='posthoc', or train with such a loss."
             )
-        fitted = fit_weighted(estimator, X, y, self.weight)
+        fitted = fit_positive_rows(estimator, X, y, self.weight)
         if self.logit_offset is None or self.classes is None:
             return fitted
         return AdjustedClassifier(fitted, self.classes, self.logit_offset)

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError
 from unskew.folding import deal_folds
-from unskew.learn.fitting import fit_weighted
+from unskew.learn.fitting import fit_positive_rows
 from unskew.learn.probe import Probe, fit_probe
 from unskew.records import Floats, Ints
 
@@ -74,7 +74,7 @@ class EstimatorLearner:
         seen = np.unique(label_n[weight_n > 0])
         if seen.size == 1:
             return _Constant(int(seen[0]))
-        return _TrainedEstimator(fit_weighted(self.estimator, X_nd, label_n, weight_n))
+        return _TrainedEstimator(fit_positive_rows(self.estimator, X_nd, label_n, weight_n))
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, first_few
+from unskew.learn.weight_passing import fit_weighted
 from unskew.records import Floats
 from unskew.targeting.levels import level_text
 
 
-def fit_weighted(estimator: Any, X: Any, y: Any, weight_n: Floats) -> Any:
-    """A clone of ``estimator`` fitted on the rows of positive weight, with weights of mean 1 there unless they are all the same."""
+def fit_positive_rows(estimator: Any, X: Any, y: Any, weight_n: Floats) -> Any:
+    """A clone of ``estimator`` fitted on the rows of positive weight, with weights of mean 1 there unless they are all the same.
+
+    Where they differ they must reach its predictor: `ConfigError` where a step or a wrapper would drop them.
+    """
     from sklearn.base import clone
     from sklearn.utils import _safe_indexing
 
@@ -25,31 +29,10 @@ def fit_weighted(estimator: Any, X: Any, y: Any, weight_n: Floats) -> Any:
             raise DataError(f"{name} has one row for each of the {weight_n.size} images of the pool, in its order; got {n_rows}.")
     rows = np.flatnonzero(weight_n > 0)
     weight_m = weight_n[rows] / weight_n[rows].mean()
-    fresh = clone(estimator)
-    settings: dict[str, Any] = {}
-    # Equal up to rounding: then every estimator will do.
-    if np.ptp(weight_m) > 1e-12:
-        settings[_weight_name(fresh)] = weight_m
     if rows.size < weight_n.size:
         X, y = _safe_indexing(X, rows), _safe_indexing(y, rows)
-    return fresh.fit(X, y, **settings)
-
-
-def _weight_name(estimator: Any) -> str:
-    """The keyword under which ``fit`` takes weights; of a pipeline, that of its last step."""
-    from sklearn.pipeline import Pipeline
-    from sklearn.utils.validation import has_fit_parameter
-
-    prefix, last = "", estimator
-    while isinstance(last, Pipeline):
-        name, last = last.steps[-1]
-        prefix += f"{name}__"
-    if not has_fit_parameter(last, "sample_weight"):
-        raise ConfigError(
-            f"{type(last).__name__} has no sample_weight in fit, so weights that differ between images would be ignored. Use an estimator "
-            "that takes weights, or the baseline 'subsample'."
-        )
-    return f"{prefix}sample_weight"
+    # Equal up to rounding: then every estimator will do.
+    return clone(estimator).fit(X, y) if np.ptp(weight_m) <= 1e-12 else fit_weighted(estimator, X, y, weight_m)
 
 
 @dataclass(frozen=True, eq=False)

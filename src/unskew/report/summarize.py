@@ -90,12 +90,14 @@ def summarize_run(
     errors = estimate_errors(weights, bootstrap, seed)
     copies = find_copies(weighed)
     label = next((each for each in shown if each.described.role == "label"), None)
+    notes = {"strata": _strata_note(weighed, table), "privacy": PRIVACY_RULE if weighed.private else ""}
     sources, sources_note = tabulate_sources(weighed, errors, copies)
-    overlap, overlap_note = _overlap(weighed)
-    bias, bias_note = show_bias(weighed, described, fit, fit_note, hidden)
-    not_corrected, sensitivity_note = show_not_corrected(weighed, shown, rows, outcomes, not_shown, hidden)
-    galleries, gallery_note = choose_galleries(weighed, copies, thumbnails)
-    panels, rows, column_note = _limited(shown, rows)
+    notes["sources"] = f"{errors.note} {sources_note}".strip()
+    overlap, notes["overlap"] = _overlap(weighed)
+    bias, notes["bias"] = show_bias(weighed, described, fit, fit_note, hidden)
+    not_corrected, notes["not_corrected"] = show_not_corrected(weighed, shown, rows, outcomes, not_shown, hidden)
+    galleries, notes["galleries"] = choose_galleries(weighed, copies, thumbnails)
+    panels, rows, notes["distributions"] = _limited(shown, rows)
     summary = Summary(
         title=title,
         privacy=privacy,
@@ -115,23 +117,10 @@ def summarize_run(
         target=_target_sentences(weighed, hidden),
         adjustments=adjustment_sentences(adjustments, weighed.private),
         provenance=private_provenance(provenance or {}, pool) if weighed.private else dict(provenance or {}),
-        notes=_notes(
-            sources=f"{errors.note} {sources_note}".strip(),
-            strata=_strata_note(weighed, table),
-            overlap=overlap_note,
-            distributions=column_note,
-            bias=bias_note,
-            not_corrected=sensitivity_note,
-            galleries=gallery_note,
-            privacy=PRIVACY_RULE if weighed.private else "",
-        ),
+        notes={name: note for name, note in notes.items() if note},
     )
     plain: Summary = plain_value(summary)
     return plain
-
-
-def _notes(**notes: str) -> dict[str, str]:
-    return {name: note for name, note in notes.items() if note}
 
 
 def _strata_note(weighed: Weighed, table: StratumTable) -> str:

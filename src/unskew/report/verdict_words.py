@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from unskew.records import Overlap
+from unskew.records.target import THE_TARGET
 from unskew.report.record import BalanceRow, VerdictPanel
 from unskew.report.weighed import Weighed
 from unskew.report.wording import count_text, listed, private_population, private_sentences, share_text
@@ -18,6 +19,7 @@ _RECOGNISED = 0.7
 _UNLIKE = 0.05
 # Standardised difference from the target above which a column counts as not balanced (Austin 2009).
 _UNBALANCED = 0.1
+_COVERED = "the part of the target that has images"
 
 
 @dataclass
@@ -55,14 +57,13 @@ def give_verdict(weighed: Weighed, balance: Sequence[BalanceRow], fit: Any, hidd
     _judge_fit(case, fit)
     _judge_resemblance(case, weighed)
     _judge_coverage(case, weighed)
-    aim = _aim(weighed)
-    _judge_balance(case, balance, aim)
+    _judge_balance(case, balance, _aim(weighed))
     _count_left_out(case, weighed)
     level: Literal["ok", "weak"] = "weak" if case.weak else "ok"
     images, worth = count_text(diagnosis.images), _worth(weighed, diagnosis.ess)
     sources = "These sources" if len(weighed.names) > 1 else "This source"
     headline = (
-        f"{sources} can be debiased: the {images} images are worth {worth} drawn from {aim}."
+        f"{sources} can be debiased: the {images} images are worth {worth} drawn from {_drawn_from(weighed)}."
         if level == "ok"
         else f"{sources} can be debiased, but with care: the {images} images are worth {worth} at most."
     )
@@ -71,11 +72,10 @@ def give_verdict(weighed: Weighed, balance: Sequence[BalanceRow], fit: Any, hidd
             0, "Train with the weights: pass sample_weight (mean 1) to the loss or the sampler, joined to the images by id."
         )
     case.next_steps.append("Read “Not corrected” before using the result: weights correct what the bias model reads, and nothing else.")
-    population = "the target of the biasing functions" if weighed.fitted is None else weighed.fitted.describe().population
     if weighed.private:
         sentences, steps = private_sentences(case.sentences, hidden), private_sentences(case.next_steps, hidden)
-        return VerdictPanel(level, headline, sentences, steps, private_population(population), _figures(weighed))
-    return VerdictPanel(level, headline, tuple(case.sentences), tuple(case.next_steps), population, _figures(weighed))
+        return VerdictPanel(level, headline, sentences, steps, _population(weighed), _figures(weighed))
+    return VerdictPanel(level, headline, tuple(case.sentences), tuple(case.next_steps), _population(weighed), _figures(weighed))
 
 
 def _weak_steps(overlap: Overlap) -> list[str]:
@@ -137,9 +137,23 @@ def _judge_coverage(case: _Case, weighed: Weighed) -> None:
 
 
 def _aim(weighed: Weighed) -> str:
-    """What the weighted pool stands for."""
-    restricted = weighed.strata is not None and weighed.strata.uncovered
-    return "the part of the target that has images" if restricted else "the target"
+    """What the known shares are those of."""
+    return _COVERED if weighed.strata is not None and weighed.strata.uncovered else THE_TARGET
+
+
+def _population(weighed: Weighed) -> str:
+    """What the weighted pool stands for, as the bias model says."""
+    population = "the target of the biasing functions" if weighed.fitted is None else weighed.fitted.describe().population
+    return private_population(population) if weighed.private else str(population)
+
+
+def _drawn_from(weighed: Weighed) -> str:
+    """The same in few words: strata without images are named by a sentence of their own."""
+    population, strata = _population(weighed), weighed.strata
+    if strata is None or not strata.uncovered:
+        return population
+    named = private_population(strata.population) if weighed.private else strata.population
+    return population.replace(named, _COVERED)
 
 
 def _count_left_out(case: _Case, weighed: Weighed) -> None:

@@ -19,7 +19,7 @@ class WeightPath:
     learners: tuple[Any, ...]
 
 
-def fit_weighted(estimator: Any, X: Any, y: Any, weight_n: Floats, fit_params: Mapping[str, Any]) -> Any:
+def fit_weighted(estimator: Any, X: Any, y: Any, weight_n: Floats, fit_params: Mapping[str, Any] | None = None) -> Any:
     """A clone of ``estimator`` fitted with ``weight_n``, which reach its predictor; `ConfigError` where they could not.
 
     In a pipeline every step that takes weights gets them (a scaler then scales by the target's spread), under the names of the steps
@@ -27,6 +27,7 @@ def fit_weighted(estimator: Any, X: Any, y: Any, weight_n: Floats, fit_params: M
     """
     from sklearn import clone, get_config
 
+    fit_params = fit_params or {}
     fitted = clone(estimator)
     path = find_weight_path(fitted)
     keywords = path.keywords
@@ -125,9 +126,9 @@ def _wrapped(estimator: Any) -> list[Any]:
 def _ignores_weights(estimator: Any) -> ConfigError:
     name = type(estimator).__name__
     return ConfigError(
-        f"{name}.fit has no parameter sample_weight, so the debiasing weights would be dropped in silence and the model would learn the "
-        f"biased pool. Use an estimator that takes sample_weight (in a pipeline the last step counts), or draw images in proportion to "
-        f"weights_.weight and fit {name} on those."
+        f"{name}.fit has no parameter sample_weight, so weights that differ between images would be dropped in silence and the model would "
+        "learn the biased pool. Use an estimator that takes sample_weight (in a pipeline the last step counts), or fit it on "
+        "images drawn in proportion to their weights; among baselines, 'subsample' needs none."
     )
 
 
