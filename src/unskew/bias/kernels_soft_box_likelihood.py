@@ -33,7 +33,15 @@ def list_edges(lower_kd: Floats, upper_kd: Floats) -> tuple[Ints, Ints, Floats, 
 
 @compiled
 def measure_tile(
-    z_dt: Floats, source_e: Ints, feature_e: Ints, sign_e: Floats, at_e: Floats, per_width: float, gap_et: Floats, slack_kt: Floats
+    z_dt: Floats,
+    n_tile: int,
+    source_e: Ints,
+    feature_e: Ints,
+    sign_e: Floats,
+    at_e: Floats,
+    per_width: float,
+    gap_et: Floats,
+    slack_kt: Floats,
 ) -> None:
     """How far each image lies beyond each edge (0: not), and 1 − distance/γ of each source, which is ω where it is positive."""
     for k in range(slack_kt.shape[0]):
@@ -41,7 +49,7 @@ def measure_tile(
     for e in range(source_e.shape[0]):
         sign, at = sign_e[e], at_e[e]
         z_t, gap_t, slack_t = z_dt[feature_e[e]], gap_et[e], slack_kt[source_e[e]]
-        for t in range(z_t.shape[0]):
+        for t in range(n_tile):
             gap = max(sign * (z_t[t] - at), 0.0)
             gap_t[t] = gap
             slack_t[t] -= per_width * gap
@@ -59,7 +67,7 @@ def weigh_tile(u_k: Floats, offset_tk: Floats, slack_kt: Floats, factor_kt: Floa
 
 
 @compiled
-def norm_tile(u_k: Floats, factor_kt: Floats, slack_kt: Floats, per_norm_t: Floats, mass_k: Floats) -> None:
+def norm_tile(u_k: Floats, n_tile: int, factor_kt: Floats, slack_kt: Floats, per_norm_t: Floats, mass_k: Floats) -> None:
     """ω made of the slack, 1/Σ_k e^{u_k} a_ik ω_ik, and Σ_i ω_ik added to the masses."""
     per_norm_t[:] = 0.0
     for k in range(u_k.shape[0]):
@@ -67,13 +75,13 @@ def norm_tile(u_k: Floats, factor_kt: Floats, slack_kt: Floats, per_norm_t: Floa
         if u_k[k] == -np.inf:
             slack_t[:] = 0.0
         mass = 0.0
-        for t in range(per_norm_t.shape[0]):
+        for t in range(n_tile):
             slack = max(slack_t[t], 0.0)
             slack_t[t] = slack
             per_norm_t[t] += factor_t[t] * slack
             mass += slack
         mass_k[k] += mass
-    for t in range(per_norm_t.shape[0]):
+    for t in range(n_tile):
         per_norm_t[t] = 1.0 / per_norm_t[t]
 
 
@@ -161,11 +169,13 @@ def sweep_cell(
     for start in range(0, n, TILE_ROWS):
         m = min(TILE_ROWS, n - start)
         rows = slice(start, start + m)
-        z_dt[:, :m] = feature_nd[rows].T
-        measure_tile(z_dt[:, :m], source_e, feature_e, sign_e, at_e, per_width, gap_et[:, :m], slack_kt[:, :m])
+        for d in range(feature_nd.shape[1]):
+            for t in range(m):
+                z_dt[d, t] = feature_nd[start + t, d]
+        measure_tile(z_dt, m, source_e, feature_e, sign_e, at_e, per_width, gap_et, slack_kt)
         if offset_nk.shape[1] > 0:
             weigh_tile(u_k, offset_nk[rows], slack_kt, factor_kt)
-        norm_tile(u_k, factor_kt, slack_kt[:, :m], per_norm_t[:m], mass_k)
+        norm_tile(u_k, m, factor_kt, slack_kt, per_norm_t, mass_k)
         for t in range(m):
             own = source_n[start + t]
             share = factor_kt[own, t] * slack_kt[own, t]
@@ -249,97 +259,96 @@ def evaluate_soft_boxes(
 
 
 @compiled
-def add_information(
+def fill_derivatives(
+    n_tile: int,
     source_e: Ints,
     sign_e: Floats,
-    gap_e: Floats,
     per_width: float,
-    slack_k: Floats,
-    q_k: Floats,
-    weight: float,
-    touched_p: Ints,
-    mean_p: Floats,
-    fisher_pp: Floats,
+    gap_et: Floats,
+    slack_kt: Floats,
+    factor_kt: Floats,
+    per_norm_t: Floats,
+    ratio_kt: Floats,
+    slope_et: Floats,
+    mean_pt: Floats,
 ) -> None:
-    """Add ``weight`` times one image's Σ_k q_k g_k g_kᵀ − ḡ ḡᵀ, g_k the derivatives of log(e^{u_k} ω_k) by θ and u.
+    """Derivatives g_k of log(e^{u_k} ω_k) by log γ and by each edge of k, and ḡ = Σ_k q_k g_k by all parameters (θ, u) of each image."""
+    n_edges, n_sources = source_e.shape[0], slack_kt.shape[0]
+    mean_pt[n_edges] = 0.0
+    for k in range(n_sources):
+        slack_t, factor_t, ratio_t, q_t, width_t = slack_kt[k], factor_kt[k], ratio_kt[k], mean_pt[n_edges + 1 + k], mean_pt[n_edges]
+        for t in range(n_tile):
+            q_t[t] = factor_t[t] * slack_t[t] * per_norm_t[t]
+            ratio_t[t] = (1.0 - slack_t[t]) / max(slack_t[t], RIM)
+            width_t[t] += q_t[t] * ratio_t[t]
+    for e in range(n_edges):
+        slack_t, gap_t, slope_t, mean_t, q_t = slack_kt[source_e[e]], gap_et[e], slope_et[e], mean_pt[e], mean_pt[n_edges + 1 + source_e[e]]
+        height = sign_e[e] * per_width
+        for t in range(n_tile):
+            slope_t[t] = height / max(slack_t[t], RIM) if gap_t[t] > 0.0 else 0.0
+            mean_t[t] = q_t[t] * slope_t[t]
 
-    Of F_pr and F_rp only one is added to. ``touched_p`` and ``mean_p`` are room to work in.
-    """
-    last = source_e.shape[0]  # log γ
-    n_free = last + 1
-    n_touched = 0
-    mean_width = 0.0  # of the derivatives by log γ
-    for k in range(slack_k.shape[0]):
-        if slack_k[k] <= 0.0:
-            continue
-        ratio = (1.0 - slack_k[k]) / max(slack_k[k], RIM)
-        mean_width += q_k[k] * ratio
-        fisher_pp[n_free + k, n_free + k] += weight * q_k[k]
-        fisher_pp[last, n_free + k] += weight * q_k[k] * ratio
-        fisher_pp[last, last] += weight * q_k[k] * ratio * ratio
-        touched_p[n_touched] = n_free + k
-        mean_p[n_touched] = q_k[k]
-        n_touched += 1
-    for e in range(source_e.shape[0]):
+
+@compiled
+def sum_products(first_t: Floats, second_t: Floats, n_tile: int) -> float:
+    total = 0.0
+    for t in range(n_tile):
+        total += first_t[t] * second_t[t]
+    return total
+
+
+@compiled
+def add_information(n_tile: int, source_e: Ints, ratio_kt: Floats, slope_et: Floats, mean_pt: Floats, fisher_pp: Floats) -> None:
+    """Add a tile's Σ_i [Σ_k q_ik g_ik g_ikᵀ − ḡ_i ḡ_iᵀ]. Of F_pr and F_rp only one is added to."""
+    n_edges, n_sources = source_e.shape[0], ratio_kt.shape[0]
+    one_t = np.ones(n_tile)
+    for k in range(n_sources):
+        q_t, ratio_t, at = mean_pt[n_edges + 1 + k], ratio_kt[k], n_edges + 1 + k
+        fisher_pp[at, at] += sum_products(q_t, one_t, n_tile)
+        fisher_pp[n_edges, at] += sum_products(q_t, ratio_t, n_tile)
+        total = 0.0
+        for t in range(n_tile):
+            total += q_t[t] * ratio_t[t] * ratio_t[t]
+        fisher_pp[n_edges, n_edges] += total
+    for e in range(n_edges):
         k = source_e[e]
-        if gap_e[e] <= 0.0 or slack_k[k] <= 0.0:
-            continue
-        inner = max(slack_k[k], RIM)
-        slope = per_width / inner
-        share = q_k[k] * sign_e[e] * slope
-        fisher_pp[e, n_free + k] += weight * share
-        fisher_pp[e, last] += weight * share * (1.0 - slack_k[k]) / inner
-        for f in range(e, source_e.shape[0]):
-            if source_e[f] == k and gap_e[f] > 0.0:
-                fisher_pp[e, f] += weight * share * sign_e[f] * slope
-        touched_p[n_touched] = e
-        mean_p[n_touched] = share
-        n_touched += 1
-    touched_p[n_touched] = last
-    mean_p[n_touched] = mean_width
-    n_touched += 1
-    for a in range(n_touched):
-        scaled = weight * mean_p[a]
-        for b in range(a, n_touched):
-            fisher_pp[touched_p[a], touched_p[b]] -= scaled * mean_p[b]
+        fisher_pp[e, n_edges + 1 + k] += sum_products(mean_pt[e], one_t, n_tile)
+        fisher_pp[e, n_edges] += sum_products(mean_pt[e], ratio_kt[k], n_tile)
+        for f in range(e, n_edges):
+            if source_e[f] == k:
+                fisher_pp[e, f] += sum_products(mean_pt[e], slope_et[f], n_tile)
+    for p in range(mean_pt.shape[0]):
+        for r in range(p, mean_pt.shape[0]):
+            fisher_pp[p, r] -= sum_products(mean_pt[p], mean_pt[r], n_tile)
 
 
 @compiled
 def sum_information(
-    feature_nd: Floats, offset_nk: Floats, cell_n: Ints, lower_kd: Floats, upper_kd: Floats, width: float, u_ck: Floats, weight: float
+    feature_nd: Floats, offset_nk: Floats, bound_c: Ints, lower_kd: Floats, upper_kd: Floats, width: float, u_ck: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """``weight`` times the Fisher information Σ_i [Σ_k q_ik g_ik g_ikᵀ − ḡ_i ḡ_iᵀ] of θ, of each cell's u, and across."""
+    """The Fisher information Σ_i [Σ_k q_ik g_ik g_ikᵀ − ḡ_i ḡ_iᵀ] of θ, of each cell's u, and across."""
     n_cells, n_sources = u_ck.shape
     source_e, feature_e, sign_e, at_e = list_edges(lower_kd, upper_kd)
     n_edges = source_e.shape[0]
-    n_free = n_edges + 1
-    n_all = n_free + n_sources
-    fisher_cpp = np.zeros((n_cells, n_all, n_all))
-    gap_e, slack_k, q_k = np.empty(n_edges), np.empty(n_sources), np.empty(n_sources)
-    touched_p, mean_p = np.empty(n_all, dtype=np.int64), np.empty(n_all)
-    factor_ck = np.exp(u_ck)  # u is at most 0
-    for i in range(feature_nd.shape[0]):
-        c = cell_n[i]
-        slack_k[:] = 1.0
-        for e in range(n_edges):
-            gap_e[e] = max(sign_e[e] * (feature_nd[i, feature_e[e]] - at_e[e]), 0.0)
-            slack_k[source_e[e]] -= gap_e[e] / width
-        top = -np.inf
-        for k in range(n_sources):
-            slack_k[k] = max(slack_k[k], 0.0) if u_ck[c, k] > -np.inf else 0.0
-            if offset_nk.shape[1] > 0 and slack_k[k] > 0.0:
-                top = max(top, u_ck[c, k] + offset_nk[i, k])
-        norm = 0.0
-        for k in range(n_sources):
-            if offset_nk.shape[1] > 0:
-                q_k[k] = slack_k[k] * np.exp(u_ck[c, k] + offset_nk[i, k] - top) if slack_k[k] > 0.0 else 0.0
-            else:
-                q_k[k] = slack_k[k] * factor_ck[c, k]
-            norm += q_k[k]
-        q_k /= norm
-        add_information(source_e, sign_e, gap_e, 1.0 / width, slack_k, q_k, weight, touched_p, mean_p, fisher_cpp[c])
-    information_pp = np.zeros((n_free, n_free))
+    n_free, n_all = n_edges + 1, n_edges + 1 + n_sources
+    gap_et, slope_et, z_dt = np.empty((n_edges, TILE_ROWS)), np.empty((n_edges, TILE_ROWS)), np.empty((feature_nd.shape[1], TILE_ROWS))
+    slack_kt, factor_kt, ratio_kt = np.empty((n_sources, TILE_ROWS)), np.empty((n_sources, TILE_ROWS)), np.empty((n_sources, TILE_ROWS))
+    mean_pt, per_norm_t, mass_k = np.empty((n_all, TILE_ROWS)), np.empty(TILE_ROWS), np.zeros(n_sources)
+    fisher_cpp, information_pp = np.zeros((n_cells, n_all, n_all)), np.zeros((n_free, n_free))
     for c in range(n_cells):
+        for k in range(n_sources):
+            factor_kt[k] = np.exp(u_ck[c, k] - u_ck[c].max())
+        for start in range(bound_c[c], bound_c[c + 1], TILE_ROWS):
+            m = min(TILE_ROWS, bound_c[c + 1] - start)
+            for d in range(feature_nd.shape[1]):
+                for t in range(m):
+                    z_dt[d, t] = feature_nd[start + t, d]
+            measure_tile(z_dt, m, source_e, feature_e, sign_e, at_e, 1.0 / width, gap_et, slack_kt)
+            if offset_nk.shape[1] > 0:
+                weigh_tile(u_ck[c], offset_nk[start : start + m], slack_kt, factor_kt)
+            norm_tile(u_ck[c], m, factor_kt, slack_kt, per_norm_t, mass_k)
+            fill_derivatives(m, source_e, sign_e, 1.0 / width, gap_et, slack_kt, factor_kt, per_norm_t, ratio_kt, slope_et, mean_pt)
+            add_information(m, source_e, ratio_kt, slope_et, mean_pt, fisher_cpp[c])
         for p in range(n_all):
             for r in range(p):
                 fisher_cpp[c, p, r] += fisher_cpp[c, r, p]

@@ -50,7 +50,7 @@ class InformingImages(NamedTuple):
 
     feature: Floats
     offset: Floats
-    cell: Ints
+    bound: Ints
     weight: float
 
 
@@ -88,7 +88,8 @@ class LabelProblem:
         """Every so many images: ``at_least`` as many, or ``SHARE_OF_INFORMATION`` of all."""
         stride = max(1, min(self.source.size // at_least, round(1.0 / SHARE_OF_INFORMATION)))
         feature_md, offset_mk = (np.ascontiguousarray(array_nd[::stride]) for array_nd in (self.feature, self.offset))
-        return InformingImages(feature_md, offset_mk, np.ascontiguousarray(self.cell[::stride]), float(stride))
+        bound_c = np.searchsorted(self.cell[::stride], np.arange(self.n_cells + 1))
+        return InformingImages(feature_md, offset_mk, bound_c, float(stride))
 
     @property
     def prior(self) -> float:
@@ -186,7 +187,7 @@ def inform_boxes(images: InformingImages, boxes: Boxes) -> Information:
     """The Fisher information at the boxes."""
     from unskew.bias.kernels_soft_box_likelihood import sum_information
 
-    return Information(*sum_information(*images[:3], *boxes, images.weight))
+    return Information(*(images.weight * sum_ for sum_ in sum_information(images.feature, images.offset, images.bound, *boxes)))
 
 
 def ascend(problem: LabelProblem, boxes: Boxes, *, max_steps: int = 60, tol: float = 1e-2, rows: int = ROWS_OF_INFORMATION) -> Ascent:
