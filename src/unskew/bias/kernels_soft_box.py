@@ -101,37 +101,65 @@ def gain_of_edges(
     at: float,
     place_m: Floats,
     width: float,
-) -> tuple[Floats, Floats]:
-    """What Σ_i log q_{i,s_i} gains if one edge of source k along feature d, now ``at``, is at each of m places; and Σ_i of squares.
+) -> Floats:
+    """(m,) what Σ_i log q_{i,s_i} gains if one edge of source k along feature d, now ``at``, is at each of m places.
 
     Everything else is held, but for u_k, which makes one Newton step in each cell: with p_i the membership of k,
-    Σ_i (log of the ratio of q) + (Σ_i 1{s_i = k} − p_i)²/(2 Σ_i p_i (1 − p_i)), less the same now. The squares are of the logarithms.
+    Σ_i (log of the ratio of q) + (Σ_i 1{s_i = k} − p_i)²/(2 Σ_i p_i (1 − p_i)), less the same now.
     """
     n, n_sources = mass_nk.shape
-    gain_m, square_m = np.zeros(place_m.shape[0]), np.zeros(place_m.shape[0])
-    slope_cm, curvature_cm = np.zeros((n_cells, place_m.shape[0] + 1)), np.zeros((n_cells, place_m.shape[0] + 1))
+    place_a = np.append(at, place_m)
+    gain_a, product_a = np.zeros(place_a.shape[0]), np.ones(place_a.shape[0])
+    slope_ca, curvature_ca = np.zeros((n_cells, place_a.shape[0])), np.zeros((n_cells, place_a.shape[0]))
     for i in range(n):
         rest = 1e-300
         for other in range(n_sources):
             rest += mass_nk[i, other] if other != k else 0.0
-        z, c, is_own, now = feature_nd[i, d], cell_n[i], source_n[i] == k, mass_nk[i, k]
+        z, c, is_own, factor = feature_nd[i, d], cell_n[i], source_n[i] == k, factor_nk[i, k]
         without = max(distance_nk[i, k] - max(sign * (z - at), 0.0), 0.0)
-        for m in range(place_m.shape[0] + 1):
-            then = now
-            if m > 0:
-                then = factor_nk[i, k] * max(0.0, 1.0 - (without + max(sign * (z - place_m[m - 1]), 0.0)) / width)
-                if then != now:
-                    log_ratio = np.log((rest + now) / (rest + then) * (then / now if is_own else 1.0))
-                    gain_m[m - 1] += log_ratio
-                    square_m[m - 1] += log_ratio * log_ratio
-            share = then / (rest + then)
-            slope_cm[c, m] += (1.0 if is_own else 0.0) - share
-            curvature_cm[c, m] += share * (1.0 - share)
-    for c in range(n_cells):
-        for m in range(place_m.shape[0] + 1):
-            step = slope_cm[c, m] * slope_cm[c, m] / (2.0 * curvature_cm[c, m]) if curvature_cm[c, m] > 1e-9 else 0.0
-            if m == 0:
-                gain_m -= step
-            else:
-                gain_m[m - 1] += step
-    return gain_m, square_m
+        for a in range(place_a.shape[0]):
+            mass = factor * max(0.0, 1.0 - (without + max(sign * (z - place_a[a]), 0.0)) / width)
+            per_sum = 1.0 / (rest + mass)
+            share = mass * per_sum
+            slope_ca[c, a] += (1.0 if is_own else 0.0) - share
+            curvature_ca[c, a] += share * rest * per_sum
+            gain_a[a], product_a[a] = add_log(gain_a[a], product_a[a], share if is_own else rest * per_sum)
+    for a in range(place_a.shape[0]):
+        gain_a[a] += np.log(product_a[a])
+        for c in range(n_cells):
+            if curvature_ca[c, a] > 1e-9:
+                gain_a[a] += slope_ca[c, a] * slope_ca[c, a] / (2.0 * curvature_ca[c, a])
+    gain_m: Floats = gain_a[1:] - gain_a[0]
+    return gain_m
+
+
+@compiled
+def spread_of_gain(
+    feature_nd: Floats,
+    distance_nk: Floats,
+    mass_nk: Floats,
+    factor_nk: Floats,
+    source_n: Ints,
+    k: int,
+    d: int,
+    sign: float,
+    at: float,
+    place: float,
+    width: float,
+) -> float:
+    """√(n Var) of the images' gains, log of the ratio of q_{i,s_i}, with the edge at another place where all stay inside."""
+    n, n_sources = mass_nk.shape
+    total, square = 0.0, 0.0
+    for i in range(n):
+        z, now = feature_nd[i, d], mass_nk[i, k]
+        without = max(distance_nk[i, k] - max(sign * (z - at), 0.0), 0.0)
+        then = factor_nk[i, k] * max(0.0, 1.0 - (without + max(sign * (z - place), 0.0)) / width)
+        if then != now:
+            rest = 1e-300
+            for other in range(n_sources):
+                rest += mass_nk[i, other] if other != k else 0.0
+            gain = np.log((rest + now) / (rest + then) * (then / now if source_n[i] == k else 1.0))
+            total += gain
+            square += gain * gain
+    spread: float = np.sqrt(max(square - total * total / n, 0.0))
+    return spread

@@ -181,9 +181,9 @@ def _open_and_close(problem: LabelProblem, boxes: Boxes, cost: float, may_open: 
 
 def _pays(some: _Held, every: _Held, edge: _Edge, other: float, needed: float) -> bool:
     """Does moving the edge gain more than ``needed``? Decided on some images where these leave no doubt, otherwise on all."""
-    gain, error = some.gain(edge, other)
-    if some is not every and abs(gain - needed) <= BEYOND_DOUBT * error:
-        gain, _ = every.gain(edge, other)
+    gain = some.gain(edge, other)
+    if some is not every and gain > -np.inf and abs(gain - needed) <= BEYOND_DOUBT * some.error_of_gain(edge, other):
+        gain = every.gain(edge, other)
     return gain > needed
 
 
@@ -200,8 +200,12 @@ class _Edge(NamedTuple):
         return bool(np.isfinite(self.at))
 
     @property
+    def sign(self) -> float:
+        return 1.0 if self.side else -1.0
+
+    @property
     def away(self) -> float:
-        return float("inf") if self.side else float("-inf")
+        return self.sign * math.inf
 
 
 class _Held:
@@ -221,39 +225,31 @@ class _Held:
         masses: tuple[Floats, Floats, Floats] = soft_box_masses(self.feature, self.offset, self.cell, *self.boxes)
         return masses
 
-    def gain(self, edge: _Edge, other: float) -> tuple[float, float]:
-        """What the log-likelihood of all images gains with the edge at another place, and the error of that."""
-        gain, square = (float(value_m[0]) for value_m in self._gains(edge, np.array([other])))
-        if gain == -np.inf:  # an image would be outside its own source's support
-            return gain, 0.0
-        return self.stride * gain, self.stride * math.sqrt(max(square - gain**2 / self.source.size, 0.0))
+    def gain(self, edge: _Edge, other: float) -> float:
+        """What the log-likelihood of all images gains with the edge at another place; −inf if an image is then outside."""
+        return self.stride * float(self._gains(edge, np.array([other]))[0])
+
+    def error_of_gain(self, edge: _Edge, other: float) -> float:
+        """The standard error of that, as far as images differ in their gains."""
+        from unskew.bias.kernels_soft_box import spread_of_gain
+
+        factor_nk, distance_nk, mass_nk = self.masses
+        held = (self.feature, distance_nk, mass_nk, factor_nk, self.source)
+        return self.stride * float(spread_of_gain(*held, edge.k, edge.d, edge.sign, edge.at, other, self.boxes.width))
 
     def best_place(self, edge: _Edge, place_m: Floats) -> float | None:
         """Of the places on the right side of the opposite edge the one that gains most; None if there is none."""
         low, high = self.boxes.lower[edge.k, edge.d], self.boxes.upper[edge.k, edge.d]
         inner_m = place_m[place_m >= low] if edge.side else place_m[place_m <= high]
-        return float(inner_m[np.argmax(self._gains(edge, inner_m)[0])]) if inner_m.size else None
+        return float(inner_m[np.argmax(self._gains(edge, inner_m))]) if inner_m.size else None
 
-    def _gains(self, edge: _Edge, place_m: Floats) -> tuple[Floats, Floats]:
+    def _gains(self, edge: _Edge, place_m: Floats) -> Floats:
         from unskew.bias.kernels_soft_box import gain_of_edges
 
         factor_nk, distance_nk, mass_nk = self.masses
-        gains: tuple[Floats, Floats] = gain_of_edges(
-            self.feature,
-            distance_nk,
-            mass_nk,
-            factor_nk,
-            self.source,
-            self.cell,
-            self.problem.n_cells,
-            edge.k,
-            edge.d,
-            2.0 * edge.side - 1.0,
-            edge.at,
-            place_m,
-            self.boxes.width,
-        )
-        return gains
+        held = (self.feature, distance_nk, mass_nk, factor_nk, self.source, self.cell, self.problem.n_cells)
+        gain_m: Floats = gain_of_edges(*held, edge.k, edge.d, edge.sign, edge.at, place_m, self.boxes.width)
+        return gain_m
 
 
 def constant_membership(problem: LabelProblem) -> tuple[Floats, float]:
