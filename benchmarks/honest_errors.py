@@ -26,6 +26,7 @@ from simulation_measures import (
     fit_p_values,
     mean_as_if_known,
     mean_of,
+    mean_of_chosen_edges,
     measure_coverage,
 )
 from simulations import Recipe
@@ -111,7 +112,12 @@ def bootstrap_rows(options: argparse.Namespace) -> Iterator[str]:
 
 
 def trap_rows(options: argparse.Namespace) -> Iterator[str]:
-    every = [(recipes.tilt, mean_as_if_known), (recipes.tilt_small, mean_as_if_known), (recipes.strata_survey_exact, mean_of)]
+    every = [
+        (recipes.tilt, mean_as_if_known),
+        (recipes.tilt_small, mean_as_if_known),
+        (recipes.strata_survey_exact, mean_of),
+        (recipes.soft_box_blurred, mean_of_chosen_edges),
+    ]
     yield from _coverage_rows([(recipe, estimate) for recipe, estimate in every if _chosen(recipe, options)], options.sets)
 
 

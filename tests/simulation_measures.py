@@ -13,6 +13,7 @@ import unskew
 from simulations import DataSet, Recipe
 from unskew.errors import UnskewWarning
 from unskew.records import Estimate
+from unskew.weigh.estimated import estimated_mean
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ def mean_of(data: DataSet) -> Estimate:
 def bootstrap_of(data: DataSet, n: int = 200) -> Estimate:
     """The percentile interval of a bootstrap that fits the model anew."""
     return data.debias().bootstrap(n, 0, data.value).estimate()
+
+
+def mean_of_chosen_edges(data: DataSet) -> Estimate:
+    """The errors of fitted soft boxes as if the choice of finite edges had been known beforehand."""
+    return estimated_mean(data.debias().estimation.rows, data.value, 0.95)
 
 
 def mean_as_if_known(data: DataSet) -> Estimate:

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from simulation_measures import bootstrap_of, draw_sets, mean_as_if_known, mean_of, measure_coverage
+from simulation_measures import bootstrap_of, draw_sets, mean_as_if_known, mean_of, mean_of_chosen_edges, measure_coverage
 from simulations import (
     BOXES,
     PRINCIPAL,
     VARIANTS,
-    DataSet,
     propensity_boosting,
     soft_box,
     soft_box_blurred,
@@ -29,19 +28,12 @@ from simulations import (
     tilt_small,
     tilt_tiny,
 )
-from unskew.records import Estimate
-from unskew.weigh.estimated import estimated_mean
 
 
 def chance_bounds(n_sets: int, share: float = 0.95, tail: float = 1e-4) -> tuple[float, float]:
     """Between these a coverage of ``share`` falls over ``n_sets`` data sets, but for ``tail`` at each end."""
     low, high = scipy.stats.binom.ppf([tail, 1 - tail], n_sets, share) / n_sets
     return float(low), float(high)
-
-
-def mean_of_chosen_edges(data: DataSet) -> Estimate:
-    """The errors of the fitted boxes as if the choice of finite edges had been known beforehand."""
-    return estimated_mean(data.debias().estimation.rows, data.value, 0.95)
 
 
 def name_of(recipe) -> str:
