@@ -128,7 +128,10 @@ def evaluate_fitted(fitted: FittedBias) -> tuple[Floats, float, Floats]:
         return weight / weight.sum(), 0.0, np.zeros(len(fitted.names))
     log_total = log_sum(log_v)
     # Ω_k = n_k e^{−u_k}/Σ_i v_i over all rows, those of the target's sample included.
-    log_all = log_v if data.sample is None else -log_sums(profile.log_omega + profile.u[0])
+    log_all = log_v
+    if data.sample is not None:
+        log_pool = -np.logaddexp(-log_v, profile.log_omega[:n, data.sample] + profile.u[0, data.sample])
+        log_all = np.concatenate([log_pool, -log_sums(profile.log_omega[n:] + profile.u[0])])
     size_k = np.bincount(data.source, minlength=data.n_sources)
     log_normalizer_k = np.log(size_k) - profile.u[0] - log_sum(log_all)
     return np.exp(log_v - log_total), log_total, log_normalizer_k[: len(fitted.names)]

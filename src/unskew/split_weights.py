@@ -14,6 +14,7 @@ import numpy.typing as npt
 from unskew.debiasing import debias
 from unskew.errors import CoverageError, DataError, UnskewError, first_few
 from unskew.records import Floats, Ints, Pool, Target, Weights
+from unskew.records.arrays import count_pairs
 from unskew.solve.logarithms import log_sums
 from unskew.splitting import check_splits
 from unskew.targeting.facts import cell_text
@@ -349,8 +350,7 @@ class _TrainFit:
         """(m,) 1/Σ_k n_ck ω_k(z_i)/Ω_ck with the split's own counts n_ck, the largest of each stratum 1 (a factor that cancels)."""
         log_omega_ck = self._log_normalizer_ck
         n_cells = self.fitted.data.n_cells
-        size_ck = np.zeros((n_cells, len(self.fitted.names)))
-        np.add.at(size_ck, (cell_m, source_m), 1.0)
+        size_ck = count_pairs(cell_m, source_m, (n_cells, len(self.fitted.names)))
         with np.errstate(divide="ignore"):
             share_ck = np.where(size_ck > 0, np.log(size_ck) - log_omega_ck, -np.inf)
         log_v_m = -log_sums(log_mk + share_ck[cell_m])
@@ -366,8 +366,7 @@ class _TrainFit:
         """
         fitted, data = self.fitted, self.fitted.data
         n_sources = len(fitted.names)
-        size_ck = np.zeros((data.n_cells, data.n_sources))
-        np.add.at(size_ck, (data.cell, data.source), 1.0)
+        size_ck = count_pairs(data.cell, data.source, (data.n_cells, data.n_sources))
         u_ck = fitted.profile.u if fitted.strata is None else fitted.strata.log_factor + np.log(np.bincount(data.source))
         with np.errstate(divide="ignore", invalid="ignore"):
             log_ck = (np.log(size_ck) - u_ck)[:, :n_sources]

@@ -238,12 +238,14 @@ def learn_flagged_features(data: BiasData, features: Sequence[str], degree: int 
 
 def _independent_columns(phi_nd: Floats) -> tuple[list[int], list[int]]:
     """(columns that are independent of those before them and of a constant, the others)."""
-    centred_nd = phi_nd - phi_nd.mean(axis=0)
-    size_d = np.sqrt(np.mean(np.square(centred_nd), axis=0))
-    r_dd = np.linalg.qr(np.divide(centred_nd, np.where(size_d > 0, size_d, 1.0)), mode="r") / np.sqrt(max(len(phi_nd), 1))
+    phi_dn = np.ascontiguousarray(phi_nd.T)
+    centred_dn = phi_dn - phi_dn.mean(axis=1, keepdims=True)
+    size_d = np.sqrt(np.mean(np.square(centred_dn), axis=1))
+    centred_dn /= np.where(size_d > 0, size_d, 1.0)[:, None]
+    r_dd = np.linalg.qr(centred_dn.T, mode="r") / np.sqrt(max(len(phi_nd), 1))
     left_d = np.abs(np.diagonal(r_dd))
     left_d = np.pad(left_d, (0, size_d.size - left_d.size))
-    scale_d = np.maximum(np.abs(phi_nd).max(axis=0, initial=0.0), 1e-300)
+    scale_d = np.maximum(np.abs(phi_dn).max(axis=1, initial=0.0), 1e-300)
     is_useful_d = (left_d > _REPEATED) & (size_d > _REPEATED * scale_d)
     return np.flatnonzero(is_useful_d).tolist(), np.flatnonzero(~is_useful_d).tolist()
 

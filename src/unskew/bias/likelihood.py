@@ -9,6 +9,7 @@ import scipy.linalg
 
 from unskew.errors import ConvergenceError
 from unskew.records import Floats, Ints
+from unskew.records.arrays import count_pairs
 from unskew.solve.log_linear import sum_log_linear
 
 _MAX_STEPS = 60
@@ -53,9 +54,7 @@ class LogLinearProblem:
 
     @property
     def present_ck(self) -> Floats:
-        count_ck = np.zeros((self.n_cells, self.n_sources))
-        np.add.at(count_ck, (self.cell, self.source), 1.0)
-        return count_ck
+        return count_pairs(self.cell, self.source, (self.n_cells, self.n_sources)).astype(np.float64)
 
     def subset(self, at: Ints) -> LogLinearProblem:
         offset = None if self.offset is None else self.offset[at]

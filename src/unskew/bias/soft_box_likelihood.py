@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from unskew.bias.likelihood import own_means
 from unskew.records import Floats, Ints
+from unskew.records.arrays import count_pairs
 
 LARGEST_CHANGE = 1.0  # of log γ in one step
 FIRST_DAMPING = 1e-3
@@ -131,7 +132,7 @@ def pose_problem(
     bound_c: Ints = np.concatenate([[0], np.cumsum(np.bincount(code_n))])
     n_cells = bound_c.size - 1
     order_n = slice(None) if n_cells == 1 else np.argsort(code_n, kind="stable")
-    count_ck = np.bincount(code_n * n_sources + source_n, minlength=n_cells * n_sources).reshape(n_cells, n_sources)
+    count_ck = count_pairs(code_n, source_n, (n_cells, n_sources))
     is_fixed_k = count_ck.sum(axis=0) == 0
     if reference is not None:
         is_fixed_k[reference] = True

@@ -10,6 +10,7 @@ import numpy as np
 
 from unskew.bias.soft_box_likelihood import ROWS_OF_INFORMATION, Boxes, LabelProblem, ascend, evaluate_boxes, uncrossed
 from unskew.records import Floats, Ints
+from unskew.records.arrays import count_pairs
 from unskew.solve.logarithms import row_maxima
 
 # Tails at which a source is compared with the pool to see whether it has an edge there.
@@ -144,8 +145,7 @@ def _subsample(problem: LabelProblem, n_rows: int, rng: np.random.Generator) -> 
     chosen = [rng.permutation(np.flatnonzero(problem.source == k))[:share] for k in present]
     row_m = np.sort(np.concatenate(chosen))
     bound_c = np.searchsorted(problem.cell[row_m], np.arange(problem.n_cells + 1))
-    count_ck = np.zeros_like(problem.count)
-    np.add.at(count_ck, (problem.cell[row_m], problem.source[row_m]), 1)
+    count_ck = count_pairs(problem.cell[row_m], problem.source[row_m], problem.count.shape)
     kept = np.flatnonzero(np.diff(bound_c) > 0)
     return LabelProblem(
         np.ascontiguousarray(problem.feature[row_m]),

@@ -11,6 +11,7 @@ import numpy as np
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.errors import ConfigError, CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.records.arrays import count_pairs
 from unskew.targeting.facts import Distribution, cell_text
 from unskew.targeting.levels import cells_of, check_discrete, check_edges, column_levels, text_levels
 
@@ -207,8 +208,7 @@ def find_cells(frame: pd.DataFrame, target: TargetStrata, bins: Mapping[str, Seq
 
 def seen_by_one(target: TargetStrata, source_r: Ints, cell_r: Ints, names: Sequence[str]) -> dict[str, str]:
     """{stratum: the only source with images of it}, for strata with target mass."""
-    count_ck = np.zeros((len(target.strata), len(names)))
-    np.add.at(count_ck, (cell_r, source_r), 1.0)
+    count_ck = count_pairs(cell_r, source_r, (len(target.strata), len(names)))
     lone = np.flatnonzero(((count_ck > 0).sum(axis=1) == 1) & (target.mass > 0))
     return {cell_text(target.by, target.strata[at]): names[int(np.argmax(count_ck[at]))] for at in lone}
 

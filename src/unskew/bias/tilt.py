@@ -91,7 +91,7 @@ class Tilt(Bias):
         alike = begin is not None and begin.feature_map.labels == feature_map.labels and begin.names == data.names
         fit = fit_log_linear(problem, begin.theta if begin is not None and alike else None, data.seed)
         if warm is None:
-            notes += _warn_if_separated(problem.phi @ fit.theta.T, data.names)
+            notes += _warn_if_separated(fit.theta @ problem.phi.T, data.names)
         return FittedTilt(data.names, reference, feature_map, fit.theta, problem.ridge, notes)
 
 
@@ -109,8 +109,8 @@ def find_reference(model: Bias, data: BiasData) -> int:
     return data.reference
 
 
-def _warn_if_separated(tilt_rk: Floats, names: Sequence[str]) -> tuple[str, ...]:
-    range_k = np.ptp(tilt_rk, axis=0)
+def _warn_if_separated(tilt_kr: Floats, names: Sequence[str]) -> tuple[str, ...]:
+    range_k = np.ptp(tilt_kr, axis=1)
     worst = int(np.argmax(range_k))
     if range_k[worst] < _SEPARATED:
         return ()
