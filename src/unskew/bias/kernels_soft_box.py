@@ -66,9 +66,6 @@ def soft_box_masses(
     factor_nk = np.empty((n, n_sources))
     distance_nk = np.empty((n, n_sources))
     mass_nk = np.empty((n, n_sources))
-    scaled_ck = np.empty(u_ck.shape)
-    for c in range(u_ck.shape[0]):
-        scaled_ck[c] = np.exp(u_ck[c] - u_ck[c].max())
     for i in range(n):
         c = cell_n[i]
         top = -np.inf
@@ -76,7 +73,7 @@ def soft_box_masses(
             for k in range(n_sources):
                 top = max(top, u_ck[c, k] + offset_nk[i, k])
         for k in range(n_sources):
-            factor = np.exp(u_ck[c, k] + offset_nk[i, k] - top) if has_offset else scaled_ck[c, k]
+            factor = np.exp(u_ck[c, k] + (offset_nk[i, k] - top if has_offset else 0.0))
             distance = 0.0
             for d in range(n_features):
                 distance += max(lower_kd[k, d] - feature_nd[i, d], 0.0) + max(feature_nd[i, d] - upper_kd[k, d], 0.0)
@@ -87,7 +84,7 @@ def soft_box_masses(
 
 
 @compiled
-def gain_of_edges(
+def value_of_edges(
     feature_nd: Floats,
     distance_nk: Floats,
     mass_nk: Floats,
@@ -98,39 +95,36 @@ def gain_of_edges(
     k: int,
     d: int,
     sign: float,
-    at: float,
-    place_m: Floats,
+    place_a: Floats,
     width: float,
 ) -> Floats:
-    """(m,) what Σ_i log q_{i,s_i} gains if one edge of source k along feature d, now ``at``, is at each of m places.
+    """Σ_i log q_{i,s_i}, up to a constant, with one edge of source k along feature d at each of these places; at the first it is now.
 
-    Everything else is held, but for u_k, which makes one Newton step in each cell: with p_i the membership of k,
-    Σ_i (log of the ratio of q) + (Σ_i 1{s_i = k} − p_i)²/(2 Σ_i p_i (1 − p_i)), less the same now.
+    Everything else is held, but for u_k, which makes one Newton step in each cell: with p_i the membership of k it adds
+    (Σ_i 1{s_i = k} − p_i)²/(2 Σ_i p_i (1 − p_i)).
     """
     n, n_sources = mass_nk.shape
-    place_a = np.append(at, place_m)
-    gain_a, product_a = np.zeros(place_a.shape[0]), np.ones(place_a.shape[0])
+    value_a, product_a = np.zeros(place_a.shape[0]), np.ones(place_a.shape[0])
     slope_ca, curvature_ca = np.zeros((n_cells, place_a.shape[0])), np.zeros((n_cells, place_a.shape[0]))
     for i in range(n):
         rest = 1e-300
         for other in range(n_sources):
             rest += mass_nk[i, other] if other != k else 0.0
         z, c, is_own, factor = feature_nd[i, d], cell_n[i], source_n[i] == k, factor_nk[i, k]
-        without = max(distance_nk[i, k] - max(sign * (z - at), 0.0), 0.0)
+        without = max(distance_nk[i, k] - max(sign * (z - place_a[0]), 0.0), 0.0)
         for a in range(place_a.shape[0]):
             mass = factor * max(0.0, 1.0 - (without + max(sign * (z - place_a[a]), 0.0)) / width)
             per_sum = 1.0 / (rest + mass)
             share = mass * per_sum
             slope_ca[c, a] += (1.0 if is_own else 0.0) - share
             curvature_ca[c, a] += share * rest * per_sum
-            gain_a[a], product_a[a] = add_log(gain_a[a], product_a[a], share if is_own else rest * per_sum)
+            value_a[a], product_a[a] = add_log(value_a[a], product_a[a], share if is_own else rest * per_sum)
     for a in range(place_a.shape[0]):
-        gain_a[a] += np.log(product_a[a])
+        value_a[a] += np.log(product_a[a])
         for c in range(n_cells):
             if curvature_ca[c, a] > 1e-9:
-                gain_a[a] += slope_ca[c, a] * slope_ca[c, a] / (2.0 * curvature_ca[c, a])
-    gain_m: Floats = gain_a[1:] - gain_a[0]
-    return gain_m
+                value_a[a] += slope_ca[c, a] * slope_ca[c, a] / (2.0 * curvature_ca[c, a])
+    return value_a
 
 
 @compiled

@@ -165,7 +165,7 @@ def sweep_cell(
     per_width = 1.0 / width
     total, product = 0.0, 1.0
     for k in range(n_sources):
-        factor_kt[k] = np.exp(u_k[k] - u_k.max())  # without offset the same for all images
+        factor_kt[k] = np.exp(u_k[k])  # without offset the same for all images; u is at most 0
     for start in range(0, n, TILE_ROWS):
         m = min(TILE_ROWS, n - start)
         rows = slice(start, start + m)
@@ -246,7 +246,10 @@ def evaluate_soft_boxes(
         )
         if total == -np.inf:
             break
-    gradient_p = gradient_cp[:, :n_free].sum(axis=0)
+    gradient_p = np.zeros(n_free)
+    for c in range(n_cells):
+        for p in range(n_free):
+            gradient_p[p] += gradient_cp[c, p]
     value = total
     if total > -np.inf:
         for k in range(n_sources):
@@ -337,7 +340,7 @@ def sum_information(
     fisher_cpp, information_pp = np.zeros((n_cells, n_all, n_all)), np.zeros((n_free, n_free))
     for c in range(n_cells):
         for k in range(n_sources):
-            factor_kt[k] = np.exp(u_ck[c, k] - u_ck[c].max())
+            factor_kt[k] = np.exp(u_ck[c, k])
         for start in range(bound_c[c], bound_c[c + 1], TILE_ROWS):
             m = min(TILE_ROWS, bound_c[c + 1] - start)
             for d in range(feature_nd.shape[1]):
@@ -353,5 +356,7 @@ def sum_information(
             for r in range(p):
                 fisher_cpp[c, p, r] += fisher_cpp[c, r, p]
                 fisher_cpp[c, r, p] = fisher_cpp[c, p, r]
-        information_pp += fisher_cpp[c, :n_free, :n_free]
+        for p in range(n_free):
+            for r in range(n_free):
+                information_pp[p, r] += fisher_cpp[c, p, r]
     return information_pp, fisher_cpp[:, n_free:, n_free:], fisher_cpp[:, :n_free, n_free:]

@@ -244,12 +244,12 @@ class _Held:
         return float(inner_m[np.argmax(self._gains(edge, inner_m))]) if inner_m.size else None
 
     def _gains(self, edge: _Edge, place_m: Floats) -> Floats:
-        from unskew.bias.kernels_soft_box import gain_of_edges
+        from unskew.bias.kernels_soft_box import value_of_edges
 
         factor_nk, distance_nk, mass_nk = self.masses
         held = (self.feature, distance_nk, mass_nk, factor_nk, self.source, self.cell, self.problem.n_cells)
-        gain_m: Floats = gain_of_edges(*held, edge.k, edge.d, edge.sign, edge.at, place_m, self.boxes.width)
-        return gain_m
+        value_a = value_of_edges(*held, edge.k, edge.d, edge.sign, np.append(edge.at, place_m), self.boxes.width)
+        return np.asarray(value_a[1:] - value_a[0])
 
 
 def constant_membership(problem: LabelProblem) -> tuple[Floats, float]:
