@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -108,3 +109,17 @@ def test_the_figures_are_those_of_the_weights(hospitals: Path, capsys: Captured)
     # The weights of a split sum to 1.
     assert told["overall"]["figures"]["accuracy"]["value"] == pytest.approx((test["weight"] * right).sum())
     assert told["overall"]["figures"]["accuracy"]["naive"] == pytest.approx(right.mean())
+
+
+def test_weights_that_speak_of_another_population_say_so(hospitals: Path, tmp_path: Path, capsys: Captured) -> None:
+    """As of a Box: the part of the population within the boxes, whatever the target."""
+    results = tmp_path / "results"
+    shutil.copytree(hospitals / "results", results)
+    run = ["evaluate", str(results), "-p", str(hospitals / "preds.csv"), "--replicates", "50", "--json"]
+    report = json.loads((results / "report.json").read_text(encoding="utf-8"))
+    for population, said in (("the target", 0), ("the target of the biasing functions", 0), ("the part within the boxes", 1)):
+        report["verdict"]["population"] = population
+        (results / "report.json").write_text(json.dumps(report), encoding="utf-8")
+        assert run_command(run) == 0
+        notes = json.loads(capsys.readouterr().out)["notes"]
+        assert sum(note == f"The weights, and so these figures, speak of {population}." for note in notes) == said

@@ -18,6 +18,7 @@ from unskew.prediction_intervals import FEW_EFFECTIVE, Figure
 from unskew.prediction_subgroups import View, make_views, withhold_cells
 from unskew.prediction_table import Coverage, Judged, align_predictions, check_weights, choose_images, cover, read_predictions
 from unskew.records import Ints
+from unskew.records.target import TARGET_OF_NUMBERS, THE_TARGET
 from unskew.targeting.levels import level_text
 
 if TYPE_CHECKING:
@@ -235,12 +236,20 @@ def evaluate_run(
 
 
 def _part_notes(out: Path, judged: str) -> list[str]:
-    """What the report says of judged splits that speak of a part of the target only."""
+    """What the report says of weights, and of judged splits, that speak of a part of the target only."""
     from unskew.split_weights import LACKING
 
-    names = judged.split(" + ")
-    rows = [row for row in _read_report(out).get("splits", []) if isinstance(row, dict)]
-    return [f"{row['name']}: {row['note']}" for row in rows if row.get("name") in names and LACKING in str(row.get("note"))]
+    report, names = _read_report(out), judged.split(" + ")
+    verdict, rows = report.get("verdict", {}), [row for row in report.get("splits", []) if isinstance(row, dict)]
+    population = verdict.get("population", THE_TARGET) if isinstance(verdict, dict) else THE_TARGET
+    parts = [f"{row['name']}: {row['note']}" for row in rows if row.get("name") in names and LACKING in str(row.get("note"))]
+    return population_sentences(str(population)) + parts
+
+
+def population_sentences(population: str) -> list[str]:
+    """A sentence on figures whose weights speak of another population than the target."""
+    is_target = population in (THE_TARGET, TARGET_OF_NUMBERS)
+    return [] if is_target else [f"The weights, and so these figures, speak of {population}."]
 
 
 def _read_attributes(features: Path, by: Sequence[str], table: pd.DataFrame) -> pd.DataFrame | None:

@@ -18,6 +18,7 @@ from unskew import forecast_page, pipeline
 from unskew.config import RunConfig, with_settings
 from unskew.config_learn import unread_keys
 from unskew.errors import ConfigError, first_few, missing_extra
+from unskew.evaluating import population_sentences
 from unskew.provenance import find_versions, fingerprint_file
 from unskew.results import json_value, write_frame
 from unskew.saving import write_text, written_whole
@@ -99,10 +100,12 @@ class Preparation:
         return [*lines, *([partly] if partly else [])]
 
     def part_only(self, split: str) -> str:
-        """What the weighted images of a split speak of, where it has none of some strata of the target; empty: of all of it."""
-        lacks = any(part.uncovered for part in self.run.weights.parts if part.name == split)
-        told = [row.note for row in self.run.summary.splits if row.name == split and row.note]
-        return f"{split}: {told[0] if told else 'Speaks of a part of the target.'}" if lacks else ""
+        """What the weighted images of a split speak of, where the weights, or its strata, are of a part of the target; empty: of all."""
+        said = population_sentences(self.run.summary.verdict.population)
+        if any(part.uncovered for part in self.run.weights.parts if part.name == split):
+            told = [row.note for row in self.run.summary.splits if row.name == split and row.note]
+            said.append(f"{split}: {told[0] if told else 'Speaks of a part of the target.'}")
+        return " ".join(said)
 
     def unlearned(self) -> list[str]:
         """Sentences on classes that train has no image of, or images of weight 0 only."""

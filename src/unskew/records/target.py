@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # The population of results that nothing restricts.
 THE_TARGET = "the target"
+# That of biasing functions given as bare numbers, without a target.
+TARGET_OF_NUMBERS = "the target of the biasing functions"
 
 
 @dataclass(frozen=True)

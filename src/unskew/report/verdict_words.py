@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from unskew.records import Overlap
-from unskew.records.target import THE_TARGET
+from unskew.records.target import TARGET_OF_NUMBERS, THE_TARGET
 from unskew.report.record import BalanceRow, VerdictPanel
 from unskew.report.weighed import Weighed
 from unskew.report.wording import count_text, listed, private_population, private_sentences, share_text
@@ -143,7 +143,7 @@ def _aim(weighed: Weighed) -> str:
 
 def _population(weighed: Weighed) -> str:
     """What the weighted pool stands for, as the bias model says."""
-    population = "the target of the biasing functions" if weighed.fitted is None else weighed.fitted.describe().population
+    population = TARGET_OF_NUMBERS if weighed.fitted is None else weighed.fitted.describe().population
     return private_population(population) if weighed.private else str(population)
 
 
