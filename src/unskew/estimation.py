@@ -185,15 +185,15 @@ class Estimation:
         return _Replicate(row_m[fitted.row], weight_m, log_normalizer_k)
 
     def _draw_masses(self, rng: np.random.Generator) -> dict[tuple[str, ...], float] | None:
-        """Masses of the strata within their error; None where they are exact, or come from images that are drawn anew."""
-        target = self.fitted.target
-        if self.rows.mass_covariance is None or self.fitted.strata is None or target is None or target.kind in ("sample", "source"):
+        """Masses of the strata within their error; None where they are exact, or come from images alone, which are drawn anew."""
+        target, strata = self.fitted.target, self.fitted.strata
+        if strata is None or strata.target.covariance is None or target is None or target.kind in ("sample", "source"):
             return None
-        mass_c = self.fitted.strata.target.mass
-        drawn_c = np.where(
-            mass_c > 0, np.maximum(rng.multivariate_normal(mass_c, self.rows.mass_covariance, check_valid="ignore"), 0.0), 0.0
-        )
-        return dict(zip(self.fitted.strata.target.strata, (drawn_c / drawn_c.sum()).tolist(), strict=True))
+        # Masses raked from the pool's counts vary with these, too.
+        mass_c, covariance_cc = strata.target.mass, self.rows.mass_covariance
+        assert covariance_cc is not None
+        drawn_c = np.where(mass_c > 0, np.maximum(rng.multivariate_normal(mass_c, covariance_cc, check_valid="ignore"), 0.0), 0.0)
+        return dict(zip(strata.target.strata, (drawn_c / drawn_c.sum()).tolist(), strict=True))
 
     def _drawn(self, at: Ints) -> tuple[Pool, Target | None, Ints]:
         """A pool and a target made of the drawn rows, with ids of their own, and where each row stands in the pool."""
