@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unskew.errors import ConfigError, first_few
 from unskew.records import Estimate, Target
-from unskew.target_scoring import cross_fit_scores, score_images, warn_if_restricted
+from unskew.target_scoring import cross_fit_scores, find_scorer, score_images, warn_if_restricted
 from unskew.training_pool import Images, TargetWeights, weigh_images
 from unskew.weight_passing import fit_weighted
 
@@ -102,6 +102,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).estimator.fit
+        self._check_kind()
         weighing = self._weigh(Images(X, y, source, group, sample_weight, attributes))
         self.estimator_ = fit_weighted(self._inner(), X, y, weighing.sample_weight, fit_params)
         self.weights_ = weighing.weights
@@ -109,6 +110,16 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.sample_weight_ = weighing.sample_weight
         self.source_names_ = weighing.weights.names
         return self
+
+    def _check_kind(self) -> None:
+        """A regressor scored as a classifier is never right, and nothing else would say so; the same the other way round."""
+        from sklearn.base import is_classifier, is_regressor
+
+        is_other, kind, door = (
+            (is_regressor, "regressor", "Regressor") if is_classifier(self) else (is_classifier, "classifier", "Classifier")
+        )
+        if is_other(self._inner()):
+            raise ConfigError(f"{type(self._inner()).__name__} is a {kind}; wrap it in Debiased{door}, not in {type(self).__name__}.")
 
     def _weigh(self, images: Images) -> TargetWeights:
         return weigh_images(images, self.bias, self.target, self.moments, max_unlike=self.max_unlike, seed=self.seed)
@@ -154,11 +165,14 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         images = Images(X, y, source, group, sample_weight, attributes)
         if cv is None:
             check_is_fitted(self, "estimator_")
+        self._check_kind()
+        scoring = self._default_scoring if scoring is None else scoring
+        find_scorer(scoring)
         weighing = self._weigh(images)
         warn_if_restricted(weighing)
         model = self.estimator_ if cv is None else self._inner()
         held_out = cross_fit_scores(model, images, weighing, cv, copies=copies, seed=self.seed)
-        return score_images(held_out, self._default_scoring if scoring is None else scoring, weighing, level)
+        return score_images(held_out, scoring, weighing, level)
 
     def _ask(self, method: str, X: Any) -> Any:
         check_is_fitted(self, "estimator_")

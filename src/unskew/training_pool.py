@@ -123,6 +123,9 @@ def _debias(pool: Pool | None, bias: Any, target: Target | None, max_unlike: flo
     from unskew.debiasing import debias
 
     assert pool is not None
+    given: Any = target  # of any kind where it comes from a user
+    if given is not None and not isinstance(given, Target):
+        raise ConfigError(f"target is an unskew.Target, such as Target.margins({{…}}); got {given!r}.")
     if bias is None and target is not None and target.kind in ("sample", "source"):
         raise ConfigError(
             f"the target is a {target.kind}, which says whom the images shall resemble but not in what; say it by the bias model, for "

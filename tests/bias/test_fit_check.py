@@ -32,7 +32,7 @@ from simulations import (
     wrong_product,
     wrong_strata,
 )
-from unskew.bias import Known, Tilt
+from unskew.bias import Box, Known, Tilt
 from unskew.errors import ConfigError, DataError
 
 LEVELS = [
@@ -282,3 +282,12 @@ def test_models_by_name_compare_their_own_features_and_the_label():
     known_model = Known({"a": 1.0, "b": 1.0, "c": 1.0})
     given = unskew.debias(pool, known_model)
     assert {each.feature for each in unskew.check_fit(pool, known_model, given, n=99).features} == {"x", "z", "label"}
+
+
+def test_another_model_than_the_one_behind_the_weights_is_an_error():
+    # Its name would be taken for that of the model that passed.
+    pool = make_pool(np.repeat([0, 1], 60), x=np.random.default_rng(0).normal(size=120), z=np.arange(120.0))
+    weights = unskew.debias(pool, Tilt(["x"], reference="a"))
+    with pytest.raises(ConfigError, match=r"computed with Tilt\(x\).*not Box\(z\).*features="):
+        unskew.check_fit(pool, Box(["z"]), weights)
+    assert unskew.check_fit(pool, None, weights, features=["z"], n=99).n_replicates == 99

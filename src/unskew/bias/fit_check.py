@@ -85,13 +85,14 @@ def check_fit(
     Parameters
     ----------
     pool, weights : the images and their weights, as `debias` (or `debias_weights`, in the order of the pool) gave them.
-    bias : the model, fitted or not, to name its features; None: all columns.
+    bias : the model behind the weights, fitted or not, to name its features (another one is an error); None: all columns.
     features : columns to compare; default: those that the model reads and the label, without a model all columns.
     n : bootstrap replicates.
     seed : of the bootstrap.
     """
     if n < 19:
         raise ConfigError(f"n is the number of bootstrap replicates, at least 19; got {n!r}.")
+    _check_model(bias, weights)
     frame, profile, group_r, names = _rows(pool, weights)
     columns = _columns(frame, bias.model if isinstance(bias, FittedBias) else bias, features)
     unit_rm = _units(group_r, len(frame))
@@ -107,6 +108,19 @@ def check_fit(
     observed = max(check.statistic / scale for (check, _), scale in zip(usable, scale_f, strict=True))
     p_value = _p_value(observed, (null_fb / scale_f[:, None]).max(axis=0))
     return FitCheck(p_value, checks, n, _message(p_value, checks))
+
+
+def _check_model(bias: Bias | FittedBias | None, weights: Weights) -> None:
+    """What is tested is the model behind the weights; the name of another one would be taken for the one that passed."""
+    if bias is None or weights.estimation is None:
+        return
+    given, own = bias.model if isinstance(bias, FittedBias) else bias, weights.estimation.fitted.model
+    if [(type(part), part.columns) for part in given.parts] != [(type(part), part.columns) for part in own.parts]:
+        shown = [" × ".join(f"{type(part).__name__}({', '.join(part.columns)})" for part in model.parts) for model in (own, given)]
+        raise ConfigError(
+            f"these weights were computed with {shown[0]}, and that is what can be checked, not {shown[1]}. Compute weights with the other "
+            "model, or pass None and name columns by features=[…]."
+        )
 
 
 def _why_untestable(profile: Profile) -> str:
