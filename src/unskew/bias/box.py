@@ -16,8 +16,10 @@ from unskew.bias.features import (
     constant_features,
     expand_features,
     flag_identifiers,
+    is_number,
     is_numeric,
     learn_column,
+    read_features,
     read_numbers,
 )
 from unskew.errors import ConfigError, UnskewWarning, did_you_mean, first_few
@@ -53,9 +55,8 @@ class Box(Bias):
     quantile: float = 0.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.features, str):
-            object.__setattr__(self, "features", tuple(self.features))
-        if not 0.0 <= self.quantile < 0.5:
+        object.__setattr__(self, "features", read_features(self.features))
+        if not is_number(self.quantile) or not 0.0 <= self.quantile < 0.5:
             raise ConfigError(
                 f"quantile is the share cut off at each end, from 0 (the article's min–max) to below 0.5; got {self.quantile!r}."
             )

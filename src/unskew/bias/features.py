@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +77,22 @@ class FeatureMap:
             number = [column.name for column in self.columns if column.is_numeric]
             every += [f"{number[a]} × {number[b]}" for a, b in zip(*np.triu_indices(len(number)), strict=True)]
         return tuple(every) if self.kept is None else tuple(every[at] for at in self.kept)
+
+
+def read_features(given: Any) -> Any:
+    """The names of features as a tuple; a single text stays one, for `expand_features` to refuse."""
+    if isinstance(given, str):
+        return given
+    names = tuple(given) if isinstance(given, Iterable) else (given,)
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise ConfigError(f"features is a list of column names, such as ['brightness']; got {given!r}.")
+    return names
+
+
+def is_number(given: Any) -> bool:
+    """A setting of any kind, where it comes from a file or a user: is it a number?"""
+    return isinstance(given, Real) and not isinstance(given, bool)
 
 
 def check_columns(frame: pd.DataFrame, names: Sequence[str], reader: str = "the bias model") -> None:

@@ -26,6 +26,9 @@ _THRESHOLDS = 15
 _MOST_LEVELS = 30
 # A residual whose variance is this small relative to that of the labels themselves is rounding: nothing there can be tested.
 _NO_VARIANCE = 1e-10
+# Of more units than this, as many bundles are drawn from: what bundling adds to a variance has mean 0 and a relative spread of 1/√50,000,
+# far below that of 999 replicates; signs of a million units would fill 4 GB.
+_MOST_UNITS = 50_000
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ def check_fit(
     _check_model(bias, weights)
     frame, profile, group_r, names = _rows(pool, weights)
     columns = _columns(frame, bias.model if isinstance(bias, FittedBias) else bias, features)
-    unit_rm = _units(group_r, len(frame))
+    unit_rm = _units(group_r, len(frame), seed)
     sign_bm = np.random.default_rng(seed).integers(0, 2, size=(n, unit_rm.shape[1]), dtype=np.int8).astype(np.float32) * 2 - 1
     found = [_check_feature(frame, name, profile, unit_rm, sign_bm, names) for name in columns]
     usable = [(check, null_b) for check, null_b in found if null_b is not None]
@@ -180,10 +183,16 @@ def _columns(frame: pd.DataFrame, bias: Bias | None, features: Sequence[str] | N
     return usable
 
 
-def _units(group_r: Ints | None, n_rows: int) -> Any:
-    """(R, M) sparse indicator of each row's unit."""
+def _units(group_r: Ints | None, n_rows: int, seed: int) -> Any:
+    """(R, M) sparse indicator of each row's unit; of very many units, (R, bundles) each unit in one bundle with a random sign."""
     code_r = np.arange(n_rows) if group_r is None else np.unique(group_r, return_inverse=True)[1]
-    return scipy.sparse.csr_array((np.ones(n_rows), (np.arange(n_rows), code_r)), shape=(n_rows, int(code_r.max()) + 1))
+    n_units, value_r = int(code_r.max()) + 1, np.ones(n_rows)
+    if n_units > _MOST_UNITS:
+        # A count sketch (Charikar et al. 2002): sums over bundles have the covariance of sums over units, up to terms of mean 0.
+        rng = np.random.default_rng([seed, n_units])
+        value_r = rng.choice([-1.0, 1.0], size=n_units)[code_r]
+        code_r, n_units = rng.integers(0, _MOST_UNITS, size=n_units)[code_r], _MOST_UNITS
+    return scipy.sparse.csr_array((value_r, (np.arange(n_rows), code_r)), shape=(n_rows, n_units))
 
 
 def _indicators(frame: pd.DataFrame, name: str) -> tuple[Floats, list[str]]:
