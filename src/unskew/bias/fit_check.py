@@ -228,8 +228,7 @@ def _check_feature(
     n_sources, n_places = len(names), len(places)
     if not places:
         return FeatureCheck(name, 0.0, 1.0, names[0], f"{name} (constant)", 0.0), None
-    sum_kt, influence_rj = _influence(profile, indicator_rt)
-    unit_mj = (unit_rm.T @ influence_rj).astype(np.float32)
+    sum_kt, unit_mj = _influence(profile, indicator_rt, unit_rm)
     variance_kt = np.square(unit_mj).sum(axis=0, dtype=np.float64).reshape(n_sources, n_places)
     size_k = np.bincount(profile.source, minlength=n_sources)
     # One scale for each source: thresholds near the ends, where little varies, count little.
@@ -247,32 +246,31 @@ def _check_feature(
     return FeatureCheck(name, statistic, _p_value(statistic, null_b), *outcome), null_b
 
 
-def _influence(profile: Profile, indicator_rt: Floats) -> tuple[Floats, Floats]:
-    """((K, T) S_k(f_t), (R, K·T) the influence of every row on them)."""
+def _influence(profile: Profile, indicator_rt: Floats, unit_rm: Any) -> tuple[Floats, Any]:
+    """((K, T) S_k(f_t), (M, K·T) the influence of every unit on them)."""
     (n_cells, n_sources), n_places, p = profile.u.shape, indicator_rt.shape[1], profile.n_parameters
-    g_ckj = np.zeros((n_cells, n_sources, n_sources, n_places))
-    g_pj = np.zeros((p, n_sources, n_places))
-    for cell, at, q_bk in profile.blocks():
+    g_cklt = np.zeros((n_cells, n_sources, n_sources, n_places))
+    g_pkt = np.zeros((p, n_sources, n_places))
+    for cell, at, q_bk in profile.blocks(n_places):
         f_bt = indicator_rt[at]
         # ∂ Σ_i q_ik f_t(z_i)/∂(u_l, θ) = Σ_i f_t q_ik (1{k = l} − q_il), Σ_i f_t q_ik (J_ik − J̄_i)
-        own_kt = q_bk.T @ f_bt
-        g_ckj[cell] -= np.einsum("bl,bk,bt->lkt", q_bk, q_bk, f_bt, optimize=True)
-        g_ckj[cell, np.arange(n_sources), np.arange(n_sources)] += own_kt
+        for t in range(n_places):
+            g_cklt[cell, :, :, t] -= q_bk.T @ (q_bk * f_bt[:, [t]])
+        g_cklt[cell, np.arange(n_sources), np.arange(n_sources)] += q_bk.T @ f_bt
         if profile.derivative is not None:
-            j_bkp = profile.derivative.block(at)
-            centred_bkp = j_bkp - np.einsum("bk,bkp->bp", q_bk, j_bkp)[:, None, :]
-            g_pj += np.einsum("bk,bkp,bt->pkt", q_bk, centred_bkp, f_bt, optimize=True)
-    a_ckj, a_pj = _solve_columns(profile, g_ckj.reshape(n_cells, n_sources, -1), g_pj.reshape(p, n_sources * n_places))
+            g_pkt += profile.derivative.slopes(at, q_bk, f_bt)
+    a_ckj, a_pj = _solve_columns(profile, g_cklt.reshape(n_cells, n_sources, -1), g_pkt.reshape(p, n_sources * n_places))
     sum_kt = np.zeros((n_sources, n_places))
-    influence_rj = np.empty((indicator_rt.shape[0], n_sources * n_places))
-    for cell, at, q_bk in profile.blocks():
+    unit_mj = np.zeros((unit_rm.shape[1], n_sources * n_places), dtype=np.float32)
+    for cell, at, q_bk in profile.blocks(n_places):
         residual_bk, f_bt = profile.residuals(at, q_bk), indicator_rt[at]
         sum_kt -= residual_bk.T @ f_bt
-        influence = (residual_bk[:, :, None] * f_bt[:, None, :]).reshape(at.size, -1) - residual_bk @ a_ckj[cell]
+        influence_bj = (residual_bk[:, :, None] * f_bt[:, None, :]).reshape(at.size, -1) - residual_bk @ a_ckj[cell]
         if profile.derivative is not None:
-            influence -= profile.derivative.by_row(at, residual_bk) @ a_pj
-        influence_rj[at] = influence
-    return sum_kt, influence_rj
+            influence_bj -= profile.derivative.by_row(at, residual_bk) @ a_pj
+        own = unit_rm[at].tocoo()
+        np.add.at(unit_mj, own.col, (own.data[:, None] * influence_bj[own.row]).astype(np.float32))
+    return sum_kt, unit_mj
 
 
 def _solve_columns(profile: Profile, g_ckj: Floats, g_pj: Floats) -> tuple[Floats, Floats]:
