@@ -353,6 +353,12 @@ def _check_coverage(fitted: FittedBias, max_unlike: float) -> None:
     data = fitted.data
     if data.sample is None:
         return
+    lacking, shown = fitted.uncovered
+    if lacking > max_unlike:
+        raise CoverageError(
+            f"{lacking:.1%} of the target's images have {first_few(shown)}, which no source has, more than max_unlike = {max_unlike:g}. "
+            "Collect such images, or leave them out of the sample: results then speak of the rest of the target."
+        )
     log_rk = fitted.profile.log_omega[data.n_pool :, : len(fitted.names)]
     share = float(np.mean(np.isneginf(log_rk).all(axis=1)))
     if share > max_unlike:

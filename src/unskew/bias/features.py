@@ -247,10 +247,34 @@ def learn_features(frame: pd.DataFrame, features: Sequence[str], degree: int = 1
 
 
 def learn_flagged_features(data: BiasData, features: Sequence[str], degree: int = 1) -> tuple[FeatureMap, tuple[str, ...]]:
-    """`learn_features`, and of what is left the ones that identify the source flagged."""
+    """`learn_features`; what identifies the source, and levels of the target that no source has, are flagged."""
     feature_map, notes = learn_features(data.frame, features, degree)
-    flagged = flag_identifiers(data.frame, [column.name for column in feature_map.columns], data.source, data.names)
-    return feature_map, notes + flagged
+    names = [column.name for column in feature_map.columns]
+    return feature_map, notes + flag_identifiers(data.frame, names, data.source, data.names) + _flag_uncovered(data, names)
+
+
+def uncovered_levels(data: BiasData, names: Sequence[str]) -> tuple[float, list[str]]:
+    """(share of the target's sample with levels of categorical columns that no image of the pool has, these levels)."""
+    if data.sample is None:
+        return 0.0, []
+    is_sample_r, shown = data.source == data.sample, []
+    unlike_r = np.zeros(data.source.size, dtype=np.bool_)
+    for name in names:
+        if not is_numeric(data.frame[name]):
+            levels, code_r = text_levels(data.frame[name], name)
+            absent = np.setdiff1d(code_r[is_sample_r], code_r[~is_sample_r])
+            unlike_r |= np.isin(code_r, absent)
+            shown += [f"{name} = {levels[at]}" for at in absent]
+    return float(unlike_r[is_sample_r].mean()), shown
+
+
+def _flag_uncovered(data: BiasData, names: Sequence[str]) -> tuple[str, ...]:
+    share, shown = uncovered_levels(data, names)
+    if not shown:
+        return ()
+    note = f"{share:.1%} of the target's images have {first_few(shown)}, which no source has: results speak of the rest of the target"
+    warnings.warn(f"{note}.", UnskewWarning, stacklevel=5)
+    return (note,)
 
 
 def _independent_columns(phi_nd: Floats) -> tuple[list[int], list[int]]:
