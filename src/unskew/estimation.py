@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unskew.errors import ConvergenceError, CoverageError, DataError, OverlapError, UnskewWarning
+from unskew.progress import show_progress
 from unskew.records import Estimate, Floats, Ints, Pool, Target, Weights
 from unskew.solve.logarithms import log_sums
 from unskew.weigh.estimated import EstimatedRows, beside_rival, estimated_covariance, estimated_mean
@@ -149,7 +150,7 @@ class Estimation:
         key = (n, seed)
         if key not in self._replicates:
             self._replicates.clear()
-            self._replicates[key] = [self._replicate(count_r, rng) for count_r, rng in _draws(units, n, seed)]
+            self._replicates[key] = self._draw_replicates(units, n, seed)
         drawn = self._replicates[key]
         solved = [each for each in drawn if isinstance(each, _Replicate)]
         return Bootstrap(
@@ -163,6 +164,15 @@ class Estimation:
             n_strata=units.size_s.size,
             n_single=int(np.count_nonzero(units.size_s == 1)),
         )
+
+    def _draw_replicates(self, units: Units, n: int, seed: int) -> list[_Replicate | str]:
+        # A hundred fits of boosted trees take minutes, of 3,000 images already.
+        drawn = []
+        with show_progress("model fitted anew", n) as advance:
+            for count_r, rng in _draws(units, n, seed):
+                drawn.append(self._replicate(count_r, rng))
+                advance(1)
+        return drawn
 
     def _replicate(self, count_r: Floats, rng: np.random.Generator) -> _Replicate | str:
         from unskew.bias.fitting import fit_parts
