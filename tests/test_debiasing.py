@@ -152,3 +152,18 @@ def test_levels_of_the_target_that_no_source_has_are_named(model):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert debias(pool, model, sample(0)).describe().population == "the target"
+
+
+@pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")
+def test_replicates_without_a_level_of_the_target_are_left_out():
+    label = np.array(["a"] * 100 + ["b"] * 2 + ["a"] * 100, dtype=object)
+    pool = Pool.from_arrays(np.repeat(["s", "t"], [102, 100]), label=label)
+    value = np.where(label == "b", 10.0, 0.0) + np.random.default_rng(0).normal(0, 0.1, 202)
+    expected = debias(pool, Strata("label"), Target.margins({"label": {"a": 1, "b": 1}})).bootstrap(100, values=value)
+    # Neither of two images is drawn in (100/102)^102 = 13% of the replicates.
+    assert expected.n_disconnected > 0
+    for target in (Target.uniform("label"), Target.margins({"label": {"a": 2, "b": 2, "c": 1}}, uncovered="restrict")):
+        drawn = debias(pool, Strata("label"), target).bootstrap(100, values=value)
+        assert drawn.n_disconnected == expected.n_disconnected
+        np.testing.assert_allclose(drawn.mean, expected.mean, rtol=1e-12)
+        assert drawn.mean.min() > 4.9

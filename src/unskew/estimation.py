@@ -186,6 +186,8 @@ class Estimation:
                 pool, target, row_m = self._drawn(at)
                 masses = self._draw_masses(rng)
                 fitted = fit_parts(model, model.parts, pool, target, seed=self.seed, start=self.fitted, masses=masses)
+                if self._speaks_of_less(fitted):
+                    return "disconnected"
                 weight_m, _, log_normalizer_k = evaluate_fitted(fitted)
             except (OverlapError, CoverageError, DataError):
                 return "disconnected"
@@ -194,9 +196,17 @@ class Estimation:
         # A factor may leave out images of the replicate.
         return _Replicate(row_m[fitted.row], weight_m, log_normalizer_k)
 
+    def _speaks_of_less(self, fitted: FittedBias) -> bool:
+        """Was the target of a replicate made smaller than this one, because an image of some stratum was not drawn?"""
+        own, drawn = self.fitted.strata, fitted.strata
+        return own is not None and drawn is not None and set(drawn.target.uncovered) != set(own.target.uncovered)
+
     def _draw_masses(self, rng: np.random.Generator) -> dict[tuple[str, ...], float] | None:
         """Masses of the strata within their error; None where they are exact, or come from images alone, which are drawn anew."""
         target, strata = self.fitted.target, self.fitted.strata
+        if strata is not None and target is not None and target.kind == "uniform":
+            # Uniform over the levels of this pool: a replicate without one of them would speak of another target.
+            return dict(zip(strata.target.strata, strata.target.mass.tolist(), strict=True))
         if strata is None or strata.target.covariance is None or target is None or target.kind in ("sample", "source"):
             return None
         # Masses raked from the pool's counts vary with these, too.
