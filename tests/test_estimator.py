@@ -451,3 +451,22 @@ def test_scores_and_folds_are_checked_before_any_model_is_trained(labelled: Any)
     ):
         with pytest.raises(ConfigError, match=message):
             door.target_score(*labelled, **options)
+
+
+def test_classes_that_are_numbers_are_classes_for_the_bias_model() -> None:
+    rng = np.random.default_rng(0)
+    source = np.repeat(["a", "b"], 150)
+    y = np.concatenate([rng.choice(3, 150, p=[0.4, 0.2, 0.4]), rng.choice(3, 150, p=[0.1, 0.8, 0.1])])
+    X = rng.normal(size=(300, 1))
+    door = DebiasedClassifier(bias=unskew.bias.Tilt(["label"], reference="a"))
+    expected = door.fit(X, np.array(["cat", "dog", "emu"])[y], source=source).sample_weight_
+    for same in (y, y.astype(float), y.astype("int8")):
+        np.testing.assert_allclose(door.fit(X, same, source=source).sample_weight_, expected, rtol=1e-9)
+    # A target's sample whose classes are numbers does not make them measurements again.
+    drawn = rng.choice(3, 100)
+    sampled = DebiasedClassifier(bias=unskew.bias.Tilt(["label"]))
+    weights = []
+    for labels, own in ((drawn, y), (drawn.astype(str), y.astype(str))):
+        target = unskew.Target.sample(unskew.Pool.from_arrays(["t"] * 100, label=labels))
+        weights.append(clone(sampled).set_params(target=target).fit(X, own, source=source).sample_weight_)
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-9)

@@ -86,7 +86,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : (n, p) what the model learns from; the columns of a DataFrame, or x_0, x_1, … of an array, may be named by the bias model.
-        y : (n,) the column "label" of the bias model and the target.
+        y : (n,) the column "label" of the bias model and the target; of a classifier its values are classes, also where they are numbers.
         source : (n,) the database of every image; None: all come from one.
         group : (n,) images of one group (patient, burst) are not independent.
         sample_weight : (n,) design weights, multiplied with the debiasing weights; they do not enter the fit of the bias model.
@@ -122,6 +122,9 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise ConfigError(f"{type(self._inner()).__name__} is a {kind}; wrap it in Debiased{door}, not in {type(self).__name__}.")
 
     def _weigh(self, images: Images) -> TargetWeights:
+        from sklearn.base import is_classifier
+
+        images = replace(images, has_classes=is_classifier(self))
         return weigh_images(images, self.bias, self.target, self.moments, max_unlike=self.max_unlike, seed=self.seed)
 
     def target_score(

@@ -24,7 +24,10 @@ ONE_SOURCE = "pool"
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """What `fit` and `target_score` are told about the images, as it was given: one entry of each for every image."""
+    """What `fit` and `target_score` are told about the images, as it was given: one entry of each for every image.
+
+    ``has_classes``: y holds classes, also where these are numbers, and a bias model that reads it must not take them for measurements.
+    """
 
     X: Any
     y: Any
@@ -32,6 +35,7 @@ class Images:
     group: Any = None
     sample_weight: Any = None
     attributes: Any = None
+    has_classes: bool = False
 
     def __len__(self) -> int:
         shape = getattr(self.X, "shape", None) or np.asarray(self.X).shape
@@ -166,7 +170,7 @@ def pool_images(images: Images, *, features: bool = True) -> Pool:
     index = images.X.index if isinstance(images.X, pd.DataFrame) else None
     role = {"source": [ONE_SOURCE] * n if images.source is None else images.source, "group": images.group}
     columns = {name: _one_column(values, name, n, index) for name, values in role.items() if values is not None}
-    columns |= _label_columns(images.y, n)
+    columns |= _label_columns(images.y, n, images.has_classes)
     parts = [pd.DataFrame({name: pd.Series(values).array for name, values in columns.items()})]
     given = {"X": _feature_frame(images.X) if features else None, "attributes": _attribute_frame(images.attributes, n, index)}
     for where, frame in given.items():
@@ -188,15 +192,16 @@ def _one_column(values: Any, name: str, n: int, index: pd.Index | None) -> Any:
     return column
 
 
-def _label_columns(y: Any, n: int) -> dict[str, Any]:
+def _label_columns(y: Any, n: int, has_classes: bool) -> dict[str, Any]:
+    import pandas as pd
+
     if y is None:
         return {}
     label = np.asarray(y)
     if label.shape[:1] != (n,) or label.ndim > 2:
         raise DataError(f"y has one entry for each of the {n} images; got shape {label.shape}.")
-    if label.ndim == 2 and label.shape[1] > 1:
-        return {f"label_{d}": label[:, d] for d in range(label.shape[1])}
-    return {"label": label.reshape(n)}
+    outputs = {"label": label.reshape(n)} if label.size == n else {f"label_{d}": label[:, d] for d in range(label.shape[1])}
+    return {name: pd.Categorical(values) if has_classes else values for name, values in outputs.items()}
 
 
 def _feature_frame(X: Any) -> pd.DataFrame | None:

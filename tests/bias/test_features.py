@@ -114,3 +114,19 @@ def test_a_feature_that_identifies_the_source_is_flagged_by_name_and_no_other():
 def test_settings_of_the_wrong_kind_are_errors_in_words(make, message):
     with pytest.raises(ConfigError, match=message):
         make()
+
+
+def test_a_label_of_a_few_whole_numbers_is_asked_about():
+    label = np.repeat([0, 1, 2, 1], 50)
+    pool = Pool.from_arrays(SOURCE, label=label)
+    for model in (Tilt(["label"], reference="a"), Propensity(["label"], reference="a"), Box(["label"])):
+        with pytest.warns(UnskewWarning, match=r"label holds 3 whole numbers, which are read as measurements.*astype\(str\)"):
+            assert any("3 whole numbers" in note for note in debias(pool, model).describe().notes)
+        debias(Pool.from_arrays(SOURCE, label=label.astype(str)), model)
+        debias(Pool.from_arrays(SOURCE, label=np.minimum(label, 1)), model)
+
+
+def test_columns_that_are_numbered_are_named_by_text():
+    pool = Pool.from_frame(pd.DataFrame(np.column_stack([X, X])).assign(source=SOURCE))
+    expected = debias(Pool.from_arrays(SOURCE, x=X), Tilt(["x"], reference="a")).weight
+    np.testing.assert_allclose(debias(pool, Tilt(["0"], reference="a")).weight, expected, rtol=1e-12)

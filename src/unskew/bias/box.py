@@ -15,6 +15,7 @@ from unskew.bias.features import (
     check_present,
     constant_features,
     expand_features,
+    flag_class_codes,
     flag_identifiers,
     is_number,
     is_numeric,
@@ -70,6 +71,7 @@ class Box(Bias):
         notes: tuple[str, ...] = ()
         if start is None or data.learn_anew:
             notes = flag_identifiers(data.frame, names, data.source, data.names) + _flag_constant(data.frame, names)
+            notes += flag_class_codes(data.frame, names)
         numeric = [name for name in names if is_numeric(data.frame[name])]
         lower_kd, upper_kd = np.full((2, data.n_sources, len(numeric)), np.array([[[-np.inf]], [[np.inf]]]))
         for d, name in enumerate(numeric):

@@ -250,7 +250,21 @@ def learn_flagged_features(data: BiasData, features: Sequence[str], degree: int 
     """`learn_features`; what identifies the source, and levels of the target that no source has, are flagged."""
     feature_map, notes = learn_features(data.frame, features, degree)
     names = [column.name for column in feature_map.columns]
-    return feature_map, notes + flag_identifiers(data.frame, names, data.source, data.names) + _flag_uncovered(data, names)
+    flagged = flag_identifiers(data.frame, names, data.source, data.names) + flag_class_codes(data.frame, names)
+    return feature_map, notes + flagged + _flag_uncovered(data, names)
+
+
+def flag_class_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]:
+    """Warn of a label of a few whole numbers, which are classes more often than measurements, and say so in a sentence."""
+    if "label" not in names or not is_numeric(frame["label"]):
+        return ()
+    value = np.unique(read_numbers(frame["label"], "label"))
+    # Two classes are the same as indicator and as number.
+    if not 2 < value.size <= _FEW_LEVELS or (value != np.floor(value)).any():
+        return ()
+    note = f"label holds {value.size} whole numbers, which are read as measurements: selection is taken to depend on how large they are"
+    warnings.warn(f"{note}. If they are classes, make them text: frame['label'].astype(str).", UnskewWarning, stacklevel=5)
+    return (note,)
 
 
 def uncovered_levels(data: BiasData, names: Sequence[str]) -> tuple[float, list[str]]:
