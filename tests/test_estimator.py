@@ -436,6 +436,8 @@ def test_an_estimator_of_the_other_kind_is_refused(labelled: Any) -> None:
         DebiasedClassifier(Ridge()).fit(*labelled)
     with pytest.raises(ConfigError, match="Pipeline is a classifier; wrap it in DebiasedClassifier"):
         DebiasedRegressor(make_pipeline(StandardScaler(), LogisticRegression())).target_score(*labelled)
+    with pytest.raises(ConfigError, match=r"moments is a table \{column: mean\}.*got \[0.4\]"):
+        DebiasedClassifier(moments=[0.4]).fit(*labelled)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"target is an unskew.Target.*got \{'label'"):
         DebiasedClassifier(target={"label": {0: 0.5, 1: 0.5}}).fit(*labelled)  # type: ignore[arg-type]
 

@@ -263,6 +263,9 @@ def _design_weights(sample_weight: Any, n: int) -> Floats | None:
 def _read_moments(moments: Mapping[str, Any], pool: Pool) -> dict[str, tuple[Floats, float]]:
     """For each known moment the values of the images and their target mean; a standard deviation s is the mean s² of (v − mean)²."""
     means: dict[str, tuple[Floats, float]] = {}
+    whole: Any = moments  # of any kind where it comes from a user
+    if not isinstance(whole, Mapping):
+        raise ConfigError(f"moments is a table {{column: mean}} or {{column: {{'mean': …, 'sd': …}}}}; got {whole!r}.")
     for column, known in moments.items():
         value_n = _numbers(pool, column)
         given = dict(known) if isinstance(known, Mapping) else {"mean": known}

@@ -73,7 +73,8 @@ class Subpopulation(Bias):
     Parameters
     ----------
     queries : ``{source: query}``, a query in the language of ``pandas.DataFrame.query`` ("hour < 6 or hour > 20"), a function of the table
-        that returns True or False for each row, or "all".
+        that returns True or False for each row, or "all". Where a column that a query names is missing, the query must say what that
+        means ("hour.notna() and hour > 20"): a comparison would be False in silence.
 
     Examples
     --------
