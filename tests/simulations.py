@@ -200,6 +200,36 @@ def strata_two(rng: Rng) -> DataSet:
     return DataSet(pool, Strata(["label", "light"]), Target.table(table), value, float(MASS @ np.arange(3) + 0.45))
 
 
+def _raked(rng: Rng, n: int | None) -> DataSet:
+    """Two attributes that go together in the sources as in the target, and a value that depends on their combination."""
+    joint = np.array([[0.35, 0.15], [0.1, 0.4]])
+    mean = np.array([[0.0, 1.0], [3.0, 0.0]])
+    drawn = joint * [[1.0], [2.0]]
+    cell = rng.choice(4, 200, p=(drawn / drawn.sum()).ravel())
+    first, second = cell // 2, cell % 2
+    masses = [joint.sum(axis=1), joint.sum(axis=0)]
+    if n is not None:
+        masses = [rng.multinomial(n, mass) / n for mass in masses]
+    margins: dict[str, Any] = {
+        name: dict(zip("ab", mass.tolist(), strict=True)) for name, mass in zip(("label", "light"), masses, strict=True)
+    }
+    if n is not None:
+        margins = {name: {"mass": mass, "n": n} for name, mass in margins.items()}
+    pool = make_pool(np.repeat([0, 1], 100), label=text(first), light=text(second))
+    value = mean[first, second] + rng.normal(0.0, 0.3, cell.size)
+    return DataSet(pool, Strata(), Target.margins(margins), value, float((joint * mean).sum()))
+
+
+def strata_raked(rng: Rng) -> DataSet:
+    """Two exact margins; how the attributes go together is learned from the pool."""
+    return _raked(rng, None)
+
+
+def strata_raked_survey(rng: Rng) -> DataSet:
+    """The same with margins from surveys of 150 each."""
+    return _raked(rng, 150)
+
+
 def strata_sample(rng: Rng) -> DataSet:
     """The label's distribution from a labelled sample of 150 images of the target."""
     source, label = _labels(rng, 60)
@@ -497,6 +527,8 @@ VARIANTS: tuple[Recipe, ...] = (
     strata_groups,
     strata_units,
     strata_two,
+    strata_raked,
+    strata_raked_survey,
     strata_sample,
     strata_source,
     tilt,

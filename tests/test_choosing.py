@@ -354,7 +354,7 @@ class TestChoice:
         assert "compares every source with a reference" in remark["tilt"]
         assert "lacks y" in remark["absent"]
         assert "RuntimeError: a bug of my own" in remark["broken"]
-        assert choice.name == "naive pooling"
+        assert choice.best is None
         assert str(choice)
 
     def test_when_nothing_can_be_fitted_nothing_is_chosen(self) -> None:
@@ -460,3 +460,16 @@ def test_choosing_costs_little_on_sources_whose_truth_is_known(name: str) -> Non
 def test_choosing_costs_little_over_ten_seeds(name: str) -> None:
     benchmark = _benchmark()
     assert benchmark.run_case(benchmark.CASES[name], range(10)).ratio <= benchmark.BAR
+
+
+def test_pooling_is_not_chosen_because_nothing_else_could_be_fitted() -> None:
+    rng = np.random.default_rng(0)
+    pool = unskew.Pool.from_arrays(np.repeat(["a", "b"], 100), brightness=rng.normal(size=200))
+    choice = unskew.choose_bias(pool, [Tilt(["brihgtness"], reference="a")])
+    assert choice.best is None
+    assert choice.weights is None
+    assert "no model that you named could be fitted" in choice.reason
+    # The whole reason stands beside the table, where it is cut short.
+    assert any("the table lacks brihgtness" in note and "Did you mean 'brightness'" in note for note in choice.notes)
+    with pytest.raises(ConfigError, match="a whole number of at least 2; got 2"):
+        unskew.choose_bias(pool, [Tilt(["brightness"], reference="a")], folds=2.5)  # type: ignore[arg-type]

@@ -1,12 +1,13 @@
 """`debias` over all families: what they describe, ids, input of the wrong kind, many sources."""
 
 import time
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from unskew import ConfigError, DataError, Pool, Target, debias
+from unskew import ConfigError, CoverageError, DataError, Pool, Target, debias
 from unskew.bias import Box, Known, Product, Propensity, Strata, Subpopulation, Tilt
 from unskew.errors import UnskewWarning
 
@@ -130,3 +131,39 @@ def test_known_omega_is_solved_once_and_as_from_numbers(monkeypatch):
     even = debias(pool, Known(np.full((600, 3), 7.0)))
     np.testing.assert_allclose(even.weight, 1 / 600, rtol=1e-12)
     np.testing.assert_allclose(even.score(pool), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("model", [Tilt(["colour"]), Propensity(["colour", "x"])], ids=lambda model: model.family)
+def test_levels_of_the_target_that_no_source_has_are_named(model):
+    # A tilt is positive everywhere and a classifier needs more than a few images: neither would notice that part of the target is missing.
+    rng = np.random.default_rng(0)
+    pool = Pool.from_arrays(np.repeat(["a", "b"], 200), colour=rng.choice(["red", "green"], 400), x=rng.normal(size=400))
+
+    def sample(n_blue):
+        colour = np.repeat(["blue", "red", "green"], [n_blue, 30, 30])
+        return Target.sample(Pool.from_arrays(["t"] * colour.size, colour=colour, x=rng.normal(size=colour.size)))
+
+    with pytest.warns(UnskewWarning, match=r"11.8% of the target's images have colour = blue, which no source has"):
+        weights = debias(pool, model, sample(8))
+    assert weights.describe().population == "the target without what no source has an image of: colour = blue (0.1176)"
+    refusal = r"50.0% .* colour = blue, which no source has, more than max_unlike = 0.2"
+    with pytest.warns(UnskewWarning), pytest.raises(CoverageError, match=refusal):
+        debias(pool, model, sample(60))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert debias(pool, model, sample(0)).describe().population == "the target"
+
+
+@pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")
+def test_replicates_without_a_level_of_the_target_are_left_out():
+    label = np.array(["a"] * 100 + ["b"] * 2 + ["a"] * 100, dtype=object)
+    pool = Pool.from_arrays(np.repeat(["s", "t"], [102, 100]), label=label)
+    value = np.where(label == "b", 10.0, 0.0) + np.random.default_rng(0).normal(0, 0.1, 202)
+    expected = debias(pool, Strata("label"), Target.margins({"label": {"a": 1, "b": 1}})).bootstrap(100, values=value)
+    # Neither of two images is drawn in (100/102)^102 = 13% of the replicates.
+    assert expected.n_disconnected > 0
+    for target in (Target.uniform("label"), Target.margins({"label": {"a": 2, "b": 2, "c": 1}}, uncovered="restrict")):
+        drawn = debias(pool, Strata("label"), target).bootstrap(100, values=value)
+        assert drawn.n_disconnected == expected.n_disconnected
+        np.testing.assert_allclose(drawn.mean, expected.mean, rtol=1e-12)
+        assert drawn.mean.min() > 4.9

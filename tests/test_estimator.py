@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+import sklearn.metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
@@ -427,3 +428,47 @@ def test_methods_are_those_of_the_inner_estimator(labelled: Any) -> None:
 def test_both_doors_have_tags_of_their_kind() -> None:
     assert sklearn.base.is_classifier(DebiasedClassifier())
     assert sklearn.base.is_regressor(DebiasedRegressor())
+
+
+def test_an_estimator_of_the_other_kind_is_refused(labelled: Any) -> None:
+    # The accuracy of a regressor is 0, exactly, and nothing would say why.
+    with pytest.raises(ConfigError, match="Ridge is a regressor; wrap it in DebiasedRegressor"):
+        DebiasedClassifier(Ridge()).fit(*labelled)
+    with pytest.raises(ConfigError, match="Pipeline is a classifier; wrap it in DebiasedClassifier"):
+        DebiasedRegressor(make_pipeline(StandardScaler(), LogisticRegression())).target_score(*labelled)
+    with pytest.raises(ConfigError, match=r"moments is a table \{column: mean\}.*got \[0.4\]"):
+        DebiasedClassifier(moments=[0.4]).fit(*labelled)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"target is an unskew.Target.*got \{'label'"):
+        DebiasedClassifier(target={"label": {0: 0.5, 1: 0.5}}).fit(*labelled)  # type: ignore[arg-type]
+
+
+def test_scores_and_folds_are_checked_before_any_model_is_trained(labelled: Any) -> None:
+    door = DebiasedClassifier(Recorder())
+    for options, message in (
+        ({"scoring": "accurcy"}, "there is no score 'accurcy'. Did you mean 'accuracy'"),
+        ({"scoring": ["accuracy", "f1"]}, "the name of a score, or a callable"),
+        ({"scoring": sklearn.metrics.f1_score}, r"scoring=make_scorer\(f1_score\)"),
+        ({"cv": 0}, "at least 2.*got 0"),
+        ({"cv": [(np.arange(150), np.arange(150, 300))]}, r"such as KFold\(5\), or None; got a list"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            door.target_score(*labelled, **options)
+
+
+def test_classes_that_are_numbers_are_classes_for_the_bias_model() -> None:
+    rng = np.random.default_rng(0)
+    source = np.repeat(["a", "b"], 150)
+    y = np.concatenate([rng.choice(3, 150, p=[0.4, 0.2, 0.4]), rng.choice(3, 150, p=[0.1, 0.8, 0.1])])
+    X = rng.normal(size=(300, 1))
+    door = DebiasedClassifier(bias=unskew.bias.Tilt(["label"], reference="a"))
+    expected = door.fit(X, np.array(["cat", "dog", "emu"])[y], source=source).sample_weight_
+    for same in (y, y.astype(float), y.astype("int8")):
+        np.testing.assert_allclose(door.fit(X, same, source=source).sample_weight_, expected, rtol=1e-9)
+    # A target's sample whose classes are numbers does not make them measurements again.
+    drawn = rng.choice(3, 100)
+    sampled = DebiasedClassifier(bias=unskew.bias.Tilt(["label"]))
+    weights = []
+    for labels, own in ((drawn, y), (drawn.astype(str), y.astype(str))):
+        target = unskew.Target.sample(unskew.Pool.from_arrays(["t"] * 100, label=labels))
+        weights.append(clone(sampled).set_params(target=target).fit(X, own, source=source).sample_weight_)
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-9)

@@ -184,3 +184,21 @@ def test_values_that_read_the_same():
     frame = pd.DataFrame({"label": np.array([3, "3"], dtype=object)})
     with pytest.raises(DataError, match="label has values that differ but read the same, '3'"):
         Target.uniform("label").stratify(frame)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Target.margins([("label", {"a": 1})]), r"margins is a table \{attribute: \{level: number\}\}.*got \[\('label'"),
+        (lambda: Target.uniform("label", missing="drop"), r"missing is said for each attribute: missing=\{'label': 'drop'\}"),
+        (lambda: Target.uniform("age", bins=[0, 40, 90]), r"bins is said for each attribute: bins=\{'age': \[0, 40, 90\]\}"),
+        (lambda: Target.uniform("label", outside="keep"), r"outside is said for each attribute: outside=\{'label': 'keep'\}"),
+        (lambda: Target.table({"label": ["a"], "share": [1.0]}), "a joint table is a DataFrame .* got a dict"),
+        (lambda: Target.table(pd.Series([1, 2], name="count")), r"got a Series. .*rename\('count'\).reset_index\(\)"),
+        (lambda: Target.table(pd.DataFrame({"age": [3], "count": [1]}), bins=[0, 5]), r"bins is said for each attribute"),
+        (lambda: Target.source("a", holdout="half"), "below 1; got 'half'"),
+    ],
+)
+def test_what_is_of_the_wrong_kind_is_shown_as_it_should_be(make, message):
+    with pytest.raises((ConfigError, DataError), match=message):
+        make()

@@ -80,7 +80,7 @@ def _remark(candidate: Candidate, chosen: Candidate | None, own: Standing | None
     if candidate.contradicts:
         assert candidate.distance is not None
         return f"contradicts what is known about the target ({candidate.distance.fact})"
-    return "as good, and not simpler"
+    return "as good, and not simpler" if chosen is not None else "not chosen for itself alone"
 
 
 def show_table(table: pd.DataFrame) -> str:

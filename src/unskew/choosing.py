@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -97,10 +97,10 @@ def choose_bias(
 
     Never chosen for its score: a family that cannot be fitted with a fold left out, one whose overlap is weak, and one that tells almost
     every image's source (a score rewards whatever identifies a source). Where such a family describes the sources better and all that is
-    left is naive pooling, nothing is chosen. Families that contradict a known fact about the target (p < 1%)
-    are passed over as long as another does not; if all within one standard error do, for the simplest other whose score is tenable (behind
-    by no more than 2.3 standard errors, the same 1%). Simplicity does not decide between families that take c(z) from elsewhere and
-    give other weights: there the one nearest to the known facts is taken.
+    left is naive pooling, or where no other candidate could be fitted, nothing is chosen. Families that contradict a known fact about the
+    target (p < 1%) are passed over as long as another does not; if all within one standard error do, for the simplest other whose score
+    is tenable (behind by no more than 2.3 standard errors, the same 1%). Simplicity does not decide between families that take c(z) from
+    elsewhere and give other weights: there the one nearest to the known facts is taken.
 
     Parameters
     ----------
@@ -145,15 +145,15 @@ def choose_bias(
     return replace(choice, notes=(*restricted_facts(pool, facts), *choice.notes))
 
 
-def _check_arguments(pool: Pool, target: Target | None, facts: Sequence[Target], folds: int) -> None:
+def _check_arguments(pool: Pool, target: Target | None, facts: Sequence[Target], folds: Any) -> None:
     if not isinstance(pool, Pool):
         raise DataError(f"choose_bias takes a Pool; got {type(pool).__name__}. Make one with Pool.from_frame or Pool.from_arrays.")
     if isinstance(facts, Target) or any(not isinstance(fact, Target) for fact in facts):
         raise ConfigError(f"facts is a list of unskew.Target; got {facts!r}.")
     if target is not None and not isinstance(target, Target):
         raise ConfigError(f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}.")
-    if folds < 2:
-        raise ConfigError(f"folds is the number of parts that are left out in turn, at least 2; got {folds!r}.")
+    if not isinstance(folds, int | np.integer) or folds < 2:
+        raise ConfigError(f"folds is the number of parts that are left out in turn, a whole number of at least 2; got {folds!r}.")
     if len(pool.names) < 2 and (target is None or target.kind != "sample"):
         raise DataError(
             "bias models are compared by how well they tell the sources apart, and there is one source only. With a sample of the target "
@@ -179,7 +179,7 @@ def _decide(rated: Sequence[Candidate], folds: Folds) -> BiasChoice:
     eligible = [each for each in able if each.obstacle is None] or [each for each in able if each.identifies and each.verdict == "ok"]
     lead = max(eligible, key=lambda each: each.score_mean, default=max(able, key=lambda each: each.score_mean, default=None))
     standing = {each.name: _compare(lead, each, folds) for each in able} if lead is not None else {}
-    chosen, why = _pick(eligible, able, standing)
+    chosen, why = _pick(eligible, able, standing, len(rated) - len(able))
     ties = _find_ties(able)
     undecided = _undecided(chosen, eligible, ties, standing)
     cautions = () if chosen is None else _cautions(chosen, eligible, able, standing, undecided)
@@ -189,7 +189,9 @@ def _decide(rated: Sequence[Candidate], folds: Folds) -> BiasChoice:
         reason=" ".join([why, *cautions]),
         ties=tuple(tuple(each.name for each in group) for group in ties),
         undecided=tuple(each.name for each in undecided),
-        notes=tuple(dict.fromkeys(f"{each.name}: {note}" for each in rated for note in each.notes)),
+        notes=tuple(
+            dict.fromkeys(f"{each.name}: {note}" for each in rated for note in (*([each.failure] if each.failure else []), *each.notes))
+        ),
         table=make_table(rated, chosen, standing),
         weights=None if chosen is None else chosen.weights,
     )
@@ -201,7 +203,9 @@ def _compare(lead: Candidate, other: Candidate, folds: Folds) -> Standing:
     return Standing(other, *paired_difference(lead.score, other.score, folds.unit))
 
 
-def _pick(eligible: Sequence[Candidate], able: Sequence[Candidate], standing: Mapping[str, Standing]) -> tuple[Candidate | None, str]:
+def _pick(
+    eligible: Sequence[Candidate], able: Sequence[Candidate], standing: Mapping[str, Standing], n_failed: int
+) -> tuple[Candidate | None, str]:
     if not eligible:
         return None, (
             "None of the candidates can be chosen: each could not be fitted, or has too little overlap between the sources to undo what it "
@@ -223,6 +227,11 @@ def _pick(eligible: Sequence[Candidate], able: Sequence[Candidate], standing: Ma
             )
     # Where all contradict the facts, the one that does so least: that counts for more than simplicity.
     chosen = _simplest(agreeing) if agreeing else min(near, key=_nearness)
+    if is_constant(chosen.model) and n_failed and all(is_constant(each.model) for each in able):
+        return None, (
+            "None of the candidates can be chosen: no model that you named could be fitted (the notes say why), and naive pooling, which "
+            "corrects nothing, has nothing to be compared with."
+        )
     ahead = _ahead(eligible, able, standing)
     if is_constant(chosen.model) and ahead is not None:
         return None, (

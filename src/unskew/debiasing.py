@@ -17,7 +17,7 @@ from unskew.solve.logarithms import log_sum, log_sums
 from unskew.solve.overlap import warn_if_weak, with_sigma2
 from unskew.targeting.facts import cell_text
 from unskew.weigh.entry import debias_weights, group_codes, weigh_solved
-from unskew.weigh.estimated import EstimatedRows
+from unskew.weigh.estimated import EstimatedRows, count_covariance
 from unskew.weigh.verdict import judge_positive, judge_weights
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def estimated_rows(fitted: FittedBias, weight_r: Floats) -> EstimatedRows:
     """The rows of the fit with their weights, from which errors are computed; ``weight_r``: those of the pool."""
     data = fitted.data
     has_groups = "group" in data.frame.columns
-    return EstimatedRows(
+    rows = EstimatedRows(
         data.names,
         data.source.astype(np.int32),
         np.concatenate([weight_r, np.zeros(data.source.size - weight_r.size)]),
@@ -150,6 +150,18 @@ def estimated_rows(fitted: FittedBias, weight_r: Floats) -> EstimatedRows:
         np.arange(data.n_sources) != data.sample,
         fitted.strata.target.covariance if fitted.strata is not None else None,
     )
+    return rows if fitted.strata is None or fitted.strata.target.share_jacobian is None else _with_raking_error(rows, fitted)
+
+
+def _with_raking_error(rows: EstimatedRows, fitted: FittedBias) -> EstimatedRows:
+    """The masses were raked from the pool's own counts, which another draw of the sources would change: p moves by J d log N."""
+    assert fitted.strata is not None
+    strata = fitted.strata.target
+    assert strata.share_jacobian is not None
+    unit_r = np.concatenate([strata.unit[fitted.row], np.zeros(rows.weight.size - fitted.row.size)])
+    jacobian_cc = np.divide(strata.share_jacobian, strata.size, out=np.zeros_like(strata.share_jacobian), where=strata.size > 0)
+    raked_cc = jacobian_cc @ count_covariance(rows, unit_r) @ jacobian_cc.T
+    return replace(rows, mass_covariance=raked_cc if rows.mass_covariance is None else rows.mass_covariance + raked_cc)
 
 
 def weigh_fitted(
@@ -344,6 +356,12 @@ def _check_coverage(fitted: FittedBias, max_unlike: float) -> None:
     data = fitted.data
     if data.sample is None:
         return
+    lacking, shown = fitted.uncovered
+    if lacking > max_unlike:
+        raise CoverageError(
+            f"{lacking:.1%} of the target's images have {first_few(shown)}, which no source has, more than max_unlike = {max_unlike:g}. "
+            "Collect such images, or leave them out of the sample: results then speak of the rest of the target."
+        )
     log_rk = fitted.profile.log_omega[data.n_pool :, : len(fitted.names)]
     share = float(np.mean(np.isneginf(log_rk).all(axis=1)))
     if share > max_unlike:

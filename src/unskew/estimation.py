@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unskew.errors import ConvergenceError, CoverageError, DataError, OverlapError, UnskewWarning
+from unskew.progress import show_progress
 from unskew.records import Estimate, Floats, Ints, Pool, Target, Weights
 from unskew.solve.logarithms import log_sums
 from unskew.weigh.estimated import EstimatedRows, beside_rival, estimated_covariance, estimated_mean
@@ -149,7 +150,7 @@ class Estimation:
         key = (n, seed)
         if key not in self._replicates:
             self._replicates.clear()
-            self._replicates[key] = [self._replicate(count_r, rng) for count_r, rng in _draws(units, n, seed)]
+            self._replicates[key] = self._draw_replicates(units, n, seed)
         drawn = self._replicates[key]
         solved = [each for each in drawn if isinstance(each, _Replicate)]
         return Bootstrap(
@@ -164,6 +165,15 @@ class Estimation:
             n_single=int(np.count_nonzero(units.size_s == 1)),
         )
 
+    def _draw_replicates(self, units: Units, n: int, seed: int) -> list[_Replicate | str]:
+        # A hundred fits of boosted trees take minutes, of 3,000 images already.
+        drawn = []
+        with show_progress("model fitted anew", n) as advance:
+            for count_r, rng in _draws(units, n, seed):
+                drawn.append(self._replicate(count_r, rng))
+                advance(1)
+        return drawn
+
     def _replicate(self, count_r: Floats, rng: np.random.Generator) -> _Replicate | str:
         from unskew.bias.fitting import fit_parts
         from unskew.debiasing import evaluate_fitted
@@ -176,6 +186,8 @@ class Estimation:
                 pool, target, row_m = self._drawn(at)
                 masses = self._draw_masses(rng)
                 fitted = fit_parts(model, model.parts, pool, target, seed=self.seed, start=self.fitted, masses=masses)
+                if self._speaks_of_less(fitted):
+                    return "disconnected"
                 weight_m, _, log_normalizer_k = evaluate_fitted(fitted)
             except (OverlapError, CoverageError, DataError):
                 return "disconnected"
@@ -184,16 +196,24 @@ class Estimation:
         # A factor may leave out images of the replicate.
         return _Replicate(row_m[fitted.row], weight_m, log_normalizer_k)
 
+    def _speaks_of_less(self, fitted: FittedBias) -> bool:
+        """Was the target of a replicate made smaller than this one, because an image of some stratum was not drawn?"""
+        own, drawn = self.fitted.strata, fitted.strata
+        return own is not None and drawn is not None and set(drawn.target.uncovered) != set(own.target.uncovered)
+
     def _draw_masses(self, rng: np.random.Generator) -> dict[tuple[str, ...], float] | None:
-        """Masses of the strata within their error; None where they are exact, or come from images that are drawn anew."""
-        target = self.fitted.target
-        if self.rows.mass_covariance is None or self.fitted.strata is None or target is None or target.kind in ("sample", "source"):
+        """Masses of the strata within their error; None where they are exact, or come from images alone, which are drawn anew."""
+        target, strata = self.fitted.target, self.fitted.strata
+        if strata is not None and target is not None and target.kind == "uniform":
+            # Uniform over the levels of this pool: a replicate without one of them would speak of another target.
+            return dict(zip(strata.target.strata, strata.target.mass.tolist(), strict=True))
+        if strata is None or strata.target.covariance is None or target is None or target.kind in ("sample", "source"):
             return None
-        mass_c = self.fitted.strata.target.mass
-        drawn_c = np.where(
-            mass_c > 0, np.maximum(rng.multivariate_normal(mass_c, self.rows.mass_covariance, check_valid="ignore"), 0.0), 0.0
-        )
-        return dict(zip(self.fitted.strata.target.strata, (drawn_c / drawn_c.sum()).tolist(), strict=True))
+        # Masses raked from the pool's counts vary with these, too.
+        mass_c, covariance_cc = strata.target.mass, self.rows.mass_covariance
+        assert covariance_cc is not None
+        drawn_c = np.where(mass_c > 0, np.maximum(rng.multivariate_normal(mass_c, covariance_cc, check_valid="ignore"), 0.0), 0.0)
+        return dict(zip(strata.target.strata, (drawn_c / drawn_c.sum()).tolist(), strict=True))
 
     def _drawn(self, at: Ints) -> tuple[Pool, Target | None, Ints]:
         """A pool and a target made of the drawn rows, with ids of their own, and where each row stands in the pool."""

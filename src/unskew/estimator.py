@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unskew.errors import ConfigError, first_few
 from unskew.learn.weight_passing import fit_weighted
 from unskew.records import Estimate, Target
-from unskew.target_scoring import cross_fit_scores, score_images, warn_if_not_the_target
+from unskew.target_scoring import cross_fit_scores, find_scorer, score_images, warn_if_not_the_target
 from unskew.training_pool import Images, TargetWeights, weigh_images
 
 # Parameters that are plain dataclasses, whose fields grid search reaches as bias__features or target__holdout.
@@ -86,7 +86,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : (n, p) what the model learns from; the columns of a DataFrame, or x_0, x_1, … of an array, may be named by the bias model.
-        y : (n,) the column "label" of the bias model and the target.
+        y : (n,) the column "label" of the bias model and the target; of a classifier its values are classes, also where they are numbers.
         source : (n,) the database of every image; None: all come from one.
         group : (n,) images of one group (patient, burst) are not independent.
         sample_weight : (n,) design weights, multiplied with the debiasing weights; they do not enter the fit of the bias model.
@@ -102,6 +102,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).estimator.fit
+        self._check_kind()
         weighing = self._weigh(Images(X, y, source, group, sample_weight, attributes))
         self.estimator_ = fit_weighted(self._inner(), X, y, weighing.sample_weight, fit_params)
         self.weights_ = weighing.weights
@@ -110,7 +111,20 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.source_names_ = weighing.weights.names
         return self
 
+    def _check_kind(self) -> None:
+        """A regressor scored as a classifier is never right, and nothing else would say so; the same the other way round."""
+        from sklearn.base import is_classifier, is_regressor
+
+        is_other, kind, door = (
+            (is_regressor, "regressor", "Regressor") if is_classifier(self) else (is_classifier, "classifier", "Classifier")
+        )
+        if is_other(self._inner()):
+            raise ConfigError(f"{type(self._inner()).__name__} is a {kind}; wrap it in Debiased{door}, not in {type(self).__name__}.")
+
     def _weigh(self, images: Images) -> TargetWeights:
+        from sklearn.base import is_classifier
+
+        images = replace(images, has_classes=is_classifier(self))
         return weigh_images(images, self.bias, self.target, self.moments, max_unlike=self.max_unlike, seed=self.seed)
 
     def target_score(
@@ -155,11 +169,14 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         images = Images(X, y, source, group, sample_weight, attributes)
         if cv is None:
             check_is_fitted(self, "estimator_")
+        self._check_kind()
+        scoring = self._default_scoring if scoring is None else scoring
+        find_scorer(scoring)
         weighing = self._weigh(images)
         warn_if_not_the_target(weighing)
         model = self.estimator_ if cv is None else self._inner()
         held_out = cross_fit_scores(model, images, weighing, cv, copies=copies, seed=self.seed)
-        return score_images(held_out, self._default_scoring if scoring is None else scoring, weighing, level)
+        return score_images(held_out, scoring, weighing, level)
 
     def _ask(self, method: str, X: Any) -> Any:
         check_is_fitted(self, "estimator_")

@@ -107,6 +107,9 @@ def checked_frame(frame: pd.DataFrame) -> pd.DataFrame:
 
     if not isinstance(frame, pd.DataFrame):
         raise DataError(f"a pool is made of a pandas DataFrame; got {type(frame).__name__}. Arrays go through Pool.from_arrays.")
+    # Names are text, as everything that names a column is: of pandas.DataFrame(array) they are the numbers 0, 1, …
+    if not all(isinstance(name, str) for name in frame.columns):
+        frame = frame.set_axis([str(name) for name in frame.columns], axis="columns")
     _check_columns(frame)
     for role in ("id", "source"):
         if role not in frame.columns:

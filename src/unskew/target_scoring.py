@@ -6,6 +6,7 @@ another weighting w' has S(w') = Σ_i w'_i s_i. For a mean over images s_i is th
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError, UnskewWarning
+from unskew.errors import ConfigError, DataError, UnskewWarning, did_you_mean
 from unskew.folding import check_folds, deal_folds, find_copies, join_units
 from unskew.learn.weight_passing import fit_weighted
 from unskew.records import Estimate, Floats, Ints
@@ -91,6 +92,8 @@ def cross_fit_scores(model: Any, images: Images, weighing: TargetWeights, cv: An
 
 def _folds(cv: Any, images: Images, unit_n: Ints, weighing: TargetWeights, seed: int) -> Ints:
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+        if cv < 2:
+            raise ConfigError(f"cv is the number of folds, at least 2, a splitter, or None; got {cv}.")
         stratum_n = weighing.weights.source.astype(np.int64)
         label_n = np.asarray(images.y)
         # Few labels are classes: folds then share out every class of every source.
@@ -99,7 +102,8 @@ def _folds(cv: Any, images: Images, unit_n: Ints, weighing: TargetWeights, seed:
             stratum_n = stratum_n * (int(label_code_n.max()) + 1) + label_code_n
         return deal_folds(unit_n, stratum_n, int(cv), seed)
     if isinstance(cv, str) or not hasattr(cv, "split"):
-        raise ConfigError(f"cv is a number of folds, a scikit-learn splitter, or None; got {cv!r}.")
+        shown = f"a {type(cv).__name__}" if isinstance(cv, list | tuple | np.ndarray) else repr(cv)
+        raise ConfigError(f"cv is a number of folds, a scikit-learn splitter such as KFold(5), or None; got {shown}.")
     with warnings.catch_warnings():
         # Whether a splitter heeds the groups is checked on what it does.
         warnings.filterwarnings("ignore", message="The groups parameter is ignored")
@@ -141,13 +145,27 @@ def image_values(part: HeldOut, scoring: Any, weight_f: Floats) -> Floats:
     return _differences(part, _weighted_scorer(scoring, part), weight_f)
 
 
+def find_scorer(scoring: Any) -> Callable[..., Any]:
+    """The scorer of a name, or the one given; an error, before any model is trained, for what is none."""
+    from sklearn.metrics import get_scorer, get_scorer_names
+
+    if isinstance(scoring, str):
+        if scoring not in get_scorer_names():
+            raise ConfigError(
+                f"there is no score {scoring!r}.{did_you_mean(scoring, get_scorer_names())} sklearn.metrics.get_scorer_names() lists them."
+            )
+        return get_scorer(scoring)  # type: ignore[no-any-return]
+    if not callable(scoring):
+        raise ConfigError(f"scoring is the name of a score, or a callable scorer(estimator, X, y, sample_weight=…); got {scoring!r}.")
+    if list(inspect.signature(scoring).parameters)[:1] == ["y_true"]:
+        name = getattr(scoring, "__name__", "metric")
+        raise ConfigError(f"{name} compares labels with predictions; a scorer asks the model for them. Write scoring=make_scorer({name}).")
+    return scoring  # type: ignore[no-any-return]
+
+
 def _weighted_scorer(scoring: Any, part: HeldOut) -> Callable[[Floats], float]:
     """S as a function of the weights, or an error for a scorer that takes none."""
-    from sklearn.metrics import get_scorer
-
-    scorer = get_scorer(scoring)
-    if not callable(scorer):
-        raise ConfigError(f"scoring is the name of a score, or a callable scorer(estimator, X, y, sample_weight=…); got {scoring!r}.")
+    scorer = find_scorer(scoring)
 
     def score(weight_f: Floats) -> float:
         try:

@@ -24,7 +24,10 @@ ONE_SOURCE = "pool"
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """What `fit` and `target_score` are told about the images, as it was given: one entry of each for every image."""
+    """What `fit` and `target_score` are told about the images, as it was given: one entry of each for every image.
+
+    ``has_classes``: y holds classes, also where these are numbers, and a bias model that reads it must not take them for measurements.
+    """
 
     X: Any
     y: Any
@@ -32,6 +35,7 @@ class Images:
     group: Any = None
     sample_weight: Any = None
     attributes: Any = None
+    has_classes: bool = False
 
     def __len__(self) -> int:
         shape = getattr(self.X, "shape", None) or np.asarray(self.X).shape
@@ -123,6 +127,9 @@ def _debias(pool: Pool | None, bias: Any, target: Target | None, max_unlike: flo
     from unskew.debiasing import debias
 
     assert pool is not None
+    given: Any = target  # of any kind where it comes from a user
+    if given is not None and not isinstance(given, Target):
+        raise ConfigError(f"target is an unskew.Target, such as Target.margins({{…}}); got {given!r}.")
     if bias is None and target is not None and target.kind in ("sample", "source"):
         raise ConfigError(
             f"the target is a {target.kind}, which says whom the images shall resemble but not in what; say it by the bias model, for "
@@ -163,7 +170,7 @@ def pool_images(images: Images, *, features: bool = True) -> Pool:
     index = images.X.index if isinstance(images.X, pd.DataFrame) else None
     role = {"source": [ONE_SOURCE] * n if images.source is None else images.source, "group": images.group}
     columns = {name: _one_column(values, name, n, index) for name, values in role.items() if values is not None}
-    columns |= _label_columns(images.y, n)
+    columns |= _label_columns(images.y, n, images.has_classes)
     parts = [pd.DataFrame({name: pd.Series(values).array for name, values in columns.items()})]
     given = {"X": _feature_frame(images.X) if features else None, "attributes": _attribute_frame(images.attributes, n, index)}
     for where, frame in given.items():
@@ -185,15 +192,16 @@ def _one_column(values: Any, name: str, n: int, index: pd.Index | None) -> Any:
     return column
 
 
-def _label_columns(y: Any, n: int) -> dict[str, Any]:
+def _label_columns(y: Any, n: int, has_classes: bool) -> dict[str, Any]:
+    import pandas as pd
+
     if y is None:
         return {}
     label = np.asarray(y)
     if label.shape[:1] != (n,) or label.ndim > 2:
         raise DataError(f"y has one entry for each of the {n} images; got shape {label.shape}.")
-    if label.ndim == 2 and label.shape[1] > 1:
-        return {f"label_{d}": label[:, d] for d in range(label.shape[1])}
-    return {"label": label.reshape(n)}
+    outputs = {"label": label.reshape(n)} if label.size == n else {f"label_{d}": label[:, d] for d in range(label.shape[1])}
+    return {name: pd.Categorical(values) if has_classes else values for name, values in outputs.items()}
 
 
 def _feature_frame(X: Any) -> pd.DataFrame | None:
@@ -255,6 +263,9 @@ def _design_weights(sample_weight: Any, n: int) -> Floats | None:
 def _read_moments(moments: Mapping[str, Any], pool: Pool) -> dict[str, tuple[Floats, float]]:
     """For each known moment the values of the images and their target mean; a standard deviation s is the mean s² of (v − mean)²."""
     means: dict[str, tuple[Floats, float]] = {}
+    whole: Any = moments  # of any kind where it comes from a user
+    if not isinstance(whole, Mapping):
+        raise ConfigError(f"moments is a table {{column: mean}} or {{column: {{'mean': …, 'sd': …}}}}; got {whole!r}.")
     for column, known in moments.items():
         value_n = _numbers(pool, column)
         given = dict(known) if isinstance(known, Mapping) else {"mean": known}

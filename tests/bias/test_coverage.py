@@ -22,6 +22,8 @@ from simulations import (
     soft_box_two,
     strata,
     strata_known,
+    strata_raked,
+    strata_raked_survey,
     strata_survey,
     strata_survey_exact,
     tilt,
@@ -43,7 +45,7 @@ def name_of(recipe) -> str:
 # ---- in every run: a hundred data sets and more
 
 
-@pytest.mark.parametrize(("recipe", "n_sets"), [(strata_survey, 150), (tilt_small, 100), (strata_known, 100)])
+@pytest.mark.parametrize(("recipe", "n_sets"), [(strata_survey, 150), (strata_raked, 100), (tilt_small, 100), (strata_known, 100)])
 def test_coverage_of_a_few_data_sets(recipe, n_sets):
     low, high = chance_bounds(n_sets)
     found = measure_coverage(recipe, n_sets, seed=0)
@@ -69,7 +71,7 @@ def test_a_survey_taken_for_the_truth_promises_too_much():
 
 def test_the_bootstrap_that_refits_finds_the_error_of_the_influence_functions():
     # 60 replicates tell a standard deviation to 9% (one sd).
-    for recipe in (strata_survey, tilt_tiny):
+    for recipe in (strata_survey, strata_raked, strata_raked_survey, tilt_tiny):
         (data,) = draw_sets(recipe, 1, seed=3)
         weights = data.debias()
         drawn = weights.bootstrap(60, 0, data.value).estimate()

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from unskew import ConfigError, DataError, Pool, debias
-from unskew.bias import Box, Propensity, Tilt
+from unskew.bias import Box, Propensity, Strata, Tilt
 from unskew.bias.features import flag_identifiers, learn_features
 from unskew.errors import UnskewWarning
 
@@ -107,3 +107,36 @@ def test_a_large_table_is_screened_on_some_rows_and_flagged_on_all() -> None:
         notes = flag_identifiers(frame, ["x", "mark"], source, ["b", "a"])
     assert len(notes) == len(caught) == 1
     assert notes[0].startswith("mark identifies the source of 100.0%")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Tilt(None), "features is a list of column names.*got None"),
+        (lambda: Box([0]), r"features is a list of column names.*got \[0\]"),
+        (lambda: Tilt(["x"], ridge=None), "ridge is the strength of a penalty.*got None"),
+        (lambda: Box(["x"], quantile="0.1"), "quantile is the share cut off.*got '0.1'"),
+        (lambda: Propensity(["x"], folds=2.5), "a whole number of at least 2; got 2"),
+        (lambda: Propensity(["x"], floor="small"), "floor is the smallest chance.*got 'small'"),
+        (lambda: Strata([]), r"by is the name of an attribute, or a list of names; got \[\]"),
+    ],
+)
+def test_settings_of_the_wrong_kind_are_errors_in_words(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()
+
+
+def test_a_label_of_a_few_whole_numbers_is_asked_about():
+    label = np.repeat([0, 1, 2, 1], 50)
+    pool = Pool.from_arrays(SOURCE, label=label)
+    for model in (Tilt(["label"], reference="a"), Propensity(["label"], reference="a"), Box(["label"])):
+        with pytest.warns(UnskewWarning, match=r"label holds 3 whole numbers, which are read as measurements.*astype\(str\)"):
+            assert any("3 whole numbers" in note for note in debias(pool, model).describe().notes)
+        debias(Pool.from_arrays(SOURCE, label=label.astype(str)), model)
+        debias(Pool.from_arrays(SOURCE, label=np.minimum(label, 1)), model)
+
+
+def test_columns_that_are_numbered_are_named_by_text():
+    pool = Pool.from_frame(pd.DataFrame(np.column_stack([X, X])).assign(source=SOURCE))
+    expected = debias(Pool.from_arrays(SOURCE, x=X), Tilt(["x"], reference="a")).weight
+    np.testing.assert_allclose(debias(pool, Tilt(["0"], reference="a")).weight, expected, rtol=1e-12)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.stats
 
@@ -32,8 +33,9 @@ from simulations import (
     wrong_product,
     wrong_strata,
 )
-from unskew.bias import Known, Tilt
+from unskew.bias import Box, Known, Tilt
 from unskew.errors import ConfigError, DataError
+from unskew.records import Pool
 
 LEVELS = [
     (known, ["x"], False),
@@ -282,3 +284,26 @@ def test_models_by_name_compare_their_own_features_and_the_label():
     known_model = Known({"a": 1.0, "b": 1.0, "c": 1.0})
     given = unskew.debias(pool, known_model)
     assert {each.feature for each in unskew.check_fit(pool, known_model, given, n=99).features} == {"x", "z", "label"}
+
+
+def test_another_model_than_the_one_behind_the_weights_is_an_error():
+    # Its name would be taken for that of the model that passed.
+    pool = make_pool(np.repeat([0, 1], 60), x=np.random.default_rng(0).normal(size=120), z=np.arange(120.0))
+    weights = unskew.debias(pool, Tilt(["x"], reference="a"))
+    with pytest.raises(ConfigError, match=r"computed with Tilt\(x\).*not Box\(z\).*features="):
+        unskew.check_fit(pool, Box(["z"]), weights)
+    assert unskew.check_fit(pool, None, weights, features=["z"], n=99).n_replicates == 99
+
+
+def test_bundles_of_very_many_units_say_the_same(monkeypatch):
+    # 2,000 images in 500 bundles: variances within 1/√500 = 4% (one sd), p-values within that of 999 replicates.
+    (data,) = draw_sets(tilt_small, 1, seed=0)
+    pool = Pool(pd.concat([data.pool.frame] * 7, ignore_index=True).assign(id=np.arange(7 * len(data.pool))))
+    rng = np.random.default_rng(1)
+    pool = pool.with_columns({"x": pool.frame["x"] + rng.normal(size=len(pool))})
+    weights = unskew.debias(pool, Tilt(["x"], reference="a"))
+    exact = unskew.check_fit(pool, None, weights, features=["x"])
+    monkeypatch.setattr("unskew.bias.fit_check._MOST_UNITS", 500)
+    bundled = unskew.check_fit(pool, None, weights, features=["x"])
+    assert bundled.features[0].statistic == pytest.approx(exact.features[0].statistic, rel=0.2)
+    assert bundled.p_value == pytest.approx(exact.p_value, abs=0.1)

@@ -165,3 +165,28 @@ def test_names_with_odd_characters():
     weights = debias(pool, Known(dict.fromkeys(names, 1.0)))
     np.testing.assert_allclose(weights.weight, 1 / 140)
     assert set(weights.describe().parameters) == set(names)
+
+
+def test_a_query_that_meets_missing_values_is_an_error_unless_it_says_what_they_are():
+    # NaN > 18 is False: the image would be said to be out of reach of the night camera, which nobody knows.
+    hour = np.array([20.0, 22.0, 23.0, 12.0, 21.0, 19.0, np.nan, 3.0])
+    source = np.repeat(["night", "any"], [3, 5])
+    for column in (hour, pd.array(np.where(np.isnan(hour), None, hour), dtype="Int64")):
+        pool = Pool.from_arrays(source, hour=column)
+        with pytest.raises(DataError, match=r"hour is missing for 1 of 8 images, the first in row 6.*`night`.*hour.notna\(\) and"):
+            debias(pool, Subpopulation({"night": "hour > 18", "any": "all"}))
+        fitted = Subpopulation({"night": "hour.notna() and (hour > 18)", "any": "all"}).fit(pool)
+        assert fitted.omega(pool)[:, 0].tolist() == [1, 1, 1, 0, 1, 1, 0, 0]
+
+
+def test_an_omega_that_is_no_column_says_what_it_may_be():
+    pool = Pool.from_arrays(["a", "a", "b"], label=["x", "y", "x"], light=[1.0, 2.0, 3.0])
+    for given, error, message in (
+        ("exp(light)", ConfigError, r"`a` is 'exp\(light\)', which is no column.*lambda table: exp\(table.light\)"),
+        ("label", DataError, r"`a` is the column 'label', whose values are no numbers \(x, y\)"),
+        ("lihgt", DataError, "the table lacks lihgt.*Did you mean 'light'"),
+        (np.ones(3), ConfigError, r"the name of a column, a function of the table, or one number; got ndarray.*Known\(matrix\)"),
+        (None, ConfigError, "got NoneType"),
+    ):
+        with pytest.raises(error, match=message):
+            debias(pool, Known({"a": given, "b": 1.0}))

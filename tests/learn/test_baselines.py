@@ -384,6 +384,7 @@ def test_repeating_the_whole_pool_changes_no_share_of_a_class(grid: dict[str, ob
         ("subsample", None, {"by": []}, ConfigError, "one or more attributes"),
         ("logit_adjustment", None, {"form": "post-hoc"}, ConfigError, "'posthoc'"),
         ("logit_adjustment", None, {"tau": math.inf}, ConfigError, "tau"),
+        ("logit_adjustment", None, {"tau": "1"}, ConfigError, "tau"),
         ("density_ratio", Target.uniform("label"), {"features": ["x"]}, ConfigError, "sample of the target"),
         ("density_ratio", Target.source("day"), {}, ConfigError, "say which features"),
         ("density_ratio", Target.source("day"), {"features": ["y"]}, DataError, "the pool has no column 'y'"),

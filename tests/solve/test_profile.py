@@ -95,3 +95,15 @@ def test_strata_are_solved_each_by_itself_among_the_sources_that_have_images_the
     assert u[2].tolist() == [-np.inf, -np.inf, np.log((cell == 2).sum())]
     with pytest.raises(OverlapError):
         solve_strata(np.array([[0.0, -np.inf], [-np.inf, 0.0]]), np.array([0, 1]), np.zeros(2, dtype=int), 1, ["a", "b"])
+
+
+@pytest.mark.parametrize("form", ["dense", "linear"])
+def test_slopes_are_the_derivative_of_expected_sums(form):
+    profile, base, jacobian, theta = random_profile(3, form)
+    value, at, step = np.random.default_rng(1).normal(size=(60, 4)), np.arange(60), 1e-5
+
+    def sums(moved):
+        return scipy.special.softmax(base + jacobian @ moved + profile.u[profile.cell], axis=1).T @ value
+
+    expected = np.array([(sums(theta + step * unit) - sums(theta - step * unit)) / (2 * step) for unit in np.eye(theta.size)])
+    np.testing.assert_allclose(profile.derivative.slopes(at, profile.memberships(at), value), expected, atol=1e-8)

@@ -15,9 +15,12 @@ from unskew.bias.features import (
     check_present,
     constant_features,
     expand_features,
+    flag_class_codes,
     flag_identifiers,
+    is_number,
     is_numeric,
     learn_column,
+    read_features,
     read_numbers,
 )
 from unskew.errors import ConfigError, UnskewWarning, did_you_mean, first_few
@@ -53,9 +56,8 @@ class Box(Bias):
     quantile: float = 0.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.features, str):
-            object.__setattr__(self, "features", tuple(self.features))
-        if not 0.0 <= self.quantile < 0.5:
+        object.__setattr__(self, "features", read_features(self.features))
+        if not is_number(self.quantile) or not 0.0 <= self.quantile < 0.5:
             raise ConfigError(
                 f"quantile is the share cut off at each end, from 0 (the article's min–max) to below 0.5; got {self.quantile!r}."
             )
@@ -69,6 +71,7 @@ class Box(Bias):
         notes: tuple[str, ...] = ()
         if start is None or data.learn_anew:
             notes = flag_identifiers(data.frame, names, data.source, data.names) + _flag_constant(data.frame, names)
+            notes += flag_class_codes(data.frame, names)
         numeric = [name for name in names if is_numeric(data.frame[name])]
         lower_kd, upper_kd = np.full((2, data.n_sources, len(numeric)), np.array([[[-np.inf]], [[np.inf]]]))
         for d, name in enumerate(numeric):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +77,22 @@ class FeatureMap:
             number = [column.name for column in self.columns if column.is_numeric]
             every += [f"{number[a]} × {number[b]}" for a, b in zip(*np.triu_indices(len(number)), strict=True)]
         return tuple(every) if self.kept is None else tuple(every[at] for at in self.kept)
+
+
+def read_features(given: Any) -> Any:
+    """The names of features as a tuple; a single text stays one, for `expand_features` to refuse."""
+    if isinstance(given, str):
+        return given
+    names = tuple(given) if isinstance(given, Iterable) else (given,)
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise ConfigError(f"features is a list of column names, such as ['brightness']; got {given!r}.")
+    return names
+
+
+def is_number(given: Any) -> bool:
+    """A setting of any kind, where it comes from a file or a user: is it a number?"""
+    return isinstance(given, Real) and not isinstance(given, bool)
 
 
 def check_columns(frame: pd.DataFrame, names: Sequence[str], reader: str = "the bias model") -> None:
@@ -230,10 +247,48 @@ def learn_features(frame: pd.DataFrame, features: Sequence[str], degree: int = 1
 
 
 def learn_flagged_features(data: BiasData, features: Sequence[str], degree: int = 1) -> tuple[FeatureMap, tuple[str, ...]]:
-    """`learn_features`, and of what is left the ones that identify the source flagged."""
+    """`learn_features`; what identifies the source, and levels of the target that no source has, are flagged."""
     feature_map, notes = learn_features(data.frame, features, degree)
-    flagged = flag_identifiers(data.frame, [column.name for column in feature_map.columns], data.source, data.names)
-    return feature_map, notes + flagged
+    names = [column.name for column in feature_map.columns]
+    flagged = flag_identifiers(data.frame, names, data.source, data.names) + flag_class_codes(data.frame, names)
+    return feature_map, notes + flagged + _flag_uncovered(data, names)
+
+
+def flag_class_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]:
+    """Warn of a label of a few whole numbers, which are classes more often than measurements, and say so in a sentence."""
+    if "label" not in names or not is_numeric(frame["label"]):
+        return ()
+    value = np.unique(read_numbers(frame["label"], "label"))
+    # Two classes are the same as indicator and as number.
+    if not 2 < value.size <= _FEW_LEVELS or (value != np.floor(value)).any():
+        return ()
+    note = f"label holds {value.size} whole numbers, which are read as measurements: selection is taken to depend on how large they are"
+    warnings.warn(f"{note}. If they are classes, make them text: frame['label'].astype(str).", UnskewWarning, stacklevel=5)
+    return (note,)
+
+
+def uncovered_levels(data: BiasData, names: Sequence[str]) -> tuple[float, list[str]]:
+    """(share of the target's sample with levels of categorical columns that no image of the pool has, these levels)."""
+    if data.sample is None:
+        return 0.0, []
+    is_sample_r, shown = data.source == data.sample, []
+    unlike_r = np.zeros(data.source.size, dtype=np.bool_)
+    for name in names:
+        if not is_numeric(data.frame[name]):
+            levels, code_r = text_levels(data.frame[name], name)
+            absent = np.setdiff1d(code_r[is_sample_r], code_r[~is_sample_r])
+            unlike_r |= np.isin(code_r, absent)
+            shown += [f"{name} = {levels[at]}" for at in absent]
+    return float(unlike_r[is_sample_r].mean()), shown
+
+
+def _flag_uncovered(data: BiasData, names: Sequence[str]) -> tuple[str, ...]:
+    share, shown = uncovered_levels(data, names)
+    if not shown:
+        return ()
+    note = f"{share:.1%} of the target's images have {first_few(shown)}, which no source has: results speak of the rest of the target"
+    warnings.warn(f"{note}.", UnskewWarning, stacklevel=5)
+    return (note,)
 
 
 def _independent_columns(phi_nd: Floats) -> tuple[list[int], list[int]]:

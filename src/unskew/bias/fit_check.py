@@ -26,6 +26,9 @@ _THRESHOLDS = 15
 _MOST_LEVELS = 30
 # A residual whose variance is this small relative to that of the labels themselves is rounding: nothing there can be tested.
 _NO_VARIANCE = 1e-10
+# Of more units than this, as many bundles are drawn from: what bundling adds to a variance has mean 0 and a relative spread of 1/√50,000,
+# far below that of 999 replicates; signs of a million units would fill 4 GB.
+_MOST_UNITS = 50_000
 
 
 @dataclass(frozen=True)
@@ -85,16 +88,17 @@ def check_fit(
     Parameters
     ----------
     pool, weights : the images and their weights, as `debias` (or `debias_weights`, in the order of the pool) gave them.
-    bias : the model, fitted or not, to name its features; None: all columns.
+    bias : the model behind the weights, fitted or not, to name its features (another one is an error); None: all columns.
     features : columns to compare; default: those that the model reads and the label, without a model all columns.
     n : bootstrap replicates.
     seed : of the bootstrap.
     """
     if n < 19:
         raise ConfigError(f"n is the number of bootstrap replicates, at least 19; got {n!r}.")
+    _check_model(bias, weights)
     frame, profile, group_r, names = _rows(pool, weights)
     columns = _columns(frame, bias.model if isinstance(bias, FittedBias) else bias, features)
-    unit_rm = _units(group_r, len(frame))
+    unit_rm = _units(group_r, len(frame), seed)
     sign_bm = np.random.default_rng(seed).integers(0, 2, size=(n, unit_rm.shape[1]), dtype=np.int8).astype(np.float32) * 2 - 1
     found = [_check_feature(frame, name, profile, unit_rm, sign_bm, names) for name in columns]
     usable = [(check, null_b) for check, null_b in found if null_b is not None]
@@ -107,6 +111,19 @@ def check_fit(
     observed = max(check.statistic / scale for (check, _), scale in zip(usable, scale_f, strict=True))
     p_value = _p_value(observed, (null_fb / scale_f[:, None]).max(axis=0))
     return FitCheck(p_value, checks, n, _message(p_value, checks))
+
+
+def _check_model(bias: Bias | FittedBias | None, weights: Weights) -> None:
+    """What is tested is the model behind the weights; the name of another one would be taken for the one that passed."""
+    if bias is None or weights.estimation is None:
+        return
+    given, own = bias.model if isinstance(bias, FittedBias) else bias, weights.estimation.fitted.model
+    if [(type(part), part.columns) for part in given.parts] != [(type(part), part.columns) for part in own.parts]:
+        shown = [" × ".join(f"{type(part).__name__}({', '.join(part.columns)})" for part in model.parts) for model in (own, given)]
+        raise ConfigError(
+            f"these weights were computed with {shown[0]}, and that is what can be checked, not {shown[1]}. Compute weights with the other "
+            "model, or pass None and name columns by features=[…]."
+        )
 
 
 def _why_untestable(profile: Profile) -> str:
@@ -166,10 +183,16 @@ def _columns(frame: pd.DataFrame, bias: Bias | None, features: Sequence[str] | N
     return usable
 
 
-def _units(group_r: Ints | None, n_rows: int) -> Any:
-    """(R, M) sparse indicator of each row's unit."""
+def _units(group_r: Ints | None, n_rows: int, seed: int) -> Any:
+    """(R, M) sparse indicator of each row's unit; of very many units, (R, bundles) each unit in one bundle with a random sign."""
     code_r = np.arange(n_rows) if group_r is None else np.unique(group_r, return_inverse=True)[1]
-    return scipy.sparse.csr_array((np.ones(n_rows), (np.arange(n_rows), code_r)), shape=(n_rows, int(code_r.max()) + 1))
+    n_units, value_r = int(code_r.max()) + 1, np.ones(n_rows)
+    if n_units > _MOST_UNITS:
+        # A count sketch (Charikar et al. 2002): sums over bundles have the covariance of sums over units, up to terms of mean 0.
+        rng = np.random.default_rng([seed, n_units])
+        value_r = rng.choice([-1.0, 1.0], size=n_units)[code_r]
+        code_r, n_units = rng.integers(0, _MOST_UNITS, size=n_units)[code_r], _MOST_UNITS
+    return scipy.sparse.csr_array((value_r, (np.arange(n_rows), code_r)), shape=(n_rows, n_units))
 
 
 def _indicators(frame: pd.DataFrame, name: str) -> tuple[Floats, list[str]]:
@@ -205,8 +228,7 @@ def _check_feature(
     n_sources, n_places = len(names), len(places)
     if not places:
         return FeatureCheck(name, 0.0, 1.0, names[0], f"{name} (constant)", 0.0), None
-    sum_kt, influence_rj = _influence(profile, indicator_rt)
-    unit_mj = (unit_rm.T @ influence_rj).astype(np.float32)
+    sum_kt, unit_mj = _influence(profile, indicator_rt, unit_rm)
     variance_kt = np.square(unit_mj).sum(axis=0, dtype=np.float64).reshape(n_sources, n_places)
     size_k = np.bincount(profile.source, minlength=n_sources)
     # One scale for each source: thresholds near the ends, where little varies, count little.
@@ -224,32 +246,31 @@ def _check_feature(
     return FeatureCheck(name, statistic, _p_value(statistic, null_b), *outcome), null_b
 
 
-def _influence(profile: Profile, indicator_rt: Floats) -> tuple[Floats, Floats]:
-    """((K, T) S_k(f_t), (R, K·T) the influence of every row on them)."""
+def _influence(profile: Profile, indicator_rt: Floats, unit_rm: Any) -> tuple[Floats, Any]:
+    """((K, T) S_k(f_t), (M, K·T) the influence of every unit on them)."""
     (n_cells, n_sources), n_places, p = profile.u.shape, indicator_rt.shape[1], profile.n_parameters
-    g_ckj = np.zeros((n_cells, n_sources, n_sources, n_places))
-    g_pj = np.zeros((p, n_sources, n_places))
-    for cell, at, q_bk in profile.blocks():
+    g_cklt = np.zeros((n_cells, n_sources, n_sources, n_places))
+    g_pkt = np.zeros((p, n_sources, n_places))
+    for cell, at, q_bk in profile.blocks(n_places):
         f_bt = indicator_rt[at]
         # ∂ Σ_i q_ik f_t(z_i)/∂(u_l, θ) = Σ_i f_t q_ik (1{k = l} − q_il), Σ_i f_t q_ik (J_ik − J̄_i)
-        own_kt = q_bk.T @ f_bt
-        g_ckj[cell] -= np.einsum("bl,bk,bt->lkt", q_bk, q_bk, f_bt, optimize=True)
-        g_ckj[cell, np.arange(n_sources), np.arange(n_sources)] += own_kt
+        for t in range(n_places):
+            g_cklt[cell, :, :, t] -= q_bk.T @ (q_bk * f_bt[:, [t]])
+        g_cklt[cell, np.arange(n_sources), np.arange(n_sources)] += q_bk.T @ f_bt
         if profile.derivative is not None:
-            j_bkp = profile.derivative.block(at)
-            centred_bkp = j_bkp - np.einsum("bk,bkp->bp", q_bk, j_bkp)[:, None, :]
-            g_pj += np.einsum("bk,bkp,bt->pkt", q_bk, centred_bkp, f_bt, optimize=True)
-    a_ckj, a_pj = _solve_columns(profile, g_ckj.reshape(n_cells, n_sources, -1), g_pj.reshape(p, n_sources * n_places))
+            g_pkt += profile.derivative.slopes(at, q_bk, f_bt)
+    a_ckj, a_pj = _solve_columns(profile, g_cklt.reshape(n_cells, n_sources, -1), g_pkt.reshape(p, n_sources * n_places))
     sum_kt = np.zeros((n_sources, n_places))
-    influence_rj = np.empty((indicator_rt.shape[0], n_sources * n_places))
-    for cell, at, q_bk in profile.blocks():
+    unit_mj = np.zeros((unit_rm.shape[1], n_sources * n_places), dtype=np.float32)
+    for cell, at, q_bk in profile.blocks(n_places):
         residual_bk, f_bt = profile.residuals(at, q_bk), indicator_rt[at]
         sum_kt -= residual_bk.T @ f_bt
-        influence = (residual_bk[:, :, None] * f_bt[:, None, :]).reshape(at.size, -1) - residual_bk @ a_ckj[cell]
+        influence_bj = (residual_bk[:, :, None] * f_bt[:, None, :]).reshape(at.size, -1) - residual_bk @ a_ckj[cell]
         if profile.derivative is not None:
-            influence -= profile.derivative.by_row(at, residual_bk) @ a_pj
-        influence_rj[at] = influence
-    return sum_kt, influence_rj
+            influence_bj -= profile.derivative.by_row(at, residual_bk) @ a_pj
+        own = unit_rm[at].tocoo()
+        np.add.at(unit_mj, own.col, (own.data[:, None] * influence_bj[own.row]).astype(np.float32))
+    return sum_kt, unit_mj
 
 
 def _solve_columns(profile: Profile, g_ckj: Floats, g_pj: Floats) -> tuple[Floats, Floats]:

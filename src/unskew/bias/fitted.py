@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
+from unskew.bias.features import expand_features, uncovered_levels
 from unskew.bias.strata import FittedStrata, describe_strata
-from unskew.errors import DataError
+from unskew.errors import DataError, first_few
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.target import THE_TARGET
 from unskew.solve.profile import Profile
@@ -105,16 +107,33 @@ class FittedBias:
         notes += self.assumed_labels
         if len(parts) == 1:
             one = parts[0]
-            return Description(one.family, one.assumed, one.estimated, one.anchor, one.population, one.parameters, (*one.notes, *notes))
+            population = _common_population([*self._without_levels, one.population], targeted=bool(self._without_levels))
+            return Description(one.family, one.assumed, one.estimated, one.anchor, population, one.parameters, (*one.notes, *notes))
         return Description(
             " × ".join(part.family for part in parts),
             ("the factors act independently of one another", *(sentence for part in parts for sentence in part.assumed)),
             tuple(sentence for part in parts for sentence in part.estimated),
             "; ".join(f"{part.family}: {part.anchor}" for part in parts),
-            _common_population([part.population for part in parts], targeted=self.strata is not None),
+            _common_population(
+                [*self._without_levels, *(part.population for part in parts)],
+                targeted=self.strata is not None or bool(self._without_levels),
+            ),
             {part.family: part.parameters for part in parts},
             (*(note for part in parts for note in part.notes), *notes),
         )
+
+    @cached_property
+    def uncovered(self) -> tuple[float, list[str]]:
+        """(share of the target's sample with levels that no source has, these levels), over factors that are positive everywhere."""
+        named = [column for part in self.model.parts if part.by_likelihood for column in part.columns]
+        if self.data.sample is None or not named:
+            return 0.0, []
+        return uncovered_levels(self.data, expand_features(self.data.frame, list(dict.fromkeys(named))))
+
+    @property
+    def _without_levels(self) -> tuple[str, ...]:
+        share, shown = self.uncovered
+        return (f"{THE_TARGET} without what no source has an image of: {first_few(shown)} ({share:.4g})",) if shown else ()
 
     @property
     def assumed_labels(self) -> tuple[str, ...]:

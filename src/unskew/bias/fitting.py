@@ -115,7 +115,10 @@ def _gather(pool: Pool, target: Target | None, parts: Sequence[Bias], seed: int)
         judge = compared.sample.frame[held] if held.any() else None
         sample = reference = len(names)
         _check_sample(frame, fitting, names, parts)
+        # Side by side with numbers of the sample, categories of the pool would be numbers again.
+        categories = [name for name in frame.columns if name != "source" and isinstance(frame[name].dtype, pd.CategoricalDtype)]
         frame = pd.concat([table.assign(source=table["source"].astype(object)) for table in (frame, fitting)], ignore_index=True)
+        frame = frame.astype(dict.fromkeys(categories, "category")) if categories else frame
         source_r = np.concatenate([source_r, np.full(len(fitting), sample)])
         names = (*names, SAMPLE)
     one_cell_r = np.zeros(len(frame), dtype=np.int64)

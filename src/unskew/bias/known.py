@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unskew.bias.base import COPY_OF, Bias, BiasData, Description, Factor, source_names
-from unskew.bias.features import check_columns, read_numbers
+from unskew.bias.features import check_columns, is_numeric, read_numbers
 from unskew.bias.schema import import_function, names_function
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats
@@ -73,7 +74,8 @@ class Subpopulation(Bias):
     Parameters
     ----------
     queries : ``{source: query}``, a query in the language of ``pandas.DataFrame.query`` ("hour < 6 or hour > 20"), a function of the table
-        that returns True or False for each row, or "all".
+        that returns True or False for each row, or "all". Where a column that a query names is missing, the query must say what that
+        means ("hour.notna() and hour > 20"): a comparison would be False in silence.
 
     Examples
     --------
@@ -131,12 +133,11 @@ class _KnownColumns(Factor):
 
     def _one(self, frame: pd.DataFrame, name: str, given: Given) -> Floats:
         if isinstance(given, str) and (given in frame.columns or not names_function(given)):
-            check_columns(frame, [given])
-            value_n = read_numbers(frame[given], given)
+            value_n = _column(frame, given, name)
         elif isinstance(given, Real):
             value_n = np.full(len(frame), float(given))
         else:
-            value_n = _called(read_function(given), frame, (len(frame),), f"the omega of source `{name}`")
+            value_n = _called(_function(given, name), frame, (len(frame),), f"the omega of source `{name}`")
         return _logarithm(value_n, self.log, f"the omega of source `{name}`")
 
     def describe(self) -> Description:
@@ -200,7 +201,11 @@ class _Queries(Factor):
         if isinstance(query, str) and query == "all":
             return np.ones(len(frame), dtype=np.bool_)
         what = f"the query of source `{name}`"
-        selected = _evaluated(frame, query, what) if isinstance(query, str) and not names_function(query) else read_function(query)(frame)
+        if isinstance(query, str) and not names_function(query):
+            _check_queried(frame, query, what)
+            selected = _evaluated(frame, query, what)
+        else:
+            selected = read_function(query)(frame)
         mask_n = np.asarray(selected)
         if mask_n.shape != (len(frame),) or mask_n.dtype.kind != "b":
             raise DataError(f"{what} must give True or False for each of {len(frame)} rows; got {mask_n.dtype} of shape {mask_n.shape}.")
@@ -216,6 +221,20 @@ class _Queries(Factor):
         return Description("Subpopulation", (assumed,), (), anchor, population, shown)
 
 
+def _check_queried(frame: pd.DataFrame, query: str, what: str) -> None:
+    """A comparison with a missing value is False, which would say that the source cannot select the image: nobody knows that."""
+    words = set(re.findall(r"`([^`]+)`", query)) | set(re.findall(r"\w+", query))
+    if words & {"isna", "isnull", "notna", "notnull"}:
+        return
+    for name in frame.columns:
+        missing = np.flatnonzero(frame[name].isna()) if name in words else np.empty(0)
+        if missing.size:
+            raise DataError(
+                f"{name} is missing for {missing.size} of {len(frame)} images, the first in row {missing[0]}, and {what}, {query!r}, does "
+                f"not say whether it selects them. Leave those images out, fill the values in, or say it: '{name}.notna() and ({query})'."
+            )
+
+
 def _evaluated(frame: pd.DataFrame, query: str, what: str) -> Any:
     if "@" in query or "__" in query:
         raise ConfigError(f"{what} may use columns, numbers, texts and comparisons only, not '@' or '__'; got {query!r}.")
@@ -226,6 +245,37 @@ def _evaluated(frame: pd.DataFrame, query: str, what: str) -> Any:
             f"{what} cannot be evaluated: {query!r} ({type(error).__name__}: {error}). "
             f"The columns are {first_few(list(frame.columns), 12)}."
         ) from error
+
+
+def _column(frame: pd.DataFrame, given: str, source: str) -> Floats:
+    """The column that holds the omega of a source; a formula, or a column of texts, is none."""
+    if given not in frame.columns and not given.isidentifier():
+        raise ConfigError(
+            f"the omega of source `{source}` is {given!r}, which is no column: a text names a column or a function (module:function). Give "
+            f"a formula as a function of the table, such as lambda table: {_formula(frame, given)}, or compute the column first; the "
+            f"columns are {first_few(list(frame.columns), 12)}."
+        )
+    check_columns(frame, [given])
+    if not (is_numeric(frame[given]) or frame[given].dtype == np.bool_):
+        raise DataError(
+            f"the omega of source `{source}` is the column {given!r}, whose values are no numbers "
+            f"({first_few(frame[given].unique().tolist())}). It holds how likely the source is to select each image, up to a constant."
+        )
+    return read_numbers(frame[given], given)
+
+
+def _formula(frame: pd.DataFrame, given: str) -> str:
+    """The formula with its columns taken from the table."""
+    return re.sub(r"\w+", lambda word: f"table.{word[0]}" if word[0] in frame.columns else word[0], given)
+
+
+def _function(given: Any, source: str) -> Callable[..., Any]:
+    if callable(given) or isinstance(given, str):
+        return read_function(given)
+    raise ConfigError(
+        f"the omega of source `{source}` is the name of a column, a function of the table, or one number; got {type(given).__name__}. "
+        "Numbers for each image go into a column of the pool, or all sources' into a matrix: Known(matrix)."
+    )
 
 
 def _called(function: Callable[..., Any], frame: pd.DataFrame, shape: tuple[int, ...], what: str) -> Floats:

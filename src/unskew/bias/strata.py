@@ -47,7 +47,7 @@ class Strata(Bias):
         bins: Any = self.bins
         if by is not None:
             names = tuple(by) if isinstance(by, Iterable) and not isinstance(by, str) else (by,)
-            if not all(isinstance(name, str) for name in names):
+            if not names or not all(isinstance(name, str) for name in names):
                 raise ConfigError(f"by is the name of an attribute, or a list of names; got {by!r}.")
             object.__setattr__(self, "by", names)
         if bins is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
-from unskew.bias.features import FeatureMap, learn_flagged_features
+from unskew.bias.features import FeatureMap, is_number, learn_flagged_features, read_features
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
 from unskew.errors import ConfigError, UnskewWarning
 from unskew.records import Floats
@@ -54,11 +54,10 @@ class Tilt(Bias):
     ridge: float = 0.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.features, str):
-            object.__setattr__(self, "features", tuple(self.features))
+        object.__setattr__(self, "features", read_features(self.features))
         if self.reference is not None:
             object.__setattr__(self, "reference", level_text(self.reference))
-        if not self.ridge >= 0:
+        if not is_number(self.ridge) or not self.ridge >= 0:
             raise ConfigError(f"ridge is the strength of a penalty, 0 or more; got {self.ridge!r}.")
 
     @property

@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -282,7 +283,8 @@ def _class_balanced(pool: Pool, target: Target | None, beta: float | None = None
 def _logit_adjustment(pool: Pool, target: Target | None, tau: float = 1.0, form: str = "posthoc") -> Baseline:
     if form not in ("posthoc", "loss"):
         raise ConfigError(f"form is 'posthoc' (adjust a trained model's logits) or 'loss' (adjust them in training); got {form!r}.")
-    if not math.isfinite(tau):
+    given: Any = tau  # of any kind where it comes from a user
+    if not isinstance(given, Real) or not math.isfinite(given):
         raise ConfigError(f"tau scales the offset of the logits, 1 for the exact correction; got {tau!r}.")
     classes, code_n = _labels("logit_adjustment", pool)
     used_n, mass_m = np.full(len(pool), True), np.ones(len(classes))

@@ -50,6 +50,9 @@ class Derivative(Protocol):
     def along(self, at: Ints, weight_bk: Floats, a_p: Floats) -> Floats:
         """(b,) Σ_k w_ik J_ik·a."""
 
+    def slopes(self, at: Ints, q_bk: Floats, value_bt: Floats) -> Floats:
+        """(P, K, T) Σ_i f_it q_ik (J_ik − J̄_i): the derivative of Σ_i q_ik f_it by θ."""
+
 
 @dataclass(frozen=True, eq=False)
 class DenseDerivative:
@@ -71,6 +74,11 @@ class DenseDerivative:
 
     def along(self, at: Ints, weight_bk: Floats, a_p: Floats) -> Floats:
         return np.asarray(np.einsum("bk,bk->b", weight_bk, self.block(at) @ a_p))
+
+    def slopes(self, at: Ints, q_bk: Floats, value_bt: Floats) -> Floats:
+        j_bkp = self.block(at)
+        centred_bkp = j_bkp - np.einsum("bk,bkp->bp", q_bk, j_bkp)[:, None, :]
+        return np.asarray(np.einsum("bk,bkp,bt->pkt", q_bk, centred_bkp, value_bt, optimize=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +108,16 @@ class LinearDerivative:
         slope_bk = self.phi[at] @ a_p.reshape(self.free.size, -1).T
         return np.asarray(np.einsum("bk,bk->b", weight_bk[:, self.free], slope_bk))
 
+    def slopes(self, at: Ints, q_bk: Floats, value_bt: Floats) -> Floats:
+        phi_bd, free = self.phi[at], self.free
+        slope_ldkt = np.empty((free.size, phi_bd.shape[1], self.n_sources, value_bt.shape[1]))
+        for d, t in np.ndindex(phi_bd.shape[1], value_bt.shape[1]):
+            # J_ik − J̄_i for the parameters of source l is φ_i (1{k = l} − q_il); all K × K × P of it at once would not fit.
+            pulled_bk = (phi_bd[:, d] * value_bt[:, t])[:, None] * q_bk
+            slope_ldkt[:, d, :, t] = -(q_bk[:, free].T @ pulled_bk)
+            slope_ldkt[np.arange(free.size), d, free, t] += pulled_bk[:, free].sum(axis=0)
+        return slope_ldkt.reshape(self.n_parameters, self.n_sources, -1)
+
 
 @dataclass(frozen=True, eq=False)
 class Profile:
@@ -128,10 +146,10 @@ class Profile:
     def n_parameters(self) -> int:
         return int(self.penalty.shape[0])
 
-    def blocks(self) -> Iterator[tuple[int, Ints, Floats]]:
-        """(stratum, rows, (b, K) q) for blocks of rows of one stratum each."""
+    def blocks(self, n_values: int = 1) -> Iterator[tuple[int, Ints, Floats]]:
+        """(stratum, rows, (b, K) q) for blocks of rows of one stratum each; ``n_values``: numbers needed for each row and source."""
         dense = 1 if isinstance(self.derivative, LinearDerivative) else max(self.n_parameters, 1)
-        step = max(64, _BLOCK // (self.u.shape[1] * dense))
+        step = max(64, _BLOCK // (self.u.shape[1] * max(dense, n_values)))
         for cell, rows in enumerate(self._rows_of_cells):
             for start in range(0, rows.size, step):
                 at = rows[start : start + step]

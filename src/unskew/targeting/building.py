@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
@@ -37,6 +38,11 @@ def uniform_target(by: str | Sequence[str], options: Mapping[str, Any]) -> Targe
 
 
 def margins_target(margins: Mapping[str, Any], interactions: pd.DataFrame | None, options: Mapping[str, Any]) -> Target:
+    given: Any = margins  # of any kind where it comes from a user
+    if not isinstance(given, Mapping):
+        raise ConfigError(
+            f"margins is a table {{attribute: {{level: number}}}}, such as {{'label': {{'cat': 0.6, 'dog': 0.4}}}}; got {given!r}."
+        )
     if not margins:
         raise ConfigError("there is no margin: pass at least one, as {attribute: {level: number}}.")
     read = _read_options(_attributes(margins), options)
@@ -46,7 +52,7 @@ def margins_target(margins: Mapping[str, Any], interactions: pd.DataFrame | None
 
 
 def table_target(table: pd.DataFrame, by: Sequence[str] | None, n: float | None, options: Mapping[str, Any]) -> Target:
-    bins = {name: check_edges(name, edges) for name, edges in (options.get("bins") or {}).items()}
+    bins = {name: check_edges(name, edges) for name, edges in _by_attribute("bins", options.get("bins"), tuple(by or ("age",))).items()}
     fact = read_table(table, by, bins, n)
     return _checked(Target(kind="table", facts=(fact,), **_read_options(fact.by, options)))
 
@@ -68,9 +74,9 @@ def _attributes(by: Any) -> tuple[str, ...]:
     return names
 
 
-def _read_holdout(holdout: float) -> float:
-    if not 0 <= holdout < 1:
-        raise ConfigError(f"holdout is the share of the reference that judges and does not fit, at least 0 and below 1; got {holdout}.")
+def _read_holdout(holdout: Any) -> float:
+    if not isinstance(holdout, Real) or not 0 <= float(holdout) < 1:
+        raise ConfigError(f"holdout is the share of the reference that judges and does not fit, at least 0 and below 1; got {holdout!r}.")
     return float(holdout)
 
 
@@ -79,7 +85,7 @@ def _read_options(by: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, 
     for option in options:
         if option not in known:
             raise ConfigError(f"a target has no option {option!r}; it has {first_few(known)}.{did_you_mean(option, known)}")
-    per_attribute = {option: dict(options.get(option) or {}) for option in ("bins", "outside", "missing")}
+    per_attribute = {option: _by_attribute(option, options.get(option), by) for option in ("bins", "outside", "missing")}
     for option, given in per_attribute.items():
         for name in given:
             if name not in by:
@@ -94,6 +100,14 @@ def _read_options(by: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, 
         "unit": _choice("unit", options.get("unit", "image")),
         "uncovered": _choice("uncovered", options.get("uncovered", "error")),
     }
+
+
+def _by_attribute(option: str, given: Any, by: tuple[str, ...]) -> dict[str, Any]:
+    if given is None or (isinstance(given, Mapping) and not given):
+        return {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{option} is said for each attribute: {option}={{{by[0]!r}: {given!r}}}; got {given!r}.")
+    return dict(given)
 
 
 def _read_outside(name: str, rule: Any) -> str | dict[str, str]:

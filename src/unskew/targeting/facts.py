@@ -161,6 +161,13 @@ def _read_n(n: Any, stderr: Any, what: str) -> float | None:
 
 def read_table(frame: pd.DataFrame, by: Sequence[str] | None, bins: Mapping[str, Sequence[float]], n: Any = None) -> Distribution:
     """A table with one column for each attribute and one of numbers (count, mass, probability or share); equal cells are added up."""
+    given: Any = frame  # of any kind where it comes from a user
+    if not (hasattr(given, "columns") and hasattr(given, "iloc")):
+        hint = " Of a Series: series.rename('count').reset_index()." if hasattr(given, "iloc") else ""
+        raise DataError(
+            f"a joint table is a DataFrame with a column for each attribute and one of numbers (count, mass, probability or share); got a "
+            f"{type(given).__name__}.{hint}"
+        )
     values = [column for column in frame.columns if column in VALUE_COLUMNS and column != "stderr"]
     if len(values) != 1:
         raise DataError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataErro
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.targeting.facts import Distribution, cell_text, mass_array
 from unskew.targeting.levels import MISSING, bin_labels, cells_of, check_discrete, column_levels, text_levels
-from unskew.targeting.spread import mass_covariance, raked_covariance, restricted
+from unskew.targeting.spread import mass_covariance, raked_covariance, restricted, share_jacobian
 from unskew.targeting.strata import TargetReference, TargetStrata
 from unskew.targeting.wording import reference_sentences, strata_sentences
 
@@ -61,6 +61,7 @@ class _Masses:
     mass_c: Floats
     covariance_cc: Floats | None
     uncovered: dict[str, float] = field(default_factory=dict)
+    share_jacobian_cc: Floats | None = None
 
 
 def stratify_pool(target: Target, pool: Pool | pd.DataFrame) -> TargetStrata:
@@ -258,8 +259,12 @@ def _rake(target: Target, rows: _Rows) -> _Masses:
     margins = [_cover_margin(target, fact, {cell[a] for cell in cells}) for a, fact in enumerate(target.facts)]
     uncovered = {name: mass for margin in margins for name, mass in margin.uncovered.items()}
     mass_c = _raked_masses(target, cells, start_c / start_c.sum(), margins)
-    masses = _Masses(cells, mass_c, _raked_errors(cells, mass_c, margins), uncovered)
-    return masses if target.interactions is None else _cover(target, rows, masses)
+    indicator_cj = _margin_indicators(cells, margins)
+    masses = _Masses(cells, mass_c, _raked_errors(mass_c, indicator_cj, margins), uncovered)
+    if target.interactions is not None:
+        return _cover(target, rows, masses)
+    # The pool's own table is itself a sample.
+    return replace(masses, share_jacobian_cc=share_jacobian(mass_c, indicator_cj))
 
 
 def _cover_margin(target: Target, fact: Distribution, seen: set[str]) -> _Masses:
@@ -296,17 +301,23 @@ def _raked_masses(target: Target, cells: list[Cell], start_c: Floats, margins: l
         ) from error
 
 
-def _raked_errors(cells: list[Cell], mass_c: Floats, margins: list[_Masses]) -> Floats | None:
+def _margin_indicators(cells: list[Cell], margins: list[_Masses]) -> Floats:
+    """(C, J) which levels of the margins each cell has."""
+    indicators = []
+    for a, margin in enumerate(margins):
+        place = {cell[0]: at for at, cell in enumerate(margin.cells)}
+        indicators.append(np.eye(len(place))[[place[cell[a]] for cell in cells]])
+    return np.hstack(indicators)
+
+
+def _raked_errors(mass_c: Floats, indicator_cj: Floats, margins: list[_Masses]) -> Floats | None:
     if all(margin.covariance_cc is None for margin in margins):
         return None
     from scipy.linalg import block_diag
 
-    indicators, blocks = [], []
-    for a, margin in enumerate(margins):
-        place = {cell[0]: at for at, cell in enumerate(margin.cells)}
-        indicators.append(np.eye(len(place))[[place[cell[a]] for cell in cells]])
-        blocks.append(np.zeros((len(place), len(place))) if margin.covariance_cc is None else margin.covariance_cc)
-    return raked_covariance(mass_c, np.hstack(indicators), block_diag(*blocks))
+    size_a = [len(margin.cells) for margin in margins]
+    blocks = [np.zeros((j, j)) if m.covariance_cc is None else m.covariance_cc for j, m in zip(size_a, margins, strict=True)]
+    return raked_covariance(mass_c, indicator_cj, block_diag(*blocks))
 
 
 def _assemble(target: Target, rows: _Rows, masses: _Masses) -> TargetStrata:
@@ -319,10 +330,14 @@ def _assemble(target: Target, rows: _Rows, masses: _Masses) -> TargetStrata:
     take = np.array([place[rows.cells[c]] for c in in_scope])
     mass_c = size_c / size_c.sum()
     mass_c[in_scope] = share_in * masses.mass_c[take]
-    covariance_cc = None
-    if masses.covariance_cc is not None:
-        covariance_cc = np.zeros((size_c.size, size_c.size))
-        covariance_cc[np.ix_(in_scope, in_scope)] = share_in**2 * masses.covariance_cc[np.ix_(take, take)]
+
+    def widened(taken_cc: Floats | None, scale: float) -> Floats | None:
+        if taken_cc is None:
+            return None
+        every_cc = np.zeros((size_c.size, size_c.size))
+        every_cc[np.ix_(in_scope, in_scope)] = scale * taken_cc[np.ix_(take, take)]
+        return every_cc
+
     strata: dict[str, Any] = {
         "by": target.by,
         "strata": tuple(rows.cells),
@@ -330,9 +345,10 @@ def _assemble(target: Target, rows: _Rows, masses: _Masses) -> TargetStrata:
         "in_scope": rows.in_scope_c,
         "code": rows.code_n,
         "unit": rows.unit_n,
-        "covariance": covariance_cc,
+        "covariance": widened(masses.covariance_cc, share_in**2),
         "uncovered": masses.uncovered,
         "dropped": rows.dropped,
+        "share_jacobian": widened(masses.share_jacobian_cc, share_in),
     }
     population, sentences = strata_sentences(target, TargetStrata(**strata, population="", sentences=()), rows.n_split_groups)
     return TargetStrata(**strata, population=population, sentences=sentences)

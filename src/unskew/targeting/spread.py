@@ -107,3 +107,13 @@ def raked_covariance(mass_c: Floats, indicator_cj: Floats, covariance_jj: Floats
     weighted_cj = mass_c[:, None] * indicator_cj
     jacobian_cj = weighted_cj @ np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12)
     return np.asarray(jacobian_cj @ covariance_jj @ jacobian_cj.T)
+
+
+def share_jacobian(mass_c: Floats, indicator_cj: Floats) -> Floats:
+    """(C, C) ∂p_c/∂ log w_d of raked masses p_c = w_c exp(ν·z_c), Zᵀp = m, when the table w that they are raked from changes.
+
+    dp = diag(p) (d log w + Z dν) and Zᵀ dp = 0 give dp = (P − P Z (Zᵀ P Z)⁺ Zᵀ P) d log w, P = diag(p).
+    """
+    weighted_cj = mass_c[:, None] * indicator_cj
+    inverse_jj = np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12)
+    return np.asarray(np.diag(mass_c) - weighted_cj @ inverse_jj @ weighted_cj.T)

@@ -29,6 +29,7 @@ class TargetStrata:
     dropped : number of rows dropped, by reason.
     population : which population results speak of.
     sentences : what was given, assumed and done.
+    share_jacobian : (C, C) ∂mass_c/∂ log N_d where the masses are raked from the pool's own counts N; None where they do not depend on N.
     """
 
     by: tuple[str, ...]
@@ -42,6 +43,7 @@ class TargetStrata:
     dropped: Mapping[str, int]
     population: str
     sentences: tuple[str, ...] = field(repr=False)
+    share_jacobian: Floats | None = field(repr=False, default=None)
 
     @cached_property
     def size(self) -> Floats:

@@ -80,7 +80,7 @@ def _error(fact: Distribution) -> str:
 def _assumed(target: Target) -> list[str]:
     if len(target.facts) < 2:
         return []
-    table = "the pool" if target.interactions is None else "the table given for them"
+    table = "the pool, whose sampling error enters every interval" if target.interactions is None else "the table given for them"
     said = [
         f"The joint distribution of {' × '.join(target.by)} is not given, only its margins: their interactions (odds ratios) are assumed "
         f"to be those of {table}, and the rest is raked."

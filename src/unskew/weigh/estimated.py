@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 import scipy.special
 
 from unskew.records import Estimate, Floats, Ints
@@ -38,7 +39,8 @@ class EstimatedRows:
     group : (R,) code of each row's group, or None.
     profile : the likelihood at its maximum.
     kept : (K,) False for a source that is left out of training.
-    mass_covariance : (C, C) covariance of the strata's target masses; None where they are exact.
+    mass_covariance : (C, C) covariance of the strata's target masses, those raked from the pool's counts varying with these; None where
+        they are exact.
     """
 
     names: tuple[str, ...]
@@ -102,6 +104,19 @@ def beside_rival(estimate: Estimate, rival: Estimate) -> Estimate:
     reach = max((each.interval[1] - each.interval[0]) / 2 for each in (estimate, rival)) + apart
     stderr = math.hypot(max(estimate.stderr, rival.stderr), apart)
     return Estimate(estimate.value, stderr, (estimate.value - reach, estimate.value + reach), estimate.level)
+
+
+def count_covariance(rows: EstimatedRows, amount_r: Floats) -> Floats:
+    """(C, C) covariance of N_c = Σ_{i in c} ``amount``_i over the strata c: every source (or its groups) is drawn anew."""
+    units, n_cells = find_units(rows), rows.profile.u.shape[0]
+    shape = (units.stratum_m.size, n_cells)
+    count_mc = scipy.sparse.coo_array((amount_r, (units.unit_n, rows.profile.cell)), shape=shape).tocsr()
+    member_ms = scipy.sparse.csr_array((np.ones(shape[0]), units.stratum_m, np.arange(shape[0] + 1)), shape=(shape[0], units.size_s.size))
+    total_sc = np.asarray((member_ms.T @ count_mc).todense())
+    # n/(n − 1) for each source; one with a single unit shows no spread.
+    factor_s = np.divide(units.size_s, units.size_s - 1.0, out=np.zeros(units.size_s.size), where=units.size_s > 1)
+    squares_cc = count_mc.T @ (count_mc * factor_s[units.stratum_m][:, None])
+    return np.asarray(squares_cc.todense() - (total_sc.T * (factor_s / np.maximum(units.size_s, 1))) @ total_sc)
 
 
 def _shows_no_spread(rows: EstimatedRows, units: Units, value_r: Floats) -> bool:
