@@ -113,13 +113,13 @@ def _warn_if_unused(bias: Bias, target: Target | None) -> None:
 def evaluate_fitted(fitted: FittedBias) -> tuple[Floats, float, Floats]:
     """((number of pool rows in the fit,) π, log Z, (K,) log Ω̂ of the pool's sources)."""
     data, profile = fitted.data, fitted.profile
-    kept = np.arange(data.n_sources) != data.sample
     n = data.n_pool
     # Without further factors all images of a stratum weigh the same.
     is_flat = fitted.strata is not None and not fitted.factors
     log_omega_nk, u_ck = profile.log_omega[:n], profile.u
     if data.sample is not None:
-        log_omega_nk, u_ck = log_omega_nk[:, kept], u_ck[:, kept]
+        # The sample is the last of the sources.
+        log_omega_nk, u_ck = log_omega_nk[:, : data.sample], u_ck[:, : data.sample]
     log_v = np.zeros(n) if is_flat else -log_sums(log_omega_nk + (u_ck if data.n_cells == 1 else u_ck[data.cell[:n]]))
     if fitted.strata is not None:
         strata, cell = fitted.strata.target, data.cell[:n]

@@ -344,7 +344,7 @@ def flag_identifiers(frame: pd.DataFrame, names: Sequence[str], source_n: Ints, 
 
 _IDENTIFIES = 0.99
 _FAR_FROM_IT = 0.95
-_ENOUGH_ROWS = 20_000
+_ENOUGH_ROWS = 10_000
 
 
 def _share_identified(column: pd.Series[Any], source_n: Ints, n_sources: int) -> float:

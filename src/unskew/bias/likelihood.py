@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
@@ -52,7 +53,7 @@ class LogLinearProblem:
     offset: Floats | None
     ridge: float
 
-    @property
+    @cached_property
     def present_ck(self) -> Floats:
         return count_pairs(self.cell, self.source, (self.n_cells, self.n_sources)).astype(np.float64)
 

@@ -296,14 +296,15 @@ def _log_total_nearby(last: Evaluation, u_k: Floats) -> float | None:
 
 def log_total_inverse(rows: Rows, u_k: Floats) -> float:
     """log Σ_i 1/Σ_k e^{u_k} ω_ik, the constant that makes the weights sum to one."""
-    from scipy.special import logsumexp
-
     sum_n, scale_n = rows.row_sums(u_k)
     count_n = rows.count_n if rows.count_n.size else None
     with np.errstate(divide="ignore", invalid="ignore"):  # of an unconverged solution row sums may vanish
         if scale_n is None:
             return float(np.log(np.sum(1 / sum_n) if count_n is None else count_n @ (1 / sum_n)))
-        return float(logsumexp(-np.log(sum_n) - scale_n, b=count_n))
+        log_n = -np.log(sum_n) - scale_n
+        top = float(log_n.max())
+        inverse_n = np.exp(log_n - top) if np.isfinite(top) else np.ones(1)
+        return top + float(np.log(inverse_n.sum() if count_n is None or not np.isfinite(top) else count_n @ inverse_n))
 
 
 def _failed(prepared: Prepared, options: Options, status: Status) -> Solution:
