@@ -314,3 +314,10 @@ def test_images_of_weight_zero_do_not_count(classes: Any) -> None:
     alone = model.target_score(X[kept], y[kept], scoring="roc_auc", cv=None)
     assert some.value == pytest.approx(alone.value)
     assert some.stderr == pytest.approx(alone.stderr, rel=0.02)
+
+
+def test_a_class_that_one_fold_has_to_itself_is_an_error_in_words() -> None:
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.zeros(60, dtype=int)
+    y[7] = 1
+    with pytest.raises(DataError, match="show class '0' only.*cv=None"):
+        DebiasedClassifier().target_score(X, y, copies=False)

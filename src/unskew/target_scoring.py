@@ -85,9 +85,22 @@ def cross_fit_scores(model: Any, images: Images, weighing: TargetWeights, cv: An
     held_out = []
     for fold in range(int(fold_n.max()) + 1):
         train, test = np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)
+        _check_classes(model, y_n, train, weighing.sample_weight)
         fitted = fit_weighted(model, take_rows(images.X, train), take_rows(images.y, train), weighing.sample_weight[train])
         held_out.append(HeldOut(test, Remembering(fitted, take_rows(images.X, test)), y_n[test]))
     return held_out
+
+
+def _check_classes(model: Any, y_n: npt.NDArray[Any], train: Ints, weight_n: Floats) -> None:
+    """A classifier learns nothing from the images of one class."""
+    from sklearn.base import is_classifier
+
+    left = np.unique(y_n[train[weight_n[train] > 0]])
+    if is_classifier(model) and left.size == 1 and np.unique(y_n).size > 1:
+        raise DataError(
+            f"with one fold held out, images of positive weight show class {str(left[0])!r} only: the other classes have too few images, or "
+            "groups, to be in every fold. Score with cv=None on images that did not train the model, or leave those classes out."
+        )
 
 
 def _folds(cv: Any, images: Images, unit_n: Ints, weighing: TargetWeights, seed: int) -> Ints:
