@@ -319,5 +319,5 @@ def test_images_of_weight_zero_do_not_count(classes: Any) -> None:
 def test_a_class_that_one_fold_has_to_itself_is_an_error_in_words() -> None:
     X, y = np.random.default_rng(0).normal(size=(60, 2)), np.zeros(60, dtype=int)
     y[7] = 1
-    with pytest.raises(DataError, match="show class '0' only.*cv=None"):
+    with pytest.raises(DataError, match=r"show class '0' only.*cv=None"):
         DebiasedClassifier().target_score(X, y, copies=False)

@@ -98,7 +98,7 @@ def _check_classes(model: Any, y_n: npt.NDArray[Any], train: Ints, weight_n: Flo
     left = np.unique(y_n[train[weight_n[train] > 0]])
     if is_classifier(model) and left.size == 1 and np.unique(y_n).size > 1:
         raise DataError(
-            f"with one fold held out, images of positive weight show class {str(left[0])!r} only: the other classes have too few images, or "
+            f"with one fold held out, the images left show class {str(left[0])!r} only: the other classes have too few images, or "
             "groups, to be in every fold. Score with cv=None on images that did not train the model, or leave those classes out."
         )
 
