@@ -13,6 +13,7 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError, UnskewWarning, did_you_mean, first_few
 from unskew.records import Floats, Ints
+from unskew.records.arrays import count_pairs
 from unskew.targeting.levels import MISSING, level_text, text_levels
 
 if TYPE_CHECKING:
@@ -349,8 +350,7 @@ _ENOUGH_ROWS = 10_000
 
 def _share_identified(column: pd.Series[Any], source_n: Ints, n_sources: int) -> float:
     code_n = _cut(column) if is_numeric(column) else text_levels(column, str(column.name))[1]
-    n_levels = int(code_n.max()) + 1
-    count_lk = np.bincount(code_n * n_sources + source_n, minlength=n_levels * n_sources).reshape(n_levels, -1)
+    count_lk = count_pairs(code_n, source_n, (int(code_n.max()) + 1, n_sources))
     return sum(_guessed_rightly(count_lk, k) for k in range(n_sources)) / source_n.size
 
 

@@ -86,6 +86,35 @@ def norm_tile(u_k: Floats, n_tile: int, factor_kt: Floats, slack_kt: Floats, per
 
 
 @compiled
+def fill_tile(
+    feature_nd: Floats,
+    offset_nk: Floats,
+    start: int,
+    n_tile: int,
+    source_e: Ints,
+    feature_e: Ints,
+    sign_e: Floats,
+    at_e: Floats,
+    per_width: float,
+    u_k: Floats,
+    z_dt: Floats,
+    gap_et: Floats,
+    slack_kt: Floats,
+    factor_kt: Floats,
+    per_norm_t: Floats,
+    mass_k: Floats,
+) -> None:
+    """The images from ``start`` on: gaps, ω, factors and norms. ``factor_kt`` holds e^{u_k}, which stays where there is no offset."""
+    for d in range(feature_nd.shape[1]):
+        for t in range(n_tile):
+            z_dt[d, t] = feature_nd[start + t, d]
+    measure_tile(z_dt, n_tile, source_e, feature_e, sign_e, at_e, per_width, gap_et, slack_kt)
+    if offset_nk.shape[1] > 0:
+        weigh_tile(u_k, offset_nk[start : start + n_tile], slack_kt, factor_kt)
+    norm_tile(u_k, n_tile, factor_kt, slack_kt, per_norm_t, mass_k)
+
+
+@compiled
 def add_gradient(
     source_t: Ints,
     source_e: Ints,
@@ -102,7 +131,7 @@ def add_gradient(
 ) -> None:
     """Add the derivatives of a tile's Σ_i log q_{i,s_i} by θ and u, and of its masses Σ_i ω_ik by the edges and by log γ.
 
-    ``pull_kt`` is room for ∂ log q_{i,s_i}/∂ω_ik = (1{k = s_i} − q_ik)/ω_ik.
+    ``pull_kt`` is room for −∂ log q_{i,s_i}/∂ω_ik = (q_ik − 1{k = s_i})/ω_ik.
     """
     n_tile, n_edges = source_t.shape[0], source_e.shape[0]
     n_free = n_edges + 1
@@ -169,13 +198,8 @@ def sweep_cell(
     for start in range(0, n, TILE_ROWS):
         m = min(TILE_ROWS, n - start)
         rows = slice(start, start + m)
-        for d in range(feature_nd.shape[1]):
-            for t in range(m):
-                z_dt[d, t] = feature_nd[start + t, d]
-        measure_tile(z_dt, m, source_e, feature_e, sign_e, at_e, per_width, gap_et, slack_kt)
-        if offset_nk.shape[1] > 0:
-            weigh_tile(u_k, offset_nk[rows], slack_kt, factor_kt)
-        norm_tile(u_k, m, factor_kt, slack_kt, per_norm_t, mass_k)
+        edges = (source_e, feature_e, sign_e, at_e)
+        fill_tile(feature_nd, offset_nk, start, m, *edges, per_width, u_k, z_dt, gap_et, slack_kt, factor_kt, per_norm_t, mass_k)
         for t in range(m):
             own = source_n[start + t]
             share = factor_kt[own, t] * slack_kt[own, t]
@@ -343,13 +367,8 @@ def sum_information(
             factor_kt[k] = np.exp(u_ck[c, k])
         for start in range(bound_c[c], bound_c[c + 1], TILE_ROWS):
             m = min(TILE_ROWS, bound_c[c + 1] - start)
-            for d in range(feature_nd.shape[1]):
-                for t in range(m):
-                    z_dt[d, t] = feature_nd[start + t, d]
-            measure_tile(z_dt, m, source_e, feature_e, sign_e, at_e, 1.0 / width, gap_et, slack_kt)
-            if offset_nk.shape[1] > 0:
-                weigh_tile(u_ck[c], offset_nk[start : start + m], slack_kt, factor_kt)
-            norm_tile(u_ck[c], m, factor_kt, slack_kt, per_norm_t, mass_k)
+            edges = (source_e, feature_e, sign_e, at_e)
+            fill_tile(feature_nd, offset_nk, start, m, *edges, 1.0 / width, u_ck[c], z_dt, gap_et, slack_kt, factor_kt, per_norm_t, mass_k)
             fill_derivatives(m, source_e, sign_e, 1.0 / width, gap_et, slack_kt, factor_kt, per_norm_t, ratio_kt, slope_et, mean_pt)
             add_information(m, source_e, ratio_kt, slope_et, mean_pt, fisher_cpp[c])
         for p in range(n_all):
