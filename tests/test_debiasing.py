@@ -9,6 +9,7 @@ import pytest
 
 from unskew import ConfigError, CoverageError, DataError, Pool, Target, debias
 from unskew.bias import Box, Known, Product, Propensity, Strata, Subpopulation, Tilt
+from unskew.debiasing import evaluate_fitted
 from unskew.errors import UnskewWarning
 
 MARGIN = Target.margins({"label": {"cat": 0.5, "dog": 0.5}})
@@ -167,3 +168,21 @@ def test_replicates_without_a_level_of_the_target_are_left_out():
         assert drawn.n_disconnected == expected.n_disconnected
         np.testing.assert_allclose(drawn.mean, expected.mean, rtol=1e-12)
         assert drawn.mean.min() > 4.9
+
+
+@pytest.mark.parametrize("x_of_pool", ["continuous", "few values", "far from the sample"])
+def test_weights_beside_a_sample_are_the_same_from_the_solvers_rows_and_from_omega(x_of_pool):
+    """Rows that repeat are stored once; and where ω of the sample is e^700 times that of the sources, sums of scaled rows would be 0."""
+    pool, sample = simple_pool(), simple_pool(200, seed=1)
+    drop = {"continuous": 0.0, "few values": 0.0, "far from the sample": 700.0}[x_of_pool]
+    if x_of_pool == "few values":
+        pool, sample = (Pool(part.frame.assign(x=part.frame["x"].round())) for part in (pool, sample))
+    largest = pool.frame["x"].max()
+    faint = Known({name: lambda frame: np.where(frame["x"] == largest, np.exp(-drop), 1.0) for name in pool.names})
+    model = faint if drop else Product(faint, Tilt(["x"]))
+    weights = debias(pool, model, Target.sample(sample), judge=False)
+    weight, log_total, log_normalizer = evaluate_fitted(weights.estimation.fitted)
+    np.testing.assert_allclose(weights.weight, weight, rtol=1e-9, atol=0)
+    np.testing.assert_allclose(weights.solution.log_normalizer, log_normalizer, rtol=1e-9)
+    assert weights.estimation.log_total == pytest.approx(log_total, rel=1e-9)
+    assert weights.weight.sum() == pytest.approx(1.0, rel=1e-12)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # A stratum of a product is judged by itself from this target mass and number of images on; errors of smaller ones average out.
 _LARGE_MASS = 0.1
 _LARGE_SIZE = 50
+# Of the largest term of a row: a sum so small may have lost terms to underflow.
+_LOST = 1e-280
 # What a caller may say of the solve; the rest of `solve_normalizers` follows from the fit.
 _SOLVE = ("method", "tol", "max_steps", "throw", "seed", "jobs")
 
@@ -137,6 +139,24 @@ def evaluate_fitted(fitted: FittedBias) -> tuple[Floats, float, Floats]:
     return np.exp(log_v - log_total), log_total, log_normalizer_k[: len(fitted.names)]
 
 
+def _as_solved(fitted: FittedBias, solved: Weights) -> tuple[Floats, float, Floats] | None:
+    """What `evaluate_fitted` returns, from the solver's scaled rows; None where the sample's own term hides the others in rounding."""
+    data = fitted.data
+    if data.sample is None:
+        # The solver's weights are those of the pool, and its u such that they sum to 1.
+        return solved.weight, 0.0, solved.solution.log_normalizer
+    assert solved.rows is not None
+    u_k = fitted.profile.u[0].copy()
+    u_k[data.sample] = -np.inf
+    sum_r, scale_r = solved.rows.row_sums(u_k)
+    if not sum_r.min() > _LOST:
+        return None
+    log_v = -np.log(sum_r) if scale_r is None else -np.log(sum_r) - scale_r
+    log_v = (log_v if solved.rows.inverse_n is None else log_v[solved.rows.inverse_n])[: data.n_pool]
+    log_total = log_sum(log_v)
+    return np.exp(log_v - log_total), log_total, solved.solution.log_normalizer[: data.sample]
+
+
 def estimated_rows(fitted: FittedBias, weight_r: Floats) -> EstimatedRows:
     """The rows of the fit with their weights, from which errors are computed; ``weight_r``: those of the pool."""
     data = fitted.data
@@ -181,11 +201,8 @@ def weigh_fitted(
     fitted = replace(fitted, profile=replace(fitted.profile, solved=None))
     if solved is not None and solved.solution.method != "newton":
         fitted = replace(fitted, profile=replace(fitted.profile, u=solved.solution.u[None, :]))
-    if solved is not None and is_reused and data.sample is None:
-        # The solver's weights are those of the pool, and its u such that they sum to 1.
-        weight_r, log_total, log_normalizer_k = solved.weight, 0.0, solved.solution.log_normalizer
-    else:
-        weight_r, log_total, log_normalizer_k = evaluate_fitted(fitted)
+    evaluated = _as_solved(fitted, solved) if solved is not None and is_reused else None
+    weight_r, log_total, log_normalizer_k = evaluated or evaluate_fitted(fitted)
     weight_n = np.zeros(len(pool))
     weight_n[fitted.row] = weight_r
     groups = group_codes(pool.frame["group"], len(pool)) if "group" in pool.frame.columns else None

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from scipy.stats import wasserstein_distance
+from scipy.stats import kstest, wasserstein_distance
 
 import unskew
 from unskew.bias.soft_box_fit import SoftBoxFit, fit_soft_boxes, log_soft_boxes, soft_box_jacobian
 from unskew.bias.soft_box_likelihood import Boxes, edge_slots, evaluate_boxes, inform_boxes, pose_problem
 from unskew.bias.soft_box_permutation import PLACES, _tail_statistic, permutation_bound, permutation_p_value
-from unskew.bias.soft_box_search import _Edge, _Held, constant_membership
+from unskew.bias.soft_box_search import _Edge, _Held, _subsample, constant_membership, make_room
 from unskew.errors import DataError
 from unskew.records import Floats, Ints
 
@@ -167,6 +167,33 @@ def test_what_an_edge_gains_is_the_likelihood_with_it_less_the_one_without() -> 
             ]
             values.append(plain_log_likelihood(feature, source, cell, offset, then)[0] + sum(steps))
         assert held.gain(edge, other) == pytest.approx(values[1] - values[0], rel=1e-9, abs=1e-9)
+
+
+def test_an_edge_that_puts_an_own_image_outside_is_told_without_the_likelihood() -> None:
+    rng = np.random.default_rng(3)
+    feature, source = rng.normal(size=(400, 2)), rng.integers(3, size=400)
+    problem = pose_problem(feature, source, 3, None, None, None)
+    held = _Held(problem, make_room(problem, example_boxes(rng)._replace(width=3.0)), 1)
+    told = []
+    for k, d, side in np.ndindex(3, 2, 2):
+        edge = _Edge(k, d, side, float((held.boxes.lower, held.boxes.upper)[side][k, d]))
+        for other in (-2.0, -0.5, 0.5, 2.0, edge.away):
+            told.append(held.keeps_own(edge, other))
+            assert told[-1] == (held.gain(edge, other) > -np.inf), (edge, other)
+    assert 5 < sum(told) < len(told) - 5
+
+
+def test_a_subsample_of_very_many_images_is_drawn_evenly_from_all_of_them() -> None:
+    sizes = [90_000, 60_000, 300]
+    source = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], sizes))
+    problem = pose_problem(np.arange(source.size, dtype=np.float64)[:, None], source, 3, None, None, None)
+    few = _subsample(problem, 6000, np.random.default_rng(0))
+    np.testing.assert_array_equal(few.count[0], [2000, 2000, 300])
+    row = few.feature[:, 0].astype(np.int64)
+    assert np.all(np.diff(row) > 0)
+    np.testing.assert_array_equal(few.source, source[row])
+    for k in (0, 1):  # 2,000 rows are spread over the table as draws of a uniform distribution are
+        assert kstest(row[few.source == k], "uniform", (0, source.size)).pvalue > 1e-3
 
 
 @pytest.mark.parametrize(("n_features", "n_sources", "seed"), [(2, 4, 2), (2, 4, 3), (5, 5, 3), (5, 5, 5)])

@@ -134,3 +134,25 @@ def test_true_omega_recovers_true_normalizers() -> None:
     weights = unskew.debias_weights(scenario.log_omega, scenario.source, log=True)
     stderr = np.sqrt(np.diag(weights.covariance()))
     assert np.all(np.abs(solution.log_normalizer - scenario.log_normalizer) < 4 * stderr)
+
+
+@pytest.mark.parametrize("faint", [30.0, 300.0, 700.0, 3000.0, 1e6])
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_one_image_that_its_own_source_hardly_selects_does_not_lead_astray(faint, noise):
+    """It belongs to the last source as good as surely. Of images that are all alike but for it Σ_i q_ik = n_k gives the rest exactly.
+
+    Sums of ω_ik/ω_il over images of l, from which a start is balanced, are nothing but that image.
+    """
+    source = np.concatenate([np.arange(300) % 2, np.full(200, 2)])
+    log_omega = noise * np.random.default_rng(0).normal(size=(500, 3))
+    log_omega[0, :2] -= faint
+    solution = unskew.solve_normalizers(log_omega, source, log=True)
+    if noise == 0.0:
+        np.testing.assert_allclose(solution.u[:2] - solution.u[2], np.log(150 / 199), rtol=1e-10)
+    else:
+        q = np.exp(log_omega + solution.u)
+        np.testing.assert_allclose((q / q.sum(axis=1, keepdims=True)).sum(axis=0), [150, 150, 200], rtol=1e-9)
+    assert solution.n_steps < 20
+    shift = np.array([200.0, -100.0, 0.0])  # a constant factor of a source changes nothing but its u
+    moved = unskew.solve_normalizers(log_omega + shift, source, log=True)
+    np.testing.assert_allclose(moved.u + shift - moved.u[2], solution.u - solution.u[2], atol=1e-9)

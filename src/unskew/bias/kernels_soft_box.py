@@ -39,6 +39,19 @@ def farthest_images(feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper_
 
 
 @compiled
+def holds_images(feature_nd: Floats, source_n: Ints, k: int, lower_d: Floats, upper_d: Floats, width: float) -> bool:
+    """Are all images of source k less than the width away (ℓ1) from this box?"""
+    for i in range(feature_nd.shape[0]):
+        if source_n[i] == k:
+            distance = 0.0
+            for d in range(feature_nd.shape[1]):
+                distance += max(lower_d[d] - feature_nd[i, d], 0.0) + max(feature_nd[i, d] - upper_d[d], 0.0)
+            if distance >= width:
+                return False
+    return True
+
+
+@compiled
 def log_omega_of_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width: float) -> Floats:
     """(n, K) log max(0, 1 − Σ_d dist_d(z_i, box_k)/γ)."""
     n, n_features = feature_nd.shape

@@ -66,19 +66,22 @@ class SoftBox(Bias):
                 f"SoftBox measures distances, so its features are numbers; {first_few(other)} is not. "
                 f"Use Product(SoftBox(…), Box({other})) to keep each source to its own levels, or Tilt."
             )
-        feature_rd = np.column_stack([read_numbers(data.frame[name], name) for name in names])
+        columns = [read_numbers(data.frame[name], name) for name in names]
         if warm is not None:
             centre_d, scale_d, notes = warm.centre, warm.scale, warm.notes
+            feature_rd = _measured(columns, centre_d, scale_d)
         else:
-            centre_d, spread_d = feature_rd.mean(axis=0), feature_rd.std(axis=0)
+            centre_d, spread_d = (np.array([of(column_r) for column_r in columns]) for of in (np.mean, np.std))
             scale_d = np.where(spread_d > 0, spread_d, 1.0) if self.standardise else np.ones(len(names))
+            feature_rd = _measured(columns, centre_d, scale_d)
             notes = flag_identifiers(data.frame, names, data.source, data.names) + self._unequal_units(spread_d, names)
-            notes += _useless_features(feature_rd - centre_d, np.abs(feature_rd).max(axis=0), names)
+            largest_d = np.array([max(-column_r.min(), column_r.max()) for column_r in columns])
+            notes += _useless_features(feature_rd, largest_d / scale_d, names)
         # A fit that is only continued (next round of a product, bootstrap) is not tested anew.
         if warm is not None and warm.fit.is_constant:
             return warm
         fit = fit_soft_boxes(
-            (feature_rd - centre_d) / scale_d,
+            feature_rd,
             data.source,
             data.n_sources,
             log_offset_nk=log_offset_rk if log_offset_rk.any() else None,
@@ -99,6 +102,16 @@ class SoftBox(Bias):
         return (
             f"{large} varies more than ten times as much as {small}, but one width holds for both: say standardise=True if units differ",
         )
+
+
+def _measured(columns: Sequence[Floats], centre_d: Floats, scale_d: Floats) -> Floats:
+    """(n, D) the columns less their centres, divided by their scales."""
+    feature_nd = np.empty((columns[0].size, len(columns)))
+    for column_n, centre, scale, out_n in zip(columns, centre_d, scale_d, feature_nd.T, strict=True):
+        np.subtract(column_n, centre, out=out_n)
+        if scale != 1.0:
+            out_n /= scale
+    return feature_nd
 
 
 def _useless_features(centred_rd: Floats, largest_d: Floats, names: Sequence[str]) -> tuple[str, ...]:
@@ -133,7 +146,7 @@ class FittedSoftBox(Factor):
 
     def _read(self, frame: pd.DataFrame) -> Floats:
         check_columns(frame, self.numeric)
-        return (np.column_stack([read_numbers(frame[name], name) for name in self.numeric]) - self.centre) / self.scale
+        return _measured([read_numbers(frame[name], name) for name in self.numeric], self.centre, self.scale)
 
     @property
     def n_parameters(self) -> int:

@@ -109,7 +109,7 @@ def fit_soft_boxes(
     found = search_boxes(problem, constant_nk, rng)
     if found is None:
         return _constant_fit(problem, constant, p_value, n_permutations)
-    boxes, _, log_likelihood = ascend(problem, found, tol=1e-3)
+    boxes, log_likelihood = found.boxes, found.at.log_likelihood
     if log_likelihood - constant <= problem.schwarz * (boxes.n_edges + 1):
         return replace(_constant_fit(problem, constant, p_value, n_permutations), rejected=boxes)
     return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, log_likelihood, constant, p_value, n_permutations, False)
@@ -138,7 +138,8 @@ def widen_soft_boxes(
     opened = open_opposite_edges(problem, start)
     if opened.n_edges == start.n_edges and fit.rejected is None:
         return None
-    boxes, _, log_likelihood = ascend(problem, opened)
+    boxes, at = ascend(problem, opened)
+    log_likelihood = at.log_likelihood
     if log_likelihood < fit.log_likelihood - TOLD_APART / problem.unit_share:
         return None
     return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, log_likelihood, fit.log_likelihood_constant, None, 0, False)
@@ -214,5 +215,5 @@ def _constant_fit(problem: LabelProblem, constant: float, p_value: float | None,
 
 def _climb_from(problem: LabelProblem, start: SoftBoxFit, constant: float) -> SoftBoxFit:
     begun = make_room(problem, Boxes(start.lower, start.upper, start.width, problem.no_boxes().u))
-    boxes, _, log_likelihood = ascend(problem, begun)
-    return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, log_likelihood, constant, None, 0, False)
+    boxes, at = ascend(problem, begun)
+    return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, at.log_likelihood, constant, None, 0, False)

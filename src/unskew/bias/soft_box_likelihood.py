@@ -22,7 +22,7 @@ LEAST_DAMPING = 1e-9
 TRIALS_OF_LENGTH = 3  # lengths of a step that are tried before it is damped more
 MOST_TRIALS = 24  # then no direction climbs
 ROWS_OF_INFORMATION = 3_000  # the Fisher information is summed over about this many images,
-SHARE_OF_INFORMATION = 0.04  # or this share of them, if that is more
+SHARE_OF_INFORMATION = 0.01  # or this share of them, if that is more
 
 
 class Boxes(NamedTuple):
@@ -36,14 +36,6 @@ class Boxes(NamedTuple):
     @property
     def n_edges(self) -> int:
         return int(np.count_nonzero(np.isfinite(self.lower)) + np.count_nonzero(np.isfinite(self.upper)))
-
-
-class Ascent(NamedTuple):
-    """Where an ascent ended: the boxes, their penalised and their plain log-likelihood."""
-
-    boxes: Boxes
-    value: float
-    log_likelihood: float
 
 
 class InformingImages(NamedTuple):
@@ -158,6 +150,17 @@ class Evaluation(NamedTuple):
     gradient_u: Floats
 
 
+class Ascent(NamedTuple):
+    """Where an ascent ended: the boxes, and the likelihood there."""
+
+    boxes: Boxes
+    at: Evaluation
+
+    @property
+    def value(self) -> float:
+        return self.at.value
+
+
 class Information(NamedTuple):
     """Fisher information of θ, of each cell's u, and across."""
 
@@ -191,17 +194,26 @@ def inform_boxes(images: InformingImages, boxes: Boxes) -> Information:
     return Information(*(images.weight * sum_ for sum_ in sum_information(images.feature, images.offset, images.bound, *boxes)))
 
 
-def ascend(problem: LabelProblem, boxes: Boxes, *, max_steps: int = 60, tol: float = 1e-2, rows: int = ROWS_OF_INFORMATION) -> Ascent:
+def ascend(
+    problem: LabelProblem,
+    boxes: Boxes,
+    *,
+    max_steps: int = 60,
+    tol: float = 1e-2,
+    rows: int = ROWS_OF_INFORMATION,
+    evaluated: Evaluation | None = None,
+) -> Ascent:
     """Climb to a local maximum of L over (edges, log γ, u) by Fisher scoring with Levenberg's damping.
 
     log t_{i,s_i} is a barrier that keeps every image in its own source's support; a step that crosses it, or leads down, is shortened, and
     if that does not help, damped. Steps are invariant to the scale of each feature. An edge that leaves the range of the pool has no
     influence any more and becomes infinite. Stops when a step gains, and was predicted to gain, less than ``tol`` units of log-likelihood
-    (one standard error: ½). The information is of at least ``rows`` images.
+    (one standard error: ½). The information is of at least ``rows`` images. ``evaluated``: the likelihood at the boxes, if known.
     """
     images = problem.informing(rows)
     boxes = _without_idle_edges(problem, boxes)
-    now, information = evaluate_boxes(problem, boxes), inform_boxes(images, boxes)
+    now = evaluate_boxes(problem, boxes) if evaluated is None else evaluated
+    information = inform_boxes(images, boxes)
     damping = FIRST_DAMPING
     for _ in range(max_steps):
         length, step, predicted = 1.0, *_damped_step(problem, boxes, now, information, damping)
@@ -226,7 +238,7 @@ def ascend(problem: LabelProblem, boxes: Boxes, *, max_steps: int = 60, tol: flo
         if gain < tol and predicted < 5 * tol:
             break
         information = inform_boxes(images, boxes)
-    return Ascent(boxes, now.value, now.log_likelihood)
+    return Ascent(boxes, now)
 
 
 def _shortening(gain: float, slope: float) -> float:

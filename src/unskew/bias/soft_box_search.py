@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unskew.bias.soft_box_likelihood import ROWS_OF_INFORMATION, Boxes, LabelProblem, ascend, evaluate_boxes, uncrossed
+from unskew.bias.soft_box_likelihood import ROWS_OF_INFORMATION, Ascent, Boxes, LabelProblem, ascend, evaluate_boxes, uncrossed
 from unskew.records import Floats, Ints
 from unskew.records.arrays import count_pairs
 from unskew.solve.logarithms import row_maxima
@@ -19,6 +19,7 @@ MISSING_IMAGES = 0.5  # standard errors by which a tail must lack images
 ROWS_OF_PLACES = 5_000  # the place of a new edge is chosen on about this many images
 BEYOND_DOUBT = 5.0  # standard errors
 ROWS_OF_ROUGH_INFORMATION = 1000  # steers climbs on a subsample
+ROWS_TO_PERMUTE = 20_000
 ROWS_OF_TRIAL = 6000  # the starts are climbed on a subsample of this size
 # Units of log-likelihood that a finite edge must earn. Small: what one source lacks on one side and another on the other can be said with
 # two edges or with one farther in, at the same ratios of ω; a dear edge would prefer the one, the more selective.
@@ -29,26 +30,27 @@ MOST_MOVES = 1000  # of the edges of a source; each makes room for the image tha
 ROOM = 0.02  # of γ, left between an image and the rim of its own source's support
 
 
-def search_boxes(problem: LabelProblem, constant_nk: Floats, rng: np.random.Generator) -> Boxes | None:
+def search_boxes(problem: LabelProblem, constant_nk: Floats, rng: np.random.Generator) -> Ascent | None:
     """The best local maximum found from a few sparse starts; None if no source lacks images in any tail.
 
     Starts are climbed on a subsample drawn evenly from the sources (their sizes enter through u only), the best on all images; of many
-    images first on a tenth of them.
+    images first on a tenth of them, of which the subsample is drawn then.
     Then, in rounds, edges that earn less than ``EDGE_COST`` are made infinite and infinite ones that would earn it are opened.
     """
-    trial = _subsample(problem, ROWS_OF_TRIAL, rng)
+    n = problem.source.size
+    tenth = _subsample(problem, n // 10, rng) if n > 10 * ROWS_OF_TRIAL else None
+    trial = _subsample(tenth or problem, ROWS_OF_TRIAL, rng)
     trial_nk = constant_nk if trial is problem else constant_membership(trial)[0]
     starts = start_from_tails(trial, trial_nk)
     if not starts:
         return None
     rows = ROWS_OF_INFORMATION if trial is problem else ROWS_OF_ROUGH_INFORMATION
-    climbed = [ascend(trial, _restarted(trial, boxes), tol=0.3, max_steps=40, rows=rows) for boxes in starts]
+    climbed = [ascend(trial, make_room(trial, boxes), tol=0.3, max_steps=40, rows=rows) for boxes in starts]
     cost = EDGE_COST / problem.unit_share
     best = max(climbed, key=lambda ascent: ascent.value - cost * ascent.boxes.n_edges).boxes
-    if problem.source.size > 20 * ROWS_OF_TRIAL:
-        tenth = _subsample(problem, problem.source.size // 10, rng)
-        best = ascend(tenth, _restarted(tenth, best), tol=0.05).boxes
-    now = ascend(problem, _restarted(problem, best), tol=0.05)
+    if tenth is not None:
+        best = ascend(tenth, _carried(trial, tenth, best), tol=0.05).boxes
+    now = ascend(problem, _carried(tenth or trial, problem, best), tol=0.05)
     for _ in range(MOST_ROUNDS):
         changed = _open_and_close(problem, now.boxes, cost)
         if changed is None:
@@ -59,7 +61,8 @@ def search_boxes(problem: LabelProblem, constant_nk: Floats, rng: np.random.Gene
         now = then
     # At the end an edge must earn ½ log n with the others held (Schwarz). Noise at the ends of the pool earns a few units, and an edge that
     # rests on it can leave an image with hardly any ω of any source, and so with nearly all the weight.
-    return _open_and_close(problem, now.boxes, problem.schwarz, may_open=False) or now.boxes
+    closed = _open_and_close(problem, now.boxes, problem.schwarz, may_open=False)
+    return ascend(problem, now.boxes, tol=1e-3, evaluated=now.at) if closed is None else ascend(problem, closed, tol=1e-3)
 
 
 def start_from_tails(problem: LabelProblem, constant_nk: Floats) -> list[Boxes]:
@@ -132,17 +135,24 @@ def make_room(problem: LabelProblem, boxes: Boxes) -> Boxes:
     return boxes._replace(lower=lower_kd, upper=upper_kd)
 
 
-def _restarted(problem: LabelProblem, boxes: Boxes) -> Boxes:
-    return make_room(problem, boxes)._replace(u=problem.no_boxes().u)
+def _carried(few: LabelProblem, many: LabelProblem, boxes: Boxes) -> Boxes:
+    """Boxes found on few of the images, as a start on all: with room for these, and u as the sources' shares differ.
+
+    On the same images u begins anew: that is another way up, which at times goes on where the first ended on a ridge.
+    """
+    moved = make_room(many, boxes)
+    if few is many or not np.array_equal(few.count > 0, many.count > 0):
+        return moved._replace(u=many.no_boxes().u)
+    return moved._replace(u=boxes.u + np.log(np.maximum(many.count, 1) / np.maximum(few.count, 1)))
 
 
 def _subsample(problem: LabelProblem, n_rows: int, rng: np.random.Generator) -> LabelProblem:
     """At most ``n_rows`` images, as evenly from the sources as their sizes allow; cells are kept."""
     if problem.source.size <= n_rows:
         return problem
-    present = np.unique(problem.source)
-    share = n_rows // present.size
-    chosen = [rng.permutation(np.flatnonzero(problem.source == k))[:share] for k in present]
+    size_k = problem.count.sum(axis=0)
+    share = n_rows // int(np.count_nonzero(size_k))
+    chosen = [_some_rows(problem.source, int(k), share, rng) for k in np.flatnonzero(size_k)]
     row_m = np.sort(np.concatenate(chosen))
     bound_c = np.searchsorted(problem.cell[row_m], np.arange(problem.n_cells + 1))
     count_ck = count_pairs(problem.cell[row_m], problem.source[row_m], problem.count.shape)
@@ -157,6 +167,13 @@ def _subsample(problem: LabelProblem, n_rows: int, rng: np.random.Generator) -> 
         problem.is_fixed,
         problem.unit_share,
     )
+
+
+def _some_rows(source_n: Ints, k: int, most: int, rng: np.random.Generator) -> Ints:
+    """At most so many rows of source k, at random; of very many rows every so many are permuted only."""
+    own_m = np.flatnonzero(source_n == k)
+    stride = max(1, own_m.size // max(2 * most, ROWS_TO_PERMUTE))
+    return rng.permutation(own_m[rng.integers(stride) :: stride] if stride > 1 else own_m)[:most]
 
 
 def _open_and_close(problem: LabelProblem, boxes: Boxes, cost: float, may_open: bool = True) -> Boxes | None:
@@ -182,9 +199,9 @@ def _open_and_close(problem: LabelProblem, boxes: Boxes, cost: float, may_open: 
 def _pays(some: _Held, every: _Held, edge: _Edge, other: float, needed: float) -> bool:
     """Does moving the edge gain more than ``needed``? Decided on some images where these leave no doubt, otherwise on all."""
     gain = some.gain(edge, other)
-    if some is not every and gain > -np.inf and abs(gain - needed) <= BEYOND_DOUBT * some.error_of_gain(edge, other):
-        gain = every.gain(edge, other)
-    return gain > needed
+    if some is every or gain == -np.inf or abs(gain - needed) > BEYOND_DOUBT * some.error_of_gain(edge, other):
+        return gain > needed
+    return every.keeps_own(edge, other) and every.gain(edge, other) > needed
 
 
 class _Edge(NamedTuple):
@@ -228,6 +245,14 @@ class _Held:
     def gain(self, edge: _Edge, other: float) -> float:
         """What the log-likelihood of all images gains with the edge at another place; −inf if an image is then outside."""
         return self.stride * float(self._gains(edge, np.array([other]))[0])
+
+    def keeps_own(self, edge: _Edge, other: float) -> bool:
+        """Do all images of the source stay in its support with the edge at another place? Otherwise the gain is −inf, told in less time."""
+        from unskew.bias.kernels_soft_box import holds_images
+
+        lower_d, upper_d = self.boxes.lower[edge.k].copy(), self.boxes.upper[edge.k].copy()
+        (upper_d if edge.side else lower_d)[edge.d] = other
+        return bool(holds_images(self.feature, self.source, edge.k, lower_d, upper_d, self.boxes.width))
 
     def error_of_gain(self, edge: _Edge, other: float) -> float:
         """The standard error of that, as far as images differ in their gains."""

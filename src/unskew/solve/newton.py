@@ -26,6 +26,9 @@ _LONG_STEP = 2.0
 _LONGEST_STEP = 30.0
 # Below this a Newton step is taken as it is.
 _SHORT_STEP = 0.5
+# A step at whose end the slope is still this much of the slope at its beginning is lengthened, up to so many times.
+_STEEP = 0.9
+_MOST_TIMES = 2.0**20
 # A subsample has one row in 64, but enough rows for its Hessian to resemble the full one.
 _SUBSAMPLE_SHARE = 64
 _ROWS_PER_SOURCE = 200
@@ -67,15 +70,23 @@ def minimize(rows: Rows, *, tol: float = 1e-10, max_steps: int = 100, start_k: F
         # The start, not the data, may be to blame: so far away flows vanish in double precision.
     wanted = max(rows.n_stored // _SUBSAMPLE_SHARE, _ROWS_PER_SOURCE * min(rows.n_sources, 256))
     if rows.n_stored < _LEAST_ROWS or 2 * wanted > rows.n_stored:
-        start_k = balanced_start(rows)
-        return _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps)
+        return _from_flows(rows, tol, max_steps)
     part = minimize(subsample(rows, wanted, seed), tol=1e-4, max_steps=max_steps, seed=seed + 1)
     if part.status is not Status.CONVERGED:  # a subsample may miss the images that link the sources; it must not lead the full solve astray
-        start_k = balanced_start(rows)
-        return _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps)
+        return _from_flows(rows, tol, max_steps)
     if part.rows.reference_k is not None:
         rows = rows.rescaled(part.u_k)
     return _iterate(_Search(rows, tol, guess=part.last), part.u_k, max_steps)
+
+
+def _from_flows(rows: Rows, tol: float, max_steps: int) -> Outcome:
+    """From balanced flows; if all curvature is lost there in double precision, from those of typical images."""
+    for typical in (False, True):
+        start_k = balanced_start(rows, typical=typical)
+        outcome = _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps)
+        if outcome.status is not Status.TOO_WEAK:
+            break
+    return outcome
 
 
 def resolve(rows: Rows, start_k: Floats, tol: float = 1e-10) -> tuple[Floats, bool]:
@@ -215,10 +226,24 @@ class _Search:
             slope_there = trial.slope(step_k)
             change = trial.value - current.value
             if slope_there <= 0 or change <= 1e-4 * length * slope or (abs(change) <= noise and slope_there <= -0.5 * slope):
-                return trial
+                return self._lengthened(current, step_k, trial) if length == 1.0 and slope_there < _STEEP * slope else trial
             # The zero of the secant of the slope, kept inside the interval.
             length *= min(0.5, max(0.1, slope / (slope - slope_there))) if np.isfinite(slope_there) else 0.1
         return None
+
+    def _lengthened(self, current: Evaluation, step_k: Floats, trial: Evaluation) -> Evaluation:
+        """Where the objective still falls as steeply at the end of a step, twice the way, again and again.
+
+        So it is where few images that their own source hardly selects put the start hundreds of units away.
+        """
+        slope, length = current.slope(step_k), 1.0
+        while trial.slope(step_k) < _STEEP * slope and length < _MOST_TIMES:
+            length *= 2.0
+            further = self.evaluate(current.u_k + length * step_k)
+            if not further.value < trial.value:
+                break
+            trial = further
+        return trial
 
     def note(self, current: Evaluation, size: float, kind: str) -> None:
         """Add a line to the trace."""

@@ -62,14 +62,15 @@ def _gather(rows: Rows, chosen: npt.NDArray[np.int64]) -> Reader:
     return ArrayReader(np.ascontiguousarray(np.concatenate(pieces) if len(pieces) > 1 else pieces[0]))
 
 
-def balanced_start(rows: Rows) -> Floats:
+def balanced_start(rows: Rows, *, typical: bool = False) -> Floats:
     """(K,) u that balances the flows between sources to first order, from a few thousand rows.
 
     An image of source l looks like one of source k by R_ik = log ω_ik − log ω_il. With F_kl = Σ_{i in l} e^{R_ik}, the flows
     F_kl e^{u_k − u_l} are balanced by Osborne's iteration. Scaling a row of ω changes nothing, scaling a column shifts its u_k.
+    ``typical``: F_kl is what the median of those images gives instead, on which a single one has no influence, however large its R.
     """
     few = subsample(rows, _BALANCE_ROWS) if rows.n_stored > 2 * _BALANCE_ROWS else rows
-    flows = _log_flows(few)
+    flows = _log_flows(few, typical)
     if rows.n_sources <= _FEW_ENOUGH:
         # Links that the few rows miss get a floor far below all others: the graph stays connected, the start stays finite.
         log_flow_kl = np.full(rows.n_sources**2, flows.log_flow.min(initial=0.0) - 30.0)
@@ -130,10 +131,10 @@ def _balance(flows: _Flows) -> Floats:
     return np.asarray(shift_k - shift_k.mean())
 
 
-def _log_flows(rows: Rows) -> _Flows:
-    """log Σ_{i in source l} c_i ω_ik/ω_il for every pair k ≠ l that has such an image."""
+def _log_flows(rows: Rows, typical: bool) -> _Flows:
+    """log Σ_{i in source l} c_i ω_ik/ω_il for every pair k ≠ l that has such an image; ``typical``: medians in place of sums."""
     n_sources = rows.n_sources
-    cells, ratios = [], []
+    cells, ratios, counts = [], [], []
     for block in rows.blocks():
         omega = block.omega
         if sp.issparse(omega):
@@ -151,14 +152,31 @@ def _log_flows(rows: Rows) -> _Flows:
         keep = np.isfinite(log_value) & np.isfinite(own_n[row]) & np.isfinite(log_count[row]) & ~is_own
         row, column = row[keep], column[keep]
         cells.append(column * n_sources + block.source_n[row])
-        ratios.append(log_value[keep] - own_n[row] + log_count[row])
-    at, ratio = np.concatenate(cells), np.concatenate(ratios)
+        ratios.append(log_value[keep] - own_n[row])
+        counts.append(log_count[row])
+    at, ratio, log_count = (np.concatenate(parts) for parts in (cells, ratios, counts))
     if n_sources <= _DENSE_CELLS:
         cell, position = np.arange(n_sources * n_sources), at
     else:
         cell, position = np.unique(at, return_inverse=True)
+    if typical:
+        ratio = _medians(ratio, np.exp(log_count), position, cell.size)[position]
+    ratio = ratio + log_count
     top = np.full(cell.size, -np.inf)
     np.maximum.at(top, position, ratio)
     total = np.bincount(position, weights=np.exp(ratio - top[position]), minlength=cell.size)
     seen = total > 0
     return _Flows(n_sources, cell[seen], top[seen] + np.log(total[seen]))
+
+
+def _medians(value_p: Floats, weight_p: Floats, cell_p: npt.NDArray[np.int64], n_cells: int) -> Floats:
+    """(cells,) the weighted median of the values in each cell; 0 where there is none."""
+    order_p = np.lexsort((value_p, cell_p))
+    value_p, weight_p, cell_p = value_p[order_p], weight_p[order_p], cell_p[order_p]
+    total_c = np.bincount(cell_p, weights=weight_p, minlength=n_cells)
+    below_p = np.cumsum(weight_p) - (np.cumsum(total_c) - total_c)[cell_p]
+    # The first of its cell below which, itself included, lies half the weight.
+    reached = np.flatnonzero(below_p >= 0.5 * total_c[cell_p])
+    median_c = np.zeros(n_cells)
+    median_c[cell_p[reached[::-1]]] = value_p[reached[::-1]]
+    return median_c
