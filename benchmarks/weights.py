@@ -24,7 +24,9 @@ from weights_problems import PROBLEMS, Draw, analytic_ratio
 from weights_table import JUDGED, page
 
 PAGE = Path(__file__).parents[1] / "docs" / "weights-performance.md"
-SEEDS = {1_000: 50, 10_000: 50, 100_000: 10, 1_000_000: 5}
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+SEEDS = 50
+MINUTES = {1_000_000: 2.0}  # for one peer on one problem; 1 at other sizes
 Key = tuple[str, int, int, str]
 
 
@@ -64,7 +66,7 @@ class Bench:
     """Asks every method for weights, one draw at a time."""
 
     def __init__(
-        self, found: dict[str, Library], results: Results, limit: float, budget: float, scratch: Path, only: list[str] | None = None
+        self, found: dict[str, Library], results: Results, limit: float, budget: float | None, scratch: Path, only: list[str] | None = None
     ) -> None:
         self.only = only
         self.found, self.results, self.limit, self.budget, self.scratch = found, results, limit, budget, scratch
@@ -117,7 +119,9 @@ class Bench:
         if (problem, n, seed, method.key) in self.results.records:
             return False
         # Rows of ours that are judged get every draw.
-        return method.key in JUDGED or seed < method.draws or self.spent[problem, n, method.key] < self.budget
+        return (
+            method.key in JUDGED or seed < method.draws or self.spent[problem, n, method.key] < (self.budget or 60.0 * MINUTES.get(n, 1.0))
+        )
 
     def _account(self, problem: str, n: int, method: str, record: dict[str, Any]) -> None:
         self.spent[problem, n, method] += record.get("seconds", 0.0)
@@ -153,10 +157,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problems", action="append", choices=list(PROBLEMS), help="run this problem only; may be repeated")
     parser.add_argument("--methods", nargs="+", choices=list(BY_KEY), help="run these methods only")
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SEEDS), help="pool sizes")
-    parser.add_argument("--seeds", type=int, help="draws for each problem and size (default 50, 50, 10, 5 for 10³ … 10⁶)")
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="pool sizes")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="draws for each problem and size (default 50)")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds that one call may take (default 60)")
-    parser.add_argument("--budget", type=float, default=60.0, help="seconds for one peer on one problem and size, beyond 5 draws")
+    parser.add_argument(
+        "--budget", type=float, help="seconds for one peer on one problem and size, beyond 5 draws (default 60; 120 at 10⁶)"
+    )
     parser.add_argument("--resume", action="store_true", help="keep the results that are there and add to them")
     parser.add_argument("--again", nargs="+", default=[], choices=list(BY_KEY), help="with --resume: measure these methods anew")
     parser.add_argument("--page", action="store_true", help="write the page from the results that are there; measure nothing")
@@ -166,7 +172,7 @@ def main() -> None:
     results = Results(options.results, options.resume or options.page, options.again)
     if not options.page:
         measure(options, results)
-    partial = options.problems is not None or options.sizes != list(SEEDS) or options.seeds is not None or options.methods is not None
+    partial = options.problems is not None or options.sizes != list(SIZES) or options.seeds != SEEDS or options.methods is not None
     output = options.output or (PAGE if options.page or not partial else None)
     if output is not None:
         write_page(output, page(results.records, results.facts))
@@ -183,7 +189,7 @@ def measure(options: argparse.Namespace, results: Results) -> None:
                 check_directions(bench)
             for n in options.sizes:
                 for problem in options.problems or PROBLEMS:
-                    bench.run(problem, n, range(options.seeds or SEEDS.get(n, 50)))
+                    bench.run(problem, n, range(options.seeds))
                 versions = {name: library.versions for name, library in found.items() if library.versions}
                 results.add({"fact": "versions", "value": {**results.facts.get("versions", {}), **versions}})
         finally:

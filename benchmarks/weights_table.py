@@ -300,8 +300,8 @@ Every method gets the same draws, on one core.
 - *Time*: median processor time of the call, one thread, after one call on a small draw that imports and compiles; tables and one-hot
   columns are made before the clock starts. unskew is `debias` with `judge=False`: the verdict of a classifier that tries to tell the target
   sample from the weighted pool, which no peer gives, is timed in a row of its own.
-- *Draws* of ours stand in the third column (a full run has 50 at n = 1,000 and 10,000, 10 at 100,000 and 5 at 1,000,000); a peer that used
-  up its time on a problem and size ended with fewer (the last number of its cell), and is compared on those.
+- *Draws* of ours stand in the third column (a full run has 50); a peer that used up its time on a problem and size (one minute,
+  two at n = 1,000,000; 5 draws at least) ended with fewer, the last number of its cell, and is compared on those.
   Fewer than {FEWEST} draws in common with ours are not compared.
 
 - *Uneven* problems were added after the first results: where all sources have one size and lie symmetrically about the target, pooling

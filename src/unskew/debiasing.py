@@ -12,7 +12,8 @@ import numpy as np
 from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning, did_you_mean, first_few
 from unskew.estimation import Estimation
 from unskew.records import Floats, Overlap, Pool, Solution, Status, Target, Weights
-from unskew.solve.entry import check_overlap
+from unskew.records.arrays import count_pairs
+from unskew.solve.entry import check_overlap, overlap_of_cells
 from unskew.solve.logarithms import log_sum, log_sums
 from unskew.solve.overlap import warn_if_weak, with_sigma2
 from unskew.targeting.facts import cell_text
@@ -291,9 +292,12 @@ def _known_solution(fitted: FittedBias, overlap: Overlap) -> Solution:
 def _strata_overlap(fitted: FittedBias, weight_r: Floats) -> Overlap:
     """The overlap graph of the sources, with a verdict: strata alone need coverage, not links; other factors need links within strata."""
     assert fitted.strata is not None
-    data, n = fitted.data, fitted.data.n_pool
-    log_nk = fitted.profile.log_omega[:n, : len(fitted.names)]
-    overlap = check_overlap(log_nk, data.source[:n], log=True, names=fitted.names)
+    data, n, n_sources = fitted.data, fitted.data.n_pool, len(fitted.names)
+    if fitted.factors:
+        overlap = check_overlap(fitted.profile.log_omega[:n, :n_sources], data.source[:n], log=True, names=fitted.names)
+    else:
+        count_ck = count_pairs(data.cell[:n], data.source[:n], (data.n_cells, n_sources))
+        overlap = overlap_of_cells(fitted.strata.log_factor[:, :n_sources], count_ck, fitted.names)
     by = " × ".join(fitted.strata.target.by)
     asked = "stratum of the target that is not left out" if fitted.strata.target.uncovered else "stratum of the target"
     known = f"with the target's distribution of {by} the normalizers are known, and every {asked}"

@@ -145,7 +145,7 @@ class FittedBias:
         said = []
         for reference in dict.fromkeys([*([] if data.reference is None else [data.reference]), *named]):
             which = "the target's sample" if reference == data.sample else f"the reference {data.names[reference]}"
-            said.append(labels_lacking(data.frame[data.source == reference], which))
+            said.append(labels_lacking(data.frame, data.source == reference, which))
         return tuple(
             f"{lacking}: p(label) of the target is assumed to follow from the features, that is, the same features mean the same labels in "
             "target and sources"

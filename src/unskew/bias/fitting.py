@@ -366,11 +366,13 @@ def _fit_strata(gathered: _Gathered, strata: TargetStrata, profile: Profile, *, 
     data = gathered.data
     kept = np.arange(data.n_sources) != data.sample
     cell_r = data.cell[: data.n_pool]
+    unit_r = strata.unit[gathered.row]
     if is_flat:
-        log_v_r = -log_sums(profile.u[:, kept]).take(cell_r)
+        with np.errstate(divide="ignore", invalid="ignore"):  # a stratum without images
+            log_total_c = np.log(np.bincount(cell_r, weights=unit_r, minlength=data.n_cells)) - log_sums(profile.u[:, kept])
     else:
         log_v_r = -log_sums(profile.log_omega[: data.n_pool, kept] + profile.u[cell_r][:, kept])
-    log_total_c = log_sums_by(log_v_r + np.log(strata.unit[gathered.row]), cell_r, data.n_cells)
+        log_total_c = log_sums_by(log_v_r + np.log(unit_r), cell_r, data.n_cells)
     size_k = np.bincount(data.source, minlength=data.n_sources)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_factor = profile.u + (log_total_c - np.log(strata.mass))[:, None] - np.log(size_k)

@@ -156,7 +156,7 @@ class Pool:
         sizes = ", ".join(f"{name} {size}" for name, size in zip(self.names[:8], self.sizes.tolist(), strict=False))
         return f"Pool({len(self)} images from {len(self.names)} sources: {sizes}{' …' if len(self.names) > 8 else ''})"
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the K sources."""
         return tuple(self.frame["source"].cat.categories)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from unskew import errors
 from unskew.errors import ConfigError, ConvergenceError
-from unskew.records import Floats, Overlap, Solution, Status, Step
-from unskew.scale.base import IterableReader, Reader, open_reader
+from unskew.records import Floats, Ints, Overlap, Solution, Status, Step
+from unskew.scale.base import ArrayReader, IterableReader, Reader, open_reader
 from unskew.scale.local import available_jobs
 from unskew.solve.codes import check_same_order, source_codes
 from unskew.solve.collapse import collapse_rows
@@ -78,6 +78,15 @@ def check_overlap(omega: Any, source: Any, *, log: bool = False, names: Sequence
     (False, (('day',), ('night',)))
     """
     return prepare(omega, source, log=log, names=names, jobs=jobs).overlap
+
+
+def overlap_of_cells(log_omega_ck: Floats, count_ck: Ints, names: tuple[str, ...]) -> Overlap:
+    """`check_overlap` where images of one cell have the same ω, from how many each source has in it; ``names`` of the K sources."""
+    cell, source = np.nonzero(count_ck)
+    reader = ArrayReader(np.ascontiguousarray(log_omega_ck[cell]))
+    count = count_ck[cell, source].astype(np.float64)
+    rows = Rows(reader=reader, source_n=source.astype(np.int32), n_sources=len(names), count_n=count, log=True)
+    return judge_overlap(inspect_rows(rows, names), names)
 
 
 def solve_normalizers(

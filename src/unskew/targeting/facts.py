@@ -186,7 +186,8 @@ def read_table(frame: pd.DataFrame, by: Sequence[str] | None, bins: Mapping[str,
     order_c = np.argsort(np.unique(cell_r, return_index=True)[1])
     cell_ca, cell_r = cell_ca[order_c], np.argsort(order_c)[cell_r]
     cells = tuple(tuple(levels[at] for (levels, _), at in zip(encoded, cell, strict=True)) for cell in cell_ca)
-    row_names = [cell_text(attributes, cells[at]) for at in cell_r]
+    cell_names = [cell_text(attributes, cell) for cell in cells]
+    row_names = [cell_names[at] for at in cell_r]
     what = f"the table of {' × '.join(attributes)}"
     mass_r = read_masses(frame[values[0]], what, row_names)
     mass_c = np.bincount(cell_r, weights=np.asarray(mass_r), minlength=len(cells))

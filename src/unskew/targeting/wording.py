@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from unskew.errors import first_few
 from unskew.records import Pool, Target
@@ -38,7 +39,7 @@ def _reference(target: Target) -> list[str]:
         said = [f"The target is the population that source {target.reference} was drawn from; that it is unbiased is assumed."]
     elif isinstance(target.reference, Pool):
         said = [f"The target is the population that a sample of {len(target.reference)} images was drawn from."]
-        said += _assumed_labels(labels_lacking(target.reference.frame, "The sample"))
+        said += _assumed_labels(labels_lacking(target.reference.frame, None, "The sample"))
     else:
         said = [f"The target is the population that the images in {target.reference} were drawn from."]
     if target.holdout:
@@ -46,12 +47,16 @@ def _reference(target: Target) -> list[str]:
     return said
 
 
-def labels_lacking(reference: pd.DataFrame, which: str) -> str:
-    """That the reference has no labels, or how many of its images have none; "" where all have one."""
-    if "label" not in reference.columns or bool(reference["label"].isna().all()):
+def labels_lacking(frame: pd.DataFrame, is_reference: npt.NDArray[np.bool_] | None, which: str) -> str:
+    """That the reference, those rows of the table (None: all), has no labels, or how many of its images have none; "" if all have one."""
+    if "label" not in frame.columns:
         return f"{which} has no labels"
-    n = int(reference["label"].isna().sum())
-    return f"{which} has {n} of {len(reference)} images without a label" if n else ""
+    lacks_n = frame["label"].isna().to_numpy()
+    lacks_n = lacks_n if is_reference is None else lacks_n[is_reference]
+    n = int(lacks_n.sum())
+    if n == lacks_n.size:
+        return f"{which} has no labels"
+    return f"{which} has {n} of {lacks_n.size} images without a label" if n else ""
 
 
 def _assumed_labels(lacking: str) -> list[str]:
@@ -142,5 +147,5 @@ def reference_sentences(target: Target, pool: Pool | pd.DataFrame) -> tuple[str,
         return said
     at = pool.names.index(str(target.reference))
     if "label" in pool.frame.columns:
-        said = (*said, *_assumed_labels(labels_lacking(pool.frame[pool.source == at], "That source")))
+        said = (*said, *_assumed_labels(labels_lacking(pool.frame, pool.source == at, "That source")))
     return (*said, f"That source has {int(pool.sizes[at])} of {len(pool)} images.")
