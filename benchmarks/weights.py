@@ -118,10 +118,9 @@ class Bench:
             return False
         if (problem, n, seed, method.key) in self.results.records:
             return False
+        budget = self.budget or 60.0 * MINUTES.get(n, 1.0)
         # Rows of ours that are judged get every draw.
-        return (
-            method.key in JUDGED or seed < method.draws or self.spent[problem, n, method.key] < (self.budget or 60.0 * MINUTES.get(n, 1.0))
-        )
+        return method.key in JUDGED or seed < method.draws or self.spent[problem, n, method.key] < budget
 
     def _account(self, problem: str, n: int, method: str, record: dict[str, Any]) -> None:
         self.spent[problem, n, method] += record.get("seconds", 0.0)
