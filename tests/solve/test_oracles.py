@@ -25,7 +25,9 @@ def pymbar() -> object:
 def test_normalizers_agree_with_pymbar(pymbar, seed: int) -> None:
     scenario = unskew.scenarios.tilts(400, n_sources=4, dim=2, seed=seed)
     order = np.argsort(scenario.source, kind="stable")
-    mbar = pymbar.MBAR(-scenario.log_omega[order].T, np.bincount(scenario.source), relative_tolerance=1e-12, solver_protocol="robust")
+    # The default, steps below 1e-12, is never reached on some processors: rounding is in the way.
+    protocol = ({"method": "adaptive", "tol": 1e-10, "options": {}},)
+    mbar = pymbar.MBAR(-scenario.log_omega[order].T, np.bincount(scenario.source), solver_protocol=protocol)
     solution = unskew.solve_normalizers(scenario.log_omega, scenario.source, log=True)
     relative = solution.log_normalizer - solution.log_normalizer[0]
     np.testing.assert_allclose(relative, -(mbar.f_k - mbar.f_k[0]), atol=1e-8)
