@@ -38,12 +38,14 @@ class Results:
         self.path = path
         self.records: dict[Key, dict[str, Any]] = {}
         self.facts: dict[str, Any] = {}
+        self.commands: list[str] = []
         if resume and path.exists():
             for line in path.read_text().splitlines():
                 self._take(json.loads(line))
         kept = [record for key, record in self.records.items() if key[3] not in again]
         self.records = {}
-        lines = [*kept, *({"fact": name, "value": value} for name, value in self.facts.items())]
+        facts = [*self.facts.items(), *(("command", command) for command in self.commands)]
+        lines = [*kept, *({"fact": name, "value": value} for name, value in facts)]
         beside = path.with_suffix(".tmp")
         beside.write_text("".join(json.dumps(line) + "\n" for line in lines))
         beside.replace(path)
@@ -56,7 +58,9 @@ class Results:
             file.write(json.dumps(record) + "\n")
 
     def _take(self, record: dict[str, Any]) -> None:
-        if "fact" in record:
+        if record.get("fact") == "command":
+            self.commands = list(dict.fromkeys([*self.commands, record["value"]]))
+        elif "fact" in record:
             self.facts[record["fact"]] = record["value"]
         else:
             self.records[record["problem"], record["n"], record["seed"], record["method"]] = record
@@ -174,7 +178,7 @@ def main() -> None:
     partial = options.problems is not None or options.sizes != list(SIZES) or options.seeds != SEEDS or options.methods is not None
     output = options.output or (PAGE if options.page or not partial else None)
     if output is not None:
-        write_page(output, page(results.records, results.facts))
+        write_page(output, page(results.records, results.facts, results.commands))
 
 
 def measure(options: argparse.Namespace, results: Results) -> None:

@@ -244,22 +244,30 @@ def _not(missed: Sequence[str]) -> str:
 
 
 def _summary(verdicts: Sequence[Verdict]) -> str:
+    untold = [verdict for verdict in verdicts if verdict.ours.given != "omega"]
+    return (
+        f"Of {len(verdicts)} rows: within two standard errors of the best in {sum(v.within for v in verdicts)}, "
+        f"best in {sum(v.is_best for v in verdicts)}, "
+        f"no slower than the fastest peer of comparable error in {sum(v.faster for v in verdicts)}.\n\n"
+        f"All rows: {_by_problem(verdicts)}\n\nWithout the rows that are told ω, which no peer could use: {_by_problem(untold)}"
+    )
+
+
+def _by_problem(verdicts: Sequence[Verdict]) -> str:
+    """How often one row of ours at least meets each part of the bar, by problem and size."""
     cases: defaultdict[tuple[str, int], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         cases[verdict.problem, verdict.n].append(verdict)
     missed = [f"{problem} at {n:,}" for (problem, n), rows in cases.items() if not any(row.met for row in rows)]
     return (
-        f"Of {len(verdicts)} rows: within two standard errors of the best in {sum(v.within for v in verdicts)}, "
-        f"best in {sum(v.is_best for v in verdicts)}, "
-        f"no slower than the fastest peer of comparable error in {sum(v.faster for v in verdicts)}.\n\n"
-        f"Of {len(cases)} problems and sizes one row of ours at least meets the whole bar in {len(cases) - len(missed)}"
+        f"of {len(cases)} problems and sizes one row of ours at least meets the whole bar in {len(cases) - len(missed)}"
         f"{_not(missed)}, is within two standard errors of the best in "
         f"{sum(any(row.within for row in rows) for rows in cases.values())}, and best in "
         f"{sum(any(row.is_best for row in rows) for rows in cases.values())}."
     )
 
 
-def page(records: Mapping[Key, Mapping[str, Any]], facts: Mapping[str, Any]) -> str:
+def page(records: Mapping[Key, Mapping[str, Any]], facts: Mapping[str, Any], commands: Sequence[str]) -> str:
     """docs/weights-performance.md."""
     cells = gather(records)
     verdicts = judge(cells)
@@ -274,8 +282,11 @@ def page(records: Mapping[Key, Mapping[str, Any]], facts: Mapping[str, Any]) -> 
     )
     return f"""# Weights beside their peers
 
-Written by `python benchmarks/weights.py` (last call: `{facts.get("command", "")}`); do not edit by hand.
-Every method gets the same draws, on one core.
+Written by `python benchmarks/weights.py`; do not edit by hand. Every method gets the same draws, on one core. The calls:
+
+{chr(10).join(f"- `{command}`" for command in commands)}
+
+On:
 
 - Machine: {machine_facts()}
 - Python {platform.python_version()}
@@ -300,8 +311,8 @@ Every method gets the same draws, on one core.
 - *Time*: median processor time of the call, one thread, after one call on a small draw that imports and compiles; tables and one-hot
   columns are made before the clock starts. unskew is `debias` with `judge=False`: the verdict of a classifier that tries to tell the target
   sample from the weighted pool, which no peer gives, is timed in a row of its own.
-- *Draws* of ours stand in the third column (a full run has 50); a peer that used up its time on a problem and size (one minute,
-  two at n = 1,000,000; 5 draws at least) ended with fewer, the last number of its cell, and is compared on those.
+- *Draws* of ours stand in the third column; a peer that used up its time on a problem and size (`--budget` seconds, 60 unless said above
+  and 120 at n = 1,000,000; 5 draws at least) ended with fewer, the last number of its cell, and is compared on those.
   Fewer than {FEWEST} draws in common with ours are not compared.
 
 - *Uneven* problems were added after the first results: where all sources have one size and lie symmetrically about the target, pooling

@@ -109,6 +109,15 @@ def test_a_large_table_is_screened_on_some_rows_and_flagged_on_all() -> None:
     assert notes[0].startswith("mark identifies the source of 100.0%")
 
 
+def test_a_number_that_identifies_one_of_many_sources_is_flagged_though_its_values_are_spread() -> None:
+    rng = np.random.default_rng(1)
+    source = rng.integers(10, size=5000)
+    frame = pd.DataFrame({"x": rng.normal(size=source.size), "stamp": source + 0.9 * rng.uniform(size=source.size)})
+    with pytest.warns(UnskewWarning, match="stamp identifies the source of (100|99)") as caught:
+        flag_identifiers(frame, ["x", "stamp"], source, [f"s{k}" for k in range(10)])
+    assert len(caught) == 1
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -169,18 +169,22 @@ def test_what_an_edge_gains_is_the_likelihood_with_it_less_the_one_without() -> 
         assert held.gain(edge, other) == pytest.approx(values[1] - values[0], rel=1e-9, abs=1e-9)
 
 
-def test_an_edge_that_puts_an_own_image_outside_is_told_without_the_likelihood() -> None:
+def test_at_the_innermost_place_of_an_edge_all_images_of_its_source_are_inside_and_no_farther_in() -> None:
+    from unskew.bias.kernels_soft_box import innermost_places
+
     rng = np.random.default_rng(3)
     feature, source = rng.normal(size=(400, 2)), rng.integers(3, size=400)
     problem = pose_problem(feature, source, 3, None, None, None)
     held = _Held(problem, make_room(problem, example_boxes(rng)._replace(width=3.0)), 1)
-    told = []
+    boxes = held.boxes
+    innermost = innermost_places(feature, source, boxes.lower, boxes.upper, boxes.width)
     for k, d, side in np.ndindex(3, 2, 2):
-        edge = _Edge(k, d, side, float((held.boxes.lower, held.boxes.upper)[side][k, d]))
-        for other in (-2.0, -0.5, 0.5, 2.0, edge.away):
-            told.append(held.keeps_own(edge, other))
-            assert told[-1] == (held.gain(edge, other) > -np.inf), (edge, other)
-    assert 5 < sum(told) < len(told) - 5
+        edge, place = _Edge(k, d, side, float((boxes.lower, boxes.upper)[side][k, d])), float(innermost[side][k, d])
+        outwards = 1e-9 * edge.sign
+        assert held.gain(edge, place + outwards) > -np.inf
+        assert held.gain(edge, place - outwards) == -np.inf
+        chosen = held.best_place(edge._replace(at=edge.away), np.linspace(-2, 2, 20), place + outwards)
+        assert chosen is None or held.gain(edge, chosen) > -np.inf
 
 
 def test_a_subsample_of_very_many_images_is_drawn_evenly_from_all_of_them() -> None:

@@ -39,16 +39,24 @@ def farthest_images(feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper_
 
 
 @compiled
-def holds_images(feature_nd: Floats, source_n: Ints, k: int, lower_d: Floats, upper_d: Floats, width: float) -> bool:
-    """Are all images of source k less than the width away (ℓ1) from this box?"""
+def innermost_places(feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper_kd: Floats, reach: float) -> tuple[Floats, Floats]:
+    """Each (K, D): how far in an edge may be, the others held, with all images of its source at most ``reach`` (ℓ1) from the box.
+
+    Of a lower edge the largest place, of an upper one the smallest; infinite for a source without images.
+    """
+    n_features = feature_nd.shape[1]
+    lowest_kd, highest_kd = np.full(lower_kd.shape, np.inf), np.full(lower_kd.shape, -np.inf)
     for i in range(feature_nd.shape[0]):
-        if source_n[i] == k:
-            distance = 0.0
-            for d in range(feature_nd.shape[1]):
-                distance += max(lower_d[d] - feature_nd[i, d], 0.0) + max(feature_nd[i, d] - upper_d[d], 0.0)
-            if distance >= width:
-                return False
-    return True
+        k = source_n[i]
+        distance = 0.0
+        for d in range(n_features):
+            distance += max(lower_kd[k, d] - feature_nd[i, d], 0.0) + max(feature_nd[i, d] - upper_kd[k, d], 0.0)
+        for d in range(n_features):
+            z = feature_nd[i, d]
+            below, above = max(lower_kd[k, d] - z, 0.0), max(z - upper_kd[k, d], 0.0)
+            lowest_kd[k, d] = min(lowest_kd[k, d], z + reach - (distance - below))
+            highest_kd[k, d] = max(highest_kd[k, d], z - reach + (distance - above))
+    return lowest_kd, highest_kd
 
 
 @compiled
@@ -70,83 +78,115 @@ def log_omega_of_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, w
 
 @compiled
 def soft_box_masses(
-    feature_nd: Floats, offset_nk: Floats, cell_n: Ints, lower_kd: Floats, upper_kd: Floats, width: float, u_ck: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Each (n, K): e^{u} times the other factors, rows scaled; the ℓ1 distance to each box; the first times ω."""
+    feature_nd: Floats, source_n: Ints, offset_nk: Floats, cell_n: Ints, lower_kd: Floats, upper_kd: Floats, width: float, u_ck: Floats
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Each (n, K): e^{u} times the other factors, rows scaled; the ℓ1 distance to each box; the first times ω.
+
+    Then each (C, K): how the log-likelihood climbs and bends with u, Σ_i 1{s_i = k} − q_ik and Σ_i q_ik (1 − q_ik).
+    """
     n, n_features = feature_nd.shape
     n_sources = u_ck.shape[1]
     has_offset = offset_nk.shape[1] > 0
     factor_nk = np.empty((n, n_sources))
     distance_nk = np.empty((n, n_sources))
     mass_nk = np.empty((n, n_sources))
+    slope_ck, curvature_ck = np.zeros(u_ck.shape), np.zeros(u_ck.shape)
+    plain_ck = np.exp(u_ck)
     for i in range(n):
         c = cell_n[i]
         top = -np.inf
         if has_offset:
             for k in range(n_sources):
                 top = max(top, u_ck[c, k] + offset_nk[i, k])
+        total = 1e-300
         for k in range(n_sources):
-            factor = np.exp(u_ck[c, k] + (offset_nk[i, k] - top if has_offset else 0.0))
+            factor = np.exp(u_ck[c, k] + offset_nk[i, k] - top) if has_offset else plain_ck[c, k]
             distance = 0.0
             for d in range(n_features):
                 distance += max(lower_kd[k, d] - feature_nd[i, d], 0.0) + max(feature_nd[i, d] - upper_kd[k, d], 0.0)
+            mass = factor * max(0.0, 1.0 - distance / width)
             factor_nk[i, k] = factor
             distance_nk[i, k] = distance
-            mass_nk[i, k] = factor * max(0.0, 1.0 - distance / width)
-    return factor_nk, distance_nk, mass_nk
+            mass_nk[i, k] = mass
+            total += mass
+        slope_ck[c, source_n[i]] += 1.0
+        for k in range(n_sources):
+            share = mass_nk[i, k] / total
+            slope_ck[c, k] -= share
+            curvature_ck[c, k] += share * (1.0 - share)
+    return factor_nk, distance_nk, mass_nk, slope_ck, curvature_ck
 
 
 @compiled
-def value_of_edges(
+def newton_gain(slope: float, curvature: float) -> float:
+    """What one Newton step promises."""
+    return slope * slope / (2.0 * curvature) if curvature > 1e-9 else 0.0
+
+
+@compiled
+def gains_of_edge(
     feature_nd: Floats,
-    distance_nk: Floats,
-    mass_nk: Floats,
-    factor_nk: Floats,
     source_n: Ints,
     cell_n: Ints,
-    n_cells: int,
+    factor_nk: Floats,
+    distance_nk: Floats,
+    mass_nk: Floats,
+    slope_ck: Floats,
+    curvature_ck: Floats,
     k: int,
     d: int,
     sign: float,
+    at: float,
     place_a: Floats,
     width: float,
 ) -> Floats:
-    """Σ_i log q_{i,s_i}, up to a constant, with one edge of source k along feature d at each of these places; at the first it is now.
+    """What Σ_i log q_{i,s_i} gains with the edge of source k along feature d at each of these places instead of where it is.
 
-    Everything else is held, but for u_k, which makes one Newton step in each cell: with p_i the membership of k it adds
-    (Σ_i 1{s_i = k} − p_i)²/(2 Σ_i p_i (1 − p_i)).
+    Everything else is held, but for u_k, which makes one Newton step in each cell, here and there: with p_i the membership of k it adds
+    (Σ_i 1{s_i = k} − p_i)²/(2 Σ_i p_i (1 − p_i)). Only images beyond the innermost of the places are looked at: nothing changes for others.
     """
-    n, n_sources = mass_nk.shape
-    value_a, product_a = np.zeros(place_a.shape[0]), np.ones(place_a.shape[0])
-    slope_ca, curvature_ca = np.zeros((n_cells, place_a.shape[0])), np.zeros((n_cells, place_a.shape[0]))
-    for i in range(n):
+    n_places, n_cells, n_sources = place_a.shape[0], slope_ck.shape[0], mass_nk.shape[1]
+    now, product_now = 0.0, 1.0
+    then_a, product_a = np.zeros(n_places), np.ones(n_places)
+    slope_ca, curvature_ca = np.zeros((n_cells, n_places)), np.zeros((n_cells, n_places))
+    innermost = sign * at
+    for a in range(n_places):
+        innermost = min(innermost, sign * place_a[a])
+    for i in range(feature_nd.shape[0]):
+        z = sign * feature_nd[i, d]
+        if z <= innermost:
+            continue
         rest = 1e-300
         for other in range(n_sources):
             rest += mass_nk[i, other] if other != k else 0.0
-        z, c, is_own, factor = feature_nd[i, d], cell_n[i], source_n[i] == k, factor_nk[i, k]
-        without = max(distance_nk[i, k] - max(sign * (z - place_a[0]), 0.0), 0.0)
-        for a in range(place_a.shape[0]):
-            mass = factor * max(0.0, 1.0 - (without + max(sign * (z - place_a[a]), 0.0)) / width)
+        c, is_own, factor = cell_n[i], source_n[i] == k, factor_nk[i, k]
+        without = max(distance_nk[i, k] - max(z - sign * at, 0.0), 0.0)
+        per_sum = 1.0 / (rest + mass_nk[i, k])
+        share_now = mass_nk[i, k] * per_sum
+        bend_now = share_now * rest * per_sum
+        now, product_now = add_log(now, product_now, share_now if is_own else rest * per_sum)
+        for a in range(n_places):
+            mass = factor * max(0.0, 1.0 - (without + max(z - sign * place_a[a], 0.0)) / width)
             per_sum = 1.0 / (rest + mass)
             share = mass * per_sum
-            slope_ca[c, a] += (1.0 if is_own else 0.0) - share
-            curvature_ca[c, a] += share * rest * per_sum
-            value_a[a], product_a[a] = add_log(value_a[a], product_a[a], share if is_own else rest * per_sum)
-    for a in range(place_a.shape[0]):
-        value_a[a] += np.log(product_a[a])
+            slope_ca[c, a] += share_now - share
+            curvature_ca[c, a] += share * rest * per_sum - bend_now
+            then_a[a], product_a[a] = add_log(then_a[a], product_a[a], share if is_own else rest * per_sum)
+    for a in range(n_places):
+        then_a[a] += np.log(product_a[a]) - (now + np.log(product_now))
         for c in range(n_cells):
-            if curvature_ca[c, a] > 1e-9:
-                value_a[a] += slope_ca[c, a] * slope_ca[c, a] / (2.0 * curvature_ca[c, a])
-    return value_a
+            then_a[a] += newton_gain(slope_ck[c, k] + slope_ca[c, a], curvature_ck[c, k] + curvature_ca[c, a])
+            then_a[a] -= newton_gain(slope_ck[c, k], curvature_ck[c, k])
+    return then_a
 
 
 @compiled
 def spread_of_gain(
     feature_nd: Floats,
+    source_n: Ints,
+    factor_nk: Floats,
     distance_nk: Floats,
     mass_nk: Floats,
-    factor_nk: Floats,
-    source_n: Ints,
     k: int,
     d: int,
     sign: float,
@@ -158,9 +198,9 @@ def spread_of_gain(
     n, n_sources = mass_nk.shape
     total, square = 0.0, 0.0
     for i in range(n):
-        z, now = feature_nd[i, d], mass_nk[i, k]
-        without = max(distance_nk[i, k] - max(sign * (z - at), 0.0), 0.0)
-        then = factor_nk[i, k] * max(0.0, 1.0 - (without + max(sign * (z - place), 0.0)) / width)
+        z, now = sign * feature_nd[i, d], mass_nk[i, k]
+        without = max(distance_nk[i, k] - max(z - sign * at, 0.0), 0.0)
+        then = factor_nk[i, k] * max(0.0, 1.0 - (without + max(z - sign * place, 0.0)) / width)
         if then != now:
             rest = 1e-300
             for other in range(n_sources):

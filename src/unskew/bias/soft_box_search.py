@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from unskew.solve.logarithms import row_maxima
 START_TAILS = (0.01, 0.05, 0.15, 0.35)
 MISSING_IMAGES = 0.5  # standard errors by which a tail must lack images
 ROWS_OF_PLACES = 5_000  # the place of a new edge is chosen on about this many images
+MORE_ROWS = 4  # times as many are looked at where they leave doubt what an edge earns
 BEYOND_DOUBT = 5.0  # standard errors
 ROWS_OF_ROUGH_INFORMATION = 1000  # steers climbs on a subsample
 ROWS_TO_PERMUTE = 20_000
@@ -178,30 +181,48 @@ def _some_rows(source_n: Ints, k: int, most: int, rng: np.random.Generator) -> I
 
 def _open_and_close(problem: LabelProblem, boxes: Boxes, cost: float, may_open: bool = True) -> Boxes | None:
     """Close (make infinite) each edge that earns less than its cost with the others held; open each infinite one that would earn it."""
-    some = _Held(problem, boxes, max(1, problem.source.size // ROWS_OF_PLACES))
-    every = some if some.stride == 1 else _Held(problem, boxes, 1)
-    lower_kd, upper_kd = boxes.lower.copy(), boxes.upper.copy()
-    place_md = np.quantile(some.feature, PLACES, axis=0)
+    from unskew.bias.kernels_soft_box import innermost_places
+
+    levels = [_Held(problem, boxes, stride) for stride in _strides(problem.source.size)]
+    edges_kd = [boxes.lower.copy(), boxes.upper.copy()]
+    place_md = np.quantile(levels[0].rows[0], PLACES, axis=0)
+    innermost = innermost_places(problem.feature, problem.source, boxes.lower, boxes.upper, (1.0 - ROOM) * boxes.width)
     changed = False
-    for k in np.flatnonzero(~problem.is_fixed):
-        for d in range(problem.feature.shape[1]):
-            for side, edge_kd in enumerate((lower_kd, upper_kd)):
-                edge = _Edge(int(k), d, side, float(edge_kd[k, d]))
-                if not (edge.is_finite or may_open):
-                    continue
-                other = edge.away if edge.is_finite else some.best_place(edge, place_md[:, d])
-                if other is not None and _pays(some, every, edge, other, -cost if edge.is_finite else cost):
-                    edge_kd[k, d] = other
-                    changed = True
-    return Boxes(*uncrossed(lower_kd, upper_kd), boxes.width, boxes.u) if changed else None
+    for k, d, side in product(np.flatnonzero(~problem.is_fixed), range(problem.feature.shape[1]), range(2)):
+        edge = _Edge(int(k), d, side, float(edges_kd[side][k, d]))
+        if not (edge.is_finite or may_open):
+            continue
+        other = edge.away if edge.is_finite else levels[0].best_place(edge, place_md[:, d], float(innermost[side][k, d]))
+        if other is not None and _pays(levels, edge, other, -cost if edge.is_finite else cost):
+            edges_kd[side][k, d] = other
+            changed = True
+    return Boxes(*uncrossed(*edges_kd), boxes.width, boxes.u) if changed else None
 
 
-def _pays(some: _Held, every: _Held, edge: _Edge, other: float, needed: float) -> bool:
-    """Does moving the edge gain more than ``needed``? Decided on some images where these leave no doubt, otherwise on all."""
-    gain = some.gain(edge, other)
-    if some is every or gain == -np.inf or abs(gain - needed) > BEYOND_DOUBT * some.error_of_gain(edge, other):
-        return gain > needed
-    return every.keeps_own(edge, other) and every.gain(edge, other) > needed
+def _strides(n: int) -> list[int]:
+    """Every how many images are looked at first, and where those leave doubt; at last all.
+
+    >>> _strides(100_000), _strides(1000)
+    ([20, 5, 1], [1])
+    """
+    strides = [max(1, n // ROWS_OF_PLACES)]
+    while strides[-1] > 1:
+        strides.append(max(1, strides[-1] // MORE_ROWS))
+    return strides
+
+
+def _pays(levels: Sequence[_Held], edge: _Edge, other: float, needed: float) -> bool:
+    """Does moving the edge gain more than ``needed``? Decided on some images where these leave no doubt, at last on all."""
+    *some, every = levels
+    for held in some:
+        gain = held.gain(edge, other)
+        if gain == -np.inf:
+            return False
+        # Of what only few images tell some may show nothing: an edge is not given up if one image more could be for it.
+        error = max(held.error_of_gain(edge, other), float(held.stride) if edge.is_finite else 0.0)
+        if abs(gain - needed) > BEYOND_DOUBT * error:
+            return gain > needed
+    return every.gain(edge, other) > needed
 
 
 class _Edge(NamedTuple):
@@ -225,56 +246,63 @@ class _Edge(NamedTuple):
         return self.sign * math.inf
 
 
+class _Masses(NamedTuple):
+    """Each (n, K): e^{u} and the other factors, distances to the boxes, the first times ω; each (C, K): slope and curvature by u."""
+
+    factor: Floats
+    distance: Floats
+    mass: Floats
+    slope: Floats
+    curvature: Floats
+
+
 class _Held:
     """What is held while one edge moves, of every ``stride``-th image: distances to the boxes, and the sources' masses."""
 
     def __init__(self, problem: LabelProblem, boxes: Boxes, stride: int) -> None:
         self.problem, self.boxes, self.stride = problem, boxes, stride
-        self.feature, self.source, self.offset, self.cell = (
-            np.ascontiguousarray(array_n[::stride]) for array_n in (problem.feature, problem.source, problem.offset, problem.cell)
-        )
 
     @cached_property
-    def masses(self) -> tuple[Floats, Floats, Floats]:
-        """Each (n, K): e^{u} and the other factors, distances, and the first times ω."""
+    def rows(self) -> tuple[Floats, Ints, Floats, Ints]:
+        """Features, sources, offsets and cells of the images."""
+        problem = self.problem
+        feature_nd, offset_nk = (np.ascontiguousarray(array_nd[:: self.stride]) for array_nd in (problem.feature, problem.offset))
+        source_n, cell_n = (np.ascontiguousarray(code_n[:: self.stride]) for code_n in (problem.source, problem.cell))
+        return feature_nd, source_n, offset_nk, cell_n
+
+    @cached_property
+    def masses(self) -> _Masses:
         from unskew.bias.kernels_soft_box import soft_box_masses
 
-        masses: tuple[Floats, Floats, Floats] = soft_box_masses(self.feature, self.offset, self.cell, *self.boxes)
-        return masses
+        return _Masses(*soft_box_masses(*self.rows, *self.boxes))
 
     def gain(self, edge: _Edge, other: float) -> float:
         """What the log-likelihood of all images gains with the edge at another place; −inf if an image is then outside."""
         return self.stride * float(self._gains(edge, np.array([other]))[0])
 
-    def keeps_own(self, edge: _Edge, other: float) -> bool:
-        """Do all images of the source stay in its support with the edge at another place? Otherwise the gain is −inf, told in less time."""
-        from unskew.bias.kernels_soft_box import holds_images
-
-        lower_d, upper_d = self.boxes.lower[edge.k].copy(), self.boxes.upper[edge.k].copy()
-        (upper_d if edge.side else lower_d)[edge.d] = other
-        return bool(holds_images(self.feature, self.source, edge.k, lower_d, upper_d, self.boxes.width))
-
     def error_of_gain(self, edge: _Edge, other: float) -> float:
         """The standard error of that, as far as images differ in their gains."""
         from unskew.bias.kernels_soft_box import spread_of_gain
 
-        factor_nk, distance_nk, mass_nk = self.masses
-        held = (self.feature, distance_nk, mass_nk, factor_nk, self.source)
+        feature_nd, source_n, _, _ = self.rows
+        held = (feature_nd, source_n, *self.masses[:3])
         return self.stride * float(spread_of_gain(*held, edge.k, edge.d, edge.sign, edge.at, other, self.boxes.width))
 
-    def best_place(self, edge: _Edge, place_m: Floats) -> float | None:
-        """Of the places on the right side of the opposite edge the one that gains most; None if there is none."""
+    def best_place(self, edge: _Edge, place_m: Floats, innermost: float) -> float | None:
+        """Of the places between the opposite edge and the innermost one that which gains most; None if there is none."""
         low, high = self.boxes.lower[edge.k, edge.d], self.boxes.upper[edge.k, edge.d]
-        inner_m = place_m[place_m >= low] if edge.side else place_m[place_m <= high]
-        return float(inner_m[np.argmax(self._gains(edge, inner_m))]) if inner_m.size else None
+        is_open_m = (place_m >= max(low, innermost)) if edge.side else (place_m <= min(high, innermost))
+        open_m = place_m[is_open_m]
+        return float(open_m[np.argmax(self._gains(edge, open_m))]) if open_m.size else None
 
     def _gains(self, edge: _Edge, place_m: Floats) -> Floats:
-        from unskew.bias.kernels_soft_box import value_of_edges
+        from unskew.bias.kernels_soft_box import gains_of_edge
 
-        factor_nk, distance_nk, mass_nk = self.masses
-        held = (self.feature, distance_nk, mass_nk, factor_nk, self.source, self.cell, self.problem.n_cells)
-        value_a = value_of_edges(*held, edge.k, edge.d, edge.sign, np.append(edge.at, place_m), self.boxes.width)
-        return np.asarray(value_a[1:] - value_a[0])
+        feature_nd, source_n, _, cell_n = self.rows
+        gain_m: Floats = gains_of_edge(
+            feature_nd, source_n, cell_n, *self.masses, edge.k, edge.d, edge.sign, edge.at, place_m, self.boxes.width
+        )
+        return gain_m
 
 
 def constant_membership(problem: LabelProblem) -> tuple[Floats, float]:

@@ -19,6 +19,8 @@ from unskew.solve.rows import Block, Rows
 # Up to here pairs of positive entries are counted in the sweep; beyond, by matrix products of indicators.
 _COUNT_PAIRS = 64
 _PRODUCT_ROWS = 4096
+# Of some rows: smallest positive and largest entry of each column, links and common images; None where all entries are positive.
+_Found = tuple[Floats, Floats, Floats | None, Floats | None]
 
 
 @dataclass(frozen=True)
@@ -80,36 +82,15 @@ def _inspect_block(block: Block, rows: Rows, names: Sequence[str], first_row: An
     if sp.issparse(block.omega):
         return _inspect_sparse(block, rows, names, first_row)
     ranges = row_ranges(block.omega.shape[0], rows.n_sources, rows.jobs)
-    if rows.log and rows.reference_k is None:
-        low_k, high_k, has_zeros = _log_extremes(block, rows, names, first_row)
-        if not has_zeros:
-            return low_k, high_k, *_add_links(block, rows, [(*bounds, None, None) for bounds in ranges])
-        block = Block(block.start, np.isfinite(block.omega).astype(np.float32), block.source_n, block.count_n, None)
-    parts = run_ranges(lambda start, stop: _inspect_range(block, names, first_row, start, stop), ranges, rows.jobs)
+    is_log = rows.log and rows.reference_k is None
+    look = _inspect_logarithms if is_log else _inspect_range
+    parts = run_ranges(lambda start, stop: look(block, names, first_row, start, stop), ranges, rows.jobs)
     link_kl, common_kk = _add_links(block, rows, [(*bounds, part[2], part[3]) for bounds, part in zip(ranges, parts, strict=True)])
-    if not (rows.log and rows.reference_k is None):
+    low_k, high_k = np.min([part[0] for part in parts], axis=0), np.max([part[1] for part in parts], axis=0)
+    if not is_log:
         with np.errstate(divide="ignore"):
-            low_k = np.log(np.min([part[0] for part in parts], axis=0))
-            high_k = np.log(np.max([part[1] for part in parts], axis=0, initial=0.0))
+            low_k, high_k = np.log(low_k), np.log(np.maximum(high_k, 0.0))
     return low_k, high_k, link_kl, common_kk
-
-
-def _log_extremes(block: Block, rows: Rows, names: Sequence[str], first_row: Any) -> tuple[Floats, Floats, bool]:
-    """(smallest finite logarithm of each column, largest, is any −inf?) of a dense block."""
-    from unskew.solve import kernels_inspect
-
-    log_nk, n_sources = block.omega, rows.n_sources
-    ranges = row_ranges(log_nk.shape[0], n_sources, rows.jobs)
-    low_pk, high_pk = np.full((len(ranges), n_sources), np.inf), np.full((len(ranges), n_sources), -np.inf)
-    place = {start: at for at, (start, _) in enumerate(ranges)}
-
-    def look(start: int, stop: int) -> int:
-        return int(kernels_inspect.log_extremes(log_nk, low_pk[place[start]], high_pk[place[start]], start, stop))
-
-    worst = max(run_ranges(look, ranges, rows.jobs))
-    if worst == 2:
-        _check_logarithms(block, names, first_row)
-    return low_pk.min(axis=0), high_pk.max(axis=0), worst > 0
 
 
 def _add_links(block: Block, rows: Rows, parts: Sequence[tuple[int, int, Floats | None, Floats | None]]) -> tuple[Floats, Floats]:
@@ -130,38 +111,59 @@ def _add_links(block: Block, rows: Rows, parts: Sequence[tuple[int, int, Floats 
     return link_kl, common_kk
 
 
-def _inspect_range(
-    block: Block, names: Sequence[str], first_row: Any, start: int, stop: int
-) -> tuple[Floats, Floats, Floats | None, Floats | None]:
+def _inspect_range(block: Block, names: Sequence[str], first_row: Any, start: int, stop: int) -> _Found:
     """Rows [start, stop) of a dense block: a quick look for all positive (then no links), a closer one where there are zeros."""
     from unskew.solve import kernels_inspect
 
-    omega_nk = block.omega
-    n_sources = omega_nk.shape[1]
-    low_k, high_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
-    check = kernels_inspect.column_extremes(omega_nk, low_k, high_k, start, stop)
+    low_k, high_k = _no_extremes(block)
+    check = kernels_inspect.column_extremes(block.omega, -np.inf, low_k, high_k, start, stop)
     if not np.isfinite(check) or low_k.min() < 0:
         _raise_for_entry(block, names, first_row)  # returns if it was only the sum that overflowed
-    count_n = block.count_n[start:stop] if block.count_n.size else None
     if low_k.min() > 0:
         return low_k, high_k, None, None
-    low_k[low_k == 0] = np.inf
+    low_k[:] = np.inf
+    kernels_inspect.column_extremes(block.omega, 0.0, low_k, high_k, start, stop)
+    return low_k, high_k, *_links_beside_zeros(block, 0.0, names, first_row, start, stop)
+
+
+def _inspect_logarithms(block: Block, names: Sequence[str], first_row: Any, start: int, stop: int) -> _Found:
+    """The same of logarithms, of which −inf are the zeros."""
+    from unskew.solve import kernels_inspect
+
+    low_k, high_k = _no_extremes(block)
+    check = kernels_inspect.column_extremes(block.omega, -np.inf, low_k, high_k, start, stop)
+    if np.isfinite(check):
+        return low_k, high_k, None, None
+    if not np.isneginf(check):
+        _check_logarithms(block, names, first_row)  # returns if it was only the sum that overflowed
+    return low_k, high_k, *_links_beside_zeros(block, -np.inf, names, first_row, start, stop)
+
+
+def _no_extremes(block: Block) -> tuple[Floats, Floats]:
+    n_sources = block.omega.shape[1]
+    return np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
+
+
+def _links_beside_zeros(block: Block, zero: float, names: Sequence[str], first_row: Any, start: int, stop: int) -> tuple[Floats, Floats]:
+    """Links and common images of rows [start, stop): entries above ``zero`` are positive."""
+    from unskew.solve import kernels_inspect
+
+    omega_nk, n_sources = block.omega, block.omega.shape[1]
     link_kl = np.zeros((n_sources, n_sources))
     common_kk = np.zeros((n_sources, n_sources) if n_sources <= _COUNT_PAIRS else (0, 0))
-    row, code = kernels_inspect.inspect_zeros(omega_nk, block.source_n, block.count_n, low_k, link_kl, common_kk, start, stop)
+    row, code = kernels_inspect.inspect_zeros(omega_nk, zero, block.source_n, block.count_n, link_kl, common_kk, start, stop)
     if code:
         _raise_for_row(block, row, code, names, first_row)
     if n_sources > _COUNT_PAIRS:
-        common_kk = _common_by_products(omega_nk[start:stop], count_n)
-    else:
-        common_kk = common_kk + np.tril(common_kk, -1).T
-    return low_k, high_k, link_kl, common_kk
+        count_n = block.count_n[start:stop] if block.count_n.size else None
+        return link_kl, _common_by_products(omega_nk[start:stop] > zero, count_n)
+    return link_kl, common_kk + np.tril(common_kk, -1).T
 
 
-def _common_by_products(omega_nk: npt.NDArray[Any], count_n: Floats | None) -> Floats:
-    total = np.zeros((omega_nk.shape[1], omega_nk.shape[1]))
-    for start in range(0, omega_nk.shape[0], _PRODUCT_ROWS):
-        positive = omega_nk[start : start + _PRODUCT_ROWS] > 0
+def _common_by_products(positive_nk: npt.NDArray[np.bool_], count_n: Floats | None) -> Floats:
+    total = np.zeros((positive_nk.shape[1], positive_nk.shape[1]))
+    for start in range(0, positive_nk.shape[0], _PRODUCT_ROWS):
+        positive = positive_nk[start : start + _PRODUCT_ROWS]
         if count_n is None:
             indicator = positive.astype(np.float32)  # sums of at most 4096 ones are exact
             total += indicator.T @ indicator

@@ -9,10 +9,14 @@ import numpy as np
 
 from unskew.solve.kernels_compiler import TILE_ROWS, compiled
 
+FEW_COLUMNS = 8  # so many columns have few enough patterns of zeros to count images by them
+
 
 @compiled
-def column_extremes(omega_nk, low_k, high_k, start, stop):
-    """Smallest and largest entry of each column of the rows [start, stop); returns their sum, which is finite if all entries are.
+def column_extremes(omega_nk, above, low_k, high_k, start, stop):
+    """Smallest entry greater than ``above`` and largest of each column of the rows [start, stop).
+
+    Returns the sum of all entries, which is finite if all of them are.
 
     Four columns at a time are one vector; written with comparisons because these compile to one instruction each, unlike min and max.
     """
@@ -28,7 +32,8 @@ def column_extremes(omega_nk, low_k, high_k, start, stop):
             s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
             for i in range(m):
                 x0, x1, x2, x3 = columns[i, 0], columns[i, 1], columns[i, 2], columns[i, 3]
-                l0, l1, l2, l3 = (x0 if x0 < l0 else l0), (x1 if x1 < l1 else l1), (x2 if x2 < l2 else l2), (x3 if x3 < l3 else l3)
+                l0, l1 = (x0 if above < x0 < l0 else l0), (x1 if above < x1 < l1 else l1)
+                l2, l3 = (x2 if above < x2 < l2 else l2), (x3 if above < x3 < l3 else l3)
                 h0, h1, h2, h3 = (x0 if x0 > h0 else h0), (x1 if x1 > h1 else h1), (x2 if x2 > h2 else h2), (x3 if x3 > h3 else h3)
                 s0 += x0
                 s1 += x1
@@ -42,7 +47,7 @@ def column_extremes(omega_nk, low_k, high_k, start, stop):
             l0, h0, s0 = low_k[k], high_k[k], 0.0
             for i in range(first, first + m):
                 x0 = omega_nk[i, k]
-                l0, h0 = (x0 if x0 < l0 else l0), (x0 if x0 > h0 else h0)
+                l0, h0 = (x0 if above < x0 < l0 else l0), (x0 if x0 > h0 else h0)
                 s0 += x0
             low_k[k], high_k[k] = l0, h0
             check += s0
@@ -51,47 +56,49 @@ def column_extremes(omega_nk, low_k, high_k, start, stop):
 
 
 @compiled
-def log_extremes(log_nk, low_k, high_k, start, stop):
-    """Smallest finite and largest entry of each column of logarithms.
-
-    Returns 0 if all are finite, 1 if some are −inf, 2 if one is NaN or +inf.
-    """
-    code = 0
+def _inspect_few(omega_nk, zero, source_n, count_n, link_kl, common_kk, start, stop):
+    """`inspect_zeros` where there are few columns: images are counted by which of them are positive, pairs added up at the end."""
+    n_sources = omega_nk.shape[1]
+    weighted = count_n.size > 0
+    count_pk = np.zeros((1 << n_sources, n_sources))
     for i in range(start, stop):
-        for k in range(log_nk.shape[1]):
-            x = log_nk[i, k]
-            if -np.inf < x < np.inf:
-                if x < low_k[k]:
-                    low_k[k] = x
-                if x > high_k[k]:
-                    high_k[k] = x
-            elif x == -np.inf:
-                code = max(code, 1)
-            else:
-                return 2
-    return code
+        pattern = 0
+        for k in range(n_sources):
+            pattern |= (omega_nk[i, k] > zero) << k
+        own = source_n[i]
+        if not (pattern >> own) & 1:
+            return i, (1 if pattern == 0 else 2)
+        count_pk[pattern, own] += count_n[i] if weighted else 1.0
+    for pattern in range(count_pk.shape[0]):
+        count = count_pk[pattern].sum()
+        for k in range(n_sources):
+            if (pattern >> k) & 1:
+                link_kl[k] += count_pk[pattern]
+                for o in range(k + 1):
+                    common_kk[k, o] += count if (pattern >> o) & 1 else 0.0
+    return -1, 0
 
 
 @compiled
-def inspect_zeros(omega_nk, source_n, count_n, low_k, link_kl, common_kk, start, stop):
-    """Links and common mass of rows that hold zeros, and the smallest positive ω of each column.
+def inspect_zeros(omega_nk, zero, source_n, count_n, link_kl, common_kk, start, stop):
+    """Links and common mass of rows that hold zeros; ``zero`` is 0, or −inf of logarithms.
 
     Returns (row, code): code 1 = row zero everywhere, 2 = zero in its own source, 0 = fine.
     """
     n_sources = omega_nk.shape[1]
+    if common_kk.size > 0 and n_sources <= FEW_COLUMNS:
+        return _inspect_few(omega_nk, zero, source_n, count_n, link_kl, common_kk, start, stop)
     weighted = count_n.size > 0
     positive = np.empty(n_sources, np.int64)
     for i in range(start, stop):
         row_k = omega_nk[i]
         m = 0
         for k in range(n_sources):
-            x = row_k[k]
-            if x > 0.0:
-                low_k[k] = min(low_k[k], x)
+            if row_k[k] > zero:
                 positive[m] = k
                 m += 1
         own = source_n[i]
-        if not row_k[own] > 0.0:
+        if not row_k[own] > zero:
             return i, (1 if m == 0 else 2)
         count = count_n[i] if weighted else 1.0
         if common_kk.size > 0:
