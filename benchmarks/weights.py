@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 import tempfile
 from collections import defaultdict
@@ -181,10 +182,16 @@ def main() -> None:
         write_page(output, page(results.records, results.facts, results.commands))
 
 
+def _command(words: list[str]) -> str:
+    """The call as the page shows it, without the paths of files."""
+    paths = {at + more for at, word in enumerate(words) if word in ("--results", "--output") for more in (0, 1)}
+    return shlex.join(["python", "benchmarks/weights.py", *(word for at, word in enumerate(words) if at not in paths)])
+
+
 def measure(options: argparse.Namespace, results: Results) -> None:
     found, missing = libraries(("skada", "adapt", "balance"))
     results.add({"fact": "missing", "value": missing})
-    results.add({"fact": "command", "value": " ".join(["python benchmarks/weights.py", *sys.argv[1:]])})
+    results.add({"fact": "command", "value": _command(sys.argv[1:])})
     with tempfile.TemporaryDirectory(prefix="unskew-weights-") as scratch:
         bench = Bench(found, results, options.limit, options.budget, Path(scratch), options.methods)
         try:
