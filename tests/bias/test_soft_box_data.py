@@ -50,7 +50,9 @@ def test_copies_within_groups_change_nothing(seed: int) -> None:
     once = fit_soft_boxes(z_nd, source_n, 3, group_n=np.arange(400), test=False)
     often = fit_soft_boxes(np.repeat(z_nd, 10, axis=0), np.repeat(source_n, 10), 3, group_n=np.repeat(np.arange(400), 10), test=False)
     assert often.is_constant == once.is_constant
-    assert often.width == pytest.approx(once.width, rel=0.02)
+    # Both end within a hundredth of a unit of the same maximum, which is flat along the width.
+    assert often.log_likelihood / 10 == pytest.approx(once.log_likelihood, abs=0.01)
+    assert often.width == pytest.approx(once.width, rel=0.05)
     np.testing.assert_array_equal(np.isfinite(often.lower), np.isfinite(once.lower))
 
 

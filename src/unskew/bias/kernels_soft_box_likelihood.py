@@ -124,14 +124,15 @@ def add_gradient(
     slack_kt: Floats,
     factor_kt: Floats,
     per_norm_t: Floats,
+    rim_prior: float,
     pull_kt: Floats,
     gradient_p: Floats,
     slope_p: Floats,
     slope_width_k: Floats,
 ) -> None:
-    """Add the derivatives of a tile's Σ_i log q_{i,s_i} by θ and u, and of its masses Σ_i ω_ik by the edges and by log γ.
+    """Add the derivatives of a tile's Σ_i log q_{i,s_i} − ρ/ω_{i,s_i} by θ and u, and of its masses Σ_i ω_ik by the edges and by log γ.
 
-    ``pull_kt`` is room for −∂ log q_{i,s_i}/∂ω_ik = (q_ik − 1{k = s_i})/ω_ik.
+    ``pull_kt`` is room for minus the first's by ω_ik, (q_ik − 1{k = s_i} (1 + ρ/ω_ik))/ω_ik.
     """
     n_tile, n_edges = source_t.shape[0], source_e.shape[0]
     n_free = n_edges + 1
@@ -148,7 +149,8 @@ def add_gradient(
     for t in range(n_tile):
         own = source_t[t]
         gradient_p[n_free + own] += 1.0
-        pull_kt[own, t] -= 1.0 / slack_kt[own, t]
+        per_slack = 1.0 / slack_kt[own, t]
+        pull_kt[own, t] -= per_slack * (1.0 + rim_prior * per_slack)
     for k in range(slack_kt.shape[0]):
         slack_t, pull_t = slack_kt[k], pull_kt[k]
         pulled = 0.0
@@ -177,13 +179,15 @@ def sweep_cell(
     at_e: Floats,
     width: float,
     u_k: Floats,
+    rim_prior: float,
     with_gradient: bool,
     gradient_p: Floats,
     mass_k: Floats,
     slope_p: Floats,
     slope_width_k: Floats,
-) -> float:
-    """Add one cell's images to the sums, a tile at a time; returns Σ_i log q_{i,s_i}, −inf if an image is outside its own source's support.
+) -> tuple[float, float]:
+    """Add one cell's images to the sums, a tile at a time; returns Σ_i log q_{i,s_i}, −inf if an image is outside its own source's support,
+    and Σ_i 1/ω_{i,s_i}.
 
     Parameters are laid out as θ (edges, then log γ), then u_k.
     """
@@ -192,7 +196,7 @@ def sweep_cell(
     slack_kt, factor_kt = np.empty((n_sources, TILE_ROWS)), np.empty((n_sources, TILE_ROWS))
     pull_kt, per_norm_t = np.empty((n_sources, TILE_ROWS)), np.empty(TILE_ROWS)
     per_width = 1.0 / width
-    total, product = 0.0, 1.0
+    total, product, per_own = 0.0, 1.0, 0.0
     for k in range(n_sources):
         factor_kt[k] = np.exp(u_k[k])  # without offset the same for all images; u is at most 0
     for start in range(0, n, TILE_ROWS):
@@ -204,8 +208,9 @@ def sweep_cell(
             own = source_n[start + t]
             share = factor_kt[own, t] * slack_kt[own, t]
             if share <= 0.0:
-                return -np.inf
+                return -np.inf, np.inf
             total, product = add_log(total, product, share * per_norm_t[t])
+            per_own += 1.0 / slack_kt[own, t]
         if with_gradient:
             add_gradient(
                 source_n[rows],
@@ -216,13 +221,13 @@ def sweep_cell(
                 slack_kt,
                 factor_kt,
                 per_norm_t,
+                rim_prior,
                 pull_kt,
                 gradient_p,
                 slope_p,
                 slope_width_k,
             )
-    value: float = total + np.log(product)
-    return value
+    return total + np.log(product), per_own
 
 
 @compiled
@@ -239,9 +244,9 @@ def evaluate_soft_boxes(
     u_ck: Floats,
     with_gradient: bool,
 ) -> tuple[float, float, Floats, Floats]:
-    """L = Σ_i log q_{i,s_i} + τ Σ_k log Ω_k, its first term, and the gradients of L by θ and by each cell's u (0 if not wanted).
+    """L = Σ_i log q_{i,s_i} + τ (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}), its first term, and the gradients of L by θ and by each cell's u.
 
-    Rows of a cell lie between its bounds.
+    The gradients are 0 where they are not wanted. Rows of a cell lie between its bounds.
     """
     n_cells, n_sources = u_ck.shape
     source_e, feature_e, sign_e, at_e = list_edges(lower_kd, upper_kd)
@@ -249,10 +254,11 @@ def evaluate_soft_boxes(
     n_free = n_edges + 1
     gradient_cp = np.zeros((n_cells, n_free + n_sources))
     mass_k, slope_width_k, slope_p = np.zeros(n_sources), np.zeros(n_sources), np.zeros(n_free)
-    total = 0.0
+    total, per_own = 0.0, 0.0
+    rim_prior = prior / source_n.shape[0]
     for c in range(n_cells):
         rows = slice(bound_c[c], bound_c[c + 1])
-        total += sweep_cell(
+        value_c, per_own_c = sweep_cell(
             feature_nd[rows],
             source_n[rows],
             offset_nk[rows],
@@ -262,12 +268,15 @@ def evaluate_soft_boxes(
             at_e,
             width,
             u_ck[c],
+            rim_prior,
             with_gradient,
             gradient_cp[c],
             mass_k,
             slope_p,
             slope_width_k,
         )
+        total += value_c
+        per_own += per_own_c
         if total == -np.inf:
             break
     gradient_p = np.zeros(n_free)
@@ -276,6 +285,7 @@ def evaluate_soft_boxes(
             gradient_p[p] += gradient_cp[c, p]
     value = total
     if total > -np.inf:
+        value -= rim_prior * per_own
         for k in range(n_sources):
             if not is_fixed_k[k]:
                 value += prior * np.log(mass_k[k] / source_n.shape[0])

@@ -25,7 +25,11 @@ class SoftBox(Bias):
     """ω_k(z) = max(0, 1 − ‖x − projection of x on box k‖₁/γ), x the features of z: 1 in a box, falling linearly to 0 over the width γ.
 
     The boxes (any edges, also infinite, one for each source) and the width, common to all, maximise the likelihood of the source labels,
-    Σ_i log q_{i,s_i}(u, boxes, γ). The reference of the target, if there is one, has ω ≡ 1.
+
+        Σ_i log q_{i,s_i}(u, boxes, γ) + ¼√n (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}),   Ω_k the pool's mean of ω_k.
+
+    The second part, small beside the first, decides where ratios of ω cannot: of boxes that explain the labels alike the least selective
+    are taken, and no image is left on the rim of its own source's support. The reference of the target, if there is one, has ω ≡ 1.
 
     If the data cannot tell such a mechanism from none (the likelihood gains no more than it does when source labels are permuted), ω ≡ 1
     is what comes out, and `describe` says so.

@@ -60,10 +60,14 @@ def fit_soft_boxes(
 ) -> SoftBoxFit:
     """Edges and width that make the source labels most likely.
 
-    Maximises Σ_i log q_{i,s_i} + ¼√n · Σ_k log Ω_k over (u, edges, log γ), with q_ik ∝ e^{u_k} a_ik ω_ik and Ω_k the pool's mean of ω_k.
+    Maximises over (u, edges, log γ)
+
+        Σ_i log q_{i,s_i} + ¼√n (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}),   q_ik ∝ e^{u_k} a_ik ω_ik,   Ω_k the pool's mean of ω_k.
+
     The second term is of order √n beside n. It decides only where the likelihood does not: q knows ratios of ω, and in a wide
-    mechanism (log ω nearly linear) many boxes have the same ratios; of those the least selective is taken. A finite edge must earn ½ log n
-    units of log-likelihood with the others held (Schwarz), otherwise it comes out infinite.
+    mechanism (log ω nearly linear) many boxes have the same ratios; of those the least selective is taken. Nor does q know how small ω is
+    on an image that no other source selects: on the rim of its own source's support it would get nearly all the weight. A finite edge must
+    earn ½ log n units of log-likelihood with the others held (Schwarz), otherwise it comes out infinite.
 
     The constant is returned when (1) the permutation test does not reject it at 5%, or (2) it is rejected, but the gain in log-likelihood
     is below ½ log n for each edge and for γ (Schwarz): there is a mechanism then, but its boxes would add more noise than they remove bias.

@@ -182,7 +182,11 @@ def edge_slots(lower_kd: Floats, upper_kd: Floats) -> tuple[Ints, int]:
 
 
 def evaluate_boxes(problem: LabelProblem, boxes: Boxes, with_gradient: bool = True) -> Evaluation:
-    """L(θ, u) = Σ_i log q_{i,s_i} + τ Σ_k log Ω_k, Ω_k the mean of ω_k over the pool, and its gradient; −inf if infeasible."""
+    """L(θ, u) = Σ_i log q_{i,s_i} + τ (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}), Ω_k the mean of ω_k over the pool, and its gradient.
+
+    −inf if infeasible. The last term is nothing but for images on the rim of their own source's support: the likelihood does not mind how
+    small ω is there if no other source has them, and one such image would get most of the weight.
+    """
     from unskew.bias.kernels_soft_box_likelihood import evaluate_soft_boxes
 
     images = (problem.feature, problem.source, problem.offset, problem.bound)
