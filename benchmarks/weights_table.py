@@ -334,7 +334,7 @@ counting function is called on pool and sample. adapt's LDM matches second momen
 
 ## Problems
 
-Cells: error · time · draws.
+Cells: error · time · draws (–: not run).
 
 {problems}
 """
