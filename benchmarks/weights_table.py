@@ -282,8 +282,8 @@ def page(records: Mapping[Key, Mapping[str, Any]], facts: Mapping[str, Any], com
     )
     return f"""# Weights beside their peers
 
-Written by `python benchmarks/weights.py`; do not edit by hand. Every method gets the same draws, on one core. The calls (of a draw measured twice the later
-one counts):
+Written by `python benchmarks/weights.py`; do not edit by hand. Every method gets the same draws, on one core. The calls (of a draw
+measured twice the later one counts):
 
 {chr(10).join(f"- `{command}`" for command in commands)}
 
