@@ -318,9 +318,9 @@ On:
 
 - *Uneven* problems were added after the first results: where all sources have one size and lie symmetrically about the target, pooling
   alone is (nearly) right by accident, and a method is judged by how little it does. Both kinds are kept.
-- Where Known(ω), told the true ω, misses the bar for its error, no weights made of ω alone can meet it: the bias of pooling is below the
-  noise that the right weights add, and methods that hardly move from pooling (a penalised classifier) win. Rows that are told more than ω,
-  the target's label shares, do better there.
+- Where Known(ω), told the true ω, misses the bar for its error, the bias of pooling is below the noise that the right weights add, and
+  methods that hardly move from pooling (a penalised classifier) win. Ours do not shrink towards the pool. Strata, told the target's label
+  shares, do better there.
 - SoftBox is given nothing but the pool; nearest neighbours, which it is timed against, are given a target sample. The row beside it has
   that sample, too.
 
