@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from unskew.solve.entry import check_overlap, solve_normalizers
     from unskew.weigh.calibrate import calibrate_weights
     from unskew.weigh.entry import debias_weights
+    from unskew.weigh.shrink import shrink_weights
     from unskew.weigh.trim import trim_weights
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "rehearse",
     "represent_images",
     "scenarios",
+    "shrink_weights",
     "solve_normalizers",
     "trim_weights",
     "write_report",
@@ -67,6 +69,7 @@ _HOME = {
     "solve_normalizers": "solve.entry",
     "calibrate_weights": "weigh.calibrate",
     "debias_weights": "weigh.entry",
+    "shrink_weights": "weigh.shrink",
     "trim_weights": "weigh.trim",
     **dict.fromkeys(("ConfigError", "ConvergenceError", "CoverageError", "DataError", "OverlapError", "UnskewError"), "errors"),
     **dict.fromkeys(("Estimate", "Overlap", "Pool", "Solution", "Status", "Target", "Weights"), "records"),

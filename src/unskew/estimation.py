@@ -14,6 +14,7 @@ from unskew.errors import ConvergenceError, CoverageError, DataError, OverlapErr
 from unskew.progress import show_progress
 from unskew.records import Estimate, Floats, Ints, Pool, Target, Weights
 from unskew.solve.logarithms import log_sums
+from unskew.weigh.beside_pool import Noise, estimated_noise, replicated_noise
 from unskew.weigh.estimated import EstimatedRows, beside_rival, estimated_covariance, estimated_mean
 from unskew.weigh.uncertainty import Bootstrap, draw_counts
 from unskew.weigh.units import Units, find_units
@@ -73,12 +74,51 @@ class Estimation:
 
     def mean(self, value_n: Floats, level: float) -> Estimate:
         """Target mean; from influence functions, or from a bootstrap where the model has no derivatives."""
-        if not all(factor.is_smooth for factor in self.fitted.factors):
+        if not self._is_smooth:
             return self.bootstrap(_REPLICATES, self.seed, value_n).estimate(level)
-        value_r = np.zeros(self.rows.weight.size)
-        value_r[: self.fitted.row.size] = value_n[self.fitted.row]
+        value_r = self._of_rows(value_n)
         estimate, rival = estimated_mean(self.rows, value_r, level), self._rival_rows
         return estimate if rival is None else beside_rival(estimate, estimated_mean(rival, value_r, level))
+
+    @property
+    def _is_smooth(self) -> bool:
+        return all(factor.is_smooth for factor in self.fitted.factors)
+
+    def _of_rows(self, value_n: Floats) -> Floats:
+        """Values of the images as values of the rows of the fit; 0 for the target's sample."""
+        value_r = np.zeros((self.rows.weight.size, *value_n.shape[1:]))
+        value_r[: self.fitted.row.size] = value_n[self.fitted.row]
+        return value_r
+
+    def noise_beside_pool(self, value_nj: Floats) -> Noise:
+        """How weighted and pooled means vary together; from influence functions, or from a bootstrap as for `mean`."""
+        if self._is_smooth:
+            return estimated_noise(self.rows, self._of_rows(value_nj))
+        drawn = [each for each in self._replicated(_REPLICATES, self.seed) if isinstance(each, _Replicate)]
+        weighted_bj = np.reshape([each.weight_m @ value_nj[each.row_m] for each in drawn], (-1, value_nj.shape[1]))
+        pooled_bj = np.reshape([value_nj[each.row_m].mean(axis=0) for each in drawn], (-1, value_nj.shape[1]))
+        return replicated_noise(weighted_bj, pooled_bj)
+
+    def feature_values(self) -> dict[str, Floats]:
+        """(n,) values of every feature that the bias model reads; of a categorical one the indicators of all levels but the first.
+
+        Strata have none: their target shares are given. Images that the fit leaves out have 0.
+        """
+        from unskew.bias.features import expand_features, learn_column, read_numbers
+        from unskew.bias.known import Known
+        from unskew.bias.strata import Strata
+
+        row_m = self.fitted.row
+        frame = self.pool.frame.iloc[row_m]
+        named = [name for part in self.fitted.model.parts if not isinstance(part, Known | Strata) for name in part.columns]
+        values = {}
+        for name in expand_features(frame, list(dict.fromkeys(named))) if named else []:
+            column = learn_column(frame, name)
+            read_mj = read_numbers(frame[name], name)[:, None] if column.is_numeric else column.read(frame)
+            for label, read_m in zip(column.labels, read_mj.T, strict=True):
+                values[label] = np.zeros(len(self.pool))
+                values[label][row_m] = read_m
+        return values
 
     @cached_property
     def _rival_rows(self) -> EstimatedRows | None:
@@ -146,12 +186,7 @@ class Estimation:
         Whole groups are drawn where there are groups; the masses of strata are drawn within their error. Replicates that lack a link or
         leave a stratum of the target without images are counted and left out.
         """
-        units = find_units(self.rows)
-        key = (n, seed)
-        if key not in self._replicates:
-            self._replicates.clear()
-            self._replicates[key] = self._draw_replicates(units, n, seed)
-        drawn = self._replicates[key]
+        units, drawn = find_units(self.rows), self._replicated(n, seed)
         solved = [each for each in drawn if isinstance(each, _Replicate)]
         return Bootstrap(
             names=self.fitted.names,
@@ -164,6 +199,12 @@ class Estimation:
             n_strata=units.size_s.size,
             n_single=int(np.count_nonzero(units.size_s == 1)),
         )
+
+    def _replicated(self, n: int, seed: int) -> list[_Replicate | str]:
+        if (n, seed) not in self._replicates:
+            self._replicates.clear()
+            self._replicates[n, seed] = self._draw_replicates(find_units(self.rows), n, seed)
+        return self._replicates[n, seed]
 
     def _draw_replicates(self, units: Units, n: int, seed: int) -> list[_Replicate | str]:
         # A hundred fits of boosted trees take minutes, of 3,000 images already.

@@ -613,10 +613,13 @@ def test_splits_by_column_or_with_weights_of_their_own(pool: unskew.Pool, weight
 def test_adjustments_are_told(pool: unskew.Pool, weights: unskew.Weights) -> None:
     trimmed = unskew.trim_weights(weights, at=1.1)
     moved = unskew.calibrate_weights(weights, by=pool.frame[["country"]], margins={"country": {"fr": 0.5, "de": 0.25, "it": 0.25}})
-    found = quick(pool, weights, adjustments=[trimmed, moved, "By hand."])
+    shrunk = unskew.shrink_weights(weights, {"y": pool.frame["y"]})
+    found = quick(pool, weights, adjustments=[trimmed, moved, shrunk, "By hand."])
     assert found.adjustments[0].startswith(f"Trimmed: weights are capped at 1.1 times the mean ({trimmed.n_trimmed}")
     assert "country" in found.adjustments[1]
-    assert found.adjustments[2] == "By hand."
+    assert found.adjustments[2].startswith("Shrunk: of the way that the weights move the means away from the plain pool")
+    assert "sure of (y " in found.adjustments[2]
+    assert found.adjustments[3] == "By hand."
     with pytest.raises(ConfigError, match="adjustments"):
         quick(pool, weights, adjustments=[3])
 

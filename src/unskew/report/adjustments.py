@@ -1,17 +1,17 @@
-"""Calibration and trimming in sentences."""
+"""Calibration, trimming and shrinking in sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from unskew.errors import ConfigError
+from unskew.errors import ConfigError, first_few
 from unskew.report.suppression import too_small
 from unskew.report.wording import count_text, share_text, without_counts
 
 
 def adjustment_sentences(adjustments: Sequence[Any], private: bool) -> tuple[str, ...]:
-    """What `calibrate_weights` and `trim_weights` did, each in one sentence; texts stay as they are.
+    """What `calibrate_weights`, `trim_weights` and `shrink_weights` did, each in one sentence; texts stay as they are.
 
     The records are known by what they carry, because a report imports no other stage.
     """
@@ -41,4 +41,14 @@ def _sentence(adjustment: Any, private: bool) -> str:
             f"(Kullback–Leibler divergence {adjustment.kl:.3g}{ratio}). Effective sample size {count_text(adjustment.ess_before)} before "
             f"and {count_text(adjustment.ess_after)} after."
         )
-    raise ConfigError(f"adjustments are results of calibrate_weights and trim_weights, or sentences; got {type(adjustment).__name__}.")
+    if hasattr(adjustment, "kept"):
+        kept = first_few([f"{name} {share_text(share)}" for name, share in adjustment.kept.items()])
+        return (
+            f"Shrunk: of the way that the weights move the means away from the plain pool, the part is kept that the data are sure of "
+            f"({kept}). "
+            f"Effective sample size {count_text(adjustment.ess_before)} before and {count_text(adjustment.ess_after)} after. "
+            "Shrinking trades variance for bias: these means lie nearer to the pool than the target's may."
+        )
+    raise ConfigError(
+        f"adjustments are results of calibrate_weights, trim_weights and shrink_weights, or sentences; got {type(adjustment).__name__}."
+    )

@@ -371,7 +371,7 @@ class Summary:
     unreadable: UnreadablePanel
     copies: tuple[tuple[str, str, int | None], ...]  # (source, source, images that both hold; of one source: its images beyond the first)
     target: tuple[str, ...]  # what was given and assumed about the target, in sentences
-    adjustments: tuple[str, ...]  # calibration and trimming, in sentences; empty: none
+    adjustments: tuple[str, ...]  # calibration, trimming and shrinking, in sentences; empty: none
     provenance: dict[str, Any]  # versions, settings, seed, fingerprints, command, time
     notes: dict[str, str] = field(default_factory=dict)
     forecast: ForecastPanel | None = None

@@ -66,7 +66,7 @@ def summarize_run(
     splits : the splits, or the weights of each.
     outcomes : by name, (n,) values in the order of ``weights.id`` whose target mean's sensitivity to c(z) is shown; default: the shares of
         the classes or, where the target fixes those, the columns outside the target that moved most.
-    adjustments : results of `calibrate_weights` and `trim_weights` that went into the weights, or sentences.
+    adjustments : results of `calibrate_weights`, `trim_weights` and `shrink_weights` that went into the weights, or sentences.
     fit_check : the result of `check_fit`; None: it is run, if the data are not too large.
     seed : of the bootstrap and of `check_fit`.
     bootstrap : replicates; None: 50, fewer for large data, none where even 20 would take too long; 0: none.

@@ -1,1 +1,1 @@
-"""Stage 5, normalizers → one weight per image, with diagnosis, error bars, calibration and trimming."""
+"""Stage 5, normalizers → one weight per image, with diagnosis, error bars, calibration, trimming and shrinking."""

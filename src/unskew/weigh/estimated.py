@@ -24,7 +24,7 @@ from unskew.solve.logarithms import log_sums
 from unskew.solve.profile import Profile
 from unskew.weigh.diagnose import add_by_code
 from unskew.weigh.uncertainty import degrees_of_freedom
-from unskew.weigh.units import Units, centre_units, design_effect, find_units
+from unskew.weigh.units import Units, centre_units, centre_within_sources, design_effect, find_units
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +73,7 @@ def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estima
     out, the larger of this and the model-based variance Σ_i π_i² (h_i − m)² + aᵀ ∂μ̂/∂η counts, as in `weighted_mean`.
     """
     mean = float(rows.weight @ value_r)
-    mean_c = _cell_means(rows, value_r)
-    deviation_r = np.where(rows.weight > 0, value_r - mean_c[rows.profile.cell], 0.0)
-    margin = 0.0 if rows.mass_covariance is None else max(float(mean_c @ rows.mass_covariance @ mean_c), 0.0)
+    deviation_r, margin = deviations_from_strata(rows, value_r)
     scale = float(np.abs(deviation_r).max())
     units = find_units(rows)
     if _shows_no_spread(rows, units, value_r):
@@ -85,11 +83,11 @@ def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estima
     if units.cannot_vary:
         return Estimate(mean, math.inf, (-math.inf, math.inf), level)
     if rows.is_post_stratified:
-        variance_s, size_s = _stratified_variance(rows, units, deviation_r)
+        variance_s, size_s = stratified_variance(rows, units, deviation_r)
         variance = float(variance_s.sum())
     else:
-        variance_s, variance = _variance(rows, units, deviation_r)
-        size_s = units.size_s
+        spread_m, variance = spread_of_estimate(rows, units, deviation_r)
+        variance_s, size_s = add_by_code(units.stratum_m, np.square(spread_m), units.size_s.size), units.size_s
     return _interval(mean, variance + margin, degrees_of_freedom(variance_s, size_s), level)
 
 
@@ -138,6 +136,14 @@ def _interval(mean: float, variance: float, freedom: float, level: float) -> Est
     return Estimate(mean, stderr, (mean - half_width, mean + half_width), level)
 
 
+def deviations_from_strata(rows: EstimatedRows, value_r: Floats) -> tuple[Floats, float]:
+    """((R,) h_i − m_{c_i}, 0 for rows without weight; mᵀ Cov(p̂) m, what the error of the strata's masses adds to the variance)."""
+    mean_c = _cell_means(rows, value_r)
+    deviation_r = np.where(rows.weight > 0, value_r - mean_c[rows.profile.cell], 0.0)
+    margin = 0.0 if rows.mass_covariance is None else max(float(mean_c @ rows.mass_covariance @ mean_c), 0.0)
+    return deviation_r, margin
+
+
 def _cell_means(rows: EstimatedRows, value_r: Floats) -> Floats:
     n_cells = rows.profile.u.shape[0]
     mass_c = add_by_code(rows.profile.cell, rows.weight, n_cells)
@@ -167,23 +173,19 @@ def influence_of_estimate(rows: EstimatedRows, pull_r: Floats) -> tuple[Floats, 
     return influence_r, float(np.sum(a_ck * g_ck) + a_p @ g_p)
 
 
-def _variance(rows: EstimatedRows, units: Units, deviation_r: Floats) -> tuple[Floats, float]:
-    """((S,) variance by stratum of units, the variance that counts)."""
+def spread_of_estimate(rows: EstimatedRows, units: Units, deviation_r: Floats) -> tuple[Floats, float]:
+    """((m,) what each unit adds to μ̂, centred, whose squares add up to its variance; the variance that counts)."""
     pull_r = rows.weight * deviation_r
     influence_r, curved = influence_of_estimate(rows, pull_r)
-    n, n_sources = influence_r.size, len(rows.names)
-    total_m = n * add_by_code(units.unit_n, influence_r, units.stratum_m.size)
-    mean_k = n * add_by_code(rows.source, influence_r, n_sources) / np.bincount(rows.source, minlength=n_sources)
-    spread_m = centre_units(rows, units, total_m[:, None], mean_k[:, None], np.zeros((n_sources, 1)))[:, 0]
-    variance_s = add_by_code(units.stratum_m, np.square(spread_m), units.size_s.size)
-    variance = float(variance_s.sum())
+    spread_m = centre_within_sources(rows, units, influence_r.size * influence_r)
+    variance = float(spread_m @ spread_m)
     if rows.kept.all():
         model = float(pull_r @ pull_r) + max(curved, 0.0)
         variance = max(variance, model * design_effect(rows, units, deviation_r))
-    return variance_s, variance
+    return spread_m, variance
 
 
-def _stratified_variance(rows: EstimatedRows, units: Units, deviation_r: Floats) -> tuple[Floats, Ints]:
+def stratified_variance(rows: EstimatedRows, units: Units, deviation_r: Floats) -> tuple[Floats, Ints]:
     """((C,) Σ_j T_j²/(1 − leverage_j) over the units j of each stratum, (C,) their numbers).
 
     T_j = Σ_{i in j} π_i (h_i − m_c), and the leverage of unit j is its share of its stratum's weight: equal weights give p_c² s_c²/N_c.

@@ -21,7 +21,7 @@ from unskew.records import Estimate
 from unskew.solve.overlap import is_strongly_connected
 from unskew.weigh.curvature import check_solved, invert_hessian, read_hessian, read_memberships, solve_hessian
 from unskew.weigh.diagnose import add_by_code
-from unskew.weigh.units import Units, centre_units, design_effect, find_units
+from unskew.weigh.units import Units, centre_units, centre_within_sources, design_effect, find_units
 
 if TYPE_CHECKING:
     from unskew.records import Floats, Ints, Weights
@@ -70,13 +70,7 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     if units.cannot_vary:
         return Estimate(mean, math.inf, (-math.inf, math.inf), level)
     deviation_n /= scale
-    influence_n, expected_k, model_variance = _influence(weights, deviation_n)
-    excess_n = influence_n - expected_k[weights.source]
-    # At weak links a is huge, and what is left of a difference of its size is rounding.
-    excess_n[np.abs(excess_n) <= 16 * np.finfo(np.float64).eps * np.abs(expected_k).max()] = 0.0
-    total_m = add_by_code(units.unit_n, excess_n, units.stratum_m.size)
-    mean_k = add_by_code(weights.source, excess_n, expected_k.size) / np.bincount(weights.source)
-    spread_m = centre_units(weights, units, total_m[:, None], mean_k[:, None], np.zeros((expected_k.size, 1)))[:, 0]
+    spread_m, model_variance = spread_of_mean(weights, units, deviation_n)
     variance_s = add_by_code(units.stratum_m, np.square(spread_m), units.size_s.size)
     variance = max(float(variance_s.sum()), model_variance * design_effect(weights, units, deviation_n))
     if variance == 0.0:
@@ -86,6 +80,15 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     if not math.isfinite(half_width):
         return Estimate(mean, math.inf, (-math.inf, math.inf), level)
     return Estimate(mean, stderr, (mean - half_width, mean + half_width), level)
+
+
+def spread_of_mean(weights: Weights, units: Units, deviation_n: Floats) -> tuple[Floats, float]:
+    """((m,) what each unit adds to μ̂, centred, whose squares add up to its variance; the model-based variance for independent images)."""
+    influence_n, expected_k, model_variance = _influence(weights, deviation_n)
+    excess_n = influence_n - expected_k[weights.source]
+    # At weak links a is huge, and what is left of a difference of its size is rounding.
+    excess_n[np.abs(excess_n) <= 16 * np.finfo(np.float64).eps * np.abs(expected_k).max()] = 0.0
+    return centre_within_sources(weights, units, excess_n), model_variance
 
 
 def degrees_of_freedom(variance_s: Floats, size_s: Ints) -> float:

@@ -112,3 +112,11 @@ def centre_units(weights: WeightedRows, units: Units, total_mj: Floats, mean_kj:
     # A unit that carries all the weight has leverage 1 and nothing left to spread.
     spread_mj: Floats = centred_mj / (n * np.sqrt(np.maximum(1.0 - leverage_m, 1e-12)))[:, None]
     return spread_mj
+
+
+def centre_within_sources(weights: WeightedRows, units: Units, influence_n: Floats) -> Floats:
+    """(m,) the spread of the unit sums of one influence function, by image, centred in every source: `centre_units`, expectation 0."""
+    n_sources = len(weights.names)
+    total_m = add_by_code(units.unit_n, influence_n, units.stratum_m.size)
+    mean_k = add_by_code(weights.source, influence_n, n_sources) / np.bincount(weights.source, minlength=n_sources)
+    return centre_units(weights, units, total_m[:, None], mean_k[:, None], np.zeros((n_sources, 1)))[:, 0]

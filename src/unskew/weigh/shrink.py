@@ -1,0 +1,199 @@
+"""Weights drawn back towards the plain pool where what they correct is below the noise that they add."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import ConfigError, CoverageError, DataError, first_few
+from unskew.records import Floats, Ints, Weights
+from unskew.weigh.beside_pool import Noise, equal_weights, noise_beside_pool
+from unskew.weigh.diagnose import effective_size
+from unskew.weigh.tilting import Tilt, tilt_to_zero
+from unskew.weigh.uncertainty import check_order, check_values
+
+# Of its own standard deviation, what the values named before must leave of a value.
+_REDUNDANT = 1e-7
+# A squared distance, in units of a direction's variance, that is rounding.
+_NOTHING = 1e-24
+
+
+@dataclass(frozen=True)
+class ShrunkMean:
+    """One target mean, before and after.
+
+    Attributes
+    ----------
+    pool : the mean with every image counted alike.
+    before, after : the mean with the weights as they were, and with the shrunken ones.
+    kept : f in [0, 1], how much of the way from the pool to the weights is kept, in that part of the values which the means named before
+        do not explain; None where they explain all of it (or it is constant).
+    apart : how many standard errors of their difference weights and pool are apart in that part; None likewise.
+    """
+
+    pool: float
+    before: float
+    after: float
+    kept: float | None
+    apart: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Shrinkage:
+    """Weights between the given ones and the pool, and what it took.
+
+    Attributes
+    ----------
+    weight : (n,) sums to 1; 0 where the weight was 0 before.
+    moved : Σ_i max(π_i − p_i, 0), the share of the weight that was handed on.
+    ess_before, ess_after : Kish's effective number of images.
+    means : each of the means, before and after.
+    """
+
+    weight: Floats = field(repr=False)
+    moved: float
+    ess_before: float
+    ess_after: float
+    means: Mapping[str, ShrunkMean]
+
+    @property
+    def sample_weight(self) -> Floats:
+        """(n,) n p_i: mean 1, as scikit-learn's ``sample_weight`` expects."""
+        return self.weight * self.weight.size
+
+    @property
+    def kept(self) -> dict[str, float]:
+        """``kept`` of every mean that is not explained by those before it."""
+        return {name: mean.kept for name, mean in self.means.items() if mean.kept is not None}
+
+
+def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None = None) -> Shrinkage:
+    """Keep of the debiasing what the data are sure of: the weights nearest to π whose means minimise the estimated mean squared error.
+
+    With few images the right weights can be worse than none: they remove a bias b of the pool and add noise. In every direction u_j (the
+    values in the order given, each without its regression on those before it under the pool, with variance 1) the pool's mean is 0 and
+    the weighted one δ_j = Σ_i π_i u_ij. Between them, f δ_j has the mean squared error
+
+        Var(pool) + 2 f C + f² V + (1 − f)² b²,   V = Var(δ_j),   C = Cov(pool, δ_j),   b² = max(δ_j² − V, 0),
+
+    which is least at f_j = (b² − C)/(b² + V), cut to [0, 1]; for C = 0 that is max(1 − V/δ_j², 0), Breiman's (1995) nonnegative garrote.
+    On shrinking unbiased estimates towards biased ones see Green & Strawderman (1991). V and C come from the influence functions behind
+    `Weights.mean`. The weights returned are p_i ∝ π_i exp(ν·u_i) with Σ_i p_i u_ij = f_j δ_j: as near to π as that allows, in
+    Kullback–Leibler divergence.
+
+    As images are added f_j → 1 wherever the pool is biased, so the shrunken weights are consistent as the weights are. The price: means
+    of these values are biased towards the pool, and no interval comes with them (`Weights.mean` has those of the weights themselves).
+    The root mean squared error of a mean falls where the pool is right (to 0.6 of it in tests/weigh/test_shrink.py) and rises where the
+    pool is wrong by about two standard errors (1.15 there). With thousands of images little is left to shrink, for better or worse.
+
+    Parameters
+    ----------
+    weights : from `unskew.debias` or `unskew.debias_weights`.
+    means : for each name (n,) finite values, such as the features that the selection depends on and the shares of labels. By default the
+        features of the bias model.
+
+    Raises
+    ------
+    ConfigError : no ``means``, and the bias model reads no features.
+    DataError : nothing tells how much the images differ (one group in every source).
+    CoverageError : no weights on these images have the means wanted: too many means for few images.
+    """
+    if not isinstance(weights, Weights):
+        raise ConfigError(
+            f"shrink_weights weighs the bias of the pool against the noise of the weights, which only Weights can tell (from unskew.debias "
+            f"or unskew.debias_weights); got {type(weights).__name__}."
+        )
+    values = _read_values(weights, means)
+    before_n, pool_n = weights.weight, equal_weights(weights.weight)
+    value_nj = np.column_stack(list(values.values()))
+    direction_nj, of_value = _directions(value_nj, pool_n)
+    noise = noise_beside_pool(weights, direction_nj)
+    if not np.isfinite(noise.of_difference).all():
+        raise DataError("nothing tells noise from bias: there is one unit in every source, so no standard error exists. Do not shrink.")
+    distance_j = before_n @ direction_nj
+    kept_j = shrink_factors(distance_j, noise)
+    after_n = nearest_weights(before_n, direction_nj, kept_j * distance_j, list(values))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart_j = np.where(distance_j**2 <= _NOTHING, 0.0, np.abs(distance_j) / np.sqrt(noise.of_difference))
+    return Shrinkage(
+        weight=after_n,
+        moved=float(np.maximum(before_n - after_n, 0.0).sum()),
+        ess_before=effective_size(before_n),
+        ess_after=effective_size(after_n),
+        means={
+            name: ShrunkMean(
+                pool=float(pool_n @ value_n),
+                before=float(before_n @ value_n),
+                after=float(after_n @ value_n),
+                kept=None if at < 0 else float(kept_j[at]),
+                apart=None if at < 0 else float(apart_j[at]),
+            )
+            for (name, value_n), at in zip(values.items(), of_value.tolist(), strict=True)
+        },
+    )
+
+
+def shrink_factors(distance_j: Floats, noise: Noise) -> Floats:
+    """(J,) f = (b² − C)/(b² + V) in [0, 1], b² = max(δ² − V, 0); 1 where neither bias nor noise is there."""
+    variance_j, shared_j = noise.of_difference, noise.shared - noise.pooled
+    bias_j = np.maximum(distance_j**2 - variance_j, 0.0)
+    total_j = bias_j + variance_j
+    return np.clip(np.divide(bias_j - shared_j, total_j, out=np.ones_like(total_j), where=total_j > _NOTHING), 0.0, 1.0)
+
+
+def _read_values(weights: Weights, means: Mapping[str, npt.ArrayLike] | None) -> dict[str, Floats]:
+    if means is None:
+        means = {} if weights.estimation is None else weights.estimation.feature_values()
+        if not means:
+            raise ConfigError(
+                "say which means count, shrink_weights(weights, means={'brightness': values, …}): the weights come from numbers, or from "
+                "a bias model that reads no features."
+            )
+    given: Any = means  # of any kind where it comes from a user
+    if not isinstance(given, Mapping) or not given:
+        raise ConfigError(f"means is a mapping of names to (n,) values, such as {{'brightness': pool.frame['brightness']}}; got {given!r}.")
+    for values in means.values():
+        check_order(values, weights.id)
+    return {str(name): check_values(values, weights.weight.size) for name, values in means.items()}
+
+
+def _directions(value_nj: Floats, pool_n: Floats) -> tuple[Floats, Ints]:
+    """((n, D) u, mean 0, variance 1 and uncorrelated under the pool; (J,) which of them each value adds, −1 if it adds none)."""
+    found: list[Floats] = []
+    of_value = np.full(value_nj.shape[1], -1)
+    for at, value_n in enumerate(value_nj.T):
+        rest_n = value_n - pool_n @ value_n
+        spread = float(np.sqrt(pool_n @ rest_n**2))
+        if not spread > _REDUNDANT**2 * float(np.abs(value_n).max()):
+            continue
+        rest_n = rest_n / spread
+        # Twice: rounding in the first pass leaves a little of what was taken out.
+        for _ in range(2):
+            for other_n in found:
+                rest_n = rest_n - (pool_n @ (other_n * rest_n)) * other_n
+        left = float(np.sqrt(pool_n @ rest_n**2))
+        if left > _REDUNDANT:
+            of_value[at] = len(found)
+            found.append(rest_n / left)
+    return np.column_stack(found) if found else np.empty((value_nj.shape[0], 0)), of_value
+
+
+def nearest_weights(weight_n: Floats, direction_nj: Floats, wanted_j: Floats, names: list[str]) -> Floats:
+    """(n,) the weights nearest to ``weight_n`` whose means of the directions are ``wanted_j``."""
+    kept_n = weight_n > 0
+    gap_cj = direction_nj[kept_n] - wanted_j
+    if not gap_cj.shape[1]:
+        return weight_n.copy()
+    tilt: Any = tilt_to_zero(weight_n[kept_n], gap_cj / np.abs(gap_cj).max(axis=0))
+    if not isinstance(tilt, Tilt):
+        raise CoverageError(
+            f"no weights on these {int(np.count_nonzero(kept_n))} images have the shrunken means of {first_few(names)} together. "
+            "Name fewer means."
+        )
+    after_n = np.zeros(weight_n.size)
+    after_n[kept_n] = tilt.probability
+    return after_n

@@ -1,0 +1,244 @@
+"""The factor is the minimum of the error it claims to minimise, its variances are those of repeated draws, and the means move as told."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import unskew
+from unskew.bias import Box, Known, Product, SoftBox, Strata, Tilt
+from unskew.errors import ConfigError, CoverageError, DataError
+from unskew.records import Pool, Target
+from unskew.weigh.beside_pool import Noise, noise_beside_pool
+from unskew.weigh.shrink import nearest_weights, shrink_factors, shrink_weights
+
+THETA = np.array([-1.0, 0.0, 1.0])
+
+
+def tilted(seed=0, sizes=(60, 60, 60)):
+    """Sources N(θ_k, 1), target N(0, 1): by symmetry the mean of even sources is right, that of uneven ones is not."""
+    rng = np.random.default_rng(seed)
+    source_n = np.repeat(np.arange(3), sizes)
+    z_n = THETA[source_n] + rng.standard_normal(source_n.size)
+    return z_n, source_n, unskew.debias_weights(np.exp(np.outer(z_n, THETA)), source_n)
+
+
+def tilted_pool(seed=0, sizes=(60, 60, 60), n_sample=60):
+    rng = np.random.default_rng(seed)
+    source_n = np.repeat(np.arange(3), sizes)
+    z_n = THETA[source_n] + rng.standard_normal(source_n.size)
+    pool = Pool.from_arrays(np.array(["a", "b", "c"])[source_n], z=z_n)
+    return pool, Target.sample(Pool.from_arrays(np.full(n_sample, "target"), z=rng.standard_normal(n_sample)))
+
+
+@given(st.floats(-5, 5), st.floats(0.01, 4), st.floats(0.01, 4), st.floats(-0.95, 0.95))
+def test_the_factor_minimises_the_estimated_error(distance, weighted, pooled, correlation):
+    shared = correlation * np.sqrt(weighted * pooled)
+    noise = Noise(np.array([weighted]), np.array([pooled]), np.array([shared]))
+    (kept,) = shrink_factors(np.array([distance]), noise)
+    variance = weighted + pooled - 2 * shared
+    bias = max(distance**2 - variance, 0.0)
+
+    def error(f):
+        return pooled + 2 * f * (shared - pooled) + f**2 * variance + (1 - f) ** 2 * bias
+
+    assert error(kept) <= error(np.linspace(0, 1, 201)).min() + 1e-12
+
+
+def test_without_noise_everything_is_kept_and_without_bias_the_pool():
+    nothing = np.zeros(1)
+    assert shrink_factors(np.array([0.3]), Noise(nothing, nothing, nothing)) == 1
+    assert shrink_factors(nothing, Noise(nothing, nothing, nothing)) == 1
+    assert shrink_factors(nothing, Noise(np.ones(1), np.full(1, 0.1), np.full(1, 0.1))) == 0
+
+
+def test_known_noise_is_that_of_repeated_draws():
+    means, noises = [], []
+    for seed in range(1500):
+        z_n, _, weights = tilted(seed, sizes=(60, 30, 20))
+        means.append([weights.weight @ z_n, z_n.mean()])
+        found = noise_beside_pool(weights, z_n[:, None])
+        noises.append([found.weighted[0], found.pooled[0], found.shared[0]])
+    covariance = np.cov(np.array(means).T)
+    # Each entry of a covariance from 1500 draws has a relative error of about √(2/1500) = 4 %; our estimates have their own at n = 110.
+    assert np.mean(noises, axis=0) == pytest.approx([covariance[0, 0], covariance[1, 1], covariance[0, 1]], rel=0.15)
+
+
+def test_estimated_noise_is_that_of_repeated_draws():
+    means, noises = [], []
+    for seed in range(250):
+        pool, target = tilted_pool(seed)
+        z_n = pool.frame["z"].to_numpy()
+        weights = unskew.debias(pool, Tilt(["z"]), target, judge=False)
+        means.append([weights.weight @ z_n, z_n.mean()])
+        found = noise_beside_pool(weights, z_n[:, None])
+        noises.append([found.weighted[0], found.pooled[0], found.shared[0]])
+    covariance = np.cov(np.array(means).T)
+    found = np.mean(noises, axis=0)
+    # 250 draws: √(2/250) = 9 % of each variance, and as much of √(both variances) for the covariance.
+    assert found[:2] == pytest.approx([covariance[0, 0], covariance[1, 1]], rel=0.25)
+    assert found[2] == pytest.approx(covariance[0, 1], abs=0.25 * np.sqrt(covariance[0, 0] * covariance[1, 1]))
+
+
+def test_strata_vary_within_strata_only():
+    rng = np.random.default_rng(0)
+    label_n = np.repeat(["x", "y"], [150, 50])
+    value_n = np.where(label_n == "x", 0.0, 1.0) + rng.standard_normal(200)
+    pool = Pool.from_arrays(np.tile(["a", "b"], 100), label=label_n, v=value_n)
+    weights = unskew.debias(pool, Strata("label"), Target.margins({"label": {"x": 0.5, "y": 0.5}}))
+    noise = noise_beside_pool(weights, value_n[:, None])
+    square_n = (value_n - np.where(label_n == "x", value_n[:150].mean(), value_n[150:].mean())) ** 2
+    assert noise.weighted[0] == pytest.approx(weights.mean(value_n).stderr ** 2, rel=1e-12)
+    assert noise.pooled[0] == pytest.approx(square_n.sum() / 200**2, rel=1e-12)
+    assert noise.shared[0] == pytest.approx((square_n * weights.weight).sum() / 200, rel=1e-12)
+    # The shares of the strata are given: no noise, all of them kept; the weights do not move.
+    found = shrink_weights(weights, {"x": label_n == "x"})
+    assert found.means["x"].kept == 1
+    np.testing.assert_allclose(found.weight, weights.weight, rtol=1e-9)
+
+
+def test_a_model_without_derivatives_is_bootstrapped():
+    rng = np.random.default_rng(3)
+    z_n = np.concatenate([rng.uniform(0, 0.7, 80), rng.uniform(0.3, 1, 80)])
+    pool = Pool.from_arrays(np.repeat(["low", "high"], 80), z=z_n)
+    weights = unskew.debias(pool, Box(["z"]))
+    noise = noise_beside_pool(weights, z_n[:, None])
+    assert noise.weighted[0] == pytest.approx(weights.mean(z_n).stderr ** 2, rel=1e-9)
+    # Two uniform sources of length 0.7, 80 images each: the variance of the pooled mean is known.
+    assert noise.pooled[0] == pytest.approx(0.7**2 / 12 / 160, rel=0.4)
+    found = shrink_weights(weights).means["z"]
+    assert found.apart == pytest.approx(abs(found.before - found.pool) / np.sqrt(noise.of_difference[0]), rel=1e-9)
+
+
+def test_the_means_move_as_told():
+    z_n, _, weights = tilted(sizes=(120, 40, 20))
+    values = {"z": z_n, "square": z_n**2}
+    found = shrink_weights(weights, values)
+    first = found.means["z"]
+    assert first.pool == pytest.approx(z_n.mean(), rel=1e-12)
+    assert first.before == pytest.approx(weights.weight @ z_n, rel=1e-12)
+    assert first.after == pytest.approx(first.pool + first.kept * (first.before - first.pool), abs=1e-12)
+    assert found.weight @ z_n == pytest.approx(first.after, abs=1e-12)
+    # The second in what the first does not explain: its residual under the pool.
+    slope, at_zero = np.polyfit(z_n, z_n**2, 1)
+    rest_n = z_n**2 - at_zero - slope * z_n
+    kept = found.means["square"].kept
+    assert found.weight @ rest_n == pytest.approx(kept * (weights.weight @ rest_n), abs=1e-10)
+    assert found.weight.sum() == pytest.approx(1, abs=1e-12)
+    assert found.sample_weight.mean() == pytest.approx(1, abs=1e-12)
+    assert found.moved == pytest.approx(np.abs(found.weight - weights.weight).sum() / 2, abs=1e-12)
+    assert (found.ess_before, found.ess_after) == (pytest.approx(weights.ess), pytest.approx(1 / np.square(found.weight).sum()))
+    # Nearest in Kullback–Leibler divergence: the change of log weights is linear in the values.
+    change_n = np.log(found.weight / weights.weight)
+    design = np.column_stack([np.ones_like(z_n), z_n, z_n**2])
+    np.testing.assert_allclose(change_n - design @ np.linalg.lstsq(design, change_n, rcond=None)[0], 0, atol=1e-9)
+
+
+def test_units_of_measurement_order_of_rows_and_repeated_values_change_nothing():
+    z_n, source_n, weights = tilted(sizes=(70, 60, 50))
+    plain = shrink_weights(weights, {"z": z_n, "square": z_n**2})
+    other = shrink_weights(weights, {"z": 5e6 - 3e5 * z_n, "square": z_n**2 + 2 * z_n, "again": 2 * z_n, "one": np.ones(z_n.size)})
+    np.testing.assert_allclose(other.weight, plain.weight, rtol=1e-7)
+    assert other.means["again"].kept is None
+    assert other.means["one"].kept is None
+    assert set(other.kept) == {"z", "square"}
+    order = np.random.default_rng(1).permutation(z_n.size)
+    mixed = unskew.debias_weights(np.exp(np.outer(z_n, THETA))[order], source_n[order])
+    np.testing.assert_allclose(shrink_weights(mixed, {"z": z_n[order], "square": z_n[order] ** 2}).weight, plain.weight[order], rtol=1e-6)
+
+
+def test_copies_within_groups_change_nothing():
+    z_n, source_n, _ = tilted(sizes=(40, 30, 30))
+    omega_nk = np.exp(np.outer(z_n, THETA))
+    once = unskew.debias_weights(omega_nk, source_n, group=np.arange(100))
+    twice = unskew.debias_weights(np.repeat(omega_nk, 2, axis=0), np.repeat(source_n, 2), group=np.repeat(np.arange(100), 2))
+    expected = shrink_weights(once, {"z": z_n})
+    found = shrink_weights(twice, {"z": np.repeat(z_n, 2)})
+    assert found.means["z"].kept == pytest.approx(expected.means["z"].kept, rel=1e-9)
+    np.testing.assert_allclose(found.weight[::2], expected.weight / 2, rtol=1e-9)
+
+
+def test_weights_that_equal_the_pool_stay():
+    z_n, source_n, _ = tilted()
+    weights = unskew.debias_weights(np.ones((180, 3)), source_n)
+    found = shrink_weights(weights, {"z": z_n})
+    np.testing.assert_allclose(found.weight, 1 / 180, rtol=1e-12)
+    assert found.means["z"].apart == 0.0
+
+
+def overlapping(seed, n_low, n_high):
+    """Uniform on [0, 0.6] and [0.4, 1], target uniform on [0, 1]: only a third of each source links it to the other."""
+    rng = np.random.default_rng(seed)
+    z_n = np.concatenate([rng.uniform(0, 0.6, n_low), rng.uniform(0.4, 1, n_high)])
+    return z_n, unskew.debias_weights(np.column_stack([z_n < 0.6, z_n > 0.4]).astype(float), np.repeat([0, 1], [n_low, n_high]))
+
+
+@pytest.mark.parametrize(("sizes", "at_most"), [((200, 200), 0.75), ((260, 140), 1.3), ((320, 80), 1.15)])
+def test_the_error_falls_where_the_pool_is_right_and_rises_little_where_it_is_wrong(sizes, at_most):
+    # Measured over twice 400 draws: 0.61–0.64, 1.11–1.15 (the pool is wrong by two standard errors, the worst case) and 1.02–1.04.
+    square = np.zeros(2)
+    for seed in range(400):
+        z_n, weights = overlapping(seed, *sizes)
+        square += [(weight_n @ z_n - 0.5) ** 2 for weight_n in (shrink_weights(weights, {"z": z_n}).weight, weights.weight)]
+    assert np.sqrt(square[0] / square[1]) < at_most
+
+
+def test_many_images_of_a_biased_pool_keep_their_weights():
+    z_n, _, weights = tilted(sizes=(8000, 1000, 1000))
+    found = shrink_weights(weights, {"z": z_n})
+    assert found.means["z"].kept > 0.99
+    assert found.means["z"].apart > 10
+
+
+def test_the_features_of_the_model_are_the_default():
+    rng = np.random.default_rng(0)
+    pool = Pool.from_arrays(
+        np.repeat(["a", "b"], 150),
+        label=np.tile(["x", "y", "y"], 100),
+        z=rng.standard_normal(300) + np.repeat([0, 0.5], 150),
+        lens=rng.choice(["wide", "long", "macro"], 300),
+    )
+    weights = unskew.debias(pool, Tilt(["z", "lens"], reference="a"))
+    assert list(shrink_weights(weights).means) == ["z", "lens = macro", "lens = wide"]
+    target = Target.margins({"label": {"x": 0.5, "y": 0.5}})
+    product = unskew.debias(pool, Product(Strata("label"), Tilt(["z"], reference="a")), target)
+    assert list(shrink_weights(product).means) == ["z"]
+    soft = unskew.debias(pool, SoftBox(["z"]))
+    assert list(shrink_weights(soft).means) == ["z"]
+    for model in (Strata("label"), Known(np.ones((300, 2)))):
+        with pytest.raises(ConfigError, match="say which means count"):
+            shrink_weights(unskew.debias(pool, model, target if isinstance(model, Strata) else None))
+
+
+def test_images_without_weight_stay_without():
+    rng = np.random.default_rng(4)
+    pool = Pool.from_arrays(np.repeat(["a", "b"], 100), z=np.concatenate([rng.uniform(0, 0.7, 100), rng.uniform(0.3, 1, 100)]))
+    weights = unskew.debias(pool, Box(["z"], quantile=0.05))
+    assert (weights.weight == 0).any()
+    found = shrink_weights(weights)
+    np.testing.assert_array_equal(found.weight == 0, weights.weight == 0)
+    assert found.means["z"].pool == pytest.approx(pool.frame["z"].to_numpy()[weights.weight > 0].mean(), rel=1e-12)
+
+
+def test_bad_input():
+    z_n, source_n, weights = tilted()
+    with pytest.raises(ConfigError, match="which only Weights can tell"):
+        shrink_weights(weights.weight, {"z": z_n})
+    with pytest.raises(ConfigError, match="say which means count"):
+        shrink_weights(weights)
+    with pytest.raises(ConfigError, match="mapping"):
+        shrink_weights(weights, {})
+    with pytest.raises(DataError, match="one number per image"):
+        shrink_weights(weights, {"z": z_n[:-1]})
+    with pytest.raises(DataError, match="finite"):
+        shrink_weights(weights, {"z": np.where(z_n > 1, np.nan, z_n)})
+    grouped = unskew.debias_weights(np.exp(np.outer(z_n, THETA)), source_n, group=source_n)
+    with pytest.raises(DataError, match="Do not shrink"):
+        shrink_weights(grouped, {"z": z_n})
+
+
+def test_means_that_no_weights_have():
+    weight_n, direction_nj = np.full(4, 0.25), np.array([[-1.0], [-0.5], [0.5], [1.0]])
+    with pytest.raises(CoverageError, match="4 images have the shrunken means of z together"):
+        nearest_weights(weight_n, direction_nj, np.array([1.5]), ["z"])
+    np.testing.assert_array_equal(nearest_weights(weight_n, np.empty((4, 0)), np.empty(0), ["one"]), weight_n)
