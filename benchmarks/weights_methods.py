@@ -25,11 +25,15 @@ class Method:
 SQUARE = "memory or time grows with the square of n"
 OURS = (
     Method("known", "unskew, Known(ω)", "unskew", "omega"),
+    Method("known_shrunk", "unskew, Known(ω), shrunk", "unskew", "omega"),
     Method("strata", "unskew, Strata(label)", "unskew", "margin"),
     Method("soft_box", "unskew, SoftBox", "unskew", "nothing"),
+    Method("soft_box_shrunk", "unskew, SoftBox, shrunk", "unskew", "nothing"),
     Method("soft_box_sample", "unskew, SoftBox beside the target sample", "unskew", "sample"),
+    Method("soft_box_sample_shrunk", "unskew, SoftBox beside the target sample, shrunk", "unskew", "sample"),
     Method("strata_source", "unskew, Strata(label), the unbiased source as target", "unskew", "source"),
     Method("tilt", "unskew, Tilt", "unskew", "sample"),
+    Method("tilt_shrunk", "unskew, Tilt, shrunk", "unskew", "sample"),
     Method("tilt_judged", "unskew, Tilt, with its verdict on the sample", "unskew", "sample", draws=1),
     Method("propensity", "unskew, Propensity", "unskew", "sample"),
 )

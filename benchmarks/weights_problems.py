@@ -222,7 +222,9 @@ def _sphere(n_sources: int, dim: int, radius: float) -> Floats:
 UNLABELLED = "an unlabelled target sample of n/5"
 LABELLED = "a labelled target sample of n/5 (label one-hot beside the features)"
 
-TILTS = ("known", "tilt", "tilt_judged", "propensity")
+TILTS = ("known", "known_shrunk", "tilt", "tilt_shrunk", "tilt_judged", "propensity")
+BOXES = ("known", "known_shrunk", "soft_box", "soft_box_shrunk", "soft_box_sample", "soft_box_sample_shrunk")
+CLASSES = ("known", "known_shrunk", "strata")
 
 PROBLEMS: dict[str, Problem] = {
     "tilts, 2-D": Problem(
@@ -238,26 +240,26 @@ PROBLEMS: dict[str, Problem] = {
         UNLABELLED,
     ),
     "class shift, 2-D": Problem(
-        "4 sources that mix 6 classes differently, target uniform; features N(c_y, I)", _classes(None, 2), ("known", "strata"), LABELLED
+        "4 sources that mix 6 classes differently, target uniform; features N(c_y, I)", _classes(None, 2), CLASSES, LABELLED
     ),
     "missing classes, 10-D": Problem(
         "5 sources with 4 of 10 classes each (the article's 4.2, overlap 0.2), features N(c_y, I), target uniform; "
         "the sources have one size, so that the pool already looks like the target",
         _classes(0.2, 10),
-        ("known", "strata"),
+        CLASSES,
         LABELLED,
     ),
     "acquisition, 2-D": Problem(
         "4 sources of one size, each with its quarter of a square and a soft edge of 0.3 (the article's 4.3), target uniform; "
         "by symmetry the pool is nearly right already",
         _acquired(0.3),
-        ("known", "soft_box", "soft_box_sample"),
+        BOXES,
         UNLABELLED,
     ),
     "censored, 2-D": Problem(
         "a source of 0.9 n that never shows 2 of 4 classes, and an unbiased one of n/10",
         _hiding,
-        ("known", "strata_source"),
+        ("known", "known_shrunk", "strata_source"),
         "the unbiased source as labelled target sample (ours has it as a source)",
     ),
     "uneven tilts, 2-D": Problem(
@@ -267,12 +269,12 @@ PROBLEMS: dict[str, Problem] = {
         UNLABELLED,
     ),
     "uneven missing classes, 10-D": Problem(
-        "the same 5 sources with 0.4, 0.25, 0.15, 0.1 and 0.1 of the pool", _classes(0.2, 10, uneven=True), ("known", "strata"), LABELLED
+        "the same 5 sources with 0.4, 0.25, 0.15, 0.1 and 0.1 of the pool", _classes(0.2, 10, uneven=True), CLASSES, LABELLED
     ),
     "uneven acquisition, 2-D": Problem(
         "the same 4 sources with 0.5, 0.25, 0.15 and 0.1 of the pool",
         _acquired(0.3, uneven=True),
-        ("known", "soft_box", "soft_box_sample"),
+        BOXES,
         UNLABELLED,
     ),
 }

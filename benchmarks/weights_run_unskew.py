@@ -33,14 +33,35 @@ def _margin(data: Data) -> unskew.Target:
 
 
 def _debias(
-    bias: Callable[[Data], Bias], target: Callable[[Data], unskew.Target] | None = None, judge: bool = False
+    bias: Callable[[Data], Bias],
+    target: Callable[[Data], unskew.Target] | None = None,
+    judge: bool = False,
+    shrink: Callable[[Data], dict[str, np.ndarray] | None] | None = None,
 ) -> Callable[[Data], Compute]:
+    """``shrink``: the values whose means shall be shrunk, or None for the features of the model."""
+
     def prepare(data: Data) -> Compute:
         pool = _pool(data["features"], np.char.add("s", data["source"].astype(str)), data["label"])
         model, aim = bias(data), None if target is None else target(data)
-        return lambda: np.asarray(unskew.debias(pool, model, aim, judge=judge).weight)
+        if shrink is None:
+            return lambda: np.asarray(unskew.debias(pool, model, aim, judge=judge).weight)
+        means = shrink(data)
+        return lambda: np.asarray(unskew.shrink_weights(unskew.debias(pool, model, aim, judge=judge), means).weight)
 
     return prepare
+
+
+def _features_of_model(data: Data) -> None:
+    return None
+
+
+def _what_selection_depends_on(data: Data) -> dict[str, np.ndarray]:
+    """The features, or the labels where ω is the same for all images of a label (a matrix of ω does not tell)."""
+    levels, code = np.unique(data["label"], return_inverse=True)
+    by_label = data["log_omega"][np.unique(code, return_index=True)[1]]
+    if np.array_equal(by_label[code], data["log_omega"]):
+        return {f"label {level}": code == at for at, level in enumerate(levels)}
+    return dict(zip(_names(data), data["features"].T, strict=True))
 
 
 def _known(data: Data) -> Bias:
@@ -49,11 +70,15 @@ def _known(data: Data) -> Bias:
 
 METHODS: dict[str, Callable[[dict[str, Any]], Compute]] = {
     "known": _debias(_known),
+    "known_shrunk": _debias(_known, shrink=_what_selection_depends_on),
     "strata": _debias(lambda data: unskew.bias.Strata("label"), _margin),
     "strata_source": _debias(lambda data: unskew.bias.Strata("label"), lambda data: unskew.Target.source("s1")),
     "tilt": _debias(lambda data: unskew.bias.Tilt(_names(data)), _sample),
+    "tilt_shrunk": _debias(lambda data: unskew.bias.Tilt(_names(data)), _sample, shrink=_features_of_model),
     "tilt_judged": _debias(lambda data: unskew.bias.Tilt(_names(data)), _sample, judge=True),
     "propensity": _debias(lambda data: unskew.bias.Propensity(_names(data)), _sample),
     "soft_box": _debias(lambda data: unskew.bias.SoftBox(_names(data))),
+    "soft_box_shrunk": _debias(lambda data: unskew.bias.SoftBox(_names(data)), shrink=_features_of_model),
     "soft_box_sample": _debias(lambda data: unskew.bias.SoftBox(_names(data)), _sample),
+    "soft_box_sample_shrunk": _debias(lambda data: unskew.bias.SoftBox(_names(data)), _sample, shrink=_features_of_model),
 }
