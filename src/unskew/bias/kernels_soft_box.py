@@ -60,20 +60,18 @@ def innermost_places(feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper
 
 
 @compiled
-def log_omega_of_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width: float) -> Floats:
-    """(n, K) log max(0, 1 − Σ_d dist_d(z_i, box_k)/γ)."""
+def omega_of_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width: float) -> Floats:
+    """(n, K) max(0, 1 − Σ_d dist_d(z_i, box_k)/γ)."""
     n, n_features = feature_nd.shape
-    log_nk = np.zeros((n, lower_kd.shape[0]))
+    omega_nk = np.empty((n, lower_kd.shape[0]))
     for i in range(n):
         for k in range(lower_kd.shape[0]):
             distance = 0.0
             for d in range(n_features):
                 z = feature_nd[i, d]
                 distance += max(lower_kd[k, d] - z, 0.0) + max(z - upper_kd[k, d], 0.0)
-            if distance > 0.0:
-                slack = 1.0 - distance / width
-                log_nk[i, k] = np.log(slack) if slack > 0.0 else -np.inf
-    return log_nk
+            omega_nk[i, k] = max(1.0 - distance / width, 0.0)
+    return omega_nk
 
 
 @compiled

@@ -156,11 +156,13 @@ def log_soft_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width
     >>> log_soft_boxes(np.array([[0.5], [1.5], [2.0]]), np.array([[-np.inf]]), np.array([[1.0]]), 1.0)[:, 0].round(3)
     array([ 0.   , -0.693,   -inf])
     """
-    from unskew.bias.kernels_soft_box import log_omega_of_boxes
+    from unskew.bias.kernels_soft_box import omega_of_boxes
 
     edges = (np.asarray(edge_kd, dtype=np.float64) for edge_kd in (lower_kd, upper_kd))
-    log_nk: Floats = log_omega_of_boxes(np.asarray(feature_nd, dtype=np.float64), *edges, float(width))
-    return log_nk
+    omega_nk: Floats = omega_of_boxes(np.asarray(feature_nd, dtype=np.float64), *edges, float(width))
+    # NumPy takes several logarithms at once, a compiled loop with branches one at a time.
+    with np.errstate(divide="ignore"):
+        return np.log(omega_nk, out=omega_nk)
 
 
 def soft_box_jacobian(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width: float) -> Floats:
