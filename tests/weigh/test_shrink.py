@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import unskew
+from simulations import BOXES, PRINCIPAL, VARIANTS
 from unskew.bias import Box, Known, Product, SoftBox, Strata, Tilt
 from unskew.errors import ConfigError, CoverageError, DataError
 from unskew.records import Pool, Target
@@ -78,6 +79,16 @@ def test_estimated_noise_is_that_of_repeated_draws():
     # 250 draws: √(2/250) = 9 % of each variance, and as much of √(both variances) for the covariance.
     assert found[:2] == pytest.approx([covariance[0, 0], covariance[1, 1]], rel=0.25)
     assert found[2] == pytest.approx(covariance[0, 1], abs=0.25 * np.sqrt(covariance[0, 0] * covariance[1, 1]))
+
+
+@pytest.mark.parametrize("recipe", [*PRINCIPAL, *VARIANTS, *BOXES], ids=lambda recipe: recipe.__name__)
+def test_the_noise_of_the_weights_is_their_standard_error(recipe):
+    data = recipe(np.random.default_rng(5))
+    weights = data.debias()
+    noise = noise_beside_pool(weights, data.value[:, None])
+    assert noise.weighted[0] == pytest.approx(weights.mean(data.value).stderr ** 2, rel=1e-9)
+    assert noise.shared[0] ** 2 <= noise.weighted[0] * noise.pooled[0] * (1 + 1e-9)
+    assert 0 <= shrink_weights(weights, {"value": data.value}).means["value"].kept <= 1
 
 
 def test_strata_vary_within_strata_only():
