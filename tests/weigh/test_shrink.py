@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import unskew
 from simulations import BOXES, PRINCIPAL, VARIANTS
 from unskew.bias import Box, Known, Product, SoftBox, Strata, Tilt
-from unskew.errors import ConfigError, CoverageError, DataError
+from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError
 from unskew.records import Pool, Target
 from unskew.weigh.beside_pool import Noise, noise_beside_pool
 from unskew.weigh.shrink import nearest_weights, shrink_factors, shrink_weights
@@ -158,6 +158,20 @@ def test_units_of_measurement_order_of_rows_and_repeated_values_change_nothing()
     np.testing.assert_allclose(shrink_weights(mixed, {"z": z_n[order], "square": z_n[order] ** 2}).weight, plain.weight[order], rtol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_values_of_any_size(scale):
+    z_n, _, weights = tilted(sizes=(70, 60, 50))
+    plain, scaled = shrink_weights(weights, {"z": z_n}), shrink_weights(weights, {"z": scale * z_n})
+    np.testing.assert_allclose(scaled.weight, plain.weight, rtol=1e-9)
+
+
+def test_nothing_varies():
+    _, _, weights = tilted()
+    found = shrink_weights(weights, {"one": np.ones(180), "zero": np.zeros(180)})
+    np.testing.assert_array_equal(found.weight, weights.weight)
+    assert found.kept == {}
+
+
 def test_copies_within_groups_change_nothing():
     z_n, source_n, _ = tilted(sizes=(40, 30, 30))
     omega_nk = np.exp(np.outer(z_n, THETA))
@@ -243,6 +257,9 @@ def test_bad_input():
         shrink_weights(weights, {"z": z_n[:-1]})
     with pytest.raises(DataError, match="finite"):
         shrink_weights(weights, {"z": np.where(z_n > 1, np.nan, z_n)})
+    apart = unskew.debias_weights(np.eye(2)[np.repeat([0, 1], 5)], np.repeat([0, 1], 5), throw=False)
+    with pytest.raises(ConvergenceError, match="no solution"):
+        shrink_weights(apart, {"z": z_n[:10]})
     grouped = unskew.debias_weights(np.exp(np.outer(z_n, THETA)), source_n, group=source_n)
     with pytest.raises(DataError, match="Do not shrink"):
         shrink_weights(grouped, {"z": z_n})

@@ -94,7 +94,7 @@ def _estimated(rows: EstimatedRows, units: Units, equal_r: Floats, value_r: Floa
 
 
 def _stack(by_value: list[tuple[float, float, float]]) -> Noise:
-    weighted_j, pooled_j, shared_j = np.array(by_value).T
+    weighted_j, pooled_j, shared_j = np.reshape(by_value, (-1, 3)).T
     return Noise(weighted_j, pooled_j, shared_j)
 
 

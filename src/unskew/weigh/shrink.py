@@ -12,6 +12,7 @@ import numpy.typing as npt
 from unskew.errors import ConfigError, CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Weights
 from unskew.weigh.beside_pool import Noise, equal_weights, noise_beside_pool
+from unskew.weigh.curvature import check_solved
 from unskew.weigh.diagnose import effective_size
 from unskew.weigh.tilting import Tilt, tilt_to_zero
 from unskew.weigh.uncertainty import check_order, check_values
@@ -89,6 +90,7 @@ def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None =
     of these values are biased towards the pool, and no interval comes with them (`Weights.mean` has those of the weights themselves).
     The root mean squared error of a mean falls where the pool is right (to 0.6 of it in tests/weigh/test_shrink.py) and rises where the
     pool is wrong by about two standard errors (1.15 there). With thousands of images little is left to shrink, for better or worse.
+    Where a few images carry nearly all the weight, standard errors see too little, and so does this: look at ``weights.ess`` first.
 
     Parameters
     ----------
@@ -107,6 +109,8 @@ def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None =
             f"shrink_weights weighs the bias of the pool against the noise of the weights, which only Weights can tell (from unskew.debias "
             f"or unskew.debias_weights); got {type(weights).__name__}."
         )
+    if weights.estimation is None:
+        check_solved(weights)
     values = _read_values(weights, means)
     before_n, pool_n = weights.weight, equal_weights(weights.weight)
     value_nj = np.column_stack(list(values.values()))
@@ -166,9 +170,11 @@ def _directions(value_nj: Floats, pool_n: Floats) -> tuple[Floats, Ints]:
     found: list[Floats] = []
     of_value = np.full(value_nj.shape[1], -1)
     for at, value_n in enumerate(value_nj.T):
+        # Relative to the largest, so that squares neither overflow nor vanish.
+        value_n = value_n / (float(np.abs(value_n).max()) or 1.0)
         rest_n = value_n - pool_n @ value_n
         spread = float(np.sqrt(pool_n @ rest_n**2))
-        if not spread > _REDUNDANT**2 * float(np.abs(value_n).max()):
+        if spread <= _REDUNDANT**2:
             continue
         rest_n = rest_n / spread
         # Twice: rounding in the first pass leaves a little of what was taken out.
