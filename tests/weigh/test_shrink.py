@@ -91,6 +91,29 @@ def test_the_noise_of_the_weights_is_their_standard_error(recipe):
     assert 0 <= shrink_weights(weights, {"value": data.value}).means["value"].kept <= 1
 
 
+@pytest.mark.parametrize(("model", "within"), [(Tilt(["z"]), 0.1), (SoftBox(["z"]), 0.4)], ids=["tilt", "soft_box"])
+def test_of_many_images_some_tell_the_noise(model, within, monkeypatch):
+    if isinstance(model, Tilt):
+        pool, target = tilted_pool(sizes=(9000, 6000, 5000), n_sample=4000)
+    else:
+        # Each falls off linearly towards the other's end of a uniform target.
+        rng = np.random.default_rng(0)
+        z_n = np.concatenate([rng.triangular(0, 1, 1, 9000), rng.triangular(0, 0, 1, 8000)])
+        pool, target = Pool.from_arrays(np.repeat(["high", "low"], [9000, 8000]), z=z_n), None
+    z_n = pool.frame["z"].to_numpy()
+    weights = unskew.debias(pool, model, target, judge=False)
+    value_nj = np.column_stack([z_n, z_n > 0.5])
+    every = noise_beside_pool(weights, value_nj)
+    monkeypatch.setattr("unskew.weigh.beside_pool._ENOUGH", 6000)
+    some = noise_beside_pool(weights, value_nj)
+    assert not np.array_equal(some.weighted, every.weighted)
+    np.testing.assert_allclose(some.of_difference, every.of_difference, rtol=within)
+    np.testing.assert_allclose(some.pooled, every.pooled, rtol=0.1)
+    # A source of which too few would be left is told by all images.
+    monkeypatch.setattr("unskew.weigh.beside_pool._ENOUGH_OF_SOURCE", 6000)
+    np.testing.assert_array_equal(noise_beside_pool(weights, value_nj).weighted, every.weighted)
+
+
 def test_strata_vary_within_strata_only():
     rng = np.random.default_rng(0)
     label_n = np.repeat(["x", "y"], [150, 50])

@@ -13,7 +13,7 @@ One stratum and no parameters give n times the Hessian of the objective.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -38,6 +38,9 @@ class Derivative(Protocol):
     def n_parameters(self) -> int:
         """P."""
 
+    def take(self, at: Ints) -> Derivative:
+        """That of the rows ``at`` alone."""
+
     def block(self, at: Ints) -> Floats:
         """(b, K, P) J itself."""
 
@@ -61,6 +64,9 @@ class DenseDerivative:
     n_parameters: int
     jacobian: Callable[[Ints], Floats] = field(repr=False)
     log_omega: Floats = field(repr=False)
+
+    def take(self, at: Ints) -> DenseDerivative:
+        return replace(self, jacobian=lambda some: self.jacobian(at[some]), log_omega=self.log_omega[at])
 
     def block(self, at: Ints) -> Floats:
         # Where ω = 0 the image tells nothing of that source's parameters.
@@ -92,6 +98,9 @@ class LinearDerivative:
     @property
     def n_parameters(self) -> int:
         return int(self.free.size * self.phi.shape[1])
+
+    def take(self, at: Ints) -> LinearDerivative:
+        return replace(self, phi=self.phi[at])
 
     def block(self, at: Ints) -> Floats:
         block = np.zeros((at.size, self.n_sources, self.free.size, self.phi.shape[1]))
@@ -145,6 +154,17 @@ class Profile:
     @property
     def n_parameters(self) -> int:
         return int(self.penalty.shape[0])
+
+    def take(self, at: Ints) -> Profile:
+        """The likelihood of the rows ``at`` alone, at the same parameters; they are to have the same shares of sources as all rows."""
+        return Profile(
+            self.log_omega[at],
+            self.u,
+            self.source[at],
+            self.cell[at],
+            None if self.derivative is None else self.derivative.take(at),
+            self.penalty * (at.size / self.source.size),
+        )
 
     def blocks(self, n_values: int = 1) -> Iterator[tuple[int, Ints, Floats]]:
         """(stratum, rows, (b, K) q) for blocks of rows of one stratum each; ``n_values``: numbers needed for each row and source."""
