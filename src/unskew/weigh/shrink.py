@@ -117,7 +117,10 @@ def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None =
     direction_nj, of_value = _directions(value_nj, pool_n)
     noise = noise_beside_pool(weights, direction_nj)
     if not np.isfinite(noise.of_difference).all():
-        raise DataError("nothing tells noise from bias: there is one unit in every source, so no standard error exists. Do not shrink.")
+        raise DataError(
+            "nothing tells noise from bias, because no standard error exists: every source has one group, or hardly a bootstrap replicate "
+            "could be solved. Do not shrink."
+        )
     distance_j = before_n @ direction_nj
     kept_j = shrink_factors(distance_j, noise)
     after_n = nearest_weights(before_n, direction_nj, kept_j * distance_j, list(values))
@@ -162,7 +165,7 @@ def _read_values(weights: Weights, means: Mapping[str, npt.ArrayLike] | None) ->
         raise ConfigError(f"means is a mapping of names to (n,) values, such as {{'brightness': pool.frame['brightness']}}; got {given!r}.")
     for values in means.values():
         check_order(values, weights.id)
-    return {str(name): check_values(values, weights.weight.size) for name, values in means.items()}
+    return {name: check_values(values, weights.weight.size) for name, values in means.items()}
 
 
 def _directions(value_nj: Floats, pool_n: Floats) -> tuple[Floats, Ints]:
