@@ -46,6 +46,17 @@ def test_the_factor_minimises_the_estimated_error(distance, weighted, pooled, co
     assert error(kept) <= error(np.linspace(0, 1, 201)).min() + 1e-12
 
 
+def test_the_risk_of_the_rule():
+    """For δ ~ N(b, 1) and C = 0: the root mean squared error of f δ, by quadrature; docs/few-images.md has these figures."""
+    delta = np.linspace(-15, 20, 350_001)
+    one = np.ones_like(delta)
+    kept = shrink_factors(delta, Noise(one, np.zeros_like(delta), np.zeros_like(delta)))
+    bias = np.array([0.0, 1.0, 1.2, 2.4, 4.0, 6.0])
+    density = np.exp(-0.5 * (delta - bias[:, None]) ** 2) / np.sqrt(2 * np.pi)
+    risk = np.sqrt(np.trapezoid((kept * delta - bias[:, None]) ** 2 * density, delta, axis=1))
+    assert risk.round(2).tolist() == [0.58, 0.93, 1.01, 1.22, 1.11, 1.04]
+
+
 def test_without_noise_everything_is_kept_and_without_bias_the_pool():
     nothing = np.zeros(1)
     assert shrink_factors(np.array([0.3]), Noise(nothing, nothing, nothing)) == 1
