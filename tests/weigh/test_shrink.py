@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.integrate
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,7 +54,7 @@ def test_the_risk_of_the_rule():
     kept = shrink_factors(delta, Noise(one, np.zeros_like(delta), np.zeros_like(delta)))
     bias = np.array([0.0, 1.0, 1.2, 2.4, 4.0, 6.0])
     density = np.exp(-0.5 * (delta - bias[:, None]) ** 2) / np.sqrt(2 * np.pi)
-    risk = np.sqrt(np.trapezoid((kept * delta - bias[:, None]) ** 2 * density, delta, axis=1))
+    risk = np.sqrt(scipy.integrate.trapezoid((kept * delta - bias[:, None]) ** 2 * density, delta, axis=1))
     assert risk.round(2).tolist() == [0.58, 0.93, 1.01, 1.22, 1.11, 1.04]
 
 
