@@ -19,6 +19,8 @@ _RANK_TOLERANCE = 1e-10
 _MAX_STEPS = 200
 # A mean of z that is zero to double precision.
 _EXACT = 1e-15
+# One that is small enough where rounding keeps it from being zero.
+_SMALL = 1e-12
 # The largest change of a log weight in one step: far steps from a poor start are cut, steps near the solution never.
 _LONGEST_STEP = 20.0
 # Log weights that have moved this far (double precision ends at 745) are on their way to infinity: there is no minimum.
@@ -117,7 +119,7 @@ def _newton(weight_c: Floats, z_cj: Floats) -> Tilt | None:
         moved = _line_search(log_weight_c, z_cl, nu_l, direction_l, value, gradient_l)
         if moved is None:
             # Rounding: the gradient no longer shrinks. Either it is as small as double precision allows, or there is no minimum.
-            return Tilt(probability_c, step) if size < 1e-12 else None
+            return Tilt(probability_c, step) if size < _SMALL else None
         nu_l, value, probability_c, gradient_l = moved
         if np.abs(z_cl @ nu_l).max() > _FARTHEST:
             return None
@@ -149,7 +151,8 @@ def _line_search(
     """Halve the step until F falls enough or, where F can no longer resolve it, until the gradient shrinks."""
     slope = float(gradient_l @ direction_l)
     size = float(np.abs(gradient_l).max())
-    for halving in range(40):
+    # A gradient that a full step does not shrink, and that is rounding already, no shorter one will.
+    for halving in range(40 if size >= _SMALL else 1):
         length = 0.5**halving
         trial_l = nu_l + length * direction_l
         trial_value, probability_c = _evaluate(log_weight_c, z_cl, trial_l)

@@ -99,6 +99,26 @@ def centre_units(weights: WeightedRows, units: Units, total_mj: Floats, mean_kj:
     the source, centring takes 1 − P_k times the share m_jk/n_k out of T_j and the estimated mean takes p_jk. The leverage is their sum,
     p_jk + (1 − P_k) m_jk/n_k, averaged over the images of the unit. In one source with equal weights it is 1/n.
     """
+    n = weights.weight.size
+    if weights.group is None:
+        leverage_m, centred_mj = _centre_images(weights, total_mj, mean_kj, expected_kj)
+    else:
+        leverage_m, centred_mj = _centre_groups(weights, units, total_mj, mean_kj, expected_kj)
+    # A unit that carries all the weight has leverage 1 and nothing left to spread.
+    spread_mj: Floats = centred_mj / (n * np.sqrt(np.maximum(1.0 - leverage_m, 1e-12)))[:, None]
+    return spread_mj
+
+
+def _centre_images(weights: WeightedRows, total_nj: Floats, mean_kj: Floats, expected_kj: Floats) -> tuple[Floats, Floats]:
+    """((n,) leverages, (n, J) centred sums) where every image is a unit."""
+    size_k = np.bincount(weights.source, minlength=len(weights.names))
+    centred_k = np.where(size_k == 1, 0.0, 1.0 - add_by_code(weights.source, weights.weight, size_k.size))
+    leverage_n = weights.weight + (centred_k / np.maximum(size_k, 1))[weights.source]
+    return leverage_n, total_nj - np.where((size_k == 1)[:, None], expected_kj, mean_kj)[weights.source]
+
+
+def _centre_groups(weights: WeightedRows, units: Units, total_mj: Floats, mean_kj: Floats, expected_kj: Floats) -> tuple[Floats, Floats]:
+    """((m,) leverages, (m, J) centred sums) where units are groups."""
     source_n, n = weights.source, weights.weight.size
     shape = (units.stratum_m.size, len(weights.names))
     images_mk = scipy.sparse.coo_array((np.ones(n), (units.unit_n, source_n)), shape=shape).tocsr()
@@ -108,15 +128,12 @@ def centre_units(weights: WeightedRows, units: Units, total_mj: Floats, mean_kj:
     centred_k = np.where(lone_k, 0.0, 1.0 - add_by_code(source_n, weights.weight, shape[1]))
     leverage_p = weight_mk.data + centred_k[source_p] * images_mk.data / np.bincount(source_n)[source_p]
     leverage_m = add_by_code(unit_p, leverage_p * images_mk.data, shape[0]) / np.bincount(units.unit_n)
-    centred_mj = total_mj - images_mk @ np.where(lone_k[:, None], expected_kj, mean_kj)
-    # A unit that carries all the weight has leverage 1 and nothing left to spread.
-    spread_mj: Floats = centred_mj / (n * np.sqrt(np.maximum(1.0 - leverage_m, 1e-12)))[:, None]
-    return spread_mj
+    return leverage_m, total_mj - images_mk @ np.where(lone_k[:, None], expected_kj, mean_kj)
 
 
 def centre_within_sources(weights: WeightedRows, units: Units, influence_n: Floats) -> Floats:
     """(m,) the spread of the unit sums of one influence function, by image, centred in every source: `centre_units`, expectation 0."""
     n_sources = len(weights.names)
-    total_m = add_by_code(units.unit_n, influence_n, units.stratum_m.size)
+    total_m = influence_n if weights.group is None else add_by_code(units.unit_n, influence_n, units.stratum_m.size)
     mean_k = add_by_code(weights.source, influence_n, n_sources) / np.bincount(weights.source, minlength=n_sources)
     return centre_units(weights, units, total_m[:, None], mean_k[:, None], np.zeros((n_sources, 1)))[:, 0]
