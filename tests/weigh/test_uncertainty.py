@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 import unskew
-from unskew.errors import ConfigError, ConvergenceError, DataError
+from unskew.errors import ConfigError, ConvergenceError, DataError, WeakOverlapWarning
 from unskew.records import Status
 from unskew.scenarios import tilts
 from unskew.weigh.curvature import invert_hessian, read_hessian, solve_hessian
@@ -184,6 +184,16 @@ def test_equal_omega_gives_the_textbook_error():
     textbook = scipy.stats.ttest_1samp(value_n, 0).confidence_interval(0.9)
     assert estimate.interval == pytest.approx(tuple(textbook), rel=1e-10)
     assert estimate.level == 0.9
+
+
+@pytest.mark.parametrize("omega", [1e-3, 1e-6, 1e-10])
+def test_one_image_with_all_the_weight_is_as_far_off_as_the_mean_without_it(omega):
+    # The jackknife: h_0 − μ = (1 − π_0) (h_0 − mean of the others), so T_0/(1 − leverage_0) is the change on leaving image 0 out.
+    value_n = np.random.default_rng(0).standard_normal(50)
+    value_n[0] = 3.0
+    with pytest.warns(WeakOverlapWarning, match="effective sample size"):
+        weights = unskew.debias_weights(np.r_[omega, np.ones(49)][:, None], np.zeros(50, dtype=int))
+    assert weights.mean(value_n).stderr == pytest.approx(weights.weight[0] * (3.0 - value_n[1:].mean()), rel=0.01)
 
 
 def test_strata_that_only_one_source_can_see():

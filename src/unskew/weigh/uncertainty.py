@@ -35,8 +35,8 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
 
         ψ_i = n π_i (h_i − μ̂) + aᵀ q_i,   H a = c,   c_k = Σ_i π_i q_ik (h_i − μ̂).
 
-    The numbers of images per source are fixed, so ψ is centred within sources, and the variance is n⁻² Σ_j T_j²/(1 − leverage_j), with
-    T_j the sum of the centred ψ over unit j (a group, or an image without groups) and its leverage as `centre_units` explains.
+    The numbers of images per source are fixed, so ψ is centred within sources, and the variance is n⁻² Σ_j T_j²/(1 − leverage_j)^{a_j},
+    with T_j the sum of the centred ψ over unit j (a group, or an image without groups), leverage and a_j as `centre_units` explains.
     Hence duplicating every image within its group changes no standard error, and one source with equal weights has the textbook's s/√n.
 
     A source with one unit has no spread of its own: there ψ is centred at a_k instead, its expectation in source k under the model.
@@ -167,7 +167,7 @@ def log_normalizer_covariance(weights: Weights) -> Floats:
 
 
 def _clustered_covariance(weights: Weights, inverse_kk: Floats, shift_k: Floats) -> Floats:
-    """n⁻² Σ_j T_j T_jᵀ/(1 − leverage_j), with T_j the sum over unit j of the centred influence functions of log Ω̂."""
+    """n⁻² Σ_j T_j T_jᵀ/(1 − leverage_j)^{a_j}, with T_j the sum over unit j of the centred influence functions of log Ω̂."""
     units = find_units(weights)
     if units.cannot_vary:
         return np.full_like(inverse_kk, np.inf)

@@ -90,7 +90,7 @@ def design_effect(weights: WeightedRows, units: Units, deviation_n: Floats) -> f
 
 
 def centre_units(weights: WeightedRows, units: Units, total_mj: Floats, mean_kj: Floats, expected_kj: Floats) -> Floats:
-    """(m, J) T_j/(n √(1 − leverage_j)): the spread of unit sums of influence functions, whose squares add up to the variance.
+    """(m, J) T_j/(n (1 − leverage_j)^{a_j/2}): the spread of unit sums of influence functions, whose squares add up to the variance.
 
     ``total_mj`` is the sum over every unit, ``mean_kj`` the mean in each source, ``expected_kj`` the expectation there under the model.
     T_j is centred at the mean of each source, or at the expectation where a single unit makes up the source.
@@ -98,14 +98,20 @@ def centre_units(weights: WeightedRows, units: Units, total_mj: Floats, mean_kj:
     The data fit themselves a little: with p_jk and m_jk the weight and the number of images of unit j in source k, P_k and n_k those of
     the source, centring takes 1 − P_k times the share m_jk/n_k out of T_j and the estimated mean takes p_jk. The leverage is their sum,
     p_jk + (1 − P_k) m_jk/n_k, averaged over the images of the unit. In one source with equal weights it is 1/n.
+
+    a_j is the leverage in units of its mean in the stratum, cut to [1, 2] (after HC4 of Cribari-Neto 2004). At 1, units alike, the variance
+    is unbiased; at 2 a unit counts by what the estimate would be without it, as the jackknife has it. Without that, one image that carries
+    all the weight would have no error at all: the mean is its value.
     """
     n = weights.weight.size
     if weights.group is None:
         leverage_m, centred_mj = _centre_images(weights, total_mj, mean_kj, expected_kj)
     else:
         leverage_m, centred_mj = _centre_groups(weights, units, total_mj, mean_kj, expected_kj)
-    # A unit that carries all the weight has leverage 1 and nothing left to spread.
-    spread_mj: Floats = centred_mj / (n * np.sqrt(np.maximum(1.0 - leverage_m, 1e-12)))[:, None]
+    mean_s = add_by_code(units.stratum_m, leverage_m, units.size_s.size) / np.maximum(units.size_s, 1)
+    power_m = np.clip(leverage_m / np.maximum(mean_s, 1e-300)[units.stratum_m], 1.0, 2.0)
+    # Leverage 1: all the weight, and nothing left to spread.
+    spread_mj: Floats = centred_mj / (n * np.maximum(1.0 - leverage_m, 1e-12) ** (0.5 * power_m))[:, None]
     return spread_mj
 
 
