@@ -333,8 +333,8 @@ On:
   methods that hardly move from pooling (a penalised classifier) win. Strata, told the target's label shares, do better there.
 - *Shrunk*: `shrink_weights` on the features, or for Known(ω) where selection is by label, on the labels: of the way from the pool to the
   weights only what lies above its own noise. The rows were added after the others were known, because of acquisition at 1,000. They gain
-  where the pool is nearly right and images are few, lose a little where it is wrong by few standard errors, and are no different at many
-  images, where they only cost time.
+  at every size where sources of one size lie symmetrically, so that the pool is right in some directions; they lose where it is wrong by
+  a few standard errors (uneven problems at 1,000), and they cost time.
 - SoftBox is given nothing but the pool; nearest neighbours, which it is timed against, are given a target sample. The row beside it has
   that sample, too.
 

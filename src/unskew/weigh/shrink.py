@@ -89,7 +89,7 @@ def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None =
     As images are added f_j → 1 wherever the pool is biased, so the shrunken weights are consistent as the weights are. The price: means
     of these values are biased towards the pool, and no interval comes with them (`Weights.mean` has those of the weights themselves).
     The root mean squared error of a mean falls where the pool is right (to 0.6 of it in tests/weigh/test_shrink.py) and rises where the
-    pool is wrong by about two standard errors (1.15 there). With thousands of images little is left to shrink, for better or worse.
+    pool is wrong by about two standard errors (1.15 there). A bias that is many standard errors large is corrected as before.
     Where a few images carry nearly all the weight, standard errors see too little, and so does this: look at ``weights.ess`` first.
 
     Parameters
