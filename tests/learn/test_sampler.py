@@ -27,6 +27,9 @@ from unskew.learn import WeightedSampler  # noqa: E402
 WEIGHT = np.random.default_rng(0).exponential(size=101) * (np.arange(101) % 5 > 0)
 SCHEMES = [{"scheme": "systematic"}, {"scheme": "multinomial"}, {"replacement": False, "size": 40}]
 
+# With fewer cores than workers torch warns that it may be slow.
+ONE_CORE_IS_ENOUGH = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+
 
 def _samplers(n_ranks: int, **options) -> list[WeightedSampler]:
     return [WeightedSampler(WEIGHT, num_replicas=n_ranks, rank=rank, **options) for rank in range(n_ranks)]
@@ -191,6 +194,7 @@ def test_ranks_are_asked_for_when_they_are_needed(monkeypatch: pytest.MonkeyPatc
     assert list(sampler) == WeightedSampler(WEIGHT).draw_epoch(0)[2:100:4].tolist()
 
 
+@ONE_CORE_IS_ENOUGH
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_a_loader_of_torch_delivers_it(n_workers: int) -> None:
     data = TensorDataset(torch.arange(101))
@@ -318,6 +322,7 @@ def test_a_state_of_another_sampler_is_refused() -> None:
         WeightedSampler(WEIGHT, seed=1).load_state_dict({"epoch": 3, "yielded": 4})
 
 
+@ONE_CORE_IS_ENOUGH
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_torchdata_resumes_in_mid_epoch(n_workers: int) -> None:
