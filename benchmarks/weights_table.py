@@ -27,6 +27,8 @@ JUDGED = (
     "tilt",
     "tilt_shrunk",
 )
+# One for each problem, told no more than some peer is.
+ONE_EACH = ("strata", "strata_source", "soft_box_sample_shrunk", "tilt_shrunk")
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 FEWEST = 5  # draws in common below which two methods are not compared
 ROUNDING = 1e-6  # relative: two computations of the same weights tie
@@ -256,11 +258,14 @@ def _not(missed: Sequence[str]) -> str:
 
 def _summary(verdicts: Sequence[Verdict]) -> str:
     untold = [verdict for verdict in verdicts if verdict.ours.given != "omega"]
+    one_each = [verdict for verdict in verdicts if verdict.ours.key in ONE_EACH]
+    titles = "; ".join(BY_KEY[key].title.removeprefix("unskew, ") for key in ONE_EACH)
     return (
         f"Of {len(verdicts)} rows: within two standard errors of the best in {sum(v.within for v in verdicts)}, "
         f"best in {sum(v.is_best for v in verdicts)}, "
         f"no slower than the fastest peer of comparable error in {sum(v.faster for v in verdicts)}.\n\n"
-        f"All rows: {_by_problem(verdicts)}\n\nWithout the rows that are told ω, which no peer could use: {_by_problem(untold)}"
+        f"All rows: {_by_problem(verdicts)}\n\nWithout the rows that are told ω, which no peer could use: {_by_problem(untold)}\n\n"
+        f"One row for each problem, the same at every size ({titles}): {_by_problem(one_each)}"
     )
 
 
