@@ -27,6 +27,8 @@ OURS = (
     Method("known", "unskew, Known(ω)", "unskew", "omega"),
     Method("known_shrunk", "unskew, Known(ω), shrunk", "unskew", "omega"),
     Method("strata", "unskew, Strata(label)", "unskew", "margin"),
+    Method("strata_sample", "unskew, Strata(label), the labelled sample as target", "unskew", "sample"),
+    Method("strata_sample_shrunk", "unskew, Strata(label), the labelled sample as target, shrunk", "unskew", "sample"),
     Method("soft_box", "unskew, SoftBox", "unskew", "nothing"),
     Method("soft_box_shrunk", "unskew, SoftBox, shrunk", "unskew", "nothing"),
     Method("soft_box_sample", "unskew, SoftBox beside the target sample", "unskew", "sample"),

@@ -224,7 +224,7 @@ LABELLED = "a labelled target sample of n/5 (label one-hot beside the features)"
 
 TILTS = ("known", "known_shrunk", "tilt", "tilt_shrunk", "tilt_judged", "propensity")
 BOXES = ("known", "known_shrunk", "soft_box", "soft_box_shrunk", "soft_box_sample", "soft_box_sample_shrunk")
-CLASSES = ("known", "known_shrunk", "strata")
+CLASSES = ("known", "known_shrunk", "strata", "strata_sample", "strata_sample_shrunk")
 
 PROBLEMS: dict[str, Problem] = {
     "tilts, 2-D": Problem(

@@ -57,11 +57,14 @@ def _features_of_model(data: Data) -> None:
 
 def _what_selection_depends_on(data: Data) -> dict[str, np.ndarray]:
     """The features, or the labels where ω is the same for all images of a label (a matrix of ω does not tell)."""
-    levels, code = np.unique(data["label"], return_inverse=True)
-    by_label = data["log_omega"][np.unique(code, return_index=True)[1]]
-    if np.array_equal(by_label[code], data["log_omega"]):
-        return {f"label {level}": code == at for at, level in enumerate(levels)}
+    _, first, code = np.unique(data["label"], return_index=True, return_inverse=True)
+    if np.array_equal(data["log_omega"][first][code], data["log_omega"]):
+        return _labels(data)
     return dict(zip(_names(data), data["features"].T, strict=True))
+
+
+def _labels(data: Data) -> dict[str, np.ndarray]:
+    return {f"label {level}": data["label"] == level for level in np.unique(data["label"])}
 
 
 def _known(data: Data) -> Bias:
@@ -72,6 +75,8 @@ METHODS: dict[str, Callable[[dict[str, Any]], Compute]] = {
     "known": _debias(_known),
     "known_shrunk": _debias(_known, shrink=_what_selection_depends_on),
     "strata": _debias(lambda data: unskew.bias.Strata("label"), _margin),
+    "strata_sample": _debias(lambda data: unskew.bias.Strata("label"), _sample),
+    "strata_sample_shrunk": _debias(lambda data: unskew.bias.Strata("label"), _sample, shrink=_labels),
     "strata_source": _debias(lambda data: unskew.bias.Strata("label"), lambda data: unskew.Target.source("s1")),
     "tilt": _debias(lambda data: unskew.bias.Tilt(_names(data)), _sample),
     "tilt_shrunk": _debias(lambda data: unskew.bias.Tilt(_names(data)), _sample, shrink=_features_of_model),

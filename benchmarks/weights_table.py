@@ -19,6 +19,8 @@ JUDGED = (
     "known",
     "known_shrunk",
     "strata",
+    "strata_sample",
+    "strata_sample_shrunk",
     "soft_box",
     "soft_box_shrunk",
     "soft_box_sample",

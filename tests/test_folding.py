@@ -2,13 +2,14 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from unskew import Pool, Target
 from unskew.bias import Propensity
 from unskew.bias.propensity import split_folds
-from unskew.folding import content_codes, deal_folds
+from unskew.folding import content_codes, deal_folds, tell_copies
 
 
 @given(seed=st.integers(0, 1000), n_folds=st.integers(2, 6), grouped=st.booleans())
@@ -46,3 +47,15 @@ def test_the_folds_of_propensity_keep_copies_on_one_side() -> None:
     data = Propensity(["x"]).fit(Pool(frame), Target.source("a")).data
     for train, test in split_folds(data, 5):
         assert not set(data.frame["content"].iloc[train]) & set(data.frame["content"].iloc[test])
+
+
+@pytest.mark.parametrize("dtype", [float, int])
+def test_copies_are_told_by_whole_numbers_too(dtype):
+    rng = np.random.default_rng(0)
+    one = pd.DataFrame({"bytes": rng.integers(10**4, 10**6, 300).astype(dtype), "brightness": rng.integers(0, 256, 300).astype(dtype)})
+    frame = pd.concat([one, one, one], ignore_index=True).assign(id=np.arange(900), row=np.arange(900))
+    code = tell_copies(frame)
+    np.testing.assert_array_equal(code[:300], code[300:600])
+    assert np.unique(code).size == 300
+    # A few whole numbers make look-alikes, not copies.
+    assert tell_copies(frame[["brightness"]].astype(int) // 10) is None

@@ -9,6 +9,11 @@ import numpy as np
 from unskew.errors import ConfigError, DataError
 from unskew.records import Ints
 
+# A column of numbers tells copies of an image where it has more values than this, and than a twentieth of the images.
+_MEASUREMENT = 100
+# Not measured on the image; the last two are those of a row that a bootstrap has drawn.
+_NAMES_OF_ROWS = ("id", "group", "split", "(copy of)", "(fold group)")
+
 
 def find_copies(X: Any) -> Ints | None:
     """(n,) the same number for images whose X is identical in every entry, by a 64-bit hash; None where entries cannot be hashed."""
@@ -42,6 +47,23 @@ def content_codes(frame: Any) -> Ints | None:
     unknown = np.flatnonzero(code_n < 0)
     code_n[unknown] = int(code_n.max(initial=-1)) + 1 + np.arange(unknown.size)
     return code_n
+
+
+def tell_copies(frame: Any) -> Ints | None:
+    """(n,) the same number for images of the same content or, where they were not read, for rows that are alike in every number.
+
+    None where no column is fine enough to tell copies from look-alikes. Whole numbers that are all different name the rows, and tell
+    nothing.
+    """
+    known = content_codes(frame)
+    if known is not None:
+        return known
+    numbers = frame.drop(columns=[name for name in _NAMES_OF_ROWS if name in frame.columns]).select_dtypes("number")
+    n_values = {name: int(numbers[name].nunique()) for name in numbers.columns}
+    telling = [name for name in numbers.columns if numbers[name].dtype.kind == "f" or n_values[name] < len(frame)]
+    if not any(n_values[name] > max(_MEASUREMENT, len(frame) / 20) for name in telling):
+        return None
+    return find_copies(numbers[telling])
 
 
 def join_units(n: int, *links: Any) -> Ints:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import DataError
-from unskew.folding import content_codes, deal_folds, find_copies, join_units
+from unskew.folding import deal_folds, join_units, tell_copies
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.solve.logarithms import log_sums
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 # δ of the score: the chance that an image comes from its source for reasons that no model knows.
 DELTA = 1e-3
-# A column of numbers tells copies of an image where it has more values than this, and than a twentieth of the images.
-_MEASUREMENT = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,21 +135,7 @@ def find_fold_units(frame: pd.DataFrame) -> Ints:
         # Those without a group stand for themselves.
         alone = code_n < 0
         code_n[alone] = code_n.max(initial=-1) + 1 + np.arange(int(alone.sum()))
-    return join_units(len(frame), code_n, _copies(frame))
-
-
-def _copies(frame: pd.DataFrame) -> Ints | None:
-    """(R,) images of the same content or, where they were not read, rows that are alike in every measurement.
-
-    None where no column is fine enough to tell copies from look-alikes.
-    """
-    known = content_codes(frame)
-    if known is not None:
-        return known
-    numbers = frame.drop(columns=[name for name in ("id", "group", "split") if name in frame.columns]).select_dtypes("float")
-    if not any(numbers[name].nunique() > max(_MEASUREMENT, len(frame) / 20) for name in numbers.columns):
-        return None
-    return find_copies(numbers)
+    return join_units(len(frame), code_n, tell_copies(frame))
 
 
 def _in_scope(pool: Pool, target: Target | None, n_rows: int) -> npt.NDArray[np.bool_]:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+from sklearn.linear_model import LogisticRegression
 
 import unskew
 from simulation_measures import draw_sets, fit_p_values
@@ -33,7 +34,7 @@ from simulations import (
     wrong_product,
     wrong_strata,
 )
-from unskew.bias import Box, Known, Tilt
+from unskew.bias import Box, Known, Propensity, Subpopulation, Tilt
 from unskew.errors import ConfigError, DataError
 from unskew.records import Pool
 
@@ -292,7 +293,29 @@ def test_another_model_than_the_one_behind_the_weights_is_an_error():
     weights = unskew.debias(pool, Tilt(["x"], reference="a"))
     with pytest.raises(ConfigError, match=r"computed with Tilt\(x\).*not Box\(z\).*features="):
         unskew.check_fit(pool, Box(["z"]), weights)
+    for other in (Tilt(["x"], reference="a", degree=2), Tilt(["x"], reference="b")):
+        with pytest.raises(ConfigError, match=r"computed with Tilt\(x\).*not with other settings"):
+            unskew.check_fit(pool, other, weights)
+    assert unskew.check_fit(pool, Tilt(["x"], reference="a"), weights, n=99).n_replicates == 99
     assert unskew.check_fit(pool, None, weights, features=["z"], n=99).n_replicates == 99
+
+
+def test_models_are_compared_by_what_they_say():
+    pool = make_pool(np.repeat([0, 1], 60), x=np.random.default_rng(0).normal(size=120))
+    omega = np.exp(0.1 * np.arange(240.0).reshape(120, 2) / 240)
+    for own, other in (
+        (lambda: Known(omega.copy()), Known(omega + 1.0)),
+        (lambda: Known({"a": lambda frame: np.exp(frame["x"]), "b": 1.0}), Known({"a": lambda frame: np.exp(2 * frame["x"]), "b": 1.0})),
+        (lambda: Subpopulation({"a": "x > -9", "b": "x < 9"}), Subpopulation({"a": "x > -9", "b": "x < 8"})),
+        (
+            lambda: Propensity(["x"], classifier=LogisticRegression(C=2.0), reference="a"),
+            Propensity(["x"], classifier=LogisticRegression(C=1.0), reference="a"),
+        ),
+    ):
+        weights = unskew.debias(pool, own())
+        assert unskew.check_fit(pool, own(), weights, features=["x"], n=99).n_replicates == 99
+        with pytest.raises(ConfigError, match="with other settings"):
+            unskew.check_fit(pool, other, weights, features=["x"])
 
 
 def test_bundles_of_very_many_units_say_the_same(monkeypatch):

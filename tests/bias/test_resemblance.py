@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from unskew import CoverageError, Pool, Target, debias
-from unskew.bias import Box, Known, Tilt
+from unskew.bias import Box, Known, Propensity, Tilt
+from unskew.errors import UnskewWarning
 
 
 def pools(shift=1.0, n=800, n_target=400, seed=0):
@@ -51,10 +52,23 @@ def test_without_images_to_judge_by_there_is_no_verdict():
     assert debias(pool, Tilt(["x"]), Target.source("a")).estimation.resemblance is None
     assert debias(pool, Tilt(["x"]), Target.sample(sample), judge=False).estimation.resemblance is None
     few = Pool(sample.frame.iloc[:30])
-    assert debias(pool, Tilt(["x"]), Target.sample(few)).estimation.resemblance is None
+    with pytest.warns(UnskewWarning, match="not judged: there are 30 images of it to look at, and a classifier needs 40"):
+        assert debias(pool, Tilt(["x"]), Target.sample(few)).estimation.resemblance is None
     held = debias(pool, Tilt(["x"]), Target.source("a", holdout=0.5))
     assert held.estimation.resemblance.held_out
     assert (held.weight == 0).sum() == sum(held.estimation.fitted.left_out.values())
+
+
+def test_too_few_that_were_held_out_are_joined_by_those_that_fitted():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(0, 0.7, 200), rng.uniform(0.3, 1, 200)])
+    pool = Pool.from_arrays(np.repeat(["early", "late"], 200), x=x)
+    far = Target.sample(Pool.from_arrays(["target"] * 100, x=np.linspace(3, 4, 100)), holdout=0.2)
+    with pytest.raises(CoverageError, match=r"100 images of the target.*also fitted"):
+        debias(pool, Propensity(["x"]), far)
+    near = Target.sample(Pool.from_arrays(["target"] * 100, x=rng.uniform(0, 1, 100)), holdout=0.2)
+    found = debias(pool, Tilt(["x"]), near).estimation.resemblance
+    assert (found.n_target, found.held_out) == (100, False)
 
 
 @pytest.mark.parametrize("holdout", [0.0, 0.5])

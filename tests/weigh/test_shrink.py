@@ -207,6 +207,27 @@ def test_nothing_varies():
     assert found.kept == {}
 
 
+def test_a_constant_of_many_images_is_constant():
+    # The mean of 0.1 over 50,000 images is not 0.1 to the last digit.
+    rng = np.random.default_rng(0)
+    pool = Pool.from_arrays(np.repeat(["a", "b"], 25_000), x=rng.standard_normal(50_000) + np.repeat([0, 0.1], 25_000))
+    weights = unskew.debias(pool, Tilt(["x"], reference="a"))
+    found = shrink_weights(weights, {"x": pool.frame["x"], "tenth": np.full(50_000, 0.1)})
+    assert set(found.kept) == {"x"}
+
+
+def test_values_of_images_without_weight_have_no_say():
+    rng = np.random.default_rng(0)
+    label_n, source_n = np.tile(["x", "y", "z"], 60), np.repeat(["a", "b"], 90)
+    value_n = rng.standard_normal(180) + (label_n == "y")
+    pool = Pool.from_arrays(source_n, label=label_n, v=value_n)
+    weights = unskew.debias(pool, Strata("label"), Target.margins({"label": {"x": 0.5, "y": 0.5, "z": 0.0}}))
+    plain = shrink_weights(weights, {"v": value_n})
+    odd = shrink_weights(weights, {"v": np.where(label_n == "z", 1e16, value_n)})
+    assert plain.means["v"].kept is not None
+    np.testing.assert_allclose(odd.weight, plain.weight, rtol=1e-12)
+
+
 def test_copies_within_groups_change_nothing():
     z_n, source_n, _ = tilted(sizes=(40, 30, 30))
     omega_nk = np.exp(np.outer(z_n, THETA))

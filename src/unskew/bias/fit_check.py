@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,12 +118,38 @@ def _check_model(bias: Bias | FittedBias | None, weights: Weights) -> None:
     if bias is None or weights.estimation is None:
         return
     given, own = bias.model if isinstance(bias, FittedBias) else bias, weights.estimation.fitted.model
-    if [(type(part), part.columns) for part in given.parts] != [(type(part), part.columns) for part in own.parts]:
+    if not _is_same(given, own):
         shown = [" × ".join(f"{type(part).__name__}({', '.join(part.columns)})" for part in model.parts) for model in (own, given)]
+        other = shown[1] if shown[1] != shown[0] else "with other settings"
         raise ConfigError(
-            f"these weights were computed with {shown[0]}, and that is what can be checked, not {shown[1]}. Compute weights with the other "
+            f"these weights were computed with {shown[0]}, and that is what can be checked, not {other}. Compute weights with the other "
             "model, or pass None and name columns by features=[…]."
         )
+
+
+def _is_same(given: Any, own: Any) -> bool:
+    """Equal settings, whatever they are made of: models, arrays, tables, functions, classifiers."""
+    if given is own:
+        return True
+    if type(given) is not type(own):
+        return False
+    if is_dataclass(given):
+        pairs = [(each.name, getattr(given, each.name), getattr(own, each.name)) for each in fields(given)]
+        # A reference that is not named is the target's.
+        return all(_is_same(mine, other) or (name == "reference" and None in (mine, other)) for name, mine, other in pairs)
+    if isinstance(given, Mapping):
+        return given.keys() == own.keys() and all(_is_same(value, own[key]) for key, value in given.items())
+    if isinstance(given, list | tuple):
+        return len(given) == len(own) and all(map(_is_same, given, own))
+    if scipy.sparse.issparse(given):
+        return given.shape == own.shape and (given != own).nnz == 0
+    if hasattr(given, "equals"):
+        return bool(given.equals(own))
+    if hasattr(given, "__code__"):
+        return bool(given.__code__ == own.__code__)
+    if hasattr(given, "get_params"):
+        return repr(given) == repr(own)
+    return bool(np.array_equal(given, own))
 
 
 def _why_untestable(profile: Profile) -> str:

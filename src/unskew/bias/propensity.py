@@ -14,7 +14,7 @@ from unskew.bias.features import FeatureMap, is_number, learn_flagged_features, 
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear, own_means
 from unskew.bias.tilt import FittedTilt, find_reference
 from unskew.errors import ConfigError, DataError, did_you_mean
-from unskew.folding import content_codes, deal_folds, join_units
+from unskew.folding import deal_folds, join_units, tell_copies
 from unskew.records import Floats, Ints
 from unskew.solve.profile import LinearDerivative
 from unskew.targeting.levels import level_text
@@ -157,7 +157,7 @@ class Propensity(Bias):
 
 def split_folds(data: BiasData, n_folds: int) -> Iterator[tuple[Ints, Ints]]:
     """(train, test) rows of each fold; every source in every training part, groups and copies of an image on one side."""
-    unit_r = join_units(data.source.size, data.fold_group, content_codes(data.frame))
+    unit_r = join_units(data.source.size, data.fold_group, tell_copies(data.frame))
     pairs = np.unique(np.column_stack([data.source, unit_r]), axis=0)
     units_k = np.bincount(pairs[:, 0], minlength=data.n_sources)
     if units_k.min() < 2:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unskew.bias.features import expand_features, is_numeric
-from unskew.errors import DataError
+from unskew.errors import DataError, UnskewWarning
 from unskew.folding import deal_folds
 from unskew.records import Floats, Ints
 from unskew.targeting.levels import level_text
@@ -35,7 +36,7 @@ class Resemblance:
     auc_before : the same with all images of the pool counted alike.
     unlike : share of the target's images that no source resembles: taken for the target's at odds of more than ten to one.
     n_target : images of the target that judged.
-    held_out : did those take no part in the fit?
+    held_out : did none of those take part in the fit?
     message : this in words.
     """
 
@@ -48,16 +49,22 @@ class Resemblance:
 
 
 def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | None:
-    """Cross-validated gradient boosting on the columns that the model reads; None without enough images of the target."""
+    """Cross-validated gradient boosting on the columns that the model reads; None without enough images of the target.
+
+    Too few that were held out are joined by those that fitted; too few altogether are a warning.
+    """
     data = fitted.data
-    target = fitted.judge
-    if target is None and data.reference is not None and fitted.target is not None and fitted.target.kind in ("sample", "source"):
-        target = data.frame[data.source == data.reference]
-    # A source that is itself the target resembles itself: only other images can judge it.
-    if target is None or (fitted.judge is None and data.sample is None) or len(target) < _FEWEST_IMAGES:
+    target, held = _images_of_target(fitted)
+    names = [] if target is None else _readable(fitted, target)
+    if target is None or not names:
         return None
-    names = _readable(fitted, target)
-    if not names:
+    if len(target) < _FEWEST_IMAGES:
+        warnings.warn(
+            f"whether the sources resemble the target was not judged: there are {len(target)} images of it to look at, and a classifier "
+            f"needs {_FEWEST_IMAGES}. A part of the target that no source covers would not be noticed.",
+            UnskewWarning,
+            stacklevel=2,
+        )
         return None
     rng = np.random.default_rng(data.seed)
     pool_at = _thin(data.n_pool, weight_r, rng)
@@ -74,7 +81,6 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
     auc = _weighted_auc(odds, is_target, weight)
     unlike = float(np.mean(odds[is_target] > _UNLIKE_ODDS))
     auc_before = _weighted_auc(_held_out_odds(x, is_target, even, group, data.seed), is_target, even)
-    held = fitted.judge is not None
     message = (
         f"A classifier tells {target_at.size:,} images of the target from the weighted pool with AUC {auc:.2f} (0.5 = not at all; "
         f"{auc_before:.2f} before weighting), and {unlike:.0%} of them resemble no source."
@@ -87,6 +93,19 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
         held,
         message if held else f"{message} They also fitted the weights, so this is optimistic.",
     )
+
+
+def _images_of_target(fitted: FittedBias) -> tuple[pd.DataFrame | None, bool]:
+    """(the images of the target that can judge, did none of them fit?); a source that is itself the target resembles itself."""
+    import pandas as pd
+
+    judge, sample = fitted.judge, fitted.data.sample
+    if sample is None or (judge is not None and len(judge) >= _FEWEST_IMAGES):
+        return judge, True
+    if fitted.target is None or fitted.target.kind != "sample":
+        return judge, judge is not None
+    fitting = fitted.data.frame[fitted.data.source == sample]
+    return (fitting if judge is None else pd.concat([judge, fitting], ignore_index=True)), False
 
 
 def _readable(fitted: FittedBias, target: pd.DataFrame) -> list[str]:

@@ -172,14 +172,19 @@ def _directions(value_nj: Floats, pool_n: Floats) -> tuple[Floats, Ints]:
     """((n, D) u, mean 0, variance 1 and uncorrelated under the pool; (J,) which of them each value adds, −1 if it adds none)."""
     found: list[Floats] = []
     of_value = np.full(value_nj.shape[1], -1)
+    weighed_n = pool_n > 0
+    first = int(np.argmax(weighed_n))
     for at, value_n in enumerate(value_nj.T):
-        # Relative to the largest, so that squares neither overflow nor vanish.
-        value_n = value_n / (float(np.abs(value_n).max()) or 1.0)
-        rest_n = value_n - pool_n @ value_n
-        spread = float(np.sqrt(pool_n @ rest_n**2))
-        if spread <= _REDUNDANT**2:
+        # Relative to the largest, so that squares neither overflow nor vanish, and from one of them, so that rounding makes no variation
+        # of a constant; images without weight have no say.
+        scaled_n = np.where(weighed_n, value_n / (float(np.abs(value_n[weighed_n]).max()) or 1.0), 0.0)
+        rest_n = np.where(weighed_n, scaled_n - scaled_n[first], 0.0)
+        largest = float(np.abs(rest_n).max())
+        if largest == 0.0:
             continue
-        rest_n = rest_n / spread
+        rest_n = rest_n / largest
+        rest_n = np.where(weighed_n, rest_n - pool_n @ rest_n, 0.0)
+        rest_n = rest_n / np.sqrt(pool_n @ rest_n**2)
         # Twice: rounding in the first pass leaves a little of what was taken out.
         for _ in range(2):
             for other_n in found:
