@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from unskew import ConfigError, DataError, Pool, debias
-from unskew.bias import Box, Propensity, Strata, Tilt
+from unskew.bias import Box, Propensity, SoftBox, Strata, Tilt
 from unskew.bias.features import flag_identifiers, learn_features
 from unskew.errors import UnskewWarning
 
@@ -149,3 +149,18 @@ def test_columns_that_are_numbered_are_named_by_text():
     pool = Pool.from_frame(pd.DataFrame(np.column_stack([X, X])).assign(source=SOURCE))
     expected = debias(Pool.from_arrays(SOURCE, x=X), Tilt(["x"], reference="a")).weight
     np.testing.assert_allclose(debias(pool, Tilt(["0"], reference="a")).weight, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("family", [Box, SoftBox, Tilt])
+@pytest.mark.parametrize("extra", ["twice", "sum"])
+def test_a_combination_of_features_is_named(family, extra):
+    rng = np.random.default_rng(0)
+    x, z = rng.uniform(size=(2, 400))
+    columns = {"x": x, "z": z, "twice": 2 * x + 3, "sum": x + z}
+    pool = Pool.from_arrays(np.repeat(["a", "b"], 200), **{name: columns[name] for name in ("x", "z", extra)})
+    model = family(["x", "z", extra], reference="a") if family is Tilt else family(["x", "z", extra])
+    with pytest.warns(UnskewWarning, match=extra):
+        fitted = model.fit(pool)
+    assert any(extra in note for note in fitted.describe().notes)
+    plain = family(["x", "z"], reference="a") if family is Tilt else family(["x", "z"])
+    plain.fit(pool)

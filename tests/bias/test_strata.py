@@ -6,6 +6,7 @@ import pytest
 
 from unskew import ConfigError, CoverageError, DataError, Pool, Target, debias, debias_weights
 from unskew.bias import Known, Product, Strata
+from unskew.errors import UnskewWarning
 
 MASS = {"cat": 0.5, "dog": 0.3, "fox": 0.2}
 MARGIN = Target.margins({"label": MASS})
@@ -212,3 +213,14 @@ def test_the_order_of_attributes_does_not_matter(by, kind):
     weights = debias(Pool.from_frame(frame), Strata(by), target)
     for name in by:
         assert weights.mean(frame[name] == "0").value == pytest.approx(shares[name], abs=1e-9)
+
+
+def test_strata_that_nearly_identify_the_source_are_flagged():
+    rng = np.random.default_rng(0)
+    source = np.repeat(["a", "b"], 500)
+    mark = np.where(rng.random(1000) < 0.006, "b", source)
+    pool = Pool.from_arrays(source, mark=mark, light=rng.choice(["day", "night"], 1000))
+    with pytest.warns(UnskewWarning, match=r"mark identifies the source of 99\.\d% of the images"):
+        weights = debias(pool, Strata("mark"), Target.uniform("mark"))
+    assert any("identifies the source" in note for note in weights.describe().notes)
+    debias(pool, Strata("light"), Target.uniform("light"))

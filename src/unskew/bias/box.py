@@ -13,6 +13,7 @@ from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.features import (
     check_columns,
     check_present,
+    combined_columns,
     constant_features,
     expand_features,
     flag_class_codes,
@@ -73,6 +74,8 @@ class Box(Bias):
             notes = flag_identifiers(data.frame, names, data.source, data.names) + _flag_constant(data.frame, names)
             notes += flag_class_codes(data.frame, names)
         numeric = [name for name in names if is_numeric(data.frame[name])]
+        if start is None or data.learn_anew:
+            notes += _flag_combined(data.frame, numeric)
         lower_kd, upper_kd = np.full((2, data.n_sources, len(numeric)), np.array([[[-np.inf]], [[np.inf]]]))
         for d, name in enumerate(numeric):
             value_r = read_numbers(data.frame[name], name)
@@ -90,6 +93,18 @@ def _flag_constant(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]
         return ()
     note = f"{first_few(constant)}: constant over all images; it says nothing of how the sources select, and other values lie in no box"
     warnings.warn(f"{note}.", UnskewWarning, stacklevel=4)
+    return (note,)
+
+
+def _flag_combined(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]:
+    if len(names) < 2:
+        return ()
+    value_rd = np.column_stack([read_numbers(frame[name], name) for name in names])
+    combined = combined_columns(value_rd)
+    if not combined:
+        return ()
+    note = f"{first_few([names[d] for d in combined])}: a combination of other features; its limits follow from theirs, or cut across them"
+    warnings.warn(f"{note}. Leave one of them out of the bias model.", UnskewWarning, stacklevel=4)
     return (note,)
 
 

@@ -138,6 +138,12 @@ def read_numbers(column: pd.Series[Any], name: str) -> Floats:
     return value_n
 
 
+def read_column(frame: pd.DataFrame, name: str) -> Floats:
+    """(n,) finite floats of a column that must be there: what a bias model of your own reads its features with."""
+    check_columns(frame, [name])
+    return read_numbers(frame[name], name)
+
+
 def check_present(found: Sequence[str], code_n: Ints, name: str) -> None:
     """A missing value among the levels of a column is an error."""
     if MISSING in found:
@@ -292,6 +298,27 @@ def _flag_uncovered(data: BiasData, names: Sequence[str]) -> tuple[str, ...]:
     return (note,)
 
 
+def combined_columns(feature_nd: Floats) -> list[int]:
+    """Columns that vary, but are linear combinations of those before them and a constant."""
+    # Some images acquit; all are asked only where those do not.
+    stride = len(feature_nd) // _ENOUGH_TO_ACQUIT
+    if stride > 1 and not combined_columns(feature_nd[::stride]):
+        return []
+    centred_nd = feature_nd - feature_nd.mean(axis=0)
+    product_dd = centred_nd.T @ centred_nd
+    size_d = np.sqrt(np.diagonal(product_dd))
+    largest_d = np.abs(feature_nd).max(axis=0, initial=0.0) * np.sqrt(max(len(feature_nd), 1))
+    kept: list[int] = []
+    combined: list[int] = []
+    for d in np.flatnonzero(size_d > _REPEATED * largest_d).tolist():
+        correlation_ee = product_dd[np.ix_(kept, kept)] / np.outer(size_d[kept], size_d[kept])
+        correlation_e = product_dd[kept, d] / (size_d[kept] * size_d[d])
+        # Squares of rounding: what is left of variance 1.
+        left = 1.0 - float(correlation_e @ np.linalg.solve(correlation_ee, correlation_e)) if kept else 1.0
+        (kept if left > _COMBINED else combined).append(d)
+    return combined
+
+
 def _independent_columns(phi_nd: Floats) -> tuple[list[int], list[int]]:
     """(columns that are independent of those before them and of a constant, the others)."""
     phi_dn = np.ascontiguousarray(phi_nd.T)
@@ -308,6 +335,8 @@ def _independent_columns(phi_nd: Floats) -> tuple[list[int], list[int]]:
 
 # Of a column scaled to standard deviation 1, what the columns before it leave unexplained: rounding is no information.
 _REPEATED = 1e-8
+_COMBINED = 1e-11
+_ENOUGH_TO_ACQUIT = 1000
 
 
 def _guessed_rightly(count_lk: Ints, own: int) -> int:

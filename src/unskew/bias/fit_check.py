@@ -142,7 +142,7 @@ def _is_same(given: Any, own: Any) -> bool:
     if isinstance(given, list | tuple):
         return len(given) == len(own) and all(map(_is_same, given, own))
     if scipy.sparse.issparse(given):
-        return given.shape == own.shape and (given != own).nnz == 0
+        return bool(given.shape == own.shape and (given != own).nnz == 0)
     if hasattr(given, "equals"):
         return bool(given.equals(own))
     if hasattr(given, "__code__"):

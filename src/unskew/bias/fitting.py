@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from unskew.bias.base import FOLD_GROUP, Bias, BiasData, Factor
 from unskew.bias.fitted import SAMPLE, FittedBias, log_likelihood
-from unskew.bias.strata import FittedStrata, Strata, find_cells, rescaled_masses, seen_by_one, stratify_for
+from unskew.bias.strata import FittedStrata, Strata, find_cells, flag_identifying, rescaled_masses, seen_by_one, stratify_for
 from unskew.errors import ConfigError, DataError, OverlapError, first_few, impossible_origin
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.records.arrays import count_pairs
 from unskew.solve.logarithms import log_sums, log_sums_by
 from unskew.solve.profile import DenseDerivative, Derivative, Profile, solve_one_stratum, solve_strata
 from unskew.targeting.facts import cell_text
@@ -377,5 +378,8 @@ def _fit_strata(gathered: _Gathered, strata: TargetStrata, profile: Profile, *, 
     with np.errstate(divide="ignore", invalid="ignore"):
         log_factor = profile.u + (log_total_c - np.log(strata.mass))[:, None] - np.log(size_k)
     log_factor[~np.isfinite(log_total_c) | (strata.mass <= 0)] = -np.inf
-    only = seen_by_one(strata, data.source[: data.n_pool], data.cell[: data.n_pool], data.names) if len(data.names) > 1 else {}
-    return FittedStrata(strata, gathered.bins, log_factor, only)
+    if len(data.names) == 1:
+        return FittedStrata(strata, gathered.bins, log_factor, {})
+    count_ck = count_pairs(data.cell[: data.n_pool], data.source[: data.n_pool], (len(strata.strata), len(data.names)))
+    only, flags = seen_by_one(strata, count_ck, data.names), flag_identifying(strata, count_ck)
+    return FittedStrata(strata, gathered.bins, log_factor, only, flags)

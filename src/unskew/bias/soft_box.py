@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
-from unskew.bias.features import check_columns, expand_features, flag_identifiers, is_numeric, read_numbers
+from unskew.bias.features import check_columns, combined_columns, expand_features, flag_identifiers, is_numeric, read_numbers
 from unskew.bias.soft_box_fit import SoftBoxFit, fit_soft_boxes, log_soft_boxes, soft_box_jacobian, widen_soft_boxes
 from unskew.errors import ConfigError, UnskewWarning, first_few
 from unskew.records import Floats
@@ -119,8 +119,9 @@ def _measured(columns: Sequence[Floats], centre_d: Floats, scale_d: Floats) -> F
 
 
 def _useless_features(centred_rd: Floats, largest_d: Floats, names: Sequence[str]) -> tuple[str, ...]:
-    """Sentences, and a warning each, on features that are constant, or copies of one before them up to unit and sign."""
+    """Sentences, and a warning each, on features that are constant, or copies or combinations of those before them."""
     notes = []
+    combined = combined_columns(centred_rd)
     product_dd = centred_rd.T @ centred_rd
     size_d = np.sqrt(np.diagonal(product_dd))
     # Rounding is no variation.
@@ -131,6 +132,8 @@ def _useless_features(centred_rd: Floats, largest_d: Floats, names: Sequence[str
             notes.append(f"{name} is constant and says nothing of the sources: leave it out of the bias model")
         elif copied:
             notes.append(f"{name} repeats {copied[0]}, which counts twice in every distance: leave one of them out of the bias model")
+        elif d in combined:
+            notes.append(f"{name} is a combination of other features, which count twice in every distance: leave one out of the bias model")
         else:
             continue
         warnings.warn(f"{notes[-1]}.", UnskewWarning, stacklevel=5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -9,9 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
-from unskew.errors import ConfigError, CoverageError, DataError, first_few
+from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning, first_few
 from unskew.records import Floats, Ints, Pool, Target
-from unskew.records.arrays import count_pairs
 from unskew.targeting.facts import Distribution, cell_text
 from unskew.targeting.levels import cells_of, check_discrete, check_edges, column_levels, text_levels
 
@@ -158,12 +158,14 @@ class FittedStrata:
     bins : edges of the numeric attributes.
     log_factor : (C, K) log a_k(y); −inf for sources without images there.
     only : for strata that a single source sees, the name of that source.
+    flags : sentences on strata that nearly identify the source.
     """
 
     target: TargetStrata = field(repr=False)
     bins: Mapping[str, tuple[float, ...]]
     log_factor: Floats = field(repr=False)
     only: Mapping[str, str]
+    flags: tuple[str, ...] = ()
 
     def cells(self, frame: pd.DataFrame) -> Ints:
         """(n,) stratum of every row of any table; a combination of levels that is not among the strata is an error that names it."""
@@ -185,7 +187,7 @@ class FittedStrata:
         if self.only:
             shown = first_few([f"{stratum} ({source})" for stratum, source in self.only.items()])
             notes.append(f"seen by one source only: weights cannot separate stratum from source: {shown}")
-        return tuple(notes)
+        return (*notes, *self.flags)
 
 
 def find_cells(frame: pd.DataFrame, target: TargetStrata, bins: Mapping[str, Sequence[float]]) -> Ints:
@@ -206,9 +208,22 @@ def find_cells(frame: pd.DataFrame, target: TargetStrata, bins: Mapping[str, Seq
     return np.array([place[cell] for cell in found], dtype=np.int64)[cell_n]
 
 
-def seen_by_one(target: TargetStrata, source_r: Ints, cell_r: Ints, names: Sequence[str]) -> dict[str, str]:
-    """{stratum: the only source with images of it}, for strata with target mass."""
-    count_ck = count_pairs(cell_r, source_r, (len(target.strata), len(names)))
+def flag_identifying(target: TargetStrata, count_ck: Ints) -> tuple[str, ...]:
+    """Warn of strata that nearly tell the source of an image, though sources share them, and say so; `seen_by_one` names the others."""
+    right = float(count_ck.max(axis=1).sum() / count_ck.sum())
+    is_shared = bool(((count_ck > 0).sum(axis=1) > 1).any())
+    if right < 0.99 or not is_shared or count_ck.sum(axis=0).max() > 0.95 * count_ck.sum() or count_ck.sum() < 50:
+        return ()
+    note = (
+        f"{' and '.join(target.by)} identifies the source of {right:.1%} of the images: the few others alone link the sources within "
+        "strata, and weights hardly separate stratum from source"
+    )
+    warnings.warn(f"{note}. A trace of the source (a watermark, a file format) is no reason for selection.", UnskewWarning, stacklevel=5)
+    return (note,)
+
+
+def seen_by_one(target: TargetStrata, count_ck: Ints, names: Sequence[str]) -> dict[str, str]:
+    """{stratum: the only source with images of it}, for strata with target mass; ``count_ck`` are the images of stratum and source."""
     lone = np.flatnonzero(((count_ck > 0).sum(axis=1) == 1) & (target.mass > 0))
     return {cell_text(target.by, target.strata[at]): names[int(np.argmax(count_ck[at]))] for at in lone}
 
