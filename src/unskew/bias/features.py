@@ -346,6 +346,15 @@ def _guessed_rightly(count_lk: Ints, own: int) -> int:
     return int(count_lk[is_right_l, own].sum())
 
 
+# The share of images whose source a feature tells, above which it identifies the source.
+IDENTIFIES = 0.99
+
+
+def can_be_identified(size_k: Ints) -> bool:
+    """Are there images of several sources, enough of them, and is no source nearly all? Otherwise a good guess says nothing."""
+    return bool(np.count_nonzero(size_k) > 1 and size_k.max() <= 0.95 * size_k.sum() and size_k.sum() >= 50)
+
+
 def flag_identifiers(frame: pd.DataFrame, names: Sequence[str], source_n: Ints, source_names: Sequence[str]) -> tuple[str, ...]:
     """Warn of every feature that alone identifies the source of almost every image, and say so in a sentence each.
 
@@ -354,7 +363,7 @@ def flag_identifiers(frame: pd.DataFrame, names: Sequence[str], source_n: Ints, 
     with.
     """
     size_k = np.bincount(source_n, minlength=len(source_names))
-    if np.count_nonzero(size_k) < 2 or size_k.max() > 0.95 * source_n.size or source_n.size < 50:
+    if not can_be_identified(size_k):
         return ()
     notes = []
     stride = max(1, source_n.size // _ENOUGH_ROWS)
@@ -364,7 +373,7 @@ def flag_identifiers(frame: pd.DataFrame, names: Sequence[str], source_n: Ints, 
         if stride > 1 and is_numeric(column) and _share_identified(column[::stride], source_n[::stride], size_k.size) < _FAR_FROM_IT:
             continue
         right = _share_identified(column, source_n, size_k.size)
-        if right >= _IDENTIFIES:
+        if right >= IDENTIFIES:
             notes.append(
                 f"{name} identifies the source of {right:.1%} of the images: where it matters for selection the sources do not overlap, "
                 "and where it does not (a watermark, a file format) it must not be a feature of the bias model"
@@ -373,7 +382,6 @@ def flag_identifiers(frame: pd.DataFrame, names: Sequence[str], source_n: Ints, 
     return tuple(notes)
 
 
-_IDENTIFIES = 0.99
 _FAR_FROM_IT = 0.95
 _ENOUGH_ROWS = 10_000
 
@@ -381,7 +389,12 @@ _ENOUGH_ROWS = 10_000
 def _share_identified(column: pd.Series[Any], source_n: Ints, n_sources: int) -> float:
     code_n = _cut(column, n_sources) if is_numeric(column) else text_levels(column, str(column.name))[1]
     count_lk = count_pairs(code_n, source_n, (int(code_n.max()) + 1, n_sources))
-    return sum(_guessed_rightly(count_lk, k) for k in range(n_sources)) / source_n.size
+    return share_guessed(count_lk)
+
+
+def share_guessed(count_lk: Ints) -> float:
+    """The share of images whose source is the one with most other images of their level; ``count_lk`` are those of level and source."""
+    return float(sum(_guessed_rightly(count_lk, k) for k in range(count_lk.shape[1])) / count_lk.sum())
 
 
 def _cut(column: pd.Series[Any], n_sources: int) -> Ints:

@@ -210,9 +210,10 @@ def find_cells(frame: pd.DataFrame, target: TargetStrata, bins: Mapping[str, Seq
 
 def flag_identifying(target: TargetStrata, count_ck: Ints) -> tuple[str, ...]:
     """Warn of strata that nearly tell the source of an image, though sources share them, and say so; `seen_by_one` names the others."""
-    right = float(count_ck.max(axis=1).sum() / count_ck.sum())
+    from unskew.bias.features import IDENTIFIES, can_be_identified, share_guessed
+
     is_shared = bool(((count_ck > 0).sum(axis=1) > 1).any())
-    if right < 0.99 or not is_shared or count_ck.sum(axis=0).max() > 0.95 * count_ck.sum() or count_ck.sum() < 50:
+    if not is_shared or not can_be_identified(count_ck.sum(axis=0)) or (right := share_guessed(count_ck)) < IDENTIFIES:
         return ()
     note = (
         f"{' and '.join(target.by)} identifies the source of {right:.1%} of the images: the few others alone link the sources within "
