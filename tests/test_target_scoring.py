@@ -14,7 +14,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer, make_scorer, max_error, roc_auc_score
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 
-from unskew import DebiasedClassifier, DebiasedRegressor
+from unskew import DebiasedClassifier, DebiasedRegressor, Target
+from unskew.bias import Strata
 from unskew.errors import ConfigError, DataError
 from unskew.folding import deal_folds, find_copies, join_units
 from unskew.target_scoring import HeldOut, Remembering, gather_cells, image_values
@@ -321,3 +322,11 @@ def test_a_class_that_one_fold_has_to_itself_is_an_error_in_words() -> None:
     y[7] = 1
     with pytest.raises(DataError, match=r"show class '0' only.*cv=None"):
         DebiasedClassifier().target_score(X, y, copies=False)
+
+
+def test_sources_may_be_given_by_position():
+    rng = np.random.default_rng(0)
+    X, source = rng.standard_normal((200, 2)), np.repeat(["a", "b"], 100)
+    y = np.where(X[:, 0] + rng.standard_normal(200) > 0, "cat", "dog")
+    model = DebiasedClassifier(LogisticRegression(), Strata("label"), Target.uniform("label"))
+    assert model.target_score(X, y, source).value == model.target_score(X, y, source=source).value
