@@ -260,7 +260,7 @@ class Estimation:
         """A pool and a target made of the drawn rows, with ids of their own, and where each row stands in the pool."""
         import pandas as pd
 
-        from unskew.bias.base import COPY_OF, FOLD_GROUP
+        from unskew.folding import COPY_OF, FOLD_GROUP
 
         data, target = self.fitted.data, self.fitted.target
         drawn = data.frame.iloc[at].reset_index(drop=True)

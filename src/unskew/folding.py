@@ -11,8 +11,11 @@ from unskew.records import Ints
 
 # A column of numbers tells copies of an image where it has more values than this, and than a twentieth of the images.
 _MEASUREMENT = 100
-# Not measured on the image; the last two are those of a row that a bootstrap has drawn.
-_NAMES_OF_ROWS = ("id", "group", "split", "(copy of)", "(fold group)")
+# Columns that the table of a bootstrap replicate has beside those of the pool: the image that a row is a copy of, and its fold group.
+COPY_OF = "(copy of)"
+FOLD_GROUP = "(fold group)"
+# Not measured on the image.
+_NAMES_OF_ROWS = ("id", "group", "split", COPY_OF, FOLD_GROUP)
 
 
 def find_copies(X: Any) -> Ints | None:

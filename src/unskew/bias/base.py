@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from unskew.solve.profile import LinearDerivative
 
 
-# Columns that the table of a bootstrap replicate has beside those of the pool: the image that a row is a copy of, and its fold group.
-COPY_OF = "(copy of)"
-FOLD_GROUP = "(fold group)"
-
-
 def source_names(given: Iterable[Any], what: str) -> list[str]:
     """Names of sources as text, as a pool has them: the number 1 is the source "1"; both of them side by side are an error."""
     names = [level_text(name) for name in given]

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.bias.base import FOLD_GROUP, Bias, BiasData, Factor
+from unskew.bias.base import Bias, BiasData, Factor
 from unskew.bias.fitted import SAMPLE, FittedBias, log_likelihood
 from unskew.bias.strata import FittedStrata, Strata, find_cells, flag_identifying, rescaled_masses, seen_by_one, stratify_for
 from unskew.errors import ConfigError, DataError, OverlapError, first_few, impossible_origin
+from unskew.folding import FOLD_GROUP
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.arrays import count_pairs
 from unskew.solve.logarithms import log_sums, log_sums_by
