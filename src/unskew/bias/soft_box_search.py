@@ -105,14 +105,19 @@ def open_opposite_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
     """The boxes with every edge added that could take over, or share, what another source's edge explains.
 
     That source k lacks images above an edge, compared with l, is as well said by a lower edge of l, as long as log ω is nearly linear. So
-    a source without edges along a feature gets one there on either side on whose opposite another source has one. It begins as far in as
-    the source's own images allow: from there the likelihood decides which of the two explains how much.
+    a source without edges along a feature gets one there on either side on whose opposite another source has one. It begins where that one
+    is (the farthest in of several), or as near to it as the source's own images allow: from there the likelihood decides which of the two
+    explains how much.
     """
     has_lower_kd, has_upper_kd = np.isfinite(boxes.lower), np.isfinite(boxes.upper)
     bare_kd = ~(has_lower_kd | has_upper_kd) & ~problem.is_fixed[:, None]
-    middle_d = np.median(problem.feature, axis=0)
-    lower_kd = np.where(bare_kd & has_upper_kd.any(axis=0), middle_d, boxes.lower)
-    upper_kd = np.where(bare_kd & has_lower_kd.any(axis=0), middle_d, boxes.upper)
+    highest_d = np.max(boxes.upper, axis=0, where=has_upper_kd, initial=-np.inf)
+    lowest_d = np.min(boxes.lower, axis=0, where=has_lower_kd, initial=np.inf)
+    lower_kd = np.where(bare_kd & has_upper_kd.any(axis=0), highest_d, boxes.lower)
+    upper_kd = np.where(bare_kd & has_lower_kd.any(axis=0), lowest_d, boxes.upper)
+    # Where the two would cross, both begin half way.
+    crossed_kd = lower_kd > upper_kd
+    lower_kd[crossed_kd] = upper_kd[crossed_kd] = 0.5 * (lower_kd[crossed_kd] + upper_kd[crossed_kd])
     return make_room(problem, boxes._replace(lower=lower_kd, upper=upper_kd))
 
 
