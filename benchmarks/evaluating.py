@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pandas as pd
 
-from unskew.evaluating import evaluate_predictions
+from unskew.evaluation.predictions import evaluate_predictions
 
 
 def measure(n: int, n_classes: int, replicates: int) -> float:

@@ -23,11 +23,11 @@ from learning_results import Results
 from solver_table import commit_facts
 
 import unskew
-from unskew.learn.draws import plan_draws
-from unskew.paper.cifar_sheets import find_data
-from unskew.paper.features import Features, embed_split, load_features
-from unskew.paper.settings import ARTICLE, BEYOND, Population, Setting
-from unskew.scale.local import one_blas_thread
+from paper.cifar_sheets import find_data
+from paper.features import Features, embed_split, load_features
+from paper.settings import ARTICLE, BEYOND, Population, Setting
+from unskew.engine.threads import one_blas_thread
+from unskew.learn.sampling_schemes import plan_draws
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".bench-cache"

@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 
 import unskew
+from paper.features import Features
+from paper.settings import Draw, Population, Setting
 from unskew.learn.baselines import BASELINES, make_baseline
-from unskew.learn.fitting import offset_of
 from unskew.learn.probe import Probe, fit_probe
-from unskew.paper.features import Features
-from unskew.paper.settings import Draw, Population, Setting
+from unskew.learn.sklearn_fit import offset_of
 from unskew.records import Floats, Ints
 
 # Columns that say how usual the background is, for the density ratio of the one setting where a target sample makes it sensible.

@@ -10,9 +10,9 @@ from learning_arms import TrainingArm, family_arm, score_arm
 from learning_results import Results
 from solver_table import commit_facts
 
-from unskew.folding import deal_folds
-from unskew.paper.features import Features
-from unskew.paper.settings import Population, Setting
+from paper.features import Features
+from paper.settings import Population, Setting
+from unskew.splits.folds import deal_folds
 
 # Forecasts train on four of five folds, and on halves of those.
 SHARES = (0.4, 0.8, 1.0)

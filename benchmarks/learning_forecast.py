@@ -10,10 +10,10 @@ from typing import Any
 from learning_results import Record, Results
 from solver_table import commit_facts
 
-from unskew.forecasting import forecast_gain
-from unskew.learn.forecast import Forecast
-from unskew.paper.features import Features
-from unskew.paper.settings import Population, Setting
+from paper.features import Features
+from paper.settings import Population, Setting
+from unskew.forecasting.gain import forecast_gain
+from unskew.forecasting.record import Forecast
 from unskew.records import Estimate
 
 

@@ -12,9 +12,9 @@ from learning_results import Results
 from solver_table import commit_facts
 
 import unskew
+from paper.cifar_sheets import Sheets, read_sheets
+from paper.settings import BEYOND, Population
 from unskew.learn.train import TrainingData, settings_of, train_model
-from unskew.paper.cifar_sheets import Sheets, read_sheets
-from unskew.paper.settings import BEYOND, Population
 from unskew.represent.color import border_hsv
 
 # What tells most comes first.

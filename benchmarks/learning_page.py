@@ -12,7 +12,7 @@ from learning_bars import BARS, Key, Outcome, Summary, forecast_bars, met, pair_
 from learning_results import Record
 from solver_table import machine_facts, write_page
 
-from unskew.paper.settings import ARTICLE, BEYOND
+from paper.settings import ARTICLE, BEYOND
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "learning-performance.md"
 TITLES = {setting.key: setting.title for setting in (*BEYOND, *ARTICLE)}

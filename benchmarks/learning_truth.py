@@ -14,9 +14,9 @@ from learning_arms import TrainingArm, family_arm, train_arm
 from learning_results import Record, Results
 from solver_table import commit_facts
 
-from unskew.learn.forecast import plain_mean
-from unskew.paper.features import Features
-from unskew.paper.settings import Population, Setting, unseen_chance
+from paper.features import Features
+from paper.settings import Population, Setting, unseen_chance
+from unskew.forecasting.record import plain_mean
 from unskew.records import Floats
 
 

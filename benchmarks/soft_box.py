@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import wasserstein_distance
 
 import unskew
-from unskew.bias.soft_box_fit import fit_soft_boxes, log_soft_boxes
+from unskew.bias.soft_box.fit import fit_soft_boxes, log_soft_boxes
 from unskew.records import Floats, Ints
 
 SIZES = [6250] * 8

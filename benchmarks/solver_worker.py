@@ -45,9 +45,9 @@ def reads(problem: Problem) -> dict[str, Callable[[], object]]:
     """
     omega = problem.omega
     if sp.issparse(omega):
-        from unskew.scale.base import open_reader
+        from unskew.engine.row_blocks import open_reader
         from unskew.solve.objective import evaluate
-        from unskew.solve.rows import Rows
+        from unskew.solve.omega_rows import Rows
 
         a = np.ones(omega.shape[1])
         rows = Rows(reader=open_reader(omega), source_n=problem.source.astype(np.int32), n_sources=omega.shape[1], jobs=1)

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 
-from unskew.cli import run_command
+from unskew.cli.app import run_command
 
 CONFIGURATION = """\
 # Camera traps: 12 sites, labels known, species proportions of the region from a survey (margins only, with its own error).

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 
-from unskew.cli import run_command
+from unskew.cli.app import run_command
 
 CONFIGURATION = """\
 # Three hospitals, attributes in a table, the national registry as target. Training runs elsewhere; weights and proof are wanted.

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from unskew.scale.base import open_reader
+from unskew.engine.row_blocks import open_reader
 from unskew.solve.inspection import inspect_rows
+from unskew.solve.omega_rows import Rows
 from unskew.solve.overlap import is_strongly_connected
-from unskew.solve.rows import Rows
 
 
 @dataclass(frozen=True)

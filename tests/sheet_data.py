@@ -1,4 +1,4 @@
-"""Random images packed as CIFAR's sheets, for the tests of `unskew.paper`."""
+"""Random images packed as CIFAR's sheets, for the tests of `paper`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from unskew.paper.cifar_sheets import PER_SHEET
+from paper.cifar_sheets import PER_SHEET
 
 
 def write_sheets(folder: Path, counts: dict[str, int], n_classes: int = 10, seed: int = 0) -> dict[str, np.ndarray]:

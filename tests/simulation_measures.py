@@ -13,7 +13,7 @@ import unskew
 from simulations import DataSet, Recipe
 from unskew.errors import UnskewWarning
 from unskew.records import Estimate
-from unskew.weigh.estimated import estimated_mean
+from unskew.weigh.estimated_omega import estimated_mean
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ import pytest
 
 import unskew
 from unskew.bias import Bias, Box, Known, Product, Strata, Subpopulation, Tilt
-from unskew.candidates import count_parameters, model_name
+from unskew.choosing.candidates import count_parameters, model_name
+from unskew.choosing.membership_score import DELTA, find_fold_units, make_folds, own_membership, paired_difference, score_memberships
+from unskew.choosing.target_distance import distance_to_target, known_facts
 from unskew.errors import ConfigError, DataError
-from unskew.membership_score import DELTA, find_fold_units, make_folds, own_membership, paired_difference, score_memberships
-from unskew.target_distance import distance_to_target, known_facts
 
 ROOT = Path(__file__).resolve().parents[1]
 

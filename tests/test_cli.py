@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from run_data import write_hospitals, write_picture, write_product_photos
-from unskew.cli import app, run_command
+from unskew.cli.app import app, run_command
 
 pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")
 Captured = pytest.CaptureFixture[str]
@@ -245,7 +245,7 @@ def test_a_full_disk_is_an_error_in_words(tmp_path: Path, monkeypatch: pytest.Mo
         with open("/dev/full", "w") as file:
             file.write("x" * 100_000)
 
-    monkeypatch.setattr("unskew.pipeline.write_frame", full)
+    monkeypatch.setattr("unskew.runs.weighing.write_frame", full)
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 4
     shown = capsys.readouterr().err
     assert "No space left" in shown
@@ -258,7 +258,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("unskew.pipeline.weigh_splits", stopped)
+    monkeypatch.setattr("unskew.runs.weighing.weigh_splits", stopped)
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 130
     assert "run the same command again" in capsys.readouterr().err
     assert not list(tmp_path.glob("out/*"))
@@ -270,7 +270,7 @@ def test_a_bug_of_ours_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.Monkey
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("unskew.pipeline.weigh_splits", broken)
+    monkeypatch.setattr("unskew.runs.weighing.weigh_splits", broken)
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out")]) == 1
     assert "bug in unskew" in capsys.readouterr().err
 

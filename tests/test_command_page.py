@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer
 
-from unskew.cli import Format, app
+from unskew.cli.app import Format, app
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "command-line.md").read_text(encoding="utf-8")
 COMMANDS: dict[str, Any] = {}
@@ -68,7 +68,14 @@ def test_every_format_of_export_is_named() -> None:
 
 
 def test_the_exit_codes_are_those_of_the_program() -> None:
-    from unskew import explaining
+    from unskew.cli import error_messages
 
-    codes = {explaining.DONE, explaining.BUG, explaining.WRONG_CALL, explaining.NOT_IDENTIFIABLE, explaining.UNUSABLE, explaining.STOPPED}
+    codes = {
+        error_messages.DONE,
+        error_messages.BUG,
+        error_messages.WRONG_CALL,
+        error_messages.NOT_IDENTIFIABLE,
+        error_messages.UNUSABLE,
+        error_messages.STOPPED,
+    }
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", _common(), flags=re.MULTILINE)} == codes

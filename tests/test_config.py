@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from run_data import CAMERA_TRAPS, HOSPITALS, PRODUCT_PHOTOS
 from unskew import ConfigError, bias
-from unskew.config import RunConfig, fingerprint, make_config, read_config, resolved, write_config
-from unskew.config_paths import _NETWORKS
-from unskew.config_sections import SOURCE_KINDS, TARGET_KINDS, SolveSection, SourcesSection
+from unskew.config.paths import _NETWORKS
+from unskew.config.run_config import RunConfig, fingerprint, make_config, read_config, resolved, write_config
+from unskew.config.sections import SOURCE_KINDS, TARGET_KINDS, SolveSection, SourcesSection
 from unskew.represent import embedding_models
-from unskew.solve.entry import Method
-from unskew.targeting import schema
+from unskew.solve.normalizers import Method
+from unskew.target import schema
 
 CONFIGURATIONS = {"camera-traps": CAMERA_TRAPS, "hospitals": HOSPITALS, "product-photos": PRODUCT_PHOTOS}
 MINIMAL = '[sources]\nmanifest = "scans.csv"\n\n[bias]\nfamily = "strata"\n'

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from test_config import MINIMAL, fill_folder, save
 from unskew import ConfigError, DataError
 from unskew.bias.schema import families
-from unskew.config import make_config, read_config
-from unskew.config_dataclasses import parameter_words, section_of
-from unskew.config_represent import representation_of
+from unskew.config.families import parameter_words, section_of
+from unskew.config.representations import representation_of
+from unskew.config.run_config import make_config, read_config
 from unskew.represent.naming import REPRESENTATIONS
 
 

@@ -11,11 +11,11 @@ from run_data import CAMERA_TRAPS
 from test_config import fill_folder, save
 from unskew import ConfigError
 from unskew.bias.schema import families
-from unskew.config import make_config, read_config
-from unskew.config_dataclasses import _hints, parameter_words, toml_type, type_words
-from unskew.config_sections import SECTIONS, SOURCE_KINDS, TARGET_KINDS
+from unskew.config.families import _hints, parameter_words, toml_type, type_words
+from unskew.config.run_config import make_config, read_config
+from unskew.config.sections import SECTIONS, SOURCE_KINDS, TARGET_KINDS
+from unskew.config.toml_writer import toml_value
 from unskew.represent.naming import REPRESENTATIONS
-from unskew.toml_text import toml_value
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "configuration.md").read_text(encoding="utf-8")
 

@@ -9,7 +9,7 @@ import pytest
 
 from unskew import ConfigError, CoverageError, DataError, Pool, Target, debias
 from unskew.bias import Box, Known, Product, Propensity, Strata, Subpopulation, Tilt
-from unskew.debiasing import evaluate_fitted
+from unskew.debiasing.pool_weights import evaluate_fitted
 from unskew.errors import UnskewWarning
 
 MARGIN = Target.margins({"label": {"cat": 0.5, "dog": 0.5}})
@@ -113,7 +113,7 @@ def test_a_thousand_sources_take_seconds():
 def test_known_omega_is_solved_once_and_as_from_numbers(monkeypatch):
     """The weights of `debias` are those of `debias_weights`, without a second solve; so are a constant ω and groups."""
     from unskew import debias_weights
-    from unskew.solve import entry
+    from unskew.solve import normalizers as entry
 
     solves = []
     solve = entry.solve_prepared

@@ -8,7 +8,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import unskew
-from unskew import demo
+from unskew.simulation import digits as demo
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unskew import Pool
-from unskew.describing import CopyCount, GroupCount, describe_pool
+from unskew.sources.description import CopyCount, GroupCount, describe_pool
 
 
 def table():

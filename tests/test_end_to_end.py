@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from run_data import CAMERA_TRAPS, HOSPITALS, PRODUCT_PHOTOS, write_camera_traps, write_hospitals, write_product_photos
-from unskew.cli import run_command
+from unskew.cli.app import run_command
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "configurations"
 FILES = ["weights.parquet", "solution.json", "diagnostics.parquet", "features.parquet", "run.toml", "report.html", "report.json"]

@@ -26,8 +26,8 @@ from sklearn.preprocessing import StandardScaler
 import unskew
 from unskew import DebiasedClassifier, DebiasedRegressor
 from unskew.errors import ConfigError, DataError
-from unskew.learn.weight_passing import find_weight_path
-from unskew.training_pool import Images, pool_images, weigh_images
+from unskew.estimators.pool_from_xy import Images, pool_images, weigh_images
+from unskew.learn.sklearn_routing import find_weight_path
 
 
 class Recorder(ClassifierMixin, BaseEstimator):

@@ -17,8 +17,8 @@ import unskew
 from unskew import DebiasedClassifier, DebiasedRegressor, Pool, Target
 from unskew.bias import Box, Known, Product, SoftBox, Strata, Subpopulation, Tilt
 from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning
-from unskew.target_scoring import cross_fit_scores, score_images
-from unskew.training_pool import Images, weigh_images
+from unskew.estimators.pool_from_xy import Images, weigh_images
+from unskew.estimators.target_score import cross_fit_scores, score_images
 
 
 class Threshold(ClassifierMixin, BaseEstimator):

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as oracle
 
-from unskew.evaluating import Evaluation, evaluate_predictions
-from unskew.prediction_metrics import CALIBRATION_BINS
+from unskew.evaluation.metrics import CALIBRATION_BINS
+from unskew.evaluation.predictions import Evaluation, evaluate_predictions
 
 
 def make_case(n: int = 300, classes: tuple[str, ...] = ("no", "yes"), seed: int = 0, groups: int | None = None) -> Any:
@@ -195,7 +195,7 @@ def test_auroc_with_ties_counts_pairs(rows: list[tuple[bool, int, int]]) -> None
 
 def test_replicates_are_metrics_of_drawn_groups() -> None:
     """A replicate that counts unit u c_u times is the metric with weights c × v: every metric, against scikit-learn."""
-    from unskew.prediction_metrics import Answers, Cells, ClassMetrics, Truth
+    from unskew.evaluation.metrics import Answers, Cells, ClassMetrics, Truth
 
     table, predictions = make_case(n=200, classes=("a", "b", "c"), groups=30)
     classes = ("a", "b", "c")

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from run_data import write_hospitals
-from unskew.cli import run_command
+from unskew.cli.app import run_command
 
 Captured = pytest.CaptureFixture[str]
 

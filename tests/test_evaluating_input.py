@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unskew.errors import ConfigError, DataError
-from unskew.evaluating import Evaluation, evaluate_predictions
-from unskew.prediction_subgroups import View, withhold_cells
+from unskew.evaluation.predictions import Evaluation, evaluate_predictions
+from unskew.evaluation.subgroups import View, withhold_cells
 
 N = 60
 

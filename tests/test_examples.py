@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from run_data import CAMERA_TRAPS, HOSPITALS, PRODUCT_PHOTOS
-from unskew.cli import run_command
+from unskew.cli.app import run_command
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 CONFIGURATIONS = {"camera_traps": CAMERA_TRAPS, "product_photos": PRODUCT_PHOTOS, "hospitals": HOSPITALS}

@@ -13,11 +13,11 @@ import pytest
 
 from unskew import ConfigError, DataError, Pool, Target
 from unskew.bias import Strata
+from unskew.debiasing.by_split import weigh_splits
 from unskew.errors import ImageError
-from unskew.exporting import PLACES, export_run, export_weights
 from unskew.records.images import Images
-from unskew.split_weights import weigh_splits
-from unskew.weights_table import COLUMNS, join_weights, read_weights_table, write_weights_table
+from unskew.runs.export_tables import PLACES, export_run, export_weights
+from unskew.weigh.weights_table import COLUMNS, join_weights, read_weights_table, write_weights_table
 
 
 @dataclass

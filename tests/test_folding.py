@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from unskew import Pool, Target
 from unskew.bias import Propensity
 from unskew.bias.propensity import split_folds
-from unskew.folding import content_codes, deal_folds, tell_copies
+from unskew.splits.folds import content_codes, deal_folds, tell_copies
 
 
 @given(seed=st.integers(0, 1000), n_folds=st.integers(2, 6), grouped=st.booleans())

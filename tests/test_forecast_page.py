@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unskew import forecast_page, pipeline
-from unskew.cli import run_command
-from unskew.report.entry import summary_from_json
+from unskew.cli.app import run_command
+from unskew.report.writing import summary_from_json
+from unskew.runs import forecast as forecast_page
+from unskew.runs import weighing as pipeline
 
 CONFIGURATION = """\
 [sources]
@@ -269,7 +270,7 @@ def test_a_learner_that_cannot_be_made(folder: Path, capsys: pytest.CaptureFixtu
 def test_the_probe_reads_the_representation_that_says_most() -> None:
     from types import SimpleNamespace
 
-    from unskew.probing import probe_features
+    from unskew.runs.probing import probe_features
 
     columns = {"brightness": [0.1, 0.2], **{f"pixels_{i}": [0.0, float(i)] for i in range(9)}, "embedding_0": [1.0, 2.0]}
     frame = pd.DataFrame(columns)

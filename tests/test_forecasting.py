@@ -16,10 +16,10 @@ from forecast_worlds import World, bent_label_of, class_world, tilt_world
 from unskew import Pool, Target
 from unskew.bias import Box, Strata
 from unskew.errors import ConfigError, CoverageError, DataError
+from unskew.forecasting.probe_data import gather_probe_data
+from unskew.forecasting.record import Forecast
 from unskew.learn import forecast_gain
-from unskew.learn.forecast import Forecast
 from unskew.learn.probe import scale_features
-from unskew.probe_data import gather_probe_data
 
 
 def _forecast(world: World, **options: object) -> Forecast:

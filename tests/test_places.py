@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 from unskew.errors import ConfigError, DataError
-from unskew.places import find_sources
-from unskew.sources.entry import read_sources
+from unskew.sources.discovery import find_sources
+from unskew.sources.settings import read_sources
 
 TABLE = "source,label,x\na,cat,1\nb,dog,2\n"
 

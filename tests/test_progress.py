@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from unskew.progress import show_progress
+from unskew.engine.progress import show_progress
 
 
 class _Terminal(io.StringIO):

@@ -14,8 +14,8 @@ from forecast_worlds import class_world, label_of, tilt_world
 from unskew import Pool, Target, rehearse
 from unskew.bias import Box, Known, Product, Propensity, Strata, Subpopulation, Tilt
 from unskew.errors import ConfigError, DataError
+from unskew.forecasting.rehearsal_record import Rehearsal, SourceRehearsal, judge_rehearsal
 from unskew.records import Estimate
-from unskew.rehearsal_record import Rehearsal, SourceRehearsal, judge_rehearsal
 
 MIX = [[0.7, 0.15, 0.1, 0.05], [0.1, 0.3, 0.3, 0.3], [0.25, 0.05, 0.1, 0.6]]
 SHIFT = ((1.0, 0.0), (-0.3, 0.8), (0.0, -0.6))
@@ -225,8 +225,8 @@ def test_what_cannot_be_rehearsed_is_named(classes: tuple[Pool, Rehearsal]) -> N
 
 def test_a_miss_by_many_errors_counts_even_where_errors_are_large() -> None:
     """Predicted 68 ± 5, truly 13 ± 3: agreement could not be told, but this is none."""
+    from unskew.forecasting.rehearsal_record import SourceRehearsal
     from unskew.records import Estimate
-    from unskew.rehearsal_record import SourceRehearsal
 
     def rehearsal(predicted: float, stderr: float) -> SourceRehearsal:
         far = Estimate(predicted, stderr, (predicted - 2 * stderr, predicted + 2 * stderr), 0.95)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import unskew
-from unskew.report.html import render_page
+from unskew.report.page.html import render_page
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from run_data import write_picture
-from unskew.cli import run_command
+from unskew.cli.app import run_command
 
 pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")
 Captured = pytest.CaptureFixture[str]
@@ -120,7 +120,7 @@ def test_a_bug_and_a_stop_are_json_too(table: Path, monkeypatch: pytest.MonkeyPa
         def fail(*_: object, error: BaseException = error, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr("unskew.pipeline.weigh_splits", fail)
+        monkeypatch.setattr("unskew.runs.weighing.weigh_splits", fail)
         assert run_command(["check", str(table), "--json"]) == code
         assert json.loads(capsys.readouterr().out)["error"]["exit_code"] == code
 
@@ -268,7 +268,7 @@ def test_stopped_while_writing_the_same_command_goes_on(table: Path, monkeypatch
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("unskew.pipeline.write_summary", stopped)
+        patched.setattr("unskew.runs.weighing.write_summary", stopped)
         assert run_command(["weigh", str(table), "-o", str(out), "--overwrite", "--seed", "3"]) == 130
         assert {each.name: each.read_bytes() for each in out.iterdir()} == before
         command = ["weigh", str(table), "-o", str(table.parent / "new"), "--quiet"]
@@ -302,7 +302,7 @@ def test_a_cache_that_cannot_be_written_stops_nothing(tmp_path: Path, monkeypatc
     for at in range(8):
         write_picture(tmp_path / "photos" / ("cat" if at % 2 else "dog") / f"p{at}.png", rng.uniform(40, 220, 3), rng, side=8)
     assert run_command(["init", str(tmp_path / "photos"), "-o", str(tmp_path / "run.toml"), "--quiet"]) == 0
-    monkeypatch.setattr("unskew.pipeline.may_write", lambda folder: False)
+    monkeypatch.setattr("unskew.runs.weighing.may_write", lambda folder: False)
     assert run_command(["check", str(tmp_path / "run.toml")]) == 0
     assert "represent.cache" in capsys.readouterr().err
     assert not (tmp_path / ".unskew-cache").exists()
@@ -351,11 +351,11 @@ def test_stopped_while_the_command_line_is_still_loading(monkeypatch: pytest.Mon
     real = builtins.__import__
 
     def stopped(name: str, *rest: object, **named: object) -> object:
-        if name == "unskew.cli":
+        if name == "unskew.cli.app":
             raise KeyboardInterrupt
         return real(name, *rest, **named)  # type: ignore[arg-type]
 
-    monkeypatch.delitem(sys.modules, "unskew.cli", raising=False)
+    monkeypatch.delitem(sys.modules, "unskew.cli.app", raising=False)
     monkeypatch.setattr(builtins, "__import__", stopped)
     with pytest.raises(SystemExit) as ended:
         main()

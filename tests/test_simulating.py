@@ -15,11 +15,10 @@ import pytest
 from PIL import Image
 
 import unskew
-from unskew import pipeline
-from unskew.cli import run_command
+from unskew.cli.app import run_command
 from unskew.errors import ConfigError, DataError
-from unskew.simulated_files import check_new_folder, write_simulation
-from unskew.simulating import (
+from unskew.runs import weighing as pipeline
+from unskew.simulation.databases import (
     drawn_table,
     read_population,
     read_sizes,
@@ -27,7 +26,8 @@ from unskew.simulating import (
     simulate_censored,
     simulate_overlapping_classes,
 )
-from unskew.truth_comparing import compare_with_truth
+from unskew.simulation.files import check_new_folder, write_simulation
+from unskew.simulation.truth import compare_with_truth
 
 CLASSES = ("cat", "dog", "fox", 'a,b "q"\n<script>', "ship", "NA", "01", "über.")
 
@@ -199,7 +199,7 @@ def test_nothing_is_replaced_and_nothing_half_written(photos: Path, population: 
 
     simulation = simulate_censored(population, hidden=["cat"], seed=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unskew.simulated_files._write_truth", fail)
+        patch.setattr("unskew.simulation.files._write_truth", fail)
         with pytest.raises(BrokenError):
             write_simulation(simulation, tmp_path / "new")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["mine"]

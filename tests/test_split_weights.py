@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import unskew
 from unskew import CoverageError, DataError, Pool, Target
 from unskew.bias import Box, Known, Product, Strata, Subpopulation, Tilt
-from unskew.split_weights import ALL, weigh_splits
-from unskew.splitting import split_pool
-from unskew.weights_table import read_weights_table, write_weights_table
+from unskew.debiasing.by_split import ALL, weigh_splits
+from unskew.splits.assignment import split_pool
+from unskew.weigh.weights_table import read_weights_table, write_weights_table
 
 LABELS = np.array(["cat", "dog", "owl"])
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unskew import ConfigError, DataError, Pool
-from unskew.splitting import DEFAULT_SHARES, check_splits, split_pool
+from unskew.splits.assignment import DEFAULT_SHARES, check_splits, split_pool
 
 
 def _pool(n, seed=0, groups=None, copies=None, labels=3, sources=2):

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from threadpoolctl import threadpool_limits
 
-from unskew import demo
-from unskew.cli import run_command
+from unskew.cli.app import run_command
+from unskew.simulation import digits as demo
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")

@@ -12,10 +12,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from unskew import Pool, debias
-from unskew.config import make_config, read_config
+from unskew.config.run_config import make_config, read_config
+from unskew.config.starter_file import starting_config
 from unskew.records.images import Images
-from unskew.sources.entry import read_sources
-from unskew.starting import starting_config
+from unskew.sources.settings import read_sources
 
 MANIFEST = {"manifest": "all.csv", "source": "site"}
 RNG = np.random.default_rng(0)

@@ -17,8 +17,8 @@ from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 from unskew import DebiasedClassifier, DebiasedRegressor, Target
 from unskew.bias import Strata
 from unskew.errors import ConfigError, DataError
-from unskew.folding import deal_folds, find_copies, join_units
-from unskew.target_scoring import HeldOut, Remembering, gather_cells, image_values
+from unskew.estimators.target_score import HeldOut, Remembering, gather_cells, image_values
+from unskew.splits.folds import deal_folds, find_copies, join_units
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unskew.toml_lines import Place, locate_keys, nearest_place
+from unskew.config.toml_lines import Place, locate_keys, nearest_place
 
 KEYS = st.text("ab-_Z09.= #\"'[]{}\n\t\\é☃,", max_size=5)
 SCALARS = st.one_of(st.integers(-99, 99), st.booleans(), st.floats(-1e3, 1e3, allow_nan=False), st.text("ab\"'\\#[]{}=,.\n é", max_size=12))

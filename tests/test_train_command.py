@@ -14,7 +14,7 @@ import pytest
 
 from run_data import write_hospitals
 from training_runs import CONFIGURATION, write_shapes, write_training_run
-from unskew.cli import run_command
+from unskew.cli.app import run_command
 
 torch = pytest.importorskip("torch")
 
@@ -339,7 +339,7 @@ def test_a_graphics_card_that_is_not_there_is_missed_before_the_work(
     shapes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr("unskew.training.read_training_inputs", lambda *_, **__: pytest.fail("images are read"))
+    monkeypatch.setattr("unskew.training.run.read_training_inputs", lambda *_, **__: pytest.fail("images are read"))
     for device, words in {"cuda": "'cuda' is not to be had here", "gpu": "device is one of"}.items():
         assert run_command(["train", str(shapes / "run.toml"), "-o", str(tmp_path / "out"), "--device", device]) == 2
         assert words in capsys.readouterr().err

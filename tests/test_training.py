@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from represent.picture_pools import encoded, pool_of, random_pixels
 from training_runs import CONFIGURATION, write_training_run
 from unskew import ConfigError, Pool, Target
-from unskew.cli import run_command
-from unskew.evaluating import evaluate_predictions
-from unskew.represent.squares import square_images
-from unskew.training_arms import adjust_scores, check_arms, main_arm, make_arm, take_rows
-from unskew.training_card import safe
-from unskew.training_inputs import Splits, TrainingInputs, find_splits
+from unskew.cli.app import run_command
+from unskew.evaluation.predictions import evaluate_predictions
+from unskew.represent.square_pixels import square_images
+from unskew.training.arms import adjust_scores, check_arms, main_arm, make_arm, take_rows
+from unskew.training.inputs import Splits, TrainingInputs, find_splits
+from unskew.training.model_card import safe
 
 
 def test_squares_of_the_right_size_are_the_pixels_themselves(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
 
 
 def test_force_replaces_a_training_and_leaves_other_files_alone(tmp_path: Path) -> None:
-    from unskew.training_folder import check_folder, clear_training
+    from unskew.training.folder import check_folder, clear_training
 
     out = tmp_path / "out"
     (out / "arms" / "debiased").mkdir(parents=True)
@@ -227,7 +227,7 @@ def test_force_replaces_a_training_and_leaves_other_files_alone(tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["metrics.json", "model-card.md", "history.csv", "predictions.parquet", "projections.npz", "report.html"])
 def test_files_that_no_training_wrote_are_not_replaced_without_force(tmp_path: Path, name: str) -> None:
-    from unskew.training_folder import check_folder
+    from unskew.training.folder import check_folder
 
     (tmp_path / "forecast.json").write_text("of unskew forecast, which a training takes up")
     (tmp_path / "unreadable.csv").write_text("of a training that was refused")
@@ -240,7 +240,7 @@ def test_files_that_no_training_wrote_are_not_replaced_without_force(tmp_path: P
 
 
 def test_a_table_of_splits_that_no_training_wrote_is_not_replaced(tmp_path: Path) -> None:
-    from unskew.training_folder import check_folder, check_split_table
+    from unskew.training.folder import check_folder, check_split_table
 
     check_split_table(tmp_path, "id,split\na,train\n")
     (tmp_path / "splits.csv").write_text("id,split\na,train\n")
@@ -256,8 +256,8 @@ def test_a_table_of_splits_that_no_training_wrote_is_not_replaced(tmp_path: Path
 
 
 def test_settings_of_another_model_than_the_command_line_names_are_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:
-    from unskew.config import make_config
-    from unskew.training import override_learn
+    from unskew.config.run_config import make_config
+    from unskew.training.run import override_learn
 
     told = {"sources": {"folders": {"a": "a"}}, "bias": {"family": "strata"}, "learn": {"epochs": 3, "size": 64, "by": ["age"]}}
     config = make_config(told, check_paths=False)
@@ -279,7 +279,7 @@ def test_settings_of_another_model_than_the_command_line_names_are_left_out_and_
 
 
 def test_few_images_get_smaller_batches_and_more_epochs_and_what_is_said_stays() -> None:
-    from unskew.training_inputs import _for_few_images
+    from unskew.training.inputs import _for_few_images
 
     assert _for_few_images(50_000, {}) == {"batch": 512, "epochs": 4}
     assert _for_few_images(1105, {}) == {"batch": 32, "epochs": 12}

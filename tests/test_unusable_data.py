@@ -19,8 +19,8 @@ import pytest
 from PIL import Image
 
 from unskew import Pool
-from unskew.cli import run_command
-from unskew.represent.entry import represent_images
+from unskew.cli.app import run_command
+from unskew.represent.pool_features import represent_images
 from unskew.sources.files import FileImages
 
 pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from run_data import write_picture
 from unskew import ConfigError, DataError
-from unskew.comparing import changed_images, compare_tables, compare_values
-from unskew.verifying import verify_run
+from unskew.runs.differences import changed_images, compare_tables, compare_values
+from unskew.runs.verification import verify_run
 
 _PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.floats(-1e6, 1e6) | st.text(max_size=5),
@@ -93,7 +93,7 @@ def test_images_that_changed_went_or_came_are_named():
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A run on small data: pictures of two vendors in folders, margins in a file."""
-    from unskew import pipeline
+    from unskew.runs import weighing as pipeline
 
     folder = tmp_path_factory.mktemp("made")
     rng = np.random.default_rng(0)
@@ -235,7 +235,7 @@ def test_another_list_of_unusable_images_is_named(copied):
 
 
 def test_a_refused_run_verifies_too_and_weights_beside_it_are_wrong(copied):
-    from unskew import pipeline
+    from unskew.runs import weighing as pipeline
 
     (copied / "survey.csv").write_text("label,count\nbag,50\nhat,50\nshoe,50\n")
     run = pipeline.weigh_inputs(pipeline.read_inputs(pipeline.load_config(copied / "run.toml")))

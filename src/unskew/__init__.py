@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unskew import bias, learn, scenarios
     from unskew.bias.fit_check import check_fit
-    from unskew.choosing import BiasChoice, choose_bias
-    from unskew.debiasing import debias
+    from unskew.choosing.ranking import BiasChoice, choose_bias
+    from unskew.debiasing.pool_weights import debias
     from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
-    from unskew.estimator import DebiasedClassifier, DebiasedRegressor
+    from unskew.estimators.debiased import DebiasedClassifier, DebiasedRegressor
+    from unskew.forecasting.rehearsal import rehearse
     from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
-    from unskew.rehearsal import rehearse
-    from unskew.report.entry import write_report
-    from unskew.represent.entry import represent_images
-    from unskew.solve.entry import check_overlap, solve_normalizers
+    from unskew.report.writing import write_report
+    from unskew.represent.pool_features import represent_images
+    from unskew.solve.normalizers import check_overlap, solve_normalizers
     from unskew.weigh.calibrate import calibrate_weights
-    from unskew.weigh.entry import debias_weights
     from unskew.weigh.shrink import shrink_weights
+    from unskew.weigh.solved_weights import debias_weights
     from unskew.weigh.trim import trim_weights
 
 __all__ = [
@@ -57,18 +57,18 @@ __all__ = [
 # Each name is fetched from its home when it is first asked for: `import unskew` costs next to nothing, also in processes that need little.
 _HOME = {
     "check_fit": "bias.fit_check",
-    "BiasChoice": "choosing",
-    "choose_bias": "choosing",
-    "debias": "debiasing",
-    "DebiasedClassifier": "estimator",
-    "DebiasedRegressor": "estimator",
-    "rehearse": "rehearsal",
-    "write_report": "report.entry",
-    "represent_images": "represent.entry",
-    "check_overlap": "solve.entry",
-    "solve_normalizers": "solve.entry",
+    "BiasChoice": "choosing.ranking",
+    "choose_bias": "choosing.ranking",
+    "debias": "debiasing.pool_weights",
+    "DebiasedClassifier": "estimators.debiased",
+    "DebiasedRegressor": "estimators.debiased",
+    "rehearse": "forecasting.rehearsal",
+    "write_report": "report.writing",
+    "represent_images": "represent.pool_features",
+    "check_overlap": "solve.normalizers",
+    "solve_normalizers": "solve.normalizers",
     "calibrate_weights": "weigh.calibrate",
-    "debias_weights": "weigh.entry",
+    "debias_weights": "weigh.solved_weights",
     "shrink_weights": "weigh.shrink",
     "trim_weights": "weigh.trim",
     **dict.fromkeys(("ConfigError", "ConvergenceError", "CoverageError", "DataError", "OverlapError", "UnskewError"), "errors"),

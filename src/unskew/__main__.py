@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Load the command line and run it; Ctrl-C while it is still loading ends as it does later, in words and with exit code 130."""
     try:
-        from unskew.cli import main as run
+        from unskew.cli.app import main as run
     except KeyboardInterrupt:
         sys.stderr.write("unskew: Stopped. Nothing had begun yet.\n")
         raise SystemExit(130) from None

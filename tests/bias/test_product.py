@@ -7,7 +7,7 @@ import scipy.special
 
 from unskew import ConfigError, OverlapError, Pool, Target, debias, debias_weights
 from unskew.bias import Box, Known, Product, Propensity, SoftBox, Strata, Subpopulation, Tilt
-from unskew.weigh.diagnose import add_by_code
+from unskew.weigh.effective_size import add_by_code
 
 MASS = {"cat": 0.6, "dog": 0.4}
 MARGIN = Target.margins({"label": MASS})

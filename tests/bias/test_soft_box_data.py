@@ -8,7 +8,7 @@ import pytest
 
 from unskew import Pool, debias
 from unskew.bias import SoftBox
-from unskew.bias.soft_box_fit import fit_soft_boxes
+from unskew.bias.soft_box.fit import fit_soft_boxes
 from unskew.errors import UnskewWarning
 from unskew.records import Floats, Ints
 

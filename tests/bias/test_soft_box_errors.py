@@ -14,11 +14,11 @@ import unskew
 from simulations import DataSet, make_pool, soft_box, soft_box_blurred, text
 from unskew.bias import Product, SoftBox, Strata
 from unskew.bias.fitting import fit_rival
-from unskew.bias.soft_box_fit import TOLD_APART, SoftBoxFit, fit_soft_boxes, widen_soft_boxes
-from unskew.bias.soft_box_likelihood import Boxes, pose_problem
-from unskew.bias.soft_box_search import open_opposite_edges
+from unskew.bias.soft_box.fit import TOLD_APART, SoftBoxFit, fit_soft_boxes, widen_soft_boxes
+from unskew.bias.soft_box.likelihood import Boxes, pose_problem
+from unskew.bias.soft_box.search import open_opposite_edges
 from unskew.records import Estimate, Floats, Pool, Target, Weights
-from unskew.weigh.estimated import beside_rival, estimated_mean
+from unskew.weigh.estimated_omega import beside_rival, estimated_mean
 
 INF = np.inf
 NUMBERS = st.floats(-10, 10)

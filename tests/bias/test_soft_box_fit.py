@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import kstest, wasserstein_distance
 
 import unskew
-from unskew.bias.soft_box_fit import SoftBoxFit, fit_soft_boxes, log_soft_boxes, soft_box_jacobian
-from unskew.bias.soft_box_likelihood import Boxes, edge_slots, evaluate_boxes, inform_boxes, pose_problem
-from unskew.bias.soft_box_permutation import PLACES, _tail_statistic, permutation_bound, permutation_p_value
-from unskew.bias.soft_box_search import _Edge, _Held, _subsample, constant_membership, make_room
+from unskew.bias.soft_box.fit import SoftBoxFit, fit_soft_boxes, log_soft_boxes, soft_box_jacobian
+from unskew.bias.soft_box.likelihood import Boxes, edge_slots, evaluate_boxes, inform_boxes, pose_problem
+from unskew.bias.soft_box.permutation import PLACES, _tail_statistic, permutation_bound, permutation_p_value
+from unskew.bias.soft_box.search import _Edge, _Held, _subsample, constant_membership, make_room
 from unskew.errors import DataError
 from unskew.records import Floats, Ints
 
@@ -171,7 +171,7 @@ def test_what_an_edge_gains_is_the_likelihood_with_it_less_the_one_without() -> 
 
 
 def test_at_the_innermost_place_of_an_edge_all_images_of_its_source_are_inside_and_no_farther_in() -> None:
-    from unskew.bias.kernels_soft_box import innermost_places
+    from unskew.bias.soft_box.kernels_boxes import innermost_places
 
     rng = np.random.default_rng(3)
     feature, source = rng.normal(size=(400, 2)), rng.integers(3, size=400)

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from unskew import ConfigError, CoverageError, DataError, Pool, Target
 from unskew.learn import BASELINES, make_baseline, make_baselines
-from unskew.learn.fitting import fit_positive_rows
+from unskew.learn.sklearn_fit import fit_positive_rows
 
 # Images by source and class; "night" has no truck.
 COUNTS = {("day", "car"): 6, ("day", "bus"): 3, ("day", "truck"): 1, ("night", "car"): 2, ("night", "bus"): 4}

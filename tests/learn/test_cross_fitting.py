@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from unskew.errors import ConfigError
-from unskew.learn.cross_fitting import (
+from unskew.forecasting.cross_fitting import (
     Arm,
     Deal,
     EstimatorLearner,
@@ -25,7 +25,7 @@ from unskew.learn.cross_fitting import (
     merge_copies,
     training_variance,
 )
-from unskew.learn.forecast import heavy_share, kish, plain_mean, widen
+from unskew.forecasting.record import heavy_share, kish, plain_mean, widen
 from unskew.records import Estimate
 
 

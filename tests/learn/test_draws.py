@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from unskew.errors import ConfigError, DataError
-from unskew.learn.draws import SystematicPlan, inclusion_probabilities, plan_draws
+from unskew.learn.sampling_schemes import SystematicPlan, inclusion_probabilities, plan_draws
 
 WEIGHT = np.array([0.5, 0.0, 3.25, 1.0, 0.125, 2.0, 0.0, 7.3, 0.01, 1.0])
 

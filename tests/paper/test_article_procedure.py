@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import unskew
-from unskew.paper.article_procedure import article_weights, bin_index, boxes, class_counts, size_factors
-from unskew.paper.as_published import last_source_weights, published_weights
-from unskew.paper.class_experiments import exact_weights
+from paper.article_procedure import article_weights, bin_index, boxes, class_counts, size_factors
+from paper.as_published import last_source_weights, published_weights
+from paper.class_experiments import exact_weights
 from unskew.records import Floats
 from unskew.scenarios import acquisition, geometric_sizes, overlapping_classes
 
@@ -146,7 +146,7 @@ def test_bins_count_as_the_article_does() -> None:
 )
 def test_the_soft_box_comes_close_to_the_true_omega(decay: float, factor: float | None) -> None:
     """The bars of the full data on a small population; the figures show them on CIFAR."""
-    from unskew.paper.acquisition_experiments import channel_distance, soft_box_weights
+    from paper.acquisition_experiments import channel_distance, soft_box_weights
 
     population = _population(5000)
     scenario = acquisition(population, decay=decay, seed=0)

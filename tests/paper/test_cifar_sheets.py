@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from paper.cifar_sheets import find_data, read_sheet, read_sheets
 from sheet_data import write_sheets
 from unskew.errors import ConfigError, DataError
-from unskew.paper.cifar_sheets import find_data, read_sheet, read_sheets
 
 
 @pytest.fixture(scope="module")

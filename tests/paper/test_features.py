@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
+from paper import features
+from paper.cifar_sheets import read_sheets
 from sheet_data import write_sheets
 from unskew.learn.probe import scale_features
-from unskew.paper import features
-from unskew.paper.cifar_sheets import read_sheets
 from unskew.represent.color import border_hsv
 from unskew.represent.embedding import Embedding
 from unskew.represent.networks import Network

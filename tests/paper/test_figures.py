@@ -15,14 +15,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from paper import class_experiments, theorem
+from paper.acquisition_experiments import bin_sizes, channel_marginals
+from paper.catalogue import NOT_POSSIBLE, list_figures
+from paper.experiment import Cell, Experiment, Place, Tables, Workers, forget_cells, run_experiment
+from paper.figures import write_figures
 from small_cifar import make_data
-from unskew.cli import run_command
+from unskew.cli.app import run_command
 from unskew.errors import ConfigError, DataError
-from unskew.paper import class_experiments, theorem
-from unskew.paper.acquisition_experiments import bin_sizes, channel_marginals
-from unskew.paper.catalogue import NOT_POSSIBLE, list_figures
-from unskew.paper.experiment import Cell, Experiment, Place, Tables, Workers, forget_cells, run_experiment
-from unskew.paper.figures import write_figures
 
 SETS = {"cifar10": "a", "cifar100": "b"}
 
@@ -170,7 +170,7 @@ def test_an_experiment_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 
 def test_processes_give_the_same_in_the_same_order(tmp_path: Path) -> None:
-    from unskew.paper.synthetic import overlapping_functions
+    from paper.synthetic import overlapping_functions
 
     experiment = Experiment("functions", {}, [{"copy": copy} for copy in range(4)], overlapping_functions)
     with Workers(2) as workers:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import unskew
-from unskew.paper.settings import (
+from paper.settings import (
     ANIMALS,
     ARTICLE,
     BEYOND,

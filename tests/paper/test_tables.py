@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from paper.article_numbers import PRINTED
+from paper.cifar_sheets import find_data
+from paper.features import components_file
+from paper.settings import Population
+from paper.table_arms import Weighted, reference_images, weigh_arm
+from paper.table_cells import CellStore, TableCell, Workplace, compute_cell
+from paper.table_learners import DataSet, NetworkLearner, ProbeLearner, score_answers
+from paper.table_settings import ARMS, BothBiases, hidden_classes, images_drawn, list_rows
+from paper.table_text import gather_entries, markdown_text, mean_and_spread
+from paper.tables import write_tables
 from small_cifar import make_data
-from unskew.cli import run_command
+from unskew.cli.app import run_command
 from unskew.errors import ConfigError, DataError
-from unskew.paper.article_numbers import PRINTED
-from unskew.paper.cifar_sheets import find_data
-from unskew.paper.features import components_file
-from unskew.paper.settings import Population
-from unskew.paper.table_arms import Weighted, reference_images, weigh_arm
-from unskew.paper.table_cells import CellStore, TableCell, Workplace, compute_cell
-from unskew.paper.table_learners import DataSet, NetworkLearner, ProbeLearner, score_answers
-from unskew.paper.table_settings import ARMS, BothBiases, hidden_classes, images_drawn, list_rows
-from unskew.paper.table_text import gather_entries, markdown_text, mean_and_spread
-from unskew.paper.tables import write_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 SOME = {"settings": ["classes-0.2", "missing-500"], "arms": ["ref", "fair_ref", "naive", "exact", "true"], "runs": 2}
@@ -248,7 +248,9 @@ def test_debiasing_pays_where_classes_are_missing(computed: Path) -> None:
 
 def test_the_page_says_where_its_numbers_come_from(computed: Path) -> None:
     page = (computed / "tables-probe.md").read_text(encoding="utf-8")
-    assert "`unskew paper tables --data DATA -o OUT --learner probe --runs 2 --datasets cifar10 --settings classes-0.2,missing-500" in page
+    assert (
+        "`python -m paper tables --data DATA -o OUT --learner probe --runs 2 --datasets cifar10 --settings classes-0.2,missing-500" in page
+    )
     assert "Commit " in page
     assert "the seeds 0 … 1" in page
     assert "17 of 17 cells are there" in page
@@ -399,7 +401,7 @@ _SCRIPT = """
 import sys
 from pathlib import Path
 from test_tables import SOME, SmallProbe
-from unskew.paper.tables import write_tables
+from paper.tables import write_tables
 if __name__ == "__main__":
     write_tables(Path(sys.argv[1]), Path(sys.argv[2]), SmallProbe(), **SOME, jobs=2)
 """

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unskew.paper import theorem
-from unskew.paper.experiment import Place
+from paper import theorem
+from paper.experiment import Place
 
 NOWHERE = Place(Path("nowhere"), Path("nowhere"))
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from unskew.report.html import render_page
-from unskew.report.record import (
+from unskew.report.page.html import render_page
+from unskew.report.summary.record import (
     BalanceRow,
     BiasPanel,
     Curve,

@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 
 from report import samples
 from report.samples import PANELS, SAMPLES, page_of
-from unskew.report.drawing import Scale, scale_of
-from unskew.report.html import LARGEST_PAGE, render_page
-from unskew.report.numbers import show_count, show_name, show_number, show_p_value, show_share, show_signed
-from unskew.report.panels import settings_text
-from unskew.report.plots import plot_sensitivity
-from unskew.report.plots_columns import plot_distribution
-from unskew.report.record import DistributionPanel, SensitivityRow, Summary, Thumbnail
+from unskew.report.page.html import LARGEST_PAGE, render_page
+from unskew.report.page.numbers import show_count, show_name, show_number, show_p_value, show_share, show_signed
+from unskew.report.page.panels import settings_text
+from unskew.report.page.plots import plot_sensitivity
+from unskew.report.page.plots_columns import plot_distribution
+from unskew.report.page.svg import Scale, scale_of
+from unskew.report.summary.record import DistributionPanel, SensitivityRow, Summary, Thumbnail
 
 VOID = {"meta", "input", "img", "br", "hr", "link"}
 
@@ -307,7 +307,7 @@ def test_a_page_too_large_gives_up_pictures_first_then_columns(monkeypatch: pyte
     summary = samples.small_summary()
     whole = render_page(summary)
     for limit in (400_000, 250_000):
-        monkeypatch.setattr("unskew.report.html.LARGEST_PAGE", limit)
+        monkeypatch.setattr("unskew.report.page.html.LARGEST_PAGE", limit)
         page = render_page(summary)
         assert len(page.encode()) < limit
         assert page.count("<img") < whole.count("<img")
@@ -397,7 +397,7 @@ def test_the_forecast_s_figures_and_tables_hold_its_numbers() -> None:
 
 
 def test_an_objection_stands_beside_the_recommendation_and_takes_away_the_green() -> None:
-    from unskew.report.plots_forecast import forecast_level
+    from unskew.report.page.plots_forecast import forecast_level
 
     panel = samples.forecast_panel()
     assert forecast_level(panel) == "ok"
@@ -416,7 +416,7 @@ def test_a_page_without_a_forecast_says_so_or_why() -> None:
 
 
 def test_a_forecast_survives_json_and_numbers_that_do_not_exist() -> None:
-    from unskew.report.plain import plain_value, summary_from_json, summary_to_json
+    from unskew.report.summary.plain import plain_value, summary_from_json, summary_to_json
 
     summary = plain_value(SAMPLES["five"]())
     assert summary_from_json(summary_to_json(summary)).forecast == summary.forecast

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 import unskew
 from summary_pools import QUICK, ListedImages, jpeg, mixed_frame, strata_weights
 from unskew.errors import ConfigError, DataError, WeakOverlapWarning
-from unskew.report.plain import summary_to_json
-from unskew.report.record import SplitRow, Summary
-from unskew.report.summarize import summarize_run
-from unskew.report.suppression import SMALLEST_CELL, count_units, hidden_cells
-from unskew.report.wording import private_population, without_counts
+from unskew.report.summary.plain import summary_to_json
+from unskew.report.summary.record import SplitRow, Summary
+from unskew.report.summary.summarize import summarize_run
+from unskew.report.summary.suppression import SMALLEST_CELL, count_units, hidden_cells
+from unskew.report.summary.wording import private_population, without_counts
 
 
 def private(pool: unskew.Pool, weights: unskew.Weights, **options: Any) -> Summary:

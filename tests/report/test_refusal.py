@@ -9,8 +9,8 @@ import pytest
 import unskew
 from summary_pools import mixed_frame
 from unskew.errors import CoverageError, DataError, OverlapError
-from unskew.report.plain import summary_from_json, summary_to_json
-from unskew.report.refusal import summarize_refusal
+from unskew.report.summary.plain import summary_from_json, summary_to_json
+from unskew.report.summary.refusal import summarize_refusal
 
 
 def test_a_missing_link_names_both_sides() -> None:

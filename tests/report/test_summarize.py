@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 import unskew
 from summary_pools import QUICK, ListedImages, broken_image, jpeg, mixed_frame, strata_weights
 from unskew.errors import ConfigError, DataError
-from unskew.report.bias_panel import affordable_replicates as affordable_tests
-from unskew.report.columns import bin_codes, round_edges
-from unskew.report.error_bars import affordable_replicates
-from unskew.report.plain import summary_from_json, summary_to_json
-from unskew.report.record import SplitRow, Summary
-from unskew.report.summarize import summarize_run
+from unskew.report.summary.bias_panel import affordable_replicates as affordable_tests
+from unskew.report.summary.columns import bin_codes, round_edges
+from unskew.report.summary.error_bars import affordable_replicates
+from unskew.report.summary.plain import summary_from_json, summary_to_json
+from unskew.report.summary.record import SplitRow, Summary
+from unskew.report.summary.summarize import summarize_run
 
 
 def quick(pool: unskew.Pool, weights: unskew.Weights, **options: Any) -> Summary:

@@ -10,9 +10,9 @@ import pytest
 import unskew
 from summary_pools import QUICK, mixed_frame, strata_weights
 from unskew.errors import ConfigError, DataError
-from unskew.report.entry import summary_from_json, write_summary
+from unskew.report.writing import summary_from_json, write_summary
 
-html = pytest.importorskip("unskew.report.html")
+html = pytest.importorskip("unskew.report.page.html")
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from unskew.errors import ConfigError, DataError
 from unskew.records import Pool
 from unskew.records.images import Images
 from unskew.represent.embedding import fit_to_square
-from unskew.represent.entry import represent_images
+from unskew.represent.pool_features import represent_images
 
 torch = pytest.importorskip("torch", reason="networks run by torch: pip install 'unskew[embed]'")
 

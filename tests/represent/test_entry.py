@@ -19,7 +19,7 @@ from unskew.records import Pool
 from unskew.represent.base import Needs, Representation
 from unskew.represent.color import border_hsv, brightness, colourfulness, contrast, mean_hsv
 from unskew.represent.content import hash_image, hash_images
-from unskew.represent.entry import represent_images
+from unskew.represent.pool_features import represent_images
 from unskew.represent.texture import noise, sharpness
 
 CHEAP = ["border_hsv", "mean_hsv", "brightness", "contrast", "colourfulness", "sharpness", "noise", "size", "aspect_ratio"]
@@ -59,8 +59,8 @@ def test_values_depend_neither_on_jobs_nor_on_order_nor_on_company(monkeypatch: 
     order = np.random.default_rng(0).permutation(90)
     shuffled = represent_images(pool.take(order), CHEAP).frame
     pd.testing.assert_frame_equal(shuffled.set_index("id").loc[one["id"]].reset_index(), one, check_exact=True)
-    monkeypatch.setattr("unskew.represent.work._BATCH_BYTES", 1)
-    monkeypatch.setattr("unskew.represent.running._ROWS_PER_TASK", 7)
+    monkeypatch.setattr("unskew.represent.image_tasks._BATCH_BYTES", 1)
+    monkeypatch.setattr("unskew.represent.workers._ROWS_PER_TASK", 7)
     alone = pd.concat([represent_images(pool, [name]).frame[list(_columns_of(name))] for name in CHEAP], axis=1)
     pd.testing.assert_frame_equal(alone, one[alone.columns], check_exact=True)
 
@@ -225,7 +225,7 @@ def test_large_tables_of_values_are_mapped_from_a_file(monkeypatch: pytest.Monke
     images = [random_pixels(seed=seed) for seed in range(9)]
     raw = {**{str(at): image for at, image in enumerate(images)}, "bad": b""}
     in_memory = represent_images(pool_of(raw), [Centred()], tolerance=0.5).frame
-    monkeypatch.setattr("unskew.represent.running._LARGEST_IN_MEMORY", 0)
+    monkeypatch.setattr("unskew.represent.workers._LARGEST_IN_MEMORY", 0)
     pd.testing.assert_frame_equal(represent_images(pool_of(raw), [Centred()], tolerance=0.5).frame, in_memory)
 
 
@@ -289,7 +289,7 @@ import sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs without it
 sys.path[:0] = {path!r}
 from represent.test_entry import Slow, _many
-from unskew.represent.entry import represent_images
+from unskew.represent.pool_features import represent_images
 computed, compute = [], Slow.compute
 
 def told(self, batch):
@@ -329,9 +329,9 @@ def test_ctrl_c_loses_nothing_and_the_next_run_goes_on(tmp_path: Path, monkeypat
 
 
 def test_threads_work_at_the_same_time_but_never_on_more_pixels_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unskew.represent.work._PIXELS_AT_ONCE", 1000)
-    monkeypatch.setattr("unskew.represent.work._SMALL_PIXELS", 100)
-    monkeypatch.setattr("unskew.represent.running._ROWS_PER_TASK", 1)
+    monkeypatch.setattr("unskew.represent.image_tasks._PIXELS_AT_ONCE", 1000)
+    monkeypatch.setattr("unskew.represent.image_tasks._SMALL_PIXELS", 100)
+    monkeypatch.setattr("unskew.represent.workers._ROWS_PER_TASK", 1)
     held, most, lock = [0], [0], threading.Lock()
 
     @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from PIL.TiffImagePlugin import IFDRational
 from represent.picture_pools import encoded, pool_of, random_pixels
 from unskew.errors import ConfigError
 from unskew.represent.base import Header
-from unskew.represent.entry import represent_images
 from unskew.represent.exif import Exif, exif_values, gps_values
+from unskew.represent.pool_features import represent_images
 
 
 def _photo(kind: str = "JPEG", gps: bool = True) -> bytes:

@@ -11,9 +11,9 @@ from represent.picture_pools import pool_of, random_pixels, smooth_pixels
 from unskew.errors import ConfigError, DataError
 from unskew.represent.color import BorderHsv, MeanHsv
 from unskew.represent.decode import reduce_images
-from unskew.represent.entry import represent_images
 from unskew.represent.naming import REPRESENTATIONS, read_features
-from unskew.represent.own import OwnFunction
+from unskew.represent.pool_features import represent_images
+from unskew.represent.user_functions import OwnFunction
 
 
 def test_names_settings_and_objects() -> None:

@@ -15,11 +15,12 @@ import unskew
 from represent.picture_pools import encoded, pool_of, random_pixels
 from unskew.errors import DataError
 from unskew.records import Pool
-from unskew.represent import processes, running
-from unskew.represent.entry import represent_images
+from unskew.represent import processes
+from unskew.represent import workers as running
+from unskew.represent.image_tasks import Worker
 from unskew.represent.naming import read_features
+from unskew.represent.pool_features import represent_images
 from unskew.represent.processes import Processes, can_use_processes, result_of
-from unskew.represent.work import Worker
 
 FEATURES = ("border_hsv", "mean_hsv", "size", "exif")
 
@@ -96,7 +97,7 @@ SCRIPT = """
 import signal
 import sys
 import unskew
-from unskew.represent import running
+from unskew.represent import workers as running
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs without it
 running._WORTH_PROCESSES, running._ROWS_PER_TASK = -1.0, 8

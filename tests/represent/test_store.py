@@ -16,9 +16,9 @@ from represent.picture_pools import encoded, pool_of, random_pixels, smooth_pixe
 from unskew.errors import ImageError
 from unskew.represent.base import Representation
 from unskew.represent.content import hash_images
-from unskew.represent.entry import represent_images
 from unskew.represent.exif import Exif
-from unskew.represent.store import KEY_DTYPE, Shelf, open_shelf
+from unskew.represent.feature_cache import KEY_DTYPE, Shelf, open_shelf
+from unskew.represent.pool_features import represent_images
 
 FEATURES = ["border_hsv", "brightness", "size", "exif"]
 
@@ -36,7 +36,7 @@ def _files(folder: Path, n: int = 10, settle: bool = True) -> list[Path]:
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry for each image that was opened."""
-    from unskew.represent import work
+    from unskew.represent import image_tasks as work
 
     opened: list[int] = []
     picture = work.Picture
@@ -185,7 +185,7 @@ def test_runs_at_the_same_time_share_a_cache(tmp_path: Path) -> None:
         f"import sys; sys.path[:0] = {[str(Path(__file__).parents[1]), *sys.path]!r}\n"
         "from pathlib import Path\n"
         "from represent.picture_pools import pool_of\n"
-        "from unskew.represent.entry import represent_images\n"
+        "from unskew.represent.pool_features import represent_images\n"
         "represent_images(pool_of(sorted(Path(sys.argv[1]).glob('*.png'))), ['aspect_ratio', 'size'], cache=sys.argv[2])\n"
     )
     runs = [subprocess.Popen([sys.executable, "-c", code, tmp_path / "images", tmp_path / "cache"]) for _ in range(2)]

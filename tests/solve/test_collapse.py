@@ -8,9 +8,9 @@ import scipy.sparse as sp
 
 import unskew
 from problems import Blocks, random_problem
-from unskew.scale.base import open_reader
+from unskew.engine.row_blocks import open_reader
 from unskew.solve.collapse import collapse_rows
-from unskew.solve.rows import Rows
+from unskew.solve.omega_rows import Rows
 
 FORMS = {
     "dense": np.asarray,

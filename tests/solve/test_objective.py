@@ -8,10 +8,10 @@ import scipy.sparse as sp
 import scipy.special
 
 from problems import FORMS, in_form, random_problem
-from unskew.scale.base import open_reader
+from unskew.engine.row_blocks import open_reader
 from unskew.solve.logarithms import log_sum, log_sums, log_sums_by, row_maxima
 from unskew.solve.objective import evaluate, hessian_matrix
-from unskew.solve.rows import Rows
+from unskew.solve.omega_rows import Rows
 
 
 def plain(omega: np.ndarray, source: np.ndarray, count: np.ndarray, u: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ import pytest
 import scipy.special
 
 from unskew import OverlapError, solve_normalizers
-from unskew.solve.profile import DenseDerivative, LinearDerivative, Profile, solve_strata
+from unskew.solve.profile_likelihood import DenseDerivative, LinearDerivative, Profile, solve_strata
 
 
 def random_profile(seed=0, form="dense", n=60, k=3, cells=2):

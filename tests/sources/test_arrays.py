@@ -14,8 +14,8 @@ from PIL import Image
 from unskew import ConfigError, DataError, Pool
 from unskew.errors import ImageError
 from unskew.represent.decode import decode_image
-from unskew.sources.entry import TARGET_SAMPLE, read_sample, read_sources
 from unskew.sources.pixels import as_pixels
+from unskew.sources.settings import TARGET_SAMPLE, read_sample, read_sources
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 5, 4, 3), dtype=np.uint8)
 

@@ -12,8 +12,8 @@ import pytest
 
 from unskew import ConfigError, DataError, Pool
 from unskew.sources import cifar_files
-from unskew.sources.entry import read_sources
 from unskew.sources.pickled_arrays import load_arrays
+from unskew.sources.settings import read_sources
 
 NAMES_10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 PER_BATCH = 3

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from unskew import ConfigError, DataError
-from unskew.sources.entry import TARGET_SAMPLE, read_sample, read_sources
+from unskew.sources.settings import TARGET_SAMPLE, read_sample, read_sources
 
 
 def write_image(path, value=128):

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from unskew import ConfigError, DataError, Pool
 from unskew.errors import ImageError
-from unskew.sources.entry import read_sources
 from unskew.sources.files import FileImages, is_outside
 from unskew.sources.listing import list_images
+from unskew.sources.settings import read_sources
 
 
 def put(root, *names, content=b"image"):

@@ -10,7 +10,7 @@ from PIL import Image
 
 from unskew import ConfigError, DataError, Pool
 from unskew.errors import ImageError
-from unskew.sources.entry import read_sources
+from unskew.sources.settings import read_sources
 
 datasets = pytest.importorskip("datasets")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning")

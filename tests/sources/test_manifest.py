@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import unskew
 from unskew import ConfigError, DataError, Pool
 from unskew.errors import ImageError
-from unskew.sources.entry import TARGET_SAMPLE, read_sample, read_sources
 from unskew.sources.labels import label_indicators
+from unskew.sources.settings import TARGET_SAMPLE, read_sample, read_sources
 from unskew.sources.tables import read_table
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import unskew
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError
+from unskew.target.tilting import Gap, Tilt, independent_columns, smallest_conflict, tilt_to_zero
 from unskew.weigh.calibrate import calibrate_weights
-from unskew.weigh.tilting import Gap, Tilt, independent_columns, smallest_conflict, tilt_to_zero
 
 
 def table(seed=0, n=400):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import unskew
-from unskew.weigh.diagnose import diagnose_weights, effective_size, fit_pareto_k, pareto_k_threshold
+from unskew.weigh.effective_size import diagnose_weights, effective_size, fit_pareto_k, pareto_k_threshold
 
 positive = st.floats(1e-6, 1e6)
 

@@ -28,7 +28,7 @@ from simulations import (
 )
 from unskew.bias import Known, Product, Strata, Tilt
 from unskew.records import Pool, Target
-from unskew.weigh.estimated import estimated_covariance, influence_of_estimate
+from unskew.weigh.estimated_omega import estimated_covariance, influence_of_estimate
 
 
 def draw(recipe, seed: int = 0) -> DataSet:

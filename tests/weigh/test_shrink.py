@@ -11,7 +11,7 @@ from simulations import BOXES, PRINCIPAL, VARIANTS
 from unskew.bias import Box, Known, Product, SoftBox, Strata, Tilt
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError
 from unskew.records import Pool, Target
-from unskew.weigh.beside_pool import Noise, noise_beside_pool
+from unskew.weigh.pool_comparison import Noise, noise_beside_pool
 from unskew.weigh.shrink import nearest_weights, shrink_factors, shrink_weights
 
 THETA = np.array([-1.0, 0.0, 1.0])
@@ -116,13 +116,13 @@ def test_of_many_images_some_tell_the_noise(model, within, monkeypatch):
     weights = unskew.debias(pool, model, target, judge=False)
     value_nj = np.column_stack([z_n, z_n > 0.5])
     every = noise_beside_pool(weights, value_nj)
-    monkeypatch.setattr("unskew.weigh.beside_pool._ENOUGH", 6000)
+    monkeypatch.setattr("unskew.weigh.pool_comparison._ENOUGH", 6000)
     some = noise_beside_pool(weights, value_nj)
     assert not np.array_equal(some.weighted, every.weighted)
     np.testing.assert_allclose(some.of_difference, every.of_difference, rtol=within)
     np.testing.assert_allclose(some.pooled, every.pooled, rtol=0.1)
     # A source of which too few would be left is told by all images.
-    monkeypatch.setattr("unskew.weigh.beside_pool._ENOUGH_OF_SOURCE", 6000)
+    monkeypatch.setattr("unskew.weigh.pool_comparison._ENOUGH_OF_SOURCE", 6000)
     np.testing.assert_array_equal(noise_beside_pool(weights, value_nj).weighted, every.weighted)
 
 

@@ -17,8 +17,8 @@ from unskew.errors import ConfigError, ConvergenceError, DataError, WeakOverlapW
 from unskew.records import Status
 from unskew.scenarios import tilts
 from unskew.weigh.curvature import invert_hessian, read_hessian, solve_hessian
+from unskew.weigh.sampling_units import design_effect, find_units
 from unskew.weigh.uncertainty import _influence, influence_of_mean
-from unskew.weigh.units import design_effect, find_units
 
 THETA = np.array([-0.7, 0.0, 0.8])
 

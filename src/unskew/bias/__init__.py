@@ -5,7 +5,7 @@ from unskew.bias.box import Box
 from unskew.bias.known import Known, Subpopulation
 from unskew.bias.product import Product
 from unskew.bias.propensity import Propensity
-from unskew.bias.soft_box import SoftBox
+from unskew.bias.soft_box.model import SoftBox
 from unskew.bias.strata import Strata
 from unskew.bias.tilt import Tilt
 

@@ -13,13 +13,13 @@ import numpy.typing as npt
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.target import THE_TARGET
-from unskew.targeting.levels import level_text
+from unskew.target.levels import level_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from unskew.bias.fitted import FittedBias
-    from unskew.solve.profile import LinearDerivative
+    from unskew.solve.profile_likelihood import LinearDerivative
 
 
 def source_names(given: Iterable[Any], what: str) -> list[str]:

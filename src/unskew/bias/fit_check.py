@@ -14,8 +14,8 @@ from unskew.bias.features import check_columns, expand_features, is_numeric, rea
 from unskew.bias.fitted import FittedBias
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.records import Floats, Ints, Pool, Weights
-from unskew.solve.profile import Profile
-from unskew.targeting.levels import holds_lists, level_text, text_levels
+from unskew.solve.profile_likelihood import Profile
+from unskew.target.levels import holds_lists, level_text, text_levels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +80,7 @@ def check_fit(
     function f. Here f runs over the indicators of levels, and of being below some fifteen quantiles. S_k(f)/n_k is the source's share
     minus the expected one, Σ_i π_i ω_ik f(z_i)/Ω_k. A feature's statistic is Σ_k Σ_f S_k(f)²/variance; that of all, the largest relative to
     its mean. Their distribution comes from a multiplier bootstrap of the influence functions ψ_i = r_ik f(z_i) − bᵀI⁻¹ score_i, in which
-    the estimation of normalizers and parameters is accounted for (score and information as in `unskew.solve.profile`), by group where
+    the estimation of normalizers and parameters is accounted for (score and information as in `unskew.solve.profile_likelihood`), by group where
     there are groups.
 
     A small p-value says that some ω is wrong. A large one says nothing about c(z), the factor common to all sources, to which q is blind.

@@ -15,8 +15,8 @@ from unskew.bias.strata import FittedStrata, describe_strata
 from unskew.errors import DataError, first_few
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.target import THE_TARGET
-from unskew.solve.profile import Profile
-from unskew.targeting.wording import labels_lacking
+from unskew.solve.profile_likelihood import Profile
+from unskew.target.wording import labels_lacking
 
 if TYPE_CHECKING:
     import pandas as pd

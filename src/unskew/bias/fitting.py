@@ -14,18 +14,18 @@ from unskew.bias.base import Bias, BiasData, Factor
 from unskew.bias.fitted import SAMPLE, FittedBias, log_likelihood
 from unskew.bias.strata import FittedStrata, Strata, find_cells, flag_identifying, rescaled_masses, seen_by_one, stratify_for
 from unskew.errors import ConfigError, DataError, OverlapError, first_few, impossible_origin
-from unskew.folding import FOLD_GROUP
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.arrays import count_pairs
 from unskew.solve.logarithms import log_sums, log_sums_by
-from unskew.solve.profile import DenseDerivative, Derivative, Profile, solve_one_stratum, solve_strata
-from unskew.targeting.facts import cell_text
-from unskew.targeting.holdout import held_out_rows
+from unskew.solve.profile_likelihood import DenseDerivative, Derivative, Profile, solve_one_stratum, solve_strata
+from unskew.splits.folds import FOLD_GROUP
+from unskew.target.facts import cell_text
+from unskew.target.holdout import held_out_rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from unskew.targeting.strata import TargetStrata
+    from unskew.target.strata import TargetStrata
 
 # Factors are fitted in turn until a round adds less than this to the log-likelihood of an image.
 _ROUND_GAIN = 1e-10

@@ -14,9 +14,9 @@ from unskew.bias.base import Bias, BiasData, Description, Factor, source_names
 from unskew.bias.features import check_columns, is_numeric, read_numbers
 from unskew.bias.schema import import_function, names_function
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
-from unskew.folding import COPY_OF
 from unskew.records import Floats
 from unskew.records.target import THE_TARGET
+from unskew.splits.folds import COPY_OF
 
 if TYPE_CHECKING:
     import pandas as pd

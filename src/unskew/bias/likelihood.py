@@ -143,7 +143,7 @@ def _newton(problem: LogLinearProblem, theta_kd: Floats, start_ck: Floats | floa
 def _evaluate(
     problem: LogLinearProblem, u_ck: Floats, theta_kd: Floats, hessian: bool
 ) -> tuple[float, tuple[Floats, Floats], tuple[Floats, Floats, Floats]]:
-    """(value, (g_ck, g_kd), (H_ckk, B_ckkd, T_kdkd)): as in `unskew.solve.profile`, with J_ik = φ_i for θ_k."""
+    """(value, (g_ck, g_kd), (H_ckk, B_ckkd, T_kdkd)): as in `unskew.solve.profile_likelihood`, with J_ik = φ_i for θ_k."""
     sums = sum_log_linear(problem.phi, problem.offset, problem.source, problem.cell, u_ck, theta_kd, hessian=hessian)
     value = sums.value + problem.ridge / 2 * float(np.square(theta_kd).sum())
     gradient = (sums.gradient[:, :, 0], sums.gradient[:, :, 1:].sum(axis=0) + problem.ridge * theta_kd)

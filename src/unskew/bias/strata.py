@@ -12,13 +12,13 @@ import numpy as np
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning, first_few
 from unskew.records import Floats, Ints, Pool, Target
-from unskew.targeting.facts import Distribution, cell_text
-from unskew.targeting.levels import cells_of, check_discrete, check_edges, column_levels, text_levels
+from unskew.target.facts import Distribution, cell_text
+from unskew.target.levels import cells_of, check_discrete, check_edges, column_levels, text_levels
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from unskew.targeting.strata import TargetStrata
+    from unskew.target.strata import TargetStrata
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ _LATER = {
 def __getattr__(name: str) -> Any:
     # The forecast goes through all stages from the bias model on, so its file stands beside them; its name belongs here.
     if name == "forecast_gain":
-        from unskew.forecasting import forecast_gain
+        from unskew.forecasting.gain import forecast_gain
 
         return forecast_gain
     if name not in _LATER:

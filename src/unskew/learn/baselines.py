@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, CoverageError, DataError, UnskewError, did_you_mean, first_few
-from unskew.learn.fitting import AdjustedClassifier, fit_positive_rows
+from unskew.learn.sklearn_fit import AdjustedClassifier, fit_positive_rows
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.target import THE_TARGET
-from unskew.targeting.holdout import held_out_rows
-from unskew.targeting.levels import MISSING, cells_of, level_text, text_levels
-from unskew.targeting.strata import TargetStrata
+from unskew.target.holdout import held_out_rows
+from unskew.target.levels import MISSING, cells_of, level_text, text_levels
+from unskew.target.strata import TargetStrata
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -307,7 +307,7 @@ def _logit_adjustment(pool: Pool, target: Target | None, tau: float = 1.0, form:
 
 
 def _density_ratio(pool: Pool, target: Target | None, features: str | Sequence[str] | None = None, C: float = 1.0) -> Baseline:
-    from unskew.learn.density import odds_of_target
+    from unskew.learn.density_ratio import odds_of_target
 
     if target is None or target.kind not in ("sample", "source"):
         raise ConfigError("a density ratio compares the pool with a sample of the target; give Target.sample(pool) or Target.source(name).")

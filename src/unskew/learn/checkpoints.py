@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from unskew.errors import ConfigError, DataError
-from unskew.saving import write_text, written_whole
+from unskew.files.atomic import write_text, written_whole
 
 CHECKPOINT, MODEL, SETTINGS, LOGS = "checkpoint.pt", "model.pt", "settings.json", "logs"
 # Changes when files of an older version can no longer be read.

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from unskew.errors import ConfigError, DataError, first_few
-from unskew.learn.joining import join_weights, named_weights
+from unskew.learn.weights_by_id import join_weights, named_weights
 
 # Under these names torch's losses, and most others, keep weights of classes.
 _CLASS_WEIGHTS = ("weight", "pos_weight", "class_weight", "class_weights")

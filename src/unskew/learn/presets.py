@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 
 from unskew.errors import ConfigError, did_you_mean
 from unskew.learn.augment import Padding
-from unskew.learn.draws import Scheme
 from unskew.learn.probe import SCALINGS, Scaling
+from unskew.learn.sampling_schemes import Scheme
 from unskew.learn.schedules import SCHEDULES, Schedule
 
 MODELS = ("fast", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "probe")

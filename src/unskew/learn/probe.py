@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.optimize
 
+from unskew.engine.threads import one_blas_thread
 from unskew.errors import ConfigError, DataError
 from unskew.records import Floats, Ints
-from unskew.scale.local import one_blas_thread
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ import torch.distributed
 from torch.utils.data.distributed import DistributedSampler
 
 from unskew.errors import ConfigError, DataError
-from unskew.learn.draws import Scheme, plan_draws
-from unskew.learn.joining import join_weights
+from unskew.learn.sampling_schemes import Scheme, plan_draws
+from unskew.learn.weights_by_id import join_weights
 from unskew.records import Ints
 
 # Rows become Python's numbers in pieces of this size: 10⁸ at once would take 4 GB.

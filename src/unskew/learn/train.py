@@ -20,19 +20,19 @@ from typing import Any
 
 import numpy as np
 
+from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, UnskewError, diverged, missing_extra
 from unskew.learn.augment import augment_images, draw_changes
 from unskew.learn.batch_norm import update_batch_norm
 from unskew.learn.checkpoints import CHECKPOINT, LOGS, MODEL, fill_network, load_state, prepare_folder, refuse_other_run, save_state
 from unskew.learn.device_rows import DeviceRows
-from unskew.learn.draws import plan_draws
 from unskew.learn.presets import PRESETS, TrainSettings, settings_dict, settings_of
 from unskew.learn.probe import fit_probe
+from unskew.learn.sampling_schemes import plan_draws
 from unskew.learn.schedules import learning_rate_at
 from unskew.learn.trained_model import TrainedModel, found_device, load_trained, new_network, save_model
 from unskew.learn.training_data import TrainingData, check_alike, measure_scale, row_blocks, rows_at_once
 from unskew.learn.training_logs import TrainingLogs
-from unskew.progress import show_progress
 
 __all__ = ["PRESETS", "TrainSettings", "TrainedModel", "TrainingData", "load_trained", "settings_of", "train_model"]
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, did_you_mean, missing_extra
 from unskew.learn.checkpoints import CHECKPOINT, MODEL, fill_network, load_seconds, load_state, save_settings, save_state
 from unskew.learn.presets import DEVICES, TrainSettings
 from unskew.learn.training_data import row_blocks
-from unskew.progress import show_progress
 from unskew.records import Floats
 
 
@@ -77,7 +77,7 @@ def found_device(device: str) -> str:
 
 def new_network(settings: TrainSettings, shape: tuple[int, ...], n_classes: int, mean: Floats, divisor: Floats) -> Any:
     """The network that the settings name, for rows of ``shape``, before training."""
-    from unskew.learn.networks import make_network
+    from unskew.learn.model_zoo import make_network
 
     network = make_network(settings.model, shape, n_classes, mean, divisor)
     return network.double() if settings.precision == "64-true" else network

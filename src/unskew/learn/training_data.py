@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, first_few
-from unskew.learn.joining import join_weights
 from unskew.learn.probe import SCALINGS, Scaling
+from unskew.learn.weights_by_id import join_weights
 from unskew.records import Floats, Ints
 
 # Numbers in a block of rows that is looked at at once: a thousand images of 32 × 32 pixels, fewer of larger ones.

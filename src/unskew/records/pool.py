@@ -35,7 +35,7 @@ class Pool:
     set_aside: pd.DataFrame | None = None
 
     def __post_init__(self) -> None:
-        from unskew.pooling import checked_frame, checked_images
+        from unskew.records.pool_table import checked_frame, checked_images
 
         object.__setattr__(self, "frame", checked_frame(self.frame))
         checked_images(self)
@@ -55,7 +55,7 @@ class Pool:
         Without ``id`` a column of that name is taken, else the index. Labels are optional. Sources keep the order of their categories,
         or of first appearance.
         """
-        from unskew.pooling import pool_from_frame
+        from unskew.records.pool_table import pool_from_frame
 
         return pool_from_frame(frame, source, label, id, group, split)
 
@@ -65,7 +65,7 @@ class Pool:
 
         ``images``: the pixels, an array (n, height, width[, channels]) or a sequence of arrays, images of Pillow or encoded bytes.
         """
-        from unskew.pooling import pool_from_arrays
+        from unskew.records.pool_table import pool_from_arrays
 
         return pool_from_arrays(source, label, columns, images)
 
@@ -132,7 +132,7 @@ class Pool:
 
         What was set aside stays with the whole, not with a part of it.
         """
-        from unskew.pooling import take_rows
+        from unskew.records.pool_table import take_rows
 
         return take_rows(self, rows)
 
@@ -145,7 +145,7 @@ class Pool:
     @property
     def attributes(self) -> tuple[str, ...]:
         """The columns that have no role: attributes and features."""
-        from unskew.pooling import ROLES
+        from unskew.records.pool_table import ROLES
 
         return tuple(str(name) for name in self.frame.columns if name not in ROLES)
 

@@ -12,9 +12,9 @@ from unskew.records.pool import Pool
 if TYPE_CHECKING:
     import pandas as pd
 
-    from unskew.targeting.building import TargetOptions
-    from unskew.targeting.facts import Distribution
-    from unskew.targeting.strata import TargetReference, TargetStrata
+    from unskew.target.building import TargetOptions
+    from unskew.target.facts import Distribution
+    from unskew.target.strata import TargetReference, TargetStrata
 
 # The population of results that nothing restricts.
 THE_TARGET = "the target"
@@ -61,7 +61,7 @@ class Target:
     @classmethod
     def uniform(cls, by: str | Sequence[str], **options: Unpack[TargetOptions]) -> Target:
         """Every level of ``by`` has the same mass; of several attributes, every combination of their levels."""
-        from unskew.targeting.building import uniform_target
+        from unskew.target.building import uniform_target
 
         return uniform_target(by, options)
 
@@ -71,7 +71,7 @@ class Target:
 
         Several margins are raked from ``interactions`` (a joint table, default the pool's), whose odds ratios are thereby assumed.
         """
-        from unskew.targeting.building import margins_target
+        from unskew.target.building import margins_target
 
         return margins_target(margins, interactions, options)
 
@@ -80,34 +80,34 @@ class Target:
         cls, table: pd.DataFrame, by: Sequence[str] | None = None, n: float | None = None, **options: Unpack[TargetOptions]
     ) -> Target:
         """The joint distribution: a column for each attribute and one called count, mass, probability or share; ``n`` as in a survey."""
-        from unskew.targeting.building import table_target
+        from unskew.target.building import table_target
 
         return table_target(table, by, n, options)
 
     @classmethod
     def sample(cls, sample: Pool | str, holdout: float = 0.0) -> Target:
         """The population that ``sample`` was drawn from, labelled or not."""
-        from unskew.targeting.building import sample_target
+        from unskew.target.building import sample_target
 
         return sample_target(sample, holdout)
 
     @classmethod
     def source(cls, name: str, holdout: float = 0.0) -> Target:
         """The population that the source ``name`` was drawn from, because that source is known to be unbiased."""
-        from unskew.targeting.building import source_target
+        from unskew.target.building import source_target
 
         return source_target(name, holdout)
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any], folder: str | PathLike[str] = ".") -> Target:
         """The ``[target]`` part of a configuration; files are read from ``folder``."""
-        from unskew.targeting.schema import read_target
+        from unskew.target.schema import read_target
 
         return read_target(settings, folder)
 
     def to_dict(self) -> dict[str, Any]:
         """Values that TOML and JSON can hold, from which `from_dict` makes the same target."""
-        from unskew.targeting.schema import written_target
+        from unskew.target.schema import written_target
 
         return written_target(self)
 
@@ -117,18 +117,18 @@ class Target:
 
     def stratify(self, pool: Pool | pd.DataFrame) -> TargetStrata:
         """The target mass of every stratum of the pool; an error for a sample or a source."""
-        from unskew.targeting.resolution import stratify_pool
+        from unskew.target.resolution import stratify_pool
 
         return stratify_pool(self, pool)
 
     def compare(self, pool: Pool | pd.DataFrame) -> TargetReference:
         """The sample, or the source of the pool, that stands for the target; an error for masses."""
-        from unskew.targeting.resolution import find_reference
+        from unskew.target.resolution import find_reference
 
         return find_reference(self, pool)
 
     def describe(self) -> tuple[str, ...]:
         """What was given and what is assumed, in plain sentences."""
-        from unskew.targeting.wording import target_sentences
+        from unskew.target.wording import target_sentences
 
         return target_sentences(self)

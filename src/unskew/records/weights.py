@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from unskew.bias.base import Description
     from unskew.bias.fit_check import FitCheck
-    from unskew.estimation import Estimation
+    from unskew.debiasing.estimation import Estimation
     from unskew.records.pool import Pool
-    from unskew.weigh.diagnose import Diagnosis
+    from unskew.weigh.effective_size import Diagnosis
     from unskew.weigh.sensitivity import Sensitivity
     from unskew.weigh.uncertainty import Bootstrap
 
@@ -89,7 +89,7 @@ class Weights:
     @cached_property
     def diagnosis(self) -> Diagnosis:
         """ESS, design effect, share of weight per source and Pareto-k of the tail."""
-        from unskew.weigh.diagnose import diagnose_weights
+        from unskew.weigh.effective_size import diagnose_weights
 
         return diagnose_weights(self)
 
@@ -119,13 +119,13 @@ class Weights:
 
         So is an id that stands for more than one image. An image may be asked for twice.
         """
-        from unskew.weigh.entry import align_weights
+        from unskew.weigh.solved_weights import align_weights
 
         return align_weights(self, ids)
 
     def to_parquet(self, path: str | PathLike[str]) -> None:
         """Write id, source, group, weight and sample_weight to ``path``, atomically."""
-        from unskew.weigh.entry import write_weights
+        from unskew.weigh.solved_weights import write_weights
 
         write_weights(self, path)
 

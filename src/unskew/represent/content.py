@@ -30,7 +30,7 @@ def hash_images(
     that cannot be read leave into ``set_aside``; the parameters are those of `represent_images`, which can add the column, too, in the same
     pass over the images.
     """
-    from unskew.represent.entry import run_pools
+    from unskew.represent.pool_features import run_pools
 
     (hashed,) = run_pools((pool,), (), cache=cache, jobs=jobs, tolerance=tolerance, progress=progress, content=True, label="Reading images")
     return hashed

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from unskew.errors import ConfigError, DataError, missing_extra
+from unskew.files.atomic import written_whole
 from unskew.represent.networks import Network, OnnxNetwork, Place, TorchNetwork
-from unskew.saving import written_whole
 
 NAME = "efficientnet-lite0"
 # What the network was trained with (127 and 128 of 255), not the mean and deviation of ImageNet that its larger relatives use.

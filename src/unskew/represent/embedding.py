@@ -16,13 +16,13 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.threads import available_jobs
 from unskew.errors import ConfigError, did_you_mean
 from unskew.represent.base import Needs, Pixels, Representation, column_names
 from unskew.represent.efficientnet import N_BLOCKS
 from unskew.represent.embedding_models import Model, find_model
 from unskew.represent.networks import Floats32, Network, Place
 from unskew.represent.projection import Projection, fit_projection
-from unskew.scale.local import available_jobs
 
 RESIZE_RULES = ("crop", "stretch", "pad")
 # Rows that the principal components read at a time: 42 MB of float64 for 1280 features.

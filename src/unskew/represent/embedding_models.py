@@ -17,7 +17,7 @@ from typing import Any
 from unskew.errors import ConfigError, did_you_mean
 from unskew.represent import efficientnet
 from unskew.represent.networks import Network, OnnxNetwork, Place, TorchNetwork, import_torch, torch_device
-from unskew.represent.own import find_function
+from unskew.represent.user_functions import find_function
 
 _ONNX = (".onnx",)
 _TORCHSCRIPT = (".pt", ".pth", ".ts", ".torchscript")

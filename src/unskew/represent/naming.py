@@ -9,7 +9,7 @@ from typing import Any
 
 from unskew.errors import ConfigError, did_you_mean, first_few
 from unskew.represent.base import Representation
-from unskew.represent.own import OwnFunction
+from unskew.represent.user_functions import OwnFunction
 
 # Name in a configuration -> where its class stands; loaded when it is asked for.
 REPRESENTATIONS = {

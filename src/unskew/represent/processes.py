@@ -17,8 +17,8 @@ from unskew.errors import DataError
 from unskew.records.images import ChosenImages, Images, JoinedImages
 from unskew.represent.base import Representation
 from unskew.represent.decode import pillow_unlimited
-from unskew.represent.own import OwnFunction
-from unskew.represent.work import Found, Worker
+from unskew.represent.image_tasks import Found, Worker
+from unskew.represent.user_functions import OwnFunction
 
 
 class Processes:

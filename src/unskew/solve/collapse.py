@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from unskew.engine.row_blocks import ArrayReader, RowBlock, SparseReader, plain_csr
 from unskew.records import Floats
-from unskew.scale.base import ArrayReader, RowBlock, SparseReader, plain_csr
-from unskew.solve.rows import Rows
+from unskew.solve.omega_rows import Rows
 
 _TRIAL_ROWS = 512
 # Collapsing pays if it leaves at most one row in eight; a trial with more than half distinct rows will not get there.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from unskew.records import Floats, Status, Step
-from unskew.solve.rows import Rows
+from unskew.solve.omega_rows import Rows
 
 _ROWS = 1 << 16
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from unskew import errors
+from unskew.engine.threads import row_ranges, run_ranges
 from unskew.records import Floats
-from unskew.scale.local import row_ranges, run_ranges
 from unskew.solve.objective import DENSE_SUMS, expanded, is_matrix_free
-from unskew.solve.rows import Block, Rows
+from unskew.solve.omega_rows import Block, Rows
 
 # Up to here pairs of positive entries are counted in the sweep; beyond, by matrix products of indicators.
 _COUNT_PAIRS = 64

@@ -18,8 +18,8 @@ import scipy.sparse as sp
 from unskew.records import Floats, Status, Step
 from unskew.solve.laplacian import newton_step, solve_laplacian
 from unskew.solve.objective import FEW_SOURCES, Evaluation, evaluate, hessian_matrix
-from unskew.solve.rows import Rows
-from unskew.solve.start import balance_flows, balanced_start, subsample
+from unskew.solve.omega_rows import Rows
+from unskew.solve.starting_point import balance_flows, balanced_start, subsample
 
 # A Newton step longer than this (range over log normalizers) has left the region where the quadratic model can be trusted.
 _LONG_STEP = 2.0

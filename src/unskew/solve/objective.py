@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from unskew.engine.threads import one_blas_thread, row_ranges, run_ranges
 from unskew.records import Floats
-from unskew.scale.local import one_blas_thread, row_ranges, run_ranges
-from unskew.solve.rows import Block, Rows
+from unskew.solve.omega_rows import Block, Rows
 
 # Up to here tiles are transposed and cross products formed in the sweep; beyond, row by row and by matrix products (measured).
 FEW_SOURCES = 24

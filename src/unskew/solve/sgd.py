@@ -12,7 +12,7 @@ import numpy as np
 
 from unskew.errors import ConfigError
 from unskew.records import Floats, Step
-from unskew.solve.rows import Rows
+from unskew.solve.omega_rows import Rows
 
 STEPS = 4000
 _BATCH = 100

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, ImageError, first_few
-from unskew.pooling import columns_from_arrays, pool_of_images
 from unskew.records import Pool
 from unskew.records.arrays import Ints
 from unskew.records.images import Images, JoinedImages, RawImage
+from unskew.records.pool_table import columns_from_arrays, pool_of_images
 from unskew.sources.ids import unique_within
 from unskew.sources.listing import near_names
 from unskew.sources.pixels import as_pixels

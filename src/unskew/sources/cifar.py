@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
-from unskew.pooling import pool_of_images
 from unskew.records import Pool
 from unskew.records.images import JoinedImages
+from unskew.records.pool_table import pool_of_images
 from unskew.sources.arrays import ArrayImages
 from unskew.sources.cifar_files import Distribution, download_cifar, find_cifar
 from unskew.sources.pickled_arrays import load_arrays

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from unskew.errors import ConfigError, DataError, first_few
-from unskew.saving import written_whole
+from unskew.files.atomic import written_whole
 from unskew.sources.listing import near_names
 
 logger = logging.getLogger(__name__)

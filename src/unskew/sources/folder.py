@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unskew.errors import ConfigError, first_few
-from unskew.pooling import pool_of_images
 from unskew.records import Pool
+from unskew.records.pool_table import pool_of_images
 from unskew.sources.files import FileImages, shown_path
 from unskew.sources.ids import unique_within
 from unskew.sources.labels import as_label_lists

@@ -121,7 +121,7 @@ def _own_content(frame: pd.DataFrame, where: str) -> pd.DataFrame:
 
 def _plain_columns(frame: pd.DataFrame, where: str) -> pd.DataFrame:
     """One value in each field: lists, records and bytes are left out (labels may be lists), columns of text and numbers become text."""
-    from unskew.targeting.levels import level_text
+    from unskew.target.levels import level_text
 
     nested = []
     for name, kind in frame.dtypes.items():

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Weights
-from unskew.weigh.diagnose import add_by_code, effective_size
-from unskew.weigh.tilting import Gap, Tilt, smallest_conflict, tilt_to_zero
+from unskew.target.tilting import Gap, Tilt, smallest_conflict, tilt_to_zero
+from unskew.weigh.effective_size import add_by_code, effective_size
 from unskew.weigh.uncertainty import check_values
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ import scipy.special
 from unskew.errors import ConfigError, DataError
 from unskew.records import Floats, Ints
 from unskew.records.target import THE_TARGET
-from unskew.solve.codes import is_missing
-from unskew.weigh.diagnose import add_by_code
+from unskew.solve.source_codes import is_missing
+from unskew.weigh.effective_size import add_by_code
 from unskew.weigh.uncertainty import check_level, check_order, check_values
 
 if TYPE_CHECKING:

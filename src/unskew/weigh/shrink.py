@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Weights
-from unskew.weigh.beside_pool import Noise, equal_weights, noise_beside_pool
+from unskew.target.tilting import Tilt, tilt_to_zero
 from unskew.weigh.curvature import check_solved
-from unskew.weigh.diagnose import effective_size
-from unskew.weigh.tilting import Tilt, tilt_to_zero
+from unskew.weigh.effective_size import effective_size
+from unskew.weigh.pool_comparison import Noise, equal_weights, noise_beside_pool
 from unskew.weigh.uncertainty import check_order, check_values
 
 # Of its own standard deviation, what the values named before must leave of a value.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from unskew.errors import ConfigError, ConvergenceError, DataError
 from unskew.records import Floats, Weights
 from unskew.weigh.calibrate import read_weight
-from unskew.weigh.diagnose import effective_size
+from unskew.weigh.effective_size import effective_size
 from unskew.weigh.uncertainty import check_values
 
 # Caps that at="mse" tries, evenly spaced in the logarithm from the mean to the largest weight.

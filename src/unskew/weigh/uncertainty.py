@@ -20,12 +20,12 @@ from unskew.errors import ConfigError, DataError
 from unskew.records import Estimate
 from unskew.solve.overlap import is_strongly_connected
 from unskew.weigh.curvature import check_solved, invert_hessian, read_hessian, read_memberships, solve_hessian
-from unskew.weigh.diagnose import add_by_code
-from unskew.weigh.units import Units, centre_units, centre_within_sources, design_effect, find_units
+from unskew.weigh.effective_size import add_by_code
+from unskew.weigh.sampling_units import Units, centre_units, centre_within_sources, design_effect, find_units
 
 if TYPE_CHECKING:
     from unskew.records import Floats, Ints, Weights
-    from unskew.solve.rows import Rows
+    from unskew.solve.omega_rows import Rows
 
 
 def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) -> Estimate:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from unskew.records import Floats, Overlap
-from unskew.weigh.diagnose import fit_pareto_k
+from unskew.weigh.effective_size import fit_pareto_k
 
 # Fewer effective images than this are no sample. From a tail index of 1 on the weights have no mean (Vehtari et al. 2024); it is
 # computed only where the effective sample size is below a twentieth of the images.

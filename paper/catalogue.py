@@ -1,0 +1,233 @@
+"""Every figure: its number, what it is drawn from, who draws it. Numbers are the article's; those with B are beyond it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paper import acquisition_experiments as acquired
+from paper import class_experiments as classes
+from paper import drawn_acquisition, drawn_classes, drawn_theory, synthetic, theorem
+from paper.as_published import STEP_LENGTH
+from paper.as_published import STEPS as PUBLISHED_STEPS
+from paper.experiment import Cell, Experiment
+from paper.populations import TITLES
+from unskew.solve.sgd import STEPS as ARTICLE_STEPS
+
+RUNS = 8
+# Of the theorem: draws for every n, in blocks that are computed apart; draws for every κ and ε.
+_BLOCKS, _BLOCK = 5, 8
+_OVERLAP_DRAWS = 100
+# Raised when the same settings give other numbers than before.
+_VERSION = 3
+# What numbers depend on beside the values in the cells.
+_OF_CLASSES = {"sources": classes.N_SOURCES, "steps": ARTICLE_STEPS, "published_steps": PUBLISHED_STEPS, "step_length": STEP_LENGTH}
+_OF_ACQUISITION = {"ratio": acquired.RATIO, "bins": acquired.N_HISTOGRAM, "examples": acquired.EXAMPLES, "steps": ARTICLE_STEPS}
+_OF_THEOREM = {"epsilon": theorem.EPSILON, "c_omega": theorem.C_OMEGA, "constant": theorem.CONSTANT}
+
+NOT_POSSIBLE = (
+    "Figure 1 (samples of not-MNIST, SynNumbers, MNIST-M and MNIST: kinds of bias across digit databases) is not drawn: those databases "
+    "are not among the data."
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One picture with its table.
+
+    Attributes
+    ----------
+    number : as in the article, or B1 … for those beyond it.
+    slug : the name of its files.
+    title : a caption.
+    experiment : gives its rows, and perhaps those of other figures.
+    table : which of the experiment's tables they are.
+    draw : of the table as a data frame, and the folder of the data.
+    say : the table in sentences.
+    """
+
+    number: str
+    slug: str
+    title: str
+    experiment: Experiment = field(repr=False)
+    table: str = field(repr=False)
+    draw: Callable[[Any, Path], Any] = field(repr=False)
+    say: Callable[[Any], list[str]] = field(repr=False)
+
+
+def list_figures(fingerprints: Mapping[str, str], runs: int = RUNS) -> list[Figure]:
+    """All figures for these data sets ({name: fingerprint}), in the article's order, then those beyond it."""
+    figures = _theory()
+    for name, fingerprint in fingerprints.items():
+        figures += _classes(name, fingerprint, runs) + _acquisition(name, fingerprint, runs)
+    return sorted(figures, key=lambda each: (each.number.startswith("B"), each.number))
+
+
+def _experiment(name: str, compute: Any, cells: Sequence[Cell], **settings: Any) -> Experiment:
+    return Experiment(name, {"version": _VERSION, **settings}, cells, compute)
+
+
+def _plain(draw: Callable[[Any], Any]) -> Callable[[Any, Path], Any]:
+    """A drawing that needs no pixels."""
+    return lambda frame, data: draw(frame)
+
+
+def _theory() -> list[Figure]:
+    supports = _experiment("supports", synthetic.support_case, [{"case": case} for case in synthetic.CASES])
+    functions = _experiment("functions", synthetic.overlapping_functions, [{}])
+    by_size = _experiment(
+        "theorem-sizes",
+        theorem.errors_by_size,
+        list(classes.grid(n=theorem.SIZES[::-1], first=[_BLOCK * each for each in range(_BLOCKS)], draws=[_BLOCK])),
+        **_OF_THEOREM,
+    )
+    by_overlap = _experiment(
+        "theorem-overlaps",
+        theorem.errors_by_overlap,
+        list(classes.grid(constant=["kappa", "epsilon"], value=theorem.OVERLAPS, draws=[_OVERLAP_DRAWS])),
+        n=theorem.N_OF_OVERLAPS,
+    )
+    drawn = drawn_theory
+    return [
+        Figure(
+            "2",
+            "figure-02-three-cases",
+            "Three cases of support: not covered, covered without overlap, fine; one-dimensional data.",
+            supports,
+            "cases",
+            _plain(drawn.draw_supports),
+            drawn.say_supports,
+        ),
+        Figure(
+            "3",
+            "figure-03-two-biasing-functions",
+            "Two overlapping biasing functions.",
+            functions,
+            "functions",
+            _plain(drawn.draw_functions),
+            drawn.say_functions,
+        ),
+        Figure(
+            "B3",
+            "beyond-3-theorem-n",
+            "The theorem: error of the debiased risk against n.",
+            by_size,
+            "errors",
+            _plain(drawn.draw_sizes),
+            drawn.say_sizes,
+        ),
+        Figure(
+            "B4",
+            "beyond-4-theorem-overlap",
+            "The theorem: error of the debiased risk against κ and ε.",
+            by_overlap,
+            "errors",
+            _plain(drawn.draw_overlaps),
+            drawn.say_overlaps,
+        ),
+    ]
+
+
+def _classes(name: str, fingerprint: str, runs: int) -> list[Figure]:
+    """Figures 4, 5, 6 and B1 of one data set."""
+    drawn, title, told = drawn_classes, TITLES[name], {"data": fingerprint, **_OF_CLASSES}
+    counts = _experiment(f"counts-{name}", classes.count_images, list(classes.grid(data=[name], overlap=classes.OVERLAPS_COUNTED)), **told)
+    axes = {"data": [name], "run": range(runs)}
+    masses = _experiment(f"masses-{name}", classes.class_masses, list(classes.grid(overlap=classes.OVERLAPS_SHOWN, **axes)), **told)
+    swept = _experiment(f"distances-{name}", classes.weight_distances, list(classes.grid(overlap=classes.OVERLAPS_SWEPT, **axes)), **told)
+    descents = _experiment(
+        f"descents-{name}",
+        classes.descent_errors,
+        list(classes.grid(overlap=[0.001, 0.01, 0.1], data=[name], run=range(min(runs, 4)))),
+        **told,
+    )
+    return [
+        Figure(
+            "4",
+            f"figure-04-images-per-class-{name}",
+            f"Images of every class in the five databases, {title}.",
+            counts,
+            "counts",
+            _plain(drawn.draw_counts),
+            drawn.say_counts,
+        ),
+        Figure(
+            "5",
+            f"figure-05-class-distribution-{name}",
+            f"Class distribution of the debiased sample, {runs} runs, {title}.",
+            masses,
+            "masses",
+            _plain(drawn.draw_masses),
+            drawn.say_masses,
+        ),
+        Figure(
+            "6",
+            f"figure-06-distance-of-weights-{name}",
+            f"L2 distance of the weights from uniform ones, {runs} runs, {title}.",
+            swept,
+            "distances",
+            _plain(drawn.draw_distances),
+            drawn.say_distances,
+        ),
+        Figure(
+            "B1",
+            f"beyond-1-exact-solver-{name}",
+            f"What the exact solver changes: error of the normalizers, {title}.",
+            descents,
+            "descents",
+            _plain(drawn.draw_descents),
+            drawn.say_descents,
+        ),
+    ]
+
+
+def _acquisition(name: str, fingerprint: str, runs: int) -> list[Figure]:
+    """Figures 7, 8, 9 and B2 of one data set."""
+    drawn, title, told = drawn_acquisition, TITLES[name], {"data": fingerprint, **_OF_ACQUISITION}
+    alone: list[Cell] = [{"data": name}]
+    examples = _experiment(f"examples-{name}", acquired.bin_examples, alone, **told)
+    sizes = _experiment(f"bin-sizes-{name}", acquired.bin_sizes, alone, **told)
+    cells = list(classes.grid(data=[name], sizes=acquired.SIZES, decay=acquired.DECAYS, run=range(runs)))
+    channels = _experiment(f"channels-{name}", acquired.channel_marginals, cells, **told)
+    return [
+        Figure(
+            "7",
+            f"figure-07-images-per-bin-{name}",
+            f"Images of every bin of hue, saturation and value of the border, {title}.",
+            examples,
+            "examples",
+            drawn.draw_examples,
+            drawn.say_examples,
+        ),
+        Figure(
+            "8",
+            f"figure-08-hue-saturation-value-{name}",
+            f"Hue, saturation and value of the debiased sample, {runs} runs, {title}.",
+            channels,
+            "marginals",
+            _plain(drawn.draw_marginals),
+            drawn.say_marginals,
+        ),
+        Figure(
+            "9",
+            f"figure-09-bin-sizes-{name}",
+            f"Images in the bins: training split, balanced and imbalanced databases, {title}.",
+            sizes,
+            "sizes",
+            _plain(drawn.draw_bin_sizes),
+            drawn.say_bin_sizes,
+        ),
+        Figure(
+            *(
+                "B2",
+                f"beyond-2-soft-box-{name}",
+                f"The soft box against the box: distance of hue, saturation and value, {runs} runs, {title}.",
+            ),
+            channels,
+            "distances",
+            _plain(drawn.draw_channel_distances),
+            drawn.say_channel_distances,
+        ),
+    ]

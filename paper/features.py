@@ -1,0 +1,138 @@
+"""CIFAR as a probe sees it: features of a network, computed once, and their principal components.
+
+EfficientNet-lite0 sees each image at 128 × 128 pixels; the outputs of six of its blocks and of its last layer, averaged over positions,
+are 2216 numbers. They are computed sheet by sheet (a thousand images) and kept, so that a run that was stopped goes on where it was. The
+first 384 principal components of the training images, each divided by the fourth root of its variance, are what probes learn from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from paper.cifar_sheets import PER_SHEET, Split, list_sheets, read_labels, read_sheet
+from unskew.files.atomic import written_whole
+from unskew.records import Floats, Ints
+
+if TYPE_CHECKING:
+    from unskew.represent.embedding import Embedding
+
+BLOCKS = (4, 7, 10, 12, 14, 15)
+SIZE = 128
+COMPONENTS = 384
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Both splits of a data set as a probe sees them.
+
+    Attributes
+    ----------
+    train, test : (N, d) float32.
+    train_label, test_label : (N,) codes.
+    border : (N, 3) hue, saturation and value of the border of each training image, in [0, 1].
+    test_border : (N, 3) the same of test images.
+    """
+
+    train: npt.NDArray[np.float32] = field(repr=False)
+    test: npt.NDArray[np.float32] = field(repr=False)
+    train_label: Ints = field(repr=False)
+    test_label: Ints = field(repr=False)
+    border: Floats = field(repr=False)
+    test_border: Floats = field(repr=False)
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.train_label.max()) + 1
+
+
+def embed_split(
+    data: Path, name: str, split: Split, cache: Path, *, jobs: int = 1, advance: Callable[[int], None] = lambda count: None
+) -> list[Path]:
+    """The files with the features of each sheet, (1000, 2216) float16, those that are missing computed first."""
+    network = _network().placed(jobs, cache)
+    folder = _folder(cache, name)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for sheet in list_sheets(data / name, split):
+        path = folder / f"{sheet.stem}.npy"
+        if not path.is_file():
+            images = np.stack([network.prepare(pixels) for pixels in read_sheet(sheet)])
+            _save(path, network.compute(images).astype(np.float16))
+        files.append(path)
+        advance(PER_SHEET)
+    return files
+
+
+def components_file(cache: Path, name: str, components: int = COMPONENTS) -> Path:
+    """Where the principal components of a data set are kept; all that `load_features` needs beside the labels."""
+    return _folder(cache, name) / f"components-{components}.npz"
+
+
+def load_features(data: Path, name: str, cache: Path, *, components: int = COMPONENTS, jobs: int = 1) -> Features:
+    """Principal components of both splits with labels and borders, from the cache where they are there."""
+    kept = components_file(cache, name, components)
+    if not kept.is_file():
+        train_files, test_files = (embed_split(data, name, split, cache, jobs=jobs) for split in ("train", "test"))
+        train_nc, test_nc = _reduce(train_files, test_files, components)
+        borders = [_borders(data / name, split) for split in ("train", "test")]
+        with written_whole(kept) as beside, beside.open("wb") as file:
+            np.savez(file, train=train_nc, test=test_nc, border=borders[0], test_border=borders[1])
+    with np.load(kept) as arrays:
+        return Features(
+            train=arrays["train"],
+            test=arrays["test"],
+            train_label=read_labels(data / name, "train"),
+            test_label=read_labels(data / name, "test"),
+            border=arrays["border"],
+            test_border=arrays["test_border"],
+        )
+
+
+def _network() -> Embedding:
+    from unskew.represent.embedding import Embedding
+
+    return Embedding(blocks=BLOCKS, size=SIZE, components=0, batch=16)
+
+
+def _folder(cache: Path, name: str) -> Path:
+    """Of a data set's features; another one whenever the network or what it is given changes."""
+    key = hashlib.sha256(json.dumps(_network().to_dict(), sort_keys=True).encode()).hexdigest()[:12]
+    return cache / f"features-{key}" / name
+
+
+def _reduce(train_files: list[Path], test_files: list[Path], components: int) -> tuple[Any, Any]:
+    """Components of the training images and those of the test images along the same directions: v_cᵀ(x − m)/λ_c^¼.
+
+    One number divides all, so that the variances of the training images are 1 on average, as `unskew.learn.probe.scale_features` does.
+    """
+    from unskew.represent.projection import fit_projection
+
+    fitted = fit_projection((np.load(path).astype(np.float32) for path in train_files), components)
+    root_c = np.sqrt(np.sqrt(fitted.variance_c))
+    divisor_c = root_c * np.sqrt(np.mean(np.sqrt(fitted.variance_c)))
+    train_nc, test_nc = (
+        np.concatenate([fitted.project(np.load(path).astype(np.float32)) / divisor_c for path in files]).astype(np.float32)
+        for files in (train_files, test_files)
+    )
+    return train_nc, test_nc
+
+
+def _borders(folder: Path, split: Split) -> Floats:
+    """(N, 3) mean hue, saturation and value of the border, two pixels wide (the article's 4.3)."""
+    from unskew.represent.color import BorderHsv
+
+    border = BorderHsv(width=2)
+    return np.concatenate([np.asarray(border.compute(read_sheet(path)), dtype=np.float64) for path in list_sheets(folder, split)])
+
+
+def _save(path: Path, array: npt.NDArray[Any]) -> None:
+    with written_whole(path) as beside, beside.open("wb") as file:
+        np.save(file, array)

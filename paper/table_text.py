@@ -1,0 +1,185 @@
+"""The tables as text: mean ± two standard deviations over the runs, beside what the article prints; CSV and Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paper import article_numbers
+from paper.populations import TITLES
+from paper.table_cells import Record, TableCell
+from paper.table_settings import ARMS, TABLES, Row
+
+COLUMNS = (
+    *("dataset", "table", "setting", "arm", "runs", "unsolved", "accuracy", "accuracy_2sd"),
+    *("worst_class", "worst_class_2sd", "ess", "notes"),
+)
+MEASURES = {"accuracy": "Test accuracy", "worst": "Accuracy of the worst class"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The runs of one arm of one row.
+
+    Attributes
+    ----------
+    accuracy, worst : (mean, two standard deviations) in points; no deviation with one run; None without any.
+    runs, unsolved : how many runs have a model, and how many have none because the draw has no solution.
+    notes : what cells say, with how many say so.
+    """
+
+    dataset: str
+    table: str
+    setting: str
+    arm: str
+    accuracy: tuple[float, float | None] | None
+    worst: tuple[float, float | None] | None
+    runs: int
+    unsolved: int = 0
+    ess: float | None = None
+    notes: str = ""
+
+
+def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None] | None:
+    """(mean, two standard deviations √(Σ (x − mean)²/(R − 1))); the second is None for one value."""
+    if not values:
+        return None
+    mean = math.fsum(values) / len(values)
+    if len(values) == 1:
+        return mean, None
+    return mean, 2.0 * math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+
+
+def gather_entries(cells: Mapping[TableCell, Record], rows: Sequence[Row], fair_settings: Mapping[tuple[str, str], str]) -> list[Entry]:
+    """One entry for each data set, row and arm of which there are cells, and one for every number that the article prints of these rows.
+
+    ``fair_settings`` : {(data set, row): the setting of its fair Ref}.
+    """
+    by_place: dict[tuple[str, str, str], list[Record]] = {}
+    for cell in sorted(cells, key=lambda each: each.run):
+        by_place.setdefault((cell.dataset, cell.setting, cell.arm), []).append(cells[cell])
+    entries = []
+    for dataset in dict.fromkeys(cell.dataset for cell in cells):
+        entries.append(_entry(dataset, "reference", "ref", "ref", by_place.get((dataset, "ref", "ref"), [])))
+        entries += _printed(dataset, "reference", "ref")
+        for row in rows:
+            for arm in ARMS:
+                setting = fair_settings.get((dataset, row.key), "") if arm == "fair_ref" else row.key
+                entries.append(_entry(dataset, row.table, row.key, arm, by_place.get((dataset, setting, arm), [])))
+            entries += _printed(dataset, row.table, row.key)
+    return [entry for entry in entries if entry.runs or entry.unsolved]
+
+
+def _entry(dataset: str, table: str, setting: str, arm: str, records: Sequence[Record]) -> Entry:
+    solved = [each for each in records if each["accuracy"] is not None]
+    notes = Counter(each["note"] for each in records if each["note"])
+    return Entry(
+        *(dataset, table, setting, arm),
+        accuracy=mean_and_spread([each["accuracy"] for each in solved]),
+        worst=mean_and_spread([each["worst"] for each in solved]),
+        runs=len(solved),
+        unsolved=len(records) - len(solved),
+        ess=math.fsum(each["ess"] for each in solved) / len(solved) if solved else None,
+        notes="; ".join(f"{note} ({count} of {len(records)} runs)" for note, count in notes.items()),
+    )
+
+
+def _printed(dataset: str, table: str, setting: str) -> list[Entry]:
+    number = article_numbers.PRINTED.get((dataset, setting))
+    return [] if number is None else [Entry(dataset, table, setting, "printed", number, None, article_numbers.RUNS)]
+
+
+def csv_text(entries: Sequence[Entry]) -> str:
+    """One line for each entry; arm "printed" is the article's own number."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for each in entries:
+        numbers = [_digits(value) for pair in (each.accuracy, each.worst) for value in (pair or (None, None))]
+        ess = "" if each.ess is None else f"{each.ess:.0f}"
+        writer.writerow([each.dataset, each.table, each.setting, each.arm, each.runs, each.unsolved, *numbers, ess, each.notes])
+    return file.getvalue()
+
+
+def _digits(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
+
+
+def markdown_text(entries: Sequence[Entry], rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
+    """A page: where the numbers come from, then for each data set accuracy and worst class of every table, then what has no solution."""
+    parts = [f"# The article's tables, learner {facts['learner']}", "", _provenance(facts), ""]
+    for dataset in dict.fromkeys(each.dataset for each in entries):
+        of_set = [each for each in entries if each.dataset == dataset]
+        parts += [f"## {TITLES.get(dataset, dataset)}", "", _reference(of_set), ""]
+        for table, title in TABLES.items():
+            for measure, words in MEASURES.items():
+                parts += _table(
+                    f"### {title}: {words.lower()}",
+                    [each for each in of_set if each.table == table],
+                    [row for row in rows if row.table == table],
+                    measure,
+                )
+        parts += _notes(of_set)
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _provenance(facts: Mapping[str, Any]) -> str:
+    return (
+        f"Written by `{facts['command']}`; do not edit by hand. Commit {facts['commit']}; runs are the seeds {facts['seeds']}, "
+        f"databases drawn anew in each; {facts['cells']} of {facts['wanted']} cells are there. Mean ± two standard deviations over "
+        "the runs, in points. Printed: what the article prints (ResNet-56, 205 epochs, 8 runs). Fair Ref: an unbiased sample of the same "
+        "size, drawn with replacement."
+    )
+
+
+def _reference(entries: Sequence[Entry]) -> str:
+    found = {each.arm: each for each in entries if each.setting == "ref"}
+    words = []
+    if "ref" in found:
+        words.append(f"Ref, all training images: {_shown(found['ref'].accuracy)}, worst class {_shown(found['ref'].worst)}.")
+    if "printed" in found:
+        words.append(f"The article's Ref: {_shown(found['printed'].accuracy, 2)}.")
+    return " ".join(words)
+
+
+def _table(heading: str, entries: Sequence[Entry], rows: Sequence[Row], measure: str) -> list[str]:
+    found = {(each.setting, each.arm): each for each in entries}
+    arms = {arm: title for arm, title in ARMS.items() if any(each.arm == arm for each in entries)}
+    if not arms:
+        return []
+    printed = measure == "accuracy" and any(each.arm == "printed" for each in entries)
+    lines = [heading, "", "| | " + " | ".join([*arms.values(), *(["printed"] if printed else [])]) + " |"]
+    lines.append("|---" * (1 + len(arms) + printed) + "|")
+    for row in rows:
+        if not any((row.key, arm) in found for arm in arms):
+            continue
+        shown = [_cell(found.get((row.key, arm)), measure) for arm in arms]
+        if printed:
+            number = found.get((row.key, "printed"))
+            shown.append("" if number is None else _shown(number.accuracy, 2))
+        lines.append(f"| {row.label} | " + " | ".join(shown) + " |")
+    return [*lines, ""]
+
+
+def _cell(entry: Entry | None, measure: str) -> str:
+    if entry is None:
+        return ""
+    shown = _shown(entry.accuracy if measure == "accuracy" else entry.worst)
+    return shown if not entry.unsolved else f"{shown} ({entry.unsolved} of {entry.runs + entry.unsolved} runs without a solution)"
+
+
+def _shown(pair: tuple[float, float | None] | None, digits: int = 1) -> str:
+    if pair is None:
+        return "–"
+    mean, spread = pair
+    return f"{mean:.{digits}f}" if spread is None else f"{mean:.{digits}f} ± {spread:.{digits}f}"
+
+
+def _notes(entries: Sequence[Entry]) -> list[str]:
+    lines = [f"- {each.setting}, {ARMS.get(each.arm, each.arm)}: {each.notes}" for each in entries if each.notes]
+    return [] if not lines else ["What single runs say:", "", *lines, ""]

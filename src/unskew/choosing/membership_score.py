@@ -1,0 +1,248 @@
+"""How well does a bias model tell, on images it was not fitted on, which source each comes from? The score that compares families."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import DataError
+from unskew.records import Floats, Ints, Pool, Target
+from unskew.solve.logarithms import log_sums
+from unskew.splits.folds import deal_folds, join_units, tell_copies
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from unskew.bias.base import Bias
+    from unskew.bias.fitted import FittedBias
+
+# δ of the score: the chance that an image comes from its source for reasons that no model knows.
+DELTA = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Rows that are scored, each in one fold.
+
+    Attributes
+    ----------
+    pool : the images.
+    target : as given to the fits.
+    frame : the rows of the pool, then those of the target's sample, if there is one.
+    source : (R,) code of each row's source; the sample is the source after the last of the pool.
+    unit : (R,) rows that stay on one side: groups, and copies of an image.
+    fold : (R,) fold of every row.
+    n_folds : F.
+    scored : (R,) False for images outside the target's scope, which say nothing of it.
+    """
+
+    pool: Pool
+    target: Target | None = field(repr=False)
+    frame: pd.DataFrame = field(repr=False)
+    source: Ints = field(repr=False)
+    unit: Ints = field(repr=False)
+    fold: Ints = field(repr=False)
+    n_folds: int
+    scored: npt.NDArray[np.bool_] = field(repr=False)
+
+    def split(self) -> Iterator[tuple[Pool, Target | None, Ints]]:
+        """(pool without the fold, target without the fold, rows of the fold)."""
+        n = len(self.pool)
+        for fold in range(self.n_folds):
+            train_n = self.fold[:n] != fold
+            pool = Pool(self.frame.iloc[:n][train_n].assign(source=self.pool.frame["source"][train_n]))
+            yield pool, self._target_without(fold), np.flatnonzero(self.fold == fold)
+
+    def _target_without(self, fold: int) -> Target | None:
+        target = self.target
+        if target is None:
+            return None
+        if target.kind == "sample":
+            assert isinstance(target.reference, Pool)
+            train = self.fold[len(self.pool) :] != fold
+            return replace(target, reference=Pool(target.reference.frame[train]), holdout=0.0)
+        # A stratum may lie in one fold with all of its images: the fit without them must not fail for that.
+        return replace(target, holdout=0.0) if target.kind == "source" else replace(target, uncovered="restrict")
+
+
+@dataclass(frozen=True, eq=False)
+class MembershipScore:
+    """The cross-validated score of one model.
+
+    Attributes
+    ----------
+    value : (R,) log((1 − δ) q_{i,s_i} + δ λ_{s_i}) of every row, from the fit without its fold; NaN for rows that are not scored.
+    outside : share of the scored rows that lie outside their own source's fitted support.
+    fold_mean : (F,) mean of ``value`` in each fold.
+    """
+
+    value: Floats = field(repr=False)
+    outside: float
+    fold_mean: Floats
+
+    @property
+    def mean(self) -> float:
+        return float(np.nanmean(self.value))
+
+    @property
+    def stderr(self) -> float:
+        """Standard error over folds, sd of the fold means/√F."""
+        return float(self.fold_mean.std(ddof=1) / np.sqrt(self.fold_mean.size))
+
+
+def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Folds:
+    """Split pool and sample into folds, each source shared out evenly among them, groups and copies of an image in one."""
+    import pandas as pd
+
+    frame, source_r, names = pool.frame, pool.source.astype(np.int64), [*pool.names]
+    if target is not None and target.kind == "sample":
+        sample = target.compare(pool).sample
+        assert sample is not None
+        frame = pd.concat([frame.astype({"source": object}), sample.frame.astype({"source": object})], ignore_index=True)
+        source_r = np.concatenate([source_r, np.full(len(sample), len(names))])
+        names.append("the target's sample")
+    unit_r = find_fold_units(frame)
+    pairs = np.unique(np.column_stack([source_r, unit_r]), axis=0)
+    units_k = np.bincount(pairs[:, 0], minlength=len(names))
+    if units_k.min() < 2:
+        raise DataError(
+            f"models are compared on images they were not fitted on, so every source needs at least two independent images (or groups); "
+            f"{names[int(units_k.argmin())]} has {units_k.min()}. Leave that source out of the comparison."
+        )
+    n_folds = min(n_folds, int(units_k.min()))
+    fold_r = deal_folds(unit_r, source_r, n_folds, seed)
+    for fold in range(n_folds):
+        lacking = np.setdiff1d(np.arange(len(names)), source_r[fold_r != fold])
+        if lacking.size:
+            raise DataError(
+                f"copies and groups tie all images of {names[int(lacking[0])]} to one fold; use fewer folds, or leave the source out."
+            )
+    return Folds(pool, target, frame, source_r, unit_r, fold_r, n_folds, _in_scope(pool, target, source_r.size))
+
+
+def find_fold_units(frame: pd.DataFrame) -> Ints:
+    """(R,) code of what must stay together: images of one group, copies of one image, and whatever these tie to one another."""
+    import pandas as pd
+
+    code_n = None
+    if "group" in frame.columns:
+        code_n = pd.factorize(frame["group"])[0].astype(np.int64)
+        # Those without a group stand for themselves.
+        alone = code_n < 0
+        code_n[alone] = code_n.max(initial=-1) + 1 + np.arange(int(alone.sum()))
+    return join_units(len(frame), code_n, tell_copies(frame))
+
+
+def _in_scope(pool: Pool, target: Target | None, n_rows: int) -> npt.NDArray[np.bool_]:
+    """(R,) images in strata to which the target gives mass; all, where the target has no masses."""
+    scored = np.ones(n_rows, dtype=np.bool_)
+    if target is not None and target.kind not in ("sample", "source"):
+        strata = replace(target, uncovered="restrict").stratify(pool)
+        scored[: len(pool)] = (strata.code >= 0) & (strata.mass[strata.code] > 0)
+    return scored
+
+
+def score_memberships(model: Bias, folds: Folds, *, seed: int = 0) -> MembershipScore:
+    """Fit without each fold in turn, and on its images compute log((1 − δ) q_{i,s_i} + δ λ_{s_i}).
+
+    q_ik = e^{u_k} ω_k(z_i)/Σ_l e^{u_l} ω_l(z_i) with u and ω from the fit. The score is bounded, between log(δ λ) and 0, because an
+    image may lie where its own source's fitted ω is 0. It depends on ω through ratios only: a factor c(z) common to all sources changes
+    nothing, except that a sample of the target counts as one more source, whose ω is 1.
+    """
+    share_k = np.bincount(folds.source) / folds.source.size
+    own_r = np.zeros(folds.source.size)
+    with warnings.catch_warnings():
+        # What is to be said about the model is said once, of the fit to all images.
+        warnings.simplefilter("ignore")
+        for pool, target, rows in folds.split():
+            fitted = model.fit(pool, target, seed=seed)
+            own_r[rows] = own_membership(fitted, folds.frame.iloc[rows], folds.source[rows])
+    value_r = np.where(folds.scored, np.log((1.0 - DELTA) * own_r + DELTA * share_k[folds.source]), np.nan)
+    fold_mean = np.array([np.nanmean(value_r[folds.fold == fold]) for fold in range(folds.n_folds)])
+    return MembershipScore(value_r, float(np.mean(own_r[folds.scored] == 0.0)), fold_mean)
+
+
+def paired_difference(better: MembershipScore, other: MembershipScore, unit_r: Ints) -> tuple[float, float]:
+    """(mean of d_i = difference of the scores of image i, its standard error).
+
+    Both models are scored on the same images after fits to the same images, so most of what moves one score moves the other too: the
+    standard error of the difference is what counts, and is far smaller than that of either score. It is the larger of two: over folds
+    (what the fits without a fold have in common), and over independent units (five folds may agree by chance).
+    """
+    difference_r = better.value - other.value
+    scored = ~np.isnan(difference_r)
+    mean = float(difference_r[scored].mean())
+    fold_difference = better.fold_mean - other.fold_mean
+    over_folds = float(fold_difference.std(ddof=1) / np.sqrt(fold_difference.size))
+    _, unit = np.unique(unit_r[scored], return_inverse=True)
+    total_u = np.bincount(unit, weights=difference_r[scored] - mean)
+    over_units = float(np.sqrt(np.sum(np.square(total_u))) / np.count_nonzero(scored))
+    return mean, max(over_folds, over_units)
+
+
+def own_membership(fitted: FittedBias, frame: pd.DataFrame, source: Ints) -> Floats:
+    """(n,) q_{i,s_i} of images that need not have been in the fit; 0 outside the own source's support and for levels never seen."""
+    own_n = np.zeros(len(frame))
+    seen = np.flatnonzero(_rows_with_seen_levels(fitted, frame))
+    if not seen.size:
+        return own_n
+    logit_nk = _log_omega(fitted, frame.iloc[seen]) + _u(fitted)
+    own = logit_nk[np.arange(seen.size), source[seen]]
+    possible = ~np.isneginf(own)
+    own_n[seen[possible]] = np.exp(own[possible] - log_sums(logit_nk[possible]))
+    return own_n
+
+
+def _log_omega(fitted: FittedBias, frame: pd.DataFrame) -> Floats:
+    """(n, K) of all sources of the fit, the target's sample among them (`FittedBias.log_omega` leaves it out)."""
+    log_nk = np.zeros((len(frame), fitted.data.n_sources))
+    for factor in fitted.factors:
+        log_nk = log_nk + factor.log_omega(frame)
+    return log_nk if fitted.strata is None else log_nk + fitted.strata.log_factor[fitted.strata.cells(frame)]
+
+
+def _u(fitted: FittedBias) -> Floats:
+    """(K,) with strata Ω_k = 1, hence u_k = log n_k."""
+    if fitted.strata is None:
+        return np.asarray(fitted.profile.u[0])
+    return np.asarray(np.log(np.bincount(fitted.data.source, minlength=fitted.data.n_sources)))
+
+
+def _rows_with_seen_levels(fitted: FittedBias, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """(n,) False where a categorical column, or the combination that is the stratum, has a value that the fit never met."""
+    from unskew.bias.features import expand_features, is_numeric
+
+    seen_n = np.ones(len(frame), dtype=np.bool_)
+    trained = fitted.data.frame
+    strata_by = () if fitted.strata is None else fitted.strata.target.by
+    columns = [name for part in fitted.model.parts for name in part.columns if name not in strata_by]
+    for name in expand_features(trained, list(dict.fromkeys(columns))) if columns else ():
+        if not is_numeric(trained[name]):
+            seen_n &= _isin(frame[name], trained[name])
+    if fitted.strata is not None:
+        seen_n &= _stratum_known(fitted, frame)
+    return seen_n
+
+
+def _isin(column: pd.Series[Any], trained: pd.Series[Any]) -> npt.NDArray[np.bool_]:
+    from unskew.target.levels import text_levels
+
+    known = set(text_levels(trained, str(trained.name))[0])
+    found, code_n = text_levels(column, str(column.name))
+    return np.array([level in known for level in found])[code_n]
+
+
+def _stratum_known(fitted: FittedBias, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    from unskew.target.levels import cells_of, column_levels
+
+    assert fitted.strata is not None
+    target = fitted.strata.target
+    read = [column_levels(frame[name], name, fitted.strata.bins.get(name)) for name in target.by]
+    cell_ca, cell_n = cells_of([code_n for _, code_n in read])
+    known = set(target.strata)
+    return np.array([tuple(levels[at] for (levels, _), at in zip(read, cell, strict=True)) in known for cell in cell_ca])[cell_n]

@@ -1,0 +1,300 @@
+"""The command line: parses, calls the pipeline, prints."""
+
+from __future__ import annotations
+
+import io
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unskew.cli import learning as cli_learning
+from unskew.cli import simulation as cli_simulation
+from unskew.cli.error_messages import DONE, NOT_IDENTIFIABLE, STOPPED, UNUSABLE, explain, print_json, remarks, say_stopped
+from unskew.cli.options import (
+    AsJson,
+    Configuration,
+    Download,
+    Jobs,
+    Overwrite,
+    Places,
+    Quiet,
+    Results,
+    Seed,
+    listed,
+    shows_progress,
+    written_command,
+)
+from unskew.errors import UnreadableError
+
+app = typer.Typer(
+    name="unskew",
+    help="Learn from several biased image databases as if they were one unbiased one: one exact weight for every image.",
+    epilog="Begin with [bold]unskew demo[/], or with [bold]unskew init photos/north photos/south -o run.toml[/], edit run.toml, "
+    "then [bold]unskew weigh run.toml -o results[/].",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Format(StrEnum):
+    """What `unskew export` writes."""
+
+    csv = "csv"
+    jsonl = "jsonl"
+    class_weights = "class-weights"
+    hf = "hf"
+    webdataset = "webdataset"
+
+
+def main() -> None:
+    """The entry point: runs the command and turns every error into words and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character of a name still shows the rest.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    raise SystemExit(run_command(sys.argv[1:]))
+
+
+def run_command(arguments: list[str], commands: typer.Typer = app) -> int:
+    """Run one command; the exit code."""
+    as_json = "--json" in arguments
+    try:
+        # typer turns Ctrl-C into this code, or into an Abort.
+        code = int(commands(arguments, standalone_mode=False) or DONE)
+        sys.stdout.flush()  # nobody may be reading any more
+        return say_stopped(as_json, arguments) if code == STOPPED else code
+    except SystemExit as stop:
+        # So rich and typer end where nobody reads any more (`| head -1`).
+        if isinstance(stop.__context__, BrokenPipeError):
+            return explain(stop.__context__, as_json, arguments)
+        raise
+    except (KeyboardInterrupt, Exception) as error:
+        return explain(error, as_json, arguments)
+
+
+@app.command()
+def describe(
+    places: Places,
+    quick: Annotated[bool, typer.Option("--quick", help="Read file headers only: no image properties but the size.")] = False,
+    download: Download = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    jobs: Jobs = None,
+) -> None:
+    """What is in these databases: sizes, classes, image properties, copies, unreadable files.
+
+    One folder is one source, named like the folder; its subfolders are classes. A single folder whose subfolders hold class folders of
+    their own is taken apart into one source for each subfolder.
+    """
+    from unskew.cli import terminal
+    from unskew.runs import weighing as pipeline
+
+    with remarks(quiet):
+        description = pipeline.describe_places(places, quick=quick, download=download, jobs=jobs, progress=shows_progress(quiet, as_json))
+    if as_json:
+        print_json(description.to_dict())
+    elif not quiet:
+        terminal.print_description(terminal.open_console(), description)
+
+
+@app.command()
+def init(
+    places: Places,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The configuration to write.")] = Path("run.toml"),
+    overwrite: Overwrite = False,
+    download: Download = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a starting configuration from what was found, with comments to learn from.
+
+    It runs as it stands: `unskew weigh run.toml -o results`. What it says about the target is a guess, to be replaced by what you know.
+    """
+    from unskew.cli import terminal
+    from unskew.runs import weighing as pipeline
+
+    with remarks(quiet):
+        pipeline.write_starting_config(places, output, overwrite=overwrite, download=download)
+    if as_json:
+        print_json({"configuration": str(output)})
+    elif not quiet:
+        terminal.print_started(terminal.open_console(), output)
+
+
+@app.command()
+def check(configuration: Configuration, as_json: AsJson = False, quiet: Quiet = False, seed: Seed = None, jobs: Jobs = None) -> int:
+    """Can this be debiased? Exit code 0: yes; 3: no, and which sources lack a link or which target mass is uncovered."""
+    from unskew.cli import terminal
+    from unskew.runs import weighing as pipeline
+
+    with remarks(quiet):
+        config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
+        run = pipeline.weigh_inputs(pipeline.read_inputs(config, progress=shows_progress(quiet, as_json)))
+    if as_json:
+        print_json(pipeline.verdict_record(run))
+    elif not quiet:
+        terminal.print_check(terminal.open_console(), run.summary)
+    return NOT_IDENTIFIABLE if isinstance(run, pipeline.Refusal) else DONE
+
+
+@app.command("weigh")
+def give_weights(
+    configuration: Configuration,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results; made when it is not there.")],
+    overwrite: Overwrite = False,
+    forecast: Annotated[
+        bool | None, typer.Option("--forecast/--no-forecast", show_default=False, help="Also what `unskew forecast` tells, on the page.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    seed: Seed = None,
+    jobs: Jobs = None,
+) -> int:
+    """Give every image one weight, and write a page that shows everything.
+
+    Writes weights.parquet, solution.json, diagnostics.parquet, features.parquet, run.toml as resolved, report.html and report.json. Where
+    the target is not identifiable (exit code 3) the page says why, and there are no weights.
+    """
+    from unskew.cli import terminal
+    from unskew.runs import forecast as forecast_page
+    from unskew.runs import weighing as pipeline
+    from unskew.training import folder as training_folder
+
+    with remarks(quiet):
+        config = pipeline.load_config(configuration, seed=seed, jobs=jobs, forecast=forecast)
+        training_folder.check_no_training(output)
+        pipeline.check_output(output, overwrite, configuration)
+        try:
+            inputs = pipeline.read_inputs(config, progress=shows_progress(quiet, as_json))
+        except UnreadableError as error:
+            raise listed(error, output) from error
+        run = pipeline.weigh_inputs(inputs, command=written_command())
+        run = forecast_page.complete_run(run, output, progress=shows_progress(quiet, as_json))
+        written = pipeline.write_run(run, output)
+    if as_json:
+        print_json(pipeline.verdict_record(run) | {"folder": str(output), "files": written})
+    elif not quiet:
+        terminal.print_run(terminal.open_console(), run.summary, output, written)
+    return NOT_IDENTIFIABLE if isinstance(run, pipeline.Refusal) else DONE
+
+
+app.command("rehearse")(cli_learning.rehearse_sources)
+app.command("forecast")(cli_learning.predict_gain)
+app.command("train")(cli_learning.train_network)
+app.command("evaluate")(cli_learning.judge_images)
+
+
+@app.command()
+def export(
+    results: Results,
+    to: Annotated[Format, typer.Option("--to", help="The format.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File or folder to write; default: beside the weights.")] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Weights in another format: CSV, JSONL, a table of class weights, a Hugging Face dataset, WebDataset shards."""
+    from unskew.cli import terminal
+    from unskew.runs import weighing as pipeline
+
+    with remarks(quiet):
+        written = pipeline.export_results(results, to.value, output, overwrite=overwrite, progress=shows_progress(quiet, as_json))
+    if as_json:
+        print_json({"path": str(written.path), "images": written.images, "notes": list(written.notes)})
+    elif not quiet:
+        terminal.print_export(terminal.open_console(), written)
+
+
+@app.command("split")
+def deal_splits(
+    configuration: Configuration,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The table to write: id, source, path, split.")] = Path("splits.csv"),
+    shares: Annotated[str, typer.Option("--shares", help="Names and shares of the splits.")] = "train=0.7,validation=0.15,test=0.15",
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    seed: Seed = None,
+    jobs: Jobs = None,
+) -> None:
+    """Train, validation and test that keep groups and copies together and are alike in sources and strata.
+
+    Use it with `split = { file = "splits.csv" }` in [sources].
+    """
+    from unskew.cli import terminal
+    from unskew.runs import weighing as pipeline
+
+    with remarks(quiet):
+        config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
+        parts = pipeline.read_shares(shares)
+        counts = pipeline.write_splits(config, output, parts, overwrite=overwrite, progress=shows_progress(quiet, as_json))
+    if as_json:
+        print_json(counts)
+    elif not quiet:
+        terminal.print_splits(terminal.open_console(), counts, output)
+
+
+@app.command()
+def verify(
+    results: Results,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Where the paths of run.toml start, if the data lie elsewhere now than when it was written."),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    jobs: Jobs = None,
+) -> int:
+    """Recompute the weights from the fingerprinted inputs and check every claim of the report. Exit code 4: something differs."""
+    from unskew.cli import terminal
+    from unskew.runs import verification as verifying
+
+    with remarks(quiet):
+        checks = verifying.verify_run(results, data=data, jobs=jobs, progress=shows_progress(quiet, as_json))
+    good = all(each.ok for each in checks)
+    if as_json:
+        print_json({"ok": good, "checks": [each.to_dict() for each in checks]})
+    elif not quiet or not good:
+        terminal.print_checks(terminal.open_console(), checks, only_wrong=quiet)
+    return DONE if good else UNUSABLE
+
+
+@app.command("report")
+def show_again(results: Results, as_json: AsJson = False, quiet: Quiet = False) -> None:
+    """Write the page again from report.json, with the forecast that lies beside it."""
+    from unskew.cli import terminal
+    from unskew.runs import forecast as forecast_page
+
+    with remarks(quiet):
+        page = forecast_page.write_page_again(results)
+    if as_json:
+        print_json({"page": str(page)})
+    elif not quiet:
+        terminal.print_place(terminal.open_console(), page)
+
+
+app.add_typer(cli_simulation.simulate_app)
+
+
+@app.command("demo")
+def show_demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the images and the results.")] = Path("unskew-demo"),
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    jobs: Jobs = None,
+) -> None:
+    """The whole way on embedded data: digits from three biased cameras, described, checked, weighed, reported, forecast, learned.
+
+    Each step prints the command that does the same on your data.
+    """
+    from unskew.cli import terminal
+    from unskew.cli.demo import walk_through
+
+    with remarks(quiet):
+        shown = walk_through(output, terminal.open_console(quiet or as_json), jobs=jobs, progress=shows_progress(quiet, as_json))
+    if as_json:
+        print_json(shown)

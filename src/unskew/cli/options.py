@@ -1,0 +1,51 @@
+"""What several commands share: their arguments and options, whether a bar is shown, how a command is written down."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unskew.errors import UnreadableError
+
+Places = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FOLDER|FILE",
+        show_default=False,
+        help="Folders of images, one a source, or a table (CSV, Parquet, JSONL, COCO JSON, npz).",
+    ),
+]
+Configuration = Annotated[
+    Path, typer.Argument(metavar="RUN.TOML", show_default=False, help="The configuration, as `unskew init` writes it.")
+]
+Results = Annotated[Path, typer.Argument(metavar="RESULTS", show_default=False, help="The folder that `unskew weigh` wrote.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines instead of text.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, and nothing printed but errors (and JSON).")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Of everything random; overrides \\[engine] seed.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Cores to use; all of them by default.")]
+Download = Annotated[bool, typer.Option("--download", help="Fetch a CIFAR archive that is not there from its home page, and check it.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+
+
+def shows_progress(quiet: bool, as_json: bool = False) -> bool | None:
+    """A bar where there is a terminal, unless nothing else shall be printed."""
+    return False if quiet or as_json else None
+
+
+def listed(error: UnreadableError, output: Path) -> UnreadableError:
+    """The same, once the images that cannot be used stand in a file."""
+    from unskew.runs.weighing import write_unreadable
+
+    if error.set_aside is None:
+        return error
+    return UnreadableError(f"{error} All of those found are listed in {write_unreadable(error.set_aside, output)}.", error.set_aside)
+
+
+def written_command() -> str:
+    """The command as it was typed, to be kept with its results."""
+    import shlex
+
+    return shlex.join(["unskew", *sys.argv[1:]])

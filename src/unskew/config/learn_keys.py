@@ -1,0 +1,43 @@
+"""Keys of ``[learn]`` that the model it names does not read: said, instead of ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from unskew.config.problems import Problem
+from unskew.config.sections import LearnSection
+
+_OF_PIXELS = ("size", "resize")
+_OF_EPOCHS = ("epochs", "batch", "learning_rate", "weighting", "cutout", "patience", "devices", "precision")
+_OF_PROBE = ("ridge",)
+_GOES_WITH = {
+    **dict.fromkeys(_OF_PIXELS, "a network on pixels; a probe is trained on features"),
+    **dict.fromkeys(_OF_EPOCHS, "a network; a probe is fitted exactly, on features"),
+    **dict.fromkeys(_OF_PROBE, "a probe; a network has none"),
+}
+
+
+def unread_keys(learn: Mapping[str, Any]) -> dict[str, str]:
+    """The keys that change nothing of what is trained, and with what each would go.
+
+    One that says the default is passed over: the settings as resolved name every default.
+    """
+    model, preset = learn.get("model"), learn.get("preset", LearnSection.model_fields["preset"].default)
+    keys: tuple[str, ...]
+    if preset != "probe":
+        keys = _OF_PROBE if model != "probe" else ()
+    elif model in (None, "probe"):
+        keys = (*_OF_PIXELS, *_OF_EPOCHS)
+    else:
+        # A network of the user's own, on features.
+        keys = (*_OF_PIXELS, *_OF_PROBE)
+    return {key: _GOES_WITH[key] for key in keys if key in learn and learn[key] != LearnSection.model_fields[key].default}
+
+
+def learn_problems(learn: LearnSection) -> list[Problem]:
+    """Keys of a file that go with another model than the one it names."""
+    return [
+        Problem(("learn", key), f"goes with {what}: leave it out, or name another preset.")
+        for key, what in unread_keys(learn.settings()).items()
+    ]

@@ -1,0 +1,341 @@
+"""The gain of reweighting, predicted before training: bias → weights → cross-fitted probes → accuracy on the target, `forecast_gain`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.debiasing.pool_weights import debias
+from unskew.engine.progress import show_progress
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.forecasting.cross_fitting import Arm, count_fits, cross_fit_arms, curve_factor, deal_halves
+from unskew.forecasting.probe_data import ProbeData, find_learner, fitting_scale, gather_probe_data
+from unskew.forecasting.record import (
+    ArmForecast,
+    Forecast,
+    Judge,
+    TargetMean,
+    heavy_share,
+    kish,
+    plain_mean,
+)
+from unskew.forecasting.sentences import compare_arms, points, recommend
+from unskew.learn.baselines import BASELINES, Baseline, make_baseline
+from unskew.learn.probe import Scaling, scale_features
+from unskew.learn.sklearn_fit import offset_of
+from unskew.records import Floats, Ints, Pool, Target, Weights
+
+if TYPE_CHECKING:
+    from unskew.bias.base import Bias
+    from unskew.bias.fit_check import FitCheck
+
+# p-value of check_fit below which it objects, as in choose_bias; replicates enough to tell.
+_MISFIT = 0.01
+_REPLICATES = 199
+# Leading directions of the features in which the sources are compared, beside what the model itself reads.
+_DIRECTIONS = 3
+# Fewer effective images than this behind a class: its accuracy is hardly known, and a note says so.
+_FEW_IN_CLASS = 30.0
+
+
+def forecast_gain(
+    pool: Pool,
+    bias: Bias,
+    target: Target | None = None,
+    features: Any = None,
+    *,
+    arms: Sequence[str] = ("naive", "debiased"),
+    own: Mapping[str, npt.ArrayLike] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    learner: Any = None,
+    folds: int = 5,
+    ridge: float = 3e-3,
+    scaling: Scaling | None = None,
+    copies: bool | None = None,
+    check: bool = True,
+    max_unlike: float = 0.2,
+    solve: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Forecast:
+    """What will reweighting bring? The accuracy of each arm on the target, from held-out images, without training a network.
+
+    Debiasing weights π come from `unskew.debias`. For each arm a probe is trained with the arm's weights on all folds but one; h_i says
+    whether it is right on the held-out image i, and the arm's accuracy on the target is Σ_i π_i h_i, extrapolated to models trained on all
+    images (`unskew.forecasting.cross_fitting`). Arms are compared image by image, so that the error of a gain is that of Σ_i π_i (h_i − h'_i).
+    Errors account for the estimation of ω, for groups and for copies of an image (which stay on one side of every fold), for the
+    extrapolation, and for the images that a model happens to be trained on, as far as two models trained on halves tell.
+
+    Facts: the order of the rows does not matter; where all ω are equal all weights are, and the gain is 0.
+
+    Everything is conditional on the bias model, and ``objection`` says if `unskew.check_fit` finds the sources otherwise than it expects,
+    in what the model reads, the label, and the three leading directions of the features.
+
+    Parameters
+    ----------
+    pool : the images, with labels.
+    bias, target, max_unlike, solve : as for `unskew.debias`.
+    features : what the probe learns from: names (or beginnings) of columns, or an (n, d) matrix in the order of the pool (an embedding,
+        pixels).
+    arms : "naive" and "debiased" (always there), and baselines (`unskew.learn.BASELINES`); "all" stands for all that can be made.
+    own : arms of your own, a name and one weight for each image.
+    options : of baselines, by name.
+    learner : a scikit-learn classifier that takes weights, in place of the linear probe; it sees the features unscaled.
+    folds : k; a model is trained on k−1 of k parts, and twice on half of those.
+    ridge, scaling : of the probe (`fit_probe`, `scale_features`). Scaling None: "fourth_root" for a matrix and for the numbered columns of
+        one representation (embedding_0, …), "standard" for columns of different kinds.
+    copies : images whose features are identical are copies of one image; None: where there are at least eight features.
+    check : let `unskew.check_fit` object.
+    seed : of folds and fits.
+    progress : None shows a bar on terminals.
+
+    Returns
+    -------
+    Forecast
+        ``print`` shows recommendation and table; ``to_dict()`` is for files.
+
+    Examples
+    --------
+    >>> import numpy as np, unskew
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1, 0, 1], [1150, 50, 300, 100])
+    >>> pool = unskew.Pool.from_arrays(np.repeat(["day", "night"], [1200, 400]), label=y, x=y + rng.standard_normal(y.size))
+    >>> forecast = unskew.learn.forecast_gain(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"), ["x"])
+    >>> forecast.verdict, forecast.gain.value > 0.1
+    ('reweight', True)
+    """
+    asked = _check_arms(arms, own or {})
+    # Of "all", those that lack something are left out; one that is named must be made.
+    lenient = "all" in arms
+    trained, called = find_learner(learner, ridge)
+    data = gather_probe_data(pool, features, scaling=scaling, copies=copies, scaled=learner is None)
+    # What `check_fit` looks at does not depend on the learner.
+    X_nd = data.X if learner is None or not check else scale_features(data.X, scaling or fitting_scale(pool, features))
+    weights, fit = _weigh(pool, bias, target, data, X_nd, check=check, max_unlike=max_unlike, solve=solve, seed=seed)
+    made, unavailable = _make_arms(pool, target, weights, data, asked, own or {}, options or {}, lenient=lenient)
+    stratum_n = weights.source.astype(np.int64) * len(data.classes) + data.label
+    deal = deal_halves(data.unit, stratum_n, folds, seed, data.order)
+    with show_progress("training probes", count_fits(len(made), folds), progress) as advance:
+        hits = cross_fit_arms(made, data.X, data.label, data.unit, len(data.classes), deal, trained, advance)
+    mean, given = target_mean(weights, data.unit)
+    judge = Judge(weights.weight, mean, data.label, data.classes, data.unit, deal)
+    found = [judge.forecast(arm.name, arm.weight, hits[arm.name], None if arm.name == "naive" else hits["naive"]) for arm in made]
+    others = [(arm.name, judge.accuracy(hits[arm.name].minus(hits["debiased"]))) for arm in made[2:]]
+    notes = [*given, *compare_arms(others), *_notes(data, weights), *unavailable]
+    return _assemble(weights, data, found, fit, called, folds, seed, notes)
+
+
+def _check_arms(arms: Sequence[str], own: Mapping[str, npt.ArrayLike]) -> list[str]:
+    """naive and debiased first, then the baselines that were asked for."""
+    asked = [arms] if isinstance(arms, str) else list(arms)
+    known = tuple(dict.fromkeys(["naive", "debiased", *BASELINES, "all"]))
+    for name in asked:
+        if name not in known:
+            raise ConfigError(f"there is no arm {name!r}; the arms are {', '.join(known)}.{did_you_mean(name, known)}")
+    taken = [name for name in own if name in known]
+    if taken:
+        raise ConfigError(f"an arm of your own cannot be called {taken[0]!r}, which is one of ours; give it another name.")
+    return list(dict.fromkeys(["naive", "debiased", *(BASELINES if "all" in asked else asked)]))
+
+
+def _weigh(
+    pool: Pool,
+    bias: Bias,
+    target: Target | None,
+    data: ProbeData,
+    X_nd: npt.NDArray[Any],
+    *,
+    check: bool,
+    max_unlike: float,
+    solve: Mapping[str, Any] | None,
+    seed: int,
+) -> tuple[Weights, FitCheck | None]:
+    """The debiasing weights, errors of which know copies, and the test of the model behind them."""
+    grouped = _with_units(pool, target, data.unit)
+    directions = _directions(X_nd, seed) if check and (target is None or target.kind != "sample") else {}
+    weights = debias(grouped.with_columns(directions), bias, target, max_unlike=max_unlike, solve=solve, seed=seed)
+    if not check:
+        return weights, None
+    return weights, _check_model(grouped.with_columns(directions), bias, weights, list(directions), seed)
+
+
+def _with_units(pool: Pool, target: Target | None, unit_n: Ints) -> Pool:
+    """The pool with units (groups, copies) as groups, where there are copies; not where the target itself counts groups."""
+    if int(unit_n.max()) + 1 == unit_n.size or (target is not None and target.unit == "group"):
+        return pool
+    _, first_u = np.unique(unit_n, return_index=True)
+    if "group" in pool.frame.columns:
+        return pool.with_columns({"group": pool.frame["group"].to_numpy()[first_u][unit_n]})
+    return pool.with_columns(
+        {"group": np.array([f"copies of {name}" for name in pool.frame["id"].to_numpy()[first_u]], dtype=object)[unit_n]}
+    )
+
+
+def _directions(X_nd: npt.NDArray[Any], seed: int) -> dict[str, Floats]:
+    """Leading principal components of the features, as columns."""
+    from sklearn.utils.extmath import randomized_svd
+
+    centred_nd = X_nd - X_nd.mean(axis=0, dtype=np.float64).astype(X_nd.dtype)
+    count = min(_DIRECTIONS, *X_nd.shape)
+    score_nc, size_c, _ = randomized_svd(centred_nd, count, n_iter=2, random_state=seed)
+    # Rounding is no direction.
+    kept = np.flatnonzero(size_c > max(1e-6 * size_c[0], 0.0))
+    return {f"(direction {c + 1} of the features)": np.asarray(score_nc[:, c], dtype=np.float64) for c in kept}
+
+
+def _check_model(pool: Pool, bias: Bias, weights: Weights, directions: Sequence[str], seed: int) -> FitCheck | None:
+    """`check_fit` on what the model reads, the label and the directions; None where that cannot be done."""
+    from unskew.bias.features import expand_features
+
+    assert weights.estimation is not None
+    frame = weights.estimation.fitted.data.frame
+    read = [name for part in bias.parts for name in part.columns]
+    names = dict.fromkeys([*(expand_features(frame, list(dict.fromkeys(read))) if read else []), "label", *directions])
+    usable = [name for name in names if name in frame.columns and not bool(frame[name].isna().any())]
+    try:
+        return weights.check_fit(pool, features=usable, n=_REPLICATES, seed=seed) if usable else None
+    except DataError:
+        return None
+
+
+def _make_arms(
+    pool: Pool,
+    target: Target | None,
+    weights: Weights,
+    data: ProbeData,
+    asked: Sequence[str],
+    own: Mapping[str, npt.ArrayLike],
+    options: Mapping[str, Mapping[str, Any]],
+    *,
+    lenient: bool,
+) -> tuple[list[Arm], list[str]]:
+    """The arms that can be made, and sentences on the others where "all" were asked for (``lenient``)."""
+    from unskew.errors import UnskewError
+
+    made, unavailable = [], []
+    for name in asked:
+        if name == "debiased":
+            made.append(Arm(name, weights.weight))
+            continue
+        try:
+            made.append(_baseline_arm(make_baseline(name, pool, target, **options.get(name, {})), data.classes))
+        except UnskewError as error:
+            if name in options or not lenient:
+                raise
+            unavailable.append(f"{name} cannot be made: {error}")
+    for name, given in own.items():
+        weight_n = np.asarray(given, dtype=np.float64)
+        if weight_n.shape != (len(pool),) or not np.isfinite(weight_n).all() or weight_n.min() < 0 or not weight_n.any():
+            raise DataError(f"the arm {name!r} has one weight for each of the {len(pool)} images, finite, not negative and not all zero.")
+        made.append(Arm(name, weight_n / weight_n.sum()))
+    return made, unavailable
+
+
+def _baseline_arm(baseline: Baseline, classes: Sequence[str]) -> Arm:
+    if baseline.logit_offset is None or baseline.classes is None:
+        return Arm(baseline.name, baseline.weight)
+    if baseline.form == "loss":
+        raise ConfigError("a probe is trained as ever and its logits adjusted afterwards: use form='posthoc' of logit_adjustment.")
+    offset_m = np.zeros(len(classes))
+    kept = [name for name in classes if name in baseline.classes]
+    offset_m[[classes.index(name) for name in kept]] = offset_of(kept, baseline.classes, baseline.logit_offset)
+    return Arm(baseline.name, baseline.weight, offset_m)
+
+
+def target_mean(weights: Weights, unit_n: Ints) -> tuple[TargetMean, list[str]]:
+    """(the mean on the target with its error, sentences on what that leaves out).
+
+    A family without derivatives (a box, trees) would be fitted anew a hundred times for its errors; here they are given the weights.
+    """
+    estimation = weights.estimation
+    if estimation is None or estimation.omega_is_known or all(factor.is_smooth for factor in estimation.fitted.factors):
+        return weights.mean, []
+    said = "Errors are given the weights: that the biasing functions are estimated is no part of them (weights.bootstrap tells)."
+    return lambda value_n: plain_mean(weights.weight, value_n, unit_n), [said]
+
+
+def _class_sizes(data: ProbeData, weight_n: Floats) -> tuple[dict[str, float], dict[str, float]]:
+    """Target share of every class, and the effective number of units behind it."""
+    share, ess = {}, {}
+    for code, name in enumerate(data.classes):
+        own = np.flatnonzero(data.label == code)
+        share[name] = float(weight_n[own].sum())
+        ess[name] = kish(_per_unit(data.unit[own], weight_n[own]))
+    return share, ess
+
+
+def _per_unit(unit_n: Ints, weight_n: Floats) -> Floats:
+    """The weight of every unit that occurs."""
+    return np.asarray(np.bincount(np.unique(unit_n, return_inverse=True)[1], weights=weight_n), dtype=np.float64)
+
+
+def _notes(data: ProbeData, weights: Weights) -> list[str]:
+    share, ess = _class_sizes(data, weights.weight)
+    few = [f"{name} ({ess[name]:.0f})" for name in data.classes if share[name] > 0 and ess[name] < _FEW_IN_CLASS]
+    notes = []
+    if few:
+        notes.append(f"Few effective images stand behind {first_few(few, 12)}: accuracies there are hardly known.")
+    absent = [name for name in data.classes if share[name] <= 0]
+    if absent:
+        notes.append(f"The target has none of {first_few(absent, 12)}.")
+    if weights.overlap.verdict != "ok":
+        notes.append(weights.overlap.message)
+    assumed = () if weights.estimation is None else weights.estimation.fitted.assumed_labels
+    return [*notes, *(f"{sentence[0].upper()}{sentence[1:]}." for sentence in assumed)]
+
+
+def _assemble(
+    weights: Weights,
+    data: ProbeData,
+    found: Sequence[ArmForecast],
+    fit: FitCheck | None,
+    called: str,
+    folds: int,
+    seed: int,
+    notes: Sequence[str],
+) -> Forecast:
+    naive, debiased = found[0], found[1]
+    assert debiased.gain is not None
+    share, class_ess = _class_sizes(data, weights.weight)
+    n, ess, heavy = weights.weight.size, weights.ess, heavy_share(weights.weight)
+    ess_units = kish(_per_unit(data.unit, weights.weight)) if data.n_units < n else None
+    verdict, recommendation = recommend(naive, debiased, heavy, n / ess, ess if ess_units is None else ess_units, called)
+    objects = fit is not None and fit.p_value < _MISFIT
+    if objects:
+        recommendation += "; if the bias model holds, to which check_fit objects"
+    described = weights.describe()
+    return Forecast(
+        verdict=verdict,
+        recommendation=recommendation,
+        gain=debiased.gain,
+        arms=tuple(found),
+        class_share=share,
+        class_ess=class_ess,
+        images=n,
+        ess=ess,
+        design_effect=n / ess,
+        ess_units=ess_units,
+        heavy_share=heavy,
+        pareto_k=weights.diagnosis.pareto_k,
+        condition=f"All of this is conditional on the bias model ({described.family}, for {described.population}): held-out images are "
+        "weighted by it, and where it is wrong so is the forecast.",
+        objection=fit.message if fit is not None and objects else None,
+        fit_p_value=None if fit is None or not np.isfinite(fit.p_value) else fit.p_value,
+        method=_method(found, folds),
+        notes=tuple(notes),
+        learner=called,
+        n_folds=folds,
+        seed=seed,
+    )
+
+
+def _method(found: Sequence[ArmForecast], folds: int) -> str:
+    added = ", ".join(f"{arm.name} {points(arm.accuracy.value - arm.held_out, signed=True)}" for arm in found)
+    return (
+        f"Trained on {folds - 1} of {folds} folds (groups and copies stay together), scored on the one left out by the debiasing weights, "
+        f"and extrapolated to all images along a learning curve through models trained on half as many (factor {curve_factor(folds):.2f}); "
+        f"that adds, in points: {added}. ± is one standard error."
+    )

@@ -1,0 +1,267 @@
+"""What is expected of each arm on the target, before anything is trained: from hits on held-out images to accuracies with errors.
+
+Accuracies are numbers from 0 to 1; in words and tables they are points, 0 to 100.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.special
+
+from unskew.errors import DataError, first_few
+from unskew.forecasting.cross_fitting import Deal, Hits, curve_factor_error, extrapolate, training_variance
+from unskew.records import Estimate, Floats, Ints
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# "3% of the images carry 60% of the weight"
+HEAVY = 0.6
+LEVEL = 0.95
+
+TargetMean = Callable[[Floats], Estimate]
+
+
+@dataclass(frozen=True)
+class ArmForecast:
+    """What is expected of one arm.
+
+    Attributes
+    ----------
+    name : "naive", "debiased", a baseline, or an arm of the user's.
+    accuracy : on the target, of the model trained on all images.
+    gain : over naive, with its paired error; None for naive itself.
+    held_out : accuracy on the target of the models trained on all folds but one, before the learning curve is extrapolated.
+    by_class : accuracy within each class that the target has.
+    worst_class : the class with the lowest of these; the lowest of many uncertain numbers is a little too low.
+    ess : Kish's effective number of images of the arm's own weights.
+    """
+
+    name: str
+    accuracy: Estimate
+    gain: Estimate | None
+    held_out: float
+    by_class: Mapping[str, Estimate] = field(repr=False)
+    worst_class: str
+    ess: float
+
+    @property
+    def worst(self) -> Estimate:
+        """Accuracy in the worst class."""
+        return self.by_class[self.worst_class]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The gain of reweighting, predicted before training.
+
+    Attributes
+    ----------
+    verdict : "reweight", "don't bother", "don't" or "unclear".
+    recommendation : the verdict with its reason, in words.
+    gain : accuracy of debiased − accuracy of naive on the target, with paired error.
+    arms : every arm, naive and debiased first.
+    class_share, class_ess : target share of every class, and the effective number of images behind it.
+    images, ess, design_effect : n, Kish's 1/Σπ², and their ratio: the factor by which unequal weights multiply the variance of a mean.
+    ess_units : the same in units that are independent (groups, distinct images); None where images are.
+    heavy_share : the smallest share of the images that carries 60% of the weight.
+    pareto_k : tail index of the weights (above 0.7: averages are unreliable); None where there are too few to tell.
+    condition : what it is conditional on, the bias model.
+    objection : what `unskew.check_fit` objects to that; None if nothing.
+    fit_p_value : of that test; None where nothing can be tested.
+    method : how it was computed.
+    notes : what else the reader should know.
+    learner, n_folds, seed : the settings.
+    """
+
+    verdict: str
+    recommendation: str
+    gain: Estimate
+    arms: tuple[ArmForecast, ...]
+    class_share: Mapping[str, float] = field(repr=False)
+    class_ess: Mapping[str, float] = field(repr=False)
+    images: int
+    ess: float
+    design_effect: float
+    ess_units: float | None
+    heavy_share: float
+    pareto_k: float | None
+    condition: str
+    objection: str | None
+    fit_p_value: float | None
+    method: str
+    notes: tuple[str, ...]
+    learner: str
+    n_folds: int
+    seed: int
+
+    def arm(self, name: str) -> ArmForecast:
+        """The arm of that name."""
+        for each in self.arms:
+            if each.name == name:
+                return each
+        raise DataError(f"there is no arm {name!r}; the arms are {first_few([each.name for each in self.arms], 12)}.")
+
+    def table(self) -> pd.DataFrame:
+        """One row for each arm, in points: accuracy with standard error and interval, worst class, gain over naive, effective images."""
+        import pandas as pd
+
+        return pd.DataFrame([_row(each) for each in self.arms])
+
+    def lines(self) -> list[str]:
+        """What the command line prints."""
+        from unskew.forecasting.sentences import forecast_lines
+
+        return forecast_lines(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and texts for JSON; what is not a finite number is None."""
+        found: dict[str, Any] = finite(asdict(self))
+        return found
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def _row(arm: ArmForecast) -> dict[str, Any]:
+    low, high = arm.accuracy.interval
+    gain = arm.gain
+    return {
+        "arm": arm.name,
+        "accuracy": 100 * arm.accuracy.value,
+        "stderr": 100 * arm.accuracy.stderr,
+        "low": 100 * low,
+        "high": 100 * high,
+        "worst": 100 * arm.worst.value,
+        "worst_class": arm.worst_class,
+        "gain": math.nan if gain is None else 100 * gain.value,
+        "gain_stderr": math.nan if gain is None else 100 * gain.stderr,
+        "ess": arm.ess,
+    }
+
+
+def finite(value: Any) -> Any:
+    """The same with lists for tuples and None for numbers that JSON does not have."""
+    if isinstance(value, Mapping):
+        return {str(key): finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return value
+
+
+def plain_mean(weight_n: Floats, value_n: Floats, unit_n: Ints, level: float = LEVEL) -> Estimate:
+    """μ̂ = Σ_i w_i v_i with the error of a mean given the weights, Σ_u (Σ_{i in u} w_i (v_i − μ̂))² over the m units, times m/(m − 1).
+
+    ``weight_n`` sums to 1. That weights are estimated is no part of it.
+    """
+    mean = float(weight_n @ value_n)
+    pull_u = np.bincount(unit_n, weights=weight_n * (value_n - mean))
+    used = int(np.count_nonzero(np.bincount(unit_n, weights=weight_n)))
+    if used < 2:
+        return Estimate(mean, math.inf, (-math.inf, math.inf), level)
+    stderr = math.sqrt(float(pull_u @ pull_u) * used / (used - 1))
+    half = stderr * float(scipy.special.stdtrit(used - 1, 0.5 + level / 2))
+    return Estimate(mean, stderr, (mean - half, mean + half), level)
+
+
+def widen(estimate: Estimate, further: float) -> Estimate:
+    """The same estimate with an independent error added."""
+    if further <= 0.0 or not math.isfinite(estimate.stderr):
+        return estimate
+    stderr = math.hypot(estimate.stderr, further)
+    low, high = estimate.interval
+    # Student's quantile of the interval, kept for the larger error; the normal one where there was none.
+    quantile = (high - low) / (2.0 * estimate.stderr) if estimate.stderr > 0 else float(scipy.special.ndtri(0.5 + estimate.level / 2))
+    return Estimate(estimate.value, stderr, (estimate.value - quantile * stderr, estimate.value + quantile * stderr), estimate.level)
+
+
+def bounded(estimate: Estimate) -> Estimate:
+    """An accuracy lies between 0 and 1; extrapolation may step over."""
+    low, high = (min(max(bound, 0.0), 1.0) for bound in estimate.interval)
+    return Estimate(min(max(estimate.value, 0.0), 1.0), estimate.stderr, (low, high), estimate.level)
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """What turns hits into accuracies on the target.
+
+    Attributes
+    ----------
+    weight : (n,) the debiasing weights, sum 1.
+    mean : means under them, with errors.
+    label, classes : the class of every image, and their names.
+    unit : (n,) what is independent.
+    deal : the folds.
+    """
+
+    weight: Floats = field(repr=False)
+    mean: TargetMean = field(repr=False)
+    label: Ints = field(repr=False)
+    classes: Sequence[str]
+    unit: Ints = field(repr=False)
+    deal: Deal = field(repr=False)
+
+    def accuracy(self, hits: Hits) -> Estimate:
+        """Target mean of v_i (of an arm, or of the difference of two), with what held-out images alone do not tell.
+
+        That is how the learning curve goes on, on which images a model happened to be trained, and one image more or less: that no image
+        changed sides among the m effective ones does not mean that none ever will (1/m², as if one more had, either way). Two arms whose
+        models never differ are taken for the same.
+        """
+        if not (hits.full.any() or hits.half.any() or hits.split.any()):
+            return self.mean(hits.full)
+        n_folds = self.deal.n_folds
+        curve = curve_factor_error(n_folds) * float(self.weight @ (hits.full - hits.half))
+        trained = math.sqrt(training_variance(hits, self.weight, self.deal))
+        one_more = 1.0 / kish(np.bincount(self.unit, weights=self.weight).astype(np.float64))
+        return widen(self.mean(extrapolate(hits, n_folds)), math.hypot(curve, trained, one_more))
+
+    def forecast(self, name: str, arm_weight_n: Floats, hits: Hits, naive: Hits | None) -> ArmForecast:
+        """One arm's accuracy, its gain over ``naive`` (None: it is naive), and its accuracy in every class that has weight."""
+        by_class = class_accuracies(extrapolate(hits, self.deal.n_folds), self.weight, self.label, self.classes, self.unit)
+        return ArmForecast(
+            name=name,
+            accuracy=bounded(self.accuracy(hits)),
+            gain=None if naive is None else self.accuracy(hits.minus(naive)),
+            held_out=float(self.weight @ hits.full),
+            by_class=by_class,
+            worst_class=min(by_class, key=lambda each: by_class[each].value),
+            ess=kish(arm_weight_n),
+        )
+
+
+def class_accuracies(
+    value_n: Floats, weight_n: Floats, label_n: Ints, classes: Sequence[str], unit_n: Ints, level: float = LEVEL
+) -> dict[str, Estimate]:
+    """Accuracy within every class of positive weight; errors are given the weights."""
+    found = {}
+    for code, name in enumerate(classes):
+        own = np.flatnonzero((label_n == code) & (weight_n > 0))
+        if own.size:
+            unit_m = np.unique(unit_n[own], return_inverse=True)[1]
+            found[name] = bounded(plain_mean(weight_n[own] / weight_n[own].sum(), value_n[own], unit_m, level))
+    return found
+
+
+def kish(weight_n: Floats) -> float:
+    """(Σw)²/Σw²; 0 where all are 0."""
+    largest = float(weight_n.max(initial=0.0))
+    if largest <= 0.0:
+        return 0.0
+    scaled_n = weight_n / largest
+    return float(scaled_n.sum() ** 2 / np.square(scaled_n).sum())
+
+
+def heavy_share(weight_n: Floats, carried: float = HEAVY) -> float:
+    """The smallest share of the images whose weights sum to ``carried`` of the total: ``carried`` itself iff all weights are equal."""
+    falling_n = np.sort(weight_n)[::-1]
+    # 1e-12, so that rounding does not ask for one image more.
+    count = int(np.searchsorted(np.cumsum(falling_n), (carried - 1e-12) * falling_n.sum())) + 1
+    return min(count, weight_n.size) / weight_n.size

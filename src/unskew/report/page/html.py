@@ -1,0 +1,129 @@
+"""The page: a `Summary` becomes one HTML file that needs nothing else, asks nobody, and runs only its own script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+from functools import cache, partial
+from typing import Any
+
+from markupsafe import Markup
+
+from unskew.report.page import panels, plots, plots_columns, plots_forecast, plots_overlap, plots_weights
+from unskew.report.page.numbers import (
+    MISSING,
+    quote_names,
+    shorten,
+    shorten_path,
+    show_count,
+    show_name,
+    show_number,
+    show_p_value,
+    show_share,
+    show_signed,
+)
+from unskew.report.summary.record import Summary
+
+# The page's size in bytes stays below this, whatever was pooled.
+LARGEST_PAGE = 5_000_000
+# No name and no sentence takes more characters than this.
+_LONGEST_TEXT = 2000
+
+
+def render_page(summary: Summary) -> str:
+    """The page of a summary: one HTML document of at most 5 MB, without any outside request.
+
+    Everything that came from outside (names, paths, labels) is escaped and made visible; a Content-Security-Policy forbids every request
+    and every script and style but the page's own, by their hashes. If galleries would make the page too large, pictures are left out and
+    counted; if that is not enough, small multiples are.
+    """
+    budget = min(panels.PICTURE_BUDGET, panels.picture_cost(summary))
+    while True:
+        page = _render(summary, budget)
+        over = len(page.encode()) - LARGEST_PAGE
+        if over <= 0:
+            return page
+        if budget > 0:
+            budget = max(0, budget - over - 10_000)
+        elif (thinner := panels.thin_out(summary)) != summary:
+            summary = thinner
+        else:
+            return page
+
+
+def _render(summary: Summary, budget: int) -> str:
+    environment = _environment()
+    style, script = (_file(environment, name) for name in ("style.css", "script.js"))
+    template = environment.get_template("page.html")
+    galleries, pictures_left_out = panels.group_galleries(summary, budget)
+    page: str = template.render(
+        summary=summary,
+        style=style,
+        script=script,
+        policy=_policy(style, script),
+        galleries=galleries,
+        pictures_left_out=pictures_left_out,
+        plots=plots,
+        plots_overlap=plots_overlap,
+        plots_weights=plots_weights,
+        plots_columns=plots_columns,
+        plots_forecast=plots_forecast,
+        panels=panels,
+        next_id=partial(next, itertools.count(1)),
+    )
+    return page
+
+
+@cache
+def _environment() -> Any:
+    """The templates, compiled once; a page gets everything else when it is rendered."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("unskew.report.page", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        count=show_count,
+        number=show_number,
+        share=show_share,
+        signed=show_signed,
+        p_value=show_p_value,
+        short=shorten,
+        path=shorten_path,
+        sentence=quote_names,
+        lines=_lines,
+        plot_distribution=plots_columns.plot_distribution,
+        plot_omega=plots_columns.plot_omega,
+    )
+    return environment
+
+
+def _finalize(value: Any) -> Any:
+    """Every expression of a template passes here before it is escaped: nothing invisible, nothing endless gets onto the page."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return MISSING if value is None else value
+    return shorten(value, _LONGEST_TEXT)
+
+
+def _lines(text: str) -> Markup:
+    """Text whose line breaks are meant (settings), escaped line by line."""
+    return Markup("\n").join(show_name(line) for line in text.split("\n"))
+
+
+def _file(environment: Any, name: str) -> Markup:
+    source, _, _ = environment.loader.get_source(environment, name)
+    return Markup(source)
+
+
+def _policy(style: str, script: str) -> str:
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
+    return (
+        f"default-src 'none'; img-src data:; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; "
+        "base-uri 'none'; form-action 'none'"
+    )

@@ -1,0 +1,286 @@
+"""What the panels of a page show beside figures: strata, splits, copies, unreadable images, check_fit, galleries, provenance."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from markupsafe import Markup
+
+from unskew.report.page.numbers import MISSING, shorten, show_count, show_share
+from unskew.report.page.svg import Scale, canvas, join, mark, percent, tag
+from unskew.report.page.tables import (
+    Cell,
+    Column,
+    Table,
+    count_cell,
+    list_cell,
+    name_cell,
+    number_cell,
+    p_value_cell,
+    share_cell,
+    signed_cell,
+    table,
+)
+from unskew.report.summary.record import BalanceRow, Gallery, StratumRow, Summary, Thumbnail
+
+T = TypeVar("T")
+
+# Pictures of all galleries together, in characters; what is beyond is left out and said to be.
+PICTURE_BUDGET = 2_500_000
+_PICTURE = re.compile(r"data:image/(?:jpeg|png|webp|gif);base64,[A-Za-z0-9+/]+=*")
+_LONGEST_TEXT = 60_000
+
+
+def strata_table(summary: Summary) -> Table:
+    """The strata: uncovered first, then those beyond the target's scope last, else by target mass."""
+    rows = sorted(summary.strata, key=lambda row: (row.covered, not row.in_scope, -(row.target or 0.0)))
+    groups = any(row.groups is not None for row in rows)
+    top = max((value for row in rows for value in (row.target, row.pool, row.weighted) if value is not None), default=1.0) or 1.0
+    columns: list[Column | str] = ["Stratum", Column("Covered", numeric=False), "Target", "Pool", "Debiased"]
+    columns += [
+        Column("Shares", numeric=False),
+        "Images",
+        *(["Groups"] if groups else []),
+        Column("Sources that see it", numeric=False, wide=True),
+        "Effective images",
+    ]
+    columns += ["Largest weight"]
+    made = table("Strata of the target", columns, (_stratum_cells(row, groups=groups, top=top, total=len(summary.sources)) for row in rows))
+    return replace(made.without_empty(), marked=frozenset(k for k, row in enumerate(rows) if not row.covered))
+
+
+def _stratum_cells(row: StratumRow, *, groups: bool, top: float, total: int) -> list[Cell]:
+    target = share_cell(row.target)
+    if row.target_stderr:
+        target = replace(target, text=f"{target.text} ± {show_share(row.target_stderr)}")
+    scope = Cell("yes", 1.0) if row.covered else Cell("no: no image", 0.0, mark="no")
+    return [
+        name_cell(row.stratum),
+        scope if row.in_scope else Cell("outside the target", 2.0),
+        target,
+        share_cell(row.pool),
+        share_cell(row.weighted),
+        Cell("", drawing=_share_strip(row, top)),
+        count_cell(row.images),
+        *([count_cell(row.groups)] if groups else []),
+        list_cell(row.sources, total),
+        count_cell(row.ess),
+        number_cell(row.largest_weight),
+    ]
+
+
+def _share_strip(row: StratumRow, top: float) -> Markup:
+    """Pool, debiased and target on one line, for the eye; the numbers stand beside it."""
+    scale = Scale(0.0, top)
+    given = (("pool", row.pool), ("debiased", row.weighted), ("target", row.target))
+    places = [(kind, scale.at(value)) for kind, value in given if value is not None]
+    ends = [place for _, place in places] or [0.0]
+    line = tag("line", x1=percent(min(ends)), x2=percent(max(ends)), y1=11, y2=11, class_="move")
+    base = tag("line", x1="0%", x2="100%", y1=11, y2=11, class_="grid")
+    return canvas(base, line, join(mark(kind, place, 11) for kind, place in places), height=22, class_="strip")
+
+
+def split_table(summary: Summary) -> Table:
+    """Every split with its own weights."""
+    rows = [
+        [name_cell(row.name), count_cell(row.images), count_cell(row.groups), count_cell(row.ess), Cell(row.note)] for row in summary.splits
+    ]
+    return table("Splits", ("Split", "Images", "Groups", "Effective images", Column("Note", numeric=False)), rows)
+
+
+def fit_table(summary: Summary) -> Table:
+    """`check_fit`, feature by feature."""
+    rows = [] if summary.bias is None else summary.bias.fit_rows
+    cells = [
+        [name_cell(row.feature), p_value_cell(row.p_value), name_cell(row.source), name_cell(row.place), signed_cell(row.excess)]
+        for row in rows
+    ]
+    columns = ("Feature", "p-value", Column("Off most in", numeric=False), Column("Where", numeric=False), "Observed − expected share")
+    return table("Do the sources look as the model expects?", columns, cells)
+
+
+def parameter_table(summary: Summary) -> Table:
+    """The fitted parameters."""
+    rows = [] if summary.bias is None else summary.bias.parameters
+    return table(
+        "Fitted parameters",
+        ("Parameter", Column("Value", numeric=False)),
+        ([name_cell(name), Cell(shorten(text, 400))] for name, text in rows),
+    )
+
+
+def unreadable_tables(summary: Summary) -> tuple[Table, Table]:
+    """Why images were set aside, and the first of them."""
+    panel = summary.unreadable
+    reasons = table(
+        "Why images were set aside", ("Reason", "Images"), ([name_cell(text, 200), count_cell(count)] for text, count in panel.reasons)
+    )
+    columns = [Column(name, numeric=False) for name in ("Id", "Source", "Path", "Reason")]
+    return reasons, table("Images set aside", columns, ([name_cell(text, 200) for text in row] for row in panel.rows), most=200)
+
+
+def copy_table(summary: Summary) -> Table:
+    """Exact copies within and across sources."""
+    rows = [[name_cell(one), name_cell("itself" if one == other else other), count_cell(count)] for one, other, count in summary.copies]
+    return table("Exact copies", ("Source", Column("Also in", numeric=False), "Images"), rows, most=200)
+
+
+def split_balance(summary: Summary) -> tuple[list[BalanceRow], list[BalanceRow], list[BalanceRow]]:
+    """The rows of the love plots, fitted and not fitted; and what was fitted although the target does not give it (light, colour)."""
+    known = [row for row in summary.balance if row.target is not None]
+    moved = [row for row in summary.balance if row.target is None and row.fitted]
+    return [row for row in known if row.fitted], [row for row in known if not row.fitted], moved
+
+
+@dataclass(frozen=True)
+class GalleryGroup:
+    """All galleries of one kind."""
+
+    title: str
+    meaning: str
+    galleries: tuple[Gallery, ...]
+
+
+_KINDS = {
+    "heaviest": (
+        "Heaviest images",
+        "Each stands for many images of the target: if one looks wrong (mislabelled, damaged), so does the result.",
+    ),
+    "lightest": ("Lightest images", "The pool has more of these than the target: they count for little."),
+    "one source only": ("Seen by one source only", "No other source could have taken these: for them there is no second opinion."),
+    "copies": ("Exact copies", "The same file found more than once."),
+}
+
+
+def group_galleries(summary: Summary, budget: int = PICTURE_BUDGET) -> tuple[list[GalleryGroup], int]:
+    """Galleries by kind with as many pictures as the budget allows: the first of each gallery, then the second …; and how many are left."""
+    allowed: set[tuple[int, int]] = set()
+    size = left_out = 0
+    deepest = max((len(gallery.pictures) for gallery in summary.galleries), default=0)
+    for depth in range(deepest):
+        for k, gallery in enumerate(summary.galleries):
+            if depth < len(gallery.pictures):
+                cost = _cost(gallery.pictures[depth])
+                if size + cost <= budget:
+                    size, allowed = size + cost, allowed | {(k, depth)}
+                else:
+                    left_out += 1
+    kept = [
+        replace(gallery, pictures=tuple(_checked(picture) for depth, picture in enumerate(gallery.pictures) if (k, depth) in allowed))
+        for k, gallery in enumerate(summary.galleries)
+    ]
+    kinds = dict.fromkeys(gallery.kind for gallery in kept)
+    named = {kind: _KINDS.get(kind, (kind.capitalize(), "")) for kind in kinds}
+    return [GalleryGroup(*named[kind], tuple(each for each in kept if each.kind == kind and each.pictures)) for kind in kinds], left_out
+
+
+def picture_cost(summary: Summary) -> int:
+    """What all pictures with their captions take, in characters."""
+    return sum(_cost(picture) for gallery in summary.galleries for picture in gallery.pictures)
+
+
+def _cost(picture: Thumbnail) -> int:
+    # A caption takes about three hundred characters.
+    return 300 + len(picture.picture or "")
+
+
+def thin_out(summary: Summary) -> Summary:
+    """Half of the distributions, curves and balanced columns: the last resort of a page that is too large."""
+    note = "Some columns are in report.json only: with them this page would be too large."
+    bias = summary.bias
+    return replace(
+        summary,
+        distributions=_half(summary.distributions),
+        balance=_half(summary.balance),
+        bias=None if bias is None else replace(bias, curves=_half(bias.curves), parameters=_half(bias.parameters)),
+        notes={**summary.notes, "distributions": note},
+    )
+
+
+def _half(items: tuple[T, ...]) -> tuple[T, ...]:
+    return items[: len(items) // 2]
+
+
+def _checked(picture: Thumbnail) -> Thumbnail:
+    """Only what is plainly a picture in the page itself is shown: never an address."""
+    usable = picture.picture is not None and _PICTURE.fullmatch(picture.picture) is not None
+    return replace(picture, picture=Markup(picture.picture) if usable else None)
+
+
+def settings_text(summary: Summary) -> str:
+    """The settings as TOML: as they were given, or one dotted key per line."""
+    settings = summary.provenance.get("settings")
+    if settings is None:
+        return ""
+    text = settings if isinstance(settings, str) else "\n".join(_toml_lines(settings))
+    return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "\n# … cut here; report.json has all of it"
+
+
+def _toml_lines(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in settings.items():
+        name = prefix + (str(key) if re.fullmatch(r"[A-Za-z0-9_-]+", str(key)) else json.dumps(str(key), ensure_ascii=False))
+        if isinstance(value, Mapping) and value:
+            yield from _toml_lines(value, f"{name}.")
+        elif value is not None:
+            yield f"{name} = {_toml_value(value)}"
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(str(key))} = {_toml_value(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml_value(each) for each in value) + "]"
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def provenance_tables(summary: Summary) -> list[Table]:
+    """Everything about the run but the settings: single facts in one table, and one table for each set of them (versions, fingerprints)."""
+    facts, tables = [], []
+    for key, value in summary.provenance.items():
+        if key == "settings":
+            continue
+        if isinstance(value, Mapping):
+            tables.append(_facts_table(_sentence(key), [(str(name), _fact(each)) for name, each in value.items()]))
+        else:
+            facts.append((_sentence(key), _fact(value)))
+    return [_facts_table("The run", facts), *tables] if facts else tables
+
+
+def _facts_table(caption: str, facts: Sequence[tuple[str, str]]) -> Table:
+    return table(caption, ("What", Column("Value", numeric=False)), ([name_cell(name, 200), Cell(text)] for name, text in facts), most=200)
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(_fact(each) for each in value)
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {_fact(each)}" for key, each in value.items())
+    # A seed or a number of rows is read and copied: no thousands separators.
+    return MISSING if value is None else shorten(value, 1000)
+
+
+def _sentence(key: str) -> str:
+    text = key.replace("_", " ")
+    return text[:1].upper() + text[1:]
+
+
+def picture_alt(picture: Thumbnail) -> str:
+    """What a screen reader says of a thumbnail."""
+    label = "" if picture.label is None else f"{shorten(picture.label, 40)}, "
+    return f"{label}from {shorten(picture.source, 40)}"
+
+
+def uncovered_text(summary: Summary) -> str:
+    """How much target mass no source covers; empty where all is covered."""
+    missing = [row for row in summary.strata if not row.covered]
+    if not missing:
+        return ""
+    mass = sum(row.target or 0.0 for row in missing)
+    strata = f"{show_count(len(missing))} of {show_count(len(summary.strata))} strata"
+    return f"{strata}, {show_share(mass)} of the target, have no image in any source."

@@ -1,0 +1,110 @@
+"""Tables that a page shows: the record, and how cells are made. What sorts is the number, what is read is the text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from markupsafe import Markup
+
+from unskew.report.page.numbers import MISSING, shorten, show_count, show_number, show_p_value, show_share, show_signed
+
+# A page must stay small whatever was pooled; what is beyond this stands in report.json.
+MOST_ROWS = 500
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column. ``numeric`` ones are aligned to the right and sort by number; ``wide`` ones hold sentences."""
+
+    name: str
+    numeric: bool = True
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is read, and, if it is a number, what sorts. ``drawing`` takes the place of the text on screen."""
+
+    text: str
+    value: float | None = None
+    drawing: Markup | None = None
+    mark: str = ""
+
+    @property
+    def sort(self) -> str | None:
+        """The number behind the text, short."""
+        return None if self.value is None else f"{self.value:.7g}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; the first cell of a row names it. ``left_out``: rows beyond what a page holds."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+    left_out: int = 0
+    marked: frozenset[int] = field(default_factory=frozenset)
+
+    def cut(self, most: int = MOST_ROWS) -> Table:
+        """The table with at most ``most`` rows."""
+        return self if len(self.rows) <= most else replace(self, rows=self.rows[:most], left_out=len(self.rows) - most)
+
+    def without_empty(self) -> Table:
+        """The table without the columns in which nothing is known."""
+        kept = [k for k in range(len(self.columns)) if k == 0 or any(row[k].text != MISSING for row in self.rows)]
+        columns, rows = tuple(self.columns[k] for k in kept), tuple(tuple(row[k] for k in kept) for row in self.rows)
+        return replace(self, columns=columns, rows=rows)
+
+
+def table(caption: str, columns: Sequence[Column | str], rows: Iterable[Sequence[Cell]], note: str = "", most: int = MOST_ROWS) -> Table:
+    """A table of at most ``most`` rows; a column given by its name alone is numeric, but for the first."""
+    made = tuple(each if isinstance(each, Column) else Column(each, numeric=k > 0) for k, each in enumerate(columns))
+    return Table(caption, made, tuple(tuple(row) for row in rows), note).cut(most)
+
+
+def name_cell(name: object, longest: int = 80) -> Cell:
+    """A name, short enough for a table."""
+    return Cell(shorten(name, longest))
+
+
+def count_cell(value: float | None) -> Cell:
+    """Images, groups …"""
+    return Cell(show_count(value), value)
+
+
+def share_cell(value: float | None) -> Cell:
+    """A part of 1, in percent."""
+    return Cell(show_share(value), value)
+
+
+def number_cell(value: float | None) -> Cell:
+    """Any other number."""
+    return Cell(show_number(value), value)
+
+
+def signed_cell(value: float | None) -> Cell:
+    """A difference."""
+    return Cell(show_signed(value), value)
+
+
+def p_value_cell(value: float | None) -> Cell:
+    """A p-value."""
+    return Cell(show_p_value(value), value)
+
+
+def error_cell(value: float | None, shown: Callable[[float | None], str] = show_share) -> Cell:
+    """A standard error."""
+    return Cell(MISSING if value is None else f"± {shown(value)}", value)
+
+
+def list_cell(names: Sequence[str], total: int, most: int = 3) -> Cell:
+    """Several names; many are counted, and all of ``total`` are said to be all."""
+    if not names:
+        return Cell("none", 0.0)
+    if len(names) == total > 1:
+        return Cell(f"all {total}", float(total))
+    text = ", ".join(shorten(name, 28) for name in names[:most])
+    return Cell(text if len(names) <= most else f"{text} and {len(names) - most} more", float(len(names)))

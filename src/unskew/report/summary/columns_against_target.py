@@ -1,0 +1,162 @@
+"""Every column of the pool beside what is known of it in the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from unskew.errors import UnskewError
+from unskew.records import Floats, Ints, Pool
+from unskew.report.summary.columns import ShownColumn, column_numbers, place_column, read_column, read_target_column
+from unskew.report.summary.weighted_pool import Weighed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from unskew.target.strata import TargetStrata
+
+_MOST_COLUMNS = 300
+# Numbered columns of one representation: pixels or an embedding, where there are more.
+_MOST_NUMBERED = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Described:
+    """One column, and the target's share of every level or bin.
+
+    Attributes
+    ----------
+    column : of the pool.
+    role : "label", "attribute" (levels) or "feature" (numbers).
+    fitted : does the bias model read it, or follow its target masses?
+    target : (L,) share of every level or bin in the target; None where the target does not say.
+    target_mean : of numbers.
+    target_count : (L + 1,) images of the target's sample behind ``target``, those without a value last; None where it comes from facts.
+    by_strata : is it an attribute of the strata whose table the report shows?
+    """
+
+    column: ShownColumn
+    role: Literal["label", "attribute", "feature"]
+    fitted: bool
+    target: Floats | None = None
+    target_mean: float | None = None
+    target_count: Ints | None = None
+    by_strata: bool = False
+
+
+def fitted_columns(weighed: Weighed) -> tuple[str, ...]:
+    """The columns that the bias model reads; a name that is no column stands for those that begin with it and an underscore."""
+    if weighed.fitted is None:
+        return ()
+    names = [name for part in weighed.fitted.model.parts for name in part.columns]
+    names += [] if weighed.strata is None else list(weighed.strata.by)
+    columns = [str(name) for name in weighed.frame.columns]
+    found: dict[str, None] = {}
+    for name in names:
+        found |= dict.fromkeys([name] if name in columns else [each for each in columns if each.startswith(f"{name}_")])
+    return tuple(found)
+
+
+def describe_columns(weighed: Weighed) -> tuple[list[Described], tuple[str, ...]]:
+    """(the columns that can be shown, label first, then those of the model; why others cannot)."""
+    fitted = fitted_columns(weighed)
+    every = [*(["label"] if "label" in weighed.frame.columns else []), *fitted, *weighed.pool.attributes]
+    names = list(dict.fromkeys(name for name in every if name in weighed.frame.columns))
+    strata, bins, followed = _strata(weighed)
+    reference = _reference(weighed)
+    wide = {} if reference is not None else _wide_representations([name for name in names if name not in fitted])
+    names = [name for name in names if not any(name in own for own in wide.values())]
+    shown: list[Described] = []
+    not_shown = [
+        f"{own[0]} … {own[-1]}: {len(own)} numbers of one representation, none of which says much by itself" for own in wide.values()
+    ]
+    for name in names[:_MOST_COLUMNS]:
+        is_fitted = name in fitted
+        if strata is not None and name in strata.by:
+            shown.append(_of_strata(weighed, name, strata, bins, followed, is_fitted))
+            continue
+        other = None if reference is None or name not in reference.columns else reference[name]
+        described = _of_column(weighed, name, other, is_fitted)
+        if isinstance(described, str):
+            not_shown.append(described)
+        else:
+            shown.append(described)
+    if len(names) > _MOST_COLUMNS:
+        not_shown.append(f"{len(names) - _MOST_COLUMNS} further columns: only the first {_MOST_COLUMNS} are looked at")
+    return shown, tuple(not_shown)
+
+
+def _wide_representations(names: Sequence[str]) -> dict[str, list[str]]:
+    """Numbered columns (embedding_0, embedding_1, …) by what comes before the number, where there are many."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        stem, _, number = name.rpartition("_")
+        if stem and number.isdecimal():
+            found.setdefault(stem, []).append(name)
+    return {stem: own for stem, own in found.items() if len(own) > _MOST_NUMBERED}
+
+
+def _strata(weighed: Weighed) -> tuple[TargetStrata | None, Mapping[str, Sequence[float]], bool]:
+    """(strata with their target masses, edges of bins, do the weights follow them?); also of masses that the model could not use."""
+    if weighed.fitted is not None and weighed.fitted.strata is not None:
+        return weighed.fitted.strata.target, weighed.fitted.strata.bins, True
+    target = weighed.target
+    if target is None or target.kind in ("sample", "source"):
+        return None, {}, False
+    try:
+        return target.stratify(weighed.pool), target.bins, False
+    except UnskewError:
+        # The weights do not rest on it; the report is as valid without.
+        return None, {}, False
+
+
+def _reference(weighed: Weighed) -> pd.DataFrame | None:
+    """The images of the target, if it was given by images."""
+    target = weighed.target
+    if target is None or target.kind not in ("sample", "source"):
+        return None
+    if target.kind == "sample":
+        return target.reference.frame if isinstance(target.reference, Pool) else None
+    own_n = weighed.source_n == weighed.names.index(str(target.reference))
+    own: pd.DataFrame = weighed.frame.loc[own_n]
+    return own
+
+
+def _of_strata(
+    weighed: Weighed, name: str, strata: TargetStrata, bins: Mapping[str, Sequence[float]], followed: bool, fitted: bool
+) -> Described:
+    """An attribute of the target's facts: its levels are the target's, its shares their masses."""
+    attribute = strata.by.index(name)
+    known = list(dict.fromkeys(cell[attribute] for cell in strata.strata))
+    column = read_target_column(weighed.frame[name], name, bins.get(name), known)
+    at = {level: code for code, level in enumerate(column.levels)}
+    mass_c = strata.mass
+    if weighed.private and followed:
+        # Images outside the scope have their pool share as mass, which would tell their number.
+        mass_c = np.where(strata.in_scope, strata.mass, 0.0) / strata.mass[strata.in_scope].sum()
+        column = column.restricted((strata.code >= 0) & strata.in_scope[strata.code])
+    target_l = np.bincount([at[cell[attribute]] for cell in strata.strata], weights=mass_c, minlength=column.size)
+    return Described(column, _role(name, column), fitted, np.asarray(target_l), by_strata=followed)
+
+
+def _of_column(weighed: Weighed, name: str, other: Any, fitted: bool) -> Described | str:
+    column = read_column(weighed.frame[name], name, weighed.private, None if other is None else column_numbers(other))
+    if isinstance(column, str):
+        return column
+    if other is None or bool(other.isna().all()):
+        return Described(column, _role(name, column), fitted)
+    placed = place_column(column, other)
+    if placed is None:
+        return Described(column, _role(name, column), fitted)
+    column, there = placed
+    count = np.append(there.masses(), np.count_nonzero(~there.present)).astype(np.int64)
+    return Described(column, _role(name, column), fitted, there.shares(), there.mean(), count)
+
+
+def _role(name: str, column: ShownColumn) -> Literal["label", "attribute", "feature"]:
+    if name == "label":
+        return "label"
+    return "feature" if column.is_number else "attribute"

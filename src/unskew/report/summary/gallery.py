@@ -1,0 +1,163 @@
+"""Which images are worth looking at: the heaviest and lightest of every source, those that one source alone can see, and copies."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from unskew.records import Floats, Ints
+from unskew.report.summary.copies import Copies
+from unskew.report.summary.plain import plain_text
+from unskew.report.summary.record import Gallery, Thumbnail
+from unskew.report.summary.thumbnails import make_thumbnail
+from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.wording import count_text
+
+# Shares of all pictures: heaviest and lightest, one source only, copies.
+_SHARES = (0.6, 0.2, 0.2)
+_MOST_OF_SOURCE = 6
+_MOST_SOURCES = 36
+
+
+def choose_galleries(weighed: Weighed, copies: Copies | None, most: int) -> tuple[tuple[Gallery, ...], str]:
+    """(the galleries, a note); no more than ``most`` pictures in all, none where only aggregates are shown."""
+    if weighed.private or most <= 0:
+        return (), "No image is shown, nor its path or id." if weighed.private else ""
+    extremes, alone, copied = (int(share * most) for share in _SHARES)
+    galleries = [*_extremes(weighed, extremes), *_alone(weighed, alone), *_copied(weighed, copies, copied)]
+    shown = len({each.source for each in galleries if each.kind == "heaviest"})
+    note = f"Of {len(weighed.names):,} sources the {shown} that carry most weight are shown." if shown < len(weighed.names) else ""
+    return tuple(galleries), note
+
+
+def _extremes(weighed: Weighed, most: int) -> Iterator[Gallery]:
+    """Heaviest and lightest images of each source; equal weights are ordered by id, so that the order of the rows changes nothing."""
+    n_sources = len(weighed.names)
+    if most < 2:
+        return
+    weight_k = np.bincount(weighed.source_n, weights=weighed.weight_n, minlength=n_sources)
+    chosen = np.argsort(-weight_k, kind="stable")[: min(_MOST_SOURCES, most // 2)]
+    each = max(1, min(_MOST_OF_SOURCE, most // (2 * chosen.size)))
+    order = np.argsort(weighed.source_n, kind="stable")
+    start = np.append(0, np.cumsum(np.bincount(weighed.source_n, minlength=n_sources)))
+    for k in sorted(chosen.tolist()):
+        rows = order[start[k] : start[k + 1]]
+        rows = rows[weighed.weight_n[rows] > 0]
+        heaviest = _first(weighed, rows, -weighed.weight_n[rows], each)
+        lightest = _first(weighed, np.setdiff1d(rows, heaviest), weighed.weight_n[np.setdiff1d(rows, heaviest)], each)
+        name = weighed.names[k]
+        if heaviest.size:
+            note = "The number is how many average images of the pool each stands for."
+            yield Gallery("heaviest", name, f"Heaviest images of {name}", note, _pictures(weighed, heaviest))
+        if lightest.size:
+            note = "Of these the source has more than the target needs."
+            yield Gallery("lightest", name, f"Lightest images of {name}", note, _pictures(weighed, lightest))
+
+
+def _first(weighed: Weighed, rows: Ints, key: Floats, most: int) -> Ints:
+    """The ``most`` rows of smallest key, ties by id."""
+    if rows.size > most:
+        # Only rows that can be among the first are sorted by id.
+        limit = np.partition(key, most - 1)[most - 1]
+        rows, key = rows[key <= limit], key[key <= limit]
+    ids = weighed.frame["id"].to_numpy()[rows]
+    first = heapq.nsmallest(most, zip(key.tolist(), map(str, ids), rows.tolist(), strict=True))
+    return np.array([row for _, _, row in first], dtype=np.int64)
+
+
+def seen_by_one(weighed: Weighed) -> Ints:
+    """(n,) the only source whose ω is positive for an image; −1 where several are, where the image is left out, or where ω is not known."""
+    only_n = np.full(weighed.n, -1, dtype=np.int64)
+    if len(weighed.names) == 1:
+        return only_n
+    estimation = weighed.weights.estimation
+    if estimation is not None:
+        fitted = estimation.fitted
+        positive = ~np.isneginf(fitted.profile.log_omega[: fitted.data.n_pool, : len(weighed.names)])
+        only_n[fitted.row] = _only(positive)
+    elif weighed.weights.rows is not None:
+        for rows, q_bk in weighed.weights.rows.memberships(weighed.weights.solution.u):
+            only_n[rows] = _only(np.asarray(q_bk.toarray() if sp.issparse(q_bk) else q_bk) > 0)
+    return only_n
+
+
+def _only(positive_bk: Any) -> Ints:
+    return np.where(positive_bk.sum(axis=1) == 1, positive_bk.argmax(axis=1), -1)
+
+
+def _alone(weighed: Weighed, most: int) -> Iterator[Gallery]:
+    only_n = seen_by_one(weighed)
+    counts = np.bincount(only_n[only_n >= 0], minlength=len(weighed.names))
+    seeing = np.flatnonzero(counts)
+    if not seeing.size or most <= 0:
+        return
+    chosen = seeing[np.argsort(-counts[seeing], kind="stable")][:most]
+    each = max(1, min(_MOST_OF_SOURCE, most // chosen.size))
+    for k in sorted(chosen.tolist()):
+        rows = np.flatnonzero(only_n == k)
+        share = float(weighed.weight_n[rows].sum())
+        note = f"{count_text(int(counts[k]), 'image')}, {share:.1%} of the weight: for these the other sources say nothing."
+        name = weighed.names[k]
+        yield Gallery(
+            *("one source only", name, f"Images that only {name} can see", note),
+            _pictures(weighed, _first(weighed, rows, -weighed.weight_n[rows], each)),
+        )
+
+
+def _copied(weighed: Weighed, copies: Copies | None, most: int) -> Iterator[Gallery]:
+    """Contents that several sources hold, each beside its copies."""
+    if copies is None or most < 2:
+        return
+    rows = np.flatnonzero(copies.content >= 0)
+    content, place = np.unique(copies.content[rows], return_inverse=True)
+    pairs = np.unique(place * len(weighed.names) + weighed.source_n[rows])
+    n_holders = np.bincount(pairs // len(weighed.names), minlength=content.size)
+    across = n_holders > 1
+    rows, place = rows[across[place]], place[across[place]]
+    first_id = _smallest_ids(weighed, rows, place)
+    chosen: list[int] = []
+    for at in sorted(first_id, key=lambda each: (-int(n_holders[each]), first_id[each])):
+        held = sorted(rows[place == at].tolist(), key=lambda row: (int(weighed.source_n[row]), str(weighed.frame["id"].iat[row])))
+        if chosen and len(chosen) + len(held) > most:
+            break
+        chosen += held[:most]
+    if chosen:
+        note = f"In more than one source: {count_text(len(first_id), 'image')}; copies stand side by side."
+        yield Gallery("copies", None, "Copies across sources", note, _pictures(weighed, np.array(chosen, dtype=np.int64)))
+
+
+def _smallest_ids(weighed: Weighed, rows: Ints, place: Ints) -> dict[int, str]:
+    """The first id of every content, in the order of texts."""
+    smallest: dict[int, str] = {}
+    for identity, at in zip(weighed.frame["id"].to_numpy()[rows], place.tolist(), strict=True):
+        smallest[at] = min(smallest.get(at, str(identity)), str(identity))
+    return smallest
+
+
+def _pictures(weighed: Weighed, rows: Ints) -> tuple[Thumbnail, ...]:
+    frame, weight_n = weighed.frame, weighed.weights.sample_weight
+    return tuple(
+        Thumbnail(
+            id=plain_text(str(frame["id"].iat[row]), 300),
+            path=plain_text(str(frame["path"].iat[row]), 300) if "path" in frame.columns else None,
+            source=weighed.names[weighed.source_n[row]],
+            label=_label(frame["label"].iat[row]) if "label" in frame.columns else None,
+            sample_weight=float(weight_n[row]),
+            picture=make_thumbnail(weighed.pool, row),
+        )
+        for row in rows.tolist()
+    )
+
+
+def _label(value: Any) -> str | None:
+    if isinstance(value, list | tuple | set | np.ndarray):
+        return plain_text(", ".join(str(each) for each in value), 120)
+    import pandas as pd
+
+    from unskew.target.levels import level_text
+
+    return None if pd.isna(value) else plain_text(level_text(value), 120)

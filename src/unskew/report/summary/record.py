@@ -1,0 +1,377 @@
+"""What a page shows, as plain numbers and texts: the summary. `report.json` is this record, and the page is made from nothing else.
+
+Numbers that do not exist are None, never NaN, so that the record is plain JSON. With ``privacy = "aggregate"`` there are no images, paths
+or ids in it, and counts below ten, with what could give them away, are None (`unskew.report.summary.privacy` states the rule). Texts are data: a
+page escapes them. Only a `Thumbnail`'s picture is a data URI, and only one that `unskew.report.summary.thumbnails` made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Number = float | None
+Privacy = Literal["full", "aggregate"]
+
+
+@dataclass(frozen=True)
+class VerdictPanel:
+    """Can it be debiased, and what is it worth: in words.
+
+    Attributes
+    ----------
+    level : "ok", "weak", or "no" (not identifiable).
+    headline : one sentence.
+    sentences : why, with the numbers.
+    next_steps : what to do now, most useful first.
+    population : which population the result speaks of.
+    figures : a few key numbers, as (name, text), e.g. ("Effective sample size", "1,204 of 5,000 images").
+    """
+
+    level: Literal["ok", "weak", "no"]
+    headline: str
+    sentences: tuple[str, ...]
+    next_steps: tuple[str, ...]
+    population: str
+    figures: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class SourceRow:
+    """One source. ``normalizer`` is Ω_k; its two standard errors are relative (of log Ω_k), asymptotic and from the bootstrap."""
+
+    name: str
+    images: int | None
+    groups: int | None
+    share: Number
+    normalizer: Number
+    stderr: Number
+    stderr_bootstrap: Number
+    weight_share: Number
+    ess: Number
+    ess_groups: Number
+    unreadable: int | None
+    copies: int | None
+
+
+@dataclass(frozen=True)
+class StratumRow:
+    """One stratum of the target. ``sources``: names of those that see it; ``covered`` False: target mass without images.
+
+    ``largest_weight`` is a sample weight (mean 1 over the pool).
+    """
+
+    stratum: str
+    target: Number
+    target_stderr: Number
+    pool: Number
+    weighted: Number
+    images: int | None
+    groups: int | None
+    sources: tuple[str, ...]
+    ess: Number
+    largest_weight: Number
+    covered: bool
+    in_scope: bool = True
+
+
+@dataclass(frozen=True)
+class OverlapPanel:
+    """Links between the sources; (K, K) tables as lists of rows."""
+
+    names: tuple[str, ...]
+    verdict: str
+    message: str
+    matrix: tuple[tuple[Number, ...], ...] | None
+    link_count: tuple[tuple[Number, ...], ...] | None
+    common_mass: tuple[tuple[Number, ...], ...] | None
+    components: tuple[tuple[str, ...], ...]
+    weakest_link: tuple[str, str] | None
+    weakest_count: Number
+    kappa: Number
+    epsilon: Number
+    spectral_gap: Number
+    sigma2: Number
+    thresholds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts between edges, in total and by name (source or class); the first and last also hold what lies beyond the edges."""
+
+    edges: tuple[float, ...]
+    count: tuple[Number, ...]
+    by: dict[str, tuple[Number, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Quantiles of the sample weights (mean 1) of one source or class."""
+
+    name: str
+    images: int | None
+    low: Number  # 5 %
+    lower: Number  # 25 %
+    median: Number
+    upper: Number  # 75 %
+    high: Number  # 95 %
+    largest: Number
+
+
+@dataclass(frozen=True)
+class WeightsPanel:
+    """The weights. ``histogram`` has log10 of the sample weight on its axis; weight 0 is counted apart.
+
+    ``concentration``: points (share of the images, heaviest first; share of the weight they carry).
+    """
+
+    images: int | None
+    groups: int | None
+    ess: Number
+    ess_groups: Number
+    design_effect: Number
+    pareto_k: Number
+    pareto_k_threshold: Number
+    largest_sample_weight: Number
+    top_percent_share: Number
+    zero_weights: int | None
+    histogram: Histogram
+    quantiles: dict[str, Number]
+    concentration: tuple[tuple[float, float], ...]
+    by_source: tuple[Spread, ...]
+    by_label: tuple[Spread, ...]
+
+
+@dataclass(frozen=True)
+class BalanceRow:
+    """One line of the love plot: a column, or one level of it.
+
+    ``before`` and ``after`` are standardised differences from the target (pool − target, weighted − target, over the pool's standard
+    deviation). Where the target says nothing about the column (``target`` None), ``before`` is 0 and ``after`` the move weighted − pool.
+    """
+
+    column: str
+    level: str | None
+    fitted: bool
+    pool: Number
+    weighted: Number
+    target: Number
+    before: Number
+    after: Number
+
+
+@dataclass(frozen=True)
+class DistributionPanel:
+    """How a column is distributed in the pool, in the weighted pool and, if known, in the target. Shares sum to 1.
+
+    ``edges`` for numbers (the first and last bin also hold what lies beyond), ``levels`` for categories (rare ones joined as the last);
+    one of the two is empty. Shares are of the images that have a value; ``count`` is their number by bin or level, ``missing`` that of the
+    others. ``multiple``: an image may have several levels (multi-label), so shares of images need not sum to 1.
+    """
+
+    column: str
+    role: Literal["label", "attribute", "feature"]
+    fitted: bool
+    edges: tuple[float, ...]
+    levels: tuple[str, ...]
+    pool: tuple[Number, ...]
+    weighted: tuple[Number, ...]
+    target: tuple[Number, ...] | None
+    by_source: dict[str, tuple[Number, ...]] = field(default_factory=dict)
+    count: tuple[int | None, ...] = ()
+    missing: int | None = 0
+    multiple: bool = False
+
+
+@dataclass(frozen=True)
+class SensitivityRow:
+    """The range of a target mean when c(z) may vary within ``factor``; ``scope`` says between which images it may."""
+
+    outcome: str
+    factor: float
+    value: Number
+    low: Number
+    high: Number
+    interval: tuple[Number, Number]
+    scope: str = ""
+
+
+@dataclass(frozen=True)
+class NotCorrectedPanel:
+    """Columns outside the target, how far weighting moved them, what remains assumed; ``not_shown``: columns without a plot, and why."""
+
+    columns: tuple[BalanceRow, ...]
+    assumed: tuple[str, ...]
+    sensitivity: tuple[SensitivityRow, ...]
+    not_shown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Thumbnail:
+    """A small picture as a data URI, and what it is."""
+
+    id: str
+    path: str | None
+    source: str
+    label: str | None
+    sample_weight: Number
+    picture: str | None
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """A row of thumbnails. ``kind``: "heaviest", "lightest", "one source only", "copies"."""
+
+    kind: str
+    source: str | None
+    title: str
+    note: str
+    pictures: tuple[Thumbnail, ...]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Fitted ω_k along one feature, the others at the source's own median; each ω_k scaled to maximum 1. ``levels`` for categories."""
+
+    feature: str
+    at: tuple[float, ...]
+    levels: tuple[str, ...]
+    omega: dict[str, tuple[Number, ...]]
+
+
+@dataclass(frozen=True)
+class FitRow:
+    """One feature of `check_fit`."""
+
+    feature: str
+    p_value: Number
+    source: str
+    place: str
+    excess: Number
+
+
+@dataclass(frozen=True)
+class BiasPanel:
+    """What was assumed and estimated, fitted ω, and whether the sources look as the model expects."""
+
+    family: str
+    assumed: tuple[str, ...]
+    estimated: tuple[str, ...]
+    anchor: str
+    notes: tuple[str, ...]
+    parameters: tuple[tuple[str, str], ...]
+    curves: tuple[Curve, ...]
+    fit_p_value: Number
+    fit_message: str
+    fit_rows: tuple[FitRow, ...]
+
+
+@dataclass(frozen=True)
+class SplitRow:
+    """One split; every split has weights of its own."""
+
+    name: str
+    images: int | None
+    groups: int | None
+    ess: Number
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class UnreadablePanel:
+    """Images that were set aside: how many, why, and (unless private) the first of them as (id, source, path, reason)."""
+
+    count: int | None
+    share: Number
+    reasons: tuple[tuple[str, int | None], ...]
+    rows: tuple[tuple[str, str, str, str], ...]
+
+
+@dataclass(frozen=True)
+class ForecastArm:
+    """What one way to weight is expected to reach on the target: accuracies and gains are shares of 1, intervals hold 95%.
+
+    ``gain`` is over naive, None for naive itself; ``worst_class`` is the class with the lowest accuracy among those shown, ``worst`` that
+    accuracy; ``ess`` the effective number of images of the arm's own weights.
+    """
+
+    name: str
+    accuracy: Number
+    stderr: Number
+    interval: tuple[Number, Number]
+    gain: Number
+    gain_stderr: Number
+    gain_interval: tuple[Number, Number]
+    worst_class: str | None
+    worst: Number
+    worst_stderr: Number
+    ess: Number
+
+
+@dataclass(frozen=True)
+class ForecastClass:
+    """One class: its share of the target, the effective images behind it, and by arm the accuracy in it with its standard error."""
+
+    label: str
+    share: Number
+    ess: Number
+    accuracy: tuple[Number, ...]
+    stderr: tuple[Number, ...]
+
+
+@dataclass(frozen=True)
+class ForecastPanel:
+    """What reweighting is expected to bring, predicted before training (`unskew.learn.forecast_gain`); naive and debiased come first.
+
+    ``recommendation`` is the verdict with its reason; ``condition`` says what all of it rests on, ``objection`` what check_fit says against
+    that, None if nothing; ``ess_units`` counts what is independent (groups, distinct images), None where images are.
+    """
+
+    verdict: str
+    recommendation: str
+    arms: tuple[ForecastArm, ...]
+    classes: tuple[ForecastClass, ...]
+    images: int | None
+    ess: Number
+    ess_units: Number
+    design_effect: Number
+    heavy_share: Number  # the smallest share of the images that carries 60% of the weight
+    pareto_k: Number
+    condition: str
+    objection: str | None
+    fit_p_value: Number
+    method: str
+    notes: tuple[str, ...]
+    learner: str
+    asked: tuple[str, ...]  # arms as they were asked for, perhaps "all"
+    learner_reference: str | None  # module:name, where it is not the linear probe
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Everything the page shows. ``overlap`` and ``weights`` are None where it was refused before there were any (verdict "no").
+
+    ``forecast`` is None where none was made. ``notes``: remarks by the field they belong to ("strata": "500 of 1,204 strata are shown …");
+    "privacy" states the rule, "sources" how the two error bars were computed, "forecast" why there is none though one was asked for.
+    """
+
+    title: str
+    privacy: Privacy
+    verdict: VerdictPanel
+    sources: tuple[SourceRow, ...]
+    strata: tuple[StratumRow, ...]
+    overlap: OverlapPanel | None
+    weights: WeightsPanel | None
+    balance: tuple[BalanceRow, ...]
+    distributions: tuple[DistributionPanel, ...]
+    not_corrected: NotCorrectedPanel
+    galleries: tuple[Gallery, ...]
+    bias: BiasPanel | None
+    splits: tuple[SplitRow, ...]
+    unreadable: UnreadablePanel
+    copies: tuple[tuple[str, str, int | None], ...]  # (source, source, images that both hold; of one source: its images beyond the first)
+    target: tuple[str, ...]  # what was given and assumed about the target, in sentences
+    adjustments: tuple[str, ...]  # calibration, trimming and shrinking, in sentences; empty: none
+    provenance: dict[str, Any]  # versions, settings, seed, fingerprints, command, time
+    notes: dict[str, str] = field(default_factory=dict)
+    forecast: ForecastPanel | None = None

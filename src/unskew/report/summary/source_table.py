@@ -1,0 +1,91 @@
+"""The sources: sizes, normalizers with both error bars, what they carry of the weight, copies and unreadable images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from unskew.report.summary.copies import Copies
+from unskew.report.summary.error_bars import ErrorBars
+from unskew.report.summary.plain import rounded
+from unskew.report.summary.record import SourceRow, UnreadablePanel
+from unskew.report.summary.suppression import hidden_cells, too_small
+from unskew.report.summary.weighted_pool import Weighed
+
+_MOST_SOURCES = 500
+_MOST_UNREADABLE = 100
+
+
+def tabulate_sources(weighed: Weighed, errors: ErrorBars, copies: Copies | None) -> tuple[tuple[SourceRow, ...], str]:
+    """(one row for each source, largest first beyond 500; a note if some are not shown)."""
+    weights, diagnosis = weighed.weights, weighed.weights.diagnosis
+    hidden_k, unreadable_k = hidden_sources(weighed), unreadable_by_source(weighed.set_aside, weighed.names, weighed.private)
+    copies_k = None if copies is None else copies.by_source
+    rows = []
+    for k, each in enumerate(diagnosis.by_source):
+        hide = bool(hidden_k[k])
+        rows.append(
+            SourceRow(
+                name=each.name,
+                images=None if hide else each.images,
+                groups=None if hide else each.groups,
+                share=None if hide else each.share,
+                normalizer=None if hide else float(weights.normalizer[k]),
+                stderr=None if hide else float(errors.stderr[k]),
+                stderr_bootstrap=None if hide else float(errors.bootstrap[k]),
+                weight_share=None if hide else _coarse(weighed, each.weight_share),
+                ess=None if hide else _coarse(weighed, each.ess),
+                ess_groups=None if hide else _coarse(weighed, each.ess_groups),
+                unreadable=unreadable_k[k],
+                copies=None if hide or copies_k is None else int(copies_k[k]),
+            )
+        )
+    if len(rows) <= _MOST_SOURCES:
+        return tuple(rows), ""
+    largest = sorted(range(len(rows)), key=lambda k: -diagnosis.by_source[k].images)[:_MOST_SOURCES]
+    return tuple(rows[k] for k in sorted(largest)), f"The {_MOST_SOURCES} largest of {len(rows):,} sources are shown."
+
+
+def _coarse(weighed: Weighed, value: float | None) -> float | None:
+    """Two digits where only aggregates are shown: more could tell the counts behind the weights."""
+    return rounded(value, 2) if weighed.private else value
+
+
+def hidden_sources(weighed: Weighed) -> Any:
+    """(K,) sources whose numbers are withheld."""
+    n_sources = len(weighed.names)
+    return hidden_cells(weighed.cell_sizes(weighed.source_n, n_sources)) if weighed.private else np.zeros(n_sources, dtype=np.bool_)
+
+
+def unreadable_by_source(set_aside: Any, names: Sequence[str], private: bool) -> list[int | None]:
+    """Images of each source that were set aside; None where that is withheld."""
+    if set_aside is None or "source" not in set_aside.columns:
+        return [0] * len(names)
+    found = set_aside["source"].astype(str).value_counts()
+    count = [int(found.get(name, 0)) for name in names]
+    # Those of sources of which no image could be read are a cell, too.
+    hidden = hidden_cells([*count, len(set_aside) - sum(count)]) if private else [False] * (len(names) + 1)
+    return [None if hide else each for each, hide in zip(count, hidden, strict=False)]
+
+
+def tabulate_unreadable(set_aside: Any, n_images: int, private: bool) -> UnreadablePanel:
+    """How many images were set aside, why, and the first of them."""
+    if set_aside is None or len(set_aside) == 0:
+        return UnreadablePanel(0, 0.0, (), ())
+    count = len(set_aside)
+    reasons = set_aside["reason"].astype(str).value_counts().sort_index(kind="stable").sort_values(ascending=False, kind="stable")
+    named: list[tuple[str, int | None]] = [(str(reason), int(size)) for reason, size in reasons.items()]
+    if private:
+        hidden = hidden_cells([size or 0 for _, size in named])
+        # A reason that few images share may name them.
+        shown: list[tuple[str, int | None]] = [each for each, hide in zip(named, hidden, strict=True) if not hide]
+        shown += [("other reasons", None)] if hidden.any() else []
+        small = too_small(count)
+        return UnreadablePanel(None if small else count, None if small else count / (count + n_images), tuple(shown), ())
+    rows = tuple(
+        tuple(str(row.get(name, "")) for name in ("id", "source", "path", "reason"))
+        for row in set_aside.head(_MOST_UNREADABLE).to_dict("records")
+    )
+    return UnreadablePanel(count, count / (count + n_images), tuple(named[:_MOST_UNREADABLE]), rows)  # type: ignore[arg-type]

@@ -1,0 +1,68 @@
+"""The splits, each with weights of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from unskew.records import Weights
+from unskew.report.summary.plain import rounded
+from unskew.report.summary.record import SplitRow
+from unskew.report.summary.suppression import hidden_cells
+from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.wording import private_population, private_sentences, without_counts
+
+
+def tabulate_splits(
+    weighed: Weighed, splits: Sequence[SplitRow] | Mapping[str, Weights], hidden_strata: Sequence[str] = ()
+) -> tuple[SplitRow, ...]:
+    """One row for each split: those handed in, or those that the pool's column ``split`` names; ``hidden_strata`` are not named."""
+    if isinstance(splits, Mapping):
+        rows = [_row(name, each) for name, each in splits.items()]
+    else:
+        rows = list(splits) or _own_rows(weighed)
+    if not weighed.private:
+        return tuple(rows)
+    sizes = [(row.images if row.groups is None else row.groups) or 0 for row in rows]
+    hidden = hidden_cells(sizes)
+    notes = [" ".join(private_sentences([without_counts(private_population(row.note))], hidden_strata)) for row in rows]
+    return tuple(
+        replace(row, images=None, groups=None, ess=None, note=note) if hide else replace(row, ess=rounded(row.ess, 2), note=note)
+        for row, hide, note in zip(rows, hidden, notes, strict=True)
+    )
+
+
+def count_found(weighed: Weighed, splits: Sequence[SplitRow] | Mapping[str, Weights]) -> int:
+    """Images of all splits together: those of the pool, which may be one of several splits."""
+    sizes = [each.weight.size for each in splits.values()] if isinstance(splits, Mapping) else [row.images or 0 for row in splits]
+    return max(weighed.n, sum(sizes))
+
+
+def _row(name: str, weights: Weights) -> SplitRow:
+    diagnosis = weights.diagnosis
+    return SplitRow(str(name), diagnosis.images, diagnosis.groups, diagnosis.ess)
+
+
+def _own_rows(weighed: Weighed) -> list[SplitRow]:
+    if "split" not in weighed.frame.columns:
+        return []
+    import pandas as pd
+
+    code_n, found = pd.factorize(weighed.frame["split"].astype(str), sort=True)
+    code_n = np.asarray(code_n, dtype=np.int64)
+    images = np.bincount(code_n, minlength=len(found))
+    total = np.bincount(code_n, weights=weighed.weight_n, minlength=len(found))
+    square = np.bincount(code_n, weights=np.square(weighed.weight_n), minlength=len(found))
+    groups = weighed.group_counts(code_n, len(found))
+    return [
+        SplitRow(
+            str(name),
+            int(images[at]),
+            None if groups is None else int(groups[at]),
+            float(total[at] ** 2 / square[at]) if square[at] > 0 else 0.0,
+            "weighed together with the other splits",
+        )
+        for at, name in enumerate(found)
+    ]

@@ -1,0 +1,155 @@
+"""The strata of the target: how much of it each is, how much of the pool, and who sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from unskew.records import Floats
+from unskew.report.summary.plain import rounded
+from unskew.report.summary.record import StratumRow
+from unskew.report.summary.suppression import SMALLEST_CELL, hidden_cells
+from unskew.report.summary.weighted_pool import Weighed
+from unskew.target.facts import cell_text
+from unskew.target.levels import MISSING
+from unskew.target.strata import TargetStrata
+
+_MOST_ROWS = 500
+_MOST_NAMES = 12
+
+
+@dataclass(frozen=True, eq=False)
+class StratumTable:
+    """The rows, and what privacy hides of them.
+
+    Attributes
+    ----------
+    rows : uncovered strata first, then from the largest target mass, those outside the target's scope last.
+    note : how many are not shown.
+    hidden : (C,) strata that are withheld; None where nothing has to be.
+    shown_total : images that are not in strata outside the scope, nor dropped, as far as those numbers are shown: what pool shares refer
+        to where only aggregates are shown.
+    hides_dropped : is the number of dropped images withheld?
+    """
+
+    rows: tuple[StratumRow, ...] = ()
+    note: str = ""
+    hidden: Any = field(repr=False, default=None)
+    shown_total: int = 0
+    hides_dropped: bool = False
+
+
+def tabulate_strata(weighed: Weighed) -> StratumTable:
+    """One row for each stratum; an empty table without strata."""
+    strata = weighed.strata
+    if strata is None:
+        return StratumTable(shown_total=weighed.n)
+    hidden_c, shown_total, hides_dropped = _hidden(weighed, strata)
+    rows = _rows(weighed, strata, hidden_c, shown_total)
+    in_scope_c, mass_c = strata.in_scope, strata.mass
+    names = [cell_text(strata.by, cell) for cell in strata.strata]
+    order = sorted(range(len(rows)), key=lambda at: (not in_scope_c[at], -mass_c[at], names[at]))
+    if weighed.private:
+        # A level that a few images have and the target does not name would be named by them.
+        order = [at for at in order if in_scope_c[at] or not hidden_c[at]]
+    uncovered = [_uncovered_row(name, mass) for name, mass in sorted(strata.uncovered.items(), key=lambda item: (-item[1], item[0]))]
+    every = [*uncovered, *(rows[at] for at in order)]
+    note = "" if len(every) <= _MOST_ROWS else f"{_MOST_ROWS} of {len(every):,} strata are shown: uncovered ones, then the largest."
+    return StratumTable(tuple(every[:_MOST_ROWS]), note, hidden_c if weighed.private else None, shown_total, hides_dropped)
+
+
+def hidden_levels(weighed: Weighed, table: StratumTable, name: str) -> set[str]:
+    """Levels of one attribute that may not be shown: those with a stratum that is withheld, for their count would give it away."""
+    strata = weighed.strata
+    if strata is None or table.hidden is None or name not in strata.by:
+        return set()
+    attribute = strata.by.index(name)
+    return {strata.strata[at][attribute] for at in np.flatnonzero(table.hidden)}
+
+
+def hidden_names(weighed: Weighed, table: StratumTable) -> list[str]:
+    """The withheld strata as texts, the levels outside the target's scope among them, and levels that were dropped and may be rare."""
+    strata = weighed.strata
+    if strata is None or table.hidden is None:
+        return []
+    # Of images that were dropped the groups are not counted by level.
+    rare = [reason for reason, count in strata.dropped.items() if weighed.group_n is not None or count < SMALLEST_CELL]
+    return [reason for reason in rare if MISSING not in reason] + [
+        cell_text(strata.by, strata.strata[at]) for at in np.flatnonzero(table.hidden)
+    ]
+
+
+def _hidden(weighed: Weighed, strata: TargetStrata) -> tuple[Any, int, bool]:
+    """((C,) withheld strata, images that pool shares refer to, is the number of dropped images withheld?)."""
+    n_strata, n = len(strata.strata), weighed.n
+    if not weighed.private:
+        return np.zeros(n_strata, dtype=np.bool_), n, False
+    dropped_n = strata.code < 0
+    code_n = np.where(dropped_n, n_strata, strata.code)
+    size = weighed.cell_sizes(code_n, n_strata + 1)
+    hidden = hidden_cells(size)
+    images = np.bincount(code_n, minlength=n_strata + 1)
+    apart = np.append(~strata.in_scope, True) & ~hidden
+    return hidden[:-1], n - int(images[apart].sum()), bool(hidden[-1])
+
+
+def _rows(weighed: Weighed, strata: TargetStrata, hidden_c: Any, shown_total: int) -> list[StratumRow]:
+    kept_n = strata.code >= 0
+    code_n, weight_n = strata.code[kept_n], weighed.weight_n[kept_n]
+    n_strata, n_sources = len(strata.strata), len(weighed.names)
+    images_c = np.bincount(code_n, minlength=n_strata)
+    weighted_c: Floats = np.asarray(np.bincount(code_n, weights=weight_n, minlength=n_strata), dtype=np.float64)
+    square_c = np.bincount(code_n, weights=np.square(weight_n), minlength=n_strata)
+    ess_c = np.divide(np.square(weighted_c), square_c, out=np.zeros(n_strata), where=square_c > 0)
+    largest_c = np.zeros(n_strata)
+    np.maximum.at(largest_c, code_n, weight_n * weighed.n)
+    groups_c = weighed.group_counts(strata.code, n_strata)
+    sources_c = _sources(weighed, strata, n_sources)
+    target_c, weighted_c = _in_scope_shares(strata, weighted_c) if weighed.private else (strata.mass, weighted_c)
+    stderr_c = np.zeros(n_strata) if strata.covariance is None else np.sqrt(np.maximum(np.diagonal(strata.covariance), 0.0))
+    rows = []
+    for at, cell in enumerate(strata.strata):
+        hide, outside = bool(hidden_c[at]), weighed.private and not strata.in_scope[at]
+        total = weighed.n if outside else shown_total
+        rows.append(
+            StratumRow(
+                stratum=cell_text(strata.by, cell),
+                target=None if outside else float(target_c[at]),
+                target_stderr=None if outside else float(stderr_c[at]),
+                pool=None if hide else float(images_c[at] / total),
+                weighted=None if hide or outside else float(weighted_c[at]),
+                images=None if hide else int(images_c[at]),
+                groups=None if hide or groups_c is None else int(groups_c[at]),
+                sources=() if hide else sources_c[at],
+                ess=None if hide else rounded(float(ess_c[at]), 2) if weighed.private else float(ess_c[at]),
+                largest_weight=None if weighed.private else float(largest_c[at]),
+                covered=True,
+                in_scope=bool(strata.in_scope[at]),
+            )
+        )
+    return rows
+
+
+def _in_scope_shares(strata: TargetStrata, weighted_c: Floats) -> tuple[Floats, Floats]:
+    """Target and weighted shares among the strata in scope: with the others they would tell how many images are outside."""
+    inside = strata.in_scope
+    weight = float(weighted_c[inside].sum())
+    return strata.mass / float(strata.mass[inside].sum()), weighted_c / weight if weight > 0 else weighted_c
+
+
+def _sources(weighed: Weighed, strata: TargetStrata, n_sources: int) -> list[tuple[str, ...]]:
+    """Names of the sources with images in each stratum; where only aggregates are shown, with ten or more."""
+    kept = np.flatnonzero(strata.code >= 0)
+    pair, place = np.unique(strata.code[kept] * n_sources + weighed.source_n[kept], return_inverse=True)
+    if weighed.private:
+        pair = pair[weighed.cell_sizes(place, pair.size, kept) >= SMALLEST_CELL]
+    names: list[list[str]] = [[] for _ in strata.strata]
+    for at in pair.tolist():
+        names[at // n_sources].append(weighed.names[at % n_sources])
+    return [tuple(each) if len(each) <= _MOST_NAMES else (*each[:_MOST_NAMES], f"and {len(each) - _MOST_NAMES} more") for each in names]
+
+
+def _uncovered_row(name: str, mass: float) -> StratumRow:
+    return StratumRow(name, float(mass), None, 0.0, 0.0, 0, 0, (), 0.0, None, covered=False)

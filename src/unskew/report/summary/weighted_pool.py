@@ -1,0 +1,139 @@
+"""A pool and its weights side by side, in one order: what every panel is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unskew.errors import ConfigError, DataError, first_few
+from unskew.records import Floats, Ints, Pool, Target, Weights
+from unskew.report.summary.suppression import SMALLEST_CELL, count_units, too_small
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from unskew.target.strata import TargetStrata
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """The pool in the order of its weights.
+
+    Attributes
+    ----------
+    pool : row i is the image of ``weights.weight[i]``.
+    weights : one weight for each of them.
+    private : only aggregates may be shown (``privacy = "aggregate"``).
+    set_aside : images that were found but could not be used, or None.
+    """
+
+    pool: Pool
+    weights: Weights
+    private: bool
+    set_aside: pd.DataFrame | None = field(repr=False, default=None)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        return self.pool.frame
+
+    @property
+    def n(self) -> int:
+        return int(self.weights.weight.size)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.weights.names
+
+    @property
+    def weight_n(self) -> Floats:
+        """(n,) π."""
+        return self.weights.weight
+
+    @cached_property
+    def source_n(self) -> Ints:
+        return self.weights.source.astype(np.int64)
+
+    @cached_property
+    def group_n(self) -> Ints | None:
+        """(n,) code of each image's group, of the weights or else of the pool; None without groups."""
+        if self.weights.group is not None:
+            return np.unique(self.weights.group, return_inverse=True)[1].astype(np.int64)
+        if "group" not in self.frame.columns:
+            return None
+        import pandas as pd
+
+        return np.asarray(pd.factorize(self.frame["group"])[0], dtype=np.int64)
+
+    @property
+    def fitted(self) -> Any:
+        """The `unskew.bias.fitted.FittedBias` behind the weights; None where ω was handed in as numbers."""
+        return None if self.weights.estimation is None else self.weights.estimation.fitted
+
+    @property
+    def target(self) -> Target | None:
+        return None if self.fitted is None else self.fitted.target
+
+    @property
+    def strata(self) -> TargetStrata | None:
+        """The strata whose masses the weights follow; None without a `Strata` part."""
+        return None if self.fitted is None or self.fitted.strata is None else self.fitted.strata.target
+
+    def group_counts(self, code_m: Ints, n_codes: int, row_m: Ints | None = None) -> Ints | None:
+        """(n_codes,) number of groups that have an image of each code; None without groups. As `count_units`."""
+        return None if self.group_n is None else count_units(self.group_n, code_m, n_codes, row_m)
+
+    def cell_sizes(self, code_m: Ints, n_codes: int, row_m: Ints | None = None) -> Ints:
+        """(n_codes,) how many independent units each cell has: groups (patients, bursts) where there are groups, else images."""
+        return count_units(self.group_n, code_m, n_codes, row_m)
+
+
+def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> Weighed:
+    """Rows joined to weights by id; ids that were never given (row numbers) are joined in order, if the sources agree."""
+    if not isinstance(pool, Pool):
+        raise DataError(f"a report is about a Pool; got {type(pool).__name__}. Make one with Pool.from_frame or Pool.from_folders.")
+    if not isinstance(weights, Weights):
+        raise DataError(f"a report needs Weights, as unskew.debias gives them; got {type(weights).__name__}.")
+    if not np.isfinite(weights.weight).all():
+        raise DataError(
+            f"these weights are not numbers, because the solve failed ({weights.solution.status.value}); see summarize_refusal."
+        )
+    order = _order(pool, weights)
+    same = np.array_equal(order, np.arange(order.size))
+    ordered = pool if same else pool.take(order)
+    names = pool.names
+    code_k = np.array([names.index(name) if name in names else -1 for name in weights.names], dtype=np.int64)
+    other = np.flatnonzero(pool.source[order] != code_k[weights.source])
+    if other.size:
+        own, theirs = names[pool.source[order[other[0]]]], weights.names[weights.source[other[0]]]
+        raise DataError(
+            f"pool and weights disagree about where image {weights.id[other[0]]!r} comes from: {own!r} and {theirs!r}. "
+            "Pass the pool that was weighed."
+        )
+    weighed = Weighed(ordered, weights, private, pool.set_aside)
+    units = int(weighed.cell_sizes(np.zeros(weighed.n, dtype=np.int64), 1)[0])
+    if private and too_small(units):
+        what = "images" if weighed.group_n is None else "groups"
+        raise ConfigError(f'privacy = "aggregate" shows nothing about fewer than {SMALLEST_CELL} {what}; there are {units} in all.')
+    return weighed
+
+
+def _order(pool: Pool, weights: Weights) -> Ints:
+    """(n,) the row of the pool of every weight."""
+    ids, n = pool.frame["id"].to_numpy(), weights.weight.size
+    if len(pool) == n and np.array_equal(ids, weights.id):
+        return np.arange(n)
+    row = {identity: at for at, identity in enumerate(ids.tolist())}
+    lacking = [identity for identity in weights.id.tolist() if identity not in row]
+    if not lacking and len(pool) == n:
+        return np.array([row[identity] for identity in weights.id.tolist()], dtype=np.int64)
+    if len(pool) == n and np.array_equal(weights.id, np.arange(n)):
+        # `debias_weights` numbers the rows where it is given no ids.
+        return np.arange(n)
+    raise DataError(
+        f"the pool has {len(pool)} images and there are {n} weights; "
+        f"{f'{len(lacking)} weights are of images that the pool lacks ({first_few(lacking)})' if lacking else 'images lack a weight'}. "
+        "Pass the pool that was weighed (pool.take(rows) chooses images)."
+    )

@@ -1,0 +1,262 @@
+"""What one thread, or process, does: read some images, hash them, decode what is needed, compute what is not known yet."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import DataError, ImageError, UnskewError
+from unskew.records.images import Images, RawImage
+from unskew.represent.base import Header, Representation
+from unskew.represent.content import FileStamp, hash_image
+from unskew.represent.decode import Picture, reasons
+from unskew.represent.feature_cache import Keys
+
+# A batch this large stays in the processor's cache, so that large images go one by one and small ones by the hundred.
+_BATCH_BYTES = 262_144
+_HEADERS_AT_ONCE = 1024
+# Images decoded at the same time, in all threads and processes together; a pixel takes 4 bytes in Pillow and 3 as an array.
+_PIXELS_AT_ONCE = 40_000_000
+# Small ones need not wait.
+_SMALL_PIXELS = 250_000
+
+
+@dataclass
+class Found:
+    """What came out of some rows: hashes of images and of files, rows of values for each representation, and reasons of failure."""
+
+    content: dict[int, bytes] = field(default_factory=dict)
+    stamp: dict[bytes, bytes] = field(default_factory=dict)
+    values: list[tuple[int, list[int], npt.NDArray[Any]]] = field(default_factory=list)
+    failed: dict[int, str] = field(default_factory=dict)
+    n_rows: int = 0
+
+    def join_values(self) -> None:
+        """One array for each representation: large images come in batches of one, and many small arrays are slow to hand over."""
+        parts: dict[int, tuple[list[int], list[npt.NDArray[Any]]]] = defaultdict(lambda: ([], []))
+        for number, rows, values in self.values:
+            parts[number][0].extend(rows)
+            parts[number][1].append(values)
+        self.values = [(number, rows, np.concatenate(values)) for number, (rows, values) in parts.items()]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known before the work begins, as sorted arrays.
+
+    Attributes
+    ----------
+    stamp, content : keys of files as they were, and the content they had then.
+    complete : contents for which every representation is known.
+    keys : contents for which each is.
+    """
+
+    stamp: Keys
+    content: Keys
+    complete: Keys
+    keys: tuple[Keys, ...]
+
+    def content_of(self, stamp: bytes) -> bytes | None:
+        at = int(np.searchsorted(self.stamp, stamp))
+        return bytes(self.content[at]) if at < len(self.stamp) and self.stamp[at] == stamp else None
+
+    def missing(self, content: bytes) -> list[int]:
+        """Representations that are to be computed for this content, by number."""
+        if _holds(self.complete, content):
+            return []
+        return [number for number, keys in enumerate(self.keys) if not _holds(keys, content)]
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Representations, by number, that are given the same of an image: what one needs, all do."""
+
+    numbers: tuple[int, ...]
+    first: Representation
+
+
+class Worker:
+    """Settings of a run; `work` may be called by several threads. ``known`` None: nothing is remembered, so nothing is hashed."""
+
+    def __init__(
+        self,
+        images: Images,
+        representations: Sequence[Representation],
+        known: Known | None,
+        max_pixels: int | None,
+        pixels_at_once: int | None = None,
+    ) -> None:
+        self.images, self.representations, self.known, self.max_pixels = images, representations, known, max_pixels
+        self.pixels_at_once = pixels_at_once or _PIXELS_AT_ONCE
+        self.stop = threading.Event()
+        self._budget = _PixelBudget(self.pixels_at_once)
+        self._alone = threading.Lock()
+        self._groups: dict[tuple[int, ...], list[Group]] = {}
+
+    def shared_among(self, processes: int) -> Worker:
+        """The same for each of so many processes, which together hold as many pixels."""
+        return Worker(self.images, self.representations, self.known, self.max_pixels, max(1, self.pixels_at_once // processes))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Locks stay behind.
+        return Worker, (self.images, self.representations, self.known, self.max_pixels, self.pixels_at_once)
+
+    def work(self, rows: Sequence[int]) -> Found:
+        """Everything about these rows; fewer when `stop` is set meanwhile."""
+        found, batches = Found(), _Batches(self)
+        for row in rows:
+            if self.stop.is_set():
+                break
+            try:
+                self._one(row, found, batches)
+            except ImageError as error:
+                found.failed[row] = str(error)
+            found.n_rows += 1
+        batches.flush(found)
+        found.join_values()
+        return found
+
+    def _one(self, row: int, found: Found, batches: _Batches) -> None:
+        missing = list(range(len(self.representations)))
+        stamp = None
+        if self.known is not None:
+            place = self.images.place(row)
+            with _file_reasons():
+                stamp = FileStamp(place) if place is not None else None
+            content = None if stamp is None else self.known.content_of(stamp.key)
+            if content is not None:
+                found.content[row], missing = content, self.known.missing(content)
+                if not missing:
+                    return
+        with _file_reasons():
+            raw = self.images.read(row)
+        if self.known is not None:
+            found.content[row] = hash_image(raw)
+            if stamp is not None and stamp.settled and stamp.holds(raw):
+                found.stamp[stamp.key] = found.content[row]
+            missing = self.known.missing(found.content[row])
+        if missing:
+            self._represent(row, raw, missing, found, batches)
+
+    def _represent(self, row: int, raw: RawImage, missing: list[int], found: Found, batches: _Batches) -> None:
+        with reasons():
+            picture, groups = Picture(raw, self.max_pixels), self._grouped(tuple(missing))
+            with self._budget.hold(picture.n_pixels) if picture.n_pixels > _SMALL_PIXELS else nullcontext():
+                # First everything that may fail, then what is kept.
+                given = [self._given(group.first, picture) for group in groups]
+                for group, item in zip(groups, given, strict=True):
+                    batches.put(group, row, item, found)
+
+    def _grouped(self, missing: tuple[int, ...]) -> list[Group]:
+        """Representations that are given the same share their batches."""
+        if missing not in self._groups:
+            shared: dict[Any, list[int]] = defaultdict(list)
+            for number in missing:
+                one = self.representations[number]
+                alike = type(one).prepare is Representation.prepare and one.batch_size is None
+                shared[(one.needs, one.side) if alike else number].append(number)
+            self._groups[missing] = [Group(tuple(numbers), self.representations[numbers[0]]) for numbers in shared.values()]
+        return self._groups[missing]
+
+    def _given(self, representation: Representation, picture: Picture) -> Header | npt.NDArray[Any]:
+        if representation.needs == "header":
+            return picture.header
+        pixels = picture.pixels if representation.needs == "pixels" else picture.reduced(representation.side)
+        try:
+            return representation.prepare(pixels)
+        except Exception as error:
+            raise _failure(representation, error) from error
+
+    def compute(self, representation: Representation, batch: Any) -> npt.NDArray[Any]:
+        """One row of values for each image of the batch, checked."""
+        try:
+            with self._alone if representation.one_at_a_time else nullcontext():
+                values = np.asarray(representation.compute(batch))
+        except Exception as error:
+            raise _failure(representation, error) from error
+        if values.ndim != 2 or len(values) != len(batch):
+            raise DataError(
+                f"{representation.name} must give one row of values for each image, ({len(batch)}, d); got shape {values.shape}."
+            )
+        return values
+
+
+class _Batches:
+    """Images that wait for others of the same shape, for each group of representations."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self._waiting: dict[tuple[Group, Any], tuple[list[int], list[Any]]] = defaultdict(lambda: ([], []))
+
+    def put(self, group: Group, row: int, item: Any, found: Found) -> None:
+        header = group.first.needs == "header"
+        key = (group, None if header else (item.shape, item.dtype))
+        rows, items = self._waiting[key]
+        rows.append(row)
+        items.append(item)
+        limit = group.first.batch_size or (_HEADERS_AT_ONCE if header else _BATCH_BYTES // max(1, item.nbytes))
+        if len(rows) >= limit:
+            self._compute(key, found)
+
+    def flush(self, found: Found) -> None:
+        for key in list(self._waiting):
+            self._compute(key, found)
+
+    def _compute(self, key: tuple[Group, Any], found: Found) -> None:
+        rows, items = self._waiting.pop(key)
+        group = key[0]
+        batch = items if group.first.needs == "header" else items[0][None] if len(items) == 1 else np.stack(items)
+        for number in group.numbers:
+            found.values.append((number, rows, self.worker.compute(self.worker.representations[number], batch)))
+
+
+class _PixelBudget:
+    """Large images wait for one another, so that memory stays bounded whatever the number of threads."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._used, self._changed = limit, 0, threading.Condition()
+
+    @contextmanager
+    def hold(self, amount: int) -> Iterator[None]:
+        # One image may exceed the limit, alone.
+        amount = min(amount, self._limit)
+        with self._changed:
+            self._changed.wait_for(lambda: self._used + amount <= self._limit)
+            self._used += amount
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._used -= amount
+                self._changed.notify_all()
+
+
+@contextmanager
+def _file_reasons() -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ImageError("the file is not there (any more)") from error
+    except PermissionError as error:
+        raise ImageError("there is no permission to read the file") from error
+    except OSError as error:
+        raise ImageError(f"the file cannot be read ({error.strerror or error})") from error
+
+
+def _failure(representation: Representation, error: Exception) -> UnskewError:
+    if isinstance(error, UnskewError) and not isinstance(error, ImageError):
+        return error
+    name = representation.to_dict().get("name", representation.name)
+    return DataError(f"the representation {name} failed: {type(error).__name__}: {error}")
+
+
+def _holds(keys: Keys, key: bytes) -> bool:
+    at = int(np.searchsorted(keys, key))
+    return at < len(keys) and bytes(keys[at]) == key

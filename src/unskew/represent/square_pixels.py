@@ -1,0 +1,80 @@
+"""Images as small squares of pixels, all of one size: what a network is trained on."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import ConfigError, did_you_mean
+from unskew.records import Pool
+from unskew.represent.base import Needs, Pixels, Representation
+from unskew.represent.decode import MAX_PIXELS
+from unskew.represent.embedding import RESIZE_RULES, fit_to_square
+from unskew.represent.pool_features import compute_rows
+
+
+@dataclass(frozen=True)
+class Squares(Representation):
+    """The pixels of a square copy, (size, size, 3), as one row of size × size × 3 bytes; remembered by content as every representation is.
+
+    Parameters
+    ----------
+    size : side in pixels.
+    resize : "crop" (the largest square in the middle), "stretch" (the whole image, its aspect ratio lost) or "pad" (the whole image with
+        grey margins). An image that is such a square already stays as it is.
+    """
+
+    name: ClassVar[str] = "squares"
+    needs: ClassVar[Needs] = "pixels"
+
+    size: int = 32
+    resize: str = "crop"
+
+    def __post_init__(self) -> None:
+        if type(self.size) is not int or self.size < 1:
+            raise ConfigError(f"the side of the squares is a whole number of pixels, 1 or more; got {self.size!r}.")
+        if self.resize not in RESIZE_RULES:
+            known = " or ".join(map(repr, RESIZE_RULES))
+            raise ConfigError(f"resize is {known}; got {self.resize!r}.{did_you_mean(self.resize, RESIZE_RULES)}")
+
+    def prepare(self, pixels: Pixels) -> Pixels:
+        """(h, w, 3) -> (size, size, 3)."""
+        if pixels.shape[:2] == (self.size, self.size):
+            return pixels
+        return fit_to_square(pixels, self.size, self.resize)
+
+    def compute(self, batch: Any) -> npt.NDArray[np.uint8]:
+        """(m, size, size, 3) -> (m, size × size × 3)."""
+        return np.ascontiguousarray(batch).reshape(len(batch), -1)
+
+
+def square_images(
+    pool: Pool,
+    size: int = 32,
+    resize: str = "crop",
+    *,
+    cache: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    tolerance: float = 0.01,
+    max_pixels: int | None = MAX_PIXELS,
+    progress: bool | None = None,
+) -> tuple[Pool, npt.NDArray[np.uint8]]:
+    """(the pool without images that cannot be decoded, (n, size, size, 3) uint8 pixels of those that can, in its order).
+
+    The pixels are mapped from a temporary file where they are too many for the memory. Settings as of `unskew.represent_images`.
+    """
+    kept, table = compute_rows(
+        pool,
+        Squares(size, resize),
+        cache=cache,
+        jobs=jobs,
+        tolerance=tolerance,
+        max_pixels=max_pixels,
+        progress=progress,
+        label="Reading pixels",
+    )
+    return kept, table.reshape(-1, size, size, 3)

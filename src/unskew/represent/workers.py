@@ -1,0 +1,261 @@
+"""All images of a run, in threads and processes: results are gathered, and written to the cache from time to time, also on Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import ConfigError
+from unskew.represent.base import Representation
+from unskew.represent.decode import pillow_unlimited
+from unskew.represent.feature_cache import KEY_DTYPE, Shelf, open_file_shelf, open_shelf
+from unskew.represent.image_tasks import Found, Known, Worker
+from unskew.represent.processes import Processes, can_use_processes, result_of
+
+_ROWS_PER_TASK = 64
+# How often results are written: what a killed run can lose.
+_WRITE_ROWS, _WRITE_SECONDS = 4096, 15.0
+# Work left, in seconds of all threads, from which on processes are started, which takes one or two.
+_WORTH_PROCESSES = 4.0
+# Larger tables of values (embeddings of many images) are kept in a temporary file instead of memory.
+_LARGEST_IN_MEMORY = 256 * 2**20
+
+
+class Results:
+    """Values of all rows, filled as they come: (n, d) for each representation once d is known."""
+
+    def __init__(
+        self,
+        n: int,
+        representations: Sequence[Representation],
+        shelves: Sequence[Shelf] | None,
+        files: Shelf | None,
+        hashes: bool = False,
+    ) -> None:
+        self.n, self.representations, self.shelves, self.files, self.hashes = n, representations, shelves, files, hashes
+        self.content = np.zeros(n, dtype=KEY_DTYPE)
+        self.failed: dict[int, str] = {}
+        self.values: list[npt.NDArray[Any] | None] = [None] * len(representations)
+        self._done = np.zeros((len(representations), n), dtype=bool)
+        self._unwritten: list[Found] = []
+        self._last_write = time.monotonic()
+
+    def take(self, found: Found) -> None:
+        """Enter what a task found, and write when enough has come together."""
+        for row, key in found.content.items():
+            self.content[row] = key
+        for number, rows, values in found.values:
+            self._enter(number, np.asarray(rows), values)
+        self.failed.update(found.failed)
+        self._unwritten.append(found)
+        waiting = sum(found.n_rows for found in self._unwritten)
+        if waiting >= _WRITE_ROWS or time.monotonic() - self._last_write > _WRITE_SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Put what is new into the cache."""
+        found, self._unwritten = self._unwritten, []
+        self._last_write = time.monotonic()
+        if self.shelves is None or self.files is None:
+            return
+        for number, shelf in enumerate(self.shelves):
+            parts = [(rows, values) for one in found for at, rows, values in one.values if at == number]
+            if parts:
+                # Copies of one image are written once.
+                keys, first = np.unique(self.content[np.concatenate([rows for rows, _ in parts])], return_index=True)
+                shelf.add(keys, np.concatenate([values for _, values in parts])[first])
+        stamps = {stamp: content for one in found for stamp, content in one.stamp.items()}
+        if stamps:
+            content = np.array([[content.decode()] for content in stamps.values()], dtype=object)
+            self.files.add(np.array(list(stamps), dtype=KEY_DTYPE), content)
+
+    def recall(self) -> None:
+        """Read from the cache what was not computed in this run."""
+        for number, shelf in enumerate(self.shelves or ()):
+            wanted = ~self._done[number]
+            wanted[list(self.failed)] = False
+            rows = np.flatnonzero(wanted)
+            if rows.size:
+                for at, values in shelf.find(self.content[rows]):
+                    self._enter(number, rows[at], values)
+
+    def lacking(self) -> list[int]:
+        """Rows of which a value is neither computed nor found, though the image is fine: the cache lost them meanwhile."""
+        lacking: npt.NDArray[np.bool_] = np.logical_not(self._done.all(axis=0))
+        lacking[list(self.failed)] = False
+        return np.flatnonzero(lacking).tolist()
+
+    def _enter(self, number: int, rows: npt.NDArray[np.int64], values: npt.NDArray[Any]) -> None:
+        table = self.values[number]
+        if table is None:
+            table = self.values[number] = _empty_table(self.n, values)
+        table[rows] = values
+        self._done[number, rows] = True
+
+
+def run_rows(
+    worker_of: Callable[[Known | None], Worker],
+    results: Results,
+    *,
+    jobs: int,
+    advance: Callable[[int], None],
+    give_up: Callable[[int], None],
+) -> None:
+    """Compute what is not known. ``give_up(number of failures)`` may raise; whatever is raised, what was computed is written first."""
+    rows: list[int] = list(range(results.n))
+    # A second time only for values that another process removed from the cache since they were looked up.
+    for attempt in range(2):
+        worker = worker_of(what_is_known(results) if attempt == 0 else _nothing_known(results))
+        _run_tasks(worker, rows, results, jobs, advance if attempt == 0 else lambda count: None, give_up)
+        results.recall()
+        rows = results.lacking()
+        if not rows:
+            return
+
+
+def what_is_known(results: Results) -> Known | None:
+    """The sorted keys of the cache. None where there is none and nobody asks for hashes: then they are not computed."""
+    if results.shelves is None or results.files is None:
+        return _nothing_known(results) if results.hashes else None
+    keys = tuple(shelf.keys() for shelf in results.shelves)
+    complete = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), keys) if keys else np.empty(0, dtype=KEY_DTYPE)
+    stamp = results.files.keys()
+    content = np.zeros(len(stamp), dtype=KEY_DTYPE)
+    for at, values in results.files.find(stamp):
+        content[at] = values[:, 0].astype(KEY_DTYPE)
+    return Known(stamp, content, complete, keys)
+
+
+def _nothing_known(results: Results) -> Known:
+    none = np.empty(0, dtype=KEY_DTYPE)
+    return Known(none, none, none, tuple(none for _ in results.representations))
+
+
+def _run_tasks(
+    worker: Worker,
+    rows: list[int],
+    results: Results,
+    jobs: int,
+    advance: Callable[[int], None],
+    give_up: Callable[[int], None],
+) -> None:
+    tasks = iter([rows[start : start + _ROWS_PER_TASK] for start in range(0, len(rows), _ROWS_PER_TASK)])
+    with pillow_unlimited(), _Crew(worker, jobs) as crew:
+        left = len(rows)
+        try:
+            while crew.fill(tasks):
+                for found in crew.wait():
+                    results.take(found)
+                    advance(found.n_rows)
+                    left -= found.n_rows
+                give_up(len(results.failed))
+                crew.strengthen(left)
+        finally:
+            for found in crew.stop():
+                results.take(found)
+            results.write()
+
+
+class _Crew:
+    """Threads, which begin; where seconds of work are left, all but one of them give way to processes."""
+
+    def __init__(self, worker: Worker, jobs: int) -> None:
+        self._worker, self._jobs = worker, jobs
+        self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="unskew")
+        self._processes: Processes | None = None
+        self._may_strengthen = can_use_processes(worker, jobs)
+        self._by_threads: set[Future[Found]] = set()
+        self._by_processes: set[Future[Found]] = set()
+        self._pace = _Pace()
+
+    def __enter__(self) -> _Crew:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._threads.shutdown()
+        if self._processes is not None:
+            self._processes.end()
+
+    def fill(self, tasks: Iterator[list[int]]) -> bool:
+        """Give out work, little at a time so that results do not pile up; is anything under way?"""
+        threads = self._jobs if self._processes is None else 1
+        while len(self._by_threads) < 2 * threads and (task := next(tasks, None)) is not None:
+            self._by_threads.add(self._threads.submit(self._worker.work, task))
+        if self._processes is not None:
+            while len(self._by_processes) < 2 * (self._jobs - 1) and (task := next(tasks, None)) is not None:
+                self._by_processes.add(self._processes.submit(task))
+        return bool(self._by_threads or self._by_processes)
+
+    def wait(self) -> list[Found]:
+        """What came next."""
+        done, _ = wait(self._by_threads | self._by_processes, return_when=FIRST_COMPLETED)
+        self._by_threads -= done
+        self._by_processes -= done
+        found = [result_of(future) for future in done]
+        self._pace.note(sum(one.n_rows for one in found))
+        return found
+
+    def strengthen(self, left: int) -> None:
+        """Start processes where they are worth it."""
+        if self._may_strengthen and self._processes is None and self._pace.seconds(left) > _WORTH_PROCESSES:
+            self._processes = Processes(self._worker, self._jobs - 1)
+
+    def stop(self) -> list[Found]:
+        """What threads have found by now; what is under way in processes is lost."""
+        self._worker.stop.set()
+        kept = [future for future in self._by_threads if not future.cancel() and future.exception() is None]
+        return [future.result() for future in kept]
+
+
+class _Pace:
+    """How long so many rows will take, from the last tenth of a second: what lies in the cache goes faster than what does not."""
+
+    def __init__(self) -> None:
+        self._since, self._rows, self._seconds_per_row = time.monotonic(), 0, 0.0
+
+    def note(self, rows: int) -> None:
+        self._rows += rows
+        passed = time.monotonic() - self._since
+        if passed > 0.1 and self._rows:
+            self._seconds_per_row = passed / self._rows
+            self._since, self._rows = time.monotonic(), 0
+
+    def seconds(self, rows: int) -> float:
+        return self._seconds_per_row * rows
+
+
+def count_jobs(jobs: int | None) -> int:
+    """The number of threads, or processes: all processors that this process may use, or as many as were asked for."""
+    if jobs is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if type(jobs) is not int or jobs < 1:
+        raise ConfigError(f"jobs is the number of cores to use, a whole number of at least 1, or None for all processors; got {jobs!r}.")
+    return jobs
+
+
+def open_shelves(
+    cache: str | os.PathLike[str] | None, representations: Sequence[Representation]
+) -> tuple[list[Shelf] | None, Shelf | None]:
+    """The shelves of a cache: one for each representation, and the one that knows files."""
+    if cache is None:
+        return None, None
+    return [open_shelf(cache, representation) for representation in representations], open_file_shelf(cache)
+
+
+def _empty_table(n: int, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    shape, dtype = (n, values.shape[1]), values.dtype
+    if dtype.hasobject:
+        return np.full(shape, None, dtype=object)
+    if n * values.shape[1] * dtype.itemsize > _LARGEST_IN_MEMORY:
+        # The file has no name any more once it is open, and is gone with the array.
+        with tempfile.TemporaryFile(prefix="unskew-") as file:
+            return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
+    return np.full(shape, np.nan if dtype.kind == "f" else 0, dtype=dtype)

@@ -1,0 +1,168 @@
+"""A forecast beside the run it belongs to: the file `forecast.json`, whether the two are of the same inputs, and the panel on the page."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unskew.errors import DataError, UnskewError, first_few
+from unskew.files.atomic import written_together
+from unskew.report.summary.forecast_panel import show_forecast
+from unskew.report.summary.plain import plain_value
+from unskew.report.summary.privacy import private_provenance
+from unskew.report.summary.record import Summary
+from unskew.report.writing import summary_from_json, write_summary
+from unskew.runs.probing import forecast_inputs, images_to_train_on
+from unskew.runs.tables import json_value
+from unskew.runs.weighing import FORECAST, PAGE, SUMMARY, Inputs, Refusal, Run, describe_origin, write_record
+
+if TYPE_CHECKING:
+    from unskew.forecasting.record import Forecast
+
+log = logging.getLogger(__name__)
+
+# The sections that a forecast depends on; of [engine] only the seed. [report] and [learn] change nothing in it, nor does the cache.
+_SECTIONS = ("sources", "represent", "target", "bias", "solve", "engine")
+_WITHOUT_EFFECT = ("cache", "jobs")
+
+
+def forecast_record(
+    inputs: Inputs, arms: Sequence[str], learner: str | None = None, *, command: str | None = None, progress: bool | None = None
+) -> tuple[Forecast, dict[str, Any]]:
+    """(the forecast, what `forecast.json` holds).
+
+    That is the forecast, what was asked for, how many groups (images, without groups) each class has, and where it comes from.
+    """
+    forecast = forecast_inputs(inputs, arms, learner, progress=progress)
+    origin = describe_origin(inputs, command)
+    if inputs.config.report.privacy == "aggregate":
+        origin = private_provenance(origin, inputs.pool)
+    frame = images_to_train_on(inputs.pool).frame
+    unit = frame["group" if "group" in frame.columns else "id"]
+    size = {str(name): int(count) for name, count in unit.groupby(frame["label"].astype(str)).nunique().items()}
+    record: dict[str, Any] = json_value(
+        {
+            **forecast.to_dict(),
+            "class_size": {name: size.get(name, 0) for name in forecast.class_share},
+            "asked": list(arms),
+            "learner_reference": learner,
+            "provenance": origin,
+        }
+    )
+    return forecast, record
+
+
+def complete_run(run: Run | Refusal, folder: Path, *, progress: bool | None = None) -> Run | Refusal:
+    """The run with a forecast if its settings ask for one, else with that which lies in its folder already, if it is of the same inputs."""
+    if isinstance(run, Refusal):
+        return run
+    return add_forecast(run, progress=progress) if run.inputs.config.report.forecast else join_forecast(run, folder)
+
+
+def add_forecast(run: Run, arms: Sequence[str] = ("naive", "debiased"), learner: str | None = None, *, progress: bool | None = None) -> Run:
+    """The run with a forecast, or with a note on its page that says why there is none: weights are never lost over a forecast."""
+    try:
+        command = run.summary.provenance.get("command")
+        _, record = forecast_record(run.inputs, arms, learner, command=command, progress=progress)
+        return replace(run, summary=_with_panel(run.summary, record), forecast=record)
+    except Exception as error:  # whatever a probe runs into; the weights are there, and shall be written
+        known = isinstance(error, UnskewError)
+        log.warning("no forecast: %s", error if known else f"{type(error).__name__}: {error}", exc_info=not known and log.isEnabledFor(10))
+        # The message may name an image or count some.
+        said = str(error) if known and run.summary.privacy == "full" else "`unskew forecast` with the same configuration says why"
+        note = f"A forecast was asked for, and none can be made: {said.rstrip('.')}."
+        return replace(run, summary=replace(run.summary, notes={**run.summary.notes, "forecast": note}))
+
+
+def join_forecast(run: Run, folder: Path) -> Run:
+    """The run with the forecast that lies in its folder already, where that is of the same inputs."""
+    found = _find_forecast(run.summary, folder)
+    return run if found is None else replace(run, summary=_with_panel(run.summary, found))
+
+
+def write_forecast(record: Mapping[str, Any], folder: Path) -> Path | None:
+    """Write `forecast.json` and, where the folder holds a run of the same inputs, its page anew with the panel; the page, or None."""
+    page = None
+    with written_together(folder, ()) as beside:
+        write_record(record, beside, FORECAST)
+        summary = _find_summary(folder)
+        if summary is not None and _belongs(record, summary, folder / FORECAST):
+            write_summary(_with_panel(summary, record), beside / PAGE)
+            page = folder / PAGE
+    return page
+
+
+def write_page_again(folder: Path) -> Path:
+    """The page once more, from report.json, with the forecast of the same run that lies beside it; its path."""
+    if not (folder / SUMMARY).is_file():
+        raise DataError(f"{str(folder)!r} holds no {SUMMARY}, which `unskew weigh run.toml -o {folder}` writes.")
+    summary = summary_from_json((folder / SUMMARY).read_text(encoding="utf-8"))
+    found = _find_forecast(summary, folder)
+    with written_together(folder, ()) as beside:
+        write_summary(summary if found is None else _with_panel(summary, found), beside / PAGE)
+    return folder / PAGE
+
+
+def _with_panel(summary: Summary, record: Mapping[str, Any]) -> Summary:
+    notes = {name: note for name, note in summary.notes.items() if name != "forecast"}
+    return replace(summary, forecast=show_forecast(record, summary.privacy), notes=notes)
+
+
+def _find_summary(folder: Path) -> Summary | None:
+    """The summary of the run in a folder; None where there is none, or it cannot be read."""
+    if not (folder / SUMMARY).is_file():
+        return None
+    try:
+        return summary_from_json((folder / SUMMARY).read_text(encoding="utf-8"))
+    except (UnskewError, OSError, ValueError) as error:
+        log.warning("the page in %s stays as it is: %s cannot be read (%s)", folder, SUMMARY, error)
+        return None
+
+
+def _find_forecast(summary: Summary, folder: Path) -> Mapping[str, Any] | None:
+    """The forecast in a folder if it is of the run of ``summary``; where it is not, or cannot be used, that is said."""
+    path = folder / FORECAST
+    if not path.is_file() or summary.weights is None:
+        return None
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(record, dict):
+            raise DataError(f"it holds a {type(record).__name__}")
+        if not _belongs(record, summary, path):
+            return None
+        show_forecast(record, summary.privacy)
+    except (UnskewError, OSError, ValueError) as error:
+        log.warning("%s is not shown on the page: %s", path, error)
+        return None
+    return record
+
+
+def _belongs(record: Mapping[str, Any], summary: Summary, path: Path) -> bool:
+    """Are forecast and run of the same images, files and settings? If not, that is said."""
+    other = list(_differences(record.get("provenance"), summary.provenance)) if summary.weights is not None else ["there are no weights"]
+    if other:
+        log.warning("%s is not shown on the page, which is of other inputs: %s", path, first_few(other))
+    return not other
+
+
+def _differences(said: Any, found: Mapping[str, Any]) -> Iterator[str]:
+    """What differs between two origins, of what a forecast depends on."""
+    if not isinstance(said, Mapping) or not isinstance(said.get("settings"), Mapping):
+        yield "the forecast does not say what it was made from"
+        return
+    one, other = (plain_value(each) for each in (said, found))
+    if one.get("fingerprints") != other.get("fingerprints"):
+        yield "images or files have changed"
+    for section in _SECTIONS:
+        if _effective(one, section) != _effective(other, section):
+            yield f"[{section}] differs"
+
+
+def _effective(origin: Mapping[str, Any], section: str) -> dict[str, Any]:
+    settings = origin.get("settings", {})
+    chosen = settings.get(section) if isinstance(settings, Mapping) else None
+    return {name: value for name, value in (chosen or {}).items() if name not in _WITHOUT_EFFECT}

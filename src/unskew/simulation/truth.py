@@ -1,0 +1,123 @@
+"""How close weights come to the truth of simulated databases, beside weighting all images alike."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unskew.errors import DataError
+from unskew.records import Floats
+from unskew.simulation.files import POPULATION, TRUTH, TRUTH_RECORD
+
+
+@dataclass(frozen=True)
+class Closeness:
+    """How far some weights are from the truth.
+
+    Attributes
+    ----------
+    weight_distance : ½ Σ_i |π_i − π*_i|, total variation from the true weights; 0 is perfect, 1 is as far as can be.
+    label_distance : ½ Σ_y |mass of y − share in the population|; None without labels.
+    feature_distances : {feature: 1-D Wasserstein distance from the population, in its standard deviations}.
+    """
+
+    weight_distance: float
+    label_distance: float | None
+    feature_distances: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TruthComparison:
+    """Weights of a run and naive pooling beside the truth. ``missing``: images of the truth that the run does not have."""
+
+    scenario: str
+    images: int
+    missing: int
+    debiased: Closeness
+    naive: Closeness
+    true: Closeness
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """In words."""
+        naive, debiased, true = self.naive, self.debiased, self.true
+        lines = [
+            f"{self.images:,} images{f' ({self.missing:,} of the simulation are not in the results)' if self.missing else ''}, "
+            f"scenario {self.scenario}. Distances from the truth, smaller is better:",
+            f"  weights from the true ones (total variation): naive {naive.weight_distance:.4f}, debiased {debiased.weight_distance:.4f}",
+        ]
+        if naive.label_distance is not None and debiased.label_distance is not None and true.label_distance is not None:
+            lines.append(
+                f"  labels from the population (total variation): naive {naive.label_distance:.4f}, debiased "
+                f"{debiased.label_distance:.4f}, true weights {true.label_distance:.4f}"
+            )
+        for name in naive.feature_distances:
+            lines.append(
+                f"  {name} from the population (Wasserstein, in standard deviations): naive {naive.feature_distances[name]:.4f}, debiased "
+                f"{debiased.feature_distances[name]:.4f}, true weights {true.feature_distances[name]:.4f}"
+            )
+        return lines
+
+
+def compare_with_truth(simulated: Path, results: Path) -> TruthComparison:
+    """The weights of ``results`` (a folder of `unskew weigh`) beside the truth of ``simulated`` (a folder of `unskew simulate`)."""
+    import json
+
+    import pandas as pd
+
+    from unskew.weigh.weights_table import read_weights_table
+
+    for name in (TRUTH, TRUTH_RECORD, POPULATION):
+        if not (simulated / name).is_file():
+            raise DataError(f"{str(simulated)!r} holds no {name}, which `unskew simulate` writes.")
+    truth, population = pd.read_parquet(simulated / TRUTH), pd.read_parquet(simulated / POPULATION)
+    if not (results / "weights.parquet").is_file():
+        raise DataError(f"{str(results)!r} holds no weights.parquet, which `unskew weigh` writes.")
+    weights = read_weights_table(results / "weights.parquet")
+    joined = truth.merge(weights[["id", "weight"]].rename(columns={"weight": "found"}).astype({"id": str}), on="id")
+    if len(joined) < len(weights) or not len(joined):
+        raise DataError(
+            f"{len(weights) - len(joined):,} of {len(weights):,} images of {str(results)!r} are not among those of {str(simulated)!r}. Are "
+            "these the results of that simulation?"
+        )
+    drawn = population.set_index("id").loc[joined["image"]].reset_index(drop=True)
+    true_n = joined["weight"].to_numpy() / joined["weight"].sum()
+    arms = {
+        "debiased": joined["found"].to_numpy() / joined["found"].sum(),
+        "naive": np.full(len(joined), 1.0 / len(joined)),
+        "true": true_n,
+    }
+    record = json.loads((simulated / TRUTH_RECORD).read_text(encoding="utf-8"))
+    return TruthComparison(
+        scenario=str(record["scenario"]),
+        images=len(joined),
+        missing=len(truth) - len(joined),
+        **{arm: _closeness(weight_n, true_n, drawn, population) for arm, weight_n in arms.items()},
+    )
+
+
+def _closeness(weight_n: Floats, true_n: Floats, drawn: Any, population: Any) -> Closeness:
+    from scipy.stats import wasserstein_distance
+
+    distances = {}
+    for name in population.columns:
+        if population[name].dtype.kind == "f" and float(population[name].std(ddof=0)) > 0:
+            apart = wasserstein_distance(drawn[name], population[name], weight_n)
+            distances[str(name)] = float(apart / population[name].std(ddof=0))
+    return Closeness(float(np.abs(weight_n - true_n).sum() / 2), _label_distance(weight_n, drawn, population), distances)
+
+
+def _label_distance(weight_n: Floats, drawn: Any, population: Any) -> float | None:
+    import pandas as pd
+
+    if "label" not in population.columns or population["label"].isna().any():
+        return None
+    target = population["label"].value_counts(normalize=True)
+    mass = pd.Series(weight_n).groupby(drawn["label"]).sum().reindex(target.index, fill_value=0.0)
+    return float((mass - target).abs().sum() / 2)

@@ -1,0 +1,198 @@
+"""What is known about the target, read and checked: margins and joint tables become distributions over levels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unskew.errors import ConfigError, DataError, first_few
+from unskew.records import Floats
+from unskew.target.levels import MISSING, bin_labels, cells_of, column_levels, level_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Probabilities typed in with ten digits pass; thirds typed in as 0.333 do not.
+_SUM_TOLERANCE = 1e-9
+# A column of a table that holds numbers, not levels.
+VALUE_COLUMNS = ("count", "mass", "probability", "share", "stderr")
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Masses over levels of one attribute (a margin) or over combinations of several (a joint table).
+
+    Attributes
+    ----------
+    by : the attributes.
+    cells : the levels, one tuple of ``len(by)`` texts for each mass.
+    mass : not negative, sums to 1.
+    n : size of the sample that the masses were estimated from, or None.
+    stderr : standard errors of the masses, or None. Neither n nor stderr: taken as exact.
+    """
+
+    by: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    mass: tuple[float, ...]
+    n: float | None = None
+    stderr: tuple[float, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        return " × ".join(self.by)
+
+    def levels(self, attribute: str) -> list[str]:
+        """Levels of one attribute, in order of appearance."""
+        at = self.by.index(attribute)
+        return list(dict.fromkeys(cell[at] for cell in self.cells))
+
+
+def cell_text(by: Sequence[str], cell: Sequence[str]) -> str:
+    """``age = [0, 40) × sex = f``"""
+    return " × ".join(f"{attribute} = {level}" for attribute, level in zip(by, cell, strict=True))
+
+
+def read_masses(numbers: Iterable[Any], what: str, names: Sequence[str]) -> tuple[float, ...]:
+    """Counts normalised, probabilities checked.
+
+    Whole numbers are counts (of anything: images, people, percent) and are divided by their sum. All others are probabilities and must
+    sum to 1 within 1e-9.
+    """
+    mass_c = np.array([_number(number, what) for number in numbers])
+    for name, mass in zip(names, mass_c, strict=True):
+        if not (math.isfinite(mass) and mass >= 0):
+            raise DataError(f"{what}: a mass is finite and not negative; got {mass:g} for {name}.")
+    total = math.fsum(mass_c)
+    if total == 0:
+        raise DataError(f"{what} has no mass at all: every number is 0.")
+    if abs(total - 1) > _SUM_TOLERANCE and not np.array_equal(mass_c, np.floor(mass_c)):
+        raise DataError(
+            f"{what}: probabilities must sum to 1; these sum to {total:.10g}, {abs(total - 1):.3g} too {'much' if total > 1 else 'little'}."
+            " Is a level missing or rounded? Whole numbers would be read as counts and normalised; divide weighted counts or percentages "
+            "with decimals by their sum."
+        )
+    # A sum of 1 up to rounding stays as it is, so that what was written reads back the same.
+    return tuple(mass_c.tolist()) if abs(total - 1) <= 1e-14 else tuple((mass_c / total).tolist())
+
+
+def _number(number: Any, what: str) -> float:
+    try:
+        return float(number)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what}: a mass is a number; got {number!r}.") from error
+
+
+def read_margin(name: str, given: Any, edges: Sequence[float] | None) -> Distribution:
+    """``{level: number}``, or ``{"mass": {level: number}, "n": 400, "stderr": {level: number}}``; for bins also one number for each."""
+    mass, n, stderr = given, None, None
+    if isinstance(given, Mapping) and not _is_number(given.get("mass", 0.0)):
+        unknown = sorted(set(given) - {"mass", "n", "stderr"}, key=str)
+        if unknown:
+            raise ConfigError(f"the margin of {name!r} may have mass, n and stderr; got {first_few(unknown)}.")
+        mass, n, stderr = given["mass"], given.get("n"), given.get("stderr")
+    numbers = _by_level(name, mass, edges)
+    if stderr is None:
+        numbers = _merged(name, numbers, edges)
+    levels = [level_text(level) for level in numbers]
+    if len(set(levels)) < len(levels):
+        raise DataError(f"the margin of {name!r} names a level twice; its levels are {first_few(levels, 12)}.")
+    what = f"the margin of {name!r}"
+    read = read_masses(numbers.values(), what, [f"{name} = {level}" for level in levels])
+    error_l = None if stderr is None else _read_stderr(name, _by_level(name, stderr, edges), levels)
+    return Distribution((name,), tuple((level,) for level in levels), read, _read_n(n, stderr, what), error_l)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number)
+
+
+def _by_level(name: str, given: Any, edges: Sequence[float] | None) -> dict[Any, Any]:
+    if hasattr(given, "items"):
+        return dict(given.items())
+    numbers = list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else None
+    if numbers is None or edges is None:
+        raise ConfigError(f"the margin of {name!r} must say which level each number belongs to, as {{level: number}}; got {given!r}.")
+    labels = bin_labels(edges)
+    if len(numbers) != len(labels):
+        raise DataError(f"{name} has {len(labels)} bins ({first_few(labels, 12)}), but its margin has {len(numbers)} numbers.")
+    return dict(zip(labels, numbers, strict=True))
+
+
+def _merged(name: str, numbers: dict[Any, Any], edges: Sequence[float] | None) -> dict[Any, Any]:
+    """Numbers given for finer levels (single years of age) added up within the bins."""
+    if edges is None or set(map(str, numbers)) <= {*bin_labels(edges), MISSING}:
+        return numbers
+    import pandas as pd
+
+    levels, code_l = column_levels(pd.Series(list(numbers)), name, edges)
+    what = f"the margin of {name!r}"
+    values = np.array([_number(number, what) for number in numbers.values()])
+    negative = np.flatnonzero(values < 0)
+    if negative.size:
+        raise DataError(f"{what}: a mass is finite and not negative; got {values[negative[0]]:g} for {list(numbers)[negative[0]]}.")
+    return dict(zip(levels, np.bincount(code_l, weights=values, minlength=len(levels)).tolist(), strict=True))
+
+
+def _read_stderr(name: str, given: dict[Any, Any], levels: list[str]) -> tuple[float, ...]:
+    stderr = {level_text(level): _number(number, f"the standard errors of {name!r}") for level, number in given.items()}
+    if set(stderr) != set(levels):
+        raise DataError(
+            f"stderr and mass of {name!r} must name the same levels; only one has {first_few(sorted(set(stderr) ^ set(levels)))}."
+        )
+    bad = [f"{level} ({number})" for level, number in stderr.items() if not (math.isfinite(number) and number >= 0)]
+    if bad:
+        raise DataError(f"a standard error is finite and not negative; {name} has {first_few(bad)}.")
+    return tuple(stderr[level] for level in levels)
+
+
+def _read_n(n: Any, stderr: Any, what: str) -> float | None:
+    if n is None:
+        return None
+    if stderr is not None:
+        raise ConfigError(f"{what} has both n and stderr; give the one that its source reports.")
+    if not _is_number(n) or not (math.isfinite(n) and n > 0):
+        raise ConfigError(f"{what}: n is the size of the sample behind it, a positive number; got {n!r}.")
+    return float(n)
+
+
+def read_table(frame: pd.DataFrame, by: Sequence[str] | None, bins: Mapping[str, Sequence[float]], n: Any = None) -> Distribution:
+    """A table with one column for each attribute and one of numbers (count, mass, probability or share); equal cells are added up."""
+    given: Any = frame  # of any kind where it comes from a user
+    if not (hasattr(given, "columns") and hasattr(given, "iloc")):
+        hint = " Of a Series: series.rename('count').reset_index()." if hasattr(given, "iloc") else ""
+        raise DataError(
+            f"a joint table is a DataFrame with a column for each attribute and one of numbers (count, mass, probability or share); got a "
+            f"{type(given).__name__}.{hint}"
+        )
+    values = [column for column in frame.columns if column in VALUE_COLUMNS and column != "stderr"]
+    if len(values) != 1:
+        raise DataError(
+            f"a joint table needs exactly one column of numbers, called count, mass, probability or share; its columns are "
+            f"{first_few(list(frame.columns), 12)}."
+        )
+    attributes = tuple(by) if by is not None else tuple(str(column) for column in frame.columns if column not in VALUE_COLUMNS)
+    lacking = [attribute for attribute in attributes if attribute not in frame.columns]
+    if lacking or not attributes:
+        raise DataError(f"the joint table has no column {first_few(lacking)}; its columns are {first_few(list(frame.columns), 12)}.")
+    if len(frame) == 0:
+        raise DataError("the joint table has no rows.")
+    encoded = [column_levels(frame[attribute], attribute, bins.get(attribute)) for attribute in attributes]
+    cell_ca, cell_r = cells_of([code_r for _, code_r in encoded])
+    # In order of appearance, so that what is written out reads back the same.
+    order_c = np.argsort(np.unique(cell_r, return_index=True)[1])
+    cell_ca, cell_r = cell_ca[order_c], np.argsort(order_c)[cell_r]
+    cells = tuple(tuple(levels[at] for (levels, _), at in zip(encoded, cell, strict=True)) for cell in cell_ca)
+    cell_names = [cell_text(attributes, cell) for cell in cells]
+    row_names = [cell_names[at] for at in cell_r]
+    what = f"the table of {' × '.join(attributes)}"
+    mass_r = read_masses(frame[values[0]], what, row_names)
+    mass_c = np.bincount(cell_r, weights=np.asarray(mass_r), minlength=len(cells))
+    return Distribution(attributes, cells, tuple(mass_c.tolist()), _read_n(n, None, what))
+
+
+def mass_array(distribution: Distribution) -> Floats:
+    return np.asarray(distribution.mass, dtype=np.float64)

@@ -1,0 +1,198 @@
+"""Other images with a trained run: prepared as its own were, scored by its model, judged with intervals."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.config.run_config import RunConfig, read_config
+from unskew.errors import ConfigError, DataError, InvalidConfigError, did_you_mean, first_few
+from unskew.evaluation.predictions import Evaluation, evaluate_predictions, run_rules
+from unskew.files.atomic import written_whole
+from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
+from unskew.forecasting.probe_data import read_classes
+from unskew.records import Floats, Pool
+from unskew.runs.tables import features_table, write_frame
+from unskew.sources.discovery import find_sources
+from unskew.sources.settings import read_sources
+from unskew.training.arms import adjust_scores
+from unskew.training.folder import ARMS_FOLDER, check_models, read_record
+from unskew.training.projections import represent_alike
+from unskew.training.scores import prediction_frame
+
+_ALL = "all images"
+_NO_WEIGHTS = "Every image counts the same: these images have no weights, so the figures speak of them, not of the target."
+
+
+def evaluate_images(
+    folder: str | os.PathLike[str],
+    places: Sequence[Path],
+    *,
+    arm: str | None = None,
+    save: Path | None = None,
+    overwrite: bool = False,
+    by: Sequence[str] = (),
+    positive: str | None = None,
+    replicates: int = 1000,
+    seed: int = 0,
+    jobs: int | None = None,
+    progress: bool | None = None,
+) -> Evaluation:
+    """Judge images that were no part of a run by its model; labels are joined to the run's classes by name.
+
+    Parameters
+    ----------
+    folder : what `unskew train` wrote; nothing else of the run is needed, but the module of a model of your own.
+    places : folders of images or tables, as for `unskew describe`.
+    arm : which model, of several; default: the one that the run is about.
+    save : a table for the predictions, CSV or Parquet by its name.
+    """
+    out = Path(folder)
+    record = read_record(out)
+    name = _chosen_arm(record, arm)
+    _check_save(save, overwrite)
+    config = _settings(out)
+    if str(config.folder) not in sys.path:
+        sys.path.append(str(config.folder))
+    pool = read_sources(find_sources(places, Path()), Path())
+    _check_labels(pool, record["classes"])
+    pool, X = _prepared(pool, record["preprocessing"], out, config, jobs, progress)
+    score_nm = _scores(out, record, name, X, progress)
+    classes, label_n = read_classes(pool, least=1)
+    truth = np.array(classes, dtype=object)[label_n]
+    frame = prediction_frame(pool.frame["id"].tolist(), truth, record["classes"], score_nm)
+    if save is not None:
+        _save(frame, save)
+    roles = [role for role in ("id", "source", "label", "group") if role in pool.frame.columns]
+    private, bins = run_rules(out)
+    found = evaluate_predictions(
+        pool.frame[roles].assign(label=truth, source=pool.frame["source"].astype(str), sample_weight=1.0),
+        frame,
+        attributes=features_table(pool),
+        by=by,
+        bins=bins,
+        positive=positive,
+        replicates=replicates,
+        seed=seed,
+        regression=False,
+        private=private,
+    )
+    return _told(found, out, name, pool)
+
+
+def _settings(out: Path) -> RunConfig:
+    """Those of the run; its data need not be there any more."""
+    try:
+        return read_config(out / "run.toml", check_paths=False)
+    except InvalidConfigError:
+        return read_config(out / "run.toml", folder=out, check_paths=False)
+
+
+def _chosen_arm(record: dict[str, Any], arm: str | None) -> str:
+    names = list(record["arms"])
+    if arm is not None and arm not in names:
+        raise ConfigError(f"the run has no arm {arm!r}; it trained {first_few(names, 12)}.{did_you_mean(arm, names)}")
+    if record["status"] != "finished":
+        raise DataError("the training is not finished: `unskew train run.toml -o OUT --resume` goes on with it.")
+    return str(arm or record["arm"])
+
+
+def _check_save(save: Path | None, overwrite: bool) -> None:
+    if save is None:
+        return
+    if save.suffix.lower() not in (".csv", ".parquet"):
+        raise ConfigError(f"predictions are saved as .csv or .parquet; got {str(save)!r}.")
+    if not save.absolute().parent.is_dir():
+        raise ConfigError(f"{str(save)!r} cannot be written: there is no folder {str(save.parent)!r}. Make it first.")
+    if save.exists() and not overwrite:
+        raise ConfigError(f"{str(save)!r} is there already. Add --overwrite to replace it, or give another name.")
+
+
+def _save(frame: Any, save: Path) -> None:
+    if save.suffix.lower() == ".parquet":
+        write_frame(frame, save)
+        return
+    with written_whole(save) as beside:
+        frame.to_csv(beside, index=False)
+
+
+def _check_labels(pool: Pool, classes: Sequence[str]) -> None:
+    """Every label is a class of the run; said before any image is opened."""
+    found, label_n = read_classes(pool, least=1)
+    unknown = [name for name in found if name not in classes]
+    if unknown:
+        count = int(np.isin(label_n, [found.index(name) for name in unknown]).sum())
+        raise DataError(
+            f"{count} of {len(pool)} images have labels that are no class of the run: {first_few(unknown)}. Its classes are "
+            f"{first_few(classes, 12)}.{did_you_mean(unknown[0], classes)} Write labels as the run does, or leave these images out."
+        )
+
+
+def _prepared(
+    pool: Pool, how: dict[str, Any], out: Path, config: RunConfig, jobs: int | None, progress: bool | None
+) -> tuple[Pool, npt.NDArray[Any]]:
+    """(the pool without unusable images, what the model takes)."""
+    options: dict[str, Any] = {"jobs": jobs, "tolerance": config.sources.tolerance, "max_pixels": config.sources.max_pixels}
+    if how["kind"] == "images":
+        from unskew.represent.content import hash_images
+        from unskew.represent.square_pixels import square_images
+
+        if pool.images is None:
+            raise DataError("the model takes pixels, and what was named is a table without images.")
+        squared, X = square_images(pool, how["size"], how["resize"], progress=progress, **options)
+        options.pop("max_pixels")
+        return hash_images(squared, progress=progress, **options), X
+    if how["features"]:
+        if pool.images is None:
+            raise DataError("the model takes features of images, and what was named is a table without images.")
+        pool = represent_alike(pool, config.features(), out, progress=progress, **options)
+    lacking = [name for name in how["columns"] if name not in pool.frame.columns]
+    if lacking:
+        raise DataError(f"the model takes {len(how['columns'])} numbers of each image, and these images lack {first_few(lacking)}.")
+    return pool, pool.frame[how["columns"]].to_numpy(dtype=np.float32)
+
+
+def _scores(out: Path, record: dict[str, Any], arm: str, X: npt.NDArray[Any], progress: bool | None) -> Floats:
+    from unskew.learn.train import load_trained
+    from unskew.training.run import require_torch
+
+    require_torch()
+    check_models(out, record, [arm])
+    model = load_trained(out / ARMS_FOLDER / arm)
+    if list(model.classes) != list(record["classes"]):
+        raise DataError(f"the model in {ARMS_FOLDER}/{arm} has other classes than training.json says; was one of them replaced?")
+    score_nm = model.scores(X, progress=progress)
+    offsets = record["arms"][arm]
+    if offsets is None:
+        return score_nm
+    return adjust_scores(score_nm, np.array([np.inf if each == "never" else each for each in offsets], dtype=np.float64))
+
+
+def _told(found: Evaluation, out: Path, arm: str, pool: Pool) -> Evaluation:
+    """With notes that fit images without weights, and where the figures come from."""
+    notes = [_NO_WEIGHTS, *[note for note in found.notes if "These weights have no splits" not in note]]
+    seen = _seen_before(out, pool)
+    if seen:
+        notes.append(f"{seen:,} of these images are exact copies of images of the run, which flatters the model if it was trained on them.")
+    model = out / ARMS_FOLDER / arm / "model.pt"
+    fingerprints = {"images": fingerprint_pool(pool), "model": fingerprint_file(model) if model.is_file() else "unknown"}
+    origin = {"arm": arm, "fingerprints": fingerprints, "versions": find_versions(("torch",))}
+    return replace(found, notes=tuple(notes), origin=origin, split=_ALL)
+
+
+def _seen_before(out: Path, pool: Pool) -> int:
+    import pandas as pd
+    import pyarrow.parquet as pq
+
+    features = out / "features.parquet"
+    if not features.is_file() or "content" not in pool.frame.columns or "content" not in pq.read_schema(features).names:
+        return 0
+    known = pd.read_parquet(features, columns=["content"])["content"]
+    return int(pool.frame["content"].isin(set(known.dropna().tolist())).sum())

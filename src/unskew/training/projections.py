@@ -1,0 +1,117 @@
+"""Principal components of a run, kept for other images: theirs would be other components, and mean other things to the model."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unskew.errors import DataError
+from unskew.files.atomic import written_whole
+from unskew.records import Pool
+from unskew.represent.base import Representation
+from unskew.represent.embedding import Embedding
+from unskew.represent.naming import read_features
+from unskew.represent.pool_features import compute_rows, represent_images
+from unskew.represent.projection import Projection, fit_projection
+from unskew.runs import weighing as pipeline
+
+PROJECTIONS = "projections.npz"
+_BLOCK = 4096
+_log = logging.getLogger(__name__)
+
+
+def write_projections(inputs: pipeline.Inputs, out: Path, *, progress: bool | None = None) -> None:
+    """projections.npz: the components of every embedding of the run; no file where there is none.
+
+    They are fitted again to what the network gave, which the cache holds, on the same images: pool and sample of the target, in order.
+    """
+    config = inputs.config
+    if not config.represent.features:
+        return
+    embeddings = _projected(read_features(config.features()))
+    if not embeddings:
+        return
+    sample = None if inputs.target is None else inputs.target.reference
+    pools = [inputs.pool, *([sample] if isinstance(sample, Pool) else [])]
+    options: dict[str, Any] = {
+        "cache": pipeline.usable_cache(config.cache),
+        "jobs": config.engine.jobs,
+        "max_pixels": config.sources.max_pixels,
+        "progress": progress,
+    }
+    arrays: dict[str, Any] = {}
+    for one in embeddings:
+        parts = [compute_rows(pool, _plain(one), tolerance=1.0, **options)[1] for pool in pools]
+        rows = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        starts = range(0, len(rows), _BLOCK)
+        fitted = fit_projection((rows[start : start + _BLOCK] for start in starts), one.components, whiten=one.whiten)
+        _check_same(fitted, one, inputs.pool, parts[0])
+        arrays |= _arrays(one.name, fitted)
+    with written_whole(out / PROJECTIONS) as beside, beside.open("wb") as file:
+        np.savez(file, **arrays)
+
+
+def _check_same(fitted: Projection, one: Embedding, pool: Pool, rows: Any) -> None:
+    """The components must be those that the model is trained on."""
+    known = pool.frame[list(one.columns)].to_numpy(dtype=np.float64)
+    found = fitted.project(rows[: len(pool)])
+    if found.shape != known.shape or not np.allclose(found, known, rtol=1e-5, atol=1e-6 * max(1.0, float(np.abs(known).max(initial=0.0)))):
+        raise DataError(f"the components of {one.name} cannot be computed again: did images change while the run was reading them?")
+
+
+def _projected(representations: Sequence[Representation]) -> list[Embedding]:
+    return [one for one in representations if isinstance(one, Embedding) and one.components > 0]
+
+
+def _plain(one: Embedding) -> Embedding:
+    """What the network gives, without components."""
+    return replace(one, components=0, whiten=False)
+
+
+def _arrays(name: str, fitted: Projection) -> dict[str, Any]:
+    numbers = np.array([fitted.total_variance, float(fitted.whiten), float(fitted.n)])
+    parts = {"mean": fitted.mean_d, "axis": fitted.axis_cd, "variance": fitted.variance_c, "numbers": numbers}
+    return {f"{name}.{part}": values for part, values in parts.items()}
+
+
+def read_projection(path: Path, name: str) -> Projection:
+    """The components of one embedding of a run."""
+    if not path.is_file():
+        raise DataError(f"{path} is not there: it holds the principal components that the model was trained on. `unskew train` writes it.")
+    with np.load(path, allow_pickle=False) as stored:
+        mean_d, axis_cd, variance_c, numbers = (stored[f"{name}.{part}"] for part in ("mean", "axis", "variance", "numbers"))
+    return Projection(mean_d, axis_cd, variance_c, float(numbers[0]), bool(numbers[1]), int(numbers[2]))
+
+
+def represent_alike(
+    pool: Pool,
+    features: Sequence[Any],
+    out: Path,
+    *,
+    jobs: int | None = None,
+    tolerance: float = 0.01,
+    max_pixels: int | None = None,
+    progress: bool | None = None,
+    cache: str | os.PathLike[str] | None = None,
+) -> Pool:
+    """The features of a run for other images, with the components of the run; the column ``content`` among them."""
+    options: dict[str, Any] = {"jobs": jobs, "tolerance": tolerance, "max_pixels": max_pixels, "progress": progress, "cache": cache}
+    representations = read_features(features)
+    embeddings = _projected(representations)
+    for one in embeddings:
+        pool, rows = compute_rows(pool, _plain(one), **options)
+        values = read_projection(out / PROJECTIONS, one.name).project(rows)
+        pool = pool.with_columns({name: values[:, at] for at, name in enumerate(one.columns)})
+    others = [one for one in representations if one not in embeddings]
+    if others:
+        return represent_images(pool, others, content=True, **options)
+    from unskew.represent.content import hash_images
+
+    options.pop("max_pixels")
+    return hash_images(pool, **options)

@@ -1,0 +1,243 @@
+"""Standard errors when ω was estimated: stacked influence functions of normalizers, parameters and target mean, robust to groups.
+
+With η = (u, θ) the maximum of the profile likelihood, its score and information I as in `unskew.solve.profile_likelihood`, and the target mean
+μ̂ = Σ_c p_c m_c, m_c = Σ_{i in c} v_i h_i/Σ_{i in c} v_i, v_i = 1/Σ_{k kept} e^{u_ck} ω_ik, the influence of image i on μ̂ is
+
+    ψ_i = π_i (h_i − m_{c_i}) − aᵀ score_i,   I a = ∂μ̂/∂η,   ∂μ̂/∂u_ck = −Σ_{i in c} π_i (h_i − m_c) q̃_ik,
+    ∂μ̂/∂θ = −Σ_i π_i (h_i − m_{c_i}) Σ_k q̃_ik J_ik,
+
+where q̃ are the memberships among the sources that are kept in training and π_i = 0 for the others' images.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+import scipy.special
+
+from unskew.records import Estimate, Floats, Ints
+from unskew.solve.logarithms import log_sums
+from unskew.solve.profile_likelihood import Profile
+from unskew.weigh.effective_size import add_by_code
+from unskew.weigh.sampling_units import Units, centre_units, centre_within_sources, design_effect, find_units
+from unskew.weigh.uncertainty import degrees_of_freedom
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatedRows:
+    """The rows behind estimated weights, those of the target's sample included.
+
+    Attributes
+    ----------
+    names : the sources, the sample among them.
+    source : (R,)
+    weight : (R,) π; 0 for rows that are not kept in training.
+    group : (R,) code of each row's group, or None.
+    profile : the likelihood at its maximum.
+    kept : (K,) False for a source that is left out of training.
+    mass_covariance : (C, C) covariance of the strata's target masses, those raked from the pool's counts varying with these; None where
+        they are exact.
+    """
+
+    names: tuple[str, ...]
+    source: npt.NDArray[np.int32]
+    weight: Floats = field(repr=False)
+    group: Ints | None = field(repr=False)
+    profile: Profile = field(repr=False)
+    kept: npt.NDArray[np.bool_]
+    mass_covariance: Floats | None = field(repr=False, default=None)
+
+    @property
+    def is_post_stratified(self) -> bool:
+        """Strata and nothing else: within a stratum all weights are equal but for the units."""
+        return self.profile.u.shape[0] > 1 and self.profile.n_parameters == 0 and bool(self.kept.all()) and self._flat
+
+    @property
+    def _flat(self) -> bool:
+        log_rk, cell_r = self.profile.log_omega, self.profile.cell
+        first = np.unique(cell_r, return_index=True)
+        row_of_cell = np.zeros(self.profile.u.shape[0], dtype=np.int64)
+        row_of_cell[first[0]] = first[1]
+        return bool((log_rk == log_rk[row_of_cell[cell_r]]).all())
+
+
+def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estimate:
+    """Target mean Σ_i π_i h_i with a standard error that accounts for the estimation of ω and for the error of the margins.
+
+    The variance is that of the unit sums of ψ, centred within sources (`centre_units`), or within strata if there is nothing but strata:
+    then it is the post-stratified Σ_c p_c² s_c²/N_c. To it comes mᵀ Cov(p̂) m, m_c the mean of stratum c. Where no source is left
+    out, the larger of this and the model-based variance Σ_i π_i² (h_i − m)² + aᵀ ∂μ̂/∂η counts, as in `weighted_mean`.
+    """
+    mean = float(rows.weight @ value_r)
+    deviation_r, margin = deviations_from_strata(rows, value_r)
+    scale = float(np.abs(deviation_r).max())
+    units = find_units(rows)
+    if _shows_no_spread(rows, units, value_r):
+        return Estimate(mean, math.inf, (-math.inf, math.inf), level)
+    if scale <= 1e-15 * abs(mean) and margin == 0.0:
+        return Estimate(mean, 0.0, (mean, mean), level)
+    if units.cannot_vary:
+        return Estimate(mean, math.inf, (-math.inf, math.inf), level)
+    if rows.is_post_stratified:
+        variance_s, size_s = stratified_variance(rows, units, deviation_r)
+        variance = float(variance_s.sum())
+    else:
+        spread_m, variance = spread_of_estimate(rows, units, deviation_r)
+        variance_s, size_s = add_by_code(units.stratum_m, np.square(spread_m), units.size_s.size), units.size_s
+    return _interval(mean, variance + margin, degrees_of_freedom(variance_s, size_s), level)
+
+
+def beside_rival(estimate: Estimate, rival: Estimate) -> Estimate:
+    """The estimate with an error that counts the choice between two models; the rival's mean μ̂' stands for what the choice may cost.
+
+    stderr² = max(V, V') + (μ̂ − μ̂')², the mean squared error of μ̂ if the rival is right. The interval is as long to both sides of μ̂ as
+    the longer of both models' is, and |μ̂ − μ̂'| more, so that it contains both: it holds the truth wherever the rival's does, however the
+    choice was made (an interval of fixed length for an estimate with a bound on its bias: Donoho 1994; Armstrong & Kolesár 2018).
+    """
+    apart = abs(estimate.value - rival.value)
+    reach = max((each.interval[1] - each.interval[0]) / 2 for each in (estimate, rival)) + apart
+    stderr = math.hypot(max(estimate.stderr, rival.stderr), apart)
+    return Estimate(estimate.value, stderr, (estimate.value - reach, estimate.value + reach), estimate.level)
+
+
+def count_covariance(rows: EstimatedRows, amount_r: Floats) -> Floats:
+    """(C, C) covariance of N_c = Σ_{i in c} ``amount``_i over the strata c: every source (or its groups) is drawn anew."""
+    units, n_cells = find_units(rows), rows.profile.u.shape[0]
+    shape = (units.stratum_m.size, n_cells)
+    count_mc = scipy.sparse.coo_array((amount_r, (units.unit_n, rows.profile.cell)), shape=shape).tocsr()
+    member_ms = scipy.sparse.csr_array((np.ones(shape[0]), units.stratum_m, np.arange(shape[0] + 1)), shape=(shape[0], units.size_s.size))
+    total_sc = np.asarray((member_ms.T @ count_mc).todense())
+    # n/(n − 1) for each source; one with a single unit shows no spread.
+    factor_s = np.divide(units.size_s, units.size_s - 1.0, out=np.zeros(units.size_s.size), where=units.size_s > 1)
+    squares_cc = count_mc.T @ (count_mc * factor_s[units.stratum_m][:, None])
+    return np.asarray(squares_cc.todense() - (total_sc.T * (factor_s / np.maximum(units.size_s, 1))) @ total_sc)
+
+
+def _shows_no_spread(rows: EstimatedRows, units: Units, value_r: Floats) -> bool:
+    """Does every stratum hold a single unit, while the values differ? Then nothing tells how much units of a stratum differ."""
+    if not rows.is_post_stratified or np.ptp(value_r[rows.weight > 0]) == 0.0:
+        return False
+    weighed = rows.weight > 0
+    cell_m, unit_m = rows.profile.cell[weighed], units.unit_n[weighed]
+    unit_of_cell = np.zeros(rows.profile.u.shape[0], dtype=np.int64)
+    unit_of_cell[cell_m] = unit_m
+    return bool((unit_of_cell[cell_m] == unit_m).all())
+
+
+def _interval(mean: float, variance: float, freedom: float, level: float) -> Estimate:
+    stderr = math.sqrt(variance)
+    half_width = stderr * float(scipy.special.stdtrit(freedom, 0.5 + level / 2))
+    if not math.isfinite(half_width):
+        return Estimate(mean, math.inf, (-math.inf, math.inf), level)
+    return Estimate(mean, stderr, (mean - half_width, mean + half_width), level)
+
+
+def deviations_from_strata(rows: EstimatedRows, value_r: Floats) -> tuple[Floats, float]:
+    """((R,) h_i − m_{c_i}, 0 for rows without weight; mᵀ Cov(p̂) m, what the error of the strata's masses adds to the variance)."""
+    mean_c = _cell_means(rows, value_r)
+    deviation_r = np.where(rows.weight > 0, value_r - mean_c[rows.profile.cell], 0.0)
+    margin = 0.0 if rows.mass_covariance is None else max(float(mean_c @ rows.mass_covariance @ mean_c), 0.0)
+    return deviation_r, margin
+
+
+def _cell_means(rows: EstimatedRows, value_r: Floats) -> Floats:
+    n_cells = rows.profile.u.shape[0]
+    mass_c = add_by_code(rows.profile.cell, rows.weight, n_cells)
+    total_c = add_by_code(rows.profile.cell, rows.weight * value_r, n_cells)
+    return np.divide(total_c, mass_c, out=np.zeros(n_cells), where=mass_c > 0)
+
+
+def influence_of_estimate(rows: EstimatedRows, pull_r: Floats) -> tuple[Floats, float]:
+    """(R,) ψ for π_i (h_i − m) = ``pull_r``, and aᵀ ∂μ̂/∂η."""
+    profile = rows.profile
+    g_ck, g_p = np.zeros(profile.u.shape), np.zeros(profile.n_parameters)
+    for cell, at, q_bk in profile.blocks():
+        share_bk = q_bk * rows.kept
+        # A reference image that no kept source could have produced pulls at nothing.
+        share_bk /= np.maximum(share_bk.sum(axis=1, keepdims=True), 1e-300)
+        pulled_bk = pull_r[at][:, None] * share_bk
+        g_ck[cell] -= pulled_bk.sum(axis=0)
+        if profile.derivative is not None:
+            g_p -= profile.derivative.total(at, pulled_bk)
+    a_ck, a_p = profile.information.solve(g_ck, g_p)
+    influence_r = pull_r.copy()
+    for cell, at, q_bk in profile.blocks():
+        residual_bk = profile.residuals(at, q_bk)
+        influence_r[at] -= residual_bk @ a_ck[cell]
+        if profile.derivative is not None:
+            influence_r[at] -= profile.derivative.along(at, residual_bk, a_p)
+    return influence_r, float(np.sum(a_ck * g_ck) + a_p @ g_p)
+
+
+def spread_of_estimate(rows: EstimatedRows, units: Units, deviation_r: Floats) -> tuple[Floats, float]:
+    """((m,) what each unit adds to μ̂, centred, whose squares add up to its variance; the variance that counts)."""
+    pull_r = rows.weight * deviation_r
+    influence_r, curved = influence_of_estimate(rows, pull_r)
+    spread_m = centre_within_sources(rows, units, influence_r.size * influence_r)
+    variance = float(spread_m @ spread_m)
+    if rows.kept.all():
+        model = float(pull_r @ pull_r) + max(curved, 0.0)
+        variance = max(variance, model * design_effect(rows, units, deviation_r))
+    return spread_m, variance
+
+
+def stratified_variance(rows: EstimatedRows, units: Units, deviation_r: Floats) -> tuple[Floats, Ints]:
+    """((C,) Σ_j T_j²/(1 − leverage_j) over the units j of each stratum, (C,) their numbers).
+
+    T_j = Σ_{i in j} π_i (h_i − m_c), and the leverage of unit j is its share of its stratum's weight: equal weights give p_c² s_c²/N_c.
+    A stratum with one unit shows no spread; it takes that of an average unit of the others. A unit with images in several strata counts
+    in each, its sums being added before they are squared and the square shared out.
+    """
+    cell_r, n_cells, n_units = rows.profile.cell, rows.profile.u.shape[0], units.stratum_m.size
+    key_r = units.unit_n * n_cells + cell_r
+    pair, place_r = np.unique(key_r, return_inverse=True)
+    unit_p, cell_p = pair // n_cells, pair % n_cells
+    total_p = add_by_code(place_r, rows.weight * deviation_r, pair.size)
+    weight_p = add_by_code(place_r, rows.weight, pair.size)
+    mass_c = add_by_code(cell_r, rows.weight, n_cells)
+    size_c = np.bincount(cell_p, minlength=n_cells)
+    share_p = weight_p / np.where(mass_c > 0, mass_c, 1.0)[cell_p]
+    lone_p = size_c[cell_p] == 1
+    spread_p = np.where(lone_p, 0.0, total_p / np.sqrt(np.maximum(1.0 - share_p, 1e-12)))
+    spread_m = add_by_code(unit_p, spread_p, n_units)
+    variance_c = add_by_code(cell_p, spread_p * spread_m[unit_p], n_cells)
+    if lone_p.any() and not lone_p.all():
+        inner = ~lone_p
+        # s² of an average unit: its spread relative to its weight.
+        typical = float(np.square(spread_p[inner]).sum() / np.square(weight_p[inner]).sum())
+        variance_c = variance_c + np.where(size_c == 1, np.square(mass_c) * typical, 0.0)
+    return np.maximum(variance_c, 0.0), np.maximum(size_c, 2)
+
+
+def estimated_covariance(rows: EstimatedRows) -> Floats:
+    """(K, K) covariance of log Ω̂_k = log n_k − u_k − log Σ_i v_i over all rows, one stratum: the sandwich of its influence functions."""
+    profile, n_sources = rows.profile, len(rows.names)
+    units = find_units(rows)
+    if units.cannot_vary:
+        return np.full((n_sources, n_sources), np.inf)
+    log_v_r = -log_sums(profile.log_omega + profile.u[0])
+    weight_r = scipy.special.softmax(log_v_r)
+    common_k, common_p = np.zeros(n_sources), np.zeros(profile.n_parameters)
+    for _, at, q_bk in profile.blocks():
+        pulled_bk = weight_r[at][:, None] * q_bk
+        common_k += pulled_bk.sum(axis=0)
+        if profile.derivative is not None:
+            common_p += profile.derivative.total(at, pulled_bk)
+    solved = [profile.information.solve((common_k - unit)[None, :], common_p) for unit in np.eye(n_sources)]
+    a_kj, a_pj = np.column_stack([a_ck[0] for a_ck, _ in solved]), np.column_stack([a_p for _, a_p in solved])
+    influence_rj = np.repeat(-(weight_r - 1.0 / weight_r.size)[:, None], n_sources, axis=1)
+    for _, at, q_bk in profile.blocks():
+        residual_bk = profile.residuals(at, q_bk)
+        influence_rj[at] -= residual_bk @ a_kj
+        if profile.derivative is not None:
+            influence_rj[at] -= profile.derivative.by_row(at, residual_bk) @ a_pj
+    n = weight_r.size
+    total_mj = np.column_stack([n * add_by_code(units.unit_n, column, units.stratum_m.size) for column in influence_rj.T])
+    size_k = np.bincount(rows.source, minlength=n_sources)
+    mean_kj = np.column_stack([n * add_by_code(rows.source, column, n_sources) / size_k for column in influence_rj.T])
+    spread_mj = centre_units(rows, units, total_mj, mean_kj, np.zeros((n_sources, n_sources)))
+    return np.asarray(spread_mj.T @ spread_mj)
