@@ -1,4 +1,5 @@
-"""How often 95% intervals of a target mean hold the truth, and how often `check_fit` rejects: the tables of docs/honest-errors.md.
+"""How often 95% intervals of a target mean hold the truth, and how often `check_fit` rejects: the
+tables of docs/honest-errors.md.
 
 python benchmarks/honest_errors.py                     everything, about an hour on one core
 python benchmarks/honest_errors.py --sets 200          quicker, and rougher
@@ -57,16 +58,33 @@ WRONG = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", type=int, default=2000, help="simulated data sets for each recipe")
-    parser.add_argument("--bootstrap-sets", type=int, default=200, help="data sets where every one is fitted anew")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--sets", type=int, default=2000, help="simulated data sets for each recipe"
+    )
+    parser.add_argument(
+        "--bootstrap-sets", type=int, default=200, help="data sets where every one is fitted anew"
+    )
     parser.add_argument("--replicates", type=int, default=200, help="how often")
-    parser.add_argument("--part", choices=["mean", "bootstrap", "trap", "level", "power"], action="append", help="default: all")
+    parser.add_argument(
+        "--part",
+        choices=["mean", "bootstrap", "trap", "level", "power"],
+        action="append",
+        help="default: all",
+    )
     parser.add_argument("--only", action="append", help="names of recipes")
     options = parser.parse_args()
     parts = options.part or ["mean", "bootstrap", "trap", "level", "power"]
     for part in parts:
-        rows = {"mean": mean_rows, "bootstrap": bootstrap_rows, "trap": trap_rows, "level": level_rows, "power": power_rows}[part](options)
+        rows = {
+            "mean": mean_rows,
+            "bootstrap": bootstrap_rows,
+            "trap": trap_rows,
+            "level": level_rows,
+            "power": power_rows,
+        }[part](options)
         for row in rows:
             print(row, flush=True)
         print(flush=True)
@@ -82,12 +100,16 @@ def _data(recipe: Recipe) -> str:
 
 def _row(recipe: Recipe, found: Coverage, seconds: float) -> str:
     return (
-        f"| `{recipe.__name__}` | {_data(recipe)} | {found.n_sets:,} | {found.share:.1%} ± {found.error:.1%} | "
-        f"{found.bias / found.spread:+.2f} | {found.stderr / found.spread:.2f} | {1000 * seconds / found.n_sets:.0f} ms |"
+        f"| `{recipe.__name__}` | {_data(recipe)} | {found.n_sets:,} | {found.share:.1%} ± "
+        f"{found.error:.1%} | "
+        f"{found.bias / found.spread:+.2f} | {found.stderr / found.spread:.2f} | "
+        f"{1000 * seconds / found.n_sets:.0f} ms |"
     )
 
 
-def _coverage_rows(chosen: list[tuple[Recipe, Callable[[recipes.DataSet], Estimate]]], n_sets: int) -> Iterator[str]:
+def _coverage_rows(
+    chosen: list[tuple[Recipe, Callable[[recipes.DataSet], Estimate]]], n_sets: int
+) -> Iterator[str]:
     yield "| recipe | data | sets | coverage | bias / spread | stderr / spread | time |"
     yield "|---|---|---|---|---|---|---|"
     for recipe, estimate in chosen:
@@ -98,17 +120,29 @@ def _coverage_rows(chosen: list[tuple[Recipe, Callable[[recipes.DataSet], Estima
 
 def mean_rows(options: argparse.Namespace) -> Iterator[str]:
     every = [*recipes.PRINCIPAL, *recipes.VARIANTS, *recipes.BOXES, *recipes.SOFT_BOXES]
-    yield from _coverage_rows([(recipe, mean_of) for recipe in every if _chosen(recipe, options)], options.sets)
+    yield from _coverage_rows(
+        [(recipe, mean_of) for recipe in every if _chosen(recipe, options)], options.sets
+    )
 
 
 def bootstrap_rows(options: argparse.Namespace) -> Iterator[str]:
     every = [recipes.strata, recipes.strata_survey, recipes.tilt_tiny, *recipes.BOXES]
     yield from _coverage_rows(
-        [(recipe, partial(bootstrap_of, n=options.replicates)) for recipe in every if _chosen(recipe, options)], options.bootstrap_sets
+        [
+            (recipe, partial(bootstrap_of, n=options.replicates))
+            for recipe in every
+            if _chosen(recipe, options)
+        ],
+        options.bootstrap_sets,
     )
     if _chosen(recipes.propensity_boosting, options):
         few = max(options.bootstrap_sets // 4, 1)
-        yield from list(_coverage_rows([(recipes.propensity_boosting, partial(bootstrap_of, n=options.replicates // 4))], few))[2:]
+        yield from list(
+            _coverage_rows(
+                [(recipes.propensity_boosting, partial(bootstrap_of, n=options.replicates // 4))],
+                few,
+            )
+        )[2:]
 
 
 def trap_rows(options: argparse.Namespace) -> Iterator[str]:
@@ -118,7 +152,9 @@ def trap_rows(options: argparse.Namespace) -> Iterator[str]:
         (recipes.strata_survey_exact, mean_of),
         (recipes.soft_box_blurred, mean_of_chosen_edges),
     ]
-    yield from _coverage_rows([(recipe, estimate) for recipe, estimate in every if _chosen(recipe, options)], options.sets)
+    yield from _coverage_rows(
+        [(recipe, estimate) for recipe, estimate in every if _chosen(recipe, options)], options.sets
+    )
 
 
 def level_rows(options: argparse.Namespace) -> Iterator[str]:
@@ -130,7 +166,9 @@ def power_rows(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _rejections(
-    cases: tuple[tuple[Callable[..., object], list[str] | None], ...], options: argparse.Namespace, n_sets: int
+    cases: tuple[tuple[Callable[..., object], list[str] | None], ...],
+    options: argparse.Namespace,
+    n_sets: int,
 ) -> Iterator[str]:
     yield "| recipe | data | sets | rejected at 5% |"
     yield "|---|---|---|---|"
@@ -138,7 +176,10 @@ def _rejections(
         if _chosen(recipe, options):
             share = float(np.mean(fit_p_values(recipe, n_sets, SEED, features) <= 0.05))
             error = binomial_error(share, n_sets)
-            yield f"| `{recipe.__name__}` | {_data(recipe)} | {n_sets:,} | {share:.1%} ± {error:.1%} |"
+            yield (
+                f"| `{recipe.__name__}` | {_data(recipe)} | {n_sets:,} | {share:.1%} ± "
+                f"{error:.1%} |"
+            )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""Peak memory of one run, measured in a process of its own: ``python benchmarks/images_memory.py FOLDER N CACHE`` prints megabytes."""
+"""Peak memory of one run, measured in a process of its own: ``python benchmarks/images_memory.py
+FOLDER N CACHE`` prints megabytes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def main() -> None:
 
 
 class Watch(threading.Thread):
-    """The largest resident size of all processes that this one started, together, in MB; looked at ten times a second."""
+    """The largest resident size of all processes that this one started, together, in MB; looked at
+    ten times a second.
+    """
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -45,7 +49,9 @@ class Watch(threading.Thread):
 
 
 def children() -> list[str]:
-    listed = [Path(f"/proc/self/task/{task.name}/children") for task in Path("/proc/self/task").iterdir()]
+    listed = [
+        Path(f"/proc/self/task/{task.name}/children") for task in Path("/proc/self/task").iterdir()
+    ]
     return [child for path in listed if path.exists() for child in path.read_text().split()]
 
 
@@ -58,8 +64,14 @@ def resident(process: str) -> float:
 
 
 def peak() -> float:
-    """The largest resident size so far, in MB. Not ru_maxrss, which begins with that of the process that started this one."""
-    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    """The largest resident size so far, in MB. Not ru_maxrss, which begins with that of the process
+    that started this one.
+    """
+    (line,) = [
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    ]
     return float(line.split()[1]) / 1024
 
 

@@ -22,11 +22,15 @@ class Row:
 
 def table(rows: list[Row]) -> str:
     lines = ["| what | by processor time | by the wall | bar |", "|---|---|---|---|"]
-    return "\n".join([*lines, *(f"| {row.what} | {row.processor} | {row.wall} | {row.bar} |" for row in rows)])
+    return "\n".join(
+        [*lines, *(f"| {row.what} | {row.processor} | {row.wall} | {row.bar} |" for row in rows)]
+    )
 
 
 def page(rows: list[Row], n: int, size: float, plain: np.ndarray, minutes: float) -> str:
-    packages = ", ".join(f"{name} {version(name)}" for name in ("pillow", "numpy", "numba", "PyWavelets", "pyarrow"))
+    packages = ", ".join(
+        f"{name} {version(name)}" for name in ("pillow", "numpy", "numba", "PyWavelets", "pyarrow")
+    )
     return f"""# What representations cost
 
 ```
@@ -54,7 +58,9 @@ lock. A process takes a second or two to start, which is part of the figure abov
 
 
 def company(plain: np.ndarray) -> str:
-    """Was the machine ours? Seconds of the processor by seconds of the wall, while one thread decoded."""
+    """Was the machine ours? Seconds of the processor by seconds of the wall, while one thread
+    decoded.
+    """
     share = plain[1] / plain[0]
     if share > 0.9:
         return f"One thread had {share:.0%} of a processor."

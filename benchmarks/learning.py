@@ -1,12 +1,16 @@
-"""What weights bring on real images, CIFAR-10 with known selection: the figures of docs/learning-performance.md.
+"""What weights bring on real images, CIFAR-10 with known selection: the figures of
+docs/learning-performance.md.
 
-    python benchmarks/learning.py --data FOLDER [--part probe …] [--settings KEY …] [--seeds 0 1 2 3]
+    python benchmarks/learning.py --data FOLDER [--part probe …] [--settings KEY …] [--seeds 0 1 2
+    3]
 
-The parts: features (of CIFAR-10 and CIFAR-100, by a pretrained network, kept in .bench-cache), probe (every arm trained and tested),
-samplers (weights in the loss or by resampling), curve (accuracy against the number of images), forecast (what is predicted), truth (what
-came true), network (a small network from scratch, by epoch), page (docs/learning-performance.md from what is there). Every result is a
-line of .bench-cache/learning-*.jsonl; what is there is not measured again. Several processes may run at once. FOLDER holds
-cifar10/train-000.webp …; the default is the variable UNSKEW_DATA.
+The parts: features (of CIFAR-10 and CIFAR-100, by a pretrained network, kept in .bench-cache),
+probe (every arm trained and tested), samplers (weights in the loss or by resampling), curve
+(accuracy against the number of images), forecast (what is predicted), truth (what came true),
+network (a small network from scratch, by epoch), page (docs/learning-performance.md from what is
+there). Every result is a line of .bench-cache/learning-*.jsonl; what is there is not measured
+again. Several processes may run at once. FOLDER holds cifar10/train-000.webp …; the default is the
+variable UNSKEW_DATA.
 """
 
 from __future__ import annotations
@@ -41,13 +45,22 @@ FEW = (BEYOND[1].key, BEYOND[3].key)
 
 def results_of(part: str, cache: Path = CACHE) -> Results:
     """The file of a part, and what tells its lines apart."""
-    keys = {"forecast": ("setting", "seed"), "truth": ("setting", "seed"), "network": ("setting", "seed", "arm", "epoch")}.get(
-        part, ("setting", "seed", "arm")
-    )
+    keys = {
+        "forecast": ("setting", "seed"),
+        "truth": ("setting", "seed"),
+        "network": ("setting", "seed", "arm", "epoch"),
+    }.get(part, ("setting", "seed", "arm"))
     return Results(cache / f"learning-{part}.jsonl", keys)
 
 
-def measure_probe(features: Features, settings: Sequence[Setting], seeds: Sequence[int], results: Results, *, only: set[str]) -> None:
+def measure_probe(
+    features: Features,
+    settings: Sequence[Setting],
+    seeds: Sequence[int],
+    results: Results,
+    *,
+    only: set[str],
+) -> None:
     """Every arm of every setting and seed: accuracy and accuracy by group on the test images."""
     population = Population(features.train_label, features.border)
     for seed in seeds:
@@ -55,14 +68,18 @@ def measure_probe(features: Features, settings: Sequence[Setting], seeds: Sequen
             done = {key[2] for key in results.read() if key[:2] == (setting.key, seed)}
             if "all" in done or (only and only <= done):
                 continue
-            for arm in arms_of(setting.draw(population, seed), population, seed, only=only - done if only else None):
+            for arm in arms_of(
+                setting.draw(population, seed), population, seed, only=only - done if only else None
+            ):
                 if arm.name not in done:
                     add_score(results, setting, seed, arm, features)
             if not only:
                 results.add({"setting": setting.key, "seed": seed, "arm": "all"})
 
 
-def add_score(results: Results, setting: Setting, seed: int, arm: TrainingArm, features: Features) -> None:
+def add_score(
+    results: Results, setting: Setting, seed: int, arm: TrainingArm, features: Features
+) -> None:
     begin = time.process_time()
     score = score_arm(arm, features, setting)
     record = {
@@ -76,11 +93,17 @@ def add_score(results: Results, setting: Setting, seed: int, arm: TrainingArm, f
         "commit": commit_facts(),
     }
     results.add(record)
-    print(f"{setting.key} seed {seed} {arm.name}: {score.accuracy:.2f} worst {score.worst:.1f}", file=sys.stderr, flush=True)
+    print(
+        f"{setting.key} seed {seed} {arm.name}: {score.accuracy:.2f} worst {score.worst:.1f}",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def measure_samplers(features: Features, seeds: Sequence[int], results: Results) -> None:
-    """The debiasing weights in the loss, or in one resample of the pool's size (two of each kind), which the probe then sees unweighted."""
+    """The debiasing weights in the loss, or in one resample of the pool's size (two of each kind),
+    which the probe then sees unweighted.
+    """
     population = Population(features.train_label, features.border)
     for seed in seeds:
         for setting in (SETTINGS[key] for key in SAMPLED):
@@ -93,29 +116,46 @@ def measure_samplers(features: Features, seeds: Sequence[int], results: Results)
                     add_score(results, setting, seed, arm, features)
 
 
-def sampled_arms(index_n: unskew.records.Ints, weight_n: unskew.records.Floats, seed: int) -> Iterator[TrainingArm]:
+def sampled_arms(
+    index_n: unskew.records.Ints, weight_n: unskew.records.Floats, seed: int
+) -> Iterator[TrainingArm]:
     yield TrainingArm("loss", index_n, weight_n)
     for scheme in ("systematic", "multinomial"):
         for at in range(2):
-            rows = plan_draws(weight_n.copy(), weight_n.size, scheme).draw(np.random.default_rng([seed, at]))
+            rows = plan_draws(weight_n.copy(), weight_n.size, scheme).draw(
+                np.random.default_rng([seed, at])
+            )
             yield TrainingArm(f"{scheme} {at + 1}", index_n[rows], np.ones(rows.size))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder that holds cifar10/ and cifar100/ as sheets")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", type=Path, help="folder that holds cifar10/ and cifar100/ as sheets"
+    )
     parser.add_argument("--part", choices=PARTS, action="append", help="default: all but network")
     parser.add_argument("--settings", choices=list(SETTINGS), nargs="+", help="default: all")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3])
-    parser.add_argument("--arms", nargs="+", default=[], help="of the part probe: only these, such as naive debiased")
-    parser.add_argument("--cache", type=Path, default=CACHE, help="features and results (default .bench-cache)")
+    parser.add_argument(
+        "--arms",
+        nargs="+",
+        default=[],
+        help="of the part probe: only these, such as naive debiased",
+    )
+    parser.add_argument(
+        "--cache", type=Path, default=CACHE, help="features and results (default .bench-cache)"
+    )
     parser.add_argument("--threads", type=int, default=1, help="for the features")
     options = parser.parse_args()
     parts = options.part or [part for part in PARTS if part != "network"]
     data = find_data(options.data, ROOT.parent / "shared" / "data")
     if data is None and set(parts) != {"page"}:
         parser.error("where does CIFAR lie? Say --data FOLDER, or set UNSKEW_DATA.")
-    settings = [SETTINGS[key] for key in options.settings] if options.settings else list(SETTINGS.values())
+    settings = (
+        [SETTINGS[key] for key in options.settings] if options.settings else list(SETTINGS.values())
+    )
     if "features" in parts and data is not None:
         for name in ("cifar10", "cifar100"):
             for split in ("train", "test"):
@@ -124,7 +164,9 @@ def main() -> None:
         run_part(part, options, data, settings)
 
 
-def run_part(part: str, options: argparse.Namespace, data: Path | None, settings: Sequence[Setting]) -> None:
+def run_part(
+    part: str, options: argparse.Namespace, data: Path | None, settings: Sequence[Setting]
+) -> None:
     if part == "page":
         from learning_page import write_learning_page
 

@@ -1,4 +1,6 @@
-"""Ways to learn from a draw of a setting, each a weight for every image (and for logit adjustment an offset for every class)."""
+"""Ways to learn from a draw of a setting, each a weight for every image (and for logit adjustment
+an offset for every class).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from unskew.learn.probe import Probe, fit_probe
 from unskew.learn.sklearn_fit import offset_of
 from unskew.records import Floats, Ints
 
-# Columns that say how usual the background is, for the density ratio of the one setting where a target sample makes it sensible.
+# Columns that say how usual the background is, for the density ratio of the one setting where a
+# target sample makes it sensible.
 DENSITY_COLUMNS = ("usual", "unusual")
 
 
@@ -52,12 +55,18 @@ def reference_arm(population: Population, size: int, seed: int) -> TrainingArm:
     return TrainingArm("reference", index_n, np.ones(size))
 
 
-def arms_of(draw: Draw, population: Population, seed: int, only: Set[str] | None = None) -> Iterator[TrainingArm]:
-    """Reference, naive, the families of the setting, the true ω, and the baselines that can be made; or ``only`` some of these."""
+def arms_of(
+    draw: Draw, population: Population, seed: int, only: Set[str] | None = None
+) -> Iterator[TrainingArm]:
+    """Reference, naive, the families of the setting, the true ω, and the baselines that can be
+    made; or ``only`` some of these.
+    """
     makers: dict[str, Callable[[], TrainingArm]] = {
         "reference": lambda: reference_arm(population, draw.index.size, seed),
         "naive": lambda: TrainingArm("naive", draw.index, np.ones(draw.index.size)),
-        "oracle": lambda: TrainingArm("oracle", draw.index, unskew.debias_weights(draw.omega, draw.pool.source).weight),
+        "oracle": lambda: TrainingArm(
+            "oracle", draw.index, unskew.debias_weights(draw.omega, draw.pool.source).weight
+        ),
         **{name: partial(family_arm, draw, name, seed) for name in draw.families},
     }
     yield from (make() for name, make in makers.items() if only is None or name in only)
@@ -94,14 +103,24 @@ def baseline_arms(draw: Draw, seed: int) -> Iterator[TrainingArm]:
 def train_arm(arm: TrainingArm, features: Features, *, tol: float = 1e-5) -> Probe:
     """The probe, ridge 3e-3.
 
-    Copies of one image are one row with the sum of their weights, which is the same problem: weight two = image repeated.
+    Copies of one image are one row with the sum of their weights, which is the same problem: weight
+    two = image repeated.
     """
     image_m, row_n = np.unique(arm.index, return_inverse=True)
     weight_m = np.bincount(row_n, weights=arm.weight)
-    return fit_probe(features.train[image_m], features.train_label[image_m], weight_m, features.n_classes, ridge=3e-3, tol=tol)
+    return fit_probe(
+        features.train[image_m],
+        features.train_label[image_m],
+        weight_m,
+        features.n_classes,
+        ridge=3e-3,
+        tol=tol,
+    )
 
 
-def score_arm(arm: TrainingArm, features: Features, setting: Setting, *, tol: float = 1e-5) -> Score:
+def score_arm(
+    arm: TrainingArm, features: Features, setting: Setting, *, tol: float = 1e-5
+) -> Score:
     """Train the probe and count on the test images."""
     probe = train_arm(arm, features, tol=tol)
     hit_n = probe.predict(features.test, arm.logit_offset) == features.test_label

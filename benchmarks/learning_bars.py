@@ -14,10 +14,30 @@ NAMES = ("naive", "debiased", "gain")
 NORMAL = 1.96
 # setting: arm -> (accuracy, worst group or None), of a trial with 4 seeds.
 BARS: dict[str, dict[str, tuple[float, float | None]]] = {
-    "classes-0.1-0.5": {"reference": (84.6, None), "naive": (80.4, None), "debiased": (84.0, None), "oracle": (83.9, None)},
-    "classes-0.1-0.3": {"reference": (84.6, None), "naive": (70.7, 33), "debiased": (81.7, 74), "oracle": (81.7, None)},
-    "missing-2000": {"reference": (84.6, None), "naive": (77.8, 27), "debiased": (81.9, 53), "oracle": (81.9, None)},
-    "missing-500": {"reference": (84.6, None), "naive": (73.0, 7), "debiased": (79.0, 35), "oracle": (79.0, None)},
+    "classes-0.1-0.5": {
+        "reference": (84.6, None),
+        "naive": (80.4, None),
+        "debiased": (84.0, None),
+        "oracle": (83.9, None),
+    },
+    "classes-0.1-0.3": {
+        "reference": (84.6, None),
+        "naive": (70.7, 33),
+        "debiased": (81.7, 74),
+        "oracle": (81.7, None),
+    },
+    "missing-2000": {
+        "reference": (84.6, None),
+        "naive": (77.8, 27),
+        "debiased": (81.9, 53),
+        "oracle": (81.9, None),
+    },
+    "missing-500": {
+        "reference": (84.6, None),
+        "naive": (73.0, 7),
+        "debiased": (79.0, 35),
+        "oracle": (79.0, None),
+    },
     "background-500": {
         "reference": (84.6, None),
         "naive": (82.3, 74),
@@ -41,13 +61,21 @@ class Summary:
 
 def summarize(records: Mapping[Key, Record], setting: str, arm: str) -> Summary | None:
     """Accuracy and the worst group's of each seed, over the seeds that are there."""
-    found = {key[1]: record for key, record in records.items() if key[0] == setting and key[2] == arm}
+    found = {
+        key[1]: record for key, record in records.items() if key[0] == setting and key[2] == arm
+    }
     if not found:
         return None
     accuracy_s = np.array([record["accuracy"] for record in found.values()])
     worst_s = np.array([min(record["by_group"]) for record in found.values()])
     spread = 1 if len(found) > 1 else 0
-    return Summary(accuracy_s.mean(), accuracy_s.std(ddof=spread), worst_s.mean(), worst_s.std(ddof=spread), tuple(sorted(found)))
+    return Summary(
+        accuracy_s.mean(),
+        accuracy_s.std(ddof=spread),
+        worst_s.mean(),
+        worst_s.std(ddof=spread),
+        tuple(sorted(found)),
+    )
 
 
 def met(value: float, bar: float, digits: int = 1) -> bool:
@@ -57,7 +85,9 @@ def met(value: float, bar: float, digits: int = 1) -> bool:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One forecast beside what came true, in points; ``truth`` has value and stderr of naive, debiased and gain."""
+    """One forecast beside what came true, in points; ``truth`` has value and stderr of naive,
+    debiased and gain.
+    """
 
     setting: str
     seed: int
@@ -74,23 +104,36 @@ class Outcome:
         return self.predicted(name) - self.true(name)
 
     def covered(self, *, truth_errs: bool) -> list[bool]:
-        """Does each of the three intervals hold what came true? With ``truth_errs`` widened by the error of the truth itself."""
+        """Does each of the three intervals hold what came true? With ``truth_errs`` widened by the
+        error of the truth itself.
+        """
         found = []
         for name in NAMES:
             half = (self.forecast[name]["high"] - self.forecast[name]["low"]) / 2.0
-            stderr, further = self.forecast[name]["stderr"], self.truth[name]["stderr"] if truth_errs else 0.0
+            stderr, further = (
+                self.forecast[name]["stderr"],
+                self.truth[name]["stderr"] if truth_errs else 0.0,
+            )
             quantile = half / stderr if stderr > 0 else NORMAL
             # Equal weights make the gain exactly 0, in forecast and truth.
-            found.append(abs(self.error(name)) <= quantile * float(np.hypot(stderr, further)) + 1e-9)
+            found.append(
+                abs(self.error(name)) <= quantile * float(np.hypot(stderr, further)) + 1e-9
+            )
         return found
 
     def widths(self) -> list[float]:
         return [self.forecast[name]["high"] - self.forecast[name]["low"] for name in NAMES]
 
 
-def pair_up(forecasts: Mapping[Key, Record], truths: Mapping[Key, Record], place: str) -> list[Outcome]:
+def pair_up(
+    forecasts: Mapping[Key, Record], truths: Mapping[Key, Record], place: str
+) -> list[Outcome]:
     """Forecasts whose truth is there, on the ``place`` "population" or "test"."""
-    return [Outcome(*key, forecast, truths[key][place]) for key, forecast in forecasts.items() if key in truths]
+    return [
+        Outcome(*key, forecast, truths[key][place])
+        for key, forecast in forecasts.items()
+        if key in truths
+    ]
 
 
 @dataclass(frozen=True)
@@ -110,15 +153,29 @@ def forecast_bars(outcomes: Sequence[Outcome]) -> list[Bar]:
     error = float(np.mean([abs(each.error("gain")) for each in outcomes]))
     gainful = [abs(each.error("gain")) for each in outcomes if each.true("gain") > 1.0]
     large = float(np.mean(gainful)) if gainful else 0.0
-    arms = float(np.mean([abs(each.error(name)) for each in outcomes for name in ("naive", "debiased")]))
+    arms = float(
+        np.mean([abs(each.error(name)) for each in outcomes for name in ("naive", "debiased")])
+    )
     width = float(np.median([value for each in outcomes for value in each.widths()]))
     return [
-        Bar("winner right where the true difference exceeds 1 point", f"{right} of {len(decided)}", "all", right == len(decided)),
+        Bar(
+            "winner right where the true difference exceeds 1 point",
+            f"{right} of {len(decided)}",
+            "all",
+            right == len(decided),
+        ),
         Bar("mean absolute error of the predicted gain", f"{error:.2f}", "≤ 1", error <= 1.0),
-        Bar("the same where the true gain exceeds 1", f"{large:.2f} ({len(gainful)} forecasts)", "≤ 1.5", large <= 1.5),
+        Bar(
+            "the same where the true gain exceeds 1",
+            f"{large:.2f} ({len(gainful)} forecasts)",
+            "≤ 1.5",
+            large <= 1.5,
+        ),
         Bar("mean absolute error of an arm's accuracy", f"{arms:.2f}", "≤ 1.5", arms <= 1.5),
         coverage_bar("95% intervals that hold the measured truth", outcomes, truth_errs=False),
-        coverage_bar("the same, with the error of the measured truth counted", outcomes, truth_errs=True),
+        coverage_bar(
+            "the same, with the error of the measured truth counted", outcomes, truth_errs=True
+        ),
         Bar("median width of these intervals", f"{width:.2f}", "≤ 4", width <= 4.0),
     ]
 
@@ -126,5 +183,8 @@ def forecast_bars(outcomes: Sequence[Outcome]) -> list[Bar]:
 def coverage_bar(what: str, outcomes: Sequence[Outcome], *, truth_errs: bool) -> Bar:
     held_o3 = np.array([each.covered(truth_errs=truth_errs) for each in outcomes])
     share, by_kind = 100 * held_o3.mean(), 100 * held_o3.mean(axis=0)
-    said = f"{share:.0f}% (naive {by_kind[0]:.0f}%, debiased {by_kind[1]:.0f}%, gain {by_kind[2]:.0f}%)"
+    said = (
+        f"{share:.0f}% (naive {by_kind[0]:.0f}%, debiased {by_kind[1]:.0f}%, gain "
+        f"{by_kind[2]:.0f}%)"
+    )
     return Bar(what, said, "≥ 90%", bool(share >= 90.0))

@@ -1,4 +1,6 @@
-"""Forecasts beside what then came true: `forecast_gain` on the drawn images alone, against the accuracy on the test images."""
+"""Forecasts beside what then came true: `forecast_gain` on the drawn images alone, against the
+accuracy on the test images.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,12 @@ from unskew.forecasting.record import Forecast
 from unskew.records import Estimate
 
 
-def measure_forecasts(features: Features, settings: Sequence[Setting], seeds: Sequence[int], results: Results) -> None:
-    """One forecast for every setting and seed; the truth is what the part probe measured for the same draw."""
+def measure_forecasts(
+    features: Features, settings: Sequence[Setting], seeds: Sequence[int], results: Results
+) -> None:
+    """One forecast for every setting and seed; the truth is what the part probe measured for the
+    same draw.
+    """
     population = Population(features.train_label, features.border)
     for seed in seeds:
         for setting in settings:
@@ -28,11 +34,27 @@ def measure_forecasts(features: Features, settings: Sequence[Setting], seeds: Se
             draw = setting.draw(population, seed)
             bias, target = draw.families["debiased"]
             # The features are scaled already, and the column content says which images are copies.
-            forecast = forecast_gain(draw.pool, bias, target, features.train[draw.index], scaling="none", copies=False, seed=seed)
+            forecast = forecast_gain(
+                draw.pool,
+                bias,
+                target,
+                features.train[draw.index],
+                scaling="none",
+                copies=False,
+                seed=seed,
+            )
             record = {"setting": setting.key, "seed": seed, **as_points(forecast)}
-            record |= {"seconds": time.perf_counter() - begin, "cpu": time.process_time() - cpu, "commit": commit_facts()}
+            record |= {
+                "seconds": time.perf_counter() - begin,
+                "cpu": time.process_time() - cpu,
+                "commit": commit_facts(),
+            }
             results.add(record)
-            print(f"{setting.key} seed {seed} {forecast.recommendation} ({record['cpu']:.0f} s)", file=sys.stderr, flush=True)
+            print(
+                f"{setting.key} seed {seed} {forecast.recommendation} ({record['cpu']:.0f} s)",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 def as_points(forecast: Forecast) -> Record:
@@ -53,4 +75,9 @@ def as_points(forecast: Forecast) -> Record:
 
 def _points(estimate: Estimate) -> dict[str, Any]:
     low, high = estimate.interval
-    return {"value": 100 * estimate.value, "stderr": 100 * estimate.stderr, "low": 100 * low, "high": 100 * high}
+    return {
+        "value": 100 * estimate.value,
+        "stderr": 100 * estimate.stderr,
+        "low": 100 * low,
+        "high": 100 * high,
+    }

@@ -1,4 +1,6 @@
-"""The small network trained from scratch on two of the settings, judged on the test images after every epoch."""
+"""The small network trained from scratch on two of the settings, judged on the test images after
+every epoch.
+"""
 
 from __future__ import annotations
 
@@ -51,27 +53,52 @@ def measure_network(data: Path, cache: Path, seeds: Sequence[int], results: Resu
                 continue
             draw = settings[key].draw(population, seed)
             bias, target = draw.families["debiased"]
-            weight_n = np.ones(draw.index.size) if arm == "naive" else unskew.debias(draw.pool, bias, target, seed=seed).weight
+            weight_n = (
+                np.ones(draw.index.size)
+                if arm == "naive"
+                else unskew.debias(draw.pool, bias, target, seed=seed).weight
+            )
             ids = draw.pool.frame["id"].to_numpy()
-            given = TrainingData(train.images[draw.index], train.label[draw.index], train.classes, weight_n, ids)
+            given = TrainingData(
+                train.images[draw.index], train.label[draw.index], train.classes, weight_n, ids
+            )
             chosen = settings_of("fast", seed=seed, device="cpu", **SETTINGS_OF_ARM[arm])
             place = cache / "learning-network" / f"{key}-{seed}-{arm}"
-            trained = train_model(given, chosen, place, resume=True, logs=False, watch=by_class(test))
+            trained = train_model(
+                given, chosen, place, resume=True, logs=False, watch=by_class(test)
+            )
             for epoch, row in enumerate(trained.history, start=1):
                 add_epoch(results, key, seed, arm, epoch, row, test)
 
 
 def by_class(test: Sheets) -> dict[str, TrainingData]:
-    """The test images of every class as a set of their own: the mean of ten accuracies is that of all, the lowest the worst class."""
+    """The test images of every class as a set of their own: the mean of ten accuracies is that of
+    all, the lowest the worst class.
+    """
     found = {}
     for y, name in enumerate(test.classes):
         rows = np.flatnonzero(test.label == y)
-        found[name] = TrainingData(test.images[rows], test.label[rows], test.classes, np.ones(rows.size), rows.astype(str))
+        found[name] = TrainingData(
+            test.images[rows], test.label[rows], test.classes, np.ones(rows.size), rows.astype(str)
+        )
     return found
 
 
-def add_epoch(results: Results, key: str, seed: int, arm: str, epoch: int, row: Any, test: Sheets) -> None:
+def add_epoch(
+    results: Results, key: str, seed: int, arm: str, epoch: int, row: Any, test: Sheets
+) -> None:
     by_group = [100 * row[f"{name}_accuracy"] for name in test.classes]
-    record = {"setting": key, "seed": seed, "arm": arm, "epoch": epoch, "accuracy": float(np.mean(by_group)), "by_group": by_group}
+    record = {
+        "setting": key,
+        "seed": seed,
+        "arm": arm,
+        "epoch": epoch,
+        "accuracy": float(np.mean(by_group)),
+        "by_group": by_group,
+    }
     results.add(record | {"seconds": row["seconds"], "commit": commit_facts()})
-    print(f"{key} seed {seed} {arm} epoch {epoch}: {record['accuracy']:.2f}", file=sys.stderr, flush=True)
+    print(
+        f"{key} seed {seed} {arm} epoch {epoch}: {record['accuracy']:.2f}",
+        file=sys.stderr,
+        flush=True,
+    )

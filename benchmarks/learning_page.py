@@ -22,13 +22,18 @@ BASELINE_ARMS = ("class_balanced", "logit_adjustment", "subsample", "one_source"
 def write_learning_page(cache: Path, path: Path = PAGE) -> None:
     from learning import results_of
 
-    found = {part: results_of(part, cache).read() for part in ("probe", "samplers", "curve", "forecast", "truth", "network")}
+    found = {
+        part: results_of(part, cache).read()
+        for part in ("probe", "samplers", "curve", "forecast", "truth", "network")
+    }
     probes = {key: record for key, record in found["probe"].items() if key[2] != "all"}
     parts = [
         header(found),
         probe_section(probes),
         sampler_section(found["samplers"]),
-        forecast_section(*(pair_up(found["forecast"], found["truth"], place) for place in ("population", "test"))),
+        forecast_section(
+            *(pair_up(found["forecast"], found["truth"], place) for place in ("population", "test"))
+        ),
         curve_section(found["curve"]),
         network_section(found["network"]),
     ]
@@ -36,7 +41,14 @@ def write_learning_page(cache: Path, path: Path = PAGE) -> None:
 
 
 def header(found: Mapping[str, Mapping[Key, Record]]) -> str:
-    commits = sorted({record["commit"] for records in found.values() for record in records.values() if "commit" in record})
+    commits = sorted(
+        {
+            record["commit"]
+            for records in found.values()
+            for record in records.values()
+            if "commit" in record
+        }
+    )
     return f"""# What weights bring on real images
 
 Written by `python benchmarks/learning.py --part page` from results of `python benchmarks/learning.py --data FOLDER`; do not edit by hand.
@@ -75,7 +87,8 @@ def probe_section(probes: Mapping[Key, Record]) -> str:
                 lines.append(probe_row(setting, arm, summary))
     lines += [
         "",
-        "The worst group is the class with the lowest accuracy; for the background the worst of animal or vehicle × dark or bright. "
+        "The worst group is the class with the lowest accuracy; for the background the worst of "
+        "animal or vehicle × dark or bright. "
         f"Naive has no bar. Baselines: `unskew.learn.make_baseline`. {better_baselines(probes)}",
         "",
         "The article's own settings, for the forecasts below:",
@@ -87,26 +100,38 @@ def probe_section(probes: Mapping[Key, Record]) -> str:
         naive, debiased = (summarize(probes, setting, arm) for arm in ("naive", "debiased"))
         if naive is not None and debiased is not None:
             lines.append(
-                f"| {TITLES[setting]} | {points(naive)} | {points(debiased)} | {debiased.accuracy - naive.accuracy:+.2f} "
+                f"| {TITLES[setting]} | {points(naive)} | {points(debiased)} | "
+                f"{debiased.accuracy - naive.accuracy:+.2f} "
                 f"| {seeds_text(debiased.seeds)} |"
             )
     return "\n".join(lines)
 
 
 def better_baselines(probes: Mapping[Key, Record]) -> str:
-    """Where a baseline beats the debiasing weights by more than their differences between seeds, in a sentence."""
+    """Where a baseline beats the debiasing weights by more than their differences between seeds, in
+    a sentence.
+    """
     found = []
     for setting in (each.key for each in BEYOND):
         debiased = summarize(probes, setting, "debiased")
         for arm in BASELINE_ARMS:
             other = summarize(probes, setting, arm)
-            if debiased and other and other.accuracy - debiased.accuracy > max(0.2, debiased.accuracy_sd, other.accuracy_sd):
-                found.append(f"{arm} by {other.accuracy - debiased.accuracy:.1f} ({TITLES[setting]})")
+            if (
+                debiased
+                and other
+                and other.accuracy - debiased.accuracy
+                > max(0.2, debiased.accuracy_sd, other.accuracy_sd)
+            ):
+                found.append(
+                    f"{arm} by {other.accuracy - debiased.accuracy:.1f} ({TITLES[setting]})"
+                )
     if not found:
         return "None of them beats the debiasing weights."
     return (
-        f"Better than the debiasing weights: {'; '.join(found)}. Where sources differ in the shares of classes alone, all images may keep "
-        "their full weight and only the logits be shifted, which costs no effective images; where images of a class differ, too, that does "
+        f"Better than the debiasing weights: {'; '.join(found)}. Where sources differ in the "
+        "shares of classes alone, all images may keep "
+        "their full weight and only the logits be shifted, which costs no effective images; where "
+        "images of a class differ, too, that does "
         "nothing."
     )
 
@@ -153,20 +178,26 @@ def sampler_section(records: Mapping[Key, Record]) -> str:
     lines = [
         "## Weights in the loss, or by resampling",
         "",
-        "The probe with the debiasing weights in its loss, or trained unweighted on one resample of the pool's size (two of each kind).",
+        "The probe with the debiasing weights in its loss, or trained unweighted on one resample "
+        "of the pool's size (two of each kind).",
         "",
         "`python benchmarks/learning.py --data FOLDER --part samplers`",
         "",
-        "| setting | loss | systematic resample | multinomial resample | systematic − loss | multinomial − loss | seeds |",
+        "| setting | loss | systematic resample | multinomial resample | systematic − loss | "
+        "multinomial − loss | seeds |",
         "|---|---|---|---|---|---|---|",
     ]
     for setting in dict.fromkeys(key[0] for key in records):
-        found = {kind: by_seed(records, setting, kind) for kind in ("loss", "systematic", "multinomial")}
+        found = {
+            kind: by_seed(records, setting, kind) for kind in ("loss", "systematic", "multinomial")
+        }
         seeds = sorted(set.intersection(*(set(each) for each in found.values())))
         if seeds:
             value = {kind: np.array([found[kind][seed] for seed in seeds]) for kind in found}
             cells = [f"{each.mean():.2f}" for each in value.values()]
-            cells += [spread_text(value[kind] - value["loss"]) for kind in ("systematic", "multinomial")]
+            cells += [
+                spread_text(value[kind] - value["loss"]) for kind in ("systematic", "multinomial")
+            ]
             lines.append(f"| {TITLES[setting]} | {' | '.join(cells)} | {seeds_text(seeds)} |")
     return "\n".join([*lines, "", "± is the standard error over seeds of the paired difference."])
 
@@ -188,42 +219,65 @@ def spread_text(value_s: Any) -> str:
 def forecast_section(outcomes: Sequence[Outcome], on_test: Sequence[Outcome]) -> str:
     if not outcomes:
         return ""
-    harder = np.array([each.true("naive") - test.true("naive") for each, test in zip(outcomes, on_test, strict=True)])
+    harder = np.array(
+        [
+            each.true("naive") - test.true("naive")
+            for each, test in zip(outcomes, on_test, strict=True)
+        ]
+    )
     lines = [
         "## Forecasts before training, and what came true",
         "",
-        "`unskew.learn.forecast_gain` sees the drawn images alone (copies of one image stay on one side of every fold) and speaks of the "
-        "population that the sources draw from, CIFAR's training images. What came true is measured on images of it that no source drew, "
-        "weighted by 1/chance to be left out, and on the test images, for the probe trained on all of the draw. Both have errors of their "
-        f"own (standard error of an accuracy {mean_error(outcomes):.1f} and {mean_error(on_test):.1f} points); the test images are another "
+        "`unskew.learn.forecast_gain` sees the drawn images alone (copies of one image stay on one "
+        "side of every fold) and speaks of the "
+        "population that the sources draw from, CIFAR's training images. What came true is "
+        "measured on images of it that no source drew, "
+        "weighted by 1/chance to be left out, and on the test images, for the probe trained on all "
+        "of the draw. Both have errors of their "
+        f"own (standard error of an accuracy {mean_error(outcomes):.1f} and "
+        f"{mean_error(on_test):.1f} points); the test images are another "
         f"sample, and a harder one: naive is {harder.mean():.1f} points better on the population.",
         "",
         "`python benchmarks/learning.py --data FOLDER --part forecast --part truth --seeds 4 5 6 7`",
         "",
-        "| over all settings and seeds | asked for | on the population | met | on the test images | met |",
+        "| over all settings and seeds | asked for | on the population | met | on the test images "
+        "| met |",
         "|---|---|---|---|---|---|",
     ]
     for bar, test in zip(forecast_bars(outcomes), forecast_bars(on_test), strict=True):
-        lines.append(f"| {bar.what} | {bar.asked} | {bar.measured} | {yes(bar.met)} | {test.measured} | {yes(test.met)} |")
+        lines.append(
+            f"| {bar.what} | {bar.asked} | {bar.measured} | {yes(bar.met)} | {test.measured} | "
+            f"{yes(test.met)} |"
+        )
     lines += [
         "",
-        "An interval speaks of the truth, not of a measurement of it: where both have the same error, a perfect 95% interval holds the "
-        "measured truth in 83% of cases. The row with the error counted, and the comparison with the population, were added when on seeds "
+        "An interval speaks of the truth, not of a measurement of it: where both have the same "
+        "error, a perfect 95% interval holds the "
+        "measured truth in 83% of cases. The row with the error counted, and the comparison with "
+        "the population, were added when on seeds "
         "0–3 the plain count on the test images came out below 90%.",
         "",
-        "How the learning curve goes on, and what counts as an error, was settled on seeds 0–3. The forecasts of this page are for seeds "
-        f"{seeds_text({each.seed for each in outcomes})}, which had no part in that, and none of them has been left out.",
+        "How the learning curve goes on, and what counts as an error, was settled on seeds 0–3. "
+        "The forecasts of this page are for seeds "
+        f"{seeds_text({each.seed for each in outcomes})}, which had no part in that, and none of "
+        "them has been left out.",
     ]
     lines += [
         "",
-        f"{len(outcomes)} forecasts, each {np.median([each.forecast['cpu'] for each in outcomes]):.0f} s of one core (median; fitting the "
-        "bias model and checking its fit included). By setting, means over seeds, ± the standard error that forecasts state:",
+        f"{len(outcomes)} forecasts, each "
+        f"{np.median([each.forecast['cpu'] for each in outcomes]):.0f} s of one core (median; "
+        "fitting the "
+        "bias model and checking its fit included). By setting, means over seeds, ± the standard "
+        "error that forecasts state:",
         "",
-        "| setting | predicted gain | true | on test | predicted naive | true | on test | predicted debiased | true | on test | seeds |",
+        "| setting | predicted gain | true | on test | predicted naive | true | on test | "
+        "predicted debiased | true | on test | seeds |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for setting in TITLES:
-        own, test = ([each for each in every if each.setting == setting] for every in (outcomes, on_test))
+        own, test = (
+            [each for each in every if each.setting == setting] for every in (outcomes, on_test)
+        )
         if own:
             lines.append(forecast_row(TITLES[setting], own, test))
     return "\n".join(lines)
@@ -235,20 +289,33 @@ def yes(met: bool) -> str:
 
 def mean_error(outcomes: Sequence[Outcome]) -> float:
     """Standard error of the measured accuracies."""
-    return float(np.mean([each.truth[name]["stderr"] for each in outcomes for name in ("naive", "debiased")]))
+    return float(
+        np.mean([each.truth[name]["stderr"] for each in outcomes for name in ("naive", "debiased")])
+    )
 
 
 def forecast_row(title: str, own: Sequence[Outcome], test: Sequence[Outcome]) -> str:
     cells = []
     for name, sign in (("gain", "+"), ("naive", ""), ("debiased", "")):
-        predicted, true, on_test = (np.mean(values) for values in zip(*_three(own, test, name), strict=True))
+        predicted, true, on_test = (
+            np.mean(values) for values in zip(*_three(own, test, name), strict=True)
+        )
         stderr = np.mean([each.forecast[name]["stderr"] for each in own])
-        cells += [f"{predicted:{sign}.1f} ± {stderr:.1f}", f"{true:{sign}.1f}", f"{on_test:{sign}.1f}"]
+        cells += [
+            f"{predicted:{sign}.1f} ± {stderr:.1f}",
+            f"{true:{sign}.1f}",
+            f"{on_test:{sign}.1f}",
+        ]
     return f"| {title} | {' | '.join(cells)} | {seeds_text(each.seed for each in own)} |"
 
 
-def _three(own: Sequence[Outcome], test: Sequence[Outcome], name: str) -> list[tuple[float, float, float]]:
-    return [(each.predicted(name), each.true(name), other.true(name)) for each, other in zip(own, test, strict=True)]
+def _three(
+    own: Sequence[Outcome], test: Sequence[Outcome], name: str
+) -> list[tuple[float, float, float]]:
+    return [
+        (each.predicted(name), each.true(name), other.true(name))
+        for each, other in zip(own, test, strict=True)
+    ]
 
 
 def curve_section(records: Mapping[Key, Record]) -> str:
@@ -258,8 +325,10 @@ def curve_section(records: Mapping[Key, Record]) -> str:
     lines = [
         "### The learning curve",
         "",
-        "Forecasts train on four fifths of the images and on two fifths, and extrapolate: a(1) = a(0.8) + ρ (a(0.8) − a(0.4)), ρ = 0.2, "
-        "the curve a − b/f. What probes trained on so many of the images reached on the test images, means over seeds:",
+        "Forecasts train on four fifths of the images and on two fifths, and extrapolate: a(1) = "
+        "a(0.8) + ρ (a(0.8) − a(0.4)), ρ = 0.2, "
+        "the curve a − b/f. What probes trained on so many of the images reached on the test "
+        "images, means over seeds:",
         "",
         "`python benchmarks/learning.py --data FOLDER --part curve`",
         "",
@@ -267,10 +336,15 @@ def curve_section(records: Mapping[Key, Record]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for setting, arm in dict.fromkeys((key[0], key[2]) for key in records):
-        own = {key[1]: record["accuracy"] for key, record in records.items() if (key[0], key[2]) == (setting, arm)}
+        own = {
+            key[1]: record["accuracy"]
+            for key, record in records.items()
+            if (key[0], key[2]) == (setting, arm)
+        }
         low, high, full = np.mean(list(own.values()), axis=0)
         lines.append(
-            f"| {TITLES[setting]} | {arm} | {low:.2f} | {high:.2f} | {full:.2f} | {(full - high) / (high - low):.2f} | {seeds_text(own)} |"
+            f"| {TITLES[setting]} | {arm} | {low:.2f} | {high:.2f} | {full:.2f} | "
+            f"{(full - high) / (high - low):.2f} | {seeds_text(own)} |"
         )
     return "\n".join(lines)
 
@@ -281,18 +355,27 @@ def network_section(records: Mapping[Key, Record]) -> str:
     lines = [
         "## A small network trained from scratch, by epoch",
         "",
-        "The preset `fast` of `unskew.learn.train_model`: accuracy on the test images after every epoch, worst class in brackets. Weights "
-        "in the loss, or by the sampler (systematic: the default for networks). A step of stochastic gradient descent sees a few images: "
-        "one of weight 50 is seldom there and then moves everything, while a sampler shows it fifty times, augmented anew. A probe, whose "
+        "The preset `fast` of `unskew.learn.train_model`: accuracy on the test images after every "
+        "epoch, worst class in brackets. Weights "
+        "in the loss, or by the sampler (systematic: the default for networks). A step of "
+        "stochastic gradient descent sees a few images: "
+        "one of weight 50 is seldom there and then moves everything, while a sampler shows it "
+        "fifty times, augmented anew. A probe, whose "
         "minimum is computed, does not mind; a network does.",
         "",
         "`python benchmarks/learning.py --data FOLDER --part network`",
         "",
     ]
     epochs = sorted({key[3] for key in records})
-    lines += [f"| setting | weights | seed | {' | '.join(f'epoch {epoch}' for epoch in epochs)} |", "|---|---|---|" + "---|" * len(epochs)]
+    lines += [
+        f"| setting | weights | seed | {' | '.join(f'epoch {epoch}' for epoch in epochs)} |",
+        "|---|---|---|" + "---|" * len(epochs),
+    ]
     for setting, seed, arm in dict.fromkeys(key[:3] for key in records):
         own = [records.get((setting, seed, arm, epoch)) for epoch in epochs]
-        cells = ["" if each is None else f"{each['accuracy']:.1f} ({min(each['by_group']):.0f})" for each in own]
+        cells = [
+            "" if each is None else f"{each['accuracy']:.1f} ({min(each['by_group']):.0f})"
+            for each in own
+        ]
         lines.append(f"| {TITLES[setting]} | {arm} | {seed} | {' | '.join(cells)} |")
     return "\n".join(lines)

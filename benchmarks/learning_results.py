@@ -11,7 +11,9 @@ Record = dict[str, Any]
 
 
 class Results:
-    """Records of one part, told apart by the entries ``keys``; the last one counts. Several processes may add to one file."""
+    """Records of one part, told apart by the entries ``keys``; the last one counts. Several
+    processes may add to one file.
+    """
 
     def __init__(self, path: Path, keys: tuple[str, ...]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,12 +34,18 @@ class Results:
 
     def add(self, record: Record) -> None:
         """Append one line, by one write."""
-        torn = self.path.exists() and not self.path.read_bytes().endswith(b"\n") and self.path.stat().st_size > 0
+        torn = (
+            self.path.exists()
+            and not self.path.read_bytes().endswith(b"\n")
+            and self.path.stat().st_size > 0
+        )
         with self.path.open("a", encoding="utf-8") as file:
             file.write(("\n" if torn else "") + json.dumps(record) + "\n")
 
     def missing(self, wanted: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """Those of ``wanted`` that are not there yet, looked up anew each time: another process may have been faster."""
+        """Those of ``wanted`` that are not there yet, looked up anew each time: another process may
+        have been faster.
+        """
         for key in wanted:
             if key not in self.read():
                 yield key

@@ -2,9 +2,10 @@
 
     python benchmarks/samplers.py [--sizes 10000 100000 …] [--output docs/samplers-performance.md]
 
-Every size runs in a process of its own, in which the samplers take turns, so that a machine that is now fast and now slow treats all
-alike; the median over the turns counts. An epoch is as many draws as there are images, each read as a Python number, as a DataLoader
-reads it. Setting up is measured apart and counted to the first epoch. Weights are exponentially distributed.
+Every size runs in a process of its own, in which the samplers take turns, so that a machine that is
+now fast and now slow treats all alike; the median over the turns counts. An epoch is as many draws
+as there are images, each read as a Python number, as a DataLoader reads it. Setting up is measured
+apart and counted to the first epoch. Weights are exponentially distributed.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ def turns_for(n: int) -> int:
 
 
 def measure(n: int) -> dict[str, Any]:
-    """Seconds of set-up and of epochs by sampler, or the words of a refusal; and the peak memory of it all."""
+    """Seconds of set-up and of epochs by sampler, or the words of a refusal; and the peak memory of
+    it all.
+    """
     found: dict[str, Any] = {name: {"setup": [], "epoch": []} for name in ("torch", *OURS)}
     for _ in range(turns_for(n)):
         for name, make in makers(n).items():
@@ -97,7 +100,11 @@ def medians(times: dict[str, list[float]]) -> tuple[float, float]:
 def speeds(found: dict[str, Any]) -> list[float]:
     """Relative to torch: systematic, its first epoch, multinomial, its first epoch."""
     theirs = medians(found["torch"])
-    return [their / our for name in OURS for their, our in zip(theirs, medians(found[name]), strict=True)]
+    return [
+        their / our
+        for name in OURS
+        for their, our in zip(theirs, medians(found[name]), strict=True)
+    ]
 
 
 def row(n: int, found: dict[str, Any]) -> str:
@@ -106,19 +113,39 @@ def row(n: int, found: dict[str, Any]) -> str:
     for place, name in enumerate(OURS):
         epoch, first = medians(found[name])
         cells.append(f"{seconds(epoch)} (first {seconds(first)})")
-        cells.append("–" if refused else "{:.1f} × (first {:.1f} ×)".format(*speeds(found)[2 * place : 2 * place + 2]))
+        cells.append(
+            "–"
+            if refused
+            else "{:.1f} × (first {:.1f} ×)".format(*speeds(found)[2 * place : 2 * place + 2])
+        )
     return "| " + " | ".join(cells) + " |"
 
 
 def seconds(value: float) -> str:
-    return f"{1000 * value:.1f} ms" if value < 0.1 else f"{value:.2f} s" if value < 10 else f"{value:.1f} s"
+    return (
+        f"{1000 * value:.1f} ms"
+        if value < 0.1
+        else f"{value:.2f} s"
+        if value < 10
+        else f"{value:.1f} s"
+    )
 
 
 def page(found: dict[int, dict[str, Any]]) -> str:
-    head = "| images | torch | ours, systematic | speed relative to torch | ours, multinomial | speed relative to torch |"
+    head = (
+        "| images | torch | ours, systematic | speed relative to torch | ours, multinomial | "
+        "speed relative to torch |"
+    )
     lines = [head, "|---:|---:|---:|---:|---:|---:|", *(row(n, one) for n, one in found.items())]
-    ratios = [ratio for one in found.values() if "refusal" not in one["torch"] for ratio in speeds(one)]
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip() or "unknown"
+    ratios = [
+        ratio for one in found.values() if "refusal" not in one["torch"] for ratio in speeds(one)
+    ]
+    commit = (
+        subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True
+        ).stdout.strip()
+        or "unknown"
+    )
     return PAGE.format(
         table="\n".join(lines),
         turns=turns_for(0),
@@ -137,7 +164,9 @@ def page(found: dict[int, dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--output", type=Path, help="the page to write; default: print it")
     parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)
@@ -147,7 +176,12 @@ def main() -> None:
         return
     found: dict[int, dict[str, Any]] = {}
     for n in asked.sizes:
-        done = subprocess.run([sys.executable, __file__, "--measure", str(n)], stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, __file__, "--measure", str(n)],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
         found[n] = json.loads(done.stdout)
         print(row(n, found[n]), file=sys.stderr, flush=True)
     if asked.output is None:

@@ -1,7 +1,7 @@
 """What `unskew.shrink_weights` does to the error of a target mean: the table of docs/few-images.md.
 
-python benchmarks/shrinking.py                    every recipe of tests/simulations.py, about ten minutes on one core
-python benchmarks/shrinking.py --sets 100         quicker, and rougher
+python benchmarks/shrinking.py                    every recipe of tests/simulations.py, about ten
+minutes on one core python benchmarks/shrinking.py --sets 100         quicker, and rougher
 python benchmarks/shrinking.py --only tilt_small  one recipe
 """
 
@@ -23,12 +23,17 @@ SEED = 2027
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sets", type=int, default=500, help="simulated data sets for each recipe")
     parser.add_argument("--only", action="append", help="names of recipes")
     options = parser.parse_args()
     every = [*recipes.PRINCIPAL, *recipes.VARIANTS, *recipes.BOXES, *recipes.SOFT_BOXES]
-    print("| recipe | data | images | pool | weights | shrunk | shrunk / weights | kept |\n|---|---|---|---|---|---|---|---|")
+    print(
+        "| recipe | data | images | pool | weights | shrunk | shrunk / weights | kept "
+        "|\n|---|---|---|---|---|---|---|---|"
+    )
     ratios = []
     for recipe in every:
         if not options.only or recipe.__name__ in options.only:
@@ -37,13 +42,16 @@ def main() -> None:
             print(row, flush=True)
     better = sum(ratio < 1.0 for ratio in ratios)
     print(
-        f"\nLower in {better} of {len(ratios)}; ratios from {min(ratios):.2f} to {max(ratios):.2f}, geometric mean "
+        f"\nLower in {better} of {len(ratios)}; ratios from {min(ratios):.2f} to "
+        f"{max(ratios):.2f}, geometric mean "
         f"{np.exp(np.mean(np.log(ratios))):.2f}."
     )
 
 
 def measure(recipe: recipes.Recipe, n_sets: int) -> tuple[str, float]:
-    """Root mean square errors of the target mean by the pool, the weights and the shrunken weights; mean share kept."""
+    """Root mean square errors of the target mean by the pool, the weights and the shrunken weights;
+    mean share kept.
+    """
     error, kept, sizes = [], [], []
     for seed in range(n_sets):
         data = recipe(np.random.default_rng([SEED, seed]))
@@ -54,7 +62,8 @@ def measure(recipe: recipes.Recipe, n_sets: int) -> tuple[str, float]:
     pool, before, after = np.sqrt(np.mean(np.square(error), axis=0))
     about = (recipe.__doc__ or "").rstrip(".")
     row = (
-        f"| `{recipe.__name__}` | {about} | {np.mean(sizes):.0f} | {pool:.4f} | {before:.4f} | {after:.4f} | {after / before:.2f} | "
+        f"| `{recipe.__name__}` | {about} | {np.mean(sizes):.0f} | {pool:.4f} | {before:.4f} | "
+        f"{after:.4f} | {after / before:.2f} | "
         f"{np.mean(kept):.0%} |"
     )
     return row, float(after / before)

@@ -2,8 +2,9 @@
 
     python benchmarks/soft_box.py [number of seeds]
 
-For each base population and decay width: processor and wall seconds of the fit (with the permutation test), the width found, and the
-sum of 1-D Wasserstein distances of the debiased features to the population with the true ω, the fitted one, min–max boxes and none.
+For each base population and decay width: processor and wall seconds of the fit (with the
+permutation test), the width found, and the sum of 1-D Wasserstein distances of the debiased
+features to the population with the true ω, the fitted one, min–max boxes and none.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ SIZES = [6250] * 8
 
 def base_populations(n: int = 50_000) -> dict[str, Floats]:
     rng = np.random.default_rng(0)
-    mixed = rng.normal(size=(n, 3)) @ np.array([[1.0, 0.6, -0.5], [0.0, 0.8, 0.0], [0.0, 0.0, 0.85]])
+    mixed = rng.normal(size=(n, 3)) @ np.array(
+        [[1.0, 0.6, -0.5], [0.0, 0.8, 0.0], [0.0, 0.0, 0.85]]
+    )
     return {
         "uniform": rng.uniform(size=(n, 3)),
         "gaussian": 0.5 + 0.17 * rng.normal(size=(n, 3)),
@@ -36,13 +39,25 @@ def base_populations(n: int = 50_000) -> dict[str, Floats]:
 def distance(feature: Floats, source: Ints, population: Floats, log_omega: Floats | None) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", unskew.errors.WeakOverlapWarning)
-        weight = None if log_omega is None else unskew.debias_weights(log_omega, source, log=True, throw=False).weight
-    return sum(float(wasserstein_distance(feature[:, d], population[:, d], weight)) for d in range(feature.shape[1]))
+        weight = (
+            None
+            if log_omega is None
+            else unskew.debias_weights(log_omega, source, log=True, throw=False).weight
+        )
+    return sum(
+        float(wasserstein_distance(feature[:, d], population[:, d], weight))
+        for d in range(feature.shape[1])
+    )
 
 
 def min_max_boxes(feature: Floats, source: Ints) -> Floats:
     inside = [
-        np.all((feature >= feature[source == k].min(axis=0)) & (feature <= feature[source == k].max(axis=0)), axis=1) for k in range(8)
+        np.all(
+            (feature >= feature[source == k].min(axis=0))
+            & (feature <= feature[source == k].max(axis=0)),
+            axis=1,
+        )
+        for k in range(8)
     ]
     return np.where(np.stack(inside, axis=1), 0.0, -np.inf)
 
@@ -54,8 +69,18 @@ def run(population: Floats, decay: float, seed: int) -> list[float]:
     wall, cpu = time.perf_counter(), time.process_time()
     fit = fit_soft_boxes(feature, source, 8, seed=seed)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    models = (scenario.log_omega, log_soft_boxes(feature, fit.lower, fit.upper, fit.width), min_max_boxes(feature, source), None)
-    return [cpu, wall, fit.width, *(distance(feature, source, population, log_omega) for log_omega in models)]
+    models = (
+        scenario.log_omega,
+        log_soft_boxes(feature, fit.lower, fit.upper, fit.width),
+        min_max_boxes(feature, source),
+        None,
+    )
+    return [
+        cpu,
+        wall,
+        fit.width,
+        *(distance(feature, source, population, log_omega) for log_omega in models),
+    ]
 
 
 def main(n_seeds: int) -> None:
@@ -70,7 +95,8 @@ def main(n_seeds: int) -> None:
             cpu, wall, width, true, ours, box, naive = rows.mean(axis=0)
             worst = rows[np.argmax(np.abs(rows[:, 2] - decay)), 2]
             print(
-                f"{name:<11}{decay:>6}{cpu:>7.1f}{wall:>8.1f}{width:>9.3f} ({worst:.3f}){true:>8.4f}{ours:>8.4f}{box:>8.4f}{naive:>8.4f}"
+                f"{name:<11}{decay:>6}{cpu:>7.1f}{wall:>8.1f}{width:>9.3f} "
+                f"({worst:.3f}){true:>8.4f}{ours:>8.4f}{box:>8.4f}{naive:>8.4f}"
                 f"{ours / true:>9.2f}{rows[:, 6].std():>9.4f}",
                 flush=True,
             )

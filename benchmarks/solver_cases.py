@@ -1,4 +1,6 @@
-"""The cases of the table: which input, which solvers, which bar. Each function yields finished rows."""
+"""The cases of the table: which input, which solvers, which bar. Each function yields finished
+rows.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ MEGABYTE = 1_000_000
 
 @dataclass
 class Bench:
-    """Runs tasks in processes of their own; knows the sizes (``quick``: small) and the time limit for a peer."""
+    """Runs tasks in processes of their own; knows the sizes (``quick``: small) and the time limit
+    for a peer.
+    """
 
     scratch: Path
     quick: bool
@@ -40,12 +44,22 @@ class Bench:
     def make(self, maker: str, reference: str | None, **options: Any) -> Path:
         """A folder with the input and its reference solution."""
         folder = self.folder()
-        result = self.run(folder, "make", threads=2, limit=math.inf, maker=maker, options=options, reference=reference)
+        result = self.run(
+            folder,
+            "make",
+            threads=2,
+            limit=math.inf,
+            maker=maker,
+            options=options,
+            reference=reference,
+        )
         if "died" in result:
             raise RuntimeError(f"could not make the input {maker} {options}: {result['died']}")
         return folder
 
-    def run(self, folder: Path, task: str, threads: int = 1, limit: float | None = None, **options: Any) -> dict[str, Any]:
+    def run(
+        self, folder: Path, task: str, threads: int = 1, limit: float | None = None, **options: Any
+    ) -> dict[str, Any]:
         """One task; a process that outlives the limit, or dies, gives a result that says so."""
         limit = self.limit if limit is None else limit
         print(f"  {task} {folder.name} {options}", file=sys.stderr, flush=True)
@@ -81,7 +95,9 @@ class Bench:
         two = self.run(folder, "time", threads=2, peer="unskew_two_threads")
         row.cells |= {"unskew": seconds_text(one["seconds"]), "error": error_text(one["error"])}
         row.cells["unskew_two_threads"] = (
-            f"{seconds_text(two['seconds'])} ({one['seconds'] / two['seconds']:.1f} × faster)" if "seconds" in two else _failure(two)
+            f"{seconds_text(two['seconds'])} ({one['seconds'] / two['seconds']:.1f} × faster)"
+            if "seconds" in two
+            else _failure(two)
         )
         if "read" in one:
             row.cells["reads"] = _in_reads(one)
@@ -89,14 +105,25 @@ class Bench:
                 self.read_by.add(one["read_by"])
             else:
                 gradient = one["reads"]["SciPy gradient"]
-                row.cells["reads"] += f"; in gradients by SciPy: {one['seconds'] / gradient:.1f} × {seconds_text(gradient)}"
+                row.cells["reads"] += (
+                    f"; in gradients by SciPy: {one['seconds'] / gradient:.1f} × "
+                    f"{seconds_text(gradient)}"
+                )
         return one
 
     def time_peers(
-        self, folder: Path, row: Row, peers: tuple[str, ...], ours: float | None, limit: float = math.inf
+        self,
+        folder: Path,
+        row: Row,
+        peers: tuple[str, ...],
+        ours: float | None,
+        limit: float = math.inf,
     ) -> dict[str, dict[str, Any]]:
         """Time the peers and fill their cells."""
-        results = {peer: self.run(folder, "time", limit=min(limit, self.limit), peer=peer) for peer in peers}
+        results = {
+            peer: self.run(folder, "time", limit=min(limit, self.limit), peer=peer)
+            for peer in peers
+        }
         row.cells |= {peer: peer_text(result, ours) for peer, result in results.items()}
         return results
 
@@ -107,7 +134,9 @@ def _environment(threads: int) -> dict[str, str]:
 
 
 def _confine(threads: int) -> None:
-    """One thread means one core: JAX has no switch that is kept. Memory is limited, so that a peer fails and not the machine."""
+    """One thread means one core: JAX has no switch that is kept. Memory is limited, so that a peer
+    fails and not the machine.
+    """
     if threads == 1:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     limit = int(0.85 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES"))
@@ -123,7 +152,9 @@ def _failure(result: dict[str, Any]) -> str:
 
 
 def _at_least(results: dict[str, dict[str, Any]], peer: str, factor: float, ours: float) -> bool:
-    """Was the peer ``factor`` times slower than ``ours``? A peer that failed, of memory or time, was."""
+    """Was the peer ``factor`` times slower than ``ours``? A peer that failed, of memory or time,
+    was.
+    """
     result = results[peer]
     return result.get("seconds", result.get("timeout", math.inf)) >= factor * ours
 
@@ -144,11 +175,17 @@ def classes(bench: Bench) -> Iterator[Row]:
                 row.cells["reads"] = f"{_in_reads(cold)}; all in cache: {row.cells['reads']}"
             results = bench.time_peers(folder, row, (*MBAR_PEERS, "article_sgd"), ours)
             seeds = list(range(1, 3 if bench.quick else 11))
-            spread = {peer: bench.run(folder, "average_error", peer=peer, seeds=seeds) for peer in ("article_sgd", "unskew_sgd")}
+            spread = {
+                peer: bench.run(folder, "average_error", peer=peer, seeds=seeds)
+                for peer in ("article_sgd", "unskew_sgd")
+            }
             results["article_sgd"]["error"] = spread["article_sgd"]["error"]
             own = bench.run(folder, "time", peer="unskew_sgd")
             own["error"] = spread["unskew_sgd"].get("error")
-            row.cells["article_sgd"] = f'{peer_text(results["article_sgd"], ours)}; as `method="sgd"`: {peer_text(own, ours)}'
+            row.cells["article_sgd"] = (
+                f'{peer_text(results["article_sgd"], ours)}; as `method="sgd"`: '
+                f"{peer_text(own, ours)}"
+            )
             if ours is not None:
                 row.conditions |= {
                     "1e-9": one["error"] <= 1e-9,
@@ -162,7 +199,9 @@ def dense_10(bench: Bench) -> Iterator[Row]:
     """Gaussian tilts, K = 10."""
     n = bench.size(1_000_000)
     row = Row(
-        f"dense, n = {n:,}, K = 10", "≤ 20 reads; ≥ 100 × pymbar (NumPy), ≥ 50 × FastMBAR Newton; memory ≤ 4 vectors of length n + 64 MB"
+        f"dense, n = {n:,}, K = 10",
+        "≤ 20 reads; ≥ 100 × pymbar (NumPy), ≥ 50 × FastMBAR Newton; memory ≤ 4 vectors of length "
+        "n + 64 MB",
     )
     folder = bench.make("tilts", "newton", n=n, n_sources=10)
     one = bench.time_unskew(folder, row)
@@ -204,19 +243,31 @@ def dense_100(bench: Bench) -> Iterator[Row]:
 
 
 def sparse(bench: Bench) -> Iterator[Row]:
-    """A chain of 1,000 sources; then a tenth of the rows, where the peers' dense matrix fits into memory."""
+    """A chain of 1,000 sources; then a tenth of the rows, where the peers' dense matrix fits into
+    memory.
+    """
     for n, judged in ((bench.size(1_000_000), True), (bench.size(100_000), False)):
         n_sources = 100 if bench.quick else 1_000
         row = Row(
-            f"sparse, n = {n:,}, K = {n_sources:,}, 5 non-zeros a row, chained", "≤ 15 sweeps; 1e-9" if judged else "(none: for the peers)"
+            f"sparse, n = {n:,}, K = {n_sources:,}, 5 non-zeros a row, chained",
+            "≤ 15 sweeps; 1e-9" if judged else "(none: for the peers)",
         )
         folder = bench.make("chain", "newton", n=n, n_sources=n_sources)
         one = bench.time_unskew(folder, row, "sweeps")
-        bench.time_peers(folder, row, (*MBAR_PEERS, "article_sgd"), one.get("seconds"), limit=math.inf if judged else 300)
+        bench.time_peers(
+            folder,
+            row,
+            (*MBAR_PEERS, "article_sgd"),
+            one.get("seconds"),
+            limit=math.inf if judged else 300,
+        )
         if not judged:
             row.conditions.clear()
         elif "seconds" in one:
-            row.conditions |= {"15 sweeps": one["seconds"] <= 15 * one["read"], "1e-9": one["error"] <= 1e-9}
+            row.conditions |= {
+                "15 sweeps": one["seconds"] <= 15 * one["read"],
+                "1e-9": one["error"] <= 1e-9,
+            }
         yield row
 
 
@@ -227,14 +278,22 @@ def disk(bench: Bench) -> Iterator[Row]:
         f"n = {n:,}, K = 10, float32 on disk (memory map)",
         f"RssAnon grows by < 300 MB; time per row ≤ 2 × that of n = {n_memory:,} in memory",
     )
-    in_memory = bench.run(bench.make("tilts", None, n=n_memory, n_sources=10), "time", peer="unskew")
+    in_memory = bench.run(
+        bench.make("tilts", None, n=n_memory, n_sources=10), "time", peer="unskew"
+    )
     folder = bench.make("disk", "newton", n=n, n_sources=10)
     one = bench.run(folder, "time", peer="unskew", on_disk=True)
     two = bench.run(folder, "time", threads=2, peer="unskew_two_threads", on_disk=True)
-    row.cells = {"unskew": _failure(one), "unskew_two_threads": seconds_text(two["seconds"]) if "seconds" in two else _failure(two)}
+    row.cells = {
+        "unskew": _failure(one),
+        "unskew_two_threads": seconds_text(two["seconds"]) if "seconds" in two else _failure(two),
+    }
     if "seconds" in one and "seconds" in in_memory:
         per_row = (one["seconds"] / n) / (in_memory["seconds"] / n_memory)
-        row.cells |= {"unskew": f"{seconds_text(one['seconds'])}, per row {per_row:.2f} × in memory", "error": error_text(one["error"])}
+        row.cells |= {
+            "unskew": f"{seconds_text(one['seconds'])}, per row {per_row:.2f} × in memory",
+            "error": error_text(one["error"]),
+        }
         row.conditions["2 × per row"] = per_row <= 2
     row.conditions["unskew solves it"] = "seconds" in one
     row.conditions["300 MB"] = _memory(bench, folder, row, on_disk=True) < 300 * MEGABYTE
@@ -244,25 +303,45 @@ def disk(bench: Bench) -> Iterator[Row]:
 def weak(bench: Bench) -> Iterator[Row]:
     """Two groups of sources that overlap well within and hardly across."""
     for mass in (1e-6, 1e-12):
-        yield _weak_row(bench, mass, "8 distinct rows, n = 100,000", [bench.make("weak_patterns", "mpmath", n=100_000, mass=mass)])
+        yield _weak_row(
+            bench,
+            mass,
+            "8 distinct rows, n = 100,000",
+            [bench.make("weak_patterns", "mpmath", n=100_000, mass=mass)],
+        )
         large = 2_000 if bench.quick else 50_000
         yield _weak_row(
-            bench, mass, f"n = {large:,}, all rows different", [bench.make("weak_random", "mpmath", n=large, mass=mass, seed=99)]
+            bench,
+            mass,
+            f"n = {large:,}, all rows different",
+            [bench.make("weak_random", "mpmath", n=large, mass=mass, seed=99)],
         )
-        folders = [bench.make("weak_random", "mpmath", n=2_000, mass=mass, seed=seed) for seed in range(2 if bench.quick else 10)]
-        yield _weak_row(bench, mass, f"n = 2,000, all rows different, the worst of {len(folders)} inputs", folders)
+        folders = [
+            bench.make("weak_random", "mpmath", n=2_000, mass=mass, seed=seed)
+            for seed in range(2 if bench.quick else 10)
+        ]
+        yield _weak_row(
+            bench,
+            mass,
+            f"n = 2,000, all rows different, the worst of {len(folders)} inputs",
+            folders,
+        )
 
 
 def _weak_row(bench: Bench, mass: float, title: str, folders: list[Path]) -> Row:
     bar = (
         "error ≤ 1e-7"
         if mass == 1e-6
-        else '"weak", and an error estimate right within a factor 10 (or error and estimate ≤ 1e-7, as for 1e-6)'
+        else '"weak", and an error estimate right within a factor 10 (or error and estimate ≤ '
+        "1e-7, as for 1e-6)"
     )
     row = Row(f"two groups, overlap mass {mass:.0e}; {title}", bar)
     results = [bench.run(folder, "weak") for folder in folders]
     row.conditions["unskew answers"] = all("error" in result for result in results)
-    row.cells = {peer: outcome_text(bench.run(folders[0], "try", limit=60, peer=peer), True) for peer in (*MBAR_PEERS, "article_sgd")}
+    row.cells = {
+        peer: outcome_text(bench.run(folders[0], "try", limit=60, peer=peer), True)
+        for peer in (*MBAR_PEERS, "article_sgd")
+    }
     if not row.conditions["unskew answers"]:
         row.cells["unskew"] = "; ".join(sorted({_failure(result) for result in results}))
         return row
@@ -270,8 +349,13 @@ def _weak_row(bench: Bench, mass: float, title: str, folders: list[Path]) -> Row
     ratios = [result["estimate"] / max(result["error"], result["resolution"]) for result in results]
     says_weak = all(result["says_weak"] for result in results)
     statuses = "/".join(sorted({result["status"] for result in results}))
-    row.cells["unskew"] = f"{statuses}, {'weak' if says_weak else 'not called weak'}, {seconds_text(worst['seconds'])}"
-    row.cells["error"] = f"{error_text(worst['error'])}; estimate/error {min(ratios):.1g} … {max(ratios):.1g}"
+    row.cells["unskew"] = (
+        f"{statuses}, {'weak' if says_weak else 'not called weak'}, "
+        f"{seconds_text(worst['seconds'])}"
+    )
+    row.cells["error"] = (
+        f"{error_text(worst['error'])}; estimate/error {min(ratios):.1g} … {max(ratios):.1g}"
+    )
     if mass == 1e-6:
         row.conditions["1e-7"] = worst["error"] <= 1e-7
     else:
@@ -295,7 +379,10 @@ def bad(bench: Bench) -> Iterator[Row]:
         folder = bench.make("bad", "mpmath" if has_answer else None, kind=kind)
         row = Row(title, "the right answer" if has_answer else "typed error")
         ours = bench.run(folder, "try", limit=60, peer="unskew")
-        row.cells = {peer: outcome_text(bench.run(folder, "try", limit=60, peer=peer), has_answer) for peer in (*MBAR_PEERS, "article_sgd")}
+        row.cells = {
+            peer: outcome_text(bench.run(folder, "try", limit=60, peer=peer), has_answer)
+            for peer in (*MBAR_PEERS, "article_sgd")
+        }
         row.cells["unskew"] = outcome_text(ours, has_answer)
         row.conditions["answer" if has_answer else "typed error"] = (
             ours.get("error", 1.0) <= 1e-8 if has_answer else ours.get("ours", False)

@@ -1,4 +1,6 @@
-"""The inputs of the solver benchmarks, written to files so that every peer, each in a process of its own, reads the same numbers."""
+"""The inputs of the solver benchmarks, written to files so that every peer, each in a process of
+its own, reads the same numbers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ BLOCK = 250_000
 
 @dataclass(frozen=True)
 class Problem:
-    """ω (n × K), the source of every row, and the point from which a solver is asked to start (None: wherever it likes)."""
+    """ω (n × K), the source of every row, and the point from which a solver is asked to start
+    (None: wherever it likes).
+    """
 
     omega: Any
     source: np.ndarray
@@ -29,7 +33,9 @@ class Problem:
         return np.bincount(self.source, minlength=self.omega.shape[1]) / self.source.size
 
 
-def save_problem(folder: Path, omega: Any, source: np.ndarray, start: np.ndarray | None = None) -> None:
+def save_problem(
+    folder: Path, omega: Any, source: np.ndarray, start: np.ndarray | None = None
+) -> None:
     """Write a problem; ω = None where ``omega.npy`` has been written blockwise already."""
     if sp.issparse(omega):
         sp.save_npz(folder / "omega.npz", omega, compressed=False)
@@ -43,15 +49,22 @@ def save_problem(folder: Path, omega: Any, source: np.ndarray, start: np.ndarray
 def load_problem(folder: Path, on_disk: bool = False) -> Problem:
     """Read a problem; with ``on_disk``, ω is a read-only memory map."""
     dense, start = folder / "omega.npy", folder / "start.npy"
-    omega = np.load(dense, mmap_mode="r" if on_disk else None) if dense.exists() else sp.load_npz(folder / "omega.npz")
-    return Problem(omega, np.load(folder / "source.npy"), np.load(start) if start.exists() else None)
+    omega = (
+        np.load(dense, mmap_mode="r" if on_disk else None)
+        if dense.exists()
+        else sp.load_npz(folder / "omega.npz")
+    )
+    return Problem(
+        omega, np.load(folder / "source.npy"), np.load(start) if start.exists() else None
+    )
 
 
 def make_classes(folder: Path, n: int, gamma: float, estimated: bool) -> None:
     """The article's 4.2: K = 5 sources of n/K images, 10 classes, two in each meta-class.
 
-    Source k draws its own meta-class with probability 1 − γ and the next one (cyclic) with γ. ``estimated``: ω̂_k(y) = n_k^(y), the number
-    of images of class y in source k; otherwise the true ω_k(y), the probability of class y in source k. The start is random.
+    Source k draws its own meta-class with probability 1 − γ and the next one (cyclic) with γ.
+    ``estimated``: ω̂_k(y) = n_k^(y), the number of images of class y in source k; otherwise the
+    true ω_k(y), the probability of class y in source k. The start is random.
     """
     rng = np.random.default_rng(0)
     n_sources = 5
@@ -60,16 +73,22 @@ def make_classes(folder: Path, n: int, gamma: float, estimated: bool) -> None:
         probability_ky[k, [2 * k, 2 * k + 1]] = (1 - gamma) / 2
         following = (k + 1) % n_sources
         probability_ky[k, [2 * following, 2 * following + 1]] = gamma / 2
-    label = np.concatenate([rng.choice(N_CLASSES, size=n // n_sources, p=p_y) for p_y in probability_ky])
+    label = np.concatenate(
+        [rng.choice(N_CLASSES, size=n // n_sources, p=p_y) for p_y in probability_ky]
+    )
     source = np.repeat(np.arange(n_sources), n // n_sources)
     count_ky = np.zeros((n_sources, N_CLASSES))
     np.add.at(count_ky, (source, label), 1.0)
     omega_ky = count_ky if estimated else probability_ky
-    save_problem(folder, np.ascontiguousarray(omega_ky.T[label]), source, rng.normal(size=n_sources))
+    save_problem(
+        folder, np.ascontiguousarray(omega_ky.T[label]), source, rng.normal(size=n_sources)
+    )
 
 
 def _tilt_blocks(n: int, n_sources: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Blocks (ω, source) of Gaussian tilts: target N(0, I) in three dimensions, ω_k(z) = exp(θ_k·z), so that source k is N(θ_k, I)."""
+    """Blocks (ω, source) of Gaussian tilts: target N(0, I) in three dimensions, ω_k(z) =
+    exp(θ_k·z), so that source k is N(θ_k, I).
+    """
     rng = np.random.default_rng(seed)
     theta_kd = rng.normal(size=(n_sources, 3))
     for first in range(0, n, BLOCK):
@@ -81,12 +100,18 @@ def _tilt_blocks(n: int, n_sources: int, seed: int) -> Iterator[tuple[np.ndarray
 def make_tilts(folder: Path, n: int, n_sources: int) -> None:
     """Dense row-major float64: Gaussian tilts."""
     blocks = list(_tilt_blocks(n, n_sources, seed=1))
-    save_problem(folder, np.concatenate([omega for omega, _ in blocks]), np.concatenate([source for _, source in blocks]))
+    save_problem(
+        folder,
+        np.concatenate([omega for omega, _ in blocks]),
+        np.concatenate([source for _, source in blocks]),
+    )
 
 
 def make_disk(folder: Path, n: int, n_sources: int) -> None:
     """Gaussian tilts as float32 in ``omega.npy``, written block by block."""
-    omega = np.lib.format.open_memmap(folder / "omega.npy", mode="w+", dtype=np.float32, shape=(n, n_sources))
+    omega = np.lib.format.open_memmap(
+        folder / "omega.npy", mode="w+", dtype=np.float32, shape=(n, n_sources)
+    )
     source = np.empty(n, dtype=np.int32)
     first = 0
     for block, block_source in _tilt_blocks(n, n_sources, seed=1):
@@ -98,9 +123,11 @@ def make_disk(folder: Path, n: int, n_sources: int) -> None:
 
 
 def make_chain(folder: Path, n: int, n_sources: int) -> None:
-    """Sparse CSR, five non-zeros in every row, in neighbouring columns: source k overlaps with k ± 1 … 4 and with nobody else.
+    """Sparse CSR, five non-zeros in every row, in neighbouring columns: source k overlaps with k ±
+    1 … 4 and with nobody else.
 
-    The source of a row is drawn from q_ik ∝ e^{u_k} ω_ik with u a random walk, so that the data fit the model.
+    The source of a row is drawn from q_ik ∝ e^{u_k} ω_ik with u a random walk, so that the data fit
+    the model.
     """
     rng = np.random.default_rng(2)
     width = 5
@@ -111,21 +138,26 @@ def make_chain(folder: Path, n: int, n_sources: int) -> None:
     score = u[column] + np.log(value) + rng.gumbel(size=(n, width))
     source = column[np.arange(n), score.argmax(axis=1)]
     first = np.arange(0, n * width + 1, width, dtype=np.int32)
-    omega = sp.csr_array((value.ravel(), column.astype(np.int32).ravel(), first), shape=(n, n_sources))
+    omega = sp.csr_array(
+        (value.ravel(), column.astype(np.int32).ravel(), first), shape=(n, n_sources)
+    )
     save_problem(folder, omega, source)
 
 
 def _weak_link(omega: np.ndarray, group: np.ndarray, mass: float) -> np.ndarray:
     """Shrink ω across the two groups of two sources to a mass of about ``mass`` at the solution.
 
-    The factor is 10 one way and 1/10 the other, so that the solution, e^{2d} = 0.1/10 between the groups, is far from the even start.
+    The factor is 10 one way and 1/10 the other, so that the solution, e^{2d} = 0.1/10 between the
+    groups, is far from the even start.
     """
     across = group[:, None] != np.array([0, 0, 1, 1])
     return np.where(across, omega * mass * np.where(group == 0, 10.0, 0.1)[:, None], omega)
 
 
 def make_weak_patterns(folder: Path, n: int, mass: float) -> None:
-    """Two groups of two sources, eight distinct rows: good overlap within a group, ω of relative size ``mass`` across."""
+    """Two groups of two sources, eight distinct rows: good overlap within a group, ω of relative
+    size ``mass`` across.
+    """
     rng = np.random.default_rng(3)
     pattern = _weak_link(rng.uniform(0.2, 1.0, size=(8, 4)), np.arange(8) // 4, mass)
     row = rng.integers(8, size=n)

@@ -1,7 +1,9 @@
-"""The solvers under comparison, each as a function (problem, seed) -> callable that solves it once and returns log Ω up to a constant.
+"""The solvers under comparison, each as a function (problem, seed) -> callable that solves it once
+and returns log Ω up to a constant.
 
-What a peer needs in another form (u_kn = −log ω, transposed) is made before the clock starts. Heavy packages are imported by the
-function that needs them, because every peer runs in a process of its own.
+What a peer needs in another form (u_kn = −log ω, transposed) is made before the clock starts. Heavy
+packages are imported by the function that needs them, because every peer runs in a process of its
+own.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ def _energies(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     counts = np.bincount(problem.source, minlength=omega.shape[1])
     if sp.issparse(omega):
         u_kn = np.full(omega.shape[::-1], np.inf)
-        u_kn[omega.indices, np.repeat(np.arange(omega.shape[0]), np.diff(omega.indptr))] = -np.log(omega.data)
+        u_kn[omega.indices, np.repeat(np.arange(omega.shape[0]), np.diff(omega.indptr))] = -np.log(
+            omega.data
+        )
         return u_kn, counts
     with np.errstate(divide="ignore"):
         return np.ascontiguousarray(-np.log(omega).T), counts
@@ -77,14 +81,24 @@ def _fastmbar(problem: Problem, method: str) -> Solver:
 
 
 def article_sgd(problem: Problem, seed: int) -> Solver:
-    """The article's step 3: torch SGD on D̂, 4000 iterations, batch 100, learning rate 1e-2, momentum 0.9, from a random start."""
+    """The article's step 3: torch SGD on D̂, 4000 iterations, batch 100, learning rate 1e-2,
+    momentum 0.9, from a random start.
+    """
     import torch
 
     sparse = sp.issparse(problem.omega)
-    omega = problem.omega if sparse else torch.from_numpy(np.ascontiguousarray(problem.omega, dtype=np.float64))
+    omega = (
+        problem.omega
+        if sparse
+        else torch.from_numpy(np.ascontiguousarray(problem.omega, dtype=np.float64))
+    )
     n = omega.shape[0]
     share = torch.from_numpy(problem.share)
-    start = np.random.default_rng(seed).normal(size=share.numel()) if problem.start is None or seed else problem.start
+    start = (
+        np.random.default_rng(seed).normal(size=share.numel())
+        if problem.start is None or seed
+        else problem.start
+    )
 
     def solve() -> np.ndarray:
         draw = torch.Generator().manual_seed(seed)
@@ -106,8 +120,18 @@ def unskew(problem: Problem, seed: int, jobs: int = 1, method: str = "newton") -
     """The public call of unskew, checks and scaling included."""
     from unskew import solve_normalizers
 
-    start = problem.start if method == "newton" or not seed else np.random.default_rng(seed).normal(size=problem.omega.shape[1])
-    options: dict[str, Any] = {"method": method, "jobs": jobs, "start": start, "throw": method != "sgd", "seed": seed}
+    start = (
+        problem.start
+        if method == "newton" or not seed
+        else np.random.default_rng(seed).normal(size=problem.omega.shape[1])
+    )
+    options: dict[str, Any] = {
+        "method": method,
+        "jobs": jobs,
+        "start": start,
+        "throw": method != "sgd",
+        "seed": seed,
+    }
     return lambda: solve_normalizers(problem.omega, problem.source, **options).log_normalizer
 
 

@@ -1,8 +1,8 @@
 """Reference solutions, independent of every peer and of unskew.
 
-Well-conditioned problems: Newton in plain NumPy, whose last steps take the gradient from 80-bit arithmetic. Weakly linked ones: Newton in
-mpmath with 50 digits. Both return log(Ω_k/Ω_K), with Ω_k = λ_k e^{−u_k} at the minimum of
-D(u) = (1/n) Σ_i log Σ_k e^{u_k} ω_ik − Σ_k λ_k u_k.
+Well-conditioned problems: Newton in plain NumPy, whose last steps take the gradient from 80-bit
+arithmetic. Weakly linked ones: Newton in mpmath with 50 digits. Both return log(Ω_k/Ω_K), with Ω_k
+= λ_k e^{−u_k} at the minimum of D(u) = (1/n) Σ_i log Σ_k e^{u_k} ω_ik − Σ_k λ_k u_k.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ def solve_reference(problem: Problem) -> np.ndarray:
     u = np.zeros(share.size, dtype=np.longdouble)
     if not sparse and len(problem.omega) > ROWS:
         # A start from every 50th row leaves two or three steps for the full data.
-        u = _newton(_evaluate_dense, problem.omega[::50], np.bincount(problem.source[::50], minlength=share.size), u, np.float64)
+        u = _newton(
+            _evaluate_dense,
+            problem.omega[::50],
+            np.bincount(problem.source[::50], minlength=share.size),
+            u,
+            np.float64,
+        )
     counts = np.bincount(problem.source, minlength=share.size)
     u = _newton(evaluate, problem.omega, counts, u, np.float64)
     u = _newton(evaluate, problem.omega, counts, u, np.longdouble)
@@ -34,8 +40,12 @@ def solve_reference(problem: Problem) -> np.ndarray:
     return np.asarray(log_normalizer - log_normalizer[-1], dtype=np.float64)
 
 
-def _newton(evaluate: Any, omega: Any, counts: np.ndarray, u: np.ndarray, precision: Any) -> np.ndarray:
-    """Damped Newton, u_K = 0, until the step is at the rounding of ``precision`` or stops shrinking."""
+def _newton(
+    evaluate: Any, omega: Any, counts: np.ndarray, u: np.ndarray, precision: Any
+) -> np.ndarray:
+    """Damped Newton, u_K = 0, until the step is at the rounding of ``precision`` or stops
+    shrinking.
+    """
     u = u - u[-1]
     tolerance = 1e-9 if precision is np.float64 else 1e-15
     last = np.inf
@@ -50,8 +60,12 @@ def _newton(evaluate: Any, omega: Any, counts: np.ndarray, u: np.ndarray, precis
     raise RuntimeError("the reference solution did not converge")
 
 
-def _evaluate_dense(omega: Any, counts: np.ndarray, u: np.ndarray, precision: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient n·(mean q − λ) in ``precision`` and Hessian n·(diag(mean q) − QᵀQ/n) in float64, block by block."""
+def _evaluate_dense(
+    omega: Any, counts: np.ndarray, u: np.ndarray, precision: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gradient n·(mean q − λ) in ``precision`` and Hessian n·(diag(mean q) − QᵀQ/n) in float64,
+    block by block.
+    """
     gradient = -counts.astype(np.longdouble)
     hessian = np.zeros((counts.size, counts.size))
     scale = np.exp(u - u.max()).astype(precision)
@@ -66,7 +80,9 @@ def _evaluate_dense(omega: Any, counts: np.ndarray, u: np.ndarray, precision: An
     return gradient, hessian
 
 
-def _evaluate_sparse(omega: Any, counts: np.ndarray, u: np.ndarray, precision: Any) -> tuple[np.ndarray, np.ndarray]:
+def _evaluate_sparse(
+    omega: Any, counts: np.ndarray, u: np.ndarray, precision: Any
+) -> tuple[np.ndarray, np.ndarray]:
     """As ``_evaluate_dense``, for CSR with the same number of entries in every row."""
     n, n_sources = omega.shape
     column = omega.indices.reshape(n, -1)
@@ -75,7 +91,9 @@ def _evaluate_sparse(omega: Any, counts: np.ndarray, u: np.ndarray, precision: A
     order = np.argsort(omega.indices, kind="stable")
     starts = np.searchsorted(omega.indices[order], np.arange(n_sources))
     total = np.add.reduceat(q.ravel()[order], starts)
-    q_csr = sp.csr_array((q.ravel().astype(np.float64), omega.indices, omega.indptr), shape=omega.shape)
+    q_csr = sp.csr_array(
+        (q.ravel().astype(np.float64), omega.indices, omega.indptr), shape=omega.shape
+    )
     return total - counts, np.diag(total.astype(np.float64)) - (q_csr.T @ q_csr).toarray()
 
 
@@ -92,7 +110,8 @@ def solve_mpmath(problem: Problem) -> np.ndarray:
             gradient, hessian = _evaluate_mpmath(rows, count, counts, u)
             step = mpmath.lu_solve(-hessian, gradient)
             size = max(abs(x) for x in step)
-            # One step moves no further than 2: D is nearly linear beyond, and a full step would overshoot.
+            # One step moves no further than 2: D is nearly linear beyond, and a full step would
+            # overshoot.
             damping = min(mpmath.mpf(1), 2 / size)
             u = [u_k + damping * step_k for u_k, step_k in zip(u[:-1], step, strict=True)] + [u[-1]]
             if size < mpmath.mpf(10) ** -25:
@@ -103,7 +122,9 @@ def solve_mpmath(problem: Problem) -> np.ndarray:
         return np.array([float(x - log_normalizer[-1]) for x in log_normalizer])
 
 
-def _evaluate_mpmath(rows: list[list[Any]], count: np.ndarray, counts: np.ndarray, u: list[Any]) -> tuple[Any, Any]:
+def _evaluate_mpmath(
+    rows: list[list[Any]], count: np.ndarray, counts: np.ndarray, u: list[Any]
+) -> tuple[Any, Any]:
     """Gradient and Hessian over the first K − 1 sources."""
     free = counts.size - 1
     scale = [mpmath.exp(u_k) for u_k in u]

@@ -30,7 +30,9 @@ PACKAGES = ("numpy", "scipy", "numba", "pymbar", "jax", "jaxlib", "FastMBAR", "t
 
 @dataclass
 class Row:
-    """One line of the table: what was asked, what was measured, and whether each part of the bar was met."""
+    """One line of the table: what was asked, what was measured, and whether each part of the bar
+    was met.
+    """
 
     case: str
     bar: str
@@ -68,15 +70,22 @@ def error_text(error: float | None) -> str:
 def peer_text(result: Mapping[str, Any], ours: float | None) -> str:
     """Time, how many times ours that is, and the error; or why there is no time."""
     if "timeout" in result:
-        return f"> {seconds_text(result['timeout'])} (stopped)" + (f", > {result['timeout'] / ours:.0f} ×" if ours else "")
+        return f"> {seconds_text(result['timeout'])} (stopped)" + (
+            f", > {result['timeout'] / ours:.0f} ×" if ours else ""
+        )
     if "died" in result:
         return f"died ({result['died']})"
     if "raised" in result:
-        memory = any(word in result["message"].lower() for word in ("allocate", "memory", "resource_exhausted"))
+        memory = any(
+            word in result["message"].lower()
+            for word in ("allocate", "memory", "resource_exhausted")
+        )
         return "out of memory" if memory else f"`{result['raised']}`"
     ratio = f" ({_round(result['seconds'] / ours)} ×)" if ours else ""
     error = result["error"]
-    return f"{seconds_text(result['seconds'])}{ratio}, " + ("NaN" if error is None or math.isnan(error) else f"error {error_text(error)}")
+    return f"{seconds_text(result['seconds'])}{ratio}, " + (
+        "NaN" if error is None or math.isnan(error) else f"error {error_text(error)}"
+    )
 
 
 def _round(ratio: float) -> str:
@@ -95,30 +104,54 @@ def outcome_text(result: Mapping[str, Any], has_answer: bool, tolerance: float =
     if not result["finite"]:
         return "NaN" + warned
     if has_answer and result["error"] <= 0.1:
-        return f"{'right' if result['error'] <= tolerance else 'inexact'} ({error_text(result['error'])})"
-    return "finite nonsense" + (f" (error {error_text(result['error'])})" if has_answer else "") + warned
+        return (
+            f"{'right' if result['error'] <= tolerance else 'inexact'} "
+            f"({error_text(result['error'])})"
+        )
+    return (
+        "finite nonsense"
+        + (f" (error {error_text(result['error'])})" if has_answer else "")
+        + warned
+    )
 
 
 def markdown(rows: Sequence[Row]) -> str:
     """The one table."""
-    lines = ["| " + " | ".join(["case", "bar", *COLUMNS.values(), "bar met"]) + " |", "|" + "---|" * (len(COLUMNS) + 3)]
+    lines = [
+        "| " + " | ".join(["case", "bar", *COLUMNS.values(), "bar met"]) + " |",
+        "|" + "---|" * (len(COLUMNS) + 3),
+    ]
     for row in rows:
-        lines.append("| " + " | ".join([row.case, row.bar, *(row.cells.get(key, "") for key in COLUMNS), row.verdict]) + " |")
+        lines.append(
+            "| "
+            + " | ".join(
+                [row.case, row.bar, *(row.cells.get(key, "") for key in COLUMNS), row.verdict]
+            )
+            + " |"
+        )
     return "\n".join(lines)
 
 
 def machine_facts() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
-    cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown processor")
+    cpu = next(
+        (line.split(":")[1].strip() for line in lines if line.startswith("model name")),
+        "unknown processor",
+    )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{cpu}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, {platform.system()} {platform.machine()}"
+    return (
+        f"{cpu}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, {platform.system()} "
+        f"{platform.machine()}"
+    )
 
 
 def commit_facts() -> str:
     here = Path(__file__).parent
 
     def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=False).stdout.strip()
+        return subprocess.run(
+            ["git", *words], cwd=here, capture_output=True, text=True, check=False
+        ).stdout.strip()
 
     changed = git("status", "--porcelain", "--untracked-files=no", "--", "../src", ".")
     return git("rev-parse", "--short=12", "HEAD") + (" with uncommitted changes" if changed else "")

@@ -1,6 +1,7 @@
 """One measurement in a process of its own: ``python solver_worker.py TASK.json RESULT.json``.
 
-A process of its own because thread limits, JAX, and peak memory belong to a process, and because a peer may hang or die.
+A process of its own because thread limits, JAX, and peak memory belong to a process, and because a
+peer may hang or die.
 """
 
 from __future__ import annotations
@@ -28,20 +29,25 @@ SLOW = 2.0  # a call longer than this is timed once, after the one that compiles
 LONG = 30.0  # a call longer than this is not repeated at all
 
 
-def make(folder: Path, maker: str, options: dict[str, Any], reference: str | None) -> dict[str, Any]:
+def make(
+    folder: Path, maker: str, options: dict[str, Any], reference: str | None
+) -> dict[str, Any]:
     """Write the input and, where there is an answer, the reference solution."""
     MAKERS[maker](folder, **options)
     if reference is not None:
         problem = load_problem(folder, on_disk=reference == "newton")
-        np.save(folder / "reference.npy", solve_mpmath(problem) if reference == "mpmath" else solve_reference(problem))
+        np.save(
+            folder / "reference.npy",
+            solve_mpmath(problem) if reference == "mpmath" else solve_reference(problem),
+        )
     return {}
 
 
 def reads(problem: Problem) -> dict[str, Callable[[], object]]:
     """Plain one-thread reads of ω: of a dense matrix every byte once.
 
-    Of a sparse one, a sweep: value, gradient and Hessian at one point, fused and compiled (what a Newton step needs); and, cheaper,
-    the gradient alone by SciPy, s = ωa, g = ωᵀ(1/s).
+    Of a sparse one, a sweep: value, gradient and Hessian at one point, fused and compiled (what a
+    Newton step needs); and, cheaper, the gradient alone by SciPy, s = ωa, g = ωᵀ(1/s).
     """
     omega = problem.omega
     if sp.issparse(omega):
@@ -50,10 +56,22 @@ def reads(problem: Problem) -> dict[str, Callable[[], object]]:
         from unskew.solve.omega_rows import Rows
 
         a = np.ones(omega.shape[1])
-        rows = Rows(reader=open_reader(omega), source_n=problem.source.astype(np.int32), n_sources=omega.shape[1], jobs=1)
-        return {"sweep": lambda: evaluate(rows, np.zeros(a.size)), "SciPy gradient": lambda: omega.T @ (1.0 / (omega @ a))}
+        rows = Rows(
+            reader=open_reader(omega),
+            source_n=problem.source.astype(np.int32),
+            n_sources=omega.shape[1],
+            jobs=1,
+        )
+        return {
+            "sweep": lambda: evaluate(rows, np.zeros(a.size)),
+            "SciPy gradient": lambda: omega.T @ (1.0 / (omega @ a)),
+        }
     flat = omega.reshape(-1)
-    return {"omega.max()": omega.max, "omega.sum()": omega.sum, "dot(omega, omega)": lambda: flat @ flat}
+    return {
+        "omega.max()": omega.max,
+        "omega.sum()": omega.sum,
+        "dot(omega, omega)": lambda: flat @ flat,
+    }
 
 
 def _clock(call: Callable[[], object]) -> float:
@@ -62,10 +80,14 @@ def _clock(call: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def time_peer(folder: Path, peer: str, seed: int = 0, on_disk: bool = False, cold: bool = False) -> dict[str, Any]:
-    """Seconds of the best call and of the best plain read, the two taken in turn, after one call that compiles.
+def time_peer(
+    folder: Path, peer: str, seed: int = 0, on_disk: bool = False, cold: bool = False
+) -> dict[str, Any]:
+    """Seconds of the best call and of the best plain read, the two taken in turn, after one call
+    that compiles.
 
-    A first call of more than LONG seconds is taken as it is. With ``cold``, the processor's caches are emptied before every read and call.
+    A first call of more than LONG seconds is taken as it is. With ``cold``, the processor's caches
+    are emptied before every read and call.
     """
     problem = load_problem(folder, on_disk)
     solve = PEERS[peer](problem, seed)
@@ -84,9 +106,16 @@ def time_peer(folder: Path, peer: str, seed: int = 0, on_disk: bool = False, col
             seconds.append(_clock(lambda: answer.append(solve())))
             if seconds[-1] > SLOW:
                 break
-    result = {"seconds": min(seconds), "median": float(np.median(seconds)), "calls": len(seconds), "error": _error(folder, answer[-1])}
+    result = {
+        "seconds": min(seconds),
+        "median": float(np.median(seconds)),
+        "calls": len(seconds),
+        "error": _error(folder, answer[-1]),
+    }
     if read:
-        result["read_by"] = "sweep" if "sweep" in read else min(read, key=lambda name: min(read[name]))
+        result["read_by"] = (
+            "sweep" if "sweep" in read else min(read, key=lambda name: min(read[name]))
+        )
         result["read"] = min(read[result["read_by"]])
         result["reads"] = {name: min(times) for name, times in read.items()}
     return result
@@ -106,9 +135,11 @@ def _error(folder: Path, log_normalizer: np.ndarray) -> float | None:
 
 
 def measure_memory(folder: Path, warm_up: Path, peer: str, on_disk: bool) -> dict[str, Any]:
-    """Growth of anonymous resident memory during one call, in bytes, watched every millisecond from another process.
+    """Growth of anonymous resident memory during one call, in bytes, watched every millisecond from
+    another process.
 
-    A matrix on disk is dropped from the page cache first, so that ``seconds`` is the time from a cold disk.
+    A matrix on disk is dropped from the page cache first, so that ``seconds`` is the time from a
+    cold disk.
     """
     PEERS[peer](load_problem(warm_up, on_disk), 0)()
     if on_disk:
@@ -118,13 +149,20 @@ def measure_memory(folder: Path, warm_up: Path, peer: str, on_disk: bool) -> dic
     solve = PEERS[peer](problem, 0)
     before = _anonymous(os.getpid())
     watcher = subprocess.Popen(
-        [sys.executable, __file__, "--watch", str(os.getpid())], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, __file__, "--watch", str(os.getpid())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert watcher.stdout is not None
     watcher.stdout.readline()
     seconds = _clock(solve)
     peak, _ = watcher.communicate()
-    return {"bytes": int(peak) - before, "seconds": seconds, "matrix": problem.omega.nbytes if not sp.issparse(problem.omega) else None}
+    return {
+        "bytes": int(peak) - before,
+        "seconds": seconds,
+        "matrix": problem.omega.nbytes if not sp.issparse(problem.omega) else None,
+    }
 
 
 def _anonymous(pid: int) -> int:
@@ -155,10 +193,22 @@ def try_peer(folder: Path, peer: str) -> dict[str, Any]:
         try:
             answer = solve()
         except Exception as error:  # whatever a peer raises is the measurement
-            return {"raised": type(error).__name__, "ours": type(error).__module__.startswith("unskew"), "message": str(error)[:300]}
-    said += [str(w.message) for w in caught if not issubclass(w.category, DeprecationWarning | FutureWarning)]
+            return {
+                "raised": type(error).__name__,
+                "ours": type(error).__module__.startswith("unskew"),
+                "message": str(error)[:300],
+            }
+    said += [
+        str(w.message)
+        for w in caught
+        if not issubclass(w.category, DeprecationWarning | FutureWarning)
+    ]
     finite = bool(np.isfinite(answer).all())
-    return {"finite": finite, "error": _error(folder, answer) if finite else None, "said": [text[:200] for text in said[:5]]}
+    return {
+        "finite": finite,
+        "error": _error(folder, answer) if finite else None,
+        "said": [text[:200] for text in said[:5]],
+    }
 
 
 def average_error(folder: Path, peer: str, seeds: list[int]) -> dict[str, Any]:
@@ -169,7 +219,9 @@ def average_error(folder: Path, peer: str, seeds: list[int]) -> dict[str, Any]:
 
 
 def weak(folder: Path) -> dict[str, Any]:
-    """How unskew judges a weak link: error, its own estimate of the error, status, and whether it says "weak"."""
+    """How unskew judges a weak link: error, its own estimate of the error, status, and whether it
+    says "weak".
+    """
     from unskew import check_overlap, debias_weights, solve_normalizers
 
     problem = load_problem(folder)
@@ -179,13 +231,16 @@ def weak(folder: Path) -> dict[str, Any]:
         solution = solve_normalizers(problem.omega, problem.source, throw=False, jobs=1)
         after = debias_weights(problem.omega, problem.source, throw=False, jobs=1).overlap.verdict
     return {
-        "seconds": _clock(lambda: solve_normalizers(problem.omega, problem.source, throw=False, jobs=1)),
+        "seconds": _clock(
+            lambda: solve_normalizers(problem.omega, problem.source, throw=False, jobs=1)
+        ),
         "error": _error(folder, solution.log_normalizer),
         "estimate": float(solution.error_estimate),
         # The reference is rounded to double precision: no error below this can be seen.
         "resolution": float(np.spacing(max(1.0, np.abs(np.load(folder / "reference.npy")).max()))),
         "status": solution.status.name,
-        "says_weak": "weak" in (before, after) or any(w.category.__name__ == "WeakOverlapWarning" for w in caught),
+        "says_weak": "weak" in (before, after)
+        or any(w.category.__name__ == "WeakOverlapWarning" for w in caught),
     }
 
 
@@ -205,10 +260,13 @@ def main() -> None:
         return
     task = json.loads(Path(sys.argv[1]).read_text())
     folders = {key: Path(task[key]) for key in ("folder", "warm_up") if key in task}
-    options = {key: value for key, value in task.items() if key not in ("task", "folder", "warm_up")}
+    options = {
+        key: value for key, value in task.items() if key not in ("task", "folder", "warm_up")
+    }
     try:
         result = TASKS[task["task"]](**folders, **options)
-    except Exception as error:  # a peer that fails, of memory or otherwise, is a line of the table, not the end of the run
+    # a peer that fails, of memory or otherwise, is a line of the table, not the end of the run
+    except Exception as error:
         if task["task"] == "make":
             raise
         result = {"raised": type(error).__name__, "message": str(error)[:300]}

@@ -1,8 +1,10 @@
-"""unskew's weights beside those of skada, adapt and balance on problems whose truth is known: ``make bench-weights``.
+"""unskew's weights beside those of skada, adapt and balance on problems whose truth is known:
+``make bench-weights``.
 
-Every peer runs in an environment of its own under .bench-cache, made when it is missing. Results are appended to
-.bench-cache/weights.jsonl as they come; ``--resume`` goes on where a run was stopped, and ``--page`` only writes
-docs/weights-performance.md from what is there. A run over all problems and sizes writes that page by itself.
+Every peer runs in an environment of its own under .bench-cache, made when it is missing. Results
+are appended to .bench-cache/weights.jsonl as they come; ``--resume`` goes on where a run was
+stopped, and ``--page`` only writes docs/weights-performance.md from what is there. A run over all
+problems and sizes writes that page by itself.
 """
 
 from __future__ import annotations
@@ -71,10 +73,22 @@ class Bench:
     """Asks every method for weights, one draw at a time."""
 
     def __init__(
-        self, found: dict[str, Library], results: Results, limit: float, budget: float | None, scratch: Path, only: list[str] | None = None
+        self,
+        found: dict[str, Library],
+        results: Results,
+        limit: float,
+        budget: float | None,
+        scratch: Path,
+        only: list[str] | None = None,
     ) -> None:
         self.only = only
-        self.found, self.results, self.limit, self.budget, self.scratch = found, results, limit, budget, scratch
+        self.found, self.results, self.limit, self.budget, self.scratch = (
+            found,
+            results,
+            limit,
+            budget,
+            scratch,
+        )
         self.spent: defaultdict[tuple[str, int, str], float] = defaultdict(float)
         self.stopped: dict[tuple[str, str], int] = {}
         self.commit = commit_facts()
@@ -83,14 +97,24 @@ class Bench:
 
     def run(self, problem: str, n: int, seeds: range) -> None:
         for seed in seeds:
-            methods = [method for method in methods_for(PROBLEMS[problem]) if self._wanted(problem, n, seed, method)]
+            methods = [
+                method
+                for method in methods_for(PROBLEMS[problem])
+                if self._wanted(problem, n, seed, method)
+            ]
             if not methods:
                 continue
             draw = make_draw(problem, n, seed)
             path = self.scratch / "draw.npz"
             draw.save(path)
             for method in methods:
-                record = {"problem": problem, "n": n, "seed": seed, "method": method.key, **self.measure(method, draw, path, problem)}
+                record = {
+                    "problem": problem,
+                    "n": n,
+                    "seed": seed,
+                    "method": method.key,
+                    **self.measure(method, draw, path, problem),
+                }
                 self.results.add(record)
                 self._account(problem, n, method.key, record)
             path.unlink()
@@ -112,12 +136,21 @@ class Bench:
             answer["commit"] = self.commit
         if weight is None:
             return answer
-        if weight.shape != draw.source.shape or not np.all(np.isfinite(weight)) or not weight.sum() > 0:
-            return {"raised": "unusable weights", "message": f"shape {weight.shape}, {np.isfinite(weight).mean():.3f} of them finite"}
+        if (
+            weight.shape != draw.source.shape
+            or not np.all(np.isfinite(weight))
+            or not weight.sum() > 0
+        ):
+            return {
+                "raised": "unusable weights",
+                "message": f"shape {weight.shape}, {np.isfinite(weight).mean():.3f} of them finite",
+            }
         return answer | {"error": draw.errors(weight)}
 
     def _wanted(self, problem: str, n: int, seed: int, method: Method) -> bool:
-        if (method.library not in self.found and method.library != "naive") or (self.only and method.key not in self.only):
+        if (method.library not in self.found and method.library != "naive") or (
+            self.only and method.key not in self.only
+        ):
             return False
         if n > method.largest or n >= self.stopped.get((problem, method.key), sys.maxsize):
             return False
@@ -125,7 +158,11 @@ class Bench:
             return False
         budget = self.budget or 60.0 * MINUTES.get(n, 1.0)
         # Rows of ours that are judged get every draw.
-        return method.key in JUDGED or seed < method.draws or self.spent[problem, n, method.key] < budget
+        return (
+            method.key in JUDGED
+            or seed < method.draws
+            or self.spent[problem, n, method.key] < budget
+        )
 
     def _account(self, problem: str, n: int, method: str, record: dict[str, Any]) -> None:
         self.spent[problem, n, method] += record.get("seconds", 0.0)
@@ -134,11 +171,15 @@ class Bench:
 
 
 def make_draw(problem: str, n: int, seed: int) -> Draw:
-    return PROBLEMS[problem].draw(n, np.random.default_rng([list(PROBLEMS).index(problem), n, seed]))
+    return PROBLEMS[problem].draw(
+        n, np.random.default_rng([list(PROBLEMS).index(problem), n, seed])
+    )
 
 
 def check_directions(bench: Bench, n: int = 2000) -> None:
-    """Do the weights follow p_target/p_pool, or its inverse? On a pool and a target whose ratio is known in closed form."""
+    """Do the weights follow p_target/p_pool, or its inverse? On a pool and a target whose ratio is
+    known in closed form.
+    """
     draw, log_ratio = analytic_ratio(n, seed=0)
     (theta_d, _) = draw.truth["means"]
     path = bench.scratch / "direction.npz"
@@ -150,33 +191,70 @@ def check_directions(bench: Bench, n: int = 2000) -> None:
         _, weight = bench.found[method.library].ask(method.key, path, bench.limit)
         if weight is not None and np.all(np.isfinite(weight)):
             moved = float(weight @ draw.features @ theta_d / weight.sum() / (theta_d @ theta_d))
-            rank = float(np.corrcoef(np.argsort(np.argsort(weight)), np.argsort(np.argsort(log_ratio)))[0, 1])
+            rank = float(
+                np.corrcoef(np.argsort(np.argsort(weight)), np.argsort(np.argsort(log_ratio)))[0, 1]
+            )
             found[method.key] = {"moved": moved, "rank": rank}
     ratio = np.exp(log_ratio)
-    found["truth"] = {"moved": float(ratio @ draw.features @ theta_d / ratio.sum() / (theta_d @ theta_d)), "rank": 1.0}
+    found["truth"] = {
+        "moved": float(ratio @ draw.features @ theta_d / ratio.sum() / (theta_d @ theta_d)),
+        "rank": 1.0,
+    }
     bench.results.add({"fact": "directions", "value": found})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--problems", action="append", choices=list(PROBLEMS), help="run this problem only; may be repeated")
+    parser.add_argument(
+        "--problems",
+        action="append",
+        choices=list(PROBLEMS),
+        help="run this problem only; may be repeated",
+    )
     parser.add_argument("--methods", nargs="+", choices=list(BY_KEY), help="run these methods only")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="pool sizes")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="draws for each problem and size (default 50)")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds that one call may take (default 60)")
     parser.add_argument(
-        "--budget", type=float, help="seconds for one peer on one problem and size, beyond 5 draws (default 60; 120 at 10⁶)"
+        "--seeds", type=int, default=SEEDS, help="draws for each problem and size (default 50)"
     )
-    parser.add_argument("--resume", action="store_true", help="keep the results that are there and add to them")
-    parser.add_argument("--again", nargs="+", default=[], choices=list(BY_KEY), help="with --resume: measure these methods anew")
-    parser.add_argument("--page", action="store_true", help="write the page from the results that are there; measure nothing")
+    parser.add_argument(
+        "--limit", type=float, default=60.0, help="seconds that one call may take (default 60)"
+    )
+    parser.add_argument(
+        "--budget",
+        type=float,
+        help="seconds for one peer on one problem and size, beyond 5 draws (default 60; 120 at 10⁶)",
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="keep the results that are there and add to them"
+    )
+    parser.add_argument(
+        "--again",
+        nargs="+",
+        default=[],
+        choices=list(BY_KEY),
+        help="with --resume: measure these methods anew",
+    )
+    parser.add_argument(
+        "--page",
+        action="store_true",
+        help="write the page from the results that are there; measure nothing",
+    )
     parser.add_argument("--results", type=Path, default=CACHE / "weights.jsonl")
-    parser.add_argument("--output", type=Path, help="where to write the page (default docs/weights-performance.md, for a full run)")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        help="where to write the page (default docs/weights-performance.md, for a full run)",
+    )
     options = parser.parse_args()
     results = Results(options.results, options.resume or options.page, options.again)
     if not options.page:
         measure(options, results)
-    partial = options.problems is not None or options.sizes != list(SIZES) or options.seeds != SEEDS or options.methods is not None
+    partial = (
+        options.problems is not None
+        or options.sizes != list(SIZES)
+        or options.seeds != SEEDS
+        or options.methods is not None
+    )
     output = options.output or (PAGE if options.page or not partial else None)
     if output is not None:
         write_page(output, page(results.records, results.facts, results.commands))
@@ -184,8 +262,19 @@ def main() -> None:
 
 def _command(words: list[str]) -> str:
     """The call as the page shows it, without the paths of files."""
-    paths = {at + more for at, word in enumerate(words) if word in ("--results", "--output") for more in (0, 1)}
-    return shlex.join(["python", "benchmarks/weights.py", *(word for at, word in enumerate(words) if at not in paths)])
+    paths = {
+        at + more
+        for at, word in enumerate(words)
+        if word in ("--results", "--output")
+        for more in (0, 1)
+    }
+    return shlex.join(
+        [
+            "python",
+            "benchmarks/weights.py",
+            *(word for at, word in enumerate(words) if at not in paths),
+        ]
+    )
 
 
 def measure(options: argparse.Namespace, results: Results) -> None:
@@ -200,8 +289,12 @@ def measure(options: argparse.Namespace, results: Results) -> None:
             for n in options.sizes:
                 for problem in options.problems or PROBLEMS:
                     bench.run(problem, n, range(options.seeds))
-                versions = {name: library.versions for name, library in found.items() if library.versions}
-                results.add({"fact": "versions", "value": {**results.facts.get("versions", {}), **versions}})
+                versions = {
+                    name: library.versions for name, library in found.items() if library.versions
+                }
+                results.add(
+                    {"fact": "versions", "value": {**results.facts.get("versions", {}), **versions}}
+                )
         finally:
             for library in found.values():
                 library.stop()

@@ -1,4 +1,6 @@
-"""What a method that knows numbers only is given: the features, and the label one-hot where the target sample is labelled."""
+"""What a method that knows numbers only is given: the features, and the label one-hot where the
+target sample is labelled.
+"""
 
 from __future__ import annotations
 

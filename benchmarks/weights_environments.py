@@ -1,4 +1,6 @@
-"""Virtual environments for the peers, and processes in them that answer questions within a time limit."""
+"""Virtual environments for the peers, and processes in them that answer questions within a time
+limit.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ MEMORY = 8 * 2**30
 
 
 def install(library: str) -> tuple[Path | None, str]:
-    """The Python of an environment with this peer, made if need be; or None and the reason why there is none."""
+    """The Python of an environment with this peer, made if need be; or None and the reason why
+    there is none.
+    """
     folder, wanted = CACHE / "environments" / library, HERE / f"requirements-{library}.txt"
     python, done = folder / "bin" / "python", folder / "installed.txt"
     if done.exists() and done.read_text() == wanted.read_text():
@@ -38,7 +42,9 @@ def install(library: str) -> tuple[Path | None, str]:
         check=False,
     )
     if run.returncode:
-        lines = [line for line in run.stderr.splitlines() if line.startswith("ERROR")] or ["pip failed"]
+        lines = [line for line in run.stderr.splitlines() if line.startswith("ERROR")] or [
+            "pip failed"
+        ]
         return None, lines[0].removeprefix("ERROR: ")[:200]
     done.write_text(wanted.read_text())
     return python, ""
@@ -46,7 +52,9 @@ def install(library: str) -> tuple[Path | None, str]:
 
 @dataclass
 class Library:
-    """A peer (or unskew itself) behind a process that is started when first asked and killed when it outlives a limit."""
+    """A peer (or unskew itself) behind a process that is started when first asked and killed when
+    it outlives a limit.
+    """
 
     name: str
     python: Path
@@ -54,13 +62,17 @@ class Library:
     process: subprocess.Popen[str] | None = None
     warm: set[tuple[str, str]] = field(default_factory=set)
 
-    def ask(self, method: str, source: Path, limit: float) -> tuple[dict[str, Any], np.ndarray | None]:
+    def ask(
+        self, method: str, source: Path, limit: float
+    ) -> tuple[dict[str, Any], np.ndarray | None]:
         """The answer, and the weights if there are any."""
         failure = self._start()
         if failure:
             return failure, None
         with tempfile.NamedTemporaryFile(suffix=".npy") as output:
-            answer = self._exchange({"method": method, "input": str(source), "output": output.name}, limit)
+            answer = self._exchange(
+                {"method": method, "input": str(source), "output": output.name}, limit
+            )
             return answer, np.load(output.name) if "seconds" in answer else None
 
     def stop(self) -> None:
@@ -74,10 +86,17 @@ class Library:
         if self.process is not None and self.process.poll() is None:
             return {}
         self.stop()
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+        threads = dict.fromkeys(
+            ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
+        )
         self.process = subprocess.Popen(
             [str(self.python), str(HERE / "weights_worker.py"), self.name],
-            env={**os.environ, **threads, "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"},
+            env={
+                **os.environ,
+                **threads,
+                "TF_NUM_INTRAOP_THREADS": "1",
+                "TF_NUM_INTEROP_THREADS": "1",
+            },
             preexec_fn=_confine,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -107,11 +126,17 @@ class Library:
             return answer
         code = self.process.wait() if ready else None
         self.stop()
-        return {"died": f"exit code {code}"} if ready else {"timeout": round(time.monotonic() - begin, 1)}
+        return (
+            {"died": f"exit code {code}"}
+            if ready
+            else {"timeout": round(time.monotonic() - begin, 1)}
+        )
 
 
 def _confine() -> None:
-    """One core for every library, so that times compare; limited memory, so that a method fails and not the machine."""
+    """One core for every library, so that times compare; limited memory, so that a method fails and
+    not the machine.
+    """
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
 

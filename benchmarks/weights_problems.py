@@ -1,4 +1,6 @@
-"""Problems whose target expectations are known: what the methods may see, and the truth that they are held against."""
+"""Problems whose target expectations are known: what the methods may see, and the truth that they
+are held against.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ POPULATION = 200_000  # images of a finite population; its means are the truth
 class Draw:
     """One pool with its target sample, and the expectations to be estimated from the weighted pool.
 
-    ``sample_label`` is None where the target sample is unlabelled; ``margin`` (M,) is given where the target's label shares are known.
+    ``sample_label`` is None where the target sample is unlabelled; ``margin`` (M,) is given where
+    the target's label shares are known.
     """
 
     features: Floats
@@ -32,7 +35,9 @@ class Draw:
     sample: Floats
     sample_label: Ints | None
     margin: Floats | None
-    truth: dict[str, tuple[Floats, Floats]]  # of means, second moments and label shares: expectation and standard deviation
+    truth: dict[
+        str, tuple[Floats, Floats]
+    ]  # of means, second moments and label shares: expectation and standard deviation
 
     def save(self, path: Path) -> None:
         """What the methods may see, for a process of another environment."""
@@ -48,13 +53,22 @@ class Draw:
         )
 
     def errors(self, weight: Floats) -> dict[str, float]:
-        """Mean square error of the weighted means, in units of the target's variance, for each kind of expectation and over all."""
+        """Mean square error of the weighted means, in units of the target's variance, for each kind
+        of expectation and over all.
+        """
         weight = weight / weight.sum()
         estimate = {"means": weight @ self.features, "second moments": weight @ self.features**2}
         if "label shares" in self.truth:
-            estimate["label shares"] = np.bincount(self.label, weights=weight, minlength=self.truth["label shares"][0].size)
-        square = {kind: ((estimate[kind] - mean_j) / sd_j) ** 2 for kind, (mean_j, sd_j) in self.truth.items()}
-        return {kind: float(value.mean()) for kind, value in square.items()} | {"all": float(np.concatenate(list(square.values())).mean())}
+            estimate["label shares"] = np.bincount(
+                self.label, weights=weight, minlength=self.truth["label shares"][0].size
+            )
+        square = {
+            kind: ((estimate[kind] - mean_j) / sd_j) ** 2
+            for kind, (mean_j, sd_j) in self.truth.items()
+        }
+        return {kind: float(value.mean()) for kind, value in square.items()} | {
+            "all": float(np.concatenate(list(square.values())).mean())
+        }
 
 
 @dataclass(frozen=True)
@@ -71,8 +85,12 @@ def _shares(probability_m: Floats) -> tuple[Floats, Floats]:
     return probability_m, np.sqrt(probability_m * (1.0 - probability_m))
 
 
-def _tilted(theta_kd: Floats, share_k: Floats | None = None) -> Callable[[int, np.random.Generator], Draw]:
-    """Target N(0, I), source k is N(θ_k, I); the label is 1 where a noisy sum of two features exceeds 1/2 (a probit model)."""
+def _tilted(
+    theta_kd: Floats, share_k: Floats | None = None
+) -> Callable[[int, np.random.Generator], Draw]:
+    """Target N(0, I), source k is N(θ_k, I); the label is 1 where a noisy sum of two features
+    exceeds 1/2 (a probit model).
+    """
 
     def label_of(z_nd: Floats, rng: np.random.Generator) -> Ints:
         return (z_nd[:, 0] + z_nd[:, 1] + rng.standard_normal(z_nd.shape[0]) > 0.5).astype(np.int64)
@@ -102,7 +120,9 @@ def _tilted(theta_kd: Floats, share_k: Floats | None = None) -> Callable[[int, n
 
 
 def _around(label_n: Ints, dim: int, n_classes: int, rng: np.random.Generator) -> Floats:
-    """Features N(c_y, I): the centres c_y lie on a circle of radius 2 in the first two dimensions."""
+    """Features N(c_y, I): the centres c_y lie on a circle of radius 2 in the first two
+    dimensions.
+    """
     return _centres(dim, n_classes)[label_n] + rng.standard_normal((label_n.size, dim))
 
 
@@ -125,8 +145,12 @@ def _class_truth(share_m: Floats, dim: int) -> dict[str, tuple[Floats, Floats]]:
     }
 
 
-def _classes(overlap: float | None, dim: int, uneven: bool = False) -> Callable[[int, np.random.Generator], Draw]:
-    """Class shift with a known margin: four sources with every class (``overlap`` None), or five that miss most classes."""
+def _classes(
+    overlap: float | None, dim: int, uneven: bool = False
+) -> Callable[[int, np.random.Generator], Draw]:
+    """Class shift with a known margin: four sources with every class (``overlap`` None), or five
+    that miss most classes.
+    """
     share_k = np.array([0.4, 0.25, 0.15, 0.1, 0.1])
     mixed_km = np.random.default_rng(7).dirichlet(np.full(6, 1.0), size=4) * 0.9 + 0.1 / 6
 
@@ -135,7 +159,11 @@ def _classes(overlap: float | None, dim: int, uneven: bool = False) -> Callable[
             scenario = class_mixtures(mixed_km, sizes=n, seed=rng)
         else:
             scenario = overlapping_classes(
-                overlap=overlap, n_sources=5, n_classes=10, sizes=(n * share_k).astype(int) if uneven else n, seed=rng
+                overlap=overlap,
+                n_sources=5,
+                n_classes=10,
+                sizes=(n * share_k).astype(int) if uneven else n,
+                seed=rng,
             )
         assert scenario.label is not None
         share_m = scenario.target_mean["label_share"]
@@ -164,14 +192,20 @@ def _population_truth(features: Floats, label: Ints) -> dict[str, tuple[Floats, 
 
 
 def _acquired(decay: float, uneven: bool = False) -> Callable[[int, np.random.Generator], Draw]:
-    """Four sources, each with its quarter of a square and a soft edge; the label depends on both features."""
+    """Four sources, each with its quarter of a square and a soft edge; the label depends on both
+    features.
+    """
     share_k = np.array([0.5, 0.25, 0.15, 0.1])
 
     def draw(n: int, rng: np.random.Generator) -> Draw:
         population = np.random.default_rng(11)
         z_nd = population.uniform(size=(POPULATION, 2))
-        label_n = (z_nd.sum(axis=1) + 0.3 * population.standard_normal(POPULATION) > 1.2).astype(np.int64)
-        scenario = acquisition(z_nd, label_n, decay=decay, sizes=(n * share_k).astype(int) if uneven else n, seed=rng)
+        label_n = (z_nd.sum(axis=1) + 0.3 * population.standard_normal(POPULATION) > 1.2).astype(
+            np.int64
+        )
+        scenario = acquisition(
+            z_nd, label_n, decay=decay, sizes=(n * share_k).astype(int) if uneven else n, seed=rng
+        )
         assert scenario.features is not None
         assert scenario.label is not None
         return Draw(
@@ -189,7 +223,9 @@ def _acquired(decay: float, uneven: bool = False) -> Callable[[int, np.random.Ge
 
 
 def _hiding(n: int, rng: np.random.Generator) -> Draw:
-    """Nine tenths of the pool never show two of four labels; the rest is unbiased, and is the target sample that all others get."""
+    """Nine tenths of the pool never show two of four labels; the rest is unbiased, and is the
+    target sample that all others get.
+    """
     population = np.random.default_rng(13)
     label_n = population.integers(0, 4, POPULATION)
     feature_nd = _around(label_n, 2, 4, population)
@@ -223,12 +259,20 @@ UNLABELLED = "an unlabelled target sample of n/5"
 LABELLED = "a labelled target sample of n/5 (label one-hot beside the features)"
 
 TILTS = ("known", "known_shrunk", "tilt", "tilt_shrunk", "tilt_judged", "propensity")
-BOXES = ("known", "known_shrunk", "soft_box", "soft_box_shrunk", "soft_box_sample", "soft_box_sample_shrunk")
+BOXES = (
+    "known",
+    "known_shrunk",
+    "soft_box",
+    "soft_box_shrunk",
+    "soft_box_sample",
+    "soft_box_sample_shrunk",
+)
 CLASSES = ("known", "known_shrunk", "strata", "strata_sample", "strata_sample_shrunk")
 
 PROBLEMS: dict[str, Problem] = {
     "tilts, 2-D": Problem(
-        "3 sources N(θ_k, I) of one size with θ_k on a circle of radius 1, target N(0, I): by symmetry the pool's means are already right",
+        "3 sources N(θ_k, I) of one size with θ_k on a circle of radius 1, target N(0, I): by "
+        "symmetry the pool's means are already right",
         _tilted(_circle(3, 1.0)),
         TILTS,
         UNLABELLED,
@@ -240,17 +284,22 @@ PROBLEMS: dict[str, Problem] = {
         UNLABELLED,
     ),
     "class shift, 2-D": Problem(
-        "4 sources that mix 6 classes differently, target uniform; features N(c_y, I)", _classes(None, 2), CLASSES, LABELLED
+        "4 sources that mix 6 classes differently, target uniform; features N(c_y, I)",
+        _classes(None, 2),
+        CLASSES,
+        LABELLED,
     ),
     "missing classes, 10-D": Problem(
-        "5 sources with 4 of 10 classes each (the article's 4.2, overlap 0.2), features N(c_y, I), target uniform; "
+        "5 sources with 4 of 10 classes each (the article's 4.2, overlap 0.2), features N(c_y, I), "
+        "target uniform; "
         "the sources have one size, so that the pool already looks like the target",
         _classes(0.2, 10),
         CLASSES,
         LABELLED,
     ),
     "acquisition, 2-D": Problem(
-        "4 sources of one size, each with its quarter of a square and a soft edge of 0.3 (the article's 4.3), target uniform; "
+        "4 sources of one size, each with its quarter of a square and a soft edge of 0.3 (the "
+        "article's 4.3), target uniform; "
         "by symmetry the pool is nearly right already",
         _acquired(0.3),
         BOXES,
@@ -269,7 +318,10 @@ PROBLEMS: dict[str, Problem] = {
         UNLABELLED,
     ),
     "uneven missing classes, 10-D": Problem(
-        "the same 5 sources with 0.4, 0.25, 0.15, 0.1 and 0.1 of the pool", _classes(0.2, 10, uneven=True), CLASSES, LABELLED
+        "the same 5 sources with 0.4, 0.25, 0.15, 0.1 and 0.1 of the pool",
+        _classes(0.2, 10, uneven=True),
+        CLASSES,
+        LABELLED,
     ),
     "uneven acquisition, 2-D": Problem(
         "the same 4 sources with 0.5, 0.25, 0.15 and 0.1 of the pool",
@@ -281,7 +333,9 @@ PROBLEMS: dict[str, Problem] = {
 
 
 def analytic_ratio(n: int, seed: int) -> tuple[Draw, Floats]:
-    """Pool N(0, I), target N(θ, I) in two dimensions: log p_target(z)/p_pool(z) = θ·z − |θ|²/2. For the check of directions."""
+    """Pool N(0, I), target N(θ, I) in two dimensions: log p_target(z)/p_pool(z) = θ·z − |θ|²/2. For
+    the check of directions.
+    """
     rng = np.random.default_rng(seed)
     theta_d = np.array([0.8, -0.4])
     z_nd = rng.standard_normal((n, 2))

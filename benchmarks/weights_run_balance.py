@@ -1,4 +1,6 @@
-"""balance's weighting methods: the pool as the sample, the target sample (or a frame with the target's shares) as the target."""
+"""balance's weighting methods: the pool as the sample, the target sample (or a frame with the
+target's shares) as the target.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,27 @@ MARGIN_ROWS = 10_000  # a frame in which every level has its target share
 
 def _frame(features: np.ndarray, label: np.ndarray | None) -> pd.DataFrame:
     frame = pd.DataFrame(features, columns=[f"x{j}" for j in range(features.shape[1])])
-    return frame if label is None else frame.assign(label=pd.Series(label).map(lambda level: f"c{level}"))
+    return (
+        frame
+        if label is None
+        else frame.assign(label=pd.Series(label).map(lambda level: f"c{level}"))
+    )
 
 
 def _ones(frame: pd.DataFrame) -> pd.Series:
     return pd.Series(np.ones(len(frame)), index=frame.index)
 
 
-def _to_sample(method: Callable[..., dict[str, Any]], **options: Any) -> Callable[[dict[str, np.ndarray]], Compute]:
+def _to_sample(
+    method: Callable[..., dict[str, Any]], **options: Any
+) -> Callable[[dict[str, np.ndarray]], Compute]:
     def prepare(data: dict[str, np.ndarray]) -> Compute:
         sample_label = data.get("sample_label")
         pool = _frame(data["features"], None if sample_label is None else data["label"])
         target = _frame(data["sample"], sample_label)
-        return lambda: method(pool, _ones(pool), target, _ones(target), **options)["weight"].to_numpy()
+        return lambda: method(pool, _ones(pool), target, _ones(target), **options)[
+            "weight"
+        ].to_numpy()
 
     return prepare
 
@@ -44,8 +54,12 @@ def _to_margin(method: Callable[..., dict[str, Any]]) -> Callable[[dict[str, np.
     def prepare(data: dict[str, np.ndarray]) -> Compute:
         pool = _frame(data["features"], data["label"])[["label"]]
         count = np.round(data["margin"] * MARGIN_ROWS).astype(int)
-        target = pd.DataFrame({"label": np.repeat([f"c{level}" for level in range(count.size)], count)})
-        return lambda: method(pool, _ones(pool), target, _ones(target), variables=["label"], transformations=None)["weight"].to_numpy()
+        target = pd.DataFrame(
+            {"label": np.repeat([f"c{level}" for level in range(count.size)], count)}
+        )
+        return lambda: method(
+            pool, _ones(pool), target, _ones(target), variables=["label"], transformations=None
+        )["weight"].to_numpy()
 
     return prepare
 

@@ -14,7 +14,9 @@ Compute = Callable[[], np.ndarray]
 GAMMAS = [0.01, 0.1, 1.0, 10.0]
 
 
-def _adapter(make: Callable[[], Any], invert: bool = False) -> Callable[[dict[str, np.ndarray]], Compute]:
+def _adapter(
+    make: Callable[[], Any], invert: bool = False
+) -> Callable[[dict[str, np.ndarray]], Compute]:
     def prepare(data: dict[str, np.ndarray]) -> Compute:
         pool, sample = columns(data)
         x = np.concatenate([pool, sample])
@@ -31,9 +33,11 @@ def _adapter(make: Callable[[], Any], invert: bool = False) -> Callable[[dict[st
 
 
 def _nearest(data: dict[str, np.ndarray]) -> Compute:
-    """Counts for each image of the pool the target images nearest to it, by the adapter's own function on the two samples.
+    """Counts for each image of the pool the target images nearest to it, by the adapter's own
+    function on the two samples.
 
-    Its compute_weights takes the complement of an array of row numbers where a mask was meant, and so counts images of the pool too.
+    Its compute_weights takes the complement of an array of row numbers where a mask was meant, and
+    so counts images of the pool too.
     """
     pool, sample = columns(data)
     return lambda: skada.NearestNeighborReweightAdapter()._get_weights(pool, sample)

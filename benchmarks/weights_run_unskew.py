@@ -1,4 +1,6 @@
-"""unskew itself, in the environment that runs the benchmark: ``debias`` with what each row of the table says is known."""
+"""unskew itself, in the environment that runs the benchmark: ``debias`` with what each row of the
+table says is known.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Compute = Callable[[], np.ndarray]
 
 
 def _pool(features: np.ndarray, source: np.ndarray, label: np.ndarray | None) -> unskew.Pool:
-    return unskew.Pool.from_arrays(source, label=label, **{f"x{j}": column for j, column in enumerate(features.T)})
+    return unskew.Pool.from_arrays(
+        source, label=label, **{f"x{j}": column for j, column in enumerate(features.T)}
+    )
 
 
 def _names(data: Data) -> list[str]:
@@ -25,11 +29,15 @@ def _names(data: Data) -> list[str]:
 
 def _sample(data: Data) -> unskew.Target:
     """The target sample that the peers get; it takes no part in the weighted means."""
-    return unskew.Target.sample(_pool(data["sample"], np.full(len(data["sample"]), "target"), data.get("sample_label")))
+    return unskew.Target.sample(
+        _pool(data["sample"], np.full(len(data["sample"]), "target"), data.get("sample_label"))
+    )
 
 
 def _margin(data: Data) -> unskew.Target:
-    return unskew.Target.margins({"label": {level: float(share) for level, share in enumerate(data["margin"])}})
+    return unskew.Target.margins(
+        {"label": {level: float(share) for level, share in enumerate(data["margin"])}}
+    )
 
 
 def _debias(
@@ -46,7 +54,9 @@ def _debias(
         if shrink is None:
             return lambda: np.asarray(unskew.debias(pool, model, aim, judge=judge).weight)
         means = shrink(data)
-        return lambda: np.asarray(unskew.shrink_weights(unskew.debias(pool, model, aim, judge=judge), means).weight)
+        return lambda: np.asarray(
+            unskew.shrink_weights(unskew.debias(pool, model, aim, judge=judge), means).weight
+        )
 
     return prepare
 
@@ -56,7 +66,9 @@ def _features_of_model(data: Data) -> None:
 
 
 def _what_selection_depends_on(data: Data) -> dict[str, np.ndarray]:
-    """The features, or the labels where ω is the same for all images of a label (a matrix of ω does not tell)."""
+    """The features, or the labels where ω is the same for all images of a label (a matrix of ω does
+    not tell).
+    """
     _, first, code = np.unique(data["label"], return_index=True, return_inverse=True)
     if np.array_equal(data["log_omega"][first][code], data["log_omega"]):
         return _labels(data)
@@ -76,14 +88,24 @@ METHODS: dict[str, Callable[[dict[str, Any]], Compute]] = {
     "known_shrunk": _debias(_known, shrink=_what_selection_depends_on),
     "strata": _debias(lambda data: unskew.bias.Strata("label"), _margin),
     "strata_sample": _debias(lambda data: unskew.bias.Strata("label"), _sample),
-    "strata_sample_shrunk": _debias(lambda data: unskew.bias.Strata("label"), _sample, shrink=_labels),
-    "strata_source": _debias(lambda data: unskew.bias.Strata("label"), lambda data: unskew.Target.source("s1")),
+    "strata_sample_shrunk": _debias(
+        lambda data: unskew.bias.Strata("label"), _sample, shrink=_labels
+    ),
+    "strata_source": _debias(
+        lambda data: unskew.bias.Strata("label"), lambda data: unskew.Target.source("s1")
+    ),
     "tilt": _debias(lambda data: unskew.bias.Tilt(_names(data)), _sample),
-    "tilt_shrunk": _debias(lambda data: unskew.bias.Tilt(_names(data)), _sample, shrink=_features_of_model),
+    "tilt_shrunk": _debias(
+        lambda data: unskew.bias.Tilt(_names(data)), _sample, shrink=_features_of_model
+    ),
     "tilt_judged": _debias(lambda data: unskew.bias.Tilt(_names(data)), _sample, judge=True),
     "propensity": _debias(lambda data: unskew.bias.Propensity(_names(data)), _sample),
     "soft_box": _debias(lambda data: unskew.bias.SoftBox(_names(data))),
-    "soft_box_shrunk": _debias(lambda data: unskew.bias.SoftBox(_names(data)), shrink=_features_of_model),
+    "soft_box_shrunk": _debias(
+        lambda data: unskew.bias.SoftBox(_names(data)), shrink=_features_of_model
+    ),
     "soft_box_sample": _debias(lambda data: unskew.bias.SoftBox(_names(data)), _sample),
-    "soft_box_sample_shrunk": _debias(lambda data: unskew.bias.SoftBox(_names(data)), _sample, shrink=_features_of_model),
+    "soft_box_sample_shrunk": _debias(
+        lambda data: unskew.bias.SoftBox(_names(data)), _sample, shrink=_features_of_model
+    ),
 }

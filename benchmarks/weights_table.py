@@ -38,7 +38,9 @@ ROUNDING = 1e-6  # relative: two computations of the same weights tie
 
 @dataclass
 class Cell:
-    """One method on one problem and size: square errors and seconds by seed, or why there are none."""
+    """One method on one problem and size: square errors and seconds by seed, or why there are
+    none.
+    """
 
     error: dict[int, float]
     cpu: dict[int, float]
@@ -78,7 +80,9 @@ def gather(records: Mapping[Key, Mapping[str, Any]]) -> dict[tuple[str, int], di
 
 @dataclass
 class Comparison:
-    """Ours against one other on the draws that both have: is it better, comparable or worse, within two standard errors?"""
+    """Ours against one other on the draws that both have: is it better, comparable or worse, within
+    two standard errors?
+    """
 
     mean: float
     stderr: float
@@ -99,20 +103,31 @@ class Comparison:
 
 
 def compare(ours: Cell, other: Cell) -> Comparison | None:
-    """Mean and standard error of the paired differences of square errors; None with too few draws in common."""
+    """Mean and standard error of the paired differences of square errors; None with too few draws
+    in common.
+    """
     seeds = sorted(ours.error.keys() & other.error.keys())
     if len(seeds) < FEWEST:
         return None
     difference = np.array([ours.error[seed] - other.error[seed] for seed in seeds])
     scale = float(np.mean([other.error[seed] for seed in seeds]))
-    return Comparison(float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(difference.size)), scale, len(seeds))
+    return Comparison(
+        float(difference.mean()),
+        float(difference.std(ddof=1) / np.sqrt(difference.size)),
+        scale,
+        len(seeds),
+    )
 
 
 def rivals(problem: str, ours: Method, cells: Mapping[str, Cell]) -> dict[str, Comparison]:
     """Peers with results, except those that are told the target's margin where ours is not."""
     found = {}
     for method in methods_for(PROBLEMS[problem]):
-        if method.library == "unskew" or method.key not in cells or (method.given == "margin" and ours.given != "margin"):
+        if (
+            method.library == "unskew"
+            or method.key not in cells
+            or (method.given == "margin" and ours.given != "margin")
+        ):
             continue
         comparison = compare(cells[ours.key], cells[method.key])
         if comparison is not None:
@@ -144,14 +159,22 @@ class Verdict:
     def _best_text(self) -> str:
         """Both errors on the draws in common: the best peer's, and in brackets ours."""
         ours, other = np.sqrt(self.against.scale + self.against.mean), np.sqrt(self.against.scale)
-        part = "" if self.against.draws == len(self.cell.error) else f" (ours {ours:.4f}) on {self.against.draws} draws"
+        part = (
+            ""
+            if self.against.draws == len(self.cell.error)
+            else f" (ours {ours:.4f}) on {self.against.draws} draws"
+        )
         return f"{BY_KEY[self.best].title}: {other:.4f}{part}"
 
     @property
     def line(self) -> str:
         missed = [] if self.within else ["error"]
         missed += [] if self.faster else ["time"]
-        fastest = "none" if self.fastest_cell is None else f"{BY_KEY[self.fastest].title}: {seconds_text(self.fastest_cell.seconds)}"
+        fastest = (
+            "none"
+            if self.fastest_cell is None
+            else f"{BY_KEY[self.fastest].title}: {seconds_text(self.fastest_cell.seconds)}"
+        )
         cells = [
             self.problem,
             f"{self.n:,}",
@@ -168,9 +191,13 @@ class Verdict:
 
 
 def judge(cells: Mapping[tuple[str, int], Mapping[str, Cell]]) -> list[Verdict]:
-    """The bars: within two standard errors of the best, and no slower than the fastest peer of comparable error."""
+    """The bars: within two standard errors of the best, and no slower than the fastest peer of
+    comparable error.
+    """
     verdicts = []
-    for (problem, n), by_method in sorted(cells.items(), key=lambda item: (list(PROBLEMS).index(item[0][0]), item[0][1])):
+    for (problem, n), by_method in sorted(
+        cells.items(), key=lambda item: (list(PROBLEMS).index(item[0][0]), item[0][1])
+    ):
         for method in OURS:
             cell = by_method.get(method.key)
             if method.key not in JUDGED or cell is None or not cell.error:
@@ -178,8 +205,12 @@ def judge(cells: Mapping[tuple[str, int], Mapping[str, Cell]]) -> list[Verdict]:
             others = rivals(problem, method, by_method)
             if not others:
                 continue
-            best = min(others, key=lambda key: others[key].scale / (others[key].scale + others[key].mean))
-            comparable = [key for key, value in others.items() if value.other_comparable and key != "naive"]
+            best = min(
+                others, key=lambda key: others[key].scale / (others[key].scale + others[key].mean)
+            )
+            comparable = [
+                key for key, value in others.items() if value.other_comparable and key != "naive"
+            ]
             fastest = min(comparable, key=lambda key: by_method[key].seconds, default="")
             verdicts.append(
                 Verdict(
@@ -201,7 +232,10 @@ def judge(cells: Mapping[tuple[str, int], Mapping[str, Cell]]) -> list[Verdict]:
 
 def _problem_table(problem: str, cells: Mapping[tuple[str, int], Mapping[str, Cell]]) -> str:
     sizes = sorted(n for name, n in cells if name == problem)
-    lines = ["| method | given | " + " | ".join(f"n = {n:,}" for n in sizes) + " |", "|" + "---|" * (len(sizes) + 2)]
+    lines = [
+        "| method | given | " + " | ".join(f"n = {n:,}" for n in sizes) + " |",
+        "|" + "---|" * (len(sizes) + 2),
+    ]
     for method in methods_for(PROBLEMS[problem]):
         texts = []
         stopped = ""
@@ -220,7 +254,8 @@ def _problem_table(problem: str, cells: Mapping[tuple[str, int], Mapping[str, Ce
 
 def _direction_table(directions: Mapping[str, Mapping[str, float]]) -> str:
     lines = [
-        "| method | weighted mean, along θ (truth 1, pool 0) | rank correlation with p_target/p_pool | direction |",
+        "| method | weighted mean, along θ (truth 1, pool 0) | rank correlation with "
+        "p_target/p_pool | direction |",
         "|---|---|---|---|",
     ]
     for key in ("truth", *(method.key for method in (*OURS, *PEERS))):
@@ -228,7 +263,10 @@ def _direction_table(directions: Mapping[str, Mapping[str, float]]) -> str:
             continue
         moved, rank = directions[key]["moved"], directions[key]["rank"]
         verdict = _direction(moved, rank)
-        lines.append(f"| {'the true ratio' if key == 'truth' else BY_KEY[key].title} | {moved:.2f} | {rank:.2f} | {verdict} |")
+        lines.append(
+            f"| {'the true ratio' if key == 'truth' else BY_KEY[key].title} | {moved:.2f} | "
+            f"{rank:.2f} | {verdict} |"
+        )
     return "\n".join(lines)
 
 
@@ -241,7 +279,10 @@ def _direction(moved: float, rank: float) -> str:
 
 
 def _versions(versions: Mapping[str, Mapping[str, str]]) -> str:
-    return "\n".join(f"- {name}: " + ", ".join(f"{part} {text}" for part, text in parts.items()) for name, parts in versions.items())
+    return "\n".join(
+        f"- {name}: " + ", ".join(f"{part} {text}" for part, text in parts.items())
+        for name, parts in versions.items()
+    )
 
 
 def _commits(records: Mapping[Key, Mapping[str, Any]]) -> str:
@@ -263,10 +304,13 @@ def _summary(verdicts: Sequence[Verdict]) -> str:
     one_each = [verdict for verdict in verdicts if verdict.ours.key in ONE_EACH]
     titles = "; ".join(BY_KEY[key].title.removeprefix("unskew, ") for key in ONE_EACH)
     return (
-        f"Of {len(verdicts)} rows: within two standard errors of the best in {sum(v.within for v in verdicts)}, "
+        f"Of {len(verdicts)} rows: within two standard errors of the best in "
+        f"{sum(v.within for v in verdicts)}, "
         f"best (or tied) in {sum(v.is_best for v in verdicts)}, "
-        f"no slower than the fastest peer of comparable error in {sum(v.faster for v in verdicts)}.\n\n"
-        f"All rows: {_by_problem(verdicts)}\n\nWithout the rows that are told ω, which no peer could use: {_by_problem(untold)}\n\n"
+        "no slower than the fastest peer of comparable error in "
+        f"{sum(v.faster for v in verdicts)}.\n\n"
+        f"All rows: {_by_problem(verdicts)}\n\nWithout the rows that are told ω, which no peer "
+        f"could use: {_by_problem(untold)}\n\n"
         f"One row for each problem, the same at every size ({titles}): {_by_problem(one_each)}"
     )
 
@@ -276,27 +320,36 @@ def _by_problem(verdicts: Sequence[Verdict]) -> str:
     cases: defaultdict[tuple[str, int], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         cases[verdict.problem, verdict.n].append(verdict)
-    missed = [f"{problem} at {n:,}" for (problem, n), rows in cases.items() if not any(row.met for row in rows)]
+    missed = [
+        f"{problem} at {n:,}"
+        for (problem, n), rows in cases.items()
+        if not any(row.met for row in rows)
+    ]
     return (
-        f"of {len(cases)} problems and sizes one row of ours at least meets the whole bar in {len(cases) - len(missed)}"
+        f"of {len(cases)} problems and sizes one row of ours at least meets the whole bar in "
+        f"{len(cases) - len(missed)}"
         f"{_not(missed)}, is within two standard errors of the best in "
         f"{sum(any(row.within for row in rows) for rows in cases.values())}, and best (or tied) in "
         f"{sum(any(row.is_best for row in rows) for rows in cases.values())}."
     )
 
 
-def page(records: Mapping[Key, Mapping[str, Any]], facts: Mapping[str, Any], commands: Sequence[str]) -> str:
+def page(
+    records: Mapping[Key, Mapping[str, Any]], facts: Mapping[str, Any], commands: Sequence[str]
+) -> str:
     """docs/weights-performance.md."""
     cells = gather(records)
     verdicts = judge(cells)
     missing = facts.get("missing", {})
     problems = "\n\n".join(
-        f"### {name}\n\n{problem.title}. The others are given {problem.given}.\n\n{_problem_table(name, cells)}"
+        f"### {name}\n\n{problem.title}. The others are given "
+        f"{problem.given}.\n\n{_problem_table(name, cells)}"
         for name, problem in PROBLEMS.items()
         if any(name == key[0] for key in cells)
     )
     not_installed = (
-        "\n".join(f"- {name} could not be installed: {reason}" for name, reason in missing.items()) or "- every peer was installed"
+        "\n".join(f"- {name} could not be installed: {reason}" for name, reason in missing.items())
+        or "- every peer was installed"
     )
     return f"""# Weights beside their peers
 

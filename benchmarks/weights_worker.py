@@ -1,7 +1,9 @@
-"""A process that computes weights for benchmarks/weights.py: ``python weights_worker.py LIBRARY``, one question and answer a line.
+"""A process that computes weights for benchmarks/weights.py: ``python weights_worker.py LIBRARY``,
+one question and answer a line.
 
-Runs in the environment of the library, so it needs nothing but NumPy and the library itself. A question is a JSON object with ``method``,
-``input`` (an npz file) and ``output`` (where the weights go); the answer holds ``seconds`` and ``cpu``, or ``raised`` and ``message``.
+Runs in the environment of the library, so it needs nothing but NumPy and the library itself. A
+question is a JSON object with ``method``, ``input`` (an npz file) and ``output`` (where the weights
+go); the answer holds ``seconds`` and ``cpu``, or ``raised`` and ``message``.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ import numpy as np
 
 
 def answer(methods: dict[str, Any], question: dict[str, Any]) -> dict[str, Any]:
-    """Prepare what the method reads (a table, one-hot labels), start the clock, compute the weights, stop it, write them."""
+    """Prepare what the method reads (a table, one-hot labels), start the clock, compute the
+    weights, stop it, write them.
+    """
     with np.load(question["input"]) as file:
         data = {name: file[name] for name in file.files}
     try:

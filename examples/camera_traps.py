@@ -1,12 +1,16 @@
-"""Camera traps: 12 sites with their own mix of species, and a survey that says how frequent each species is in the region.
+"""Camera traps: 12 sites with their own mix of species, and a survey that says how frequent each
+species is in the region.
 
-The pictures are made up, so that the truth is known. Every species has its own habit of going out at night, the same at all sites, but
-the sites see the species in other proportions than the region has them. What share of the region's animals are out at night?
+The pictures are made up, so that the truth is known. Every species has its own habit of going out
+at night, the same at all sites, but the sites see the species in other proportions than the region
+has them. What share of the region's animals are out at night?
 
-What one should see: in the pool the species are as frequent as the cameras happened to see them, in the weighted pool as frequent as in
-the survey, to the last digit. The share of animals out at night is about 0.17 too low in the pool, and about right in the weighted pool:
-it was not fitted, so this is a test of the weights. The verdict says that the survey counts badgers, which no camera saw: the result
-speaks of the other species. Lynx live at one site only: the verdict counts them as a stratum that one source sees.
+What one should see: in the pool the species are as frequent as the cameras happened to see them, in
+the weighted pool as frequent as in the survey, to the last digit. The share of animals out at night
+is about 0.17 too low in the pool, and about right in the weighted pool: it was not fitted, so this
+is a test of the weights. The verdict says that the survey counts badgers, which no camera saw: the
+result speaks of the other species. Lynx live at one site only: the verdict counts them as a stratum
+that one source sees.
 
     python examples/camera_traps.py
 """
@@ -49,7 +53,9 @@ SITES, BURSTS = 12, 40
 
 
 def write_pictures(folder: Path, seed: int = 0) -> None:
-    """Bursts of one to three frames at every site, listed in one COCO Camera Traps file; the survey and the configuration beside it."""
+    """Bursts of one to three frames at every site, listed in one COCO Camera Traps file; the survey
+    and the configuration beside it.
+    """
     from PIL import Image
 
     rng = np.random.default_rng(seed)
@@ -68,20 +74,37 @@ def write_pictures(folder: Path, seed: int = 0) -> None:
                 name = f"site{site:02d}/burst{burst:03d}_{frame}.jpg"
                 pixels = rng.normal(40 if night else 140, 15, (16, 16, 3)) + 8 * species
                 Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(folder / name)
-                place = {"location": f"site{site:02d}", "seq_id": f"{site}-{burst}", "split": split, "night": int(night)}
+                place = {
+                    "location": f"site{site:02d}",
+                    "seq_id": f"{site}-{burst}",
+                    "split": split,
+                    "night": int(night),
+                }
                 images.append({"id": name, "file_name": name, **place})
-                annotations.append({"id": len(annotations), "image_id": name, "category_id": species})
+                annotations.append(
+                    {"id": len(annotations), "image_id": name, "category_id": species}
+                )
     kinds = [{"id": at, "name": name} for at, name in enumerate(categories)]
-    (folder / "all.json").write_text(json.dumps({"images": images, "annotations": annotations, "categories": kinds}))
-    pd.DataFrame({"label": list(SURVEY), "count": list(SURVEY.values())}).to_csv(folder / "survey.csv", index=False)
+    (folder / "all.json").write_text(
+        json.dumps({"images": images, "annotations": annotations, "categories": kinds})
+    )
+    pd.DataFrame({"label": list(SURVEY), "count": list(SURVEY.values())}).to_csv(
+        folder / "survey.csv", index=False
+    )
     (folder / "run.toml").write_text(CONFIGURATION)
 
 
 def compare_shares(folder: Path) -> tuple[pd.DataFrame, pd.Series]:
-    """Shares of the species, and the share out at night, among the animals of the training split: pool, weighted pool, truth.."""
-    table = pd.read_parquet(folder / "results" / "weights.parquet", columns=["id", "label", "group", "split", "weight"])
+    """Shares of the species, and the share out at night, among the animals of the training split:
+    pool, weighted pool, truth..
+    """
+    table = pd.read_parquet(
+        folder / "results" / "weights.parquet", columns=["id", "label", "group", "split", "weight"]
+    )
     features = pd.read_parquet(folder / "results" / "features.parquet", columns=["id", "night"])
-    animals = table.merge(features, on="id", validate="one_to_one").query("split == 'train' and label != 'empty'")
+    animals = table.merge(features, on="id", validate="one_to_one").query(
+        "split == 'train' and label != 'empty'"
+    )
     # An animal is a burst, not a frame.
     pool = 1 / animals.groupby("group")["id"].transform("count")
     covered = {name: SURVEY[name] for name in SPECIES}
@@ -104,15 +127,26 @@ def compare_shares(folder: Path) -> tuple[pd.DataFrame, pd.Series]:
 
 
 def main() -> None:
-    """Make the pictures, weigh them as ``unskew weigh run.toml -o results`` does, print what came out."""
+    """Make the pictures, weigh them as ``unskew weigh run.toml -o results`` does, print what came
+    out.
+    """
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_pictures(folder)
-        assert run_command(["weigh", str(folder / "run.toml"), "-o", str(folder / "results"), "--quiet"]) == 0
+        assert (
+            run_command(
+                ["weigh", str(folder / "run.toml"), "-o", str(folder / "results"), "--quiet"]
+            )
+            == 0
+        )
         verdict = json.loads((folder / "results" / "report.json").read_text())["verdict"]
         print(verdict["headline"], *verdict["sentences"], sep="\n")
         shares, night = compare_shares(folder)
-        print("\nShares of the species among the animals of the training split", shares.round(3).to_string(), sep="\n")
+        print(
+            "\nShares of the species among the animals of the training split",
+            shares.round(3).to_string(),
+            sep="\n",
+        )
         print("\nShare of the animals that are out at night", night.round(3).to_string(), sep="\n")
 
 

@@ -1,10 +1,13 @@
-"""Three hospitals and the national registry: attributes in a table, no image is opened; training runs elsewhere, proof is wanted.
+"""Three hospitals and the national registry: attributes in a table, no image is opened; training
+runs elsewhere, proof is wanted.
 
-The patients are made up, so that the truth is known. The older a patient, the more likely a finding; the hospitals see older patients
-than the country has. How frequent is the finding in the country?
+The patients are made up, so that the truth is known. The older a patient, the more likely a
+finding; the hospitals see older patients than the country has. How frequent is the finding in the
+country?
 
-What one should see: the finding is about twice as frequent among the hospitals' scans as in the country; the weighted table is right to
-within 0.03. ``unskew verify`` computes everything again and agrees. The page shows aggregates only: no patient's id is in it.
+What one should see: the finding is about twice as frequent among the hospitals' scans as in the
+country; the weighted table is right to within 0.03. ``unskew verify`` computes everything again and
+agrees. The page shows aggregates only: no patient's id is in it.
 
     python examples/hospitals.py
 """
@@ -46,7 +49,11 @@ privacy = "aggregate"            # no thumbnails, paths or ids; cells under 10 s
 AGES = (20, 50, 70, 85)  # one for each bin of the configuration
 FINDING = (0.02, 0.08, 0.25, 0.45)  # how frequent it is at each of these ages
 REGISTRY = ((2600, 2700), (2100, 2000), (1300, 1100), (800, 500))  # women and men in the country
-HOSPITALS = {"alpha": (0.3, 0.3, 0.25, 0.15), "beta": (0.1, 0.3, 0.35, 0.25), "gamma": (0.05, 0.15, 0.4, 0.4)}
+HOSPITALS = {
+    "alpha": (0.3, 0.3, 0.25, 0.15),
+    "beta": (0.1, 0.3, 0.35, 0.25),
+    "gamma": (0.05, 0.15, 0.4, 0.4),
+}
 PATIENTS = 1000  # of each hospital
 
 
@@ -65,17 +72,32 @@ def write_scans(folder: Path, seed: int = 0) -> None:
                 "split": ("train", "train", "train", "validation", "test")[patient % 5],
                 "finding": int(rng.random() < FINDING[bin_of_age]),
             }
-            rows += [{"id": f"{who['patient_id']}-{scan}", **who} for scan in range(int(rng.integers(1, 4)))]
+            rows += [
+                {"id": f"{who['patient_id']}-{scan}", **who}
+                for scan in range(int(rng.integers(1, 4)))
+            ]
     pd.DataFrame(rows).to_csv(folder / "scans.csv", index=False)
-    cells = [(age, sex, count) for age, counts in zip(AGES, REGISTRY, strict=True) for sex, count in zip("fm", counts, strict=True)]
-    pd.DataFrame(cells, columns=["age", "sex", "count"]).to_csv(folder / "registry.csv", index=False)
+    cells = [
+        (age, sex, count)
+        for age, counts in zip(AGES, REGISTRY, strict=True)
+        for sex, count in zip("fm", counts, strict=True)
+    ]
+    pd.DataFrame(cells, columns=["age", "sex", "count"]).to_csv(
+        folder / "registry.csv", index=False
+    )
     (folder / "run.toml").write_text(CONFIGURATION)
 
 
 def compare_finding(folder: Path) -> pd.DataFrame:
-    """How frequent the finding is, split by split: scans as they are, and weighted; beside the truth."""
-    weights = pd.read_parquet(folder / "results" / "weights.parquet", columns=["id", "split", "weight"])
-    scans = pd.read_csv(folder / "scans.csv", usecols=["id", "finding"]).merge(weights, on="id", validate="one_to_one")
+    """How frequent the finding is, split by split: scans as they are, and weighted; beside the
+    truth.
+    """
+    weights = pd.read_parquet(
+        folder / "results" / "weights.parquet", columns=["id", "split", "weight"]
+    )
+    scans = pd.read_csv(folder / "scans.csv", usecols=["id", "finding"]).merge(
+        weights, on="id", validate="one_to_one"
+    )
     people = np.sum(REGISTRY, axis=1)
     return pd.DataFrame(
         {
@@ -91,14 +113,23 @@ def main() -> None:
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_scans(folder)
-        assert run_command(["weigh", str(folder / "run.toml"), "-o", str(folder / "results"), "--quiet"]) == 0
+        assert (
+            run_command(
+                ["weigh", str(folder / "run.toml"), "-o", str(folder / "results"), "--quiet"]
+            )
+            == 0
+        )
         verdict = json.loads((folder / "results" / "report.json").read_text())["verdict"]
         print(verdict["headline"], *verdict["sentences"], sep="\n")
-        print("\nHow frequent the finding is", compare_finding(folder).round(3).to_string(), sep="\n")
+        print(
+            "\nHow frequent the finding is", compare_finding(folder).round(3).to_string(), sep="\n"
+        )
         print("\nunskew verify results")
         assert run_command(["verify", str(folder / "results")]) == 0
         page = (folder / "results" / "report.html").read_text()
-        named = sum(name in page for name in pd.read_csv(folder / "scans.csv")["patient_id"].unique())
+        named = sum(
+            name in page for name in pd.read_csv(folder / "scans.csv")["patient_id"].unique()
+        )
         print(f"\nPatients named on the page: {named}")
 
 

@@ -1,12 +1,15 @@
-"""Product photos of four vendors with studios of their own; the target are phone photos, which nobody has labelled.
+"""Product photos of four vendors with studios of their own; the target are phone photos, which
+nobody has labelled.
 
-The photos are made up, so that the truth is known. Each vendor prefers some light, and bags are photographed in brighter light than
-shoes, so that the vendors' share of bags is not that of the phones. What share of the phone photos show bags?
+The photos are made up, so that the truth is known. Each vendor prefers some light, and bags are
+photographed in brighter light than shoes, so that the vendors' share of bags is not that of the
+phones. What share of the phone photos show bags?
 
-What one should see: weighting moves the mean brightness of the pool to that of the phones, and the share of bags from 0.53 to about the
-true 0.35, which lies within the error bar although no phone photo has a label. The half of the phone photos that was held out judges the
-fit: a classifier can hardly tell them from the weighted pool. The verdict is "with care", because one of the means that are known of the
-phones still differs by more than a tenth of a standard deviation.
+What one should see: weighting moves the mean brightness of the pool to that of the phones, and the
+share of bags from 0.53 to about the true 0.35, which lies within the error bar although no phone
+photo has a label. The half of the phone photos that was held out judges the fit: a classifier can
+hardly tell them from the weighted pool. The verdict is "with care", because one of the means that
+are known of the phones still differs by more than a tenth of a standard deviation.
 
     python examples/product_photos.py
 
@@ -62,7 +65,9 @@ def write_photo(path: Path, light: float, rng: np.random.Generator) -> None:
 
 
 def write_photos(folder: Path, seed: int = 0) -> None:
-    """Folders north, south, east and west with class folders, two photos of each product; phones without classes; the configuration."""
+    """Folders north, south, east and west with class folders, two photos of each product; phones
+    without classes; the configuration.
+    """
     rng = np.random.default_rng(seed)
     for vendor, prefers in PREFERS_LIGHT.items():
         bag, light = draw_products(rng, 4000)
@@ -78,10 +83,16 @@ def write_photos(folder: Path, seed: int = 0) -> None:
 
 def weigh_photos(folder: Path) -> tuple[unskew.Pool, unskew.Pool, unskew.Weights]:
     """The configuration in Python: the vendors' photos, the phones', and the weights."""
-    pool = unskew.Pool.from_folders({name: folder / name for name in PREFERS_LIGHT}, group={"regex": r"^(sku\d+)"})
+    pool = unskew.Pool.from_folders(
+        {name: folder / name for name in PREFERS_LIGHT}, group={"regex": r"^(sku\d+)"}
+    )
     phones = unskew.Pool.from_folders({"phones": folder / "phones"})
     pool, phones = unskew.represent_images([pool, phones], ["mean_hsv", "brightness", "sharpness"])
-    weights = unskew.debias(pool, unskew.bias.Tilt(["mean_hsv", "brightness"]), unskew.Target.sample(phones, holdout=0.5))
+    weights = unskew.debias(
+        pool,
+        unskew.bias.Tilt(["mean_hsv", "brightness"]),
+        unskew.Target.sample(phones, holdout=0.5),
+    )
     return pool, phones, weights
 
 
@@ -93,10 +104,20 @@ def main() -> None:
         pool, phones, weights = weigh_photos(folder)
         summary = unskew.write_report(pool, weights, folder / "report.html")
     print(summary.verdict.headline, *summary.verdict.sentences, sep="\n")
-    brightness, bag = pool.frame["brightness"].to_numpy(), (pool.frame["label"] == "bag").to_numpy(dtype=float)
-    print(f"\nmean brightness   pool {brightness.mean():.3f}   weighted {show(weights.mean(brightness))}   ", end="")
+    brightness, bag = (
+        pool.frame["brightness"].to_numpy(),
+        (pool.frame["label"] == "bag").to_numpy(dtype=float),
+    )
+    print(
+        f"\nmean brightness   pool {brightness.mean():.3f}   weighted "
+        f"{show(weights.mean(brightness))}   ",
+        end="",
+    )
     print(f"phones {phones.frame['brightness'].mean():.3f}")
-    print(f"share of bags     pool {bag.mean():.3f}   weighted {show(weights.mean(bag))}   truth {BAGS:.3f}")
+    print(
+        f"share of bags     pool {bag.mean():.3f}   weighted {show(weights.mean(bag))}   truth "
+        f"{BAGS:.3f}"
+    )
 
 
 def show(estimate: unskew.Estimate) -> str:

@@ -33,18 +33,34 @@ class TableLearner(StrEnum):
 
 @app.command("figures")
 def draw_figures(
-    data: Annotated[Path, typer.Option("--data", help="The folder that holds cifar10 and cifar100 as sheets of images.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the figures; made when it is not there.")],
-    only: Annotated[str, typer.Option("--only", help="Numbers of figures, such as 5,8,B2; all of them by default.")] = "",
-    runs: Annotated[int, typer.Option("--runs", min=1, help="Draws of the databases wherever the article has 8.")] = 8,
+    data: Annotated[
+        Path,
+        typer.Option(
+            "--data", help="The folder that holds cifar10 and cifar100 as sheets of images."
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Folder for the figures; made when it is not there."),
+    ],
+    only: Annotated[
+        str,
+        typer.Option("--only", help="Numbers of figures, such as 5,8,B2; all of them by default."),
+    ] = "",
+    runs: Annotated[
+        int,
+        typer.Option("--runs", min=1, help="Draws of the databases wherever the article has 8."),
+    ] = 8,
     force: Annotated[bool, typer.Option("--force", help="Compute everything anew.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """Every figure of the article, numbered as there, its table as CSV beside it, and a few beyond it (B1 to B4).
+    """Every figure of the article, numbered as there, its table as CSV beside it, and a few beyond
+    it (B1 to B4).
 
-    What is there with the same settings is left as it is; after Ctrl-C the same command goes on where it stopped.
+    What is there with the same settings is left as it is; after Ctrl-C the same command goes on
+    where it stopped.
     """
     from paper.figures import write_figures
     from unskew.cli import terminal
@@ -53,8 +69,12 @@ def draw_figures(
     console = terminal.open_console(quiet or as_json)
 
     def tell(drawn: Any) -> None:
-        terminal.print_heading(console, f"Figure {drawn.number}: {drawn.title}{'' if drawn.is_new else ' (was there)'}")
-        terminal.print_paragraph(console, "\n".join([*drawn.found, f"{output / drawn.files[1]}, .svg, .csv, .json"]))
+        terminal.print_heading(
+            console, f"Figure {drawn.number}: {drawn.title}{'' if drawn.is_new else ' (was there)'}"
+        )
+        terminal.print_paragraph(
+            console, "\n".join([*drawn.found, f"{output / drawn.files[1]}, .svg, .csv, .json"])
+        )
 
     with remarks(quiet):
         done = write_figures(
@@ -68,31 +88,64 @@ def draw_figures(
             tell=tell,
         )
     if as_json:
-        print_json({"folder": str(output), "figures": [each.to_dict() for each in done.figures], "notes": list(done.notes)})
+        print_json(
+            {
+                "folder": str(output),
+                "figures": [each.to_dict() for each in done.figures],
+                "notes": list(done.notes),
+            }
+        )
     else:
         terminal.print_paragraph(console, "\n".join(["", *done.notes]))
 
 
 @app.command("tables")
 def compute_tables(
-    data: Annotated[Path, typer.Option("--data", help="The folder that holds cifar10 and cifar100 as sheets of images.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the tables; made when it is not there.")],
-    learner: Annotated[TableLearner, typer.Option("--learner", help="What is trained on the weighted images.")] = TableLearner.probe,
+    data: Annotated[
+        Path,
+        typer.Option(
+            "--data", help="The folder that holds cifar10 and cifar100 as sheets of images."
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Folder for the tables; made when it is not there."),
+    ],
+    learner: Annotated[
+        TableLearner, typer.Option("--learner", help="What is trained on the weighted images.")
+    ] = TableLearner.probe,
     runs: Annotated[int, typer.Option("--runs", min=1, help="Draws of the databases.")] = 8,
-    datasets: Annotated[str, typer.Option("--datasets", help="cifar10, cifar100 or both, with a comma.")] = "",
-    settings: Annotated[str, typer.Option("--settings", help="Rows of the tables, such as classes-0.1,missing-500.")] = "",
-    arms: Annotated[str, typer.Option("--arms", help="Columns of the tables, such as naive,exact.")] = "",
+    datasets: Annotated[
+        str, typer.Option("--datasets", help="cifar10, cifar100 or both, with a comma.")
+    ] = "",
+    settings: Annotated[
+        str, typer.Option("--settings", help="Rows of the tables, such as classes-0.1,missing-500.")
+    ] = "",
+    arms: Annotated[
+        str, typer.Option("--arms", help="Columns of the tables, such as naive,exact.")
+    ] = "",
     features: Annotated[
-        Path | None, typer.Option("--features", help="Folder of cached features for the probe. Default: .cache in the output folder.")
+        Path | None,
+        typer.Option(
+            "--features",
+            help="Folder of cached features for the probe. Default: .cache in the output folder.",
+        ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume/--force", help="Go on where a run stopped, or compute what is asked for anew.")] = True,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume/--force", help="Go on where a run stopped, or compute what is asked for anew."
+        ),
+    ] = True,
     as_json: AsJson = False,
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """The article's tables, and rows beyond it: test accuracy and worst class of every arm beside the printed numbers.
+    """The article's tables, and rows beyond it: test accuracy and worst class of every arm beside
+    the printed numbers.
 
-    Every cell is kept as soon as it is computed; after Ctrl-C the same command goes on where it stopped.
+    Every cell is kept as soon as it is computed; after Ctrl-C the same command goes on where it
+    stopped.
     """
     from paper.tables import write_tables
     from unskew.cli import terminal
@@ -121,10 +174,19 @@ def compute_tables(
         )
     if as_json:
         print_json(
-            {"folder": str(output), "files": list(done.files), "computed": done.computed, "cells": done.cells, "notes": list(done.notes)}
+            {
+                "folder": str(output),
+                "files": list(done.files),
+                "computed": done.computed,
+                "cells": done.cells,
+                "notes": list(done.notes),
+            }
         )
     else:
-        told = f"{done.computed} cells computed, {done.cells} are there: {', '.join(str(output / name) for name in done.files)}"
+        told = (
+            f"{done.computed} cells computed, {done.cells} are there: "
+            f"{', '.join(str(output / name) for name in done.files)}"
+        )
         terminal.print_paragraph(console, "\n".join([told, *done.notes]))
 
 

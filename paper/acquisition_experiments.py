@@ -1,4 +1,6 @@
-"""Section 4.3, image acquisition: what figures 7, 8 and 9, and the one on the soft box, are drawn from."""
+"""Section 4.3, image acquisition: what figures 7, 8 and 9, and the one on the soft box, are drawn
+from.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,13 @@ def database_sizes(n: int, sizes: str) -> Any:
 def draw_databases(population: CifarPopulation, sizes: str, decay: float, run: int) -> Scenario:
     """The K = 8 databases of a run; the same for every arm."""
     seed = np.random.default_rng([run, round(decay * 1e6), SIZES.index(sizes)])
-    return acquisition(population.border, population.label, decay=decay, sizes=database_sizes(len(population.label), sizes), seed=seed)
+    return acquisition(
+        population.border,
+        population.label,
+        decay=decay,
+        sizes=database_sizes(len(population.label), sizes),
+        seed=seed,
+    )
 
 
 def arms_of_acquisition(scenario: Scenario, run: int) -> dict[str, Floats | None]:
@@ -70,10 +78,12 @@ def soft_box_weights(scenario: Scenario, run: int) -> Floats | None:
 
 
 def channel_marginals(cell: Cell, place: Place) -> Tables:
-    """Figure 8, and the soft box against the box: densities of H, S and V under the weights of every arm, and how far they are off.
+    """Figure 8, and the soft box against the box: densities of H, S and V under the weights of
+    every arm, and how far they are off.
 
-    ``distance`` is the 1-D Wasserstein distance, ∫ |F̃ − F|, of the weighted marginal from that of the training population
-    (``distance_test``: of the test split). The full line of figure 8 is the arm "test".
+    ``distance`` is the 1-D Wasserstein distance, ∫ |F̃ − F|, of the weighted marginal from that of
+    the training population (``distance_test``: of the test split). The full line of figure 8 is the
+    arm "test".
     """
     population = read_population(place.data, cell["data"], place.cache)
     scenario = draw_databases(population, cell["sizes"], cell["decay"], cell["run"])
@@ -81,7 +91,9 @@ def channel_marginals(cell: Cell, place: Place) -> Tables:
     marginals, distances = [], []
     for arm, weight_n in arms_of_acquisition(scenario, cell["run"]).items():
         if weight_n is None:
-            distances.append({**cell, "arm": arm, "distance": None, "distance_test": None, "images": 0})
+            distances.append(
+                {**cell, "arm": arm, "distance": None, "distance_test": None, "images": 0}
+            )
             continue
         used_n = weight_n > 0
         assert scenario.index is not None
@@ -90,11 +102,14 @@ def channel_marginals(cell: Cell, place: Place) -> Tables:
                 **cell,
                 "arm": arm,
                 "distance": channel_distance(scenario.features, population.border, weight_n),
-                "distance_test": channel_distance(scenario.features, population.test_border, weight_n),
+                "distance_test": channel_distance(
+                    scenario.features, population.test_border, weight_n
+                ),
                 "images": int(np.unique(scenario.index[used_n]).size),
             }
         )
-        # Drawn as in the article for the balanced databases; the imbalanced ones enter the distances.
+        # Drawn as in the article for the balanced databases; the imbalanced ones enter the
+        # distances.
         if cell["sizes"] == "balanced":
             marginals += _densities(cell, arm, scenario.features, weight_n)
     if cell["sizes"] == "balanced" and cell["run"] == 0:
@@ -103,13 +118,21 @@ def channel_marginals(cell: Cell, place: Place) -> Tables:
     return {"marginals": marginals, "distances": distances}
 
 
-def _densities(cell: Mapping[str, Any], arm: str, feature_nd: Floats, weight_n: Floats) -> list[dict[str, Any]]:
+def _densities(
+    cell: Mapping[str, Any], arm: str, feature_nd: Floats, weight_n: Floats
+) -> list[dict[str, Any]]:
     edges = np.linspace(0.0, 1.0, N_HISTOGRAM + 1)
     rows = []
     for at, channel in enumerate(CHANNELS):
         mass, _ = np.histogram(feature_nd[:, at], edges, weights=weight_n)
         rows += [
-            {**cell, "arm": arm, "channel": channel, "value": float((low + high) / 2), "density": float(each * N_HISTOGRAM)}
+            {
+                **cell,
+                "arm": arm,
+                "channel": channel,
+                "value": float((low + high) / 2),
+                "density": float(each * N_HISTOGRAM),
+            }
             for low, high, each in zip(edges, edges[1:], mass, strict=False)
         ]
     return rows
@@ -119,35 +142,65 @@ def channel_distance(feature_nd: Floats, population_nd: Floats, weight_n: Floats
     """Σ over H, S, V of the 1-D Wasserstein distance."""
     from scipy.stats import wasserstein_distance
 
-    return float(sum(wasserstein_distance(feature_nd[:, at], population_nd[:, at], weight_n) for at in range(feature_nd.shape[1])))
+    return float(
+        sum(
+            wasserstein_distance(feature_nd[:, at], population_nd[:, at], weight_n)
+            for at in range(feature_nd.shape[1])
+        )
+    )
 
 
 def bin_sizes(cell: Cell, place: Place) -> Tables:
-    """Figure 9: images of the training split in every bin; n_k of both cases; and where the images of the databases lie for every γ."""
+    """Figure 9: images of the training split in every bin; n_k of both cases; and where the images
+    of the databases lie for every γ.
+    """
     population = read_population(place.data, cell["data"], place.cache)
     median_d = np.median(population.border, axis=0)
     train_k = np.bincount(bin_index(population.border, median_d), minlength=N_BINS)
-    rows = [{**cell, "sizes": "train", "decay": None, "bin": k, "images": int(train_k[k])} for k in range(N_BINS)]
+    rows = [
+        {**cell, "sizes": "train", "decay": None, "bin": k, "images": int(train_k[k])}
+        for k in range(N_BINS)
+    ]
     for sizes in SIZES:
         size_k = database_sizes(len(population.label), sizes)
-        rows += [{**cell, "sizes": sizes, "decay": None, "bin": k, "images": int(size_k[k])} for k in range(N_BINS)]
+        rows += [
+            {**cell, "sizes": sizes, "decay": None, "bin": k, "images": int(size_k[k])}
+            for k in range(N_BINS)
+        ]
         for decay in DECAYS:
             scenario = draw_databases(population, sizes, decay, 0)
             assert scenario.features is not None
             found_k = np.bincount(bin_index(scenario.features, median_d), minlength=N_BINS)
-            rows += [{**cell, "sizes": sizes, "decay": decay, "bin": k, "images": int(found_k[k])} for k in range(N_BINS)]
+            rows += [
+                {**cell, "sizes": sizes, "decay": decay, "bin": k, "images": int(found_k[k])}
+                for k in range(N_BINS)
+            ]
     return {"sizes": rows}
 
 
 def bin_examples(cell: Cell, place: Place) -> Tables:
-    """Figure 7: which images of the training split are shown of every bin, drawn with a fixed seed."""
+    """Figure 7: which images of the training split are shown of every bin, drawn with a fixed
+    seed.
+    """
     population = read_population(place.data, cell["data"], place.cache)
     bin_n = bin_index(population.border, np.median(population.border, axis=0))
     rng = np.random.default_rng(0)
     rows = []
     for k in range(N_BINS):
         own = np.flatnonzero(bin_n == k)
-        for at, image in enumerate(rng.choice(own, min(EXAMPLES, own.size), replace=False).tolist()):
+        for at, image in enumerate(
+            rng.choice(own, min(EXAMPLES, own.size), replace=False).tolist()
+        ):
             hue, saturation, value = population.border[image].tolist()
-            rows.append({**cell, "bin": k, "position": at, "image": image, "H": hue, "S": saturation, "V": value})
+            rows.append(
+                {
+                    **cell,
+                    "bin": k,
+                    "position": at,
+                    "image": image,
+                    "H": hue,
+                    "S": saturation,
+                    "V": value,
+                }
+            )
     return {"examples": rows}

@@ -1,7 +1,9 @@
-"""The article's own procedure, as its text says: ω̂ of sections 4.2 and 4.3, then stochastic gradient descent on D̂ for the normalizers.
+"""The article's own procedure, as its text says: ω̂ of sections 4.2 and 4.3, then stochastic
+gradient descent on D̂ for the normalizers.
 
-Section 4.1: 4000 iterations, batches of 100, learning rate 1e-2, momentum 0.9. Unlike `unskew.solve_normalizers`, which refuses a draw
-whose sources lack a link, this runs whatever comes, as the article does: that is what its figures show at small γ.
+Section 4.1: 4000 iterations, batches of 100, learning rate 1e-2, momentum 0.9. Unlike
+`unskew.solve_normalizers`, which refuses a draw whose sources lack a link, this runs whatever
+comes, as the article does: that is what its figures show at small γ.
 """
 
 from __future__ import annotations
@@ -14,10 +16,14 @@ from unskew.solve.normalizers import prepare
 from unskew.solve.sgd import STEPS, descend
 
 
-def article_weights(omega: npt.ArrayLike, source: npt.ArrayLike, *, seed: int, steps: int = STEPS) -> Floats:
-    """(n,) π_i ∝ 1/Σ_k e^{u_k} ω_ik, Σ π = 1, with u where ``steps`` steps of the article's descent end, from a random start.
+def article_weights(
+    omega: npt.ArrayLike, source: npt.ArrayLike, *, seed: int, steps: int = STEPS
+) -> Floats:
+    """(n,) π_i ∝ 1/Σ_k e^{u_k} ω_ik, Σ π = 1, with u where ``steps`` steps of the article's descent
+    end, from a random start.
 
-    On a connected draw these are the weights of ``debias_weights(omega, source, method="sgd", seed=seed, max_steps=steps)``.
+    On a connected draw these are the weights of ``debias_weights(omega, source, method="sgd",
+    seed=seed, max_steps=steps)``.
 
     Parameters
     ----------
@@ -39,7 +45,9 @@ def weights_at(omega_nk: Floats, u_k: Floats) -> Floats:
 
 
 def class_counts(label: npt.ArrayLike, source: npt.ArrayLike) -> Floats:
-    """(n, K) the article's ω̂_k(x, y) = n_k^(y) of section 4.2: how many images of source k show the label of image i."""
+    """(n, K) the article's ω̂_k(x, y) = n_k^(y) of section 4.2: how many images of source k show
+    the label of image i.
+    """
     label_n, source_n = np.asarray(label), np.asarray(source)
     count_yk = np.zeros((int(label_n.max()) + 1, int(source_n.max()) + 1))
     np.add.at(count_yk, (label_n, source_n), 1.0)
@@ -47,28 +55,42 @@ def class_counts(label: npt.ArrayLike, source: npt.ArrayLike) -> Floats:
 
 
 def boxes(features: npt.ArrayLike, source: npt.ArrayLike) -> Floats:
-    """(n, K) the article's ω̂_k(x) of section 4.3: 1 where x̄ lies within the min–max box of source k's own images, else 0."""
+    """(n, K) the article's ω̂_k(x) of section 4.3: 1 where x̄ lies within the min–max box of source
+    k's own images, else 0.
+    """
     feature_nd, source_n = np.asarray(features, dtype=np.float64), np.asarray(source)
     inside_nk = np.empty((feature_nd.shape[0], int(source_n.max()) + 1))
     for k in range(inside_nk.shape[1]):
         own_nd = feature_nd[source_n == k]
-        inside_nk[:, k] = np.all((feature_nd >= own_nd.min(axis=0)) & (feature_nd <= own_nd.max(axis=0)), axis=1)
+        inside_nk[:, k] = np.all(
+            (feature_nd >= own_nd.min(axis=0)) & (feature_nd <= own_nd.max(axis=0)), axis=1
+        )
     return inside_nk
 
 
-def size_factors(features: npt.ArrayLike, source: npt.ArrayLike, population: npt.ArrayLike) -> Floats:
-    """(K,) the extra factor per source of the imbalanced case of section 4.3: n_k relative to the share of its bin in the population.
+def size_factors(
+    features: npt.ArrayLike, source: npt.ArrayLike, population: npt.ArrayLike
+) -> Floats:
+    """(K,) the extra factor per source of the imbalanced case of section 4.3: n_k relative to the
+    share of its bin in the population.
 
-    By the scale invariance of the equations it changes no exact weight, whatever its form (the text does not give it).
+    By the scale invariance of the equations it changes no exact weight, whatever its form (the text
+    does not give it).
     """
-    feature_nd, source_n, population_nd = (np.asarray(each) for each in (features, source, population))
+    feature_nd, source_n, population_nd = (
+        np.asarray(each) for each in (features, source, population)
+    )
     median_d = np.median(population_nd, axis=0)
-    share_k = np.bincount(bin_index(population_nd, median_d), minlength=2**median_d.size) / len(population_nd)
+    share_k = np.bincount(bin_index(population_nd, median_d), minlength=2**median_d.size) / len(
+        population_nd
+    )
     size_k = np.bincount(source_n, minlength=share_k.size) / len(feature_nd)
     return np.asarray(size_k / share_k)
 
 
 def bin_index(features: npt.ArrayLike, median: npt.ArrayLike) -> Ints:
-    """(n,) the bin Σ_j 2^{d−1−j} 1{x_j > median_j} of every image; of hue, saturation and value 4·b_H + 2·b_S + b_V."""
+    """(n,) the bin Σ_j 2^{d−1−j} 1{x_j > median_j} of every image; of hue, saturation and value
+    4·b_H + 2·b_S + b_V.
+    """
     above_nd = np.asarray(features) > np.asarray(median)
     return np.asarray(above_nd @ (2 ** np.arange(above_nd.shape[1] - 1, -1, -1)), dtype=np.int64)

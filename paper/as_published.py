@@ -1,13 +1,16 @@
-"""What the authors' published code computes, rebuilt from a description of it (no line of that code is here).
+"""What the authors' published code computes, rebuilt from a description of it (no line of that code
+is here).
 
 Two differences from the article's text:
 
-- the descent is plain full-batch gradient descent from a random start, 500 steps by default: minibatches are drawn and not used;
-- for section 4.3, ω̂ is evaluated on the images of the last source only, and the weights found for them go to the first images of the
-  pool, which are the first source's.
+- the descent is plain full-batch gradient descent from a random start, 500 steps by default:
+  minibatches are drawn and not used;
+- for section 4.3, ω̂ is evaluated on the images of the last source only, and the weights found for
+  them go to the first images of the pool, which are the first source's.
 
-The description does not give the step length. It says that shrinking the slowest mode by 1e-6 at γ = 0.001 takes about 5·10⁵ steps: the
-slowest eigenvalue of the Hessian is there 2.8e-4, so that the step is 0.1 (the text's learning rate over 1 − momentum as well).
+The description does not give the step length. It says that shrinking the slowest mode by 1e-6 at γ
+= 0.001 takes about 5·10⁵ steps: the slowest eigenvalue of the Hessian is there 2.8e-4, so that the
+step is 0.1 (the text's learning rate over 1 − momentum as well).
 """
 
 from __future__ import annotations
@@ -23,17 +26,25 @@ STEPS = 500
 STEP_LENGTH = 0.1
 
 
-def published_weights(omega: npt.ArrayLike, source: npt.ArrayLike, *, seed: int, steps: int = STEPS) -> Floats:
-    """(n,) weights after ``steps`` steps of full-batch descent on D̂ from a random start; Σ = 1. Section 4.2 as published."""
+def published_weights(
+    omega: npt.ArrayLike, source: npt.ArrayLike, *, seed: int, steps: int = STEPS
+) -> Floats:
+    """(n,) weights after ``steps`` steps of full-batch descent on D̂ from a random start; Σ = 1.
+    Section 4.2 as published.
+    """
     omega_nk, source_n = np.asarray(omega, dtype=np.float64), np.asarray(source)
     share_k = np.bincount(source_n, minlength=omega_nk.shape[1]) / source_n.size
     return weights_at(omega_nk, _descend(omega_nk, share_k, seed, steps))
 
 
-def last_source_weights(omega: npt.ArrayLike, source: npt.ArrayLike, *, seed: int, steps: int = STEPS) -> Floats:
-    """(n,) section 4.3 as published: the weights of the last source's n_K images, given to the first n_K images of the pool.
+def last_source_weights(
+    omega: npt.ArrayLike, source: npt.ArrayLike, *, seed: int, steps: int = STEPS
+) -> Floats:
+    """(n,) section 4.3 as published: the weights of the last source's n_K images, given to the
+    first n_K images of the pool.
 
-    All others have weight 0: training sees n_K/n of the pool, an eighth in the balanced case and 3.7% in the imbalanced one.
+    All others have weight 0: training sees n_K/n of the pool, an eighth in the balanced case and
+    3.7% in the imbalanced one.
 
     Parameters
     ----------
@@ -42,7 +53,9 @@ def last_source_weights(omega: npt.ArrayLike, source: npt.ArrayLike, *, seed: in
     """
     omega_nk, source_n = np.asarray(omega, dtype=np.float64), np.asarray(source)
     if np.any(np.diff(source_n) < 0):
-        raise DataError("the published code joins the sources one after the other, so source must be in order.")
+        raise DataError(
+            "the published code joins the sources one after the other, so source must be in order."
+        )
     share_k = np.bincount(source_n, minlength=omega_nk.shape[1]) / source_n.size
     last_nk = omega_nk[source_n == omega_nk.shape[1] - 1]
     weight_n = np.zeros(source_n.size)

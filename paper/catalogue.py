@@ -1,4 +1,6 @@
-"""Every figure: its number, what it is drawn from, who draws it. Numbers are the article's; those with B are beyond it."""
+"""Every figure: its number, what it is drawn from, who draws it. Numbers are the article's; those
+with B are beyond it.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,23 @@ _OVERLAP_DRAWS = 100
 # Raised when the same settings give other numbers than before.
 _VERSION = 3
 # What numbers depend on beside the values in the cells.
-_OF_CLASSES = {"sources": classes.N_SOURCES, "steps": ARTICLE_STEPS, "published_steps": PUBLISHED_STEPS, "step_length": STEP_LENGTH}
-_OF_ACQUISITION = {"ratio": acquired.RATIO, "bins": acquired.N_HISTOGRAM, "examples": acquired.EXAMPLES, "steps": ARTICLE_STEPS}
+_OF_CLASSES = {
+    "sources": classes.N_SOURCES,
+    "steps": ARTICLE_STEPS,
+    "published_steps": PUBLISHED_STEPS,
+    "step_length": STEP_LENGTH,
+}
+_OF_ACQUISITION = {
+    "ratio": acquired.RATIO,
+    "bins": acquired.N_HISTOGRAM,
+    "examples": acquired.EXAMPLES,
+    "steps": ARTICLE_STEPS,
+}
 _OF_THEOREM = {"epsilon": theorem.EPSILON, "c_omega": theorem.C_OMEGA, "constant": theorem.CONSTANT}
 
 NOT_POSSIBLE = (
-    "Figure 1 (samples of not-MNIST, SynNumbers, MNIST-M and MNIST: kinds of bias across digit databases) is not drawn: those databases "
+    "Figure 1 (samples of not-MNIST, SynNumbers, MNIST-M and MNIST: kinds of bias across digit "
+    "databases) is not drawn: those databases "
     "are not among the data."
 )
 
@@ -58,7 +71,9 @@ class Figure:
 
 
 def list_figures(fingerprints: Mapping[str, str], runs: int = RUNS) -> list[Figure]:
-    """All figures for these data sets ({name: fingerprint}), in the article's order, then those beyond it."""
+    """All figures for these data sets ({name: fingerprint}), in the article's order, then those
+    beyond it.
+    """
     figures = _theory()
     for name, fingerprint in fingerprints.items():
         figures += _classes(name, fingerprint, runs) + _acquisition(name, fingerprint, runs)
@@ -75,18 +90,30 @@ def _plain(draw: Callable[[Any], Any]) -> Callable[[Any, Path], Any]:
 
 
 def _theory() -> list[Figure]:
-    supports = _experiment("supports", synthetic.support_case, [{"case": case} for case in synthetic.CASES])
+    supports = _experiment(
+        "supports", synthetic.support_case, [{"case": case} for case in synthetic.CASES]
+    )
     functions = _experiment("functions", synthetic.overlapping_functions, [{}])
     by_size = _experiment(
         "theorem-sizes",
         theorem.errors_by_size,
-        list(classes.grid(n=theorem.SIZES[::-1], first=[_BLOCK * each for each in range(_BLOCKS)], draws=[_BLOCK])),
+        list(
+            classes.grid(
+                n=theorem.SIZES[::-1],
+                first=[_BLOCK * each for each in range(_BLOCKS)],
+                draws=[_BLOCK],
+            )
+        ),
         **_OF_THEOREM,
     )
     by_overlap = _experiment(
         "theorem-overlaps",
         theorem.errors_by_overlap,
-        list(classes.grid(constant=["kappa", "epsilon"], value=theorem.OVERLAPS, draws=[_OVERLAP_DRAWS])),
+        list(
+            classes.grid(
+                constant=["kappa", "epsilon"], value=theorem.OVERLAPS, draws=[_OVERLAP_DRAWS]
+            )
+        ),
         n=theorem.N_OF_OVERLAPS,
     )
     drawn = drawn_theory
@@ -94,7 +121,8 @@ def _theory() -> list[Figure]:
         Figure(
             "2",
             "figure-02-three-cases",
-            "Three cases of support: not covered, covered without overlap, fine; one-dimensional data.",
+            "Three cases of support: not covered, covered without overlap, fine; one-dimensional "
+            "data.",
             supports,
             "cases",
             _plain(drawn.draw_supports),
@@ -133,10 +161,25 @@ def _theory() -> list[Figure]:
 def _classes(name: str, fingerprint: str, runs: int) -> list[Figure]:
     """Figures 4, 5, 6 and B1 of one data set."""
     drawn, title, told = drawn_classes, TITLES[name], {"data": fingerprint, **_OF_CLASSES}
-    counts = _experiment(f"counts-{name}", classes.count_images, list(classes.grid(data=[name], overlap=classes.OVERLAPS_COUNTED)), **told)
+    counts = _experiment(
+        f"counts-{name}",
+        classes.count_images,
+        list(classes.grid(data=[name], overlap=classes.OVERLAPS_COUNTED)),
+        **told,
+    )
     axes = {"data": [name], "run": range(runs)}
-    masses = _experiment(f"masses-{name}", classes.class_masses, list(classes.grid(overlap=classes.OVERLAPS_SHOWN, **axes)), **told)
-    swept = _experiment(f"distances-{name}", classes.weight_distances, list(classes.grid(overlap=classes.OVERLAPS_SWEPT, **axes)), **told)
+    masses = _experiment(
+        f"masses-{name}",
+        classes.class_masses,
+        list(classes.grid(overlap=classes.OVERLAPS_SHOWN, **axes)),
+        **told,
+    )
+    swept = _experiment(
+        f"distances-{name}",
+        classes.weight_distances,
+        list(classes.grid(overlap=classes.OVERLAPS_SWEPT, **axes)),
+        **told,
+    )
     descents = _experiment(
         f"descents-{name}",
         classes.descent_errors,
@@ -189,7 +232,9 @@ def _acquisition(name: str, fingerprint: str, runs: int) -> list[Figure]:
     alone: list[Cell] = [{"data": name}]
     examples = _experiment(f"examples-{name}", acquired.bin_examples, alone, **told)
     sizes = _experiment(f"bin-sizes-{name}", acquired.bin_sizes, alone, **told)
-    cells = list(classes.grid(data=[name], sizes=acquired.SIZES, decay=acquired.DECAYS, run=range(runs)))
+    cells = list(
+        classes.grid(data=[name], sizes=acquired.SIZES, decay=acquired.DECAYS, run=range(runs))
+    )
     channels = _experiment(f"channels-{name}", acquired.channel_marginals, cells, **told)
     return [
         Figure(
@@ -223,7 +268,8 @@ def _acquisition(name: str, fingerprint: str, runs: int) -> list[Figure]:
             *(
                 "B2",
                 f"beyond-2-soft-box-{name}",
-                f"The soft box against the box: distance of hue, saturation and value, {runs} runs, {title}.",
+                f"The soft box against the box: distance of hue, saturation and value, {runs} "
+                f"runs, {title}.",
             ),
             channels,
             "distances",

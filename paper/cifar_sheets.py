@@ -1,8 +1,9 @@
 """CIFAR-10 and CIFAR-100 packed as sheets of a thousand images, read whole.
 
-A folder holds ``train-000.webp`` …, ``test-000.webp`` … (25 rows of 40 tiles of 32 × 32 pixels, filled row by row; tile t of sheet s is
-image 1000 s + t), ``labels.npz`` (uint8 ``train``, ``test``) and ``classes.txt`` (line y names label y). The archives as they are
-distributed go through ``unskew.sources.cifar``.
+A folder holds ``train-000.webp`` …, ``test-000.webp`` … (25 rows of 40 tiles of 32 × 32 pixels,
+filled row by row; tile t of sheet s is image 1000 s + t), ``labels.npz`` (uint8 ``train``,
+``test``) and ``classes.txt`` (line y names label y). The archives as they are distributed go
+through ``unskew.sources.cifar``.
 """
 
 from __future__ import annotations
@@ -47,29 +48,38 @@ class Sheets:
 
 
 def find_data(given: str | Path | None = None, beside: Path | None = None) -> Path | None:
-    """The folder that holds cifar10/ and cifar100/: the one ``given``, the one the variable UNSKEW_DATA names, or ``beside``; else None.
+    """The folder that holds cifar10/ and cifar100/: the one ``given``, the one the variable
+    UNSKEW_DATA names, or ``beside``; else None.
 
     A folder that was named and does not hold them is an error; one that was guessed is not.
     """
     named = given or os.environ.get(VARIABLE)
     if named is not None:
-        if not any((Path(named) / name / "labels.npz").is_file() for name in ("cifar10", "cifar100")):
+        if not any(
+            (Path(named) / name / "labels.npz").is_file() for name in ("cifar10", "cifar100")
+        ):
             way_out = "." if given else f", or leave the variable {VARIABLE} empty."
             raise ConfigError(
-                f"{named} holds neither cifar10/labels.npz nor cifar100/labels.npz. Name the folder that holds CIFAR as sheets{way_out}"
+                f"{named} holds neither cifar10/labels.npz nor cifar100/labels.npz. Name the "
+                f"folder that holds CIFAR as sheets{way_out}"
             )
         return Path(named)
     return beside if beside is not None and (beside / "cifar10" / "labels.npz").is_file() else None
 
 
 def list_sheets(folder: Path, split: Split) -> list[Path]:
-    """The sheets of a split in order, one for every thousand labels; an error where some are missing."""
+    """The sheets of a split in order, one for every thousand labels; an error where some are
+    missing.
+    """
     if not (folder / "labels.npz").is_file():
         raise DataError(f"{folder} holds no labels.npz: is this a folder of CIFAR as sheets?")
     sheets = sorted(folder.glob(f"{split}-*.webp"))
     count = len(read_labels(folder, split))
     if len(sheets) * PER_SHEET != count:
-        raise DataError(f"{folder} has {count} labels of {split} images but {len(sheets)} sheets of {PER_SHEET}: the copy is not complete.")
+        raise DataError(
+            f"{folder} has {count} labels of {split} images but {len(sheets)} sheets of "
+            f"{PER_SHEET}: the copy is not complete."
+        )
     return sheets
 
 
@@ -83,7 +93,10 @@ def read_sheet(path: Path) -> npt.NDArray[np.uint8]:
     except OSError as error:
         raise DataError(f"{path} cannot be read as an image: {error}") from error
     if pixels.shape != (ROWS * SIDE, COLUMNS * SIDE, 3):
-        raise DataError(f"{path} has {pixels.shape[1]} × {pixels.shape[0]} pixels; a sheet has {COLUMNS * SIDE} × {ROWS * SIDE}.")
+        raise DataError(
+            f"{path} has {pixels.shape[1]} × {pixels.shape[0]} pixels; a sheet has "
+            f"{COLUMNS * SIDE} × {ROWS * SIDE}."
+        )
     tiles = pixels.reshape(ROWS, SIDE, COLUMNS, SIDE, 3).transpose(0, 2, 1, 3, 4)
     return np.ascontiguousarray(tiles).reshape(PER_SHEET, SIDE, SIDE, 3)
 
@@ -104,5 +117,9 @@ def read_sheets(data: Path, name: str, split: Split) -> Sheets:
     classes = tuple((folder / "classes.txt").read_text(encoding="utf-8").split())
     label_n = read_labels(folder, split)
     if label_n.max() >= len(classes):
-        raise DataError(f"{folder} has labels up to {label_n.max()} and names of {len(classes)} classes.")
-    return Sheets(name, split, np.concatenate([read_sheet(path) for path in sheets]), label_n, classes)
+        raise DataError(
+            f"{folder} has labels up to {label_n.max()} and names of {len(classes)} classes."
+        )
+    return Sheets(
+        name, split, np.concatenate([read_sheet(path) for path in sheets]), label_n, classes
+    )

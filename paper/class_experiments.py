@@ -1,4 +1,6 @@
-"""Section 4.2, overlapping classes: what figures 4, 5 and 6, and the one on the exact solver, are drawn from."""
+"""Section 4.2, overlapping classes: what figures 4, 5 and 6, and the one on the exact solver, are
+drawn from.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,19 @@ STEPS_SHOWN = (100, 300, 1000, 3000, 4000, 10_000, 30_000)
 
 
 def draw_databases(label: Any, overlap: float, run: int) -> Scenario:
-    """The K = 5 databases of a run, n_k = N/5: drawn anew for every γ and run, the same for every arm."""
+    """The K = 5 databases of a run, n_k = N/5: drawn anew for every γ and run, the same for every
+    arm.
+    """
     seed = np.random.default_rng([run, round(overlap * 1e9)])
-    return overlapping_classes(label, overlap=overlap, n_sources=N_SOURCES, sizes=len(label), seed=seed)
+    return overlapping_classes(
+        label, overlap=overlap, n_sources=N_SOURCES, sizes=len(label), seed=seed
+    )
 
 
 def arms_of_classes(scenario: Scenario, run: int) -> dict[str, Floats | None]:
-    """(n,) weights of every arm; None where the sources of the draw lack a link and there is no solution."""
+    """(n,) weights of every arm; None where the sources of the draw lack a link and there is no
+    solution.
+    """
     estimated_nk, source_n = scenario.omega_estimated, scenario.source
     return {
         "article": article_weights(estimated_nk, source_n, seed=run),
@@ -45,7 +53,9 @@ def arms_of_classes(scenario: Scenario, run: int) -> dict[str, Floats | None]:
 
 
 def exact_weights(omega_nk: Floats, source_n: Any) -> Floats | None:
-    """The exact weights, or None where they do not exist; weak links are what these figures are about, and no warning."""
+    """The exact weights, or None where they do not exist; weak links are what these figures are
+    about, and no warning.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakOverlapWarning)
         try:
@@ -80,14 +90,25 @@ def class_masses(cell: Cell, place: Place) -> Tables:
     for arm, weight_n in arms_of_classes(scenario, cell["run"]).items():
         if weight_n is not None:
             mass_y = np.bincount(scenario.label, weights=weight_n, minlength=population.n_classes)
-            rows += [{**cell, "arm": arm, "label": y, "mass": float(mass_y[y]), "target": float(test_y[y])} for y in range(mass_y.size)]
+            rows += [
+                {
+                    **cell,
+                    "arm": arm,
+                    "label": y,
+                    "mass": float(mass_y[y]),
+                    "target": float(test_y[y]),
+                }
+                for y in range(mass_y.size)
+            ]
     return {"masses": rows}
 
 
 def weight_distances(cell: Cell, place: Place) -> Tables:
-    """Figure 6: ‖π − 1/n‖₂, and max_y |mass of class y − target|, of every arm; missing where a draw has no solution.
+    """Figure 6: ‖π − 1/n‖₂, and max_y |mass of class y − target|, of every arm; missing where a
+    draw has no solution.
 
-    ``connected``: the sources of the draw are linked by the classes that they show; if not, ``unlinked`` names the groups.
+    ``connected``: the sources of the draw are linked by the classes that they show; if not,
+    ``unlinked`` names the groups.
     """
     population = read_population(place.data, cell["data"], place.cache)
     scenario = draw_databases(population.label, cell["overlap"], cell["run"])
@@ -97,7 +118,14 @@ def weight_distances(cell: Cell, place: Place) -> Tables:
     connected = arms["exact"] is not None
     unlinked = None if connected else _groups(scenario)
     for arm, weight_n in arms.items():
-        row: dict[str, Any] = {**cell, "arm": arm, "connected": connected, "unlinked": unlinked, "distance": None, "class_error": None}
+        row: dict[str, Any] = {
+            **cell,
+            "arm": arm,
+            "connected": connected,
+            "unlinked": unlinked,
+            "distance": None,
+            "class_error": None,
+        }
         if weight_n is not None:
             mass_y = np.bincount(scenario.label, weights=weight_n, minlength=target_y.size)
             row |= {
@@ -116,7 +144,9 @@ def _groups(scenario: Scenario) -> str:
 
 
 def descent_errors(cell: Cell, place: Place) -> Tables:
-    """What the exact solver changes: error of the log normalizers, max_k |log Ŵ_k − log W_k| (mean taken out), after so many steps."""
+    """What the exact solver changes: error of the log normalizers, max_k |log Ŵ_k − log W_k| (mean
+    taken out), after so many steps.
+    """
     population = read_population(place.data, cell["data"], place.cache)
     scenario = draw_databases(population.label, cell["overlap"], cell["run"])
     omega_nk, source_n = scenario.omega_estimated, scenario.source
@@ -126,11 +156,25 @@ def descent_errors(cell: Cell, place: Place) -> Tables:
         warnings.simplefilter("ignore", WeakOverlapWarning)
         solution = solve_normalizers(omega_nk, source_n, jobs=1)
     exact_k = solution.log_normalizer
-    rows = [{**cell, "method": "newton", "steps": solution.n_steps, "error": float(solution.error_estimate)}]
+    rows = [
+        {
+            **cell,
+            "method": "newton",
+            "steps": solution.n_steps,
+            "error": float(solution.error_estimate),
+        }
+    ]
     for steps in STEPS_SHOWN:
         for method, weigh in (("article", article_weights), ("as_published", published_weights)):
             log_k = np.log(weigh(omega_nk, source_n, seed=cell["run"], steps=steps) @ omega_nk)
-            rows.append({**cell, "method": method, "steps": steps, "error": float(np.abs(_centred(log_k - exact_k)).max())})
+            rows.append(
+                {
+                    **cell,
+                    "method": method,
+                    "steps": steps,
+                    "error": float(np.abs(_centred(log_k - exact_k)).max()),
+                }
+            )
     return {"descents": rows}
 
 

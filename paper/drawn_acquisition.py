@@ -1,4 +1,6 @@
-"""Figures 7, 8 and 9, and the soft box against the box: drawn from their tables, and said in words."""
+"""Figures 7, 8 and 9, and the soft box against the box: drawn from their tables, and said in
+words.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,16 @@ def draw_examples(frame: Any, data: Path) -> Any:
             mosaic[top : top + SIDE, left : left + SIDE] = images[row.image % PER_SHEET]
     figure, axes = new_figure(1, 1, 5.6, 3.4)
     axes[0, 0].imshow(mosaic, interpolation="nearest")
-    halves = [" ".join(f"{each} {'high' if k >> (2 - at) & 1 else 'low'}" for at, each in enumerate(CHANNELS)) for k in range(N_BINS)]
-    axes[0, 0].set_yticks([k * step + SIDE / 2 for k in range(N_BINS)], [f"bin {k}: {each}" for k, each in enumerate(halves)])
+    halves = [
+        " ".join(
+            f"{each} {'high' if k >> (2 - at) & 1 else 'low'}" for at, each in enumerate(CHANNELS)
+        )
+        for k in range(N_BINS)
+    ]
+    axes[0, 0].set_yticks(
+        [k * step + SIDE / 2 for k in range(N_BINS)],
+        [f"bin {k}: {each}" for k, each in enumerate(halves)],
+    )
     axes[0, 0].set_xticks([])
     axes[0, 0].tick_params(length=0)
     for spine in axes[0, 0].spines.values():
@@ -38,11 +48,16 @@ def draw_examples(frame: Any, data: Path) -> Any:
 
 def say_examples(frame: Any) -> list[str]:
     """How many images of each bin are shown."""
-    return [f"{len(frame)} images of {frame['bin'].nunique()} bins; their numbers in the training split are in the table"]
+    return [
+        f"{len(frame)} images of {frame['bin'].nunique()} bins; their numbers in the training "
+        "split are in the table"
+    ]
 
 
 def draw_bin_sizes(frame: Any) -> Any:
-    """Figure 9: bars are the sizes; dots say in which bin the images of the drawn databases lie, for every γ."""
+    """Figure 9: bars are the sizes; dots say in which bin the images of the drawn databases lie,
+    for every γ.
+    """
     figure, axes = new_figure(1, 3, 8.5, 2.6, sharey=True)
     titles = {
         "train": "training split",
@@ -52,12 +67,24 @@ def draw_bin_sizes(frame: Any) -> Any:
     for axis, (sizes, title) in zip(axes[0], titles.items(), strict=True):
         part = frame[frame["sizes"] == sizes]
         bars = part[part["decay"].isna()]
-        axis.bar(bars["bin"], bars["images"], 0.75, color="#c9d8e6", label="images of the bin" if sizes == "train" else "n_k")
+        axis.bar(
+            bars["bin"],
+            bars["images"],
+            0.75,
+            color="#c9d8e6",
+            label="images of the bin" if sizes == "train" else "n_k",
+        )
         for marker, decay in zip("ov^", DECAYS, strict=True):
             own = part[part["decay"] == decay]
             if len(own):
                 axis.plot(
-                    own["bin"], own["images"], marker, markersize=3.5, color="#333333", fillstyle="none", label=f"in bin, γ = {decay:g}"
+                    own["bin"],
+                    own["images"],
+                    marker,
+                    markersize=3.5,
+                    color="#333333",
+                    fillstyle="none",
+                    label=f"in bin, γ = {decay:g}",
                 )
         axis.set_title(title)
         axis.set_xticks(range(N_BINS))
@@ -71,7 +98,8 @@ def say_bin_sizes(frame: Any) -> list[str]:
     """The sizes themselves."""
     bars = frame[frame["decay"].isna()]
     return [
-        f"{sizes}: {', '.join(f'{n:,}' for n in part.sort_values('bin')['images'])}" for sizes, part in bars.groupby("sizes", sort=False)
+        f"{sizes}: {', '.join(f'{n:,}' for n in part.sort_values('bin')['images'])}"
+        for sizes, part in bars.groupby("sizes", sort=False)
     ]
 
 
@@ -79,7 +107,9 @@ def draw_marginals(frame: Any) -> Any:
     """Figure 8: densities of H, S and V, one dashed line for each run, against the test split."""
     decays = sorted(frame["decay"].unique())
     columns = [(decay, channel) for decay in decays for channel in CHANNELS]
-    figure, axes = new_figure(len(MARGINAL_ARMS), len(columns), 12.0, 6.6, sharex=True, sharey="col")
+    figure, axes = new_figure(
+        len(MARGINAL_ARMS), len(columns), 12.0, 6.6, sharex=True, sharey="col"
+    )
     for row, arm in enumerate(MARGINAL_ARMS):
         for column, (decay, channel) in enumerate(columns):
             axis = axes[row, column]
@@ -88,7 +118,14 @@ def draw_marginals(frame: Any) -> Any:
                 line = here[here["arm"] == other].groupby("value")["density"].mean()
                 axis.plot(line.index, line, color=COLOURS[other], linewidth=width)
             for _, run in here[here["arm"] == arm].groupby("run"):
-                axis.plot(run["value"], run["density"], color=COLOURS[arm], linestyle="--", linewidth=0.7, alpha=0.9)
+                axis.plot(
+                    run["value"],
+                    run["density"],
+                    color=COLOURS[arm],
+                    linestyle="--",
+                    linewidth=0.7,
+                    alpha=0.9,
+                )
             axis.set_xlim(0, 1)
             axis.set_ylim(0, 1.05 * here["density"].max())
             axis.set_xticks([0, 0.5, 1], ["0", "½", "1"])
@@ -108,27 +145,46 @@ def say_marginals(frame: Any) -> list[str]:
     for decay, part in frame[frame["arm"] != "test"].groupby("decay"):
         said = []
         for arm in ("naive", *MARGINAL_ARMS):
-            own = part[part["arm"] == arm].groupby(["decay", "channel", "value", "run"])["density"].mean().unstack("run")
+            own = (
+                part[part["arm"] == arm]
+                .groupby(["decay", "channel", "value", "run"])["density"]
+                .mean()
+                .unstack("run")
+            )
             if own.size:
-                apart = own.sub(test.reindex(own.index), axis=0).abs().groupby("channel").mean().sum()
+                apart = (
+                    own.sub(test.reindex(own.index), axis=0).abs().groupby("channel").mean().sum()
+                )
                 said.append(f"{NAMES[arm]} {apart.mean():.3f}")
         lines.append(f"γ = {decay:g}, ∫|density − test| summed over H, S, V: {'; '.join(said)}")
     return lines
 
 
 def draw_channel_distances(frame: Any) -> Any:
-    """Soft box against box: Wasserstein distance over H, S, V from the population, mean over runs with two standard deviations."""
+    """Soft box against box: Wasserstein distance over H, S, V from the population, mean over runs
+    with two standard deviations.
+    """
     kinds = [each for each in ("balanced", "imbalanced") if each in set(frame["sizes"])]
     figure, axes = new_figure(1, len(kinds), 8.6, 3.2, sharey=True)
     for axis, sizes in zip(axes[0], kinds, strict=True):
         part = frame[frame["sizes"] == sizes]
         decays = sorted(part["decay"].unique())
         for at, arm in enumerate(DISTANCE_ARMS):
-            grouped = part[part["arm"] == arm].dropna(subset=["distance"]).groupby("decay")["distance"]
+            grouped = (
+                part[part["arm"] == arm].dropna(subset=["distance"]).groupby("decay")["distance"]
+            )
             mean = grouped.mean().reindex(decays)
             spread = 2 * grouped.std(ddof=1).reindex(decays).fillna(0)
             position = np.arange(len(decays)) + (at - 2.5) * 0.13
-            axis.bar(position, mean, 0.12, yerr=spread, color=COLOURS[arm], error_kw={"linewidth": 0.7}, label=NAMES[arm])
+            axis.bar(
+                position,
+                mean,
+                0.12,
+                yerr=spread,
+                color=COLOURS[arm],
+                error_kw={"linewidth": 0.7},
+                label=NAMES[arm],
+            )
         axis.set_xticks(range(len(decays)), [f"γ = {each:g}" for each in decays])
         axis.set_title(f"{sizes} databases")
         axis.set_yscale("log")
@@ -142,10 +198,15 @@ def say_channel_distances(frame: Any) -> list[str]:
     lines = []
     for (sizes, decay), part in frame.groupby(["sizes", "decay"]):
         mean = part.groupby("arm")["distance"].mean()
-        said = "; ".join(f"{NAMES[arm]} {mean[arm]:.4f}" for arm in DISTANCE_ARMS if arm in mean and np.isfinite(mean[arm]))
+        said = "; ".join(
+            f"{NAMES[arm]} {mean[arm]:.4f}"
+            for arm in DISTANCE_ARMS
+            if arm in mean and np.isfinite(mean[arm])
+        )
         used = part.groupby("arm")["images"].mean()
         lines.append(
-            f"{sizes}, γ = {decay:g}: {said}; soft box {mean['soft_box'] / mean['true']:.2f} × true ω; as published "
+            f"{sizes}, γ = {decay:g}: {said}; soft box {mean['soft_box'] / mean['true']:.2f} × "
+            "true ω; as published "
             f"weighs {used['as_published']:,.0f} distinct images, the others {used['naive']:,.0f}"
         )
     return lines

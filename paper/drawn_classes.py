@@ -1,4 +1,6 @@
-"""Figures 4, 5 and 6, and what the exact solver changes: drawn from their tables, and said in words."""
+"""Figures 4, 5 and 6, and what the exact solver changes: drawn from their tables, and said in
+words.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,19 @@ def draw_counts(frame: Any) -> Any:
     overlaps = sorted(frame["overlap"].unique())
     figure, axes = new_figure(1, len(overlaps), 8.0, 2.6, sharey=True)
     for axis, overlap in zip(axes[0], overlaps, strict=True):
-        table = frame[frame["overlap"] == overlap].pivot(index="source", columns="label", values="images")
+        table = frame[frame["overlap"] == overlap].pivot(
+            index="source", columns="label", values="images"
+        )
         bottom = np.zeros(table.shape[1])
         for at, (source, row) in enumerate(table.iterrows()):
-            axis.bar(table.columns, row, 0.8, bottom=bottom, color=_SOURCE_COLOURS[at % 5], label=f"source {source}")
+            axis.bar(
+                table.columns,
+                row,
+                0.8,
+                bottom=bottom,
+                color=_SOURCE_COLOURS[at % 5],
+                label=f"source {source}",
+            )
             bottom += row.to_numpy()
         axis.set_title(f"overlap γ = {overlap:g}")
         axis.set_xlabel("class")
@@ -37,12 +48,16 @@ def say_counts(frame: Any) -> list[str]:
     lines = []
     for overlap, part in frame.groupby("overlap"):
         total = part.groupby("source")["images"].sum()
-        lines.append(f"γ = {overlap:g}: {', '.join(f'source {k}: {n:,} images' for k, n in total.items())}")
+        lines.append(
+            f"γ = {overlap:g}: {', '.join(f'source {k}: {n:,} images' for k, n in total.items())}"
+        )
     return lines
 
 
 def draw_masses(frame: Any) -> Any:
-    """Figure 5: class distribution of the debiased sample, one dashed line for each run, against the target."""
+    """Figure 5: class distribution of the debiased sample, one dashed line for each run, against
+    the target.
+    """
     overlaps = sorted(frame["overlap"].unique())
     figure, axes = new_figure(len(ARMS), len(overlaps), 9.5, 6.4, sharex=True, sharey="col")
     for row, arm in enumerate(ARMS):
@@ -52,14 +67,28 @@ def draw_masses(frame: Any) -> Any:
             target = frame.drop_duplicates("label").sort_values("label")
             axis.plot(target["label"], target["target"], color=COLOURS["target"], linewidth=1.6)
             for _, run in part.groupby("run"):
-                axis.plot(run["label"], run["mass"], color=COLOURS[arm], linestyle="--", linewidth=0.8, alpha=0.9)
+                axis.plot(
+                    run["label"],
+                    run["mass"],
+                    color=COLOURS[arm],
+                    linestyle="--",
+                    linewidth=0.8,
+                    alpha=0.9,
+                )
             axis.set_ylim(0.0, 1.08 * frame[frame["overlap"] == overlap]["mass"].max())
             if row == 0:
                 axis.set_title(f"overlap γ = {overlap:g}")
             if row == len(ARMS) - 1:
                 axis.set_xlabel("class")
             if not len(part):
-                axis.text(0.5, 0.5, "no run has linked sources", transform=axis.transAxes, ha="center", fontsize=7)
+                axis.text(
+                    0.5,
+                    0.5,
+                    "no run has linked sources",
+                    transform=axis.transAxes,
+                    ha="center",
+                    fontsize=7,
+                )
     for row, arm in enumerate(ARMS):
         axes[row, 0].set_ylabel(f"{NAMES[arm]}\nshare of the weight")
     legend_below(figure, ("target", *ARMS), 5, dashed=True)
@@ -75,10 +104,13 @@ def say_masses(frame: Any) -> list[str]:
             if len(own):
                 error = (own["mass"] - own["target"]).abs().max()
                 lines.append(
-                    f"γ = {overlap:g}, {NAMES[arm]}: class masses {own['mass'].min():.4f} to {own['mass'].max():.4f} for a target of "
+                    f"γ = {overlap:g}, {NAMES[arm]}: class masses {own['mass'].min():.4f} to "
+                    f"{own['mass'].max():.4f} for a target of "
                     f"{own['target'].iloc[0]:.4g}; largest error {error:.2g}"
                 )
-        lines += _disconnected(overlap, part["run"].nunique(), part[part["arm"] == "exact"]["run"].nunique())
+        lines += _disconnected(
+            overlap, part["run"].nunique(), part[part["arm"] == "exact"]["run"].nunique()
+        )
     return lines
 
 
@@ -95,9 +127,19 @@ def draw_distances(frame: Any) -> Any:
     axis.set_yscale("log")
     broken = _share_disconnected(frame)
     if (broken > 0).any():
-        axis.axvspan(frame["overlap"].min() / 1.5, float(broken[broken > 0].index.max()), color="#000000", alpha=0.06, linewidth=0)
+        axis.axvspan(
+            frame["overlap"].min() / 1.5,
+            float(broken[broken > 0].index.max()),
+            color="#000000",
+            alpha=0.06,
+            linewidth=0,
+        )
         axis.annotate(
-            "some draws not connected", (frame["overlap"].min(), axis.get_ylim()[0]), xytext=(4, 4), textcoords="offset points", fontsize=7
+            "some draws not connected",
+            (frame["overlap"].min(), axis.get_ylim()[0]),
+            xytext=(4, 4),
+            textcoords="offset points",
+            fontsize=7,
         )
     axis.set_xlabel("overlap γ")
     axis.set_ylabel("‖π − 1/n‖₂")
@@ -112,17 +154,30 @@ def say_distances(frame: Any) -> list[str]:
     for arm in ARMS:
         x, mean, _ = mean_and_spread(_solved(frame, arm), "overlap", "distance")
         slope_x, slope_mean, _ = mean_and_spread(_solved(linked, arm), "overlap", "distance")
-        said = f"; slope {log_slope(slope_x, slope_mean):+.2f} for γ from 0.001 to 0.3" if slope_x.size > 1 else ""
-        lines.append(f"{NAMES[arm]}: distance {mean[0]:.3g} at γ = {x[0]:g}, {mean[-1]:.3g} at γ = {x[-1]:g}{said}")
+        said = (
+            f"; slope {log_slope(slope_x, slope_mean):+.2f} for γ from 0.001 to 0.3"
+            if slope_x.size > 1
+            else ""
+        )
+        lines.append(
+            f"{NAMES[arm]}: distance {mean[0]:.3g} at γ = {x[0]:g}, {mean[-1]:.3g} at γ = "
+            f"{x[-1]:g}{said}"
+        )
     worst = frame[frame["arm"] == "exact"]["class_error"].max()
-    lines.append(f"{NAMES['exact']}: largest error of a class mass over all connected draws {worst:.2g}")
+    lines.append(
+        f"{NAMES['exact']}: largest error of a class mass over all connected draws {worst:.2g}"
+    )
     for overlap, part in frame[frame["arm"] == "exact"].groupby("overlap"):
-        lines += _disconnected(overlap, len(part), int(part["connected"].sum()), part["unlinked"].dropna())
+        lines += _disconnected(
+            overlap, len(part), int(part["connected"].sum()), part["unlinked"].dropna()
+        )
     return lines
 
 
 def _solved(frame: Any, arm: str) -> Any:
-    """The runs of an arm; of the exact ones those whose draw is connected: elsewhere there is nothing to be learnt."""
+    """The runs of an arm; of the exact ones those whose draw is connected: elsewhere there is
+    nothing to be learnt.
+    """
     own = frame[frame["arm"] == arm]
     return own[own["connected"]] if arm in ("exact", "true") else own
 
@@ -132,13 +187,16 @@ def _share_disconnected(frame: Any) -> Any:
     return 1.0 - exact.groupby("overlap")["connected"].mean()
 
 
-def _disconnected(overlap: float, runs: int, connected: int, unlinked: Sequence[str] = ()) -> list[str]:
+def _disconnected(
+    overlap: float, runs: int, connected: int, unlinked: Sequence[str] = ()
+) -> list[str]:
     """Which draws lack a link, and in the first of them between which groups of sources."""
     if connected == runs:
         return []
     named = next((f" (of the first: {each})" for each in unlinked), "")
     return [
-        f"γ = {overlap:g}: {runs - connected} of {runs} draws are not connected{named}: some source shows no image of the next one's "
+        f"γ = {overlap:g}: {runs - connected} of {runs} draws are not connected{named}: some "
+        "source shows no image of the next one's "
         "classes, so no procedure can find its normalizer"
     ]
 
@@ -155,7 +213,12 @@ def draw_descents(frame: Any) -> Any:
         newton = frame[(frame["overlap"] == overlap) & (frame["method"] == "newton")].dropna()
         if len(newton):
             axis.plot(
-                newton["steps"], np.maximum(newton["error"], 1e-16), "s", color=COLOURS["newton"], markersize=4, label=NAMES["newton"]
+                newton["steps"],
+                np.maximum(newton["error"], 1e-16),
+                "s",
+                color=COLOURS["newton"],
+                markersize=4,
+                label=NAMES["newton"],
             )
         axis.axvline(4000, color="#555555", linestyle=":", linewidth=0.8)
         axis.set_xscale("log")
@@ -173,9 +236,14 @@ def say_descents(frame: Any) -> list[str]:
     for overlap, part in frame.groupby("overlap"):
         newton = part[part["method"] == "newton"].dropna()
         late = part[part["steps"] == 4000].groupby("method")["error"].mean()
-        said = ", ".join(f"{NAMES[each]} {late[each]:.2g}" for each in ("article", "as_published") if each in late)
+        said = ", ".join(
+            f"{NAMES[each]} {late[each]:.2g}"
+            for each in ("article", "as_published")
+            if each in late
+        )
         lines.append(
-            f"γ = {overlap:g}: error of log W after 4000 steps: {said}; Newton {newton['error'].max():.1g} after "
+            f"γ = {overlap:g}: error of log W after 4000 steps: {said}; Newton "
+            f"{newton['error'].max():.1g} after "
             f"{newton['steps'].max():.0f} steps"
         )
     return lines

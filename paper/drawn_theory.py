@@ -12,7 +12,13 @@ from paper.theorem import N_OF_OVERLAPS
 
 # Beyond this the noise of the sample itself is what is left.
 SMALL = 0.02
-_CURVES = {"source 1": "#e69f00", "source 2": "#56b4e9", "debiased": "#0072b2", "combined 0.1": "#cc79a7", "combined 0.9": "#009e73"}
+_CURVES = {
+    "source 1": "#e69f00",
+    "source 2": "#56b4e9",
+    "debiased": "#0072b2",
+    "combined 0.1": "#cc79a7",
+    "combined 0.9": "#009e73",
+}
 _TITLES = {
     "not covered": "a) not covered: beyond S₁ ∪ S₂ nothing is known",
     "no overlap": "b) covered, no overlap: any combination fits",
@@ -27,19 +33,34 @@ def draw_supports(frame: Any) -> Any:
         part = frame[frame["case"] == case]
         for axis in axes[:, column]:
             target = part[part["curve"] == "target"]
-            axis.plot(target["z"], target["density"], color=COLOURS["target"], linewidth=1.4, label="target")
+            axis.plot(
+                target["z"],
+                target["density"],
+                color=COLOURS["target"],
+                linewidth=1.4,
+                label="target",
+            )
         for curve, own in part.groupby("curve"):
             if curve == "target":
                 continue
             axis = axes[0 if curve.startswith("source") else 1, column]
             label = (
-                f"{curve.replace('combined ', '')} · source 1 + {1 - float(curve.split()[1]):g} · source 2" if "comb" in curve else curve
+                f"{curve.replace('combined ', '')} · source 1 + {1 - float(curve.split()[1]):g} · "
+                "source 2"
+                if "comb" in curve
+                else curve
             )
             shown = own[own["density"] > 0]
             axis.step(shown["z"], shown["density"], where="mid", color=_CURVES[curve], label=label)
         for number, (low, high) in enumerate(CASES[case], start=1):
             height = -0.12 - 0.14 * number
-            axes[0, column].plot([low, high], [height, height], color=_CURVES[f"source {number}"], linewidth=4, solid_capstyle="butt")
+            axes[0, column].plot(
+                [low, high],
+                [height, height],
+                color=_CURVES[f"source {number}"],
+                linewidth=4,
+                solid_capstyle="butt",
+            )
         axes[0, column].set_title(_TITLES[case])
         axes[1, column].set_xlabel("z")
         for axis in axes[:, column]:
@@ -62,7 +83,10 @@ def say_supports(frame: Any) -> list[str]:
                 own = part[part["curve"] == curve].set_index("z")["density"]
                 said.append(f"{curve}: ∫|estimate − target| = {(own - target).abs().mean():.2f}")
         verdict, lost = part["verdict"].iloc[0], part["uncovered"].iloc[0]
-        lines.append(f"{case}: overlap {verdict}, {100 * lost:.0f}% of the target uncovered; {'; '.join(said)}")
+        lines.append(
+            f"{case}: overlap {verdict}, {100 * lost:.0f}% of the target uncovered; "
+            f"{'; '.join(said)}"
+        )
     return lines
 
 
@@ -91,9 +115,14 @@ def draw_functions(frame: Any) -> Any:
 def say_functions(frame: Any) -> list[str]:
     """The constants of the two functions under a uniform target."""
     both = (frame["omega_1"] > 0) & (frame["omega_2"] > 0)
-    positive = np.concatenate([frame["omega_1"][frame["omega_1"] > 0], frame["omega_2"][frame["omega_2"] > 0]])
+    positive = np.concatenate(
+        [frame["omega_1"][frame["omega_1"] > 0], frame["omega_2"][frame["omega_2"] > 0]]
+    )
     kappa, epsilon = float(both.mean()), float(positive.min())
-    return [f"κ = {kappa:.2f}, ε = {epsilon:.2f}: they share at least the surface κ·ε = {kappa * epsilon:.2f}"]
+    return [
+        f"κ = {kappa:.2f}, ε = {epsilon:.2f}: they share at least the surface κ·ε = "
+        f"{kappa * epsilon:.2f}"
+    ]
 
 
 def draw_sizes(frame: Any) -> Any:
@@ -119,7 +148,8 @@ def say_sizes(frame: Any) -> list[str]:
     for arm in ("true", "root_n", "constant", "naive"):
         x, mean, _ = mean_and_spread(frame[frame["arm"] == arm], "n", "error")
         lines.append(
-            f"{NAMES[arm]}: error {mean[0]:.3g} at n = {x[0]:,.0f}, {mean[-1]:.3g} at n = {x[-1]:,.0f}, slope {log_slope(x, mean):+.2f}"
+            f"{NAMES[arm]}: error {mean[0]:.3g} at n = {x[0]:,.0f}, {mean[-1]:.3g} at n = "
+            f"{x[-1]:,.0f}, slope {log_slope(x, mean):+.2f}"
         )
     return lines
 
@@ -127,7 +157,10 @@ def say_sizes(frame: Any) -> list[str]:
 def draw_overlaps(frame: Any) -> Any:
     """The theorem against κ and ε."""
     figure, axes = new_figure(1, 2, 7.4, 3.2, sharey=True)
-    titles = {"kappa": "two intervals that share the mass κ", "epsilon": "two sources whose ω falls to ε"}
+    titles = {
+        "kappa": "two intervals that share the mass κ",
+        "epsilon": "two sources whose ω falls to ε",
+    }
     for axis, (constant, title) in zip(axes[0], titles.items(), strict=True):
         x, mean, _ = mean_and_spread(frame[frame["constant"] == constant], "value", "error")
         axis.plot(x, mean, color=COLOURS["exact"], marker="o", markersize=3)
@@ -149,7 +182,8 @@ def say_overlaps(frame: Any) -> list[str]:
         small = x <= SMALL
         lost = int(own["error"].isna().sum())
         lines.append(
-            f"against {sign}: error {mean[0]:.3g} at {x[0]:g}, {mean[-1]:.3g} at {x[-1]:g}, slope {log_slope(x[small], mean[small]):+.2f} "
+            f"against {sign}: error {mean[0]:.3g} at {x[0]:g}, {mean[-1]:.3g} at {x[-1]:g}, slope "
+            f"{log_slope(x[small], mean[small]):+.2f} "
             f"up to {SMALL:g}{f'; {lost} draws were not connected' if lost else ''}"
         )
     return lines

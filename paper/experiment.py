@@ -1,4 +1,6 @@
-"""An experiment behind figures: many small cells, computed in any order by any number of processes, each kept until all are done."""
+"""An experiment behind figures: many small cells, computed in any order by any number of processes,
+each kept until all are done.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,10 @@ class Experiment:
     def axes(self) -> dict[str, list[Any]]:
         """Which values the cells take, by name."""
         names = dict.fromkeys(key for cell in self.cells for key in cell)
-        return {name: list(dict.fromkeys(cell[name] for cell in self.cells if name in cell)) for name in names}
+        return {
+            name: list(dict.fromkeys(cell[name] for cell in self.cells if name in cell))
+            for name in names
+        }
 
     @property
     def fingerprint(self) -> str:
@@ -64,7 +69,9 @@ class Experiment:
 
 
 class Workers:
-    """Up to ``jobs`` processes, started when the first cells need them; with one job everything is computed here."""
+    """Up to ``jobs`` processes, started when the first cells need them; with one job everything is
+    computed here.
+    """
 
     def __init__(self, jobs: int = 1) -> None:
         self.jobs = jobs
@@ -78,7 +85,12 @@ class Workers:
             # After an error or Ctrl-C, cells that did not begin never do.
             self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def run(self, compute: Callable[[Cell, Place], Tables], place: Place, waiting: Sequence[tuple[Cell, Path]]) -> Iterator[None]:
+    def run(
+        self,
+        compute: Callable[[Cell, Place], Tables],
+        place: Place,
+        waiting: Sequence[tuple[Cell, Path]],
+    ) -> Iterator[None]:
         """Compute cells and keep each in its file; yields as they are done."""
         if self.jobs == 1 or len(waiting) < _FEW:
             for cell, file in waiting:
@@ -90,26 +102,42 @@ class Workers:
 
             # A fork would copy threads of numba and BLAS in mid-work.
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self.jobs, mp_context=context, initializer=_be_a_worker)
+            self._pool = ProcessPoolExecutor(
+                self.jobs, mp_context=context, initializer=_be_a_worker
+            )
         try:
-            for done in as_completed([self._pool.submit(_keep, compute, cell, place, file) for cell, file in waiting]):
+            for done in as_completed(
+                [self._pool.submit(_keep, compute, cell, place, file) for cell, file in waiting]
+            ):
                 done.result()
                 yield
         except BrokenProcessPool as error:
             raise DataError(
-                "one of the processes was ended from outside, most likely for want of memory. What was computed is kept: run the same "
+                "one of the processes was ended from outside, most likely for want of memory. What "
+                "was computed is kept: run the same "
                 "command again, with --jobs 1 if memory is short."
             ) from error
 
 
 def run_experiment(
-    experiment: Experiment, place: Place, folder: Path, *, workers: Workers | None = None, progress: bool | None = None
+    experiment: Experiment,
+    place: Place,
+    folder: Path,
+    *,
+    workers: Workers | None = None,
+    progress: bool | None = None,
 ) -> Tables:
-    """The tables of all cells, in the order of the cells; those that an interrupted run kept in ``folder`` are not computed again."""
+    """The tables of all cells, in the order of the cells; those that an interrupted run kept in
+    ``folder`` are not computed again.
+    """
     kept = folder / f"{experiment.name}-{experiment.fingerprint}"
     kept.mkdir(parents=True, exist_ok=True)
     files = [kept / f"{_digest(cell)}.json" for cell in experiment.cells]
-    waiting = [(cell, file) for cell, file in zip(experiment.cells, files, strict=True) if not file.is_file()]
+    waiting = [
+        (cell, file)
+        for cell, file in zip(experiment.cells, files, strict=True)
+        if not file.is_file()
+    ]
     with show_progress(experiment.name, len(files), progress) as advance:
         advance(len(files) - len(waiting))
         for _ in (workers or Workers()).run(experiment.compute, place, waiting):
@@ -122,13 +150,17 @@ def run_experiment(
 
 
 def forget_cells(experiment: Experiment, folder: Path) -> None:
-    """Remove what was kept of the cells: the experiment's tables are written, or it shall be computed anew."""
+    """Remove what was kept of the cells: the experiment's tables are written, or it shall be
+    computed anew.
+    """
     for each in folder.glob(f"{experiment.name}-*"):
         shutil.rmtree(each, ignore_errors=True)
 
 
 def _be_a_worker() -> None:
-    """Ctrl-C goes to the parent, which tells; one thread each, since there are as many processes as cores."""
+    """Ctrl-C goes to the parent, which tells; one thread each, since there are as many processes as
+    cores.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"

@@ -1,8 +1,10 @@
 """CIFAR as a probe sees it: features of a network, computed once, and their principal components.
 
-EfficientNet-lite0 sees each image at 128 × 128 pixels; the outputs of six of its blocks and of its last layer, averaged over positions,
-are 2216 numbers. They are computed sheet by sheet (a thousand images) and kept, so that a run that was stopped goes on where it was. The
-first 384 principal components of the training images, each divided by the fourth root of its variance, are what probes learn from.
+EfficientNet-lite0 sees each image at 128 × 128 pixels; the outputs of six of its blocks and of its
+last layer, averaged over positions, are 2216 numbers. They are computed sheet by sheet (a thousand
+images) and kept, so that a run that was stopped goes on where it was. The first 384 principal
+components of the training images, each divided by the fourth root of its variance, are what probes
+learn from.
 """
 
 from __future__ import annotations
@@ -54,9 +56,17 @@ class Features:
 
 
 def embed_split(
-    data: Path, name: str, split: Split, cache: Path, *, jobs: int = 1, advance: Callable[[int], None] = lambda count: None
+    data: Path,
+    name: str,
+    split: Split,
+    cache: Path,
+    *,
+    jobs: int = 1,
+    advance: Callable[[int], None] = lambda count: None,
 ) -> list[Path]:
-    """The files with the features of each sheet, (1000, 2216) float16, those that are missing computed first."""
+    """The files with the features of each sheet, (1000, 2216) float16, those that are missing
+    computed first.
+    """
     network = _network().placed(jobs, cache)
     folder = _folder(cache, name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -72,15 +82,23 @@ def embed_split(
 
 
 def components_file(cache: Path, name: str, components: int = COMPONENTS) -> Path:
-    """Where the principal components of a data set are kept; all that `load_features` needs beside the labels."""
+    """Where the principal components of a data set are kept; all that `load_features` needs beside
+    the labels.
+    """
     return _folder(cache, name) / f"components-{components}.npz"
 
 
-def load_features(data: Path, name: str, cache: Path, *, components: int = COMPONENTS, jobs: int = 1) -> Features:
-    """Principal components of both splits with labels and borders, from the cache where they are there."""
+def load_features(
+    data: Path, name: str, cache: Path, *, components: int = COMPONENTS, jobs: int = 1
+) -> Features:
+    """Principal components of both splits with labels and borders, from the cache where they are
+    there.
+    """
     kept = components_file(cache, name, components)
     if not kept.is_file():
-        train_files, test_files = (embed_split(data, name, split, cache, jobs=jobs) for split in ("train", "test"))
+        train_files, test_files = (
+            embed_split(data, name, split, cache, jobs=jobs) for split in ("train", "test")
+        )
         train_nc, test_nc = _reduce(train_files, test_files, components)
         borders = [_borders(data / name, split) for split in ("train", "test")]
         with written_whole(kept) as beside, beside.open("wb") as file:
@@ -109,9 +127,11 @@ def _folder(cache: Path, name: str) -> Path:
 
 
 def _reduce(train_files: list[Path], test_files: list[Path], components: int) -> tuple[Any, Any]:
-    """Components of the training images and those of the test images along the same directions: v_cᵀ(x − m)/λ_c^¼.
+    """Components of the training images and those of the test images along the same directions:
+    v_cᵀ(x − m)/λ_c^¼.
 
-    One number divides all, so that the variances of the training images are 1 on average, as `unskew.learn.probe.scale_features` does.
+    One number divides all, so that the variances of the training images are 1 on average, as
+    `unskew.learn.probe.scale_features` does.
     """
     from unskew.represent.projection import fit_projection
 
@@ -119,7 +139,9 @@ def _reduce(train_files: list[Path], test_files: list[Path], components: int) ->
     root_c = np.sqrt(np.sqrt(fitted.variance_c))
     divisor_c = root_c * np.sqrt(np.mean(np.sqrt(fitted.variance_c)))
     train_nc, test_nc = (
-        np.concatenate([fitted.project(np.load(path).astype(np.float32)) / divisor_c for path in files]).astype(np.float32)
+        np.concatenate(
+            [fitted.project(np.load(path).astype(np.float32)) / divisor_c for path in files]
+        ).astype(np.float32)
         for files in (train_files, test_files)
     )
     return train_nc, test_nc
@@ -130,7 +152,12 @@ def _borders(folder: Path, split: Split) -> Floats:
     from unskew.represent.color import BorderHsv
 
     border = BorderHsv(width=2)
-    return np.concatenate([np.asarray(border.compute(read_sheet(path)), dtype=np.float64) for path in list_sheets(folder, split)])
+    return np.concatenate(
+        [
+            np.asarray(border.compute(read_sheet(path)), dtype=np.float64)
+            for path in list_sheets(folder, split)
+        ]
+    )
 
 
 def _save(path: Path, array: npt.NDArray[Any]) -> None:

@@ -54,7 +54,9 @@ _STYLE: Any = {
 }
 
 
-def new_figure(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Any, Any]:
+def new_figure(
+    rows: int, columns: int, width: float, height: float, **options: Any
+) -> tuple[Any, Any]:
     """(figure, (rows, columns) array of axes); no window, no global state."""
     from matplotlib.figure import Figure
 
@@ -64,7 +66,9 @@ def new_figure(rows: int, columns: int, width: float, height: float, **options: 
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """The look of all figures while the block lasts; matplotlib's own settings are left as they are."""
+    """The look of all figures while the block lasts; matplotlib's own settings are left as they
+    are.
+    """
     try:
         import matplotlib
     except ImportError as error:
@@ -82,30 +86,54 @@ def save_figure(figure: Any, folder: Path, slug: str) -> None:
 
 
 def legend_below(figure: Any, arms: Iterable[str], columns: int, dashed: bool = False) -> None:
-    """One legend for all panels, below them; ``dashed``: arms are dashed lines and the target a full one."""
+    """One legend for all panels, below them; ``dashed``: arms are dashed lines and the target a
+    full one.
+    """
     from matplotlib.lines import Line2D
 
     lines = [
-        Line2D([], [], color=COLOURS[arm], linestyle="--" if dashed and arm not in ("target", "test", "naive") else "-", label=NAMES[arm])
+        Line2D(
+            [],
+            [],
+            color=COLOURS[arm],
+            linestyle="--" if dashed and arm not in ("target", "test", "naive") else "-",
+            label=NAMES[arm],
+        )
         for arm in arms
     ]
     figure.legend(handles=lines, loc="outside lower center", ncols=columns, fontsize=8)
 
 
 def mean_and_spread(frame: Any, by: str, value: str) -> tuple[Any, Any, Any]:
-    """(sorted levels of ``by``, mean of ``value`` over runs, two standard deviations); runs without a value do not count."""
+    """(sorted levels of ``by``, mean of ``value`` over runs, two standard deviations); runs without
+    a value do not count.
+    """
     grouped = frame.dropna(subset=[value]).groupby(by)[value]
     mean = grouped.mean()
-    return mean.index.to_numpy(dtype=float), mean.to_numpy(), 2.0 * grouped.std(ddof=1).fillna(0.0).to_numpy()
+    return (
+        mean.index.to_numpy(dtype=float),
+        mean.to_numpy(),
+        2.0 * grouped.std(ddof=1).fillna(0.0).to_numpy(),
+    )
 
 
 def log_slope(x: Any, y: Any) -> float:
     """Slope of log y against log x, by least squares."""
-    return float(np.polyfit(np.log(np.asarray(x, dtype=float)), np.log(np.asarray(y, dtype=float)), 1)[0])
+    return float(
+        np.polyfit(np.log(np.asarray(x, dtype=float)), np.log(np.asarray(y, dtype=float)), 1)[0]
+    )
 
 
 def reference_slope(axis: Any, x: Any, y0: float, slope: float, label: str) -> None:
     """A dotted line of this slope through (x[0], y0) on logarithmic axes, named at its end."""
     line = y0 * (np.asarray(x, dtype=float) / float(x[0])) ** slope
     axis.plot(x, line, color="#555555", linestyle=":", linewidth=0.9)
-    axis.annotate(label, (x[-1], line[-1]), textcoords="offset points", xytext=(-2, -9), ha="right", color="#555555", fontsize=7)
+    axis.annotate(
+        label,
+        (x[-1], line[-1]),
+        textcoords="offset points",
+        xytext=(-2, -9),
+        ha="right",
+        color="#555555",
+        fontsize=7,
+    )

@@ -1,4 +1,6 @@
-"""CIFAR as the figures need it: labels, and hue, saturation and value of each image's border, computed once and kept."""
+"""CIFAR as the figures need it: labels, and hue, saturation and value of each image's border,
+computed once and kept.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,15 @@ TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 
 @dataclass(frozen=True, eq=False)
 class CifarPopulation:
-    """A data set without its pixels; the training split is the population that databases are drawn from.
+    """A data set without its pixels; the training split is the population that databases are drawn
+    from.
 
     Attributes
     ----------
     name : "cifar10" or "cifar100".
     label, test_label : (N,) codes of both splits.
-    border, test_border : (N, 3) hue, saturation and value of the border, two pixels wide, in [0, 1].
+    border, test_border : (N, 3) hue, saturation and value of the border, two pixels wide, in [0,
+        1].
     fingerprint : of all of these.
     """
 
@@ -45,7 +49,10 @@ class CifarPopulation:
 def present_sets(data: Path) -> tuple[str, ...]:
     """Which of the two data sets lie below the folder; neither is an error."""
     if not data.is_dir():
-        raise ConfigError(f"there is no folder {str(data)!r}. --data names the folder that holds cifar10 and cifar100 as sheets of images.")
+        raise ConfigError(
+            f"there is no folder {str(data)!r}. --data names the folder that holds cifar10 and "
+            "cifar100 as sheets of images."
+        )
     find_data(data)
     return tuple(name for name in DATA_SETS if (data / name / "labels.npz").is_file())
 
@@ -71,8 +78,13 @@ def _borders(folder: Path, split: Split, cache: Path) -> Floats:
     from unskew.represent.color import border_hsv
 
     sheets = list_sheets(folder, split)
-    stamp = ";".join(f"{sheet.name}:{sheet.stat().st_size}:{sheet.stat().st_mtime_ns}" for sheet in sheets)
-    kept = cache / f"border-{folder.name}-{split}-{hashlib.sha256(stamp.encode()).hexdigest()[:12]}.npy"
+    stamp = ";".join(
+        f"{sheet.name}:{sheet.stat().st_size}:{sheet.stat().st_mtime_ns}" for sheet in sheets
+    )
+    kept = (
+        cache
+        / f"border-{folder.name}-{split}-{hashlib.sha256(stamp.encode()).hexdigest()[:12]}.npy"
+    )
     if not kept.is_file():
         border_nd = np.concatenate([border_hsv(read_sheet(sheet), width=2) for sheet in sheets])
         cache.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,11 @@
-"""Settings on CIFAR whose truth is known: how sources are drawn, what a user would know, and the true biasing functions.
+"""Settings on CIFAR whose truth is known: how sources are drawn, what a user would know, and the
+true biasing functions.
 
-The population is the training split, which is the target: balanced classes. Every draw is with replacement. The article's are class
-overlap and acquisition with equal sizes (and 0.75^k for acquisition); beyond them are unequal sizes with class overlap, a large source that
-misses two classes, and one whose backgrounds go with what is shown, each of the two beside a small unbiased one.
+The population is the training split, which is the target: balanced classes. Every draw is with
+replacement. The article's are class overlap and acquisition with equal sizes (and 0.75^k for
+acquisition); beyond them are unequal sizes with class overlap, a large source that misses two
+classes, and one whose backgrounds go with what is shown, each of the two beside a small unbiased
+one.
 """
 
 from __future__ import annotations
@@ -51,10 +54,11 @@ class Draw:
     Attributes
     ----------
     index : (n,) which image of the population each is.
-    pool : the images with source, label, border and content (copies of one image share it), ids 0 … n−1.
+    pool : the images with source, label, border and content (copies of one image share it), ids 0 …
+        n−1.
     omega : (n, K) the true ω.
-    families : bias models that a user might choose, by the name of the arm, each with what it is told of the target; the first is what
-        the setting calls for.
+    families : bias models that a user might choose, by the name of the arm, each with what it is
+        told of the target; the first is what the setting calls for.
     """
 
     index: Ints = field(repr=False)
@@ -75,11 +79,15 @@ class Setting(ABC):
 
     @abstractmethod
     def population_omega(self, population: Population) -> Floats:
-        """(N, K) the true ω of every image of the population, drawn or not, each column up to a constant."""
+        """(N, K) the true ω of every image of the population, drawn or not, each column up to a
+        constant.
+        """
 
     @abstractmethod
     def families(self) -> Mapping[str, tuple[Bias, Target | None]]:
-        """The bias models of a user who knows how the sources came about, and what that user knows of the target."""
+        """The bias models of a user who knows how the sources came about, and what that user knows
+        of the target.
+        """
 
     @property
     def source_names(self) -> tuple[str, ...] | None:
@@ -109,12 +117,16 @@ class Setting(ABC):
         return {}
 
     def group(self, population: Population) -> tuple[Ints, tuple[str, ...]]:
-        """(group of every image whose worst accuracy matters, their names): by default the classes."""
+        """(group of every image whose worst accuracy matters, their names): by default the
+        classes.
+        """
         return population.label, tuple(f"class {y}" for y in range(int(population.label.max()) + 1))
 
 
 def unseen_chance(omega_nk: Floats, size_k: Ints) -> Floats:
-    """(N,) Π_k (1 − p_ik)^{n_k}, p_ik = ω_ik/Σ_j ω_jk: how likely an image of the population is drawn by no source."""
+    """(N,) Π_k (1 − p_ik)^{n_k}, p_ik = ω_ik/Σ_j ω_jk: how likely an image of the population is
+    drawn by no source.
+    """
     log_nk = size_k * np.log1p(-omega_nk / omega_nk.sum(axis=0))
     return np.asarray(np.exp(log_nk.sum(axis=1)))
 
@@ -129,7 +141,9 @@ def falling_sizes(ratio: float, n_sources: int, total: int = TOTAL) -> Ints:
 
 @dataclass(frozen=True)
 class ClassOverlap(Setting):
-    """Sources that each show their own classes and, with probability ``overlap``, those of the next; n_k ∝ ratio^k (the article's 4.2)."""
+    """Sources that each show their own classes and, with probability ``overlap``, those of the
+    next; n_k ∝ ratio^k (the article's 4.2).
+    """
 
     overlap: float
     ratio: float = 1.0
@@ -147,11 +161,15 @@ class ClassOverlap(Setting):
 
     def scenario(self, population: Population, seed: int) -> Scenario:
         sizes = falling_sizes(self.ratio, self.n_sources, self.total)
-        return overlapping_classes(population.label, overlap=self.overlap, n_sources=self.n_sources, sizes=sizes, seed=seed)
+        return overlapping_classes(
+            population.label, overlap=self.overlap, n_sources=self.n_sources, sizes=sizes, seed=seed
+        )
 
     def population_omega(self, population: Population) -> Floats:
         n_classes = int(population.label.max()) + 1
-        own_nk = (population.label // (n_classes // self.n_sources))[:, None] == np.arange(self.n_sources)
+        own_nk = (population.label // (n_classes // self.n_sources))[:, None] == np.arange(
+            self.n_sources
+        )
         # Source k shows the classes of source k + 1, too.
         next_nk = np.roll(own_nk, -1, axis=1)
         share_m = np.bincount(population.label) / population.label.size
@@ -177,7 +195,9 @@ class MissingClasses(Setting):
 
     @property
     def title(self) -> str:  # type: ignore[override]
-        return f"{self.sizes[0]:,} images that never show cats and dogs + {self.sizes[1]:,} unbiased"
+        return (
+            f"{self.sizes[0]:,} images that never show cats and dogs + {self.sizes[1]:,} unbiased"
+        )
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -187,7 +207,9 @@ class MissingClasses(Setting):
         return censored(population.label, hidden=self.hidden, sizes=self.sizes, seed=seed)
 
     def population_omega(self, population: Population) -> Floats:
-        return np.column_stack([~np.isin(population.label, self.hidden), np.ones(population.label.size)]).astype(np.float64)
+        return np.column_stack(
+            [~np.isin(population.label, self.hidden), np.ones(population.label.size)]
+        ).astype(np.float64)
 
     def families(self) -> Mapping[str, tuple[Bias, Target | None]]:
         from unskew.bias import Strata
@@ -197,11 +219,13 @@ class MissingClasses(Setting):
 
 @dataclass(frozen=True)
 class Background(Setting):
-    """ω_1 = sigmoid(±slope (V − median V)), + for vehicles and − for animals, V the border's value; a small unbiased source, ω_2 = 1.
+    """ω_1 = sigmoid(±slope (V − median V)), + for vehicles and − for animals, V the border's value;
+    a small unbiased source, ω_2 = 1.
 
-    The user knows that the first source likes bright vehicles and dark animals, not how much. With m the median of V in the unbiased
-    source, z = ±(V − m) says how usual a background is; ``usual`` = max(z, 0) and ``unusual`` = max(−z, 0). The maximum-likelihood family
-    is a tilt in these two, log ω_1 = θ₁ usual + θ₂ unusual: log-linear on either side of the median.
+    The user knows that the first source likes bright vehicles and dark animals, not how much. With
+    m the median of V in the unbiased source, z = ±(V − m) says how usual a background is; ``usual``
+    = max(z, 0) and ``unusual`` = max(−z, 0). The maximum-likelihood family is a tilt in these two,
+    log ω_1 = θ₁ usual + θ₂ unusual: log-linear on either side of the median.
     """
 
     sizes: tuple[int, int] = (45_000, 500)
@@ -239,11 +263,16 @@ class Background(Setting):
         from unskew.bias import Box, Tilt
 
         known = Target.source(UNBIASED)
-        return {"debiased": (Tilt(["usual", "unusual"]), known), "box": (Box(["usual", "unusual"]), known)}
+        return {
+            "debiased": (Tilt(["usual", "unusual"]), known),
+            "box": (Box(["usual", "unusual"]), known),
+        }
 
     def columns(self, label_n: Ints, border_n3: Floats, source_n: Ints) -> Mapping[str, Floats]:
         value_n = border_n3[:, 2]
-        usual_n = np.where(np.isin(label_n, ANIMALS), -1.0, 1.0) * (value_n - np.median(value_n[source_n == 1]))
+        usual_n = np.where(np.isin(label_n, ANIMALS), -1.0, 1.0) * (
+            value_n - np.median(value_n[source_n == 1])
+        )
         return {"usual": np.maximum(usual_n, 0.0), "unusual": np.maximum(-usual_n, 0.0)}
 
     def group(self, population: Population) -> tuple[Ints, tuple[str, ...]]:
@@ -255,7 +284,9 @@ class Background(Setting):
 
 @dataclass(frozen=True)
 class Acquisition(Setting):
-    """Eight sources, each with its own octant of the border's hue, saturation and value, falling off over ``decay`` (the article's 4.3)."""
+    """Eight sources, each with its own octant of the border's hue, saturation and value, falling
+    off over ``decay`` (the article's 4.3).
+    """
 
     decay: float
     ratio: float = 1.0
@@ -267,10 +298,18 @@ class Acquisition(Setting):
 
     @property
     def title(self) -> str:  # type: ignore[override]
-        return f"acquisition {self.decay:g}, K = 8, " + ("equal sizes" if self.ratio == 1.0 else f"n_k ∝ {self.ratio:g}^k")
+        return f"acquisition {self.decay:g}, K = 8, " + (
+            "equal sizes" if self.ratio == 1.0 else f"n_k ∝ {self.ratio:g}^k"
+        )
 
     def scenario(self, population: Population, seed: int) -> Scenario:
-        return acquisition(population.border, population.label, decay=self.decay, sizes=falling_sizes(self.ratio, 8, self.total), seed=seed)
+        return acquisition(
+            population.border,
+            population.label,
+            decay=self.decay,
+            sizes=falling_sizes(self.ratio, 8, self.total),
+            seed=seed,
+        )
 
     def population_omega(self, population: Population) -> Floats:
         return soft_bins(population.border, self.decay)

@@ -1,6 +1,8 @@
-"""Figures 2 and 3 of the article on one-dimensional data: what has to be covered and shared, and what two biasing functions share.
+"""Figures 2 and 3 of the article on one-dimensional data: what has to be covered and shared, and
+what two biasing functions share.
 
-The target is an even mixture of two bumps on [0, 1]; ω_k is the indicator of an interval, so that p̂_k/ω_k is the source's own histogram.
+The target is an even mixture of two bumps on [0, 1]; ω_k is the indicator of an interval, so that
+p̂_k/ω_k is the source's own histogram.
 """
 
 from __future__ import annotations
@@ -44,15 +46,18 @@ def draw_case(case: str, seed: int = 0) -> tuple[Floats, Ints, Floats]:
         z_n = draw_target(20 * N_PER_SOURCE, rng)
         drawn.append(z_n[(z_n >= low) & (z_n < high)][:N_PER_SOURCE])
     z_n = np.concatenate(drawn)
-    omega_nk = np.column_stack([(z_n >= low) & (z_n < high) for low, high in CASES[case]]).astype(np.float64)
+    omega_nk = np.column_stack([(z_n >= low) & (z_n < high) for low, high in CASES[case]]).astype(
+        np.float64
+    )
     return z_n, np.repeat([0, 1], [each.size for each in drawn]), omega_nk
 
 
 def support_case(cell: Cell, place: Place) -> Tables:
     """Figure 2: target, sources, and what can be said about the target in each case.
 
-    Estimates: where sources are linked, the debiased histogram (of the target restricted to what is covered, where something is not); where
-    they are not, two of the many combinations 0.1/0.9 and 0.9/0.1 that agree with all data.
+    Estimates: where sources are linked, the debiased histogram (of the target restricted to what is
+    covered, where something is not); where they are not, two of the many combinations 0.1/0.9 and
+    0.9/0.1 that agree with all data.
     """
     case = str(cell["case"])
     z_n, source_n, omega_nk = draw_case(case)
@@ -72,7 +77,14 @@ def support_case(cell: Cell, place: Place) -> Tables:
     lost = float(target_density(middle)[~covered].sum() / N_HISTOGRAM)
     verdict = check_overlap(omega_nk, source_n, names=["source 1", "source 2"]).verdict
     rows: list[dict[str, Any]] = [
-        {"case": case, "curve": name, "z": float(at), "density": float(value), "verdict": verdict, "uncovered": lost}
+        {
+            "case": case,
+            "curve": name,
+            "z": float(at),
+            "density": float(value),
+            "verdict": verdict,
+            "uncovered": lost,
+        }
         for name, curve in curves.items()
         for at, value in zip(middle, curve, strict=True)
     ]
@@ -85,8 +97,15 @@ def _histogram(z_n: Floats, weight_n: Floats | None = None) -> Floats:
 
 
 def overlapping_functions(cell: Cell, place: Place) -> Tables:
-    """Figure 3: two biasing functions that are at least ε where they are positive, and share the mass κ (uniform target)."""
+    """Figure 3: two biasing functions that are at least ε where they are positive, and share the
+    mass κ (uniform target).
+    """
     z_n = np.linspace(0.0, 1.0, 201)
     first = np.where(z_n <= 0.62, np.maximum(0.25, np.minimum(1.0, 1.4 - 1.9 * z_n)), 0.0)
     second = np.where(z_n >= 0.38, np.maximum(0.25, np.minimum(1.0, -0.5 + 1.9 * z_n)), 0.0)
-    return {"functions": [{"z": float(z), "omega_1": float(a), "omega_2": float(b)} for z, a, b in zip(z_n, first, second, strict=True)]}
+    return {
+        "functions": [
+            {"z": float(z), "omega_1": float(a), "omega_2": float(b)}
+            for z, a, b in zip(z_n, first, second, strict=True)
+        ]
+    }

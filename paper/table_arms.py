@@ -17,7 +17,8 @@ from unskew.records import Floats, Ints, Target
 from unskew.scenarios import Scenario
 from unskew.solve.normalizers import check_overlap
 
-# Of choose_bias: with five, as is its default, the soft boxes alone would take as long as all other arms.
+# Of choose_bias: with five, as is its default, the soft boxes alone would take as long as all other
+# arms.
 FOLDS = 2
 
 
@@ -35,18 +36,30 @@ class Weighted:
     @property
     def ess(self) -> float:
         """Kish's (Σ w)²/Σ w²."""
-        return 0.0 if self.weight is None else float(self.weight.sum() ** 2 / np.square(self.weight).sum())
+        return (
+            0.0
+            if self.weight is None
+            else float(self.weight.sum() ** 2 / np.square(self.weight).sum())
+        )
 
 
 def reference_images(population: Population, arm: str, size: int, run: int) -> Weighted:
-    """Ref: all images once. Fair Ref: as many as the setting's sources hold, drawn with replacement as they are, without bias."""
+    """Ref: all images once. Fair Ref: as many as the setting's sources hold, drawn with replacement
+    as they are, without bias.
+    """
     n = population.label.size
-    index_n = np.arange(n) if arm == "ref" else np.random.default_rng([run, size]).integers(0, n, size)
+    index_n = (
+        np.arange(n) if arm == "ref" else np.random.default_rng([run, size]).integers(0, n, size)
+    )
     return Weighted(index_n, np.ones(index_n.size))
 
 
-def weigh_arm(arm: str, setting: Setting, scenario: Scenario, population: Population, run: int) -> Weighted:
-    """The weights of an arm. ω̂ is the article's: min–max boxes of the border for acquisition, n_k^(y) for all other settings."""
+def weigh_arm(
+    arm: str, setting: Setting, scenario: Scenario, population: Population, run: int
+) -> Weighted:
+    """The weights of an arm. ω̂ is the article's: min–max boxes of the border for acquisition,
+    n_k^(y) for all other settings.
+    """
     if scenario.index is None:
         raise ValueError("the tables draw from a population of images.")
     if arm in ("product", "chosen"):
@@ -78,7 +91,9 @@ def _estimated(setting: Setting, scenario: Scenario) -> Floats:
 
 
 def _told(scenario: Scenario, weight_n: Floats | None, omega_nk: Floats | None) -> Weighted:
-    """With the groups of sources between which a link is missing, as ``1 | 2 3 | 4 5``, where there is no solution."""
+    """With the groups of sources between which a link is missing, as ``1 | 2 3 | 4 5``, where there
+    is no solution.
+    """
     assert scenario.index is not None
     if weight_n is not None:
         return Weighted(scenario.index, weight_n)
@@ -86,7 +101,9 @@ def _told(scenario: Scenario, weight_n: Floats | None, omega_nk: Floats | None) 
         return Weighted(scenario.index, None, "not connected")
     names = [str(k + 1) for k in range(omega_nk.shape[1])]
     groups = check_overlap(omega_nk, scenario.source, names=names).components
-    return Weighted(scenario.index, None, "not connected: " + " | ".join(" ".join(group) for group in groups))
+    return Weighted(
+        scenario.index, None, "not connected: " + " | ".join(" ".join(group) for group in groups)
+    )
 
 
 def _product(draw: Draw, run: int) -> Weighted:
@@ -102,19 +119,30 @@ def _product(draw: Draw, run: int) -> Weighted:
 
 
 def _chosen(draw: Draw, run: int) -> Weighted:
-    """The family that `choose_bias` takes, told that the classes of the target are equally frequent; the same candidates everywhere."""
+    """The family that `choose_bias` takes, told that the classes of the target are equally
+    frequent; the same candidates everywhere.
+    """
     from unskew.bias import Bias, Box, Product, SoftBox, Strata, Tilt
     from unskew.choosing.ranking import choose_bias
 
     border = list(BORDER)
-    candidates: dict[str, Bias] = {"Strata(label)": Strata("label"), "Box(border)": Box(border), "SoftBox(border)": SoftBox(border)}
+    candidates: dict[str, Bias] = {
+        "Strata(label)": Strata("label"),
+        "Box(border)": Box(border),
+        "SoftBox(border)": SoftBox(border),
+    }
     if UNBIASED in draw.pool.names:
         tilt = Tilt([BORDER[2]], reference=UNBIASED)
-        candidates |= {"Tilt(value)": tilt, "Strata(label) × Tilt(value)": Product(Strata("label"), tilt)}
+        candidates |= {
+            "Tilt(value)": tilt,
+            "Strata(label) × Tilt(value)": Product(Strata("label"), tilt),
+        }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnskewWarning)
         try:
-            choice = choose_bias(draw.pool, candidates, Target.uniform("label"), folds=FOLDS, check=False, seed=run)
+            choice = choose_bias(
+                draw.pool, candidates, Target.uniform("label"), folds=FOLDS, check=False, seed=run
+            )
         except UnskewError as error:
             return Weighted(draw.index, None, _first_sentence(error))
     if choice.weights is None:

@@ -1,4 +1,6 @@
-"""The cells of the tables: one data set, setting, run and arm each; computed by one or more processes, kept line by line."""
+"""The cells of the tables: one data set, setting, run and arm each; computed by one or more
+processes, kept line by line.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class TableCell:
-    """``setting`` is the key of a row, "ref", or "fair-50000": an unbiased sample of so many images."""
+    """``setting`` is the key of a row, "ref", or "fair-50000": an unbiased sample of so many
+    images.
+    """
 
     dataset: str
     setting: str
@@ -49,35 +53,53 @@ class Workplace:
 
 
 class CellStore:
-    """A file of JSON lines, one for each cell; the last line of a cell counts. Only one process writes."""
+    """A file of JSON lines, one for each cell; the last line of a cell counts. Only one process
+    writes.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self, fingerprints: dict[str, str]) -> dict[TableCell, Record]:
-        """The cells that were computed with these fingerprints of data and learner, {data set: fingerprint}."""
+        """The cells that were computed with these fingerprints of data and learner, {data set:
+        fingerprint}.
+        """
         found: dict[TableCell, Record] = {}
         for record in self._lines():
             if record.get("fingerprint") == fingerprints.get(str(record.get("dataset")), ""):
-                found[TableCell(record["dataset"], record["setting"], record["run"], record["arm"])] = record
+                found[
+                    TableCell(record["dataset"], record["setting"], record["run"], record["arm"])
+                ] = record
         return found
 
     def add(self, record: Record) -> None:
-        """Append a line by one write, so that a killed process leaves whole lines, or one that is cut short at the end."""
+        """Append a line by one write, so that a killed process leaves whole lines, or one that is
+        cut short at the end.
+        """
         torn = self.path.exists() and self.path.stat().st_size > 0 and not self._ends_whole()
         line = ("\n" if torn else "") + json.dumps(record, ensure_ascii=False) + "\n"
         try:
             with self.path.open("ab", buffering=0) as file:
                 file.write(line.encode())
         except OSError as error:
-            raise DataError(f"{self.path} cannot be written ({error.strerror or error}); all lines before are kept.") from error
+            raise DataError(
+                f"{self.path} cannot be written ({error.strerror or error}); all lines before are "
+                "kept."
+            ) from error
 
     def forget(self, cells: Iterable[TableCell]) -> None:
         """Remove cells, whatever they were computed with."""
         gone = {(cell.dataset, cell.setting, cell.run, cell.arm) for cell in cells}
-        kept = [each for each in self._lines() if (each.get("dataset"), each.get("setting"), each.get("run"), each.get("arm")) not in gone]
+        kept = [
+            each
+            for each in self._lines()
+            if (each.get("dataset"), each.get("setting"), each.get("run"), each.get("arm"))
+            not in gone
+        ]
         if self.path.exists():
-            write_text(self.path, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in kept))
+            write_text(
+                self.path, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in kept)
+            )
 
     def _ends_whole(self) -> bool:
         with self.path.open("rb") as file:
@@ -103,15 +125,28 @@ def cell_fingerprint(learner: Learner, dataset: DataSet) -> str:
 
 
 def compute_cell(cell: TableCell, place: Workplace) -> Record:
-    """Draw the sources, weigh, train, count on the test images. An arm without a solution has no accuracy, and a note."""
+    """Draw the sources, weigh, train, count on the test images. An arm without a solution has no
+    accuracy, and a note.
+    """
     begin = time.process_time()
     dataset = load_dataset(place, cell.dataset)
     arm = _weighted(cell, dataset)
-    record: Record = {**asdict(cell), "accuracy": None, "worst": None, "worst_class": None, "images": int(arm.index.size)}
+    record: Record = {
+        **asdict(cell),
+        "accuracy": None,
+        "worst": None,
+        "worst_class": None,
+        "images": int(arm.index.size),
+    }
     if arm.weight is not None:
-        folder = place.cache / f"{place.learner.name}-{cell.dataset}-{cell.setting}-{cell.run}-{cell.arm}"
+        folder = (
+            place.cache
+            / f"{place.learner.name}-{cell.dataset}-{cell.setting}-{cell.run}-{cell.arm}"
+        )
         answer_n = place.learner.classify(dataset, arm, cell.run, folder)
-        record["accuracy"], record["worst"], record["worst_class"] = score_answers(answer_n, dataset.test_label)
+        record["accuracy"], record["worst"], record["worst_class"] = score_answers(
+            answer_n, dataset.test_label
+        )
     return record | {
         "ess": round(arm.ess, 1),
         "note": arm.note,
@@ -135,7 +170,13 @@ def _weighted(cell: TableCell, dataset: DataSet) -> Weighted:
         size = dataset.n if cell.arm == "ref" else int(cell.setting.removeprefix("fair-"))
         return reference_images(dataset.population, cell.arm, size, cell.run)
     setting = list_rows()[cell.setting].make(dataset.n, dataset.n_classes)
-    return weigh_arm(cell.arm, setting, _scenario(setting, dataset.population, cell.run), dataset.population, cell.run)
+    return weigh_arm(
+        cell.arm,
+        setting,
+        _scenario(setting, dataset.population, cell.run),
+        dataset.population,
+        cell.run,
+    )
 
 
 @lru_cache(maxsize=1)
@@ -152,13 +193,16 @@ def run_cells(cells: Sequence[TableCell], place: Workplace, jobs: int) -> Iterat
     import multiprocessing
 
     # A fork would copy threads of numba and BLAS in mid-work.
-    pool = ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_end_quietly)
+    pool = ProcessPoolExecutor(
+        jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_end_quietly
+    )
     try:
         for done in as_completed([pool.submit(compute_cell, cell, place) for cell in cells]):
             yield done.result()
     except BrokenProcessPool as error:
         raise DataError(
-            "one of the processes was ended from outside, most likely for want of memory. What was computed is kept: run the same "
+            "one of the processes was ended from outside, most likely for want of memory. What was "
+            "computed is kept: run the same "
             "command again, with --jobs 1 if memory is short."
         ) from error
     finally:
@@ -167,5 +211,7 @@ def run_cells(cells: Sequence[TableCell], place: Workplace, jobs: int) -> Iterat
 
 
 def _end_quietly() -> None:
-    """Ctrl-C ends a process at once, without a word: a network may be a day from its end, and its epochs are kept. The parent tells."""
+    """Ctrl-C ends a process at once, without a word: a network may be a day from its end, and its
+    epochs are kept. The parent tells.
+    """
     signal.signal(signal.SIGINT, signal.SIG_DFL)

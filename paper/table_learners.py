@@ -1,4 +1,6 @@
-"""What learns from the weighted images of a table's cell: a probe on cached features, the small network, or the article's ResNet-56."""
+"""What learns from the weighted images of a table's cell: a probe on cached features, the small
+network, or the article's ResNet-56.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +55,21 @@ class DataSet:
     def fingerprint(self) -> str:
         """Of labels, borders and every 97th image: other data, other cells."""
         digest = hashlib.sha256(f"{self.train.shape} {self.test.shape}".encode())
-        for array in (self.population.label, self.population.border, self.test_label, self.train[::97], self.test[::97]):
+        for array in (
+            self.population.label,
+            self.population.border,
+            self.test_label,
+            self.train[::97],
+            self.test[::97],
+        ):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()[:16]
 
 
 class Learner(ABC):
-    """``name`` stands in files; ``settings`` is everything but the data that results depend on, as plain values."""
+    """``name`` stands in files; ``settings`` is everything but the data that results depend on, as
+    plain values.
+    """
 
     name: str
     # Does the reference change from run to run?
@@ -71,11 +81,15 @@ class Learner(ABC):
 
     @abstractmethod
     def load(self, data: Path, name: str, features: Path) -> DataSet:
-        """A data set of the folder ``data``; what is computed once for all is kept in ``features``."""
+        """A data set of the folder ``data``; what is computed once for all is kept in
+        ``features``.
+        """
 
     @abstractmethod
     def classify(self, dataset: DataSet, arm: Weighted, run: int, place: Path) -> Ints:
-        """(n,) the labels that a model trained on the arm gives to the test images. Unfinished work is kept in ``place``."""
+        """(n,) the labels that a model trained on the arm gives to the test images. Unfinished work
+        is kept in ``place``.
+        """
 
     def prepare(self, dataset: DataSet, cache: Path) -> None:  # noqa: B027
         """What all cells of a data set share, computed once before the first."""
@@ -83,7 +97,9 @@ class Learner(ABC):
 
 @dataclass(frozen=True)
 class ProbeLearner(Learner):
-    """A linear probe on features of a pretrained network, exact up to the tolerance of its gradient; every fit begins at that of Ref."""
+    """A linear probe on features of a pretrained network, exact up to the tolerance of its
+    gradient; every fit begins at that of Ref.
+    """
 
     name = "probe"
     is_random = False
@@ -96,17 +112,27 @@ class ProbeLearner(Learner):
         from paper.features import load_features
 
         found = load_features(data, name, features)
-        return DataSet(name, Population(found.train_label, found.border), found.train, found.test, found.test_label)
+        return DataSet(
+            name,
+            Population(found.train_label, found.border),
+            found.train,
+            found.test,
+            found.test_label,
+        )
 
     def prepare(self, dataset: DataSet, cache: Path) -> None:
         self._start(dataset, cache)
 
     def classify(self, dataset: DataSet, arm: Weighted, run: int, place: Path) -> Ints:
         assert arm.weight is not None
-        return self._fit(dataset, arm.index, arm.weight, self._start(dataset, place.parent)).predict(dataset.test)
+        return self._fit(
+            dataset, arm.index, arm.weight, self._start(dataset, place.parent)
+        ).predict(dataset.test)
 
     def _start(self, dataset: DataSet, cache: Path) -> Probe:
-        """The probe of Ref: the minimum is unique, so where a fit begins saves passes and changes nothing beyond the tolerance."""
+        """The probe of Ref: the minimum is unique, so where a fit begins saves passes and changes
+        nothing beyond the tolerance.
+        """
         kept = cache / f"ref-{dataset.name}-{_digest([self.settings, dataset.fingerprint])}.npz"
         if not kept.is_file():
             probe = self._fit(dataset, np.arange(dataset.n), np.ones(dataset.n), None)
@@ -116,7 +142,9 @@ class ProbeLearner(Learner):
             return Probe(arrays["coefficient"], arrays["intercept"])
 
     def _fit(self, dataset: DataSet, index_n: Ints, weight_n: Floats, start: Probe | None) -> Probe:
-        """Copies of one image are one row with the sum of their weights, which is the same problem."""
+        """Copies of one image are one row with the sum of their weights, which is the same
+        problem.
+        """
         image_m, row_n = np.unique(index_n, return_inverse=True)
         weight_m: Floats = np.bincount(row_n, weights=weight_n).astype(np.float64)
         with one_blas_thread():
@@ -133,7 +161,8 @@ class ProbeLearner(Learner):
 
 @dataclass(frozen=True)
 class NetworkLearner(Learner):
-    """A network trained from scratch by a preset of `unskew.learn.train`: "fast", or "article" (ResNet-56, 205 epochs).
+    """A network trained from scratch by a preset of `unskew.learn.train`: "fast", or "article"
+    (ResNet-56, 205 epochs).
 
     ``changes`` : settings of the training that differ from the preset's, as pairs.
     """
@@ -160,7 +189,14 @@ class NetworkLearner(Learner):
         from unskew.learn.train import train_model
 
         assert arm.weight is not None
-        trained = train_model(self._data(dataset, arm), self._settings(run), place, resume=True, logs=False, progress=False)
+        trained = train_model(
+            self._data(dataset, arm),
+            self._settings(run),
+            place,
+            resume=True,
+            logs=False,
+            progress=False,
+        )
         answer_n = trained.scores(dataset.test, progress=False).argmax(axis=1)
         # The model has answered; what is left would fill the disk, cell by cell.
         shutil.rmtree(place, ignore_errors=True)
@@ -175,7 +211,9 @@ class NetworkLearner(Learner):
         few = Weighted(np.arange(dataset.n)[:: max(dataset.n // size, 1)][:size], np.ones(size))
         shutil.rmtree(place, ignore_errors=True)
         try:
-            trained = train_model(self._data(dataset, few), settings, place, logs=False, progress=False)
+            trained = train_model(
+                self._data(dataset, few), settings, place, logs=False, progress=False
+            )
         finally:
             shutil.rmtree(place, ignore_errors=True)
         return float(size / max(trained.history[-1]["seconds"], 1e-9))
@@ -195,7 +233,9 @@ class NetworkLearner(Learner):
         assert arm.weight is not None
         classes = tuple(f"class {y}" for y in range(dataset.n_classes))
         ids = np.arange(arm.index.size).astype(str)
-        return TrainingData(dataset.train[arm.index], dataset.population.label[arm.index], classes, arm.weight, ids)
+        return TrainingData(
+            dataset.train[arm.index], dataset.population.label[arm.index], classes, arm.weight, ids
+        )
 
 
 def find_learner(name: str) -> Learner:

@@ -1,4 +1,6 @@
-"""The rows of the tables: the article's settings, those beyond it, and the arms that make sense in each."""
+"""The rows of the tables: the article's settings, those beyond it, and the arms that make sense in
+each.
+"""
 
 from __future__ import annotations
 
@@ -52,9 +54,11 @@ _ACQUISITION_ARMS = ("naive", "article", "as_published", "exact", "soft_box", "t
 
 @dataclass(frozen=True)
 class BothBiases(Setting):
-    """Sources that differ in classes and in brightness, and a small unbiased one: ω_k(z) = a_k(y) exp(±slope (V − median V)).
+    """Sources that differ in classes and in brightness, and a small unbiased one: ω_k(z) = a_k(y)
+    exp(±slope (V − median V)).
 
-    a_k is that of `ClassOverlap`; V is the value of the border, liked by every other source and disliked by those between.
+    a_k is that of `ClassOverlap`; V is the value of the border, liked by every other source and
+    disliked by those between.
     """
 
     overlap: float = 0.1
@@ -82,20 +86,32 @@ class BothBiases(Setting):
         value_n = population.border[:, 2] - np.median(population.border[:, 2])
         omega_nk = np.ones((population.label.size, self.n_sources + 1))
         for k in range(self.n_sources):
-            class_n = (1.0 - self.overlap) * (own_n == k) + self.overlap * (own_n == (k + 1) % self.n_sources)
+            class_n = (1.0 - self.overlap) * (own_n == k) + self.overlap * (
+                own_n == (k + 1) % self.n_sources
+            )
             omega_nk[:, k] = class_n * np.exp((-1) ** k * self.slope * value_n)
         return omega_nk
 
     def scenario(self, population: Population, seed: int) -> Scenario:
         omega_nk = self.population_omega(population)
         return draw_from_population(
-            omega_nk, population.border, population.label, sizes=self.sizes, seed=seed, description="class bias × brightness bias"
+            omega_nk,
+            population.border,
+            population.label,
+            sizes=self.sizes,
+            seed=seed,
+            description="class bias × brightness bias",
         )
 
     def families(self) -> Mapping[str, tuple[Bias, Target | None]]:
         from unskew.bias import Product, Strata, Tilt
 
-        return {"product": (Product(Strata("label"), Tilt([BORDER[2]], reference=UNBIASED)), Target.uniform("label"))}
+        return {
+            "product": (
+                Product(Strata("label"), Tilt([BORDER[2]], reference=UNBIASED)),
+                Target.uniform("label"),
+            )
+        }
 
 
 @dataclass(frozen=True)
@@ -142,7 +158,13 @@ def images_drawn(row: Row, n: int, n_classes: int) -> int:
 
 
 def _classes(overlap: float) -> Row:
-    return Row(f"classes-{overlap:g}", "classes", f"γ = {overlap:g}", _CLASS_ARMS, lambda n, m: ClassOverlap(overlap, total=n))
+    return Row(
+        f"classes-{overlap:g}",
+        "classes",
+        f"γ = {overlap:g}",
+        _CLASS_ARMS,
+        lambda n, m: ClassOverlap(overlap, total=n),
+    )
 
 
 def _acquisition(decay: float, ratio: float) -> Row:
@@ -150,18 +172,32 @@ def _acquisition(decay: float, ratio: float) -> Row:
     table = "balanced" if ratio == 1.0 else "imbalanced"
     # Choosing costs as much as all the others together, so it stands where families differ most.
     arms = (*_ACQUISITION_ARMS, "chosen") if decay == 0.1 else _ACQUISITION_ARMS
-    return Row(setting.key, table, f"γ = {decay:g}", arms, lambda n, m: Acquisition(decay, ratio, total=n))
+    return Row(
+        setting.key, table, f"γ = {decay:g}", arms, lambda n, m: Acquisition(decay, ratio, total=n)
+    )
 
 
 def _unequal(ratio: float, further: tuple[str, ...]) -> Row:
     label = f"classes γ = 0.1, n_k ∝ {ratio:g}^k"
-    return Row(f"classes-0.1-{ratio:g}", "beyond", label, (*_CLASS_ARMS, *further), lambda n, m: ClassOverlap(0.1, ratio, total=n))
+    return Row(
+        f"classes-0.1-{ratio:g}",
+        "beyond",
+        label,
+        (*_CLASS_ARMS, *further),
+        lambda n, m: ClassOverlap(0.1, ratio, total=n),
+    )
 
 
 def _missing(part: int) -> Row:
     small = 50_000 // part
     label = f"45,000 without a fifth of the classes, {small:,} unbiased"
-    return Row(f"missing-{small}", "beyond", label, _CLASS_ARMS, lambda n, m: MissingClasses((n * 9 // 10, n // part), hidden_classes(m)))
+    return Row(
+        f"missing-{small}",
+        "beyond",
+        label,
+        _CLASS_ARMS,
+        lambda n, m: MissingClasses((n * 9 // 10, n // part), hidden_classes(m)),
+    )
 
 
 def hidden_classes(n_classes: int) -> tuple[int, ...]:

@@ -1,4 +1,6 @@
-"""The tables as text: mean ± two standard deviations over the runs, beside what the article prints; CSV and Markdown."""
+"""The tables as text: mean ± two standard deviations over the runs, beside what the article prints;
+CSV and Markdown.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,10 @@ class Entry:
 
     Attributes
     ----------
-    accuracy, worst : (mean, two standard deviations) in points; no deviation with one run; None without any.
-    runs, unsolved : how many runs have a model, and how many have none because the draw has no solution.
+    accuracy, worst : (mean, two standard deviations) in points; no deviation with one run; None
+        without any.
+    runs, unsolved : how many runs have a model, and how many have none because the draw has no
+        solution.
     notes : what cells say, with how many say so.
     """
 
@@ -46,17 +50,26 @@ class Entry:
 
 
 def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None] | None:
-    """(mean, two standard deviations √(Σ (x − mean)²/(R − 1))); the second is None for one value."""
+    """(mean, two standard deviations √(Σ (x − mean)²/(R − 1))); the second is None for one
+    value.
+    """
     if not values:
         return None
     mean = math.fsum(values) / len(values)
     if len(values) == 1:
         return mean, None
-    return mean, 2.0 * math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    return mean, 2.0 * math.sqrt(
+        math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    )
 
 
-def gather_entries(cells: Mapping[TableCell, Record], rows: Sequence[Row], fair_settings: Mapping[tuple[str, str], str]) -> list[Entry]:
-    """One entry for each data set, row and arm of which there are cells, and one for every number that the article prints of these rows.
+def gather_entries(
+    cells: Mapping[TableCell, Record],
+    rows: Sequence[Row],
+    fair_settings: Mapping[tuple[str, str], str],
+) -> list[Entry]:
+    """One entry for each data set, row and arm of which there are cells, and one for every number
+    that the article prints of these rows.
 
     ``fair_settings`` : {(data set, row): the setting of its fair Ref}.
     """
@@ -65,12 +78,20 @@ def gather_entries(cells: Mapping[TableCell, Record], rows: Sequence[Row], fair_
         by_place.setdefault((cell.dataset, cell.setting, cell.arm), []).append(cells[cell])
     entries = []
     for dataset in dict.fromkeys(cell.dataset for cell in cells):
-        entries.append(_entry(dataset, "reference", "ref", "ref", by_place.get((dataset, "ref", "ref"), [])))
+        entries.append(
+            _entry(dataset, "reference", "ref", "ref", by_place.get((dataset, "ref", "ref"), []))
+        )
         entries += _printed(dataset, "reference", "ref")
         for row in rows:
             for arm in ARMS:
-                setting = fair_settings.get((dataset, row.key), "") if arm == "fair_ref" else row.key
-                entries.append(_entry(dataset, row.table, row.key, arm, by_place.get((dataset, setting, arm), [])))
+                setting = (
+                    fair_settings.get((dataset, row.key), "") if arm == "fair_ref" else row.key
+                )
+                entries.append(
+                    _entry(
+                        dataset, row.table, row.key, arm, by_place.get((dataset, setting, arm), [])
+                    )
+                )
             entries += _printed(dataset, row.table, row.key)
     return [entry for entry in entries if entry.runs or entry.unsolved]
 
@@ -85,13 +106,19 @@ def _entry(dataset: str, table: str, setting: str, arm: str, records: Sequence[R
         runs=len(solved),
         unsolved=len(records) - len(solved),
         ess=math.fsum(each["ess"] for each in solved) / len(solved) if solved else None,
-        notes="; ".join(f"{note} ({count} of {len(records)} runs)" for note, count in notes.items()),
+        notes="; ".join(
+            f"{note} ({count} of {len(records)} runs)" for note, count in notes.items()
+        ),
     )
 
 
 def _printed(dataset: str, table: str, setting: str) -> list[Entry]:
     number = article_numbers.PRINTED.get((dataset, setting))
-    return [] if number is None else [Entry(dataset, table, setting, "printed", number, None, article_numbers.RUNS)]
+    return (
+        []
+        if number is None
+        else [Entry(dataset, table, setting, "printed", number, None, article_numbers.RUNS)]
+    )
 
 
 def csv_text(entries: Sequence[Entry]) -> str:
@@ -100,9 +127,25 @@ def csv_text(entries: Sequence[Entry]) -> str:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)
     for each in entries:
-        numbers = [_digits(value) for pair in (each.accuracy, each.worst) for value in (pair or (None, None))]
+        numbers = [
+            _digits(value)
+            for pair in (each.accuracy, each.worst)
+            for value in (pair or (None, None))
+        ]
         ess = "" if each.ess is None else f"{each.ess:.0f}"
-        writer.writerow([each.dataset, each.table, each.setting, each.arm, each.runs, each.unsolved, *numbers, ess, each.notes])
+        writer.writerow(
+            [
+                each.dataset,
+                each.table,
+                each.setting,
+                each.arm,
+                each.runs,
+                each.unsolved,
+                *numbers,
+                ess,
+                each.notes,
+            ]
+        )
     return file.getvalue()
 
 
@@ -111,7 +154,9 @@ def _digits(value: float | None) -> str:
 
 
 def markdown_text(entries: Sequence[Entry], rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
-    """A page: where the numbers come from, then for each data set accuracy and worst class of every table, then what has no solution."""
+    """A page: where the numbers come from, then for each data set accuracy and worst class of every
+    table, then what has no solution.
+    """
     parts = [f"# The article's tables, learner {facts['learner']}", "", _provenance(facts), ""]
     for dataset in dict.fromkeys(each.dataset for each in entries):
         of_set = [each for each in entries if each.dataset == dataset]
@@ -130,9 +175,12 @@ def markdown_text(entries: Sequence[Entry], rows: Sequence[Row], facts: Mapping[
 
 def _provenance(facts: Mapping[str, Any]) -> str:
     return (
-        f"Written by `{facts['command']}`; do not edit by hand. Commit {facts['commit']}; runs are the seeds {facts['seeds']}, "
-        f"databases drawn anew in each; {facts['cells']} of {facts['wanted']} cells are there. Mean ± two standard deviations over "
-        "the runs, in points. Printed: what the article prints (ResNet-56, 205 epochs, 8 runs). Fair Ref: an unbiased sample of the same "
+        f"Written by `{facts['command']}`; do not edit by hand. Commit {facts['commit']}; runs are "
+        f"the seeds {facts['seeds']}, "
+        f"databases drawn anew in each; {facts['cells']} of {facts['wanted']} cells are there. "
+        "Mean ± two standard deviations over "
+        "the runs, in points. Printed: what the article prints (ResNet-56, 205 epochs, 8 runs). "
+        "Fair Ref: an unbiased sample of the same "
         "size, drawn with replacement."
     )
 
@@ -141,7 +189,10 @@ def _reference(entries: Sequence[Entry]) -> str:
     found = {each.arm: each for each in entries if each.setting == "ref"}
     words = []
     if "ref" in found:
-        words.append(f"Ref, all training images: {_shown(found['ref'].accuracy)}, worst class {_shown(found['ref'].worst)}.")
+        words.append(
+            f"Ref, all training images: {_shown(found['ref'].accuracy)}, worst class "
+            f"{_shown(found['ref'].worst)}."
+        )
     if "printed" in found:
         words.append(f"The article's Ref: {_shown(found['printed'].accuracy, 2)}.")
     return " ".join(words)
@@ -153,7 +204,11 @@ def _table(heading: str, entries: Sequence[Entry], rows: Sequence[Row], measure:
     if not arms:
         return []
     printed = measure == "accuracy" and any(each.arm == "printed" for each in entries)
-    lines = [heading, "", "| | " + " | ".join([*arms.values(), *(["printed"] if printed else [])]) + " |"]
+    lines = [
+        heading,
+        "",
+        "| | " + " | ".join([*arms.values(), *(["printed"] if printed else [])]) + " |",
+    ]
     lines.append("|---" * (1 + len(arms) + printed) + "|")
     for row in rows:
         if not any((row.key, arm) in found for arm in arms):
@@ -170,7 +225,11 @@ def _cell(entry: Entry | None, measure: str) -> str:
     if entry is None:
         return ""
     shown = _shown(entry.accuracy if measure == "accuracy" else entry.worst)
-    return shown if not entry.unsolved else f"{shown} ({entry.unsolved} of {entry.runs + entry.unsolved} runs without a solution)"
+    return (
+        shown
+        if not entry.unsolved
+        else f"{shown} ({entry.unsolved} of {entry.runs + entry.unsolved} runs without a solution)"
+    )
 
 
 def _shown(pair: tuple[float, float | None] | None, digits: int = 1) -> str:
@@ -181,5 +240,9 @@ def _shown(pair: tuple[float, float | None] | None, digits: int = 1) -> str:
 
 
 def _notes(entries: Sequence[Entry]) -> list[str]:
-    lines = [f"- {each.setting}, {ARMS.get(each.arm, each.arm)}: {each.notes}" for each in entries if each.notes]
+    lines = [
+        f"- {each.setting}, {ARMS.get(each.arm, each.arm)}: {each.notes}"
+        for each in entries
+        if each.notes
+    ]
     return [] if not lines else ["What single runs say:", "", *lines, ""]

@@ -1,4 +1,6 @@
-"""``python -m paper tables``: the article's tables with a learner of one's choice, cell by cell; what is there is not computed again."""
+"""``python -m paper tables``: the article's tables with a learner of one's choice, cell by cell;
+what is there is not computed again.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ from typing import Any
 from paper.article_numbers import RUNS
 from paper.plotting import figure_style, save_figure
 from paper.populations import DATA_SETS, TITLES, present_sets
-from paper.table_cells import CellStore, Record, TableCell, Workplace, cell_fingerprint, load_dataset, run_cells
+from paper.table_cells import (
+    CellStore,
+    Record,
+    TableCell,
+    Workplace,
+    cell_fingerprint,
+    load_dataset,
+    run_cells,
+)
 from paper.table_learners import Learner, NetworkLearner, find_learner
 from paper.table_picture import draw_entries
 from paper.table_settings import ARMS, Row, images_drawn, list_rows
@@ -32,7 +42,9 @@ _OFTEN = 40
 
 @dataclass(frozen=True)
 class TableSet:
-    """What ``write_tables`` did: its files, how many cells it computed, how many there are, what a reader should know."""
+    """What ``write_tables`` did: its files, how many cells it computed, how many there are, what a
+    reader should know.
+    """
 
     files: tuple[str, ...]
     computed: int
@@ -65,16 +77,19 @@ def write_tables(
     progress: bool | None = None,
     tell: Callable[[str], None] = lambda sentence: None,
 ) -> TableSet:
-    """Compute the cells that are missing, and write tables-LEARNER.csv, .md, and a picture, .png and .svg.
+    """Compute the cells that are missing, and write tables-LEARNER.csv, .md, and a picture, .png
+    and .svg.
 
-    Every cell, one data set, setting, run and arm, is a line of results-LEARNER.jsonl as soon as it is computed.
+    Every cell, one data set, setting, run and arm, is a line of results-LEARNER.jsonl as soon as it
+    is computed.
 
     Parameters
     ----------
     data : the folder that holds cifar10 and cifar100 as sheets; one of the two is enough.
     learner : "probe", "fast", "article", or one of your own.
     runs : draws of the databases; run r has the seed r.
-    datasets, settings, arms : keys; all by default, for "fast" `FAST_SETTINGS` and `FAST_ARMS` on CIFAR-10.
+    datasets, settings, arms : keys; all by default, for "fast" `FAST_SETTINGS` and `FAST_ARMS` on
+        CIFAR-10.
     features : where cached features lie, or are put; by default below ``out``.
     force : compute the cells that are asked for anew.
     jobs : processes.
@@ -88,7 +103,11 @@ def write_tables(
     cache = out / _CACHE
     cache.mkdir(parents=True, exist_ok=True)
     place = Workplace(chosen, data, features or cache, cache)
-    notes = [f"{TITLES[name]} is not in {data}: it is left out." for name in DATA_SETS if name not in present_sets(data)]
+    notes = [
+        f"{TITLES[name]} is not in {data}: it is left out."
+        for name in DATA_SETS
+        if name not in present_sets(data)
+    ]
     store = CellStore(out / f"results-{chosen.name}.jsonl")
     wanted, fair, fingerprints = _plan(selection, place)
     if force:
@@ -113,11 +132,18 @@ def write_tables(
         files += tables.draw(found)
     else:
         notes.append("No picture was drawn: that needs matplotlib, pip install 'unskew[paper]'.")
-    return TableSet((*files, store.path.name), len(waiting), len(found), tuple(notes + _unsolved(found, wanted)))
+    return TableSet(
+        (*files, store.path.name), len(waiting), len(found), tuple(notes + _unsolved(found, wanted))
+    )
 
 
 def _select(
-    learner: str, present: Sequence[str], datasets: Sequence[str], settings: Sequence[str], arms: Sequence[str], runs: int
+    learner: str,
+    present: Sequence[str],
+    datasets: Sequence[str],
+    settings: Sequence[str],
+    arms: Sequence[str],
+    runs: int,
 ) -> _Selection:
     rows = list_rows()
     _check_names("data set", datasets, DATA_SETS)
@@ -125,12 +151,16 @@ def _select(
     _check_names("arm", arms, ("ref", *ARMS))
     missing = [name for name in datasets if name not in present]
     if missing:
-        raise ConfigError(f"{', '.join(missing)} is not in the folder of the data; there is {', '.join(present)}.")
+        raise ConfigError(
+            f"{', '.join(missing)} is not in the folder of the data; there is {', '.join(present)}."
+        )
     is_fast = learner == "fast"
     default_sets = [name for name in present if name == "cifar10" or not is_fast] or list(present)
     return _Selection(
         tuple(name for name in DATA_SETS if name in (datasets or default_sets)),
-        tuple(rows[key] for key in rows if key in (settings or (FAST_SETTINGS if is_fast else rows))),
+        tuple(
+            rows[key] for key in rows if key in (settings or (FAST_SETTINGS if is_fast else rows))
+        ),
         tuple(arms or (FAST_ARMS if is_fast else ("ref", *ARMS))),
         runs,
     )
@@ -139,20 +169,32 @@ def _select(
 def _check_names(what: str, given: Sequence[str], known: Sequence[str] | Mapping[str, Any]) -> None:
     for each in given:
         if each not in known:
-            raise ConfigError(f"there is no {what} {each!r}; there are {', '.join(known)}.{did_you_mean(each, known)}")
+            raise ConfigError(
+                f"there is no {what} {each!r}; there are "
+                f"{', '.join(known)}.{did_you_mean(each, known)}"
+            )
 
 
 def _check_folder(out: Path) -> None:
     if out.exists() and not out.is_dir():
-        raise ConfigError(f"{str(out)!r} is a file; tables are written into a folder. Give another one with -o.")
+        raise ConfigError(
+            f"{str(out)!r} is a file; tables are written into a folder. Give another one with -o."
+        )
     if not may_write(out):
-        raise DataError(f"nothing can be written into {str(out)!r}: it is read-only for you. Give another folder with -o.")
+        raise DataError(
+            f"nothing can be written into {str(out)!r}: it is read-only for you. Give another "
+            "folder with -o."
+        )
 
 
-def _plan(selection: _Selection, place: Workplace) -> tuple[list[TableCell], dict[tuple[str, str], str], dict[str, str]]:
-    """(cells in the order in which they are computed, the setting of each row's fair Ref, fingerprints by data set).
+def _plan(
+    selection: _Selection, place: Workplace
+) -> tuple[list[TableCell], dict[tuple[str, str], str], dict[str, str]]:
+    """(cells in the order in which they are computed, the setting of each row's fair Ref,
+    fingerprints by data set).
 
-    References come once: Ref once for each data set (once for each run where the learner is random), fair Ref once for each run and size.
+    References come once: Ref once for each data set (once for each run where the learner is
+    random), fair Ref once for each run and size.
     """
     cells: dict[TableCell, None] = {}
     fair: dict[tuple[str, str], str] = {}
@@ -168,7 +210,11 @@ def _plan(selection: _Selection, place: Workplace) -> tuple[list[TableCell], dic
                 fair[name, row.key] = f"fair-{images_drawn(row, dataset.n, dataset.n_classes)}"
                 if "fair_ref" in selection.arms:
                     cells[TableCell(name, fair[name, row.key], run, "fair_ref")] = None
-                cells |= {TableCell(name, row.key, run, arm): None for arm in row.arms if arm in selection.arms}
+                cells |= {
+                    TableCell(name, row.key, run, arm): None
+                    for arm in row.arms
+                    if arm in selection.arms
+                }
     return list(cells), fair, fingerprints
 
 
@@ -177,7 +223,8 @@ def _time_needed(learner: NetworkLearner, waiting: Sequence[TableCell], place: W
     rate = learner.images_per_second(dataset, place.cache / "two-steps")
     hours = learner.epochs * dataset.n / rate / 3600
     return (
-        f"{_count(len(waiting), 'cell')} with the learner {learner.name}, {_count(learner.epochs, 'epoch')} each. "
+        f"{_count(len(waiting), 'cell')} with the learner {learner.name}, "
+        f"{_count(learner.epochs, 'epoch')} each. "
         f"Two steps ran at {rate:.0f} images a second: a cell takes about {_duration(hours)}, "
         f"all of them about {_duration(hours * len(waiting))} one after the other. "
         "Stop it at any time: the same command goes on where it was."
@@ -209,7 +256,10 @@ class _Tables:
         facts = {
             "learner": self.learner,
             "command": self._command(),
-            "commit": ", ".join(dict.fromkeys(str(each.get("commit", commit)) for each in cells.values())) or commit,
+            "commit": ", ".join(
+                dict.fromkeys(str(each.get("commit", commit)) for each in cells.values())
+            )
+            or commit,
             "seeds": "0" if self.selection.runs == 1 else f"0 … {self.selection.runs - 1}",
             "cells": len(cells),
             "wanted": len(self.wanted),
@@ -222,7 +272,10 @@ class _Tables:
     def draw(self, found: Mapping[TableCell, Record]) -> tuple[str, ...]:
         """The picture, as PNG and SVG; none without a fair Ref to compare with."""
         with figure_style():
-            figure = draw_entries(gather_entries(self._asked_for(found), self.selection.rows, self.fair), self.selection.rows)
+            figure = draw_entries(
+                gather_entries(self._asked_for(found), self.selection.rows, self.fair),
+                self.selection.rows,
+            )
             if figure is None:
                 return ()
             slug = f"tables-{self.learner}"
@@ -234,7 +287,11 @@ class _Tables:
 
     def _command(self) -> str:
         """What gives these tables, without the folders of this machine."""
-        words = ["python -m paper tables --data DATA -o OUT", f"--learner {self.learner}", f"--runs {self.selection.runs}"]
+        words = [
+            "python -m paper tables --data DATA -o OUT",
+            f"--learner {self.learner}",
+            f"--runs {self.selection.runs}",
+        ]
         if len(self.selection.datasets) < len(DATA_SETS):
             words.append(f"--datasets {','.join(self.selection.datasets)}")
         if len(self.selection.rows) < len(list_rows()):
@@ -258,17 +315,22 @@ def _unsolved(found: Mapping[TableCell, Record], wanted: Sequence[TableCell]) ->
         return []
     first = without[0]
     return [
-        f"{len(without)} of {len(wanted)} cells have no solution; the tables count them. The first: {first.dataset} {first.setting} "
+        f"{len(without)} of {len(wanted)} cells have no solution; the tables count them. The "
+        f"first: {first.dataset} {first.setting} "
         f"run {first.run} {first.arm} ({found[first]['note']})."
     ]
 
 
 def find_commit() -> str:
-    """The commit of the checkout that runs, with a remark if files differ from it; the version where there is no checkout."""
+    """The commit of the checkout that runs, with a remark if files differ from it; the version
+    where there is no checkout.
+    """
     from unskew.files.fingerprints import find_versions
 
     def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            ["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        ).stdout.strip()
 
     try:
         commit = git("rev-parse", "--short=12", "HEAD")

@@ -1,8 +1,9 @@
-"""The article's theorem, measured: the error of the debiased risk against n, against how far ω̂ is off, against κ and ε.
+"""The article's theorem, measured: the error of the debiased risk against n, against how far ω̂ is
+off, against κ and ε.
 
-The population is uniform on [0, 1] and the losses are ℓ_t(z) = 1{z ≤ t}, t ∈ [0, 1]: bounded by 1, with polynomial covering numbers
-(assumption 5), and sup_t |Σ_i π_i ℓ_t(z_i) − R(ℓ_t)| = sup_t |F̃(t) − t| is computed exactly. This supremum is what the theorem bounds by
-γ/√n + t: its proof passes through it.
+The population is uniform on [0, 1] and the losses are ℓ_t(z) = 1{z ≤ t}, t ∈ [0, 1]: bounded by 1,
+with polynomial covering numbers (assumption 5), and sup_t |Σ_i π_i ℓ_t(z_i) − R(ℓ_t)| = sup_t
+|F̃(t) − t| is computed exactly. This supremum is what the theorem bounds by γ/√n + t: its proof passes through it.
 """
 
 from __future__ import annotations
@@ -26,17 +27,25 @@ CONSTANT = 0.1
 
 
 def three_sources(z_n: Floats) -> Floats:
-    """(n, 3) ω_k(z): each positive on an interval of its own, between ε = 0.2 and 1 there, so that assumption 2 holds with that ε."""
+    """(n, 3) ω_k(z): each positive on an interval of its own, between ε = 0.2 and 1 there, so that
+    assumption 2 holds with that ε.
+    """
     first = np.where(z_n < 0.6, 1.0 - (1.0 - EPSILON) * z_n / 0.6, 0.0)
-    second = np.where((z_n >= 0.3) & (z_n < 0.9), EPSILON + (1.0 - EPSILON) * np.abs(z_n - 0.6) / 0.3, 0.0)
+    second = np.where(
+        (z_n >= 0.3) & (z_n < 0.9), EPSILON + (1.0 - EPSILON) * np.abs(z_n - 0.6) / 0.3, 0.0
+    )
     third = np.where(z_n >= 0.5, EPSILON + (1.0 - EPSILON) * (z_n - 0.5) / 0.5, 0.0)
     return np.column_stack([first, second, third])
 
 
 def disturbed(z_n: Floats, by: float) -> Floats:
-    """(n, 3) ω̂_k with |ω̂_k − ω_k| ≤ ``by`` everywhere, between ε/2 and 1 where ω_k > 0, and 0 where it is 0 (assumption 3)."""
+    """(n, 3) ω̂_k with |ω̂_k − ω_k| ≤ ``by`` everywhere, between ε/2 and 1 where ω_k > 0, and 0
+    where it is 0 (assumption 3).
+    """
     omega_nk = three_sources(z_n)
-    wave_nk = np.column_stack([np.cos(np.pi * z_n), np.sin(2.0 * np.pi * z_n), -np.cos(np.pi * z_n)])
+    wave_nk = np.column_stack(
+        [np.cos(np.pi * z_n), np.sin(2.0 * np.pi * z_n), -np.cos(np.pi * z_n)]
+    )
     return np.where(omega_nk > 0, np.clip(omega_nk + by * wave_nk, EPSILON / 2.0, 1.0), 0.0)
 
 
@@ -50,8 +59,12 @@ def two_levels(z_n: Floats, epsilon: float) -> Floats:
     return np.where(np.column_stack([z_n < 0.5, z_n >= 0.5]), 1.0, epsilon)
 
 
-def draw_sources(omega: Any, n: int, n_sources: int, rng: np.random.Generator) -> tuple[Floats, Ints]:
-    """((n,) z, (n,) source): source k draws from ω_k by rejection from the uniform law; every ω is at most 1."""
+def draw_sources(
+    omega: Any, n: int, n_sources: int, rng: np.random.Generator
+) -> tuple[Floats, Ints]:
+    """((n,) z, (n,) source): source k draws from ω_k by rejection from the uniform law; every ω is
+    at most 1.
+    """
     size_k = split_sizes(n, n_sources)
     drawn = []
     for k, size in enumerate(size_k.tolist()):
@@ -72,7 +85,9 @@ def worst_error(z_n: Floats, weight_n: Floats) -> float:
 
 
 def errors_by_size(cell: Cell, place: Place) -> Tables:
-    """Error of the risk for n images: with the true ω, ω̂ off by C/√n, ω̂ off by a constant, and without weights."""
+    """Error of the risk for n images: with the true ω, ω̂ off by C/√n, ω̂ off by a constant, and
+    without weights.
+    """
     n, rows = int(cell["n"]), []
     for draw in range(cell["first"], cell["first"] + cell["draws"]):
         z_n, source_n = draw_sources(three_sources, n, 3, np.random.default_rng([draw, n]))
@@ -81,20 +96,35 @@ def errors_by_size(cell: Cell, place: Place) -> Tables:
             "root_n": disturbed(z_n, C_OMEGA / np.sqrt(n)),
             "constant": disturbed(z_n, CONSTANT),
         }
-        weights = {arm: exact_weights(omega_nk, source_n) for arm, omega_nk in arms.items()} | {"naive": np.full(n, 1.0 / n)}
-        rows += [{"n": n, "draw": draw, "arm": arm, "error": _error(z_n, each)} for arm, each in weights.items()]
+        weights = {arm: exact_weights(omega_nk, source_n) for arm, omega_nk in arms.items()} | {
+            "naive": np.full(n, 1.0 / n)
+        }
+        rows += [
+            {"n": n, "draw": draw, "arm": arm, "error": _error(z_n, each)}
+            for arm, each in weights.items()
+        ]
     return {"errors": rows}
 
 
 def errors_by_overlap(cell: Cell, place: Place) -> Tables:
-    """Error of the risk with the true ω, for sources that share the mass κ, or for sources whose ω falls to ε."""
+    """Error of the risk with the true ω, for sources that share the mass κ, or for sources whose ω
+    falls to ε.
+    """
     omega = {"kappa": two_intervals, "epsilon": two_levels}[cell["constant"]]
     n, value, rows = N_OF_OVERLAPS, float(cell["value"]), []
     for draw in range(cell["draws"]):
         rng = np.random.default_rng([draw, round(value * 1e6)])
         z_n, source_n = draw_sources(lambda z: omega(z, value), n, 2, rng)
         weight_n = exact_weights(omega(z_n, value), source_n)
-        rows.append({"constant": cell["constant"], "value": value, "n": n, "draw": draw, "error": _error(z_n, weight_n)})
+        rows.append(
+            {
+                "constant": cell["constant"],
+                "value": value,
+                "n": n,
+                "draw": draw,
+                "error": _error(z_n, weight_n),
+            }
+        )
     return {"errors": rows}
 
 

@@ -1,4 +1,6 @@
-"""Random biased-sampling problems for the tests, and the ways in which the same problem can be handed to the solver."""
+"""Random biased-sampling problems for the tests, and the ways in which the same problem can be
+handed to the solver.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,12 @@ class Problem:
         return np.bincount(self.source, minlength=self.omega.shape[1]) / self.source.size
 
 
-def random_problem(seed: int, n: int, n_sources: int, zeros: float = 0.3, spread: float = 1.0) -> Problem:
-    """Log-normal ω with a share of zeros; every image has a positive ω in its own source, every source an image."""
+def random_problem(
+    seed: int, n: int, n_sources: int, zeros: float = 0.3, spread: float = 1.0
+) -> Problem:
+    """Log-normal ω with a share of zeros; every image has a positive ω in its own source, every
+    source an image.
+    """
     rng = np.random.default_rng(seed)
     source = np.concatenate([np.arange(n_sources), rng.integers(0, n_sources, n - n_sources)])
     omega = np.exp(spread * rng.normal(size=(n, n_sources)))
@@ -38,7 +44,11 @@ def random_problem(seed: int, n: int, n_sources: int, zeros: float = 0.3, spread
 
 
 def rows_of(problem: Problem) -> Rows:
-    return Rows(reader=open_reader(problem.omega), source_n=problem.source.astype(np.int32), n_sources=problem.omega.shape[1])
+    return Rows(
+        reader=open_reader(problem.omega),
+        source_n=problem.source.astype(np.int32),
+        n_sources=problem.omega.shape[1],
+    )
 
 
 def is_connected(problem: Problem) -> bool:
@@ -55,7 +65,10 @@ def connected_problems(draw: Any, max_sources: int = 5) -> Problem:
     problem = random_problem(draw(st.integers(0, 10**6)), n, n_sources, zeros, spread)
     if draw(st.booleans()):  # few distinct rows: what collapsing is for
         levels = np.array([0.5, 1.0, 2.0])
-        problem = Problem(np.where(problem.omega > 0, levels[(problem.omega * 97).astype(int) % 3], 0.0), problem.source)
+        problem = Problem(
+            np.where(problem.omega > 0, levels[(problem.omega * 97).astype(int) % 3], 0.0),
+            problem.source,
+        )
         problem = Problem(np.tile(problem.omega, (3, 1)), np.tile(problem.source, 3))
     assume(is_connected(problem))
     return problem

@@ -1,4 +1,6 @@
-"""Small data on disk for the three configurations that must run as they stand, and for the commands."""
+"""Small data on disk for the three configurations that must run as they stand, and for the
+commands.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,16 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
 def _configuration(name: str) -> str:
-    """The configuration of an example, as a user has it; the schema of a run is fixed by these three."""
+    """The configuration of an example, as a user has it; the schema of a run is fixed by these
+    three.
+    """
     text: str = runpy.run_path(str(EXAMPLES / f"{name}.py"))["CONFIGURATION"]
     return text
 
 
-CAMERA_TRAPS, PRODUCT_PHOTOS, HOSPITALS = (_configuration(name) for name in ("camera_traps", "product_photos", "hospitals"))
+CAMERA_TRAPS, PRODUCT_PHOTOS, HOSPITALS = (
+    _configuration(name) for name in ("camera_traps", "product_photos", "hospitals")
+)
 
 SPECIES = ("fox", "boar", "deer", "hare", "lynx")
 SPLITS = ("train", "validation", "test")
@@ -34,7 +40,9 @@ def write_picture(path: Path, color: np.ndarray, rng: np.random.Generator, side:
 
 
 def write_camera_traps(folder: Path, seed: int = 0, bursts: int = 25) -> Path:
-    """12 sites with their own mix of species; lynx at one site only; the survey also counts badgers, which no camera saw."""
+    """12 sites with their own mix of species; lynx at one site only; the survey also counts
+    badgers, which no camera saw.
+    """
     rng = np.random.default_rng(seed)
     categories = ["empty", *SPECIES]
     images, annotations = [], []
@@ -48,10 +56,26 @@ def write_camera_traps(folder: Path, seed: int = 0, bursts: int = 25) -> Path:
             split = SPLITS[(0, 0, 1, 0, 2)[burst % 5]]
             for frame in range(int(rng.integers(1, 4))):
                 name = f"site{site:02d}/b{burst:03d}_{frame}.jpg"
-                write_picture(folder / name, np.array([60 + 10 * category, 90, 40 + 8 * site]), rng, side=16)
-                images.append({"id": name, "file_name": name, "location": f"site{site:02d}", "seq_id": f"{site}-{burst}", "split": split})
-                annotations.append({"id": len(annotations), "image_id": name, "category_id": category})
-    table = {"images": images, "annotations": annotations, "categories": [{"id": i, "name": name} for i, name in enumerate(categories)]}
+                write_picture(
+                    folder / name, np.array([60 + 10 * category, 90, 40 + 8 * site]), rng, side=16
+                )
+                images.append(
+                    {
+                        "id": name,
+                        "file_name": name,
+                        "location": f"site{site:02d}",
+                        "seq_id": f"{site}-{burst}",
+                        "split": split,
+                    }
+                )
+                annotations.append(
+                    {"id": len(annotations), "image_id": name, "category_id": category}
+                )
+    table = {
+        "images": images,
+        "annotations": annotations,
+        "categories": [{"id": i, "name": name} for i, name in enumerate(categories)],
+    }
     (folder / "all.json").write_text(json.dumps(table))
     survey = pd.DataFrame({"label": [*SPECIES, "badger"], "count": [160, 60, 120, 40, 12, 8]})
     survey.to_csv(folder / "survey.csv", index=False)
@@ -59,8 +83,12 @@ def write_camera_traps(folder: Path, seed: int = 0, bursts: int = 25) -> Path:
     return folder / "run.toml"
 
 
-def write_product_photos(folder: Path, seed: int = 0, per_vendor: int = 90, phones: int = 160) -> Path:
-    """Four studios with their own light; phone photos in between, of which nobody knows the label."""
+def write_product_photos(
+    folder: Path, seed: int = 0, per_vendor: int = 90, phones: int = 160
+) -> Path:
+    """Four studios with their own light; phone photos in between, of which nobody knows the
+    label.
+    """
     rng = np.random.default_rng(seed)
     studio = {"north": 170.0, "south": 110.0, "east": 150.0, "west": 130.0}
     for vendor, light in studio.items():
@@ -80,7 +108,11 @@ def write_hospitals(folder: Path, seed: int = 0, patients: int = 900) -> Path:
     rows = []
     for patient in range(patients):
         hospital = ("alpha", "beta", "gamma")[patient % 3]
-        age = float(np.clip(rng.normal({"alpha": 45, "beta": 60, "gamma": 70}[hospital], 18), 1, 110).round())
+        age = float(
+            np.clip(
+                rng.normal({"alpha": 45, "beta": 60, "gamma": 70}[hospital], 18), 1, 110
+            ).round()
+        )
         sex = rng.choice(["f", "m", ""], p=[0.52, 0.45, 0.03])
         split = SPLITS[(0, 0, 0, 1, 2)[(patient // 3) % 5]]
         rows += [
@@ -98,7 +130,9 @@ def write_hospitals(folder: Path, seed: int = 0, patients: int = 900) -> Path:
     frame["finding"] = np.where(rng.random(len(frame)) < 0.1 + frame["age"] / 300, "yes", "no")
     frame.to_csv(folder / "scans.csv", index=False)
     age = np.repeat([20, 50, 70, 85], 2)
-    registry = pd.DataFrame({"age": age, "sex": ["f", "m"] * 4, "count": [2600, 2700, 2100, 2000, 1300, 1100, 800, 500]})
+    registry = pd.DataFrame(
+        {"age": age, "sex": ["f", "m"] * 4, "count": [2600, 2700, 2100, 2000, 1300, 1100, 800, 500]}
+    )
     registry.to_csv(folder / "registry.csv", index=False)
     (folder / "run.toml").write_text(HOSPITALS)
     return folder / "run.toml"

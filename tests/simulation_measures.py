@@ -1,4 +1,6 @@
-"""How often intervals hold the truth, and how often a test of fit rejects: over many small data sets of one recipe."""
+"""How often intervals hold the truth, and how often a test of fit rejects: over many small data
+sets of one recipe.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from unskew.weigh.estimated_omega import estimated_mean
 
 @dataclass(frozen=True)
 class Coverage:
-    """Share of the data sets whose interval holds the truth, bias and spread of the estimates, and the mean of their standard errors."""
+    """Share of the data sets whose interval holds the truth, bias and spread of the estimates, and
+    the mean of their standard errors.
+    """
 
     share: float
     n_sets: int
@@ -52,7 +56,9 @@ def bootstrap_of(data: DataSet, n: int = 200) -> Estimate:
 
 
 def mean_of_chosen_edges(data: DataSet) -> Estimate:
-    """The errors of fitted soft boxes as if the choice of finite edges had been known beforehand."""
+    """The errors of fitted soft boxes as if the choice of finite edges had been known
+    beforehand.
+    """
     return estimated_mean(data.debias().estimation.rows, data.value, 0.95)
 
 
@@ -61,26 +67,42 @@ def mean_as_if_known(data: DataSet) -> Estimate:
     omega = data.debias().estimation.fitted.omega(data.pool)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnskewWarning)
-        return unskew.debias_weights(omega, data.pool.source, names=data.pool.names).mean(data.value)
+        return unskew.debias_weights(omega, data.pool.source, names=data.pool.names).mean(
+            data.value
+        )
 
 
-def measure_coverage(recipe: Recipe, n_sets: int, seed: int, estimate: Callable[[DataSet], Estimate] = mean_of) -> Coverage:
+def measure_coverage(
+    recipe: Recipe, n_sets: int, seed: int, estimate: Callable[[DataSet], Estimate] = mean_of
+) -> Coverage:
     found = []
     for data in draw_sets(recipe, n_sets, seed):
         result = estimate(data)
         low, high = result.interval
         found.append((low <= data.truth <= high, result.value - data.truth, result.stderr))
     hit, error, stderr = np.array(found).T
-    return Coverage(float(hit.mean()), n_sets, float(error.mean()), float(error.std()), float(stderr.mean()))
+    return Coverage(
+        float(hit.mean()), n_sets, float(error.mean()), float(error.std()), float(stderr.mean())
+    )
 
 
-def fit_p_values(recipe: Recipe, n_sets: int, seed: int, features: Sequence[str] | None = None, raw: bool = False) -> np.ndarray:
-    """(n_sets,) p-values of `check_fit`; ``raw``: of the weights that `debias_weights` makes of the model's ω."""
+def fit_p_values(
+    recipe: Recipe, n_sets: int, seed: int, features: Sequence[str] | None = None, raw: bool = False
+) -> np.ndarray:
+    """(n_sets,) p-values of `check_fit`; ``raw``: of the weights that `debias_weights` makes of the
+    model's ω.
+    """
     found = []
     for data in draw_sets(recipe, n_sets, seed):
         weights = data.debias()
         if raw:
             group = data.pool.frame.get("group")
-            weights = unskew.debias_weights(data.bias.omega, data.pool.source, names=data.pool.names, group=group)
-        found.append(unskew.check_fit(data.pool, None if raw else data.bias, weights, features=features, n=199).p_value)
+            weights = unskew.debias_weights(
+                data.bias.omega, data.pool.source, names=data.pool.names, group=group
+            )
+        found.append(
+            unskew.check_fit(
+                data.pool, None if raw else data.bias, weights, features=features, n=199
+            ).p_value
+        )
     return np.array(found)

@@ -1,6 +1,8 @@
-"""Small data sets whose truth is known, one recipe for each bias model; `simulation_measures` counts how often unskew is right about them.
+"""Small data sets whose truth is known, one recipe for each bias model; `simulation_measures`
+counts how often unskew is right about them.
 
-Used by the tests (a few data sets in the default run, thousands in the slow one) and by ``benchmarks/honest_errors.py``.
+Used by the tests (a few data sets in the default run, thousands in the slow one) and by
+``benchmarks/honest_errors.py``.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ LETTERS = np.array(["a", "b", "c", "d"], dtype=object)
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """A pool with the model and target to debias it by, the value of each image, and the target's true mean of them."""
+    """A pool with the model and target to debias it by, the value of each image, and the target's
+    true mean of them.
+    """
 
     pool: Pool
     bias: Bias
@@ -42,8 +46,12 @@ class DataSet:
 Recipe = Callable[[Rng], DataSet]
 
 
-def make_pool(source: np.ndarray, names: tuple[str, ...] = ("a", "b", "c", "d"), **columns: Any) -> Pool:
-    """A pool from codes of the sources; made directly, since most of the time of a small data set is spent in pandas."""
+def make_pool(
+    source: np.ndarray, names: tuple[str, ...] = ("a", "b", "c", "d"), **columns: Any
+) -> Pool:
+    """A pool from codes of the sources; made directly, since most of the time of a small data set
+    is spent in pandas.
+    """
     codes = pd.Categorical.from_codes(source, categories=list(names[: int(source.max()) + 1]))
     return Pool(pd.DataFrame({"id": np.arange(source.size), "source": codes, **columns}))
 
@@ -81,8 +89,19 @@ def subpopulation(rng: Rng) -> DataSet:
     """One source of everything, one of a part."""
     everything, part = rng.uniform(size=60), rng.uniform(0.5, 1.0, size=100)
     x = np.concatenate([everything, part])
-    model = Subpopulation({"a": lambda frame: np.ones(len(frame), dtype=bool), "b": lambda frame: frame["x"].to_numpy() >= 0.5})
-    return DataSet(make_pool(np.repeat([0, 1], [60, 100]), x=x), model, None, x + 0.2 * rng.normal(size=160), 0.5)
+    model = Subpopulation(
+        {
+            "a": lambda frame: np.ones(len(frame), dtype=bool),
+            "b": lambda frame: frame["x"].to_numpy() >= 0.5,
+        }
+    )
+    return DataSet(
+        make_pool(np.repeat([0, 1], [60, 100]), x=x),
+        model,
+        None,
+        x + 0.2 * rng.normal(size=160),
+        0.5,
+    )
 
 
 # ---- strata
@@ -93,7 +112,9 @@ LABELS = ("a", "b", "c")
 
 
 def _labels(rng: Rng, n: int, mix: np.ndarray = MIX) -> tuple[np.ndarray, np.ndarray]:
-    """(source, label) of n images in each source, every label seen: values are independent of the labels' counts."""
+    """(source, label) of n images in each source, every label seen: values are independent of the
+    labels' counts.
+    """
     while True:
         label = np.concatenate([rng.choice(mix.shape[1], n, p=row) for row in mix])
         if np.bincount(label, minlength=mix.shape[1]).min() > 0:
@@ -114,26 +135,46 @@ def strata(rng: Rng) -> DataSet:
     """Exact margins."""
     source, label = _labels(rng, 60)
     target = Target.margins({"label": dict(zip(LABELS, MASS.tolist(), strict=True))})
-    return DataSet(make_pool(source, label=text(label)), Strata("label"), target, _skewed(rng, label, 1.0), _skewed_truth(1.0))
+    return DataSet(
+        make_pool(source, label=text(label)),
+        Strata("label"),
+        target,
+        _skewed(rng, label, 1.0),
+        _skewed_truth(1.0),
+    )
 
 
 def strata_disconnected(rng: Rng) -> DataSet:
     """Every label seen by one source alone."""
     source, label = _labels(rng, 50, np.array([[0.4, 0.6, 0.0], [0.0, 0.0, 1.0]]))
     target = Target.margins({"label": dict(zip(LABELS, MASS.tolist(), strict=True))})
-    return DataSet(make_pool(source, label=text(label)), Strata("label"), target, _skewed(rng, label, 1.0), _skewed_truth(1.0))
+    return DataSet(
+        make_pool(source, label=text(label)),
+        Strata("label"),
+        target,
+        _skewed(rng, label, 1.0),
+        _skewed_truth(1.0),
+    )
 
 
 def _surveyed(rng: Rng, fact: Callable[[np.ndarray, int], dict[str, Any]]) -> DataSet:
     source, label = _labels(rng, 60)
     n = 150
     target = Target.margins({"label": fact(rng.multinomial(n, MASS), n)})
-    return DataSet(make_pool(source, label=text(label)), Strata("label"), target, _skewed(rng, label, 3.0), _skewed_truth(3.0))
+    return DataSet(
+        make_pool(source, label=text(label)),
+        Strata("label"),
+        target,
+        _skewed(rng, label, 3.0),
+        _skewed_truth(3.0),
+    )
 
 
 def strata_survey(rng: Rng) -> DataSet:
     """Margins from a survey of 150."""
-    return _surveyed(rng, lambda count, n: {"mass": dict(zip(LABELS, count.tolist(), strict=True)), "n": n})
+    return _surveyed(
+        rng, lambda count, n: {"mass": dict(zip(LABELS, count.tolist(), strict=True)), "n": n}
+    )
 
 
 def strata_survey_exact(rng: Rng) -> DataSet:
@@ -147,7 +188,10 @@ def strata_stderr(rng: Rng) -> DataSet:
     def fact(count: np.ndarray, n: int) -> dict[str, Any]:
         share = count / n
         stderr = np.sqrt(share * (1 - share) / n)
-        return {"mass": dict(zip(LABELS, share.tolist(), strict=True)), "stderr": dict(zip(LABELS, stderr.tolist(), strict=True))}
+        return {
+            "mass": dict(zip(LABELS, share.tolist(), strict=True)),
+            "stderr": dict(zip(LABELS, stderr.tolist(), strict=True)),
+        }
 
     return _surveyed(rng, fact)
 
@@ -160,11 +204,21 @@ def strata_thin(rng: Rng) -> DataSet:
     source, label = _labels(rng, 80, mix / mix.sum(axis=1, keepdims=True))
     target = Target.margins({"label": {str(level): float(p) for level, p in enumerate(mass)}})
     value = label % 4 + rng.normal(size=label.size) * (1 + label % 3)
-    return DataSet(make_pool(source, label=label), Strata("label"), target, value, float(mass @ (np.arange(12) % 4)))
+    return DataSet(
+        make_pool(source, label=label),
+        Strata("label"),
+        target,
+        value,
+        float(mass @ (np.arange(12) % 4)),
+    )
 
 
-def _grouped_labels(rng: Rng, n_groups: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(source, group, label, value) of groups of one to five images, whose labels differ and whose values go together."""
+def _grouped_labels(
+    rng: Rng, n_groups: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(source, group, label, value) of groups of one to five images, whose labels differ and whose
+    values go together.
+    """
     size = rng.integers(1, 6, size=2 * n_groups)
     group = np.repeat(np.arange(2 * n_groups), size)
     source = (group >= n_groups).astype(np.int64)
@@ -194,14 +248,26 @@ def strata_two(rng: Rng) -> DataSet:
     source, label = _labels(rng, 70)
     night = rng.uniform(size=label.size) < np.where(source == 0, 0.3, 0.6)
     joint = np.outer(MASS, [0.7, 0.3])
-    table = pd.DataFrame({"label": np.repeat(list(LABELS), 2), "light": ["day", "night"] * 3, "mass": joint.ravel()})
-    pool = make_pool(source, label=text(label), light=np.where(night, "night", "day").astype(object))
+    table = pd.DataFrame(
+        {"label": np.repeat(list(LABELS), 2), "light": ["day", "night"] * 3, "mass": joint.ravel()}
+    )
+    pool = make_pool(
+        source, label=text(label), light=np.where(night, "night", "day").astype(object)
+    )
     value = label + 1.5 * night + rng.normal(size=label.size)
-    return DataSet(pool, Strata(["label", "light"]), Target.table(table), value, float(MASS @ np.arange(3) + 0.45))
+    return DataSet(
+        pool,
+        Strata(["label", "light"]),
+        Target.table(table),
+        value,
+        float(MASS @ np.arange(3) + 0.45),
+    )
 
 
 def _raked(rng: Rng, n: int | None) -> DataSet:
-    """Two attributes that go together in the sources as in the target, and a value that depends on their combination."""
+    """Two attributes that go together in the sources as in the target, and a value that depends on
+    their combination.
+    """
     joint = np.array([[0.35, 0.15], [0.1, 0.4]])
     mean = np.array([[0.0, 1.0], [3.0, 0.0]])
     drawn = joint * [[1.0], [2.0]]
@@ -211,7 +277,8 @@ def _raked(rng: Rng, n: int | None) -> DataSet:
     if n is not None:
         masses = [rng.multinomial(n, mass) / n for mass in masses]
     margins: dict[str, Any] = {
-        name: dict(zip("ab", mass.tolist(), strict=True)) for name, mass in zip(("label", "light"), masses, strict=True)
+        name: dict(zip("ab", mass.tolist(), strict=True))
+        for name, mass in zip(("label", "light"), masses, strict=True)
     }
     if n is not None:
         margins = {name: {"mass": mass, "n": n} for name, mass in margins.items()}
@@ -234,14 +301,22 @@ def strata_sample(rng: Rng) -> DataSet:
     """The label's distribution from a labelled sample of 150 images of the target."""
     source, label = _labels(rng, 60)
     target = make_sample(150, label=text(rng.choice(3, 150, p=MASS)))
-    return DataSet(make_pool(source, label=text(label)), Strata("label"), target, _skewed(rng, label, 3.0), _skewed_truth(3.0))
+    return DataSet(
+        make_pool(source, label=text(label)),
+        Strata("label"),
+        target,
+        _skewed(rng, label, 3.0),
+        _skewed_truth(3.0),
+    )
 
 
 def strata_source(rng: Rng) -> DataSet:
     """The same distribution from a source that is known to be unbiased, and is itself weighed."""
     source, label = _labels(rng, 60, np.vstack([MIX, MASS]))
     pool = make_pool(source, label=text(label))
-    return DataSet(pool, Strata("label"), Target.source("c"), _skewed(rng, label, 3.0), _skewed_truth(3.0))
+    return DataSet(
+        pool, Strata("label"), Target.source("c"), _skewed(rng, label, 3.0), _skewed_truth(3.0)
+    )
 
 
 # ---- tilt and propensity
@@ -252,7 +327,9 @@ def _gaussians(rng: Rng, n: int, n_sources: int = 2) -> tuple[np.ndarray, np.nda
     return source, rng.normal(np.array([0.7, -0.5, 0.2])[source], 1.0)
 
 
-def _sampled(rng: Rng, model: Bias, m: int, n: int = 150, n_sources: int = 2, noise: float = 1.0) -> DataSet:
+def _sampled(
+    rng: Rng, model: Bias, m: int, n: int = 150, n_sources: int = 2, noise: float = 1.0
+) -> DataSet:
     source, x = _gaussians(rng, n, n_sources)
     value = x + noise * rng.normal(size=x.size)
     return DataSet(make_pool(source, x=x), model, make_sample(m, x=rng.normal(size=m)), value, 0.0)
@@ -282,7 +359,9 @@ def tilt_source(rng: Rng) -> DataSet:
     """A source of 60 images is the reference, and is itself weighed."""
     source = np.repeat([0, 1, 2], [150, 150, 60])
     x = rng.normal(np.array([0.7, -0.5, 0.0])[source], 1.0)
-    return DataSet(make_pool(source, x=x), Tilt(["x"]), Target.source("c"), x + rng.normal(size=x.size), 0.0)
+    return DataSet(
+        make_pool(source, x=x), Tilt(["x"]), Target.source("c"), x + rng.normal(size=x.size), 0.0
+    )
 
 
 def tilt_groups(rng: Rng) -> DataSet:
@@ -311,7 +390,9 @@ def tilt_quadratic(rng: Rng) -> DataSet:
     source = np.repeat([0, 1], 200)
     x = rng.normal(np.array([0.4, -0.3])[source], np.array([0.8, 1.2])[source])
     target = make_sample(150, x=rng.normal(size=150))
-    return DataSet(make_pool(source, x=x), Tilt(["x"], degree=2), target, x**2 + rng.normal(size=400), 1.0)
+    return DataSet(
+        make_pool(source, x=x), Tilt(["x"], degree=2), target, x**2 + rng.normal(size=400), 1.0
+    )
 
 
 def propensity(rng: Rng) -> DataSet:
@@ -323,7 +404,13 @@ def propensity_three(rng: Rng) -> DataSet:
     """The same with three sources, one of them the reference."""
     source = np.repeat([0, 1, 2], [150, 150, 80])
     x = rng.normal(np.array([0.7, -0.5, 0.0])[source], 1.0)
-    return DataSet(make_pool(source, x=x), Propensity(["x"]), Target.source("c"), x + rng.normal(size=x.size), 0.0)
+    return DataSet(
+        make_pool(source, x=x),
+        Propensity(["x"]),
+        Target.source("c"),
+        x + rng.normal(size=x.size),
+        0.0,
+    )
 
 
 def propensity_boosting(rng: Rng) -> DataSet:
@@ -335,12 +422,20 @@ def propensity_boosting(rng: Rng) -> DataSet:
 
 
 def _shifted_in_strata(rng: Rng, part: Bias, n: int = 150, m: int = 100) -> DataSet:
-    """Sources differ in their labels and, within a label, in x; the third one in its labels only: it is the reference of ``part``."""
+    """Sources differ in their labels and, within a label, in x; the third one in its labels only:
+    it is the reference of ``part``.
+    """
     source = np.repeat([0, 1, 2], [n, n, m])
     label = (rng.uniform(size=source.size) < np.array([0.2, 0.7, 0.5])[source]).astype(np.int64)
     x = rng.normal(label + np.array([0.6, -0.5, 0.0])[source], 1.0)
     target = Target.margins({"label": {"a": 0.6, "b": 0.4}})
-    return DataSet(make_pool(source, x=x, label=text(label)), Product(Strata("label"), part), target, x + rng.normal(size=x.size), 0.4)
+    return DataSet(
+        make_pool(source, x=x, label=text(label)),
+        Product(Strata("label"), part),
+        target,
+        x + rng.normal(size=x.size),
+        0.4,
+    )
 
 
 def strata_tilt(rng: Rng) -> DataSet:
@@ -351,7 +446,9 @@ def strata_tilt(rng: Rng) -> DataSet:
 def strata_known(rng: Rng) -> DataSet:
     """Label bias × known tilts."""
     shift = np.array([0.6, -0.5, 0.0])
-    return _shifted_in_strata(rng, Known(lambda frame: np.exp(frame["x"].to_numpy()[:, None] * shift)), 60, 30)
+    return _shifted_in_strata(
+        rng, Known(lambda frame: np.exp(frame["x"].to_numpy()[:, None] * shift)), 60, 30
+    )
 
 
 def strata_propensity(rng: Rng) -> DataSet:
@@ -363,9 +460,20 @@ def known_tilt(rng: Rng) -> DataSet:
     """A known tilt in one feature × an estimated one in another, relative to a sample of 100."""
     source, x = _gaussians(rng, 150)
     z = rng.normal(np.array([-0.4, 0.6])[source], 1.0)
-    known = Known({"a": lambda frame: np.exp(0.7 * frame["x"].to_numpy()), "b": lambda frame: np.exp(-0.5 * frame["x"].to_numpy())})
+    known = Known(
+        {
+            "a": lambda frame: np.exp(0.7 * frame["x"].to_numpy()),
+            "b": lambda frame: np.exp(-0.5 * frame["x"].to_numpy()),
+        }
+    )
     target = make_sample(100, x=rng.normal(size=100), z=rng.normal(size=100))
-    return DataSet(make_pool(source, x=x, z=z), Product(known, Tilt(["z"])), target, x + z + rng.normal(size=x.size), 0.0)
+    return DataSet(
+        make_pool(source, x=x, z=z),
+        Product(known, Tilt(["z"])),
+        target,
+        x + z + rng.normal(size=x.size),
+        0.0,
+    )
 
 
 def strata_survey_tilt(rng: Rng) -> DataSet:
@@ -385,7 +493,9 @@ def box(rng: Rng) -> DataSet:
     source = np.repeat([0, 1, 2], 100)
     x = rng.uniform(edge[source, 0], edge[source, 1])
     z = rng.uniform(size=300)
-    return DataSet(make_pool(source, x=x, z=z), Box(["x", "z"]), None, x + z + 0.3 * rng.normal(size=300), 1.0)
+    return DataSet(
+        make_pool(source, x=x, z=z), Box(["x", "z"]), None, x + z + 0.3 * rng.normal(size=300), 1.0
+    )
 
 
 def box_many(rng: Rng) -> DataSet:
@@ -395,14 +505,20 @@ def box_many(rng: Rng) -> DataSet:
     x = rng.uniform(edge[source, 0], edge[source, 1])
     rest = rng.uniform(size=(300, 2))
     pool = make_pool(source, x=x, y=rest[:, 0], z=rest[:, 1])
-    return DataSet(pool, Box(["x", "y", "z"]), None, x + rest.sum(axis=1) + 0.3 * rng.normal(size=300), 1.5)
+    return DataSet(
+        pool, Box(["x", "y", "z"]), None, x + rest.sum(axis=1) + 0.3 * rng.normal(size=300), 1.5
+    )
 
 
 def soft_box(rng: Rng) -> DataSet:
-    """Two sources of 150 images that fall off linearly towards each other's end of the unit interval."""
+    """Two sources of 150 images that fall off linearly towards each other's end of the unit
+    interval.
+    """
     source = np.repeat([0, 1], 150)
     x = np.concatenate([_falling(rng, 150), 1.0 - _falling(rng, 150)])
-    return DataSet(make_pool(source, x=x), SoftBox(["x"]), None, x + 0.3 * rng.normal(size=300), 0.5)
+    return DataSet(
+        make_pool(source, x=x), SoftBox(["x"]), None, x + 0.3 * rng.normal(size=300), 0.5
+    )
 
 
 def _falling(rng: Rng, n: int) -> np.ndarray:
@@ -412,13 +528,17 @@ def _falling(rng: Rng, n: int) -> np.ndarray:
 
 
 def _corners(rng: Rng, width: float) -> DataSet:
-    x, z = np.column_stack([_near_corner(rng, 150, corner, width) for corner in ((0.0, 0.0), (1.0, 0.0), (0.5, 1.0))])
+    x, z = np.column_stack(
+        [_near_corner(rng, 150, corner, width) for corner in ((0.0, 0.0), (1.0, 0.0), (0.5, 1.0))]
+    )
     pool = make_pool(np.repeat([0, 1, 2], 150), x=x, z=z)
     return DataSet(pool, SoftBox(["x", "z"]), None, x + z + 0.3 * rng.normal(size=450), 1.0)
 
 
 def _near_corner(rng: Rng, n: int, corner: tuple[float, float], width: float) -> np.ndarray:
-    """(2, n) density ∝ 1 within 0.6 of the corner in both directions, falling linearly to 0 over ``width``."""
+    """(2, n) density ∝ 1 within 0.6 of the corner in both directions, falling linearly to 0 over
+    ``width``.
+    """
     point = rng.uniform(size=(2, 30 * n))
     beyond = np.maximum(np.abs(point - np.array(corner)[:, None]) - 0.6, 0.0).sum(axis=0)
     return point[:, rng.uniform(size=30 * n) < 1.0 - beyond / width][:, :n]
@@ -448,7 +568,9 @@ def strata_groups_feature(rng: Rng) -> DataSet:
     """The same in groups, to which most of the feature belongs."""
     data = strata_groups(rng)
     group = data.pool.frame["group"].to_numpy()
-    return _with_columns(data, x=rng.normal(size=group.max() + 1)[group] + 0.3 * rng.normal(size=group.size))
+    return _with_columns(
+        data, x=rng.normal(size=group.max() + 1)[group] + 0.3 * rng.normal(size=group.size)
+    )
 
 
 def known_categorical(rng: Rng) -> DataSet:
@@ -460,7 +582,9 @@ def known_categorical(rng: Rng) -> DataSet:
 
 
 def _with_columns(data: DataSet, **columns: np.ndarray) -> DataSet:
-    return DataSet(Pool(data.pool.frame.assign(**columns)), data.bias, data.target, data.value, data.truth)
+    return DataSet(
+        Pool(data.pool.frame.assign(**columns)), data.bias, data.target, data.value, data.truth
+    )
 
 
 # ---- wrong models
@@ -470,7 +594,9 @@ def wrong_linear(rng: Rng) -> DataSet:
     """A linear tilt where the sources differ in their width."""
     source = np.repeat([0, 1], 200)
     x = rng.normal(0.0, np.array([0.8, 1.2])[source])
-    return DataSet(make_pool(source, x=x), Tilt(["x"]), make_sample(150, x=rng.normal(size=150)), x, 0.0)
+    return DataSet(
+        make_pool(source, x=x), Tilt(["x"]), make_sample(150, x=rng.normal(size=150)), x, 0.0
+    )
 
 
 def wrong_known(rng: Rng) -> DataSet:
@@ -506,7 +632,8 @@ def wrong_product(rng: Rng) -> DataSet:
     return DataSet(pool, Product(Strata("label"), Tilt(["x"], reference="c")), target, x, 0.0)
 
 
-# One recipe for each family and product; further settings of the same; families whose likelihood is not regular.
+# One recipe for each family and product; further settings of the same; families whose likelihood is
+# not regular.
 PRINCIPAL: tuple[Recipe, ...] = (
     known,
     strata,

@@ -19,7 +19,13 @@ def make_data(folder: Path, names: tuple[str, ...] = ("cifar10",)) -> Path:
             label = np.tile(np.arange(10), 100)
             hue = rng.beta(2, 2, size=(1000, 3)) * 0.7 + 0.03 * label[:, None]
             tiles = np.clip(hue[:, None, None, :] + rng.normal(0, 0.03, (1000, 32, 32, 1)), 0, 1)
-            sheet = (tiles * 255).astype(np.uint8).reshape(25, 40, 32, 32, 3).transpose(0, 2, 1, 3, 4).reshape(800, 1280, 3)
+            sheet = (
+                (tiles * 255)
+                .astype(np.uint8)
+                .reshape(25, 40, 32, 32, 3)
+                .transpose(0, 2, 1, 3, 4)
+                .reshape(800, 1280, 3)
+            )
             # Lossy is enough here, and ten times faster.
             Image.fromarray(sheet).save(place / f"{split}-000.webp", quality=80, method=0)
             labels[split] = label.astype(np.uint8)

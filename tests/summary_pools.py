@@ -14,7 +14,9 @@ from unskew.errors import ImageError
 from unskew.records import Images, Ints
 
 # Stands for a test of fit that found nothing, where a test is not about it.
-NO_FIT_CHECK = SimpleNamespace(p_value=0.5, features=(), message="The sources look as the bias model expects.", n_replicates=99)
+NO_FIT_CHECK = SimpleNamespace(
+    p_value=0.5, features=(), message="The sources look as the bias model expects.", n_replicates=99
+)
 QUICK: dict[str, Any] = {"bootstrap": 0, "fit_check": NO_FIT_CHECK}
 
 
@@ -36,7 +38,9 @@ class ListedImages(Images):
         return ListedImages([self.raw[row] for row in rows])
 
 
-def mixed_frame(n: int = 300, n_sources: int = 3, seed: int = 0, groups: bool = False) -> pd.DataFrame:
+def mixed_frame(
+    n: int = 300, n_sources: int = 3, seed: int = 0, groups: bool = False
+) -> pd.DataFrame:
     """Sources that differ in x and in their classes; y, country and flag beside them."""
     rng = np.random.default_rng(seed)
     code = np.arange(n) % n_sources
@@ -44,7 +48,9 @@ def mixed_frame(n: int = 300, n_sources: int = 3, seed: int = 0, groups: bool = 
     frame = pd.DataFrame(
         {
             "id": [f"image-{at:05d}" for at in range(n)],
-            "source": pd.Categorical([f"camera {k}" for k in code], categories=[f"camera {k}" for k in range(n_sources)]),
+            "source": pd.Categorical(
+                [f"camera {k}" for k in code], categories=[f"camera {k}" for k in range(n_sources)]
+            ),
             "label": np.where(rng.random(n) < 1 / (1 + np.exp(-x)), "cat", "dog"),
             "path": [f"folder/picture-{at:05d}.jpg" for at in range(n)],
             "x": x,
@@ -60,7 +66,11 @@ def mixed_frame(n: int = 300, n_sources: int = 3, seed: int = 0, groups: bool = 
 
 def strata_weights(pool: unskew.Pool, **options: Any) -> unskew.Weights:
     """Post-stratified to 30% cats."""
-    return unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.margins({"label": {"cat": 0.3, "dog": 0.7}}, **options))
+    return unskew.debias(
+        pool,
+        unskew.bias.Strata("label"),
+        unskew.Target.margins({"label": {"cat": 0.3, "dog": 0.7}}, **options),
+    )
 
 
 def jpeg(colour: tuple[int, int, int], side: int = 200) -> bytes:

@@ -27,15 +27,31 @@ def vendors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for vendor, bags in (("north", 20), ("south", 8)):
         for i in range(30):
             kind = "bag" if i < bags else "shoe"
-            write_picture(folder / vendor / kind / f"sku{i:03d}.png", rng.uniform(40, 220, 3), rng, side=12)
+            write_picture(
+                folder / vendor / kind / f"sku{i:03d}.png", rng.uniform(40, 220, 3), rng, side=12
+            )
     return folder
 
 
 def test_every_command_has_help_that_teaches(capsys: Captured) -> None:
     assert run_command(["--help"]) == 0
     shown = capsys.readouterr().out
-    names = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback is not None]
-    assert set(names) >= {"describe", "init", "check", "weigh", "export", "split", "verify", "report", "demo"}
+    names = [
+        command.name or command.callback.__name__
+        for command in app.registered_commands
+        if command.callback is not None
+    ]
+    assert set(names) >= {
+        "describe",
+        "init",
+        "check",
+        "weigh",
+        "export",
+        "split",
+        "verify",
+        "report",
+        "demo",
+    }
     for name in names:
         assert name in shown
         assert run_command([name, "--help"]) == 0
@@ -64,9 +80,16 @@ def test_describe_in_json(vendors: Path, capsys: Captured) -> None:
     assert {row["level"]: row["images"] for row in told["labels"]} == {"bag": 28, "shoe": 32}
 
 
-def test_init_writes_what_weigh_runs_unchanged(vendors: Path, tmp_path: Path, capsys: Captured) -> None:
+def test_init_writes_what_weigh_runs_unchanged(
+    vendors: Path, tmp_path: Path, capsys: Captured
+) -> None:
     configuration = tmp_path / "run.toml"
-    assert run_command(["init", str(vendors / "north"), str(vendors / "south"), "-o", str(configuration)]) == 0
+    assert (
+        run_command(
+            ["init", str(vendors / "north"), str(vendors / "south"), "-o", str(configuration)]
+        )
+        == 0
+    )
     assert "#" in configuration.read_text()
     assert run_command(["init", str(vendors / "north"), "-o", str(configuration)]) == 2
     assert "--overwrite" in capsys.readouterr().err
@@ -80,9 +103,20 @@ def test_init_writes_what_weigh_runs_unchanged(vendors: Path, tmp_path: Path, ca
     np.testing.assert_allclose(share, 0.5)
 
 
-def test_results_of_another_run_are_not_overwritten_unasked(vendors: Path, tmp_path: Path, capsys: Captured) -> None:
+def test_results_of_another_run_are_not_overwritten_unasked(
+    vendors: Path, tmp_path: Path, capsys: Captured
+) -> None:
     configuration = tmp_path / "run.toml"
-    run_command(["init", str(vendors / "north"), str(vendors / "south"), "-o", str(configuration), "--quiet"])
+    run_command(
+        [
+            "init",
+            str(vendors / "north"),
+            str(vendors / "south"),
+            "-o",
+            str(configuration),
+            "--quiet",
+        ]
+    )
     command = ["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]
     assert run_command(command) == 0
     assert run_command(command) == 2
@@ -107,10 +141,14 @@ def test_a_wrong_key_is_named_with_its_line(tmp_path: Path, capsys: Captured) ->
     assert "Traceback" not in shown
 
 
-def test_uncovered_mass_is_not_identifiable_and_the_page_says_why(tmp_path: Path, capsys: Captured) -> None:
+def test_uncovered_mass_is_not_identifiable_and_the_page_says_why(
+    tmp_path: Path, capsys: Captured
+) -> None:
     configuration = write_hospitals(tmp_path)
     registry = pd.read_csv(tmp_path / "registry.csv")
-    pd.concat([registry, pd.DataFrame({"age": [50], "sex": ["x"], "count": [900]})]).to_csv(tmp_path / "registry.csv", index=False)
+    pd.concat([registry, pd.DataFrame({"age": [50], "sex": ["x"], "count": [900]})]).to_csv(
+        tmp_path / "registry.csv", index=False
+    )
     assert run_command(["check", str(configuration)]) == 3
     assert "x" in capsys.readouterr().out
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--json"]) == 3
@@ -126,14 +164,18 @@ def test_too_many_unreadable_images_stop_the_run(tmp_path: Path, capsys: Capture
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 4
     shown = capsys.readouterr().err
     assert "tolerance" in shown
-    configuration.write_text(configuration.read_text().replace("[represent]", "tolerance = 0.2\n\n[represent]"))
+    configuration.write_text(
+        configuration.read_text().replace("[represent]", "tolerance = 0.2\n\n[represent]")
+    )
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 0
     aside = pd.read_csv(tmp_path / "out" / "unreadable.csv")
     assert len(aside) == 5
     assert list(aside.columns) == ["id", "source", "path", "reason"]
 
 
-def test_a_download_without_a_network_is_an_error_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+def test_a_download_without_a_network_is_an_error_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
     import urllib.error
     import urllib.request
 
@@ -149,35 +191,60 @@ def test_a_download_without_a_network_is_an_error_in_words(tmp_path: Path, monke
     assert run_command(["describe", str(tmp_path), "--download"]) in (2, 4)
 
 
-def test_a_function_of_ones_own_lies_beside_the_configuration(vendors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_of_ones_own_lies_beside_the_configuration(
+    vendors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     configuration = tmp_path / "run.toml"
-    run_command(["init", str(vendors / "north"), str(vendors / "south"), "-o", str(configuration), "--quiet"])
-    (tmp_path / "beside_the_run.py").write_text("def redness(images):\n    return [image[..., 0].mean() for image in images]\n")
-    text = configuration.read_text().replace('features = ["brightness"', 'features = ["beside_the_run:redness", "brightness"')
+    run_command(
+        [
+            "init",
+            str(vendors / "north"),
+            str(vendors / "south"),
+            "-o",
+            str(configuration),
+            "--quiet",
+        ]
+    )
+    (tmp_path / "beside_the_run.py").write_text(
+        "def redness(images):\n    return [image[..., 0].mean() for image in images]\n"
+    )
+    text = configuration.read_text().replace(
+        'features = ["brightness"', 'features = ["beside_the_run:redness", "brightness"'
+    )
     configuration.write_text(text)
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 0
     assert "redness" in pd.read_parquet(tmp_path / "out" / "features.parquet").columns
 
 
 def test_margins_of_images_that_have_several_labels(tmp_path: Path) -> None:
-    """`label=cat` says whether an image shows a cat; the shares of several such indicators are reached together, by raking."""
+    """`label=cat` says whether an image shows a cat; the shares of several such indicators are
+    reached together, by raking.
+    """
     rng = np.random.default_rng(0)
     rows = [
         {
             "id": i,
             "source": "ab"[i % 2],
-            "label": [name for name, share in (("cat", 0.2 + 0.4 * (i % 2)), ("dog", 0.5)) if rng.random() < share],
+            "label": [
+                name
+                for name, share in (("cat", 0.2 + 0.4 * (i % 2)), ("dog", 0.5))
+                if rng.random() < share
+            ],
         }
         for i in range(300)
     ]
     (tmp_path / "all.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
     (tmp_path / "run.toml").write_text(
         '[sources]\nmanifest = "all.jsonl"\nimages = false\nsource = "source"\n'
-        '[target]\nmargins."label=cat" = { 1 = 0.1, 0 = 0.9 }\nmargins."label=dog" = { 1 = 0.7, 0 = 0.3 }\n'
+        '[target]\nmargins."label=cat" = { 1 = 0.1, 0 = 0.9 }\nmargins."label=dog" = { 1 = 0.7, 0 '
+        "= 0.3 }\n"
         '[bias]\nfamily = "strata"\nby = ["label=cat", "label=dog"]\n'
     )
-    assert run_command(["weigh", str(tmp_path / "run.toml"), "-o", str(tmp_path / "out"), "--quiet"]) == 0
+    assert (
+        run_command(["weigh", str(tmp_path / "run.toml"), "-o", str(tmp_path / "out"), "--quiet"])
+        == 0
+    )
     table = pd.read_parquet(tmp_path / "out" / "weights.parquet")
     for name, share in (("cat", 0.1), ("dog", 0.7)):
         shows = np.array([name in label for label in table["label"]])
@@ -186,7 +253,16 @@ def test_margins_of_images_that_have_several_labels(tmp_path: Path) -> None:
 
 def test_forecast_and_rehearsal(vendors: Path, tmp_path: Path, capsys: Captured) -> None:
     configuration = tmp_path / "run.toml"
-    run_command(["init", str(vendors / "north"), str(vendors / "south"), "-o", str(configuration), "--quiet"])
+    run_command(
+        [
+            "init",
+            str(vendors / "north"),
+            str(vendors / "south"),
+            "-o",
+            str(configuration),
+            "--quiet",
+        ]
+    )
     capsys.readouterr()
     assert run_command(["forecast", str(configuration), "--json", "-o", str(tmp_path / "out")]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -199,11 +275,35 @@ def test_forecast_and_rehearsal(vendors: Path, tmp_path: Path, capsys: Captured)
 
 def test_split_and_its_use(vendors: Path, tmp_path: Path, capsys: Captured) -> None:
     configuration = tmp_path / "run.toml"
-    run_command(["init", str(vendors / "north"), str(vendors / "south"), "-o", str(configuration), "--quiet"])
-    command = ["split", str(configuration), "-o", str(tmp_path / "splits.csv"), "--shares", "train=0.5,test=0.5", "--json"]
+    run_command(
+        [
+            "init",
+            str(vendors / "north"),
+            str(vendors / "south"),
+            "-o",
+            str(configuration),
+            "--quiet",
+        ]
+    )
+    command = [
+        "split",
+        str(configuration),
+        "-o",
+        str(tmp_path / "splits.csv"),
+        "--shares",
+        "train=0.5,test=0.5",
+        "--json",
+    ]
     assert run_command(command) == 0
-    assert json.loads(capsys.readouterr().out) == {"north": {"test": 15, "train": 15}, "south": {"test": 15, "train": 15}}
-    configuration.write_text(configuration.read_text().replace("[sources]\n", '[sources]\nsplit = { file = "splits.csv" }\n'))
+    assert json.loads(capsys.readouterr().out) == {
+        "north": {"test": 15, "train": 15},
+        "south": {"test": 15, "train": 15},
+    }
+    configuration.write_text(
+        configuration.read_text().replace(
+            "[sources]\n", '[sources]\nsplit = { file = "splits.csv" }\n'
+        )
+    )
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 0
     table = pd.read_parquet(tmp_path / "out" / "weights.parquet")
     np.testing.assert_allclose(table.groupby("split")["weight"].sum(), 1.0)
@@ -212,7 +312,16 @@ def test_split_and_its_use(vendors: Path, tmp_path: Path, capsys: Captured) -> N
 @pytest.mark.parametrize("to", ["csv", "jsonl", "class-weights"])
 def test_export(to: str, vendors: Path, tmp_path: Path) -> None:
     configuration = tmp_path / "run.toml"
-    run_command(["init", str(vendors / "north"), str(vendors / "south"), "-o", str(configuration), "--quiet"])
+    run_command(
+        [
+            "init",
+            str(vendors / "north"),
+            str(vendors / "south"),
+            "-o",
+            str(configuration),
+            "--quiet",
+        ]
+    )
     run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"])
     assert run_command(["export", str(tmp_path / "out"), "--to", to]) == 0
     assert run_command(["export", str(tmp_path / "nothing"), "--to", to]) in (2, 4)
@@ -220,7 +329,16 @@ def test_export(to: str, vendors: Path, tmp_path: Path) -> None:
 
 def test_report_again_is_the_same_page(vendors: Path, tmp_path: Path) -> None:
     configuration = tmp_path / "run.toml"
-    run_command(["init", str(vendors / "north"), str(vendors / "south"), "-o", str(configuration), "--quiet"])
+    run_command(
+        [
+            "init",
+            str(vendors / "north"),
+            str(vendors / "south"),
+            "-o",
+            str(configuration),
+            "--quiet",
+        ]
+    )
     run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"])
     first = (tmp_path / "out" / "report.html").read_text()
     (tmp_path / "out" / "report.html").unlink()
@@ -238,7 +356,9 @@ def test_a_read_only_folder_is_said_before_the_work(tmp_path: Path, capsys: Capt
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full stands for a full disk")
-def test_a_full_disk_is_an_error_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+def test_a_full_disk_is_an_error_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
     configuration = write_hospitals(tmp_path)
 
     def full(*_: object, **__: object) -> None:
@@ -252,7 +372,9 @@ def test_a_full_disk_is_an_error_in_words(tmp_path: Path, monkeypatch: pytest.Mo
     assert "Traceback" not in shown
 
 
-def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+def test_ctrl_c_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
     configuration = write_hospitals(tmp_path)
 
     def stopped(*_: object, **__: object) -> None:
@@ -264,7 +386,9 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not list(tmp_path.glob("out/*"))
 
 
-def test_a_bug_of_ours_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+def test_a_bug_of_ours_is_exit_code_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
     configuration = write_hospitals(tmp_path)
 
     def broken(*_: object, **__: object) -> None:
@@ -276,6 +400,10 @@ def test_a_bug_of_ours_is_exit_code_1(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_the_program_itself(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "unskew", "describe", str(tmp_path / "nothing")], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "unskew", "describe", str(tmp_path / "nothing")],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 2
     assert "Traceback" not in done.stderr

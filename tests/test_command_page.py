@@ -11,11 +11,15 @@ import typer
 
 from unskew.cli.app import Format, app
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "command-line.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "command-line.md").read_text(
+    encoding="utf-8"
+)
 COMMANDS: dict[str, Any] = {}
 for _name, _command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
     # A group such as `unskew simulate` has commands of its own.
-    COMMANDS |= {f"{_name} {each}": below for each, below in getattr(_command, "commands", {}).items()} or {_name: _command}
+    COMMANDS |= {
+        f"{_name} {each}": below for each, below in getattr(_command, "commands", {}).items()
+    } or {_name: _command}
 # Of every command, and said once for all.
 EVERYWHERE = {"--help", "-h"}
 
@@ -27,7 +31,12 @@ def _section(command: str) -> str:
 
 def _options(command: str) -> set[str]:
     """At least --quiet, which every command has."""
-    return {name for option in COMMANDS[command].params if option.param_type_name == "option" for name in option.opts} - EVERYWHERE
+    return {
+        name
+        for option in COMMANDS[command].params
+        if option.param_type_name == "option"
+        for name in option.opts
+    } - EVERYWHERE
 
 
 def _common() -> str:
@@ -35,7 +44,9 @@ def _common() -> str:
 
 
 def test_every_command_has_a_section_and_every_section_a_command() -> None:
-    headings = set(re.findall(r"^## (.+)$", PAGE, flags=re.MULTILINE)) - {"What all commands have in common"}
+    headings = set(re.findall(r"^## (.+)$", PAGE, flags=re.MULTILINE)) - {
+        "What all commands have in common"
+    }
     assert headings == set(COMMANDS)
     assert set(re.findall(r"^\| \[`([\w -]+)`\]\(#", PAGE, flags=re.MULTILINE)) == set(COMMANDS)
 
@@ -51,14 +62,22 @@ def test_every_option_is_named_in_the_section_of_its_command(command: str) -> No
     assert not {name for name in short if f"`{name}`" not in section + _common()}
     # An option in a code span must exist, perhaps on another command that the sentence is about.
     known = set().union(*(_options(each) for each in COMMANDS)) | EVERYWHERE
-    assert {name for span in re.findall(r"`([^`\n]+)`", section) for name in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", span)} <= known
+    assert {
+        name
+        for span in re.findall(r"`([^`\n]+)`", section)
+        for name in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", span)
+    } <= known
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_defaults_and_examples_are_those_of_the_program(command: str) -> None:
     section = _section(command)
     for option in COMMANDS[command].params:
-        if option.param_type_name == "option" and isinstance(option.default, str | Path) and str(option.default):
+        if (
+            option.param_type_name == "option"
+            and isinstance(option.default, str | Path)
+            and str(option.default)
+        ):
             assert f"`{option.default}`" in section
     assert re.search(rf"^unskew {command} ", section, flags=re.MULTILINE)
 
@@ -78,4 +97,6 @@ def test_the_exit_codes_are_those_of_the_program() -> None:
         error_messages.UNUSABLE,
         error_messages.STOPPED,
     }
-    assert {int(code) for code in re.findall(r"^\| (\d+) \|", _common(), flags=re.MULTILINE)} == codes
+    assert {
+        int(code) for code in re.findall(r"^\| (\d+) \|", _common(), flags=re.MULTILINE)
+    } == codes

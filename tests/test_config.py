@@ -12,13 +12,24 @@ from hypothesis import strategies as st
 from run_data import CAMERA_TRAPS, HOSPITALS, PRODUCT_PHOTOS
 from unskew import ConfigError, bias
 from unskew.config.paths import _NETWORKS
-from unskew.config.run_config import RunConfig, fingerprint, make_config, read_config, resolved, write_config
+from unskew.config.run_config import (
+    RunConfig,
+    fingerprint,
+    make_config,
+    read_config,
+    resolved,
+    write_config,
+)
 from unskew.config.sections import SOURCE_KINDS, TARGET_KINDS, SolveSection, SourcesSection
 from unskew.represent import embedding_models
 from unskew.solve.normalizers import Method
 from unskew.target import schema
 
-CONFIGURATIONS = {"camera-traps": CAMERA_TRAPS, "hospitals": HOSPITALS, "product-photos": PRODUCT_PHOTOS}
+CONFIGURATIONS = {
+    "camera-traps": CAMERA_TRAPS,
+    "hospitals": HOSPITALS,
+    "product-photos": PRODUCT_PHOTOS,
+}
 MINIMAL = '[sources]\nmanifest = "scans.csv"\n\n[bias]\nfamily = "strata"\n'
 
 
@@ -60,7 +71,10 @@ def test_the_three_configurations_of_the_design_read_as_they_stand(folder, name)
 
 
 def test_what_the_three_configurations_name(folder):
-    read = {name: read_config(save(folder, CONFIGURATIONS[name])) for name in ("camera-traps", "product-photos")}
+    read = {
+        name: read_config(save(folder, CONFIGURATIONS[name]))
+        for name in ("camera-traps", "product-photos")
+    }
     assert list(read["camera-traps"].inputs) == ["sources.manifest", "target.margins.label.file"]
     assert list(read["product-photos"].inputs) == [
         *(f"sources.folders.{name}" for name in ("north", "south", "east", "west")),
@@ -72,7 +86,13 @@ def test_what_the_three_configurations_name(folder):
 def test_defaults_are_filled_in(folder):
     config = read_config(save(folder, MINIMAL))
     assert resolved(config) == {
-        "sources": {"manifest": "scans.csv", "images": True, "allow_outside": False, "tolerance": 0.01, "max_pixels": 100_000_000},
+        "sources": {
+            "manifest": "scans.csv",
+            "images": True,
+            "allow_outside": False,
+            "tolerance": 0.01,
+            "max_pixels": 100_000_000,
+        },
         "represent": {"features": [], "cache": ".unskew-cache"},
         "bias": {"family": "strata"},
         "solve": {"method": "newton", "tol": 1e-10, "max_unlike": 0.2},
@@ -92,8 +112,16 @@ def test_defaults_of_a_target_are_those_of_its_kind(folder):
 
 
 def test_defaults_of_a_bias_model_are_those_of_its_family(folder):
-    config = read_config(save(folder, MINIMAL.replace('"strata"', '"propensity"\nfeatures = ["mean_hsv"]')))
-    assert config.bias == {"family": "propensity", "features": ["mean_hsv"], "classifier": "logistic", "folds": 5, "floor": 1e-6}
+    config = read_config(
+        save(folder, MINIMAL.replace('"strata"', '"propensity"\nfeatures = ["mean_hsv"]'))
+    )
+    assert config.bias == {
+        "family": "propensity",
+        "features": ["mean_hsv"],
+        "classifier": "logistic",
+        "folds": 5,
+        "floor": 1e-6,
+    }
     assert config.read_bias() == bias.Propensity(["mean_hsv"])
 
 
@@ -118,7 +146,9 @@ ridge = 1
 
 def test_a_product_has_a_section_for_each_factor(folder):
     config = read_config(save(folder, PRODUCT))
-    assert config.read_bias() == bias.Product(bias.Strata(["label"]), bias.Tilt(["brightness"], reference="phone", ridge=1.0))
+    assert config.read_bias() == bias.Product(
+        bias.Strata(["label"]), bias.Tilt(["brightness"], reference="phone", ridge=1.0)
+    )
     assert config.bias["factors"][1]["degree"] == 1
     write_config(config, folder / "again.toml")
     assert read_config(folder / "again.toml") == config
@@ -134,7 +164,14 @@ def test_a_product_has_a_section_for_each_factor(folder):
 )
 def test_features_with_settings(folder, features):
     (folder / "south" / "net.onnx").write_bytes(b"")
-    config = make_config({"sources": {"manifest": "scans.csv"}, "represent": {"features": features}, "bias": {"family": "strata"}}, folder)
+    config = make_config(
+        {
+            "sources": {"manifest": "scans.csv"},
+            "represent": {"features": features},
+            "bias": {"family": "strata"},
+        },
+        folder,
+    )
     assert config.represent.features == features
     write_config(config, folder / "again.toml")
     assert read_config(folder / "again.toml") == config
@@ -142,15 +179,32 @@ def test_features_with_settings(folder, features):
 
 def test_the_network_of_an_embedding_lies_where_the_configuration_says(folder):
     (folder / "net.onnx").write_bytes(b"")
-    features = ["size", {"name": "embedding", "model": "net.onnx"}, {"name": "embedding", "model": "networks:small"}]
+    features = [
+        "size",
+        {"name": "embedding", "model": "net.onnx"},
+        {"name": "embedding", "model": "networks:small"},
+    ]
     config = make_config(
-        {"sources": {"manifest": "scans.csv"}, "represent": {"features": features[:2]}, "bias": {"family": "strata"}}, folder
+        {
+            "sources": {"manifest": "scans.csv"},
+            "represent": {"features": features[:2]},
+            "bias": {"family": "strata"},
+        },
+        folder,
     )
-    assert config.features() == ["size", {"name": "embedding", "model": str(folder.resolve() / "net.onnx")}]
+    assert config.features() == [
+        "size",
+        {"name": "embedding", "model": str(folder.resolve() / "net.onnx")},
+    ]
     assert config.represent.features == features[:2]
     assert config.inputs["represent.features[1].model"] == folder.resolve() / "net.onnx"
     config = make_config(
-        {"sources": {"manifest": "scans.csv"}, "represent": {"features": features[2:]}, "bias": {"family": "strata"}}, folder
+        {
+            "sources": {"manifest": "scans.csv"},
+            "represent": {"features": features[2:]},
+            "bias": {"family": "strata"},
+        },
+        folder,
     )
     assert config.features() == features[2:]
 
@@ -198,12 +252,16 @@ def test_data_that_lie_elsewhere_are_found_by_one_line_or_argument(folder, tmp_p
     alone = save(elsewhere, MINIMAL)
     with pytest.raises(ConfigError, match=r"sources\.manifest"):
         read_config(alone)
-    assert read_config(alone, folder=folder) == read_config(save(elsewhere, 'folder = ".."\n' + MINIMAL, "named.toml"))
+    assert read_config(alone, folder=folder) == read_config(
+        save(elsewhere, 'folder = ".."\n' + MINIMAL, "named.toml")
+    )
     assert read_config(alone, check_paths=False).sources.manifest == "scans.csv"
 
 
 def test_a_folder_reached_by_a_link_is_the_folder_of_the_link(folder, tmp_path):
-    """``..`` of an output folder that is a link means the parent of where it leads, to us as to the system."""
+    """``..`` of an output folder that is a link means the parent of where it leads, to us as to the
+    system.
+    """
     real = tmp_path / "disk" / "results"
     real.mkdir(parents=True)
     (folder / "out").symlink_to(real, target_is_directory=True)
@@ -228,7 +286,12 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1
 @hypothesis_settings(max_examples=40)
 @given(
     st.dictionaries(NAMES, NAMES, min_size=1, max_size=3),
-    st.dictionaries(NAMES, st.dictionaries(NAMES, st.integers(1, 9), min_size=1, max_size=3), min_size=1, max_size=2),
+    st.dictionaries(
+        NAMES,
+        st.dictionaries(NAMES, st.integers(1, 9), min_size=1, max_size=3),
+        min_size=1,
+        max_size=2,
+    ),
     st.integers(0, 2**40),
     NAMES,
 )
@@ -252,9 +315,16 @@ def test_any_names_survive_writing_and_reading(tmp_path_factory, folders, margin
 def test_the_fingerprint_sees_what_changes_results_and_nothing_else(folder, tmp_path):
     config = read_config(save(folder, MINIMAL))
     same = [
-        make_config({"bias": {"family": "strata"}, "sources": {"images": True, "manifest": "scans.csv"}}, folder),
-        read_config(save(folder, MINIMAL + '[represent]\ncache = "elsewhere"\n[engine]\njobs = 3\nseed = 0')),
-        read_config(save(folder, "# comment\n" + MINIMAL), folder=tmp_path / "nowhere", check_paths=False),
+        make_config(
+            {"bias": {"family": "strata"}, "sources": {"images": True, "manifest": "scans.csv"}},
+            folder,
+        ),
+        read_config(
+            save(folder, MINIMAL + '[represent]\ncache = "elsewhere"\n[engine]\njobs = 3\nseed = 0')
+        ),
+        read_config(
+            save(folder, "# comment\n" + MINIMAL), folder=tmp_path / "nowhere", check_paths=False
+        ),
     ]
     assert {fingerprint(each) for each in same} == {fingerprint(config)}
     other = [
@@ -264,7 +334,12 @@ def test_the_fingerprint_sees_what_changes_results_and_nothing_else(folder, tmp_
         MINIMAL.replace("scans.csv", "survey.csv"),
         MINIMAL + 'by = "label"',
     ]
-    assert len({fingerprint(read_config(save(folder, text))) for text in other} | {fingerprint(config)}) == len(other) + 1
+    assert (
+        len(
+            {fingerprint(read_config(save(folder, text))) for text in other} | {fingerprint(config)}
+        )
+        == len(other) + 1
+    )
     assert len(fingerprint(config)) == 64
 
 
@@ -282,9 +357,26 @@ def test_the_byte_order_mark_and_line_ends_of_windows_are_read(folder):
 
 
 def test_the_sections_agree_with_what_they_configure():
-    """The keys that go with each kind of target, and the solver's methods, are written in two places."""
-    assert {kind: set(beside) for kind, beside in TARGET_KINDS.items()} == {kind: set(beside) for kind, beside in schema._BESIDE.items()}
+    """The keys that go with each kind of target, and the solver's methods, are written in two
+    places.
+    """
+    assert {kind: set(beside) for kind, beside in TARGET_KINDS.items()} == {
+        kind: set(beside) for kind, beside in schema._BESIDE.items()
+    }
     assert sorted(_NETWORKS) == sorted(embedding_models._ONNX + embedding_models._TORCHSCRIPT)
-    assert set(SourcesSection.model_fields) == {*SOURCE_KINDS, *(key for beside in SOURCE_KINDS.values() for key in beside)}
+    assert set(SourcesSection.model_fields) == {
+        *SOURCE_KINDS,
+        *(key for beside in SOURCE_KINDS.values() for key in beside),
+    }
     assert get_args(SolveSection.model_fields["method"].annotation) == get_args(Method)
-    assert set(RunConfig.model_fields) == {"folder", "sources", "represent", "target", "bias", "solve", "learn", "report", "engine"}
+    assert set(RunConfig.model_fields) == {
+        "folder",
+        "sources",
+        "represent",
+        "target",
+        "bias",
+        "solve",
+        "learn",
+        "report",
+        "engine",
+    }

@@ -1,4 +1,6 @@
-"""A mistake in a configuration: the file, the line, the key, what was expected, what was received, and the nearest valid name."""
+"""A mistake in a configuration: the file, the line, the key, what was expected, what was received,
+and the nearest valid name.
+"""
 
 import os
 import re
@@ -29,7 +31,9 @@ def problems_in(folder, text):
 
 
 def run(**sections):
-    """A configuration whose lines can be counted: [sources] in 1, its keys from 2 on; then each further section."""
+    """A configuration whose lines can be counted: [sources] in 1, its keys from 2 on; then each
+    further section.
+    """
     lines = ["[sources]", *sections.pop("sources", ['manifest = "scans.csv"'])]
     bias = sections.pop("bias", ['family = "strata"'])
     for name, keys in (sections | {"bias": bias}).items():
@@ -45,14 +49,54 @@ MISTAKES = {
         "sources.manifst",
         ["no such key", "Did you mean 'manifest'?"],
     ),
-    "key of another section": (run(solve=["seed = 1"]), 4, "solve.seed", ["no such key", "seed is a key of [engine]"]),
-    "key before the first section": ('manifest = "scans.csv"\n' + run(), 1, "manifest", ["no such key", "manifest is a key of [sources]"]),
-    "unknown section": (run(targets=['uniform = "label"']), 3, "targets", ["no such section", "Did you mean 'target'?"]),
-    "section that is a value": ("engine = 4\n" + run(), 1, "engine", ["expected a table of settings", "got 4 (a whole number)"]),
-    "list of sections": (run() + "\n[[report]]", 5, "report", ["expected a table of settings", "a list"]),
-    "text for a number": (run(engine=["", 'jobs = "four"']), 5, "engine.jobs", ["expected a whole number above 0", 'got "four" (text)']),
-    "truth value for a number": (run(engine=["seed = true"]), 4, "engine.seed", ["whole number", "got true (a truth value)"]),
-    "fraction for a whole number": (run(engine=["seed = 1.5"]), 4, "engine.seed", ["whole number", "got 1.5 (a number)"]),
+    "key of another section": (
+        run(solve=["seed = 1"]),
+        4,
+        "solve.seed",
+        ["no such key", "seed is a key of [engine]"],
+    ),
+    "key before the first section": (
+        'manifest = "scans.csv"\n' + run(),
+        1,
+        "manifest",
+        ["no such key", "manifest is a key of [sources]"],
+    ),
+    "unknown section": (
+        run(targets=['uniform = "label"']),
+        3,
+        "targets",
+        ["no such section", "Did you mean 'target'?"],
+    ),
+    "section that is a value": (
+        "engine = 4\n" + run(),
+        1,
+        "engine",
+        ["expected a table of settings", "got 4 (a whole number)"],
+    ),
+    "list of sections": (
+        run() + "\n[[report]]",
+        5,
+        "report",
+        ["expected a table of settings", "a list"],
+    ),
+    "text for a number": (
+        run(engine=["", 'jobs = "four"']),
+        5,
+        "engine.jobs",
+        ["expected a whole number above 0", 'got "four" (text)'],
+    ),
+    "truth value for a number": (
+        run(engine=["seed = true"]),
+        4,
+        "engine.seed",
+        ["whole number", "got true (a truth value)"],
+    ),
+    "fraction for a whole number": (
+        run(engine=["seed = 1.5"]),
+        4,
+        "engine.seed",
+        ["whole number", "got 1.5 (a number)"],
+    ),
     "text for a truth value": (
         run(sources=['manifest = "scans.csv"', 'images = "no"']),
         3,
@@ -73,8 +117,18 @@ MISTAKES = {
         "solve.method",
         ['expected "newton", "fixed_point" or "sgd"', "Did you mean 'newton'?"],
     ),
-    "empty text": (run(sources=['manifest = ""']), 2, "sources.manifest", ["expected a file", 'got "" (text)']),
-    "inner list": (run(target=['uniform = ["label", 3]']), 4, "target.uniform", ["a list of attributes", 'got ["label", 3]']),
+    "empty text": (
+        run(sources=['manifest = ""']),
+        2,
+        "sources.manifest",
+        ["expected a file", 'got "" (text)'],
+    ),
+    "inner list": (
+        run(target=['uniform = ["label", 3]']),
+        4,
+        "target.uniform",
+        ["a list of attributes", 'got ["label", 3]'],
+    ),
     "inner table": (
         run(target=['uniform = ["age", "size"]', "bins.age = [0, 40]", 'bins.size = [0, "big"]']),
         6,
@@ -93,16 +147,36 @@ MISTAKES = {
         "sources.folders",
         ["exactly one of", "manifest and folders"],
     ),
-    "no kind of source": (run(sources=['label = "species"']), 1, "sources", ["exactly one of folders, manifest", "label"]),
+    "no kind of source": (
+        run(sources=['label = "species"']),
+        1,
+        "sources",
+        ["exactly one of folders, manifest", "label"],
+    ),
     "two kinds of target": (
         run(target=['uniform = "label"', 'source = "north"']),
         5,
         "target.source",
         ["exactly one of", "uniform and source"],
     ),
-    "no kind of target": (run(target=['unit = "group"']), 3, "target", ["exactly one of uniform, margins"]),
-    "option of another kind": (run(target=['uniform = "label"', "holdout = 0.5"]), 5, "target.holdout", ["does not go with uniform"]),
-    "folders without names": (run(sources=['folders = ["north", "south"]']), 2, "sources.folders", ["a table of name = folder", "a list"]),
+    "no kind of target": (
+        run(target=['unit = "group"']),
+        3,
+        "target",
+        ["exactly one of uniform, margins"],
+    ),
+    "option of another kind": (
+        run(target=['uniform = "label"', "holdout = 0.5"]),
+        5,
+        "target.holdout",
+        ["does not go with uniform"],
+    ),
+    "folders without names": (
+        run(sources=['folders = ["north", "south"]']),
+        2,
+        "sources.folders",
+        ["a table of name = folder", "a list"],
+    ),
     "wrong regular expression": (
         run(sources=['manifest = "scans.csv"', 'group = { regex = "(" }']),
         3,
@@ -139,40 +213,115 @@ MISTAKES = {
         "sources.folders.a",
         ["a folder that exists", "which is a file"],
     ),
-    "folder for a file": (run(sources=['manifest = "north"']), 2, "sources.manifest", ["a file that exists", "which is a folder"]),
-    "missing folder above": (run(sources=['manifest = "data/scans.csv"']), 2, "sources.manifest", ["there is no folder"]),
-    "name too long": (run(sources=[f'manifest = "{"x" * 5000}"']), 2, "sources.manifest", ["a file that exists"]),
-    "name with a zero": (run(sources=['manifest = "x\\u0000y"']), 2, "sources.manifest", ["a file that exists"]),
+    "folder for a file": (
+        run(sources=['manifest = "north"']),
+        2,
+        "sources.manifest",
+        ["a file that exists", "which is a folder"],
+    ),
+    "missing folder above": (
+        run(sources=['manifest = "data/scans.csv"']),
+        2,
+        "sources.manifest",
+        ["there is no folder"],
+    ),
+    "name too long": (
+        run(sources=[f'manifest = "{"x" * 5000}"']),
+        2,
+        "sources.manifest",
+        ["a file that exists"],
+    ),
+    "name with a zero": (
+        run(sources=['manifest = "x\\u0000y"']),
+        2,
+        "sources.manifest",
+        ["a file that exists"],
+    ),
     "missing survey": (
         run(target=['margins.label = { file = "surveys.csv" }']),
         4,
         "target.margins.label.file",
         ["Did you mean 'survey.csv'?"],
     ),
-    "missing registry": (run(target=['table = "x.csv"']), 4, "target.table", ["a file that exists"]),
-    "missing sample": (run(target=['sample = "phone/"']), 4, "target.sample", ["a folder or file that exists", "Did you mean 'phones'?"]),
-    "file for a cache": (run(represent=['cache = "scans.csv"']), 4, "represent.cache", ["which is a file"]),
-    "missing starting folder": ('folder = "nowhere"\n' + run(), 1, "folder", ["there is no folder"]),
-    "starting folder that is a number": ("folder = 3\n" + run(), 1, "folder", ["where relative paths start", "got 3"]),
-    "masses that do not sum to one": (run(target=["margins.label = { fox = 0.5, hare = 0.6 }"]), 4, "target.margins.label", ["1.1"]),
+    "missing registry": (
+        run(target=['table = "x.csv"']),
+        4,
+        "target.table",
+        ["a file that exists"],
+    ),
+    "missing sample": (
+        run(target=['sample = "phone/"']),
+        4,
+        "target.sample",
+        ["a folder or file that exists", "Did you mean 'phones'?"],
+    ),
+    "file for a cache": (
+        run(represent=['cache = "scans.csv"']),
+        4,
+        "represent.cache",
+        ["which is a file"],
+    ),
+    "missing starting folder": (
+        'folder = "nowhere"\n' + run(),
+        1,
+        "folder",
+        ["there is no folder"],
+    ),
+    "starting folder that is a number": (
+        "folder = 3\n" + run(),
+        1,
+        "folder",
+        ["where relative paths start", "got 3"],
+    ),
+    "masses that do not sum to one": (
+        run(target=["margins.label = { fox = 0.5, hare = 0.6 }"]),
+        4,
+        "target.margins.label",
+        ["1.1"],
+    ),
     "bins of no attribute": (
         run(target=['uniform = "age"', "bins.agee = [0, 40]"]),
         5,
         "target.bins.agee",
         ["no attribute", "Did you mean 'age'?"],
     ),
-    "bins that fall": (run(target=['uniform = "age"', "bins.age = [40, 0]"]), 5, "target.bins.age", ["increasing"]),
+    "bins that fall": (
+        run(target=['uniform = "age"', "bins.age = [40, 0]"]),
+        5,
+        "target.bins.age",
+        ["increasing"],
+    ),
     "level in and out": (
         run(target=["margins.label = {fox = 1}", 'outside.label = { fox = "keep" }']),
         5,
         "target.outside",
         ["only one"],
     ),
-    "margins that are a list": (run(target=["margins = [1, 2]"]), 4, "target.margins", ["a table of attribute", "got [1, 2] (a list)"]),
-    "margin that is a number": (run(target=["margins.label = 3"]), 4, "target.margins.label", ["label"]),
-    "unknown family": (run(bias=['family = "stratta"']), 4, "bias.family", ["'strata'", 'got "stratta" (text)', "Did you mean 'strata'?"]),
+    "margins that are a list": (
+        run(target=["margins = [1, 2]"]),
+        4,
+        "target.margins",
+        ["a table of attribute", "got [1, 2] (a list)"],
+    ),
+    "margin that is a number": (
+        run(target=["margins.label = 3"]),
+        4,
+        "target.margins.label",
+        ["label"],
+    ),
+    "unknown family": (
+        run(bias=['family = "stratta"']),
+        4,
+        "bias.family",
+        ["'strata'", 'got "stratta" (text)', "Did you mean 'strata'?"],
+    ),
     "no family": (run(bias=['by = "label"']), 3, "bias.family", ["is missing", "'soft_box'"]),
-    "family that is a number": (run(bias=["family = 3"]), 4, "bias.family", ["got 3 (a whole number)"]),
+    "family that is a number": (
+        run(bias=["family = 3"]),
+        4,
+        "bias.family",
+        ["got 3 (a whole number)"],
+    ),
     "unknown setting of a family": (
         run(bias=['family = "tilt"', 'feature = ["x"]', 'features = ["x"]']),
         5,
@@ -203,10 +352,28 @@ MISTAKES = {
         "bias.quantile",
         ["below 0.5", "got 0.7"],
     ),
-    "wrong folds": (run(bias=['family = "propensity"', 'features = ["x"]', "folds = 1"]), 6, "bias.folds", ["at least 2"]),
-    "product without factors": (run(bias=['family = "product"']), 3, "bias.factors", ["is missing", "[[bias.factors]]"]),
+    "wrong folds": (
+        run(bias=['family = "propensity"', 'features = ["x"]', "folds = 1"]),
+        6,
+        "bias.folds",
+        ["at least 2"],
+    ),
+    "product without factors": (
+        run(bias=['family = "product"']),
+        3,
+        "bias.factors",
+        ["is missing", "[[bias.factors]]"],
+    ),
     "wrong factor": (
-        run(bias=['family = "product"', "[[bias.factors]]", 'family = "strata"', "[[bias.factors]]", 'family = "tlt"']),
+        run(
+            bias=[
+                'family = "product"',
+                "[[bias.factors]]",
+                'family = "strata"',
+                "[[bias.factors]]",
+                'family = "tlt"',
+            ]
+        ),
         8,
         "bias.factors[1].family",
         ["Did you mean 'tilt'?"],
@@ -271,17 +438,37 @@ MISTAKES = {
         "represent.features[0].name",
         ["is missing", "border_hsv"],
     ),
-    "feature twice": (run(represent=['features = ["size", "size"]']), 4, "represent.features[1]", ["twice"]),
+    "feature twice": (
+        run(represent=['features = ["size", "size"]']),
+        4,
+        "represent.features[1]",
+        ["twice"],
+    ),
     "missing network": (
         run(represent=['features = [{ name = "embedding", model = "net.onnx" }]']),
         4,
         "represent.features[0].model",
         ["a file that exists"],
     ),
-    "unknown preset": (run(learn=['preset = "quick"']), 4, "learn.preset", ['"fast", "article" or "probe"', "quick"]),
+    "unknown preset": (
+        run(learn=['preset = "quick"']),
+        4,
+        "learn.preset",
+        ['"fast", "article" or "probe"', "quick"],
+    ),
     "no epochs": (run(learn=["epochs = 0"]), 4, "learn.epochs", ["a whole number above 0"]),
-    "epochs of a probe": (run(learn=['preset = "probe"', "epochs = 3"]), 5, "learn.epochs", ["a probe is fitted exactly", "leave it out"]),
-    "squares of a probe": (run(learn=["size = 64", 'preset = "probe"']), 4, "learn.size", ["pixels", "a probe is trained on features"]),
+    "epochs of a probe": (
+        run(learn=['preset = "probe"', "epochs = 3"]),
+        5,
+        "learn.epochs",
+        ["a probe is fitted exactly", "leave it out"],
+    ),
+    "squares of a probe": (
+        run(learn=["size = 64", 'preset = "probe"']),
+        4,
+        "learn.size",
+        ["pixels", "a probe is trained on features"],
+    ),
     "penalty of a network": (run(learn=["ridge = 0.1"]), 4, "learn.ridge", ["goes with a probe"]),
     "penalty of a network on features": (
         run(learn=['preset = "probe"', 'model = "nets:small"', "epochs = 3", "ridge = 0.1"]),
@@ -289,8 +476,18 @@ MISTAKES = {
         "learn.ridge",
         ["goes with a probe"],
     ),
-    "all for validation": (run(learn=["validation = 1.0"]), 4, "learn.validation", ["a share between 0 and 1"]),
-    "columns that are no list": (run(report=['outcomes = "age"']), 4, "report.outcomes", ["a list of columns"]),
+    "all for validation": (
+        run(learn=["validation = 1.0"]),
+        4,
+        "learn.validation",
+        ["a share between 0 and 1"],
+    ),
+    "columns that are no list": (
+        run(report=['outcomes = "age"']),
+        4,
+        "report.outcomes",
+        ["a list of columns"],
+    ),
     "feature that is a number": (
         run(represent=["features = [", '  "mean_hsv",', "  3,", "]"]),
         6,
@@ -358,11 +555,29 @@ def test_all_problems_are_told_at_once_from_top_to_bottom(folder):
 
 SYNTAX = {
     "no value": ("[sources]\nmanifest =\n", 2, 11, "Invalid value", "Text stands in quotes"),
-    "no quotes": ("[sources]\nmanifest = scans.csv\n", 2, 12, "Invalid value", "Text stands in quotes"),
+    "no quotes": (
+        "[sources]\nmanifest = scans.csv\n",
+        2,
+        12,
+        "Invalid value",
+        "Text stands in quotes",
+    ),
     "no end of text": ('[sources]\nmanifest = "scans.csv\n', 2, 22, "Illegal character", ""),
-    "twice": ('[sources]\nmanifest = "a"\nmanifest = "b"\n', 3, 15, "Cannot overwrite a value", "only once"),
+    "twice": (
+        '[sources]\nmanifest = "a"\nmanifest = "b"\n',
+        3,
+        15,
+        "Cannot overwrite a value",
+        "only once",
+    ),
     "section twice": ("[sources]\n[sources]\n", 2, 9, "Cannot declare", "only once"),
-    "path of Windows": ('[sources]\nmanifest = "C:\\data\\scans.csv"\n', 2, 17, "Unescaped", "single quotes"),
+    "path of Windows": (
+        '[sources]\nmanifest = "C:\\data\\scans.csv"\n',
+        2,
+        17,
+        "Unescaped",
+        "single quotes",
+    ),
     "end of file": ('[sources]\nmanifest = ["a",', 2, 17, "", ""),
     "no closing bracket": ("[sources\nmanifest = 1", 1, 9, "Expected ']'", ""),
 }
@@ -373,7 +588,9 @@ def test_what_is_no_toml_is_shown_with_a_caret(folder, name):
     text, line, column, what, hint = SYNTAX[name]
     message = str(problems_in(folder, text))
     first, shown, carets = message.split("\n")
-    assert first.startswith(f"{folder / 'run.toml'}:{line}: not valid TOML in column {column}: {what}")
+    assert first.startswith(
+        f"{folder / 'run.toml'}:{line}: not valid TOML in column {column}: {what}"
+    )
     assert hint in first
     assert shown == f"  {line} | {text.splitlines()[line - 1]}"
     assert carets.index("^") - shown.index("|") - 2 == column - 1
@@ -394,7 +611,9 @@ def test_text_nested_too_deep(folder, opening, closing):
 
 def test_a_configuration_that_is_not_there(folder):
     save(folder, MINIMAL)
-    with pytest.raises(ConfigError, match=r"no configuration .*runn\.toml.* Did you mean 'run\.toml'"):
+    with pytest.raises(
+        ConfigError, match=r"no configuration .*runn\.toml.* Did you mean 'run\.toml'"
+    ):
         read_config(folder / "runn.toml")
     with pytest.raises(ConfigError, match="unskew init"):
         read_config(folder / "nowhere" / "run.toml")
@@ -411,19 +630,36 @@ def test_a_configuration_that_may_not_be_read(folder):
 
 
 def test_settings_that_are_not_in_a_file_have_no_lines(folder):
-    with pytest.raises(ConfigError, match=r"^sources\.manifst: there is no such key.*Did you mean") as raised:
-        make_config({"sources": {"manifest": "scans.csv", "manifst": 1}, "bias": {"family": "strata"}}, folder)
+    with pytest.raises(
+        ConfigError, match=r"^sources\.manifst: there is no such key.*Did you mean"
+    ) as raised:
+        make_config(
+            {"sources": {"manifest": "scans.csv", "manifst": 1}, "bias": {"family": "strata"}},
+            folder,
+        )
     assert raised.value.problems[0]["line"] is None
 
 
 def test_nothing_in_a_message_moves_the_cursor_of_a_terminal(folder):
-    text = run(sources=['manifest = "scans.csv"', '"\\u001b[2J" = 1', "x = '\t\x1b'".replace("\x1b", "\u202e")])
+    text = run(
+        sources=[
+            'manifest = "scans.csv"',
+            '"\\u001b[2J" = 1',
+            "x = '\t\x1b'".replace("\x1b", "\u202e"),
+        ]
+    )
     message = str(problems_in(folder, text))
     assert all(each.isprintable() or each == "\n" for each in message)
 
 
 def test_a_long_line_is_shown_around_its_key(folder):
-    text = run(sources=["folders = { " + ", ".join(f's{number} = "north"' for number in range(200)) + ", last = 3 }"])
+    text = run(
+        sources=[
+            "folders = { "
+            + ", ".join(f's{number} = "north"' for number in range(200))
+            + ", last = 3 }"
+        ]
+    )
     message = str(problems_in(folder, text))
     shown, carets = message.split("\n")[1:3]
     assert len(shown) < 130
@@ -432,7 +668,11 @@ def test_a_long_line_is_shown_around_its_key(folder):
 
 def test_a_fault_inside_a_table_of_the_target_waits_until_it_is_read(folder):
     """The settings are right; it is the data that are not."""
-    for content, said in [(b"label,many\nfox,3\n", "one of numbers"), (b"", "as a CSV table"), (b"a,b\n\xff\xfe,1\n", "as a CSV table")]:
+    for content, said in [
+        (b"label,many\nfox,3\n", "one of numbers"),
+        (b"", "as a CSV table"),
+        (b"a,b\n\xff\xfe,1\n", "as a CSV table"),
+    ]:
         (folder / "survey.csv").write_bytes(content)
         config = read_config(save(folder, run(target=['margins.label = "survey.csv"'])))
         with pytest.raises(DataError, match=said):
@@ -448,7 +688,11 @@ VALUES = st.recursive(
     | st.sampled_from(["label", "strata", "product", "scans.csv"]),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["a", "file", "n", "by", "rows", "mass", "regex", "family"]), inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["a", "file", "n", "by", "rows", "mass", "regex", "family"]),
+            inner,
+            max_size=3,
+        )
     ),
     max_leaves=6,
 )
@@ -473,7 +717,20 @@ KEYS = [
 
 @given(
     st.dictionaries(
-        st.sampled_from(["sources", "represent", "target", "bias", "solve", "learn", "report", "engine", "folder", "other"]),
+        st.sampled_from(
+            [
+                "sources",
+                "represent",
+                "target",
+                "bias",
+                "solve",
+                "learn",
+                "report",
+                "engine",
+                "folder",
+                "other",
+            ]
+        ),
         VALUES | st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4),
         max_size=5,
     )
@@ -495,4 +752,7 @@ def test_every_setting_of_every_family_is_documented_where_messages_look(family)
 @pytest.mark.parametrize("name", REPRESENTATIONS)
 def test_every_representation_has_its_settings_as_keys(name):
     section = section_of(representation_of(name), "name")
-    assert set(section.model_fields) == {"name", *(each.name for each in fields(representation_of(name)))}
+    assert set(section.model_fields) == {
+        "name",
+        *(each.name for each in fields(representation_of(name))),
+    }

@@ -1,4 +1,6 @@
-"""docs/configuration.md and the schema agree: every key, what it takes, its default and its meaning."""
+"""docs/configuration.md and the schema agree: every key, what it takes, its default and its
+meaning.
+"""
 
 import re
 import tomllib
@@ -17,7 +19,9 @@ from unskew.config.sections import SECTIONS, SOURCE_KINDS, TARGET_KINDS
 from unskew.config.toml_writer import toml_value
 from unskew.represent.naming import REPRESENTATIONS
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "configuration.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "configuration.md").read_text(
+    encoding="utf-8"
+)
 
 
 def row(key, takes, default, meaning):
@@ -26,13 +30,18 @@ def row(key, takes, default, meaning):
 
 
 def _sentence(words):
-    """As Markdown within a table, beginning with a capital letter unless that letter is a symbol."""
+    """As Markdown within a table, beginning with a capital letter unless that letter is a
+    symbol.
+    """
     text = words.replace("``", "`").replace(" | ", " or ")
     return text[0].upper() + text[1:] if text[0].isascii() else text
 
 
 def rows_of_section(name):
-    return [row(key, field.title, field.default, field.description) for key, field in SECTIONS[name].model_fields.items()]
+    return [
+        row(key, field.title, field.default, field.description)
+        for key, field in SECTIONS[name].model_fields.items()
+    ]
 
 
 def rows_of_family(name):
@@ -41,7 +50,14 @@ def rows_of_family(name):
     for each in fields(model):
         takes = type_words(toml_type(_hints(model).get(each.name)))
         default = None if each.default is MISSING else each.default
-        found.append(row(each.name, takes + (" (needed)" if each.default is MISSING else ""), default, _sentence(words[each.name])))
+        found.append(
+            row(
+                each.name,
+                takes + (" (needed)" if each.default is MISSING else ""),
+                default,
+                _sentence(words[each.name]),
+            )
+        )
     return found
 
 

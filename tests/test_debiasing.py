@@ -28,7 +28,12 @@ CASES = {
 def simple_pool(n=300, seed=0, **columns):
     rng = np.random.default_rng(seed)
     source = np.where(np.arange(n) % 2, "a", "b")
-    return Pool.from_arrays(source, rng.choice(["cat", "dog"], n), x=rng.normal(size=n) + 0.4 * (source == "b"), **columns)
+    return Pool.from_arrays(
+        source,
+        rng.choice(["cat", "dog"], n),
+        x=rng.normal(size=n) + 0.4 * (source == "b"),
+        **columns,
+    )
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -56,12 +61,18 @@ def test_every_family_weighs_describes_itself_and_scores(case):
     assert weights.bootstrap(5, 0, pool.frame["x"]).mean.shape == (5,)
 
 
-@pytest.mark.parametrize("ids", [list(range(5, 305)), [f"f{k}" if k % 2 else k for k in range(300)]], ids=["integers", "mixed"])
+@pytest.mark.parametrize(
+    "ids",
+    [list(range(5, 305)), [f"f{k}" if k % 2 else k for k in range(300)]],
+    ids=["integers", "mixed"],
+)
 def test_ids_of_any_kind(ids):
     pool = simple_pool(id=pd.Series(ids, dtype=object))
     for model, target in CASES.values():
         weights = debias(pool, model, target)
-        np.testing.assert_array_equal(weights.align(np.array(ids[::-1], dtype=object)), weights.weight[::-1])
+        np.testing.assert_array_equal(
+            weights.align(np.array(ids[::-1], dtype=object)), weights.weight[::-1]
+        )
 
 
 def test_arguments_of_the_wrong_kind():
@@ -73,10 +84,15 @@ def test_arguments_of_the_wrong_kind():
     ):
         with pytest.raises((ConfigError, DataError), match=message):
             debias(*arguments)
-    for solve, message in (({"metod": "sgd"}, "no option 'metod'.*Did you mean 'method'"), ("sgd", "options of the solver.*got 'sgd'")):
+    for solve, message in (
+        ({"metod": "sgd"}, "no option 'metod'.*Did you mean 'method'"),
+        ("sgd", "options of the solver.*got 'sgd'"),
+    ):
         with pytest.raises(ConfigError, match=message):
             debias(pool, Tilt(["x"], reference="a"), solve=solve)
-    with pytest.raises(DataError, match=r"Tilt\.fit takes a Pool; got DataFrame\. Make one with Pool\.from_frame"):
+    with pytest.raises(
+        DataError, match=r"Tilt\.fit takes a Pool; got DataFrame\. Make one with Pool\.from_frame"
+    ):
         Tilt(["x"], reference="a").fit(pool.frame)
     with pytest.raises(ConfigError, match=r"target is an unskew\.Target"):
         Tilt(["x"], reference="a").fit(pool, "a")
@@ -93,7 +109,9 @@ def test_a_margin_that_the_family_cannot_use_is_said(case):
 
 
 def test_a_pool_without_labels_or_of_odd_names():
-    pool = Pool.from_arrays(["a b/ü", "日本 (2)"] * 100, **{"x y: [%]": np.random.default_rng(0).normal(size=200)})
+    pool = Pool.from_arrays(
+        ["a b/ü", "日本 (2)"] * 100, **{"x y: [%]": np.random.default_rng(0).normal(size=200)}
+    )
     weights = debias(pool, Tilt(["x y: [%]"], reference="日本 (2)"))
     assert "x y: [%]" in weights.describe().assumed[0]
     debias(pool, Box(["x y: [%]"]))
@@ -103,7 +121,11 @@ def test_a_pool_without_labels_or_of_odd_names():
 @pytest.mark.slow
 def test_a_thousand_sources_take_seconds():
     rng = np.random.default_rng(0)
-    pool = Pool.from_arrays(np.repeat(np.arange(1000), 20).astype(str), rng.choice(["cat", "dog"], 20_000), x=rng.normal(size=20_000))
+    pool = Pool.from_arrays(
+        np.repeat(np.arange(1000), 20).astype(str),
+        rng.choice(["cat", "dog"], 20_000),
+        x=rng.normal(size=20_000),
+    )
     for model, target in ((Strata("label"), MARGIN), (Known(dict.fromkeys(pool.names, 1.0)), None)):
         began = time.perf_counter()
         debias(pool, model, target).mean(pool.frame["x"])
@@ -111,13 +133,19 @@ def test_a_thousand_sources_take_seconds():
 
 
 def test_known_omega_is_solved_once_and_as_from_numbers(monkeypatch):
-    """The weights of `debias` are those of `debias_weights`, without a second solve; so are a constant ω and groups."""
+    """The weights of `debias` are those of `debias_weights`, without a second solve; so are a
+    constant ω and groups.
+    """
     from unskew import debias_weights
     from unskew.solve import normalizers as entry
 
     solves = []
     solve = entry.solve_prepared
-    monkeypatch.setattr(entry, "solve_prepared", lambda *given, **options: solves.append(1) or solve(*given, **options))
+    monkeypatch.setattr(
+        entry,
+        "solve_prepared",
+        lambda *given, **options: solves.append(1) or solve(*given, **options),
+    )
     rng = np.random.default_rng(0)
     omega = rng.uniform(0.1, 2.0, size=(600, 3))
     source = np.repeat(["a", "b", "c"], [300, 200, 100])
@@ -126,27 +154,43 @@ def test_known_omega_is_solved_once_and_as_from_numbers(monkeypatch):
     assert len(solves) == 1
     plain = debias_weights(omega, source, group=np.arange(600) // 3)
     np.testing.assert_allclose(weights.weight, plain.weight, rtol=1e-9)
-    np.testing.assert_allclose(weights.solution.log_normalizer, plain.solution.log_normalizer, atol=1e-9)
-    assert weights.mean(pool.frame["x"]).stderr == pytest.approx(plain.mean(pool.frame["x"]).stderr, rel=1e-6)
+    np.testing.assert_allclose(
+        weights.solution.log_normalizer, plain.solution.log_normalizer, atol=1e-9
+    )
+    assert weights.mean(pool.frame["x"]).stderr == pytest.approx(
+        plain.mean(pool.frame["x"]).stderr, rel=1e-6
+    )
     np.testing.assert_allclose(weights.score(pool), 600 * weights.weight, rtol=1e-9)
     even = debias(pool, Known(np.full((600, 3), 7.0)))
     np.testing.assert_allclose(even.weight, 1 / 600, rtol=1e-12)
     np.testing.assert_allclose(even.score(pool), 1.0, rtol=1e-12)
 
 
-@pytest.mark.parametrize("model", [Tilt(["colour"]), Propensity(["colour", "x"])], ids=lambda model: model.family)
+@pytest.mark.parametrize(
+    "model", [Tilt(["colour"]), Propensity(["colour", "x"])], ids=lambda model: model.family
+)
 def test_levels_of_the_target_that_no_source_has_are_named(model):
-    # A tilt is positive everywhere and a classifier needs more than a few images: neither would notice that part of the target is missing.
+    # A tilt is positive everywhere and a classifier needs more than a few images: neither would
+    # notice that part of the target is missing.
     rng = np.random.default_rng(0)
-    pool = Pool.from_arrays(np.repeat(["a", "b"], 200), colour=rng.choice(["red", "green"], 400), x=rng.normal(size=400))
+    pool = Pool.from_arrays(
+        np.repeat(["a", "b"], 200), colour=rng.choice(["red", "green"], 400), x=rng.normal(size=400)
+    )
 
     def sample(n_blue):
         colour = np.repeat(["blue", "red", "green"], [n_blue, 30, 30])
-        return Target.sample(Pool.from_arrays(["t"] * colour.size, colour=colour, x=rng.normal(size=colour.size)))
+        return Target.sample(
+            Pool.from_arrays(["t"] * colour.size, colour=colour, x=rng.normal(size=colour.size))
+        )
 
-    with pytest.warns(UnskewWarning, match=r"11.8% of the target's images have colour = blue, which no source has"):
+    with pytest.warns(
+        UnskewWarning, match=r"11.8% of the target's images have colour = blue, which no source has"
+    ):
         weights = debias(pool, model, sample(8))
-    assert weights.describe().population == "the target without what no source has an image of: colour = blue (0.1176)"
+    assert (
+        weights.describe().population
+        == "the target without what no source has an image of: colour = blue (0.1176)"
+    )
     refusal = r"50.0% .* colour = blue, which no source has, more than max_unlike = 0.2"
     with pytest.warns(UnskewWarning), pytest.raises(CoverageError, match=refusal):
         debias(pool, model, sample(60))
@@ -160,10 +204,15 @@ def test_replicates_without_a_level_of_the_target_are_left_out():
     label = np.array(["a"] * 100 + ["b"] * 2 + ["a"] * 100, dtype=object)
     pool = Pool.from_arrays(np.repeat(["s", "t"], [102, 100]), label=label)
     value = np.where(label == "b", 10.0, 0.0) + np.random.default_rng(0).normal(0, 0.1, 202)
-    expected = debias(pool, Strata("label"), Target.margins({"label": {"a": 1, "b": 1}})).bootstrap(100, values=value)
+    expected = debias(pool, Strata("label"), Target.margins({"label": {"a": 1, "b": 1}})).bootstrap(
+        100, values=value
+    )
     # Neither of two images is drawn in (100/102)^102 = 13% of the replicates.
     assert expected.n_disconnected > 0
-    for target in (Target.uniform("label"), Target.margins({"label": {"a": 2, "b": 2, "c": 1}}, uncovered="restrict")):
+    for target in (
+        Target.uniform("label"),
+        Target.margins({"label": {"a": 2, "b": 2, "c": 1}}, uncovered="restrict"),
+    ):
         drawn = debias(pool, Strata("label"), target).bootstrap(100, values=value)
         assert drawn.n_disconnected == expected.n_disconnected
         np.testing.assert_allclose(drawn.mean, expected.mean, rtol=1e-12)
@@ -172,13 +221,22 @@ def test_replicates_without_a_level_of_the_target_are_left_out():
 
 @pytest.mark.parametrize("x_of_pool", ["continuous", "few values", "far from the sample"])
 def test_weights_beside_a_sample_are_the_same_from_the_solvers_rows_and_from_omega(x_of_pool):
-    """Rows that repeat are stored once; and where ω of the sample is e^700 times that of the sources, sums of scaled rows would be 0."""
+    """Rows that repeat are stored once; and where ω of the sample is e^700 times that of the
+    sources, sums of scaled rows would be 0.
+    """
     pool, sample = simple_pool(), simple_pool(200, seed=1)
     drop = {"continuous": 0.0, "few values": 0.0, "far from the sample": 700.0}[x_of_pool]
     if x_of_pool == "few values":
-        pool, sample = (Pool(part.frame.assign(x=part.frame["x"].round())) for part in (pool, sample))
+        pool, sample = (
+            Pool(part.frame.assign(x=part.frame["x"].round())) for part in (pool, sample)
+        )
     largest = pool.frame["x"].max()
-    faint = Known({name: lambda frame: np.where(frame["x"] == largest, np.exp(-drop), 1.0) for name in pool.names})
+    faint = Known(
+        {
+            name: lambda frame: np.where(frame["x"] == largest, np.exp(-drop), 1.0)
+            for name in pool.names
+        }
+    )
     model = faint if drop else Product(faint, Tilt(["x"]))
     weights = debias(pool, model, Target.sample(sample), judge=False)
     weight, log_total, log_normalizer = evaluate_fitted(weights.estimation.fitted)

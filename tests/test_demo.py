@@ -26,17 +26,26 @@ def test_the_cameras_see_what_their_odds_say(trial: demo.Trial) -> None:
     assert np.bincount(trial.source).tolist() == list(demo.SIZES)
     archive = trial.source == 0
     assert not np.isin(trial.photos.digit[archive], (1, 8, 9)).any()
-    assert np.mean(trial.photos.light[archive] == 2) > 0.7 > 0.3 > np.mean(trial.photos.light[~archive] == 2)
+    assert (
+        np.mean(trial.photos.light[archive] == 2)
+        > 0.7
+        > 0.3
+        > np.mean(trial.photos.light[~archive] == 2)
+    )
 
 
 def test_the_true_omega_is_a_product_of_digit_and_light(trial: demo.Trial) -> None:
-    """ω_k(y, l) ∝ odds of the digit × odds of the light over their shares in the target: rank one within every camera."""
+    """ω_k(y, l) ∝ odds of the digit × odds of the light over their shares in the target: rank one
+    within every camera.
+    """
     photos = trial.photos
     for k in range(3):
         table = np.full((10, 3), np.nan)
         table[photos.digit, photos.light] = trial.omega[:, k]
         seen = table[~np.isnan(table).any(axis=1)]
-        np.testing.assert_allclose(seen, np.outer(seen[:, 0], seen[0] / seen[0, 0]), rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(
+            seen, np.outer(seen[:, 0], seen[0] / seen[0, 0]), rtol=1e-12, atol=1e-15
+        )
 
 
 def test_the_target_table_is_that_of_the_population(trial: demo.Trial) -> None:
@@ -45,10 +54,14 @@ def test_the_target_table_is_that_of_the_population(trial: demo.Trial) -> None:
 
 
 def test_debiasing_beats_naive_pooling_on_the_average() -> None:
-    """Four trials; the gain of a trial is about 3 points with a standard deviation of 2 (``unskew demo``)."""
+    """Four trials; the gain of a trial is about 3 points with a standard deviation of 2 (``unskew
+    demo``).
+    """
     scores = [list(demo.compare_learners(seed).values()) for seed in range(4)]
     assert np.mean([debiased.accuracy - naive.accuracy for naive, debiased, *_ in scores]) > 0.01
-    assert np.mean([debiased.worst_digit - naive.worst_digit for naive, debiased, *_ in scores]) > 0.05
+    assert (
+        np.mean([debiased.worst_digit - naive.worst_digit for naive, debiased, *_ in scores]) > 0.05
+    )
 
 
 def test_the_files_hold_the_trial(trial: demo.Trial, tmp_path: Path) -> None:
@@ -68,18 +81,54 @@ def test_the_files_hold_the_trial(trial: demo.Trial, tmp_path: Path) -> None:
 def test_the_table_of_scores_says_what_was_gained() -> None:
     low, high = demo.Score(0.8, 0.4, 0.6), demo.Score(0.9, 0.6, 0.7)
     lines = demo.describe_scores([{"naive": low, "debiased": high}] * 2, [(0.09, 0.19)] * 2)
-    assert lines[-1].split() == ["the", "same", "gain,", "as", "forecast", "9.0", "±", "0.0", "19.0", "±", "0.0"]
-    assert lines[-2].split() == ["gain:", "debiased", "-", "naive", "10.0", "±", "0.0", "20.0", "±", "0.0", "10.0", "±", "0.0"]
+    assert lines[-1].split() == [
+        "the",
+        "same",
+        "gain,",
+        "as",
+        "forecast",
+        "9.0",
+        "±",
+        "0.0",
+        "19.0",
+        "±",
+        "0.0",
+    ]
+    assert lines[-2].split() == [
+        "gain:",
+        "debiased",
+        "-",
+        "naive",
+        "10.0",
+        "±",
+        "0.0",
+        "20.0",
+        "±",
+        "0.0",
+        "10.0",
+        "±",
+        "0.0",
+    ]
 
 
 def test_the_forecast_of_a_trial_is_that_of_logistic_regression(trial: demo.Trial) -> None:
-    """The probe with the penalty 1/n is scikit-learn's LogisticRegression(C=1), up to C being the same in folds of fewer images."""
+    """The probe with the penalty 1/n is scikit-learn's LogisticRegression(C=1), up to C being the
+    same in folds of fewer images.
+    """
     from sklearn.linear_model import LogisticRegression
 
     pool, target = demo.pool_trial(trial)
-    options = {"learner": LogisticRegression(max_iter=2000), "folds": 3, "check": False, "seed": 3, "progress": False}
+    options = {
+        "learner": LogisticRegression(max_iter=2000),
+        "folds": 3,
+        "check": False,
+        "seed": 3,
+        "progress": False,
+    }
     with threadpool_limits(1):
-        found = unskew.learn.forecast_gain(pool, unskew.bias.Strata(["label", "light"]), target, trial.photos.pixels, **options)
+        found = unskew.learn.forecast_gain(
+            pool, unskew.bias.Strata(["label", "light"]), target, trial.photos.pixels, **options
+        )
         gain, worst = demo.forecast_trial(3)
     assert abs(found.gain.value - gain) < 2 * found.gain.stderr
     assert -1.0 <= worst <= 1.0

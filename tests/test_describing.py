@@ -44,7 +44,10 @@ def test_sources_with_what_cannot_be_used(described):
     rows = [(each.name, each.images, each.groups, each.unreadable) for each in described.sources]
     assert rows == [("day", 3, 2, 2), ("night", 2, 2, 0), ("rain", 1, 1, 0), ("fog", 0, 0, 1)]
     assert [each.share for each in described.sources] == [0.5, 2 / 6, 1 / 6, 0]
-    assert [(each.reason, each.images) for each in described.unreadable] == [("the file is empty", 2), ("the file is cut short", 1)]
+    assert [(each.reason, each.images) for each in described.unreadable] == [
+        ("the file is empty", 2),
+        ("the file is cut short", 1),
+    ]
 
 
 def test_classes_and_splits_by_source(described):
@@ -59,14 +62,29 @@ def test_classes_and_splits_by_source(described):
 
 def test_columns(described):
     brightness, camera, flash = described.columns
-    assert (brightness.kind, brightness.missing, brightness.low, brightness.median, brightness.high) == ("number", 1, 0.1, 0.5, 0.9)
+    assert (
+        brightness.kind,
+        brightness.missing,
+        brightness.low,
+        brightness.median,
+        brightness.high,
+    ) == ("number", 1, 0.1, 0.5, 0.9)
     assert brightness.median_by_source == {"day": 0.2, "night": 0.7, "rain": 0.7}
-    assert (camera.kind, camera.missing, camera.n_levels, camera.levels) == ("category", 1, 2, (("p", 3), ("q", 2)))
+    assert (camera.kind, camera.missing, camera.n_levels, camera.levels) == (
+        "category",
+        1,
+        2,
+        (("p", 3), ("q", 2)),
+    )
     assert (flash.kind, flash.levels) == ("category", (("True", 3), ("False", 3)))
 
 
 def test_copies_within_and_across_sources(described):
-    assert set(described.copies) == {CopyCount("day", "day", 1), CopyCount("day", "night", 1), CopyCount("day", "rain", 1)}
+    assert set(described.copies) == {
+        CopyCount("day", "day", 1),
+        CopyCount("day", "night", 1),
+        CopyCount("day", "rain", 1),
+    }
 
 
 def test_what_is_not_there_is_not_counted():
@@ -103,12 +121,22 @@ def test_many_levels_are_cut():
 
 def test_the_record_is_plain_json(described):
     record = json.loads(json.dumps(described.to_dict(), allow_nan=False))
-    assert record["sources"][0] == {"name": "day", "images": 3, "share": 0.5, "groups": 2, "unreadable": 2}
+    assert record["sources"][0] == {
+        "name": "day",
+        "images": 3,
+        "share": 0.5,
+        "groups": 2,
+        "unreadable": 2,
+    }
     assert set(record) == set(described.__dataclass_fields__)
 
 
 ROWS = st.lists(
-    st.tuples(st.sampled_from("abc"), st.sampled_from(["cat", "dog", "<b>", "ü\n", None]), st.sampled_from("xyzuvw")),
+    st.tuples(
+        st.sampled_from("abc"),
+        st.sampled_from(["cat", "dog", "<b>", "ü\n", None]),
+        st.sampled_from("xyzuvw"),
+    ),
     min_size=1,
     max_size=25,
 )
@@ -122,7 +150,11 @@ def test_counts_agree_with_counting_by_hand(rows):
     assert sum(each.images for each in described.sources) == len(rows)
     assert sum(each.images for each in described.labels) + described.unlabelled == len(rows)
     for each in described.labels:
-        assert each.by_source == {name: sum(s == name and y == each.level for s, y, _ in rows) for name in pool.names}
+        assert each.by_source == {
+            name: sum(s == name and y == each.level for s, y, _ in rows) for name in pool.names
+        }
     for copy in described.copies:
         own, other = ([c for s, _, c in rows if s == name] for name in (copy.source, copy.other))
-        assert copy.images == (len(set(own) & set(other)) if copy.source != copy.other else len(own) - len(set(own)))
+        assert copy.images == (
+            len(set(own) & set(other)) if copy.source != copy.other else len(own) - len(set(own))
+        )

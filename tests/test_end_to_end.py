@@ -1,4 +1,6 @@
-"""The three configurations that fix the schema, run as they stand on small data, through the command line."""
+"""The three configurations that fix the schema, run as they stand on small data, through the
+command line.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +12,51 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from run_data import CAMERA_TRAPS, HOSPITALS, PRODUCT_PHOTOS, write_camera_traps, write_hospitals, write_product_photos
+from run_data import (
+    CAMERA_TRAPS,
+    HOSPITALS,
+    PRODUCT_PHOTOS,
+    write_camera_traps,
+    write_hospitals,
+    write_product_photos,
+)
 from unskew.cli.app import run_command
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "configurations"
-FILES = ["weights.parquet", "solution.json", "diagnostics.parquet", "features.parquet", "run.toml", "report.html", "report.json"]
-CASES = {"camera-traps": write_camera_traps, "product-photos": write_product_photos, "hospitals": write_hospitals}
+FILES = [
+    "weights.parquet",
+    "solution.json",
+    "diagnostics.parquet",
+    "features.parquet",
+    "run.toml",
+    "report.html",
+    "report.json",
+]
+CASES = {
+    "camera-traps": write_camera_traps,
+    "product-photos": write_product_photos,
+    "hospitals": write_hospitals,
+}
 
 pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the three configurations are only beside the project where it is made")
-@pytest.mark.parametrize(("name", "text"), [("camera-traps", CAMERA_TRAPS), ("product-photos", PRODUCT_PHOTOS), ("hospitals", HOSPITALS)])
+@pytest.mark.skipif(
+    not SHARED.is_dir(),
+    reason="the three configurations are only beside the project where it is made",
+)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("camera-traps", CAMERA_TRAPS), ("product-photos", PRODUCT_PHOTOS), ("hospitals", HOSPITALS)],
+)
 def test_the_tests_use_the_configurations_as_they_stand(name: str, text: str) -> None:
     assert (SHARED / f"{name}.toml").read_text() == text
 
 
 @pytest.fixture(scope="module", params=sorted(CASES))
-def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Path]:
+def case(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path, Path]:
     """(name, configuration, results of `unskew weigh`)."""
     folder = tmp_path_factory.mktemp(request.param)
     write: Callable[[Path], Path] = CASES[request.param]
@@ -59,9 +88,13 @@ def test_check_agrees(case: tuple[str, Path, Path], capsys: pytest.CaptureFixtur
     assert json.loads(capsys.readouterr().out)["level"] in ("ok", "weak")
 
 
-def test_the_resolved_configuration_gives_the_same_weights(case: tuple[str, Path, Path], tmp_path: Path) -> None:
+def test_the_resolved_configuration_gives_the_same_weights(
+    case: tuple[str, Path, Path], tmp_path: Path
+) -> None:
     _, _, out = case
-    assert run_command(["weigh", str(out / "run.toml"), "-o", str(tmp_path / "again"), "--quiet"]) == 0
+    assert (
+        run_command(["weigh", str(out / "run.toml"), "-o", str(tmp_path / "again"), "--quiet"]) == 0
+    )
     first, again = (pd.read_parquet(each / "weights.parquet") for each in (out, tmp_path / "again"))
     pd.testing.assert_frame_equal(first, again)
     assert (tmp_path / "again" / "report.json").read_text() != ""
@@ -73,7 +106,9 @@ def test_verify_finds_nothing_wrong(case: tuple[str, Path, Path]) -> None:
 
 
 def test_camera_traps_have_the_survey_s_species_shares(tmp_path: Path) -> None:
-    """Groups are the unit: each burst shares its weight, and species other than empty stand to one another as in the survey."""
+    """Groups are the unit: each burst shares its weight, and species other than empty stand to one
+    another as in the survey.
+    """
     configuration = write_camera_traps(tmp_path, seed=1)
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 0
     table = pd.read_parquet(tmp_path / "out" / "weights.parquet")
@@ -86,7 +121,9 @@ def test_camera_traps_have_the_survey_s_species_shares(tmp_path: Path) -> None:
 
 def test_the_hospitals_page_tells_nothing_of_single_patients(tmp_path: Path) -> None:
     configuration = write_hospitals(tmp_path, seed=1)
-    configuration.write_text(configuration.read_text().replace('"scans.csv"', f'"{tmp_path}/scans.csv"'))
+    configuration.write_text(
+        configuration.read_text().replace('"scans.csv"', f'"{tmp_path}/scans.csv"')
+    )
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 0
     assert run_command(["verify", str(tmp_path / "out"), "--quiet"]) == 0
     ids = pd.read_csv(tmp_path / "scans.csv")["id"].tolist()

@@ -46,7 +46,9 @@ class ProbableRecorder(Recorder):
     """With probabilities, which calibration asks for."""
 
     def predict_proba(self, X: Any) -> Any:
-        return np.column_stack([1 / (1 + np.exp(np.asarray(X)[:, 0])), 1 / (1 + np.exp(-np.asarray(X)[:, 0]))])
+        return np.column_stack(
+            [1 / (1 + np.exp(np.asarray(X)[:, 0])), 1 / (1 + np.exp(-np.asarray(X)[:, 0]))]
+        )
 
 
 class Wrapper(ClassifierMixin, BaseEstimator):
@@ -74,7 +76,9 @@ def test_one_source_is_the_plain_estimator(labelled: Any) -> None:
     X, y = labelled
     model = DebiasedClassifier().fit(X, y, source=["only"] * 300)
     np.testing.assert_allclose(model.weights_.weight, 1 / 300, rtol=1e-14)
-    np.testing.assert_allclose(model.estimator_.coef_, LogisticRegression().fit(X, y).coef_, rtol=1e-6)
+    np.testing.assert_allclose(
+        model.estimator_.coef_, LogisticRegression().fit(X, y).coef_, rtol=1e-6
+    )
     assert model.source_names_ == ("only",)
     assert model.calibration_ is None
     assert model.n_features_in_ == 3
@@ -94,7 +98,9 @@ def test_moments_hold_exactly_and_multiply_design_weights() -> None:
     X = rng.standard_normal((400, 2))
     y = 3.0 + X[:, 0] + rng.standard_normal(400)
     design = rng.uniform(0.5, 2.0, 400)
-    model = DebiasedRegressor(moments={"label": {"mean": 3.4, "sd": 1.2}, "x_1": 0.1}).fit(X, y, sample_weight=design)
+    model = DebiasedRegressor(moments={"label": {"mean": 3.4, "sd": 1.2}, "x_1": 0.1}).fit(
+        X, y, sample_weight=design
+    )
     p = model.sample_weight_ / model.sample_weight_.sum()
     assert p @ y == pytest.approx(3.4, abs=1e-9)
     assert p @ (y - 3.4) ** 2 == pytest.approx(1.44, abs=1e-9)
@@ -102,8 +108,12 @@ def test_moments_hold_exactly_and_multiply_design_weights() -> None:
     # log(p/d) is linear in the moments: the smallest change from the design weights
     moments = np.column_stack([np.ones(400), y, (y - 3.4) ** 2, X[:, 1]])
     log_ratio = np.log(p / design)
-    np.testing.assert_allclose(moments @ np.linalg.lstsq(moments, log_ratio, rcond=None)[0], log_ratio, atol=1e-9)
-    np.testing.assert_allclose(model.estimator_.coef_, Ridge().fit(X, y, sample_weight=model.sample_weight_).coef_)
+    np.testing.assert_allclose(
+        moments @ np.linalg.lstsq(moments, log_ratio, rcond=None)[0], log_ratio, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        model.estimator_.coef_, Ridge().fit(X, y, sample_weight=model.sample_weight_).coef_
+    )
 
 
 def test_moments_need_no_bias_model_for_several_sources() -> None:
@@ -114,7 +124,9 @@ def test_moments_need_no_bias_model_for_several_sources() -> None:
 
 
 def test_the_error_of_a_known_mean_is_zero_and_of_another_that_of_the_residuals() -> None:
-    """One source: the calibrated mean is the regression estimator, whose error is that of g_i r_i (Deville & Särndal 1992)."""
+    """One source: the calibrated mean is the regression estimator, whose error is that of g_i r_i
+    (Deville & Särndal 1992).
+    """
     rng = np.random.default_rng(4)
     x = rng.standard_normal(500)
     h = 2.0 * x + 0.5 * rng.standard_normal(500)
@@ -133,19 +145,27 @@ def test_the_error_of_a_mean_by_design_weights_is_that_of_the_ratio_estimator() 
     """One source, weights d: the textbook's s(d_i (h_i − μ̂)/d̄)/√n."""
     rng = np.random.default_rng(4)
     h, design = rng.standard_normal(300), rng.uniform(0.2, 3.0, 300)
-    estimate = weigh_images(Images(np.zeros((300, 1)), h, sample_weight=design), None, None, None).mean(h)
+    estimate = weigh_images(
+        Images(np.zeros((300, 1)), h, sample_weight=design), None, None, None
+    ).mean(h)
     mean = np.average(h, weights=design)
     assert estimate.value == pytest.approx(mean)
-    assert estimate.stderr == pytest.approx(np.std(design / design.mean() * (h - mean), ddof=1) / np.sqrt(300))
+    assert estimate.stderr == pytest.approx(
+        np.std(design / design.mean() * (h - mean), ddof=1) / np.sqrt(300)
+    )
 
 
 def test_calibrated_intervals_cover_the_target_mean() -> None:
-    """Images of N(0.3, 1), target N(0, 1) whose mean is known: the exact ratio is the tilt that calibration finds. E|x| = √(2/π)."""
+    """Images of N(0.3, 1), target N(0, 1) whose mean is known: the exact ratio is the tilt that
+    calibration finds. E|x| = √(2/π).
+    """
     rng = np.random.default_rng(5)
     hits = 0
     for _ in range(80):
         x = 0.3 + rng.standard_normal(400)
-        low, high = weigh_images(Images(x[:, None], x), None, None, {"x_0": 0.0}).mean(np.abs(x)).interval
+        low, high = (
+            weigh_images(Images(x[:, None], x), None, None, {"x_0": 0.0}).mean(np.abs(x)).interval
+        )
         hits += low <= np.sqrt(2 / np.pi) <= high
     # 95% − 3 binomial standard errors of 80 draws
     assert hits / 80 >= 0.877
@@ -155,13 +175,24 @@ def test_calibrated_intervals_cover_the_target_mean() -> None:
 
 
 def test_names_of_columns() -> None:
-    pool = pool_images(Images(np.zeros((2, 2)), ["cat", "dog"], ["a", "b"], group=[5, 6], attributes={"camera": ["p", "q"]}))
+    pool = pool_images(
+        Images(
+            np.zeros((2, 2)),
+            ["cat", "dog"],
+            ["a", "b"],
+            group=[5, 6],
+            attributes={"camera": ["p", "q"]},
+        )
+    )
     assert list(pool.frame.columns) == ["source", "group", "label", "id", "x_0", "x_1", "camera"]
     frame = pd.DataFrame({"age": [1.0, 2.0], 7: [0, 1]}, index=["i", "j"])
     pool = pool_images(Images(frame, np.zeros((2, 2))))
     assert {"age", "7", "label_0", "label_1"} <= set(pool.frame.columns)
     assert pool.frame["id"].tolist() == ["i", "j"]
-    assert pool_images(Images(frame, None, attributes={"id": [8, 9]})).frame["id"].tolist() == [8, 9]
+    assert pool_images(Images(frame, None, attributes={"id": [8, 9]})).frame["id"].tolist() == [
+        8,
+        9,
+    ]
 
 
 def test_sources_keep_the_order_of_their_categories() -> None:
@@ -172,7 +203,9 @@ def test_sources_keep_the_order_of_their_categories() -> None:
 def test_the_model_does_not_see_the_attributes(labelled: Any) -> None:
     X, y = labelled
     frame = pd.DataFrame(X, columns=["u", "v", "w"])
-    model = DebiasedClassifier(Recorder(), moments={"age": 40.0}).fit(frame, y, attributes=pd.DataFrame({"age": np.linspace(20, 50, 300)}))
+    model = DebiasedClassifier(Recorder(), moments={"age": 40.0}).fit(
+        frame, y, attributes=pd.DataFrame({"age": np.linspace(20, 50, 300)})
+    )
     assert list(model.estimator_.columns_) == ["u", "v", "w"]
     assert model.feature_names_in_.tolist() == ["u", "v", "w"]
     assert model.sample_weight_ @ np.linspace(20, 50, 300) / 300 == pytest.approx(40.0)
@@ -189,7 +222,10 @@ def test_the_model_does_not_see_the_attributes(labelled: Any) -> None:
         ({"source": ["a"]}, "source has one entry for each of the 2 images"),
         ({"group": [[1], [2]]}, "group has one entry"),
         ({"y": [1, 2, 3]}, "y has one entry"),
-        ({"X": pd.DataFrame({"u": [1, 2]}), "source": pd.Series(["a", "b"], index=[1, 0])}, "source and X have the same index in another"),
+        (
+            {"X": pd.DataFrame({"u": [1, 2]}), "source": pd.Series(["a", "b"], index=[1, 0])},
+            "source and X have the same index in another",
+        ),
     ],
 )
 def test_columns_that_do_not_fit(given: Any, words: str) -> None:
@@ -215,7 +251,11 @@ def test_unusable_design_weights(labelled: Any, weight: Any, words: str) -> None
 @pytest.mark.parametrize(
     ("moments", "error", "words"),
     [
-        ({"label": {"mean": 0.0, "sd": -1.0}}, ConfigError, "sd is a standard deviation.*for 'label' it is -1.0"),
+        (
+            {"label": {"mean": 0.0, "sd": -1.0}},
+            ConfigError,
+            "sd is a standard deviation.*for 'label' it is -1.0",
+        ),
         ({"label": {"mean": "high"}}, ConfigError, "a moment is a mean"),
         ({"lable": 1.0}, DataError, "Did you mean 'label'"),
         ({"label": {"median": 1.0}}, ConfigError, "a moment is a mean"),
@@ -228,7 +268,9 @@ def test_unusable_design_weights(labelled: Any, weight: Any, words: str) -> None
 def test_unusable_moments(moments: Any, error: Any, words: str) -> None:
     attributes = {"place": ["a", "b", "c"], "hole": [1.0, np.nan, 2.0]}
     with pytest.raises(error, match=words):
-        DebiasedRegressor(moments=moments).fit(np.zeros((3, 1)), [1.0, 2.0, 3.0], attributes=attributes)
+        DebiasedRegressor(moments=moments).fit(
+            np.zeros((3, 1)), [1.0, 2.0, 3.0], attributes=attributes
+        )
 
 
 def test_several_sources_without_a_word_on_their_bias_are_refused(labelled: Any) -> None:
@@ -251,7 +293,10 @@ def test_several_sources_without_a_word_on_their_bias_are_refused(labelled: Any)
     ],
 )
 def test_an_estimator_that_would_drop_the_weights_is_refused(labelled: Any, inner: Any) -> None:
-    with pytest.raises(ConfigError, match=r"KNeighborsClassifier.fit has no parameter sample_weight|'end', is no predictor"):
+    with pytest.raises(
+        ConfigError,
+        match=r"KNeighborsClassifier.fit has no parameter sample_weight|'end', is no predictor",
+    ):
         DebiasedClassifier(inner).fit(*labelled)
 
 
@@ -261,20 +306,46 @@ SCALED = make_pipeline(StandardScaler(), LogisticRegression())
 @pytest.mark.parametrize(
     ("inner", "lost"),
     [
-        (CalibratedClassifierCV(SCALED), "CalibratedClassifierCV .* which Pipeline.fit does not have"),
-        (CalibratedClassifierCV(GridSearchCV(LogisticRegression(), {})), "CalibratedClassifierCV .* which GridSearchCV.fit does not have"),
-        (make_pipeline(PCA(2), CalibratedClassifierCV(SCALED)), "CalibratedClassifierCV .* which Pipeline"),
-        (GridSearchCV(CalibratedClassifierCV(SCALED), {}), "CalibratedClassifierCV .* which Pipeline"),
-        (FixedThresholdClassifier(CalibratedClassifierCV(SCALED)), "CalibratedClassifierCV .* which Pipeline"),
-        (BaggingClassifier(CalibratedClassifierCV(SCALED)), "CalibratedClassifierCV .* which Pipeline"),
-        (VotingClassifier([("a", LogisticRegression()), ("b", SCALED)]), "VotingClassifier .* which Pipeline"),
-        (VotingClassifier([("a", CalibratedClassifierCV(SCALED))]), "CalibratedClassifierCV .* which Pipeline"),
+        (
+            CalibratedClassifierCV(SCALED),
+            "CalibratedClassifierCV .* which Pipeline.fit does not have",
+        ),
+        (
+            CalibratedClassifierCV(GridSearchCV(LogisticRegression(), {})),
+            "CalibratedClassifierCV .* which GridSearchCV.fit does not have",
+        ),
+        (
+            make_pipeline(PCA(2), CalibratedClassifierCV(SCALED)),
+            "CalibratedClassifierCV .* which Pipeline",
+        ),
+        (
+            GridSearchCV(CalibratedClassifierCV(SCALED), {}),
+            "CalibratedClassifierCV .* which Pipeline",
+        ),
+        (
+            FixedThresholdClassifier(CalibratedClassifierCV(SCALED)),
+            "CalibratedClassifierCV .* which Pipeline",
+        ),
+        (
+            BaggingClassifier(CalibratedClassifierCV(SCALED)),
+            "CalibratedClassifierCV .* which Pipeline",
+        ),
+        (
+            VotingClassifier([("a", LogisticRegression()), ("b", SCALED)]),
+            "VotingClassifier .* which Pipeline",
+        ),
+        (
+            VotingClassifier([("a", CalibratedClassifierCV(SCALED))]),
+            "CalibratedClassifierCV .* which Pipeline",
+        ),
         (AdaBoostClassifier(SCALED), "AdaBoostClassifier .* which Pipeline"),
         (Wrapper(SCALED), "Wrapper .* which Pipeline"),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_weights_that_a_wrapper_would_drop_inside_are_refused_without_routing(labelled: Any, inner: Any, lost: str) -> None:
+def test_weights_that_a_wrapper_would_drop_inside_are_refused_without_routing(
+    labelled: Any, inner: Any, lost: str
+) -> None:
     with pytest.raises(ConfigError, match=lost):
         DebiasedClassifier(inner).fit(*labelled)
 
@@ -284,9 +355,15 @@ def test_weights_reach_a_pipeline_in_a_wrapper_by_routing(labelled: Any) -> None
     design = np.random.default_rng(6).uniform(0.1, 4.0, 300)
     inside = make_pipeline(StandardScaler(), ProbableRecorder())
     with sklearn.config_context(enable_metadata_routing=True):
-        model = DebiasedClassifier(CalibratedClassifierCV(inside, ensemble=False, cv=3)).fit(X, y, sample_weight=design)
-        asked = make_pipeline(StandardScaler(), ProbableRecorder().set_fit_request(sample_weight=True))
-        again = DebiasedClassifier(CalibratedClassifierCV(asked, ensemble=False, cv=3)).fit(X, y, sample_weight=design)
+        model = DebiasedClassifier(CalibratedClassifierCV(inside, ensemble=False, cv=3)).fit(
+            X, y, sample_weight=design
+        )
+        asked = make_pipeline(
+            StandardScaler(), ProbableRecorder().set_fit_request(sample_weight=True)
+        )
+        again = DebiasedClassifier(CalibratedClassifierCV(asked, ensemble=False, cv=3)).fit(
+            X, y, sample_weight=design
+        )
     for each in (model, again):
         fitted = each.estimator_.calibrated_classifiers_[0].estimator
         np.testing.assert_allclose(fitted[-1].given_, design, rtol=1e-12)
@@ -295,12 +372,23 @@ def test_weights_reach_a_pipeline_in_a_wrapper_by_routing(labelled: Any) -> None
 def test_wrappers_that_hand_weights_on_are_not_refused(labelled: Any) -> None:
     X, y = labelled
     design = np.random.default_rng(6).uniform(0.1, 4.0, 300)
-    model = DebiasedClassifier(CalibratedClassifierCV(ProbableRecorder(), ensemble=False, cv=3)).fit(X, y, sample_weight=design)
-    np.testing.assert_allclose(model.estimator_.calibrated_classifiers_[0].estimator.given_, design, rtol=1e-12)
+    model = DebiasedClassifier(
+        CalibratedClassifierCV(ProbableRecorder(), ensemble=False, cv=3)
+    ).fit(X, y, sample_weight=design)
+    np.testing.assert_allclose(
+        model.estimator_.calibrated_classifiers_[0].estimator.given_, design, rtol=1e-12
+    )
     outside = make_pipeline(StandardScaler(), CalibratedClassifierCV(LogisticRegression()))
-    for inner in (outside, BaggingClassifier(SCALED), AdaBoostClassifier(), VotingClassifier([("a", GridSearchCV(Recorder(), {}, cv=2))])):
+    for inner in (
+        outside,
+        BaggingClassifier(SCALED),
+        AdaBoostClassifier(),
+        VotingClassifier([("a", GridSearchCV(Recorder(), {}, cv=2))]),
+    ):
         assert DebiasedClassifier(inner).fit(X, y, sample_weight=design).estimator_ is not None
-    assert find_weight_path(CalibratedClassifierCV(FrozenEstimator(SCALED))).keywords == ("sample_weight",)
+    assert find_weight_path(CalibratedClassifierCV(FrozenEstimator(SCALED))).keywords == (
+        "sample_weight",
+    )
 
 
 @pytest.mark.parametrize("routing", [False, True])
@@ -309,8 +397,14 @@ def test_wrappers_that_hand_weights_on_are_not_refused(labelled: Any) -> None:
     [
         (Recorder(), lambda m: m),
         (make_pipeline(PCA(2), Recorder()), lambda m: m[-1]),
-        (make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), Recorder())), lambda m: m[-1][-1]),
-        (GridSearchCV(make_pipeline(StandardScaler(), Recorder()), {}, cv=2), lambda m: m.best_estimator_[-1]),
+        (
+            make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), Recorder())),
+            lambda m: m[-1][-1],
+        ),
+        (
+            GridSearchCV(make_pipeline(StandardScaler(), Recorder()), {}, cv=2),
+            lambda m: m.best_estimator_[-1],
+        ),
         (VotingClassifier([("one", Recorder())]), lambda m: m.estimators_[0]),
     ],
 )
@@ -325,11 +419,15 @@ def test_weights_reach_the_predictor(labelled: Any, inner: Any, reach: Any, rout
 def test_weights_reach_wrapped_regressors_and_bagged_classifiers(labelled: Any) -> None:
     X, y = labelled
     weight = np.random.default_rng(6).uniform(0.1, 4.0, 300)
-    model = DebiasedRegressor(TransformedTargetRegressor(LinearRegression(), func=np.exp, inverse_func=np.log)).fit(
-        X, y, sample_weight=weight
+    model = DebiasedRegressor(
+        TransformedTargetRegressor(LinearRegression(), func=np.exp, inverse_func=np.log)
+    ).fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(
+        model.estimator_.regressor_.coef_, LinearRegression().fit(X, np.exp(y), weight).coef_
     )
-    np.testing.assert_allclose(model.estimator_.regressor_.coef_, LinearRegression().fit(X, np.exp(y), weight).coef_)
-    assert find_weight_path(BaggingClassifier(KNeighborsClassifier())).keywords == ("sample_weight",)
+    assert find_weight_path(BaggingClassifier(KNeighborsClassifier())).keywords == (
+        "sample_weight",
+    )
 
 
 @pytest.mark.parametrize("routing", [False, True])
@@ -337,9 +435,14 @@ def test_a_scaler_on_the_way_is_weighted_too(labelled: Any, routing: bool) -> No
     X, y = labelled
     design = np.random.default_rng(7).uniform(0.1, 4.0, 300)
     with sklearn.config_context(enable_metadata_routing=routing):
-        model = DebiasedClassifier(make_pipeline(StandardScaler(), LogisticRegression())).fit(X, y, sample_weight=design)
+        model = DebiasedClassifier(make_pipeline(StandardScaler(), LogisticRegression())).fit(
+            X, y, sample_weight=design
+        )
     np.testing.assert_allclose(model.estimator_[0].mean_, np.average(X, axis=0, weights=design))
-    np.testing.assert_allclose(model.estimator_[1].coef_, LogisticRegression().fit(model.estimator_[0].transform(X), y, design).coef_)
+    np.testing.assert_allclose(
+        model.estimator_[1].coef_,
+        LogisticRegression().fit(model.estimator_[0].transform(X), y, design).coef_,
+    )
 
 
 def test_requests_are_heard(labelled: Any) -> None:
@@ -350,7 +453,11 @@ def test_requests_are_heard(labelled: Any) -> None:
         model = DebiasedClassifier(make_pipeline(plain, Recorder())).fit(X, y, sample_weight=design)
         np.testing.assert_allclose(model.estimator_[0].mean_, X.mean(axis=0))
         refusing = make_pipeline(StandardScaler(), Recorder().set_fit_request(sample_weight=False))
-        with pytest.raises(ConfigError, match=r"Recorder must learn from the weights, but its request for sample_weight is False"):
+        with pytest.raises(
+            ConfigError,
+            match=r"Recorder must learn from the weights, but its request for sample_weight is "
+            r"False",
+        ):
             DebiasedClassifier(refusing).fit(X, y)
         with pytest.raises(TypeError, match="hint"):
             DebiasedClassifier(LogisticRegression()).fit(X, y, hint="unknown")
@@ -362,7 +469,9 @@ def test_other_fit_parameters_reach_the_inner_estimator(labelled: Any) -> None:
     assert DebiasedClassifier(Recorder()).fit(*labelled, hint="x").estimator_.hint_ == "x"
     inside = make_pipeline(StandardScaler(), Recorder())
     assert DebiasedClassifier(inside).fit(*labelled, recorder__hint="x").estimator_[-1].hint_ == "x"
-    with pytest.raises(ConfigError, match="recorder__sample_weight is set by the debiasing weights"):
+    with pytest.raises(
+        ConfigError, match="recorder__sample_weight is set by the debiasing weights"
+    ):
         DebiasedClassifier(inside).fit(*labelled, recorder__sample_weight=np.ones(300))
 
 
@@ -378,9 +487,9 @@ def test_last_step_of_a_pipeline_and_grid_search(labelled: Any, routing: bool) -
         outer = make_pipeline(StandardScaler(), door)
         key = "source" if routing else "debiasedclassifier__source"
         assert outer.fit(X, y, **{key: source})[-1].source_names_ == ("a", "b")
-        search = GridSearchCV(door, {"estimator__C": [0.01, 1.0], "moments": [{"label": 0.3}, {"label": 0.6}]}, cv=3).fit(
-            X, y, source=source
-        )
+        search = GridSearchCV(
+            door, {"estimator__C": [0.01, 1.0], "moments": [{"label": 0.3}, {"label": 0.6}]}, cv=3
+        ).fit(X, y, source=source)
         assert search.best_estimator_.source_names_ == ("a", "b")
 
 
@@ -388,8 +497,12 @@ def test_design_weights_are_routed_through_an_outer_pipeline(labelled: Any) -> N
     X, y = labelled
     design = np.random.default_rng(8).uniform(0.1, 4.0, 300)
     with sklearn.config_context(enable_metadata_routing=True):
-        door = DebiasedClassifier(make_pipeline(StandardScaler(), Recorder())).set_fit_request(sample_weight=True)
-        outer = make_pipeline(PCA(2), door).fit(X, y, sample_weight=design, source=["a"] * 300, group=np.arange(300))
+        door = DebiasedClassifier(make_pipeline(StandardScaler(), Recorder())).set_fit_request(
+            sample_weight=True
+        )
+        outer = make_pipeline(PCA(2), door).fit(
+            X, y, sample_weight=design, source=["a"] * 300, group=np.arange(300)
+        )
     np.testing.assert_allclose(outer[-1].estimator_[-1].given_, design, rtol=1e-12)
     assert outer[-1].weights_.group is not None
 
@@ -405,7 +518,9 @@ def test_a_wrapper_that_hands_weights_on_only_by_routing(labelled: Any) -> None:
 
 
 def test_a_door_can_be_shown() -> None:
-    door = DebiasedClassifier(bias=unskew.bias.Strata("label"), target=unskew.Target.uniform("label"))
+    door = DebiasedClassifier(
+        bias=unskew.bias.Strata("label"), target=unskew.Target.uniform("label")
+    )
     assert "Strata" in repr(door)
     assert "Strata" in door._repr_html_()
 
@@ -434,8 +549,12 @@ def test_an_estimator_of_the_other_kind_is_refused(labelled: Any) -> None:
     # The accuracy of a regressor is 0, exactly, and nothing would say why.
     with pytest.raises(ConfigError, match="Ridge is a regressor; wrap it in DebiasedRegressor"):
         DebiasedClassifier(Ridge()).fit(*labelled)
-    with pytest.raises(ConfigError, match="Pipeline is a classifier; wrap it in DebiasedClassifier"):
-        DebiasedRegressor(make_pipeline(StandardScaler(), LogisticRegression())).target_score(*labelled)
+    with pytest.raises(
+        ConfigError, match="Pipeline is a classifier; wrap it in DebiasedClassifier"
+    ):
+        DebiasedRegressor(make_pipeline(StandardScaler(), LogisticRegression())).target_score(
+            *labelled
+        )
     with pytest.raises(ConfigError, match=r"moments is a table \{column: mean\}.*got \[0.4\]"):
         DebiasedClassifier(moments=[0.4]).fit(*labelled)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"target is an unskew.Target.*got \{'label'"):
@@ -449,7 +568,10 @@ def test_scores_and_folds_are_checked_before_any_model_is_trained(labelled: Any)
         ({"scoring": ["accuracy", "f1"]}, "the name of a score, or a callable"),
         ({"scoring": sklearn.metrics.f1_score}, r"scoring=make_scorer\(f1_score\)"),
         ({"cv": 0}, "at least 2.*got 0"),
-        ({"cv": [(np.arange(150), np.arange(150, 300))]}, r"such as KFold\(5\), or None; got a list"),
+        (
+            {"cv": [(np.arange(150), np.arange(150, 300))]},
+            r"such as KFold\(5\), or None; got a list",
+        ),
     ):
         with pytest.raises(ConfigError, match=message):
             door.target_score(*labelled, **options)
@@ -458,17 +580,23 @@ def test_scores_and_folds_are_checked_before_any_model_is_trained(labelled: Any)
 def test_classes_that_are_numbers_are_classes_for_the_bias_model() -> None:
     rng = np.random.default_rng(0)
     source = np.repeat(["a", "b"], 150)
-    y = np.concatenate([rng.choice(3, 150, p=[0.4, 0.2, 0.4]), rng.choice(3, 150, p=[0.1, 0.8, 0.1])])
+    y = np.concatenate(
+        [rng.choice(3, 150, p=[0.4, 0.2, 0.4]), rng.choice(3, 150, p=[0.1, 0.8, 0.1])]
+    )
     X = rng.normal(size=(300, 1))
     door = DebiasedClassifier(bias=unskew.bias.Tilt(["label"], reference="a"))
     expected = door.fit(X, np.array(["cat", "dog", "emu"])[y], source=source).sample_weight_
     for same in (y, y.astype(float), y.astype("int8")):
-        np.testing.assert_allclose(door.fit(X, same, source=source).sample_weight_, expected, rtol=1e-9)
+        np.testing.assert_allclose(
+            door.fit(X, same, source=source).sample_weight_, expected, rtol=1e-9
+        )
     # A target's sample whose classes are numbers does not make them measurements again.
     drawn = rng.choice(3, 100)
     sampled = DebiasedClassifier(bias=unskew.bias.Tilt(["label"]))
     weights = []
     for labels, own in ((drawn, y), (drawn.astype(str), y.astype(str))):
         target = unskew.Target.sample(unskew.Pool.from_arrays(["t"] * 100, label=labels))
-        weights.append(clone(sampled).set_params(target=target).fit(X, own, source=source).sample_weight_)
+        weights.append(
+            clone(sampled).set_params(target=target).fit(X, own, source=source).sample_weight_
+        )
     np.testing.assert_allclose(weights[0], weights[1], rtol=1e-9)

@@ -1,4 +1,6 @@
-"""scikit-learn's own checks of an estimator, on the two doors and on a pipeline behind one of them. None is expected to fail."""
+"""scikit-learn's own checks of an estimator, on the two doors and on a pipeline behind one of them.
+None is expected to fail.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,8 @@ def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
 
 
 @pytest.mark.slow
-@parametrize_with_checks([unskew.DebiasedClassifier(make_pipeline(StandardScaler(), LogisticRegression()))])
+@parametrize_with_checks(
+    [unskew.DebiasedClassifier(make_pipeline(StandardScaler(), LogisticRegression()))]
+)
 def test_scikit_learn_checks_of_a_pipeline(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -1,4 +1,6 @@
-"""The scikit-learn door on biased sources whose truth is known: better on the target than naive pooling, and honest about it."""
+"""The scikit-learn door on biased sources whose truth is known: better on the target than naive
+pooling, and honest about it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from unskew.estimators.target_score import cross_fit_scores, score_images
 
 
 class Threshold(ClassifierMixin, BaseEstimator):
-    """Class 1 above 1/2, whatever it is shown: its accuracy and AUC on a target of Gaussian classes are known."""
+    """Class 1 above 1/2, whatever it is shown: its accuracy and AUC on a target of Gaussian classes
+    are known.
+    """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Threshold:
         self.classes_ = np.unique(y)
@@ -44,7 +48,11 @@ def _label_shift(sizes: Any, seed: int) -> tuple[Any, Any, Any]:
     """Two sources with 90% and 60% of class 0; a target that has 20% of it."""
     scenario = unskew.scenarios.class_mixtures([[0.9, 0.1], [0.6, 0.4]], sizes=sizes, seed=seed)
     assert scenario.label is not None
-    return _draw(scenario.label, np.random.default_rng(seed)), scenario.label, np.array(["day", "night"])[scenario.source]
+    return (
+        _draw(scenario.label, np.random.default_rng(seed)),
+        scenario.label,
+        np.array(["day", "night"])[scenario.source],
+    )
 
 
 SHIFTED = Target.margins({"label": {0: 0.2, 1: 0.8}})
@@ -75,7 +83,9 @@ def test_label_shift_is_undone() -> None:
 def test_a_score_on_a_part_of_the_target_says_so_once() -> None:
     X, y, source = _label_shift([150, 50], seed=1)
     restricted = Target.margins({"label": {0: 0.2, 1: 0.7, 2: 0.1}}, uncovered="restrict")
-    with pytest.warns(UnskewWarning, match=r"the score speaks of the target without .* label = 2 \(0\.1\)") as caught:
+    with pytest.warns(
+        UnskewWarning, match=r"the score speaks of the target without .* label = 2 \(0\.1\)"
+    ) as caught:
         DebiasedClassifier(target=restricted).target_score(X, y, source=source)
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -87,14 +97,23 @@ def test_a_score_on_a_part_of_the_target_says_so_once() -> None:
         (Box(["x"]), None, "the part of the population within the union of the boxes"),
         (SoftBox(["x"]), None, "the part of the population within reach of a box"),
         (Subpopulation({"a": "x < 1", "b": "x > 0"}), None, "the parts of the population together"),
-        (Product(Strata("label"), Box(["x"])), SHIFTED, "the part of the population within the union of the boxes"),
+        (
+            Product(Strata("label"), Box(["x"])),
+            SHIFTED,
+            "the part of the population within the union of the boxes",
+        ),
     ],
 )
-def test_a_score_on_what_the_bias_model_reaches_says_so(bias: Any, target: Any, population: str) -> None:
+def test_a_score_on_what_the_bias_model_reaches_says_so(
+    bias: Any, target: Any, population: str
+) -> None:
     """In the words of `debias` for the same pool."""
     rng = np.random.default_rng(2)
     X = pd.DataFrame({"x": np.concatenate([rng.uniform(-1, 1, 300), rng.uniform(0, 2, 300)])})
-    y, source = (X["x"] + rng.normal(0, 0.5, 600) > 0.5).astype(int).to_numpy(), np.repeat(["a", "b"], 300)
+    y, source = (
+        (X["x"] + rng.normal(0, 0.5, 600) > 0.5).astype(int).to_numpy(),
+        np.repeat(["a", "b"], 300),
+    )
     weights = unskew.debias(Pool.from_arrays(source, label=y, x=X["x"]), bias, target)
     assert weights.describe().population == population
     with pytest.warns(UnskewWarning, match=f"the score speaks of {population}"):
@@ -126,7 +145,8 @@ def test_covariate_shift_is_undone() -> None:
     model = DebiasedRegressor(LinearRegression(), Tilt(["x"]), target).fit(X, y, source=source)
     naive = LinearRegression().fit(X, y)
     assert naive.coef_[0] > 0.65
-    # the slope of x² on x has a standard deviation of about √(15/n), with a few hundred effective images
+    # the slope of x² on x has a standard deviation of about √(15/n), with a few hundred effective
+    # images
     assert abs(model.estimator_.coef_[0]) < 0.35
     # E(z² − a − bz)² = 3 − 2a + a² + b²
     a, b = model.estimator_.intercept_, model.estimator_.coef_[0]
@@ -161,7 +181,9 @@ def test_known_biasing_functions_of_columns() -> None:
     rng = np.random.default_rng(8)
     X = pd.DataFrame({"x": rng.uniform(0, 1, 300)})
     y = rng.integers(0, 2, 300)
-    model = DebiasedClassifier(bias=Known({"a": "w"})).fit(X, y, source=["a"] * 300, attributes={"w": 1.0 + X["x"]})
+    model = DebiasedClassifier(bias=Known({"a": "w"})).fit(
+        X, y, source=["a"] * 300, attributes={"w": 1.0 + X["x"]}
+    )
     np.testing.assert_allclose(model.weights_.weight * (1.0 + X["x"]), 1 / np.sum(1 / (1 + X["x"])))
 
 
@@ -177,16 +199,24 @@ def test_grid_search_reaches_into_bias_and_target() -> None:
     X[source == "web"] += 0.5
     model = DebiasedClassifier(LogisticRegression(), Tilt(["x_0", "x_1"]), Target.source("survey"))
     assert model.get_params()["bias__degree"] == 1
-    grid = {"estimator__C": [0.1, 1.0], "bias__degree": [1, 2], "bias__features": [("x_0",), ("x_0", "x_1")]}
+    grid = {
+        "estimator__C": [0.1, 1.0],
+        "bias__degree": [1, 2],
+        "bias__features": [("x_0",), ("x_0", "x_1")],
+    }
     search = GridSearchCV(model, grid, cv=2).fit(X, y, source=source)
     assert set(search.best_params_) == set(grid)
-    assert search.best_estimator_.bias == Tilt(search.best_params_["bias__features"], degree=search.best_params_["bias__degree"])
+    assert search.best_estimator_.bias == Tilt(
+        search.best_params_["bias__features"], degree=search.best_params_["bias__degree"]
+    )
     assert model.bias == Tilt(["x_0", "x_1"])
 
 
 def test_parameters_of_records() -> None:
     shared = Tilt(["x_0"])
-    model = DebiasedClassifier(bias=shared).set_params(bias__degree=2, estimator=LogisticRegression(), estimator__C=3.0)
+    model = DebiasedClassifier(bias=shared).set_params(
+        bias__degree=2, estimator=LogisticRegression(), estimator__C=3.0
+    )
     assert (model.bias.degree, shared.degree, model.estimator.C) == (2, 1, 3.0)
     assert model.set_params(bias=Strata("label"), bias__by="country").bias == Strata("country")
     again = clone(DebiasedClassifier(bias=Product(Strata("label"), shared), target=SHIFTED))
@@ -219,7 +249,9 @@ def test_columns_and_levels_that_are_not_there() -> None:
     with pytest.raises(DataError, match="'country'"):
         DebiasedClassifier(target=Target.uniform("country")).fit(X, y, source=source)
     with pytest.raises(CoverageError, match="label = 2"):
-        DebiasedClassifier(target=Target.margins({"label": {0: 0.5, 1: 0.3, 2: 0.2}})).fit(X, y, source=source)
+        DebiasedClassifier(target=Target.margins({"label": {0: 0.5, 1: 0.3, 2: 0.2}})).fit(
+            X, y, source=source
+        )
 
 
 # Are the error bars of target scores right?
@@ -229,8 +261,12 @@ RIGHT = 0.2 * norm.cdf(1.5) + 0.8 * norm.cdf(0.5)
 BALANCED = 0.5 * norm.cdf(1.5) + 0.5 * norm.cdf(0.5)
 
 
-def _hits(scoring: str, truth: float, n_draws: int, bias: Any, n: int, group: bool = False) -> float:
-    """Share of draws whose interval holds the truth; with ``group``, every image stands there three times in its group."""
+def _hits(
+    scoring: str, truth: float, n_draws: int, bias: Any, n: int, group: bool = False
+) -> float:
+    """Share of draws whose interval holds the truth; with ``group``, every image stands there three
+    times in its group.
+    """
     hits = 0
     model = DebiasedClassifier(Threshold(), bias)
     for seed in range(n_draws):
@@ -240,7 +276,9 @@ def _hits(scoring: str, truth: float, n_draws: int, bias: Any, n: int, group: bo
             X, y, source = (np.repeat(each, 3, axis=0) for each in (X, y, source))
         model.target = SHIFTED
         if isinstance(bias, Tilt):
-            model.target = Target.sample(Pool.from_arrays(["t"] * n, label=(rng.random(n) < 0.8).astype(int)))
+            model.target = Target.sample(
+                Pool.from_arrays(["t"] * n, label=(rng.random(n) < 0.8).astype(int))
+            )
         model.estimator_ = Threshold().fit(X, y)
         given = {"group": np.arange(len(y)) // 3} if group else {}
         estimate = model.target_score(X, y, source=source, scoring=scoring, cv=None, **given)
@@ -256,28 +294,40 @@ def test_intervals_of_target_scores_cover_the_truth(scoring: str, truth: float) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("group", [False, True])
-@pytest.mark.parametrize(("scoring", "truth"), [("accuracy", RIGHT), ("roc_auc", AREA), ("balanced_accuracy", BALANCED)])
-def test_intervals_of_target_scores_cover_the_truth_at_length(scoring: str, truth: float, group: bool) -> None:
+@pytest.mark.parametrize(
+    ("scoring", "truth"), [("accuracy", RIGHT), ("roc_auc", AREA), ("balanced_accuracy", BALANCED)]
+)
+def test_intervals_of_target_scores_cover_the_truth_at_length(
+    scoring: str, truth: float, group: bool
+) -> None:
     # 95% ± 3 binomial standard errors of 500 draws
     assert 0.92 <= _hits(scoring, truth, 500, Strata("label"), n=300, group=group) <= 0.98
 
 
 @pytest.mark.slow
 def test_intervals_account_for_the_sample_of_the_target() -> None:
-    """The target is known by 150 labels: that alone moves the accuracy by 0.24 √(0.16/150) = 0.008."""
+    """The target is known by 150 labels: that alone moves the accuracy by 0.24 √(0.16/150) =
+    0.008.
+    """
     # 95% ± 3 binomial standard errors of 150 draws
     assert 0.897 <= _hits("accuracy", RIGHT, 150, Tilt(["label"]), n=150) <= 1.0
 
 
 @pytest.mark.slow
 def test_intervals_of_cross_fitted_scores_cover_the_mean_score_of_the_folds_models() -> None:
-    """Every fold's model has a threshold t and the accuracy 0.2 Φ(1 + t) + 0.8 Φ(1 − t) on the target."""
+    """Every fold's model has a threshold t and the accuracy 0.2 Φ(1 + t) + 0.8 Φ(1 − t) on the
+    target.
+    """
     hits = 0
     for seed in range(300):
         X, y, source = _label_shift([150, 150], seed=seed)
         weighing = weigh_images(Images(X, y, source), None, SHIFTED, None)
-        held_out = cross_fit_scores(LogisticRegression(), Images(X, y, source), weighing, 5, copies=True, seed=0)
-        cut_f = np.array([-part.model.model.intercept_[0] / part.model.model.coef_[0, 0] for part in held_out])
+        held_out = cross_fit_scores(
+            LogisticRegression(), Images(X, y, source), weighing, 5, copies=True, seed=0
+        )
+        cut_f = np.array(
+            [-part.model.model.intercept_[0] / part.model.model.coef_[0, 0] for part in held_out]
+        )
         mass_f = np.array([weighing.weight[part.rows].sum() for part in held_out])
         truth = mass_f @ (0.2 * norm.cdf(1 + cut_f) + 0.8 * norm.cdf(1 - cut_f))
         low, high = score_images(held_out, "accuracy", weighing, 0.95).interval

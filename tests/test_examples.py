@@ -16,13 +16,19 @@ from run_data import CAMERA_TRAPS, HOSPITALS, PRODUCT_PHOTOS
 from unskew.cli.app import run_command
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-CONFIGURATIONS = {"camera_traps": CAMERA_TRAPS, "product_photos": PRODUCT_PHOTOS, "hospitals": HOSPITALS}
+CONFIGURATIONS = {
+    "camera_traps": CAMERA_TRAPS,
+    "product_photos": PRODUCT_PHOTOS,
+    "hospitals": HOSPITALS,
+}
 
 pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")
 
 
 def _shown(name: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What the script prints; it takes less than ten seconds of this machine's time, however many others share it."""
+    """What the script prints; it takes less than ten seconds of this machine's time, however many
+    others share it.
+    """
     start = time.process_time()
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     assert time.process_time() - start < 10
@@ -40,12 +46,16 @@ def test_there_are_three_and_each_says_what_one_should_see() -> None:
 
 @pytest.mark.parametrize("name", sorted(CONFIGURATIONS))
 def test_the_configuration_is_the_one_that_users_have(name: str) -> None:
-    assert tomllib.loads(runpy.run_path(str(EXAMPLES / f"{name}.py"))["CONFIGURATION"]) == tomllib.loads(CONFIGURATIONS[name])
+    assert tomllib.loads(
+        runpy.run_path(str(EXAMPLES / f"{name}.py"))["CONFIGURATION"]
+    ) == tomllib.loads(CONFIGURATIONS[name])
 
 
 def test_camera_traps(capsys: pytest.CaptureFixture[str]) -> None:
     shown = _shown("camera_traps", capsys)
-    shares = re.findall(r"^(?:boar|deer|fox|hare|lynx) +([\d.]+) +([\d.]+) +([\d.]+)$", shown, flags=re.MULTILINE)
+    shares = re.findall(
+        r"^(?:boar|deer|fox|hare|lynx) +([\d.]+) +([\d.]+) +([\d.]+)$", shown, flags=re.MULTILINE
+    )
     assert len(shares) == 5
     assert all(weighted == survey and pool != survey for pool, weighted, survey in shares)
     night = dict(re.findall(r"^(pool|weighted|truth) +([\d.]+)$", shown, flags=re.MULTILINE))
@@ -65,11 +75,18 @@ def test_product_photos(capsys: pytest.CaptureFixture[str]) -> None:
     assert "but with care" in shown
 
 
-def test_product_photos_in_python_and_as_a_configuration_give_the_same_weights(tmp_path: Path) -> None:
+def test_product_photos_in_python_and_as_a_configuration_give_the_same_weights(
+    tmp_path: Path,
+) -> None:
     example = runpy.run_path(str(EXAMPLES / "product_photos.py"))
     example["write_photos"](tmp_path)
     pool, _, weights = example["weigh_photos"](tmp_path)
-    assert run_command(["weigh", str(tmp_path / "run.toml"), "-o", str(tmp_path / "results"), "--quiet"]) == 0
+    assert (
+        run_command(
+            ["weigh", str(tmp_path / "run.toml"), "-o", str(tmp_path / "results"), "--quiet"]
+        )
+        == 0
+    )
     table = pd.read_parquet(tmp_path / "results" / "weights.parquet").set_index("id")
     np.testing.assert_allclose(weights.align(table.index), table["weight"], rtol=1e-9)
     assert len(table) == len(pool)
@@ -77,7 +94,12 @@ def test_product_photos_in_python_and_as_a_configuration_give_the_same_weights(t
 
 def test_hospitals(capsys: pytest.CaptureFixture[str]) -> None:
     shown = _shown("hospitals", capsys)
-    rows = np.array(re.findall(r"^(?:test|train|validation) +([\d.]+) +([\d.]+) +([\d.]+)$", shown, flags=re.MULTILINE), dtype=float)
+    rows = np.array(
+        re.findall(
+            r"^(?:test|train|validation) +([\d.]+) +([\d.]+) +([\d.]+)$", shown, flags=re.MULTILINE
+        ),
+        dtype=float,
+    )
     assert rows.shape == (3, 3)
     np.testing.assert_allclose(rows[:, 0] / rows[:, 2], 2, atol=0.3)
     np.testing.assert_allclose(rows[:, 1], rows[:, 2], atol=0.03)

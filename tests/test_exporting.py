@@ -1,4 +1,6 @@
-"""Weights in other formats: each is read back by what would read it, nothing is half-written, nothing is overwritten unasked."""
+"""Weights in other formats: each is read back by what would read it, nothing is half-written,
+nothing is overwritten unasked.
+"""
 
 import csv
 import io
@@ -17,7 +19,12 @@ from unskew.debiasing.by_split import weigh_splits
 from unskew.errors import ImageError
 from unskew.records.images import Images
 from unskew.runs.export_tables import PLACES, export_run, export_weights
-from unskew.weigh.weights_table import COLUMNS, join_weights, read_weights_table, write_weights_table
+from unskew.weigh.weights_table import (
+    COLUMNS,
+    join_weights,
+    read_weights_table,
+    write_weights_table,
+)
 
 
 @dataclass
@@ -49,10 +56,24 @@ def _picture(shade, format="JPEG", mode="RGB"):
 def _pool(splits=("train", "train", "validation", "test")):
     """Eight images: JPEG, PNG, arrays in colour and in grey, WebP, two labels, hostile names."""
     held = [
-        *(_picture(10), _picture(20, "PNG"), np.full((4, 6, 3), 30, np.uint8), np.full((4, 6, 1), 40, np.uint8)),
+        *(
+            _picture(10),
+            _picture(20, "PNG"),
+            np.full((4, 6, 3), 30, np.uint8),
+            np.full((4, 6, 1), 40, np.uint8),
+        ),
         *(_picture(50, "WEBP"), _picture(60), _picture(70), _picture(80, "TIFF")),
     ]
-    ids = ["a/x.jpg", "a/x.png", '=HYPERLINK("evil")', "b/ü, \"'\n.jpg", "test/1.jpg", "train/2.jpg", "b/../c", "<script>"]
+    ids = [
+        "a/x.jpg",
+        "a/x.png",
+        '=HYPERLINK("evil")',
+        "b/ü, \"'\n.jpg",
+        "test/1.jpg",
+        "train/2.jpg",
+        "b/../c",
+        "<script>",
+    ]
     frame = pd.DataFrame(
         {
             "id": ids,
@@ -77,7 +98,9 @@ def test_csv_and_jsonl_hold_every_row_and_digit(tmp_path):
         assert export_weights(table, to, tmp_path / to, guard_formulas=False).images == 8
     with (tmp_path / "csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    records = [json.loads(line) for line in (tmp_path / "jsonl").read_text(encoding="utf-8").splitlines()]
+    records = [
+        json.loads(line) for line in (tmp_path / "jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert list(rows[0]) == list(records[0]) == list(COLUMNS)
     for read in (rows, records):
         assert [row["id"] for row in read] == table["id"].tolist()
@@ -88,11 +111,16 @@ def test_csv_and_jsonl_hold_every_row_and_digit(tmp_path):
 
 
 def test_lists_of_labels_are_json_in_a_cell_and_lists_in_jsonl(tmp_path):
-    table = _table(_pool()).assign(label=pd.Series([["cat", "dog"], [], None, ["owl"]] * 2, dtype=object))
+    table = _table(_pool()).assign(
+        label=pd.Series([["cat", "dog"], [], None, ["owl"]] * 2, dtype=object)
+    )
     export_weights(table, "csv", tmp_path / "w.csv")
     export_weights(table, "jsonl", tmp_path / "w.jsonl")
     assert pd.read_csv(tmp_path / "w.csv")["label"].tolist()[:2] == ['["cat", "dog"]', "[]"]
-    read = [json.loads(line)["label"] for line in (tmp_path / "w.jsonl").read_text(encoding="utf-8").splitlines()]
+    read = [
+        json.loads(line)["label"]
+        for line in (tmp_path / "w.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert read[:4] == [["cat", "dog"], [], None, ["owl"]]
 
 
@@ -102,16 +130,30 @@ def test_cells_that_a_spreadsheet_would_run_are_made_harmless(tmp_path):
     done = export_weights(table, "csv", tmp_path / "w.csv")
     with (tmp_path / "w.csv").open(newline="", encoding="utf-8") as file:
         read = list(csv.DictReader(file))
-    assert [row["label"] for row in read] == ["'=1+1", "'+cmd", "'-2+3", "'@sum", "'\tx", "-1", "+2.5e3", "a=b"]
+    assert [row["label"] for row in read] == [
+        "'=1+1",
+        "'+cmd",
+        "'-2+3",
+        "'@sum",
+        "'\tx",
+        "-1",
+        "+2.5e3",
+        "a=b",
+    ]
     assert read[2]["id"] == "'" + table["id"][2]
     # Five labels, one id and its path.
-    assert done.notes == ("7 cells begin as a formula does (= + - @) and have an apostrophe in front; jsonl holds them as they are.",)
+    assert done.notes == (
+        "7 cells begin as a formula does (= + - @) and have an apostrophe in front; jsonl holds "
+        "them as they are.",
+    )
     assert export_weights(table, "csv", tmp_path / "raw.csv", guard_formulas=False).notes == ()
     assert "'=1+1" not in (tmp_path / "raw.csv").read_text(encoding="utf-8")
 
 
 def test_class_weights_are_the_closed_form_in_every_split(tmp_path):
-    """Post-stratified weights are n p(y)/N_y: two labels, half of the images each, p = 0.8 and 0.2."""
+    """Post-stratified weights are n p(y)/N_y: two labels, half of the images each, p = 0.8 and
+    0.2.
+    """
     table = _table(_pool())
     export_weights(table, "class-weights", tmp_path / "c.json")
     found = json.loads((tmp_path / "c.json").read_text())
@@ -128,14 +170,20 @@ def test_class_weights_are_the_closed_form_in_every_split(tmp_path):
 
 def test_weights_that_depend_on_more_than_the_label_have_no_class_weights(tmp_path):
     table = _table(_pool())
-    changed = table.assign(sample_weight=np.where(table["id"] == "a/x.png", 0.9, table["sample_weight"]))
+    changed = table.assign(
+        sample_weight=np.where(table["id"] == "a/x.png", 0.9, table["sample_weight"])
+    )
     with pytest.raises(
-        DataError, match=re.escape("in the split 'train' the sample weights of 1 of 2 labels") + r".*dog from 0\.4 to 0\.9 \(2 images\)"
+        DataError,
+        match=re.escape("in the split 'train' the sample weights of 1 of 2 labels")
+        + r".*dog from 0\.4 to 0\.9 \(2 images\)",
     ):
         export_weights(changed, "class-weights", tmp_path / "c.json")
     # Rounding is no difference, a millionth is one.
     for factor, refused in ((1 + 1e-12, False), (1 + 1e-6, True)):
-        close = table.assign(sample_weight=table["sample_weight"] * np.where(np.arange(8) < 2, factor, 1.0))
+        close = table.assign(
+            sample_weight=table["sample_weight"] * np.where(np.arange(8) < 2, factor, 1.0)
+        )
         if refused:
             with pytest.raises(DataError, match="do not depend on the label alone"):
                 export_weights(close, "class-weights", tmp_path / "c.json")
@@ -145,11 +193,15 @@ def test_weights_that_depend_on_more_than_the_label_have_no_class_weights(tmp_pa
     with pytest.raises(DataError, match=r"1 of 4 in the split 'train' have none"):
         export_weights(table.assign(label=[None, *"abcdefg"]), "class-weights", tmp_path / "c.json")
     with pytest.raises(DataError, match="several labels"):
-        export_weights(table.assign(label=pd.Series([["a", "b"]] * 8)), "class-weights", tmp_path / "c.json")
+        export_weights(
+            table.assign(label=pd.Series([["a", "b"]] * 8)), "class-weights", tmp_path / "c.json"
+        )
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("splits", [("train", "train", "validation", "test"), ("fit", "fit", "judge", "judge"), None])
+@pytest.mark.parametrize(
+    "splits", [("train", "train", "validation", "test"), ("fit", "fit", "judge", "judge"), None]
+)
 @pytest.mark.filterwarnings("ignore")
 def test_hugging_face_reads_the_folder_with_images_and_weights(tmp_path, splits, monkeypatch):
     datasets = pytest.importorskip("datasets")
@@ -160,7 +212,11 @@ def test_hugging_face_reads_the_folder_with_images_and_weights(tmp_path, splits,
     export_weights(table, "hf", tmp_path / "out", pool=pool)
     loads = [datasets.load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))]
     if splits is None or "test" in splits:  # the names that imagefolder knows
-        loads.append(datasets.load_dataset("imagefolder", data_dir=str(tmp_path / "out"), cache_dir=str(tmp_path / "cache2")))
+        loads.append(
+            datasets.load_dataset(
+                "imagefolder", data_dir=str(tmp_path / "out"), cache_dir=str(tmp_path / "cache2")
+            )
+        )
     names = dict.fromkeys(splits or ["train"])
     for loaded in loads:
         assert set(loaded) == set(names)
@@ -172,7 +228,9 @@ def test_hugging_face_reads_the_folder_with_images_and_weights(tmp_path, splits,
             assert row["label"] == expected["label"]
             assert row["sample_weight"] == expected["sample_weight"]
             assert splits is None or row["split"] == expected["split"]
-            assert abs(int(np.asarray(row["image"].convert("RGB"))[0, 0, 0]) - 10 * (at + 1)) <= 4  # JPEG and WebP lose a little
+            assert (
+                abs(int(np.asarray(row["image"].convert("RGB"))[0, 0, 0]) - 10 * (at + 1)) <= 4
+            )  # JPEG and WebP lose a little
 
 
 def _members(path):
@@ -181,7 +239,9 @@ def _members(path):
 
 
 def test_shards_follow_the_rules_of_webdataset(tmp_path):
-    """Files of one image lie side by side and share what stands before the first dot; .cls is a number, .json has id and weight."""
+    """Files of one image lie side by side and share what stands before the first dot; .cls is a
+    number, .json has id and weight.
+    """
     pool = _pool()
     table = _table(pool).set_index("id")
     export_weights(table.reset_index(), "webdataset", tmp_path / "out", pool=pool)
@@ -195,7 +255,9 @@ def test_shards_follow_the_rules_of_webdataset(tmp_path):
         members = _members(tmp_path / f"out/{name}-000000.tar")
         keys = [each.split(".")[0] for each, _ in members]
         assert all(re.fullmatch(r"[0-9a-f]{20}\.(cls|json|jpg|png)", each) for each, _ in members)
-        assert [key for at, key in enumerate(keys) if at == 0 or keys[at - 1] != key] == sorted(set(keys))
+        assert [key for at, key in enumerate(keys) if at == 0 or keys[at - 1] != key] == sorted(
+            set(keys)
+        )
         for key in sorted(set(keys)):
             files = {each.split(".")[1]: data for each, data in members if each.startswith(key)}
             row = json.loads(files["json"])
@@ -210,16 +272,25 @@ def test_shards_follow_the_rules_of_webdataset(tmp_path):
     assert sorted(seen) == sorted(table.index)
 
 
-def test_the_same_images_give_the_same_shards_whatever_their_order_and_no_shard_is_too_large(tmp_path):
+def test_the_same_images_give_the_same_shards_whatever_their_order_and_no_shard_is_too_large(
+    tmp_path,
+):
     rng = np.random.default_rng(0)
     pool = Pool(
-        pd.DataFrame({"id": range(60), "source": "s"}), Held([rng.integers(0, 256, (12, 12, 3), dtype=np.uint8) for _ in range(60)])
+        pd.DataFrame({"id": range(60), "source": "s"}),
+        Held([rng.integers(0, 256, (12, 12, 3), dtype=np.uint8) for _ in range(60)]),
     )
-    table = pd.DataFrame({"id": range(60), "weight": 1 / 60, "sample_weight": 1.0, "source": "s"}).reindex(columns=list(COLUMNS))
+    table = pd.DataFrame(
+        {"id": range(60), "weight": 1 / 60, "sample_weight": 1.0, "source": "s"}
+    ).reindex(columns=list(COLUMNS))
     export_weights(table, "webdataset", tmp_path / "a", pool=pool, shard_bytes=20_000)
     order = rng.permutation(60)
     export_weights(
-        table.iloc[order].reset_index(drop=True), "webdataset", tmp_path / "b", pool=pool.take(rng.permutation(60)), shard_bytes=20_000
+        table.iloc[order].reset_index(drop=True),
+        "webdataset",
+        tmp_path / "b",
+        pool=pool.take(rng.permutation(60)),
+        shard_bytes=20_000,
     )
     shards = sorted(path.name for path in (tmp_path / "a").glob("*.tar"))
     assert shards == [f"train-{number:06d}.tar" for number in range(len(shards))]
@@ -238,14 +309,20 @@ def test_what_is_there_is_not_replaced_unasked_and_a_failed_export_leaves_it_as_
     for to in PLACES:
         place = tmp_path / to
         export_weights(table, to, place, pool=pool)
-        before = {path.name: path.read_bytes() for path in [place, *place.rglob("*")] if path.is_file()}
+        before = {
+            path.name: path.read_bytes() for path in [place, *place.rglob("*")] if path.is_file()
+        }
         with pytest.raises(DataError, match="is there already"):
             export_weights(table, to, place, pool=pool)
         export_weights(table, to, place, pool=pool, overwrite=True)
-        assert {path.name: path.read_bytes() for path in [place, *place.rglob("*")] if path.is_file()} == before
+        assert {
+            path.name: path.read_bytes() for path in [place, *place.rglob("*")] if path.is_file()
+        } == before
     broken = Pool(pool.frame, Held([*pool.images.held[:7], None]))
     for to in ("hf", "webdataset"):
-        with pytest.raises(DataError, match="the image <script> cannot be exported: the file is gone"):
+        with pytest.raises(
+            DataError, match="the image <script> cannot be exported: the file is gone"
+        ):
             export_weights(table, to, tmp_path / to, pool=broken, overwrite=True)
         with pytest.raises(DataError, match="cannot be exported"):
             export_weights(table, to, tmp_path / f"{to} anew", pool=broken)
@@ -283,7 +360,11 @@ def test_what_cannot_be_exported_is_said(tmp_path):
         export_weights(table, "json", tmp_path / "x")
     with pytest.raises(DataError, match="hf holds the images themselves"):
         export_weights(table, "hf", tmp_path / "x", pool=Pool(pool.frame))
-    with pytest.raises(DataError, match=r"2 of 8 images that have a weight are not among the sources any more: b/\.\./c, <script>"):
+    with pytest.raises(
+        DataError,
+        match=r"2 of 8 images that have a weight are not among the sources any more: b/\.\./c, "
+        r"<script>",
+    ):
         export_weights(table, "hf", tmp_path / "x", pool=pool.take(range(6)))
     with pytest.raises(DataError, match="there is no folder"):
         export_weights(table, "csv", tmp_path / "nowhere" / "w.csv")
@@ -295,7 +376,9 @@ def test_what_cannot_be_exported_is_said(tmp_path):
     with pytest.raises(DataError, match="the image <script> cannot be exported: not an image"):
         export_weights(table, "webdataset", tmp_path / "x", pool=Pool(pool.frame, text))
     with pytest.raises(DataError, match="cannot be told apart"):
-        export_weights(table.assign(split=["a b", "a-b"] * 4), "webdataset", tmp_path / "x", pool=pool)
+        export_weights(
+            table.assign(split=["a b", "a-b"] * 4), "webdataset", tmp_path / "x", pool=pool
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -317,17 +400,25 @@ def test_images_of_a_run_are_found_by_its_configuration(tmp_path):
         for label in ("cat", "dog"):
             for number in range(3):
                 (data / source / label).mkdir(parents=True, exist_ok=True)
-                (data / source / label / f"{number}.jpg").write_bytes(_picture(10 + 100 * at + number))
+                (data / source / label / f"{number}.jpg").write_bytes(
+                    _picture(10 + 100 * at + number)
+                )
     out.mkdir()
     (out / "run.toml").write_text(
         'folder = "../data"\n[sources]\nfolders = { north = "north", south = "south" }\n'
         '[target]\nuniform = "label"\n[bias]\nfamily = "strata"\n'
     )
     pool = Pool.from_folders({"north": data / "north", "south": data / "south"})
-    write_weights_table(pool, weigh_splits(pool, Strata("label"), Target.uniform("label")).frame(), out / "weights.parquet")
+    write_weights_table(
+        pool,
+        weigh_splits(pool, Strata("label"), Target.uniform("label")).frame(),
+        out / "weights.parquet",
+    )
     export_run(out, "webdataset")
     members = _members(out / "webdataset" / "train-000000.tar")
     assert len(members) == 36
-    images = {json.loads(data)["id"]: key.split(".")[0] for key, data in members if key.endswith(".json")}
+    images = {
+        json.loads(data)["id"]: key.split(".")[0] for key, data in members if key.endswith(".json")
+    }
     held = dict(members)
     assert held[f"{images['south/dog/2.jpg']}.jpg"] == (data / "south/dog/2.jpg").read_bytes()

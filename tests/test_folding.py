@@ -16,7 +16,9 @@ from unskew.splits.folds import content_codes, deal_folds, tell_copies
 def test_groups_stay_together_and_folds_are_even(seed, n_folds, grouped):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(20, 120))
-    group = np.unique(rng.integers(0, n // 2, n) if grouped else rng.permutation(n), return_inverse=True)[1]
+    group = np.unique(
+        rng.integers(0, n // 2, n) if grouped else rng.permutation(n), return_inverse=True
+    )[1]
     stratum = rng.integers(0, 3, n)
     fold = deal_folds(group, stratum, n_folds, seed)
     assert set(fold) <= set(range(n_folds))
@@ -38,11 +40,18 @@ def test_images_of_the_same_content_are_of_one_unit_and_unknown_content_is_nobod
 
 
 def test_the_folds_of_propensity_keep_copies_on_one_side() -> None:
-    """A hundred images, each in two sources: no fold may judge an image by a model that saw its copy."""
+    """A hundred images, each in two sources: no fold may judge an image by a model that saw its
+    copy.
+    """
     rng = np.random.default_rng(0)
     x = rng.normal(size=100)
     frame = pd.DataFrame(
-        {"id": np.arange(200), "source": ["a"] * 100 + ["b"] * 100, "x": np.tile(x, 2), "content": np.tile(np.arange(100), 2)}
+        {
+            "id": np.arange(200),
+            "source": ["a"] * 100 + ["b"] * 100,
+            "x": np.tile(x, 2),
+            "content": np.tile(np.arange(100), 2),
+        }
     )
     data = Propensity(["x"]).fit(Pool(frame), Target.source("a")).data
     for train, test in split_folds(data, 5):
@@ -52,8 +61,15 @@ def test_the_folds_of_propensity_keep_copies_on_one_side() -> None:
 @pytest.mark.parametrize("dtype", [float, int])
 def test_copies_are_told_by_whole_numbers_too(dtype):
     rng = np.random.default_rng(0)
-    one = pd.DataFrame({"bytes": rng.integers(10**4, 10**6, 300).astype(dtype), "brightness": rng.integers(0, 256, 300).astype(dtype)})
-    frame = pd.concat([one, one, one], ignore_index=True).assign(id=np.arange(900), row=np.arange(900))
+    one = pd.DataFrame(
+        {
+            "bytes": rng.integers(10**4, 10**6, 300).astype(dtype),
+            "brightness": rng.integers(0, 256, 300).astype(dtype),
+        }
+    )
+    frame = pd.concat([one, one, one], ignore_index=True).assign(
+        id=np.arange(900), row=np.arange(900)
+    )
     code = tell_copies(frame)
     np.testing.assert_array_equal(code[:300], code[300:600])
     assert np.unique(code).size == 300

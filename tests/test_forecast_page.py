@@ -1,4 +1,6 @@
-"""A forecast on the page of its run: made with it, before it or after it; not that of another run; and never at the cost of the weights."""
+"""A forecast on the page of its run: made with it, before it or after it; not that of another run;
+and never at the cost of the weights.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,13 @@ by = ["label"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two sources that show three classes in other shares; what tells the classes apart are three numbers."""
+    """Two sources that show three classes in other shares; what tells the classes apart are three
+    numbers.
+    """
     rng = np.random.default_rng(0)
-    label = np.concatenate([rng.choice(3, 240, p=[0.8, 0.15, 0.05]), rng.choice(3, 60, p=[0.3, 0.3, 0.4])])
+    label = np.concatenate(
+        [rng.choice(3, 240, p=[0.8, 0.15, 0.05]), rng.choice(3, 60, p=[0.3, 0.3, 0.4])]
+    )
     numbers = np.eye(3)[label] + 0.6 * rng.standard_normal((300, 3))
     table = pd.DataFrame(numbers, columns=["red", "green", "blue"])
     table.insert(0, "source", np.repeat(["archive", "phone"], [240, 60]))
@@ -46,11 +52,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _weigh(folder: Path, *options: str) -> int:
-    return run_command(["weigh", str(folder / "run.toml"), "-o", str(folder / "out"), "--quiet", *options])
+    return run_command(
+        ["weigh", str(folder / "run.toml"), "-o", str(folder / "out"), "--quiet", *options]
+    )
 
 
 def _forecast(folder: Path, *options: str) -> int:
-    return run_command(["forecast", str(folder / "run.toml"), "-o", str(folder / "out"), "--quiet", *options])
+    return run_command(
+        ["forecast", str(folder / "run.toml"), "-o", str(folder / "out"), "--quiet", *options]
+    )
 
 
 def _summary(folder: Path):
@@ -84,7 +94,10 @@ def test_with_the_weights_before_them_and_after_them_gives_the_same_panel(folder
 def test_the_panel_says_what_the_forecast_says(folder: Path) -> None:
     assert _weigh(folder) == 0
     assert _forecast(folder, "--arms", "all") == 0
-    told, panel = json.loads((folder / "out" / "forecast.json").read_text()), _summary(folder).forecast
+    told, panel = (
+        json.loads((folder / "out" / "forecast.json").read_text()),
+        _summary(folder).forecast,
+    )
     assert panel.recommendation == told["recommendation"]
     assert panel.condition == told["condition"]
     assert panel.notes == tuple(told["notes"])
@@ -94,7 +107,8 @@ def test_the_panel_says_what_the_forecast_says(folder: Path) -> None:
         assert shown.stderr == pytest.approx(arm["accuracy"]["stderr"], rel=1e-9)
         assert (shown.worst_class, shown.name) == (arm["worst_class"], arm["name"])
         assert shown.worst == pytest.approx(arm["by_class"][arm["worst_class"]]["value"], rel=1e-9)
-    # Σ_c share_c × accuracy_c is the held-out accuracy extrapolated, up to clipping: the parts belong to the whole.
+    # Σ_c share_c × accuracy_c is the held-out accuracy extrapolated, up to clipping: the parts
+    # belong to the whole.
     for at, arm in enumerate(panel.arms):
         total = sum(each.share * each.accuracy[at] for each in panel.classes)
         assert total == pytest.approx(arm.accuracy, abs=0.02)
@@ -124,7 +138,14 @@ def test_verify_makes_it_again(folder: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("target", 'uniform = ["label"]', "margins.label = { cat = 0.5, dog = 0.3, lynx = 0.2 }"), "target"),
+        (
+            (
+                "target",
+                'uniform = ["label"]',
+                "margins.label = { cat = 0.5, dog = 0.3, lynx = 0.2 }",
+            ),
+            "target",
+        ),
         (("data", "", ""), "images or files"),
         (("seed", "[bias]", "[engine]\nseed = 7\n[bias]"), "engine"),
     ],
@@ -153,7 +174,9 @@ def test_a_forecast_of_other_inputs_is_not_shown_and_that_is_said(
 
 def test_what_has_no_effect_does_not_part_them(folder: Path) -> None:
     assert _weigh(folder) == 0
-    (folder / "run.toml").write_text(CONFIGURATION + '\n[report]\ntitle = "Another title"\n[engine]\njobs = 1\n')
+    (folder / "run.toml").write_text(
+        CONFIGURATION + '\n[report]\ntitle = "Another title"\n[engine]\njobs = 1\n'
+    )
     assert _forecast(folder) == 0
     assert _summary(folder).forecast is not None
     assert _summary(folder).title == "Debiasing report"
@@ -161,10 +184,19 @@ def test_what_has_no_effect_does_not_part_them(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    ["", "[]", "{}", '{"provenance": {}}', "no json", '{"verdict": "reweight", "provenance": null}'],
+    [
+        "",
+        "[]",
+        "{}",
+        '{"provenance": {}}',
+        "no json",
+        '{"verdict": "reweight", "provenance": null}',
+    ],
     ids=lambda text: text[:8] or "empty",
 )
-def test_a_broken_forecast_is_left_aside(folder: Path, broken: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broken_forecast_is_left_aside(
+    folder: Path, broken: str, caplog: pytest.LogCaptureFixture
+) -> None:
     (folder / "out").mkdir()
     (folder / "out" / "forecast.json").write_text(broken)
     with caplog.at_level(logging.WARNING):
@@ -174,7 +206,9 @@ def test_a_broken_forecast_is_left_aside(folder: Path, broken: str, caplog: pyte
     assert (folder / "out" / "forecast.json").read_text() == broken
 
 
-def test_a_forecast_with_the_right_origin_but_cut_off_is_left_aside(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_forecast_with_the_right_origin_but_cut_off_is_left_aside(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     assert _weigh(folder, "--forecast") == 0
     path = folder / "out" / "forecast.json"
     record = json.loads(path.read_text())
@@ -189,13 +223,21 @@ def test_a_forecast_with_the_right_origin_but_cut_off_is_left_aside(folder: Path
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda table: table.drop(columns="label").assign(kind=table["label"]), "label of every image"),
+        (
+            lambda table: table.drop(columns="label").assign(kind=table["label"]),
+            "label of every image",
+        ),
         (lambda table: table.assign(kind=table["label"], label="cat"), "one class only"),
-        (lambda table: table.assign(kind=table["label"]).drop(columns=["red", "green", "blue"]), "a probe learns from numbers"),
+        (
+            lambda table: table.assign(kind=table["label"]).drop(columns=["red", "green", "blue"]),
+            "a probe learns from numbers",
+        ),
     ],
     ids=["no labels", "one class", "no numbers"],
 )
-def test_where_none_can_be_made_the_weights_come_all_the_same_and_the_page_says_why(folder: Path, change, why: str) -> None:
+def test_where_none_can_be_made_the_weights_come_all_the_same_and_the_page_says_why(
+    folder: Path, change, why: str
+) -> None:
     table = change(pd.read_csv(folder / "all.csv"))
     table.to_csv(folder / "all.csv", index=False)
     configuration = CONFIGURATION.replace('["label"]', '["kind"]')
@@ -226,19 +268,26 @@ def test_whatever_a_forecast_runs_into_the_weights_are_written(
 
 
 def test_aggregates_only(folder: Path) -> None:
-    """Six of the images are lynxes: neither the class nor a second one with it is shown, nor sentences that name or count them."""
+    """Six of the images are lynxes: neither the class nor a second one with it is shown, nor
+    sentences that name or count them.
+    """
     table = pd.read_csv(folder / "all.csv")
     few = np.flatnonzero(table["label"] == "lynx")[6:]
     table.loc[few, "label"] = "cat"
     table.to_csv(folder / "all.csv", index=False)
-    (folder / "run.toml").write_text(CONFIGURATION + '\n[report]\nprivacy = "aggregate"\nforecast = true\n')
+    (folder / "run.toml").write_text(
+        CONFIGURATION + '\n[report]\nprivacy = "aggregate"\nforecast = true\n'
+    )
     assert _weigh(folder) == 0
     panel = _summary(folder).forecast
     assert panel is not None
     assert [each.label for each in panel.classes] == ["cat"]
     assert all(arm.worst_class == "cat" for arm in panel.arms)
     assert all(each.share is None and each.ess is None for each in panel.classes)
-    assert not any("lynx" in text or "dog" in text for text in (panel.recommendation, panel.condition, panel.method, *panel.notes))
+    assert not any(
+        "lynx" in text or "dog" in text
+        for text in (panel.recommendation, panel.condition, panel.method, *panel.notes)
+    )
     shown = _page(folder).split('id="forecast"')[1].split("</section>")[0]
     assert "lynx" not in shown
     assert "dog" not in shown
@@ -248,13 +297,16 @@ def test_aggregates_only(folder: Path) -> None:
     assert run_command(["verify", str(folder / "out"), "--quiet"]) == 0
 
 
-def test_no_image_is_named_where_none_can_be_made_and_aggregates_are_asked_for(folder: Path) -> None:
+def test_no_image_is_named_where_none_can_be_made_and_aggregates_are_asked_for(
+    folder: Path,
+) -> None:
     table = pd.read_csv(folder / "all.csv")
     table.loc[3, "label"] = None
     table["kind"] = table["label"].fillna("cat")
     table.to_csv(folder / "all.csv", index=False)
     (folder / "run.toml").write_text(
-        CONFIGURATION.replace('["label"]', '["kind"]') + '\n[report]\nprivacy = "aggregate"\nforecast = true\n'
+        CONFIGURATION.replace('["label"]', '["kind"]')
+        + '\n[report]\nprivacy = "aggregate"\nforecast = true\n'
     )
     assert _weigh(folder) == 0
     note = _summary(folder).notes["forecast"]
@@ -262,7 +314,12 @@ def test_no_image_is_named_where_none_can_be_made_and_aggregates_are_asked_for(f
 
 
 def test_a_learner_that_cannot_be_made(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("LogisticRegression", "sklearn.linear_model:NoSuch", "no_such_module:Thing", "sklearn.pipeline:Pipeline"):
+    for name in (
+        "LogisticRegression",
+        "sklearn.linear_model:NoSuch",
+        "no_such_module:Thing",
+        "sklearn.pipeline:Pipeline",
+    ):
         assert _forecast(folder, "--learner", name) == 2
         assert name in capsys.readouterr().err
 
@@ -272,7 +329,11 @@ def test_the_probe_reads_the_representation_that_says_most() -> None:
 
     from unskew.runs.probing import probe_features
 
-    columns = {"brightness": [0.1, 0.2], **{f"pixels_{i}": [0.0, float(i)] for i in range(9)}, "embedding_0": [1.0, 2.0]}
+    columns = {
+        "brightness": [0.1, 0.2],
+        **{f"pixels_{i}": [0.0, float(i)] for i in range(9)},
+        "embedding_0": [1.0, 2.0],
+    }
     frame = pd.DataFrame(columns)
 
     def features(*named: str) -> list[str]:

@@ -41,7 +41,9 @@ def test_class_bias_is_forecast_within_two_standard_errors(seed: int) -> None:
     true = {"naive": world.truth(np.ones(len(world.pool))), "debiased": world.truth(weight_n)}
     assert true["debiased"] - true["naive"] > 0.08
     for name, value in true.items():
-        assert abs(forecast.arm(name).accuracy.value - value) < 2 * forecast.arm(name).accuracy.stderr
+        assert (
+            abs(forecast.arm(name).accuracy.value - value) < 2 * forecast.arm(name).accuracy.stderr
+        )
         assert forecast.arm(name).accuracy.stderr < 0.03
     assert abs(forecast.gain.value - (true["debiased"] - true["naive"])) < 2 * forecast.gain.stderr
     assert forecast.verdict == "reweight"
@@ -55,12 +57,17 @@ def test_a_tilt_is_forecast_within_two_standard_errors(seed: int) -> None:
     true = world.true_gain()
     assert true > 0.1
     assert abs(forecast.gain.value - true) < 2 * forecast.gain.stderr
-    assert abs(forecast.arm("naive").accuracy.value - world.truth(np.ones(len(world.pool)))) < 2 * forecast.arm("naive").accuracy.stderr
+    assert (
+        abs(forecast.arm("naive").accuracy.value - world.truth(np.ones(len(world.pool))))
+        < 2 * forecast.arm("naive").accuracy.stderr
+    )
     assert forecast.verdict == "reweight"
 
 
 def test_a_loss_is_forecast_too() -> None:
-    """Trained for the target a line says little there, and less than the one that fits the sources by luck."""
+    """Trained for the target a line says little there, and less than the one that fits the sources
+    by luck.
+    """
     world = tilt_world(2500, 1, theta=((0.5, 0.9), (-0.5, 1.1)), rule=bent_label_of)
     forecast, true = _forecast(world, folds=3, check=False), world.true_gain()
     assert true < -0.08
@@ -72,7 +79,9 @@ def test_a_loss_is_forecast_too() -> None:
 def test_errors_are_honest_and_the_winner_is_right_over_many_draws() -> None:
     z, width, right = [], [], []
     for seed in range(60):
-        world = class_world([1200, 250], seed=100 + seed) if seed % 2 else tilt_world(2000, 100 + seed)
+        world = (
+            class_world([1200, 250], seed=100 + seed) if seed % 2 else tilt_world(2000, 100 + seed)
+        )
         forecast, true = _forecast(world, check=False), world.true_gain()
         z.append((forecast.gain.value - true) / forecast.gain.stderr)
         width.append(np.ptp(forecast.gain.interval))
@@ -80,7 +89,8 @@ def test_errors_are_honest_and_the_winner_is_right_over_many_draws() -> None:
     # 95% intervals: at least 90% of 60 hold the truth, and errors are not blown up to achieve it.
     assert np.mean(np.abs(z) < 1.96) >= 0.9
     assert 0.5 < np.sqrt(np.mean(np.square(z))) < 1.3
-    # The rarest class, a quarter of the target, has some 50 images: 7 points of error there, 1.8 on the whole, and others beside it.
+    # The rarest class, a quarter of the target, has some 50 images: 7 points of error there, 1.8 on
+    # the whole, and others beside it.
     assert np.median(width) < 0.15
     assert all(right)
 
@@ -105,14 +115,18 @@ def test_equal_weights_gain_exactly_nothing() -> None:
 
 
 def test_weights_that_cost_more_than_they_bring_are_advised_against() -> None:
-    """The label follows from x alike at both sites, so that weighting by site brings nothing but variance."""
+    """The label follows from x alike at both sites, so that weighting by site brings nothing but
+    variance.
+    """
     rng = np.random.default_rng(0)
     n, rare = 3000, 40
     X = rng.standard_normal((n, 12))
     label = (X.sum(axis=1) + 2 * rng.standard_normal(n) > 0).astype(int)
     site = np.where(np.arange(n) < rare, "attic", "yard")
     pool = Pool.from_arrays(rng.choice(["a", "b"], n), label=label, x=X, site=site)
-    forecast = forecast_gain(pool, Strata("site"), Target.margins({"site": {"attic": 0.97, "yard": 0.03}}), ["x"])
+    forecast = forecast_gain(
+        pool, Strata("site"), Target.margins({"site": {"attic": 0.97, "yard": 0.03}}), ["x"]
+    )
     assert forecast.verdict == "don't"
     assert forecast.gain.value < 0
     assert "of the images carry 60% of the weight" in forecast.recommendation
@@ -123,7 +137,9 @@ def test_check_fit_objects_to_a_wrong_family() -> None:
     """Sources tilted along the features, described as if they differed by label alone."""
     world = tilt_world(2500, 3, theta=((0.8, 0.5), (-0.8, -0.5)))
     share = float(world.label_fresh.mean())
-    forecast = forecast_gain(world.pool, Strata("label"), Target.margins({"label": {0: 1 - share, 1: share}}), ["x"])
+    forecast = forecast_gain(
+        world.pool, Strata("label"), Target.margins({"label": {0: 1 - share, 1: share}}), ["x"]
+    )
     assert forecast.objection is not None
     assert forecast.fit_p_value is not None
     assert forecast.fit_p_value < 0.01
@@ -136,16 +152,24 @@ def test_check_fit_objects_to_a_wrong_family() -> None:
 def test_the_order_of_the_rows_does_not_matter(classes: tuple[World, Forecast]) -> None:
     world, forecast = classes
     order = np.random.default_rng(0).permutation(len(world.pool))
-    again = forecast_gain(world.pool.take(order), world.bias, world.target, world.X[order], scaling="none")
+    again = forecast_gain(
+        world.pool.take(order), world.bias, world.target, world.X[order], scaling="none"
+    )
     for name in ("naive", "debiased"):
-        np.testing.assert_allclose(again.arm(name).accuracy.value, forecast.arm(name).accuracy.value, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(again.arm(name).accuracy.stderr, forecast.arm(name).accuracy.stderr, rtol=1e-6)
+        np.testing.assert_allclose(
+            again.arm(name).accuracy.value, forecast.arm(name).accuracy.value, rtol=0, atol=1e-12
+        )
+        np.testing.assert_allclose(
+            again.arm(name).accuracy.stderr, forecast.arm(name).accuracy.stderr, rtol=1e-6
+        )
     assert again.recommendation == forecast.recommendation
 
 
 def test_arms_that_are_not_there_and_features_of_the_probe_are_named() -> None:
     pool = Pool.from_arrays(["a", "a", "b", "b"], label=["x", "y", "x", "y"])
-    with pytest.raises(ConfigError, match=r"no arm 'foo'; the arms are naive, debiased, (?!.*naive)"):
+    with pytest.raises(
+        ConfigError, match=r"no arm 'foo'; the arms are naive, debiased, (?!.*naive)"
+    ):
         forecast_gain(pool, Strata("label"), Target.uniform("label"), ["zz"], arms=["foo"])
     with pytest.raises(DataError, match="lacks zz, which the probe reads"):
         forecast_gain(pool, Strata("label"), Target.uniform("label"), ["zz"])
@@ -159,10 +183,20 @@ def test_arms_baselines_and_arms_of_ones_own(classes: tuple[World, Forecast]) ->
     # With a uniform target, class-balanced weights are the debiasing weights.
     assert forecast.arm("class_balanced").accuracy.value == forecast.arm("debiased").accuracy.value
     # The offset does the same for a model that is well specified.
-    assert abs(forecast.arm("logit_adjustment").accuracy.value - forecast.arm("debiased").accuracy.value) < 0.02
+    assert (
+        abs(
+            forecast.arm("logit_adjustment").accuracy.value
+            - forecast.arm("debiased").accuracy.value
+        )
+        < 0.02
+    )
     assert forecast.arm("logit_adjustment").gain.value > 0.08  # type: ignore[union-attr]
     assert any(note.startswith("density_ratio cannot be made") for note in forecast.notes)
-    own = _forecast(world, own={"oracle": 7 * unskew.debias(world.pool, world.bias, world.target).weight}, check=False)
+    own = _forecast(
+        world,
+        own={"oracle": 7 * unskew.debias(world.pool, world.bias, world.target).weight},
+        check=False,
+    )
     assert own.arm("oracle").gain == own.arm("debiased").gain
     with pytest.raises(ConfigError, match="density ratio"):
         _forecast(world, arms=["density_ratio"])
@@ -176,7 +210,8 @@ def test_what_a_forecast_says_of_classes_and_cost(classes: tuple[World, Forecast
     np.testing.assert_allclose(list(forecast.class_share.values()), 0.25)
     for arm in forecast.arms:
         mean = sum(0.25 * each.value for each in arm.by_class.values())
-        # The target's classes are equally likely, so the accuracy is the mean over classes (where none was cut off at 0 or 1).
+        # The target's classes are equally likely, so the accuracy is the mean over classes (where
+        # none was cut off at 0 or 1).
         assert mean == pytest.approx(arm.accuracy.value, abs=5e-3)
         assert arm.worst.value == min(each.value for each in arm.by_class.values())
     assert list(forecast.class_ess) == ["0", "1", "2", "3"]
@@ -187,9 +222,13 @@ def test_records_are_plain_and_printable(classes: tuple[World, Forecast]) -> Non
     forecast = classes[1]
     plain = json.loads(json.dumps(forecast.to_dict(), allow_nan=False))
     assert plain["gain"]["value"] == forecast.gain.value
-    assert plain["arms"][1]["by_class"]["3"]["stderr"] == forecast.arm("debiased").by_class["3"].stderr
+    assert (
+        plain["arms"][1]["by_class"]["3"]["stderr"] == forecast.arm("debiased").by_class["3"].stderr
+    )
     assert [arm["name"] for arm in plain["arms"]] == forecast.table()["arm"].tolist()
-    assert forecast.table().set_index("arm").loc["debiased", "gain"] == pytest.approx(100 * forecast.gain.value)
+    assert forecast.table().set_index("arm").loc["debiased", "gain"] == pytest.approx(
+        100 * forecast.gain.value
+    )
     shown = str(forecast)
     assert shown.startswith("Reweight: +")
     assert "worst class" in shown
@@ -209,17 +248,33 @@ def test_copies_and_groups_stay_in_one_fold() -> None:
     target = Target.uniform("label")
     for column in ("group", "content"):
         pool = Pool.from_arrays(source, label=label, x=X, **{column: np.repeat(np.arange(150), 2)})
-        assert forecast_gain(pool, Strata("label"), target, ["x"], learner=tree).arm("naive").held_out < 0.65
+        assert (
+            forecast_gain(pool, Strata("label"), target, ["x"], learner=tree).arm("naive").held_out
+            < 0.65
+        )
     bare = Pool.from_arrays(source, label=label, x=X)
-    assert forecast_gain(bare, Strata("label"), target, ["x"], learner=tree, copies=True).arm("naive").held_out < 0.65
-    assert forecast_gain(bare, Strata("label"), target, ["x"], learner=tree).arm("naive").held_out > 0.75
+    assert (
+        forecast_gain(bare, Strata("label"), target, ["x"], learner=tree, copies=True)
+        .arm("naive")
+        .held_out
+        < 0.65
+    )
+    assert (
+        forecast_gain(bare, Strata("label"), target, ["x"], learner=tree).arm("naive").held_out
+        > 0.75
+    )
 
 
 def test_copies_add_no_precision() -> None:
     world = class_world([600, 200], seed=7)
     once = _forecast(world, check=False)
     frame = world.pool.frame.assign(content=world.pool.frame["id"].astype(str))
-    several = Pool(pd.concat([frame.assign(id=frame["id"].astype(str) + f"/{copy}") for copy in range(4)], ignore_index=True))
+    several = Pool(
+        pd.concat(
+            [frame.assign(id=frame["id"].astype(str) + f"/{copy}") for copy in range(4)],
+            ignore_index=True,
+        )
+    )
     again = forecast_gain(several, world.bias, world.target, ["x"], scaling="none", check=False)
     assert again.gain.stderr == pytest.approx(once.gain.stderr, rel=0.15)
     assert again.ess_units == pytest.approx(once.ess, rel=1e-6)
@@ -237,12 +292,16 @@ def test_a_family_without_derivatives_says_what_its_errors_leave_out() -> None:
 def test_a_target_without_labels_says_what_is_assumed_of_them() -> None:
     world = tilt_world(600, 5)
     forecast = forecast_gain(world.pool, world.bias, world.target, ["x"], check=False)
-    assert any(note.startswith("The target's sample has no labels: p(label)") for note in forecast.notes)
+    assert any(
+        note.startswith("The target's sample has no labels: p(label)") for note in forecast.notes
+    )
 
 
 def test_columns_of_one_representation_keep_some_of_their_sizes() -> None:
     world = class_world([200, 100], seed=8)
-    pool = world.pool.with_columns({"bright": 100 * world.X[:, 0], "site": np.where(world.X[:, 1] > 0, "hill", "dale")})
+    pool = world.pool.with_columns(
+        {"bright": 100 * world.X[:, 0], "site": np.where(world.X[:, 1] > 0, "hill", "dale")}
+    )
 
     def sizes(features: object) -> object:
         return gather_probe_data(pool, features, scaling=None, copies=None).X.std(axis=0)
@@ -252,7 +311,9 @@ def test_columns_of_one_representation_keep_some_of_their_sizes() -> None:
     np.testing.assert_allclose(sizes(world.X), rooted)  # type: ignore[arg-type]
     # Columns of different kinds count alike; a category is an indicator.
     np.testing.assert_allclose(sizes(["x", "bright", "site"]), np.ones(5))  # type: ignore[arg-type]
-    assert forecast_gain(pool, world.bias, world.target, ["bright", "site"], check=False, folds=2).verdict
+    assert forecast_gain(
+        pool, world.bias, world.target, ["bright", "site"], check=False, folds=2
+    ).verdict
 
 
 def test_any_classifier_of_scikit_learn(classes: tuple[World, Forecast]) -> None:
@@ -296,8 +357,12 @@ def test_what_cannot_be_forecast_is_named(classes: tuple[World, Forecast]) -> No
 @pytest.mark.slow
 def test_it_takes_minutes_at_most_on_an_embedding_of_fifty_thousand() -> None:
     rng = np.random.default_rng(0)
-    scenario = unskew.scenarios.overlapping_classes(overlap=0.1, sizes=[25000, 12500, 7500, 3000, 2000], seed=0)
-    X = (rng.standard_normal((10, 384))[scenario.label] * 0.2 + rng.standard_normal((50000, 384))).astype(np.float32)
+    scenario = unskew.scenarios.overlapping_classes(
+        overlap=0.1, sizes=[25000, 12500, 7500, 3000, 2000], seed=0
+    )
+    X = (
+        rng.standard_normal((10, 384))[scenario.label] * 0.2 + rng.standard_normal((50000, 384))
+    ).astype(np.float32)
     pool = Pool.from_arrays(scenario.source.astype(str), label=scenario.label)
     begin = time.perf_counter()
     forecast = forecast_gain(pool, Strata("label"), Target.uniform("label"), X, copies=False)
@@ -322,9 +387,12 @@ def test_the_objection_does_not_depend_on_the_learner() -> None:
 
     world = class_world([400, 200], seed=7)
     rng = np.random.default_rng(0)
-    pool = world.pool.with_columns({"u": 1e3 * rng.normal(size=600), "v": 1e-3 * rng.normal(size=600)})
+    pool = world.pool.with_columns(
+        {"u": 1e3 * rng.normal(size=600), "v": 1e-3 * rng.normal(size=600)}
+    )
     p_values = [
-        forecast_gain(pool, world.bias, world.target, ["x", "u", "v"], learner=learner).fit_p_value for learner in (None, GaussianNB())
+        forecast_gain(pool, world.bias, world.target, ["x", "u", "v"], learner=learner).fit_p_value
+        for learner in (None, GaussianNB())
     ]
     assert p_values[0] == p_values[1]
 

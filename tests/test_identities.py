@@ -1,4 +1,6 @@
-"""What is true of every solution, whatever the method, the storage, the start: identities, invariances and closed forms."""
+"""What is true of every solution, whatever the method, the storage, the start: identities,
+invariances and closed forms.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from problems import FORMS, Problem, connected_problems, in_form, is_connected, 
 
 pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 
-# Newton stops at an estimated error of 1e-10 / 10 and usually lands at rounding; the identities are sums of up to 200 terms.
+# Newton stops at an estimated error of 1e-10 / 10 and usually lands at rounding; the identities are
+# sums of up to 200 terms.
 EXACT = 1e-10
 
 
@@ -22,7 +25,9 @@ def assert_identities(problem: Problem, weights: unskew.Weights, atol: float = E
     assert weights.weight.sum() == pytest.approx(1, abs=1e-12)
     assert np.all(weights.weight > 0)
     np.testing.assert_allclose(weights.weight @ omega / normalizer, 1, atol=atol)  # Σ π ω_k = Ω_k
-    np.testing.assert_allclose(n * weights.weight * (omega @ (share / normalizer)), 1, atol=atol)  # row by row
+    np.testing.assert_allclose(
+        n * weights.weight * (omega @ (share / normalizer)), 1, atol=atol
+    )  # row by row
     membership = omega * (share / normalizer) / (omega @ (share / normalizer))[:, None]
     np.testing.assert_allclose(membership.mean(axis=0), share, atol=atol)  # the gradient is zero
 
@@ -30,7 +35,9 @@ def assert_identities(problem: Problem, weights: unskew.Weights, atol: float = E
 @pytest.mark.parametrize("form", FORMS)
 @given(problem=connected_problems(), start_seed=st.integers(0, 100))
 @settings(max_examples=25)
-def test_newton_solves_the_equations_in_every_form_and_from_every_start(form: str, problem: Problem, start_seed: int) -> None:
+def test_newton_solves_the_equations_in_every_form_and_from_every_start(
+    form: str, problem: Problem, start_seed: int
+) -> None:
     omega, options = in_form(form, problem.omega)
     start = np.random.default_rng(start_seed).normal(scale=3, size=problem.omega.shape[1])
     weights = unskew.debias_weights(omega, problem.source, **options)
@@ -48,7 +55,15 @@ def test_fixed_point_agrees_with_newton(form: str, problem: Problem, start_seed:
     newton = unskew.solve_normalizers(problem.omega, problem.source)
     omega, options = in_form(form, problem.omega)
     start = np.random.default_rng(start_seed).normal(scale=2, size=problem.omega.shape[1])
-    vardi = unskew.solve_normalizers(omega, problem.source, method="fixed_point", start=start, throw=False, max_steps=5000, **options)
+    vardi = unskew.solve_normalizers(
+        omega,
+        problem.source,
+        method="fixed_point",
+        start=start,
+        throw=False,
+        max_steps=5000,
+        **options,
+    )
     if vardi.converged:  # linear convergence: its tolerance is an estimate from the observed rate
         np.testing.assert_allclose(vardi.log_normalizer, newton.log_normalizer, atol=1e-8)
     else:
@@ -59,7 +74,14 @@ def test_fixed_point_agrees_with_newton(form: str, problem: Problem, start_seed:
 @settings(max_examples=20)
 def test_one_fixed_point_step_moves_nothing(problem: Problem) -> None:
     newton = unskew.solve_normalizers(problem.omega, problem.source)
-    step = unskew.solve_normalizers(problem.omega, problem.source, method="fixed_point", max_steps=1, start=newton.u, throw=False)
+    step = unskew.solve_normalizers(
+        problem.omega,
+        problem.source,
+        method="fixed_point",
+        max_steps=1,
+        start=newton.u,
+        throw=False,
+    )
     np.testing.assert_allclose(step.log_normalizer, newton.log_normalizer, atol=EXACT)
 
 
@@ -71,17 +93,23 @@ def test_a_factor_per_source_changes_no_weight(problem: Problem, seed: int) -> N
     scaled = unskew.debias_weights(problem.omega * factor, problem.source)
     np.testing.assert_allclose(scaled.weight, plain.weight, rtol=1e-9)
     # log of a factor of 1e250 is 576: its rounding error is 576 eps.
-    np.testing.assert_allclose(scaled.solution.log_normalizer - np.log(factor), plain.solution.log_normalizer, atol=1e-9)
+    np.testing.assert_allclose(
+        scaled.solution.log_normalizer - np.log(factor), plain.solution.log_normalizer, atol=1e-9
+    )
 
 
 @given(problem=connected_problems(), seed=st.integers(0, 100))
 @settings(max_examples=25)
 def test_a_factor_per_image_divides_its_weight(problem: Problem, seed: int) -> None:
-    """Multiplying all ω_k(z) by c(z) leaves memberships and divides the weights by c: what the data cannot tell."""
+    """Multiplying all ω_k(z) by c(z) leaves memberships and divides the weights by c: what the data
+    cannot tell.
+    """
     log_factor = np.random.default_rng(seed).uniform(-250, 250, problem.source.size) * np.log(10)
     plain = unskew.debias_weights(problem.omega, problem.source)
     with np.errstate(divide="ignore"):
-        scaled = unskew.debias_weights(np.log(problem.omega) + log_factor[:, None], problem.source, log=True)
+        scaled = unskew.debias_weights(
+            np.log(problem.omega) + log_factor[:, None], problem.source, log=True
+        )
     expected = np.log(plain.weight) - log_factor
     expected -= expected.max() + np.log(np.sum(np.exp(expected - expected.max())))
     visible = expected > -600
@@ -94,9 +122,13 @@ def test_the_order_of_rows_and_sources_does_not_matter(problem: Problem, seed: i
     rng = np.random.default_rng(seed)
     row, column = rng.permutation(problem.source.size), rng.permutation(problem.omega.shape[1])
     plain = unskew.debias_weights(problem.omega, problem.source)
-    mixed = unskew.debias_weights(problem.omega[row][:, column], np.argsort(column)[problem.source[row]])
+    mixed = unskew.debias_weights(
+        problem.omega[row][:, column], np.argsort(column)[problem.source[row]]
+    )
     np.testing.assert_allclose(mixed.weight, plain.weight[row], rtol=1e-9)
-    np.testing.assert_allclose(mixed.solution.log_normalizer, plain.solution.log_normalizer[column], atol=EXACT)
+    np.testing.assert_allclose(
+        mixed.solution.log_normalizer, plain.solution.log_normalizer[column], atol=EXACT
+    )
 
 
 @given(problem=connected_problems())
@@ -105,7 +137,9 @@ def test_doubling_all_images_halves_every_weight(problem: Problem) -> None:
     plain = unskew.debias_weights(problem.omega, problem.source)
     double = unskew.debias_weights(np.vstack([problem.omega] * 2), np.tile(problem.source, 2))
     np.testing.assert_allclose(double.weight, np.tile(plain.weight, 2) / 2, rtol=1e-9)
-    np.testing.assert_allclose(double.solution.log_normalizer, plain.solution.log_normalizer, atol=EXACT)
+    np.testing.assert_allclose(
+        double.solution.log_normalizer, plain.solution.log_normalizer, atol=EXACT
+    )
 
 
 @given(problem=connected_problems(max_sources=4), seed=st.integers(0, 100))
@@ -137,14 +171,22 @@ def test_one_source_gives_inverse_omega() -> None:
     weights = unskew.debias_weights(omega, [0, 0, 0])
     np.testing.assert_allclose(weights.weight, np.array([4, 2, 1]) / 7, rtol=1e-14)
     assert weights.overlap.kappa == 1.0
-    assert (weights.overlap.matrix, weights.overlap.spectral_gap, weights.overlap.sigma2) == (None, None, None)
+    assert (weights.overlap.matrix, weights.overlap.spectral_gap, weights.overlap.sigma2) == (
+        None,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize("overlap", [0.001, 0.01, 0.2])
 def test_class_counts_give_the_target_distribution_exactly(overlap: float) -> None:
-    """The article's 4.2 with ω̂ = class counts: π ∝ p_target(y)/N_y at every overlap at which the draw is connected."""
+    """The article's 4.2 with ω̂ = class counts: π ∝ p_target(y)/N_y at every overlap at which the
+    draw is connected.
+    """
     scenario = unskew.scenarios.overlapping_classes(overlap=overlap, sizes=10_000, seed=3)
-    weights = unskew.debias_weights(scenario.omega_estimated, scenario.source, start=np.random.default_rng(0).normal(size=5))
+    weights = unskew.debias_weights(
+        scenario.omega_estimated, scenario.source, start=np.random.default_rng(0).normal(size=5)
+    )
     mass = np.bincount(scenario.label, weights=weights.weight)
     np.testing.assert_allclose(mass, 0.1, atol=1e-10)
     count = np.bincount(scenario.label)
@@ -162,6 +204,8 @@ def test_subsample_start_and_direct_start_agree_on_a_large_problem() -> None:
 
 def test_the_objective_never_rises() -> None:
     problem = random_problem(5, 400, 6, zeros=0.5)
-    solution = unskew.solve_normalizers(problem.omega, problem.source, start=np.random.default_rng(0).normal(scale=20, size=6))
+    solution = unskew.solve_normalizers(
+        problem.omega, problem.source, start=np.random.default_rng(0).normal(scale=20, size=6)
+    )
     values = np.array([step.objective for step in solution.trace])
     assert np.all(np.diff(values) <= 1e-12 * (1 + np.abs(values[:-1])))

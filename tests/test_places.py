@@ -40,19 +40,33 @@ def test_paths_start_at_the_configuration(tmp_path: Path, monkeypatch: pytest.Mo
     touch(tmp_path / "photos/north/a.jpg")
     (tmp_path / "runs").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert find_sources([Path("photos/north")], Path("runs")) == {"folders": {"north": "../photos/north"}}
-    assert find_sources([Path("photos/../photos/north/")], Path()) == {"folders": {"north": "photos/north"}}
+    assert find_sources([Path("photos/north")], Path("runs")) == {
+        "folders": {"north": "../photos/north"}
+    }
+    assert find_sources([Path("photos/../photos/north/")], Path()) == {
+        "folders": {"north": "photos/north"}
+    }
     monkeypatch.chdir(tmp_path / "photos/north")
     assert find_sources([Path()], Path()) == {"folders": {"north": "."}}
 
 
 def test_one_folder_of_folders_of_classes_is_taken_apart(tmp_path: Path) -> None:
-    touch(tmp_path / "all/north/cat/a.jpg", tmp_path / "all/south/cat/b.jpg", tmp_path / "all/.cache/c")
-    assert find_sources([tmp_path / "all"], tmp_path) == {"folders": {"north": "all/north", "south": "all/south"}}
+    touch(
+        tmp_path / "all/north/cat/a.jpg",
+        tmp_path / "all/south/cat/b.jpg",
+        tmp_path / "all/.cache/c",
+    )
+    assert find_sources([tmp_path / "all"], tmp_path) == {
+        "folders": {"north": "all/north", "south": "all/south"}
+    }
 
 
 def test_one_folder_of_folders_with_metadata_is_taken_apart(tmp_path: Path) -> None:
-    touch(tmp_path / "all/north/a.jpg", tmp_path / "all/north/metadata.csv", tmp_path / "all/south/metadata.jsonl")
+    touch(
+        tmp_path / "all/north/a.jpg",
+        tmp_path / "all/north/metadata.csv",
+        tmp_path / "all/south/metadata.jsonl",
+    )
     assert list(find_sources([tmp_path / "all"], tmp_path)["folders"]) == ["north", "south"]
 
 
@@ -107,7 +121,13 @@ def test_folders_and_files_do_not_mix(tmp_path: Path) -> None:
 def test_columns_of_a_table_by_their_names(tmp_path: Path) -> None:
     table = written(tmp_path / "t.csv", "Image_ID,hospital,Patient_ID,fold,species,file_name\n")
     found = find_sources([table], tmp_path)
-    roles = {"id": "Image_ID", "source": "hospital", "group": "Patient_ID", "split": "fold", "label": "species"}
+    roles = {
+        "id": "Image_ID",
+        "source": "hospital",
+        "group": "Patient_ID",
+        "split": "fold",
+        "label": "species",
+    }
     assert found == {"manifest": "t.csv", **roles}
 
 
@@ -118,7 +138,10 @@ def test_a_table_without_paths_needs_no_images(tmp_path: Path) -> None:
 
 
 def test_a_column_of_paths_in_capitals_is_named(tmp_path: Path) -> None:
-    assert find_sources([written(tmp_path / "t.csv", "Source,Path\na,b.jpg\n")], tmp_path)["path"] == "Path"
+    assert (
+        find_sources([written(tmp_path / "t.csv", "Source,Path\na,b.jpg\n")], tmp_path)["path"]
+        == "Path"
+    )
 
 
 def test_a_table_that_names_no_sources_is_one(tmp_path: Path) -> None:
@@ -130,7 +153,11 @@ def test_a_table_that_names_no_sources_is_one(tmp_path: Path) -> None:
 def test_several_tables_are_a_source_each(tmp_path: Path) -> None:
     one, other = (written(tmp_path / name, TABLE) for name in ("one.csv", "other.csv"))
     found = find_sources([one, other], tmp_path)
-    assert found == {"manifest": {"one": "one.csv", "other": "other.csv"}, "label": "label", "images": False}
+    assert found == {
+        "manifest": {"one": "one.csv", "other": "other.csv"},
+        "label": "label",
+        "images": False,
+    }
     assert read_sources(found, tmp_path).names == ("one", "other")
 
 
@@ -145,7 +172,20 @@ def records() -> list[dict[str, Any]]:
     return [{"source": "a", "label": "cat", "x": 1}, {"source": "b", "label": "dog", "x": 2}]
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.jsonl", "t.jsonl.gz", "t.ndjson", "t.json", "t.parquet", "t.pq"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "t.csv",
+        "t.tsv",
+        "t.csv.gz",
+        "t.jsonl",
+        "t.jsonl.gz",
+        "t.ndjson",
+        "t.json",
+        "t.parquet",
+        "t.pq",
+    ],
+)
 def test_every_format_of_a_table(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     if name.endswith(("parquet", "pq")):
@@ -153,15 +193,25 @@ def test_every_format_of_a_table(name: str, tmp_path: Path) -> None:
     else:
         kind = name.split(".")[1]
         lines = "\n".join(json.dumps(each) for each in records())
-        text = {"csv": TABLE, "tsv": TABLE.replace(",", "\t"), "json": json.dumps(records())}.get(kind, lines)
-        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else b"\xef\xbb\xbf" * (kind == "csv") + text.encode())
+        text = {"csv": TABLE, "tsv": TABLE.replace(",", "\t"), "json": json.dumps(records())}.get(
+            kind, lines
+        )
+        path.write_bytes(
+            gzip.compress(text.encode())
+            if name.endswith(".gz")
+            else b"\xef\xbb\xbf" * (kind == "csv") + text.encode()
+        )
     found = find_sources([path], tmp_path)
     assert found == {"manifest": name, "source": "source", "label": "label", "images": False}
     assert read_sources(found, tmp_path).names == ("a", "b")
 
 
 def test_coco(tmp_path: Path) -> None:
-    coco = {"images": [{"id": 1, "file_name": "a.jpg", "location": "site1", "seq_id": "s"}], "annotations": [], "categories": []}
+    coco = {
+        "images": [{"id": 1, "file_name": "a.jpg", "location": "site1", "seq_id": "s"}],
+        "annotations": [],
+        "categories": [],
+    }
     found = find_sources([written(tmp_path / "all.json", json.dumps(coco))], tmp_path)
     assert found == {"manifest": "all.json", "source": "location", "group": "seq_id"}
 
@@ -196,24 +246,47 @@ def test_what_cannot_be_read_is_said_in_words(name: str, tmp_path: Path) -> None
 def test_arrays_and_archives(tmp_path: Path) -> None:
     np.savez(tmp_path / "one.npz", images=np.zeros((2, 4, 4, 3), dtype=np.uint8))
     assert find_sources([tmp_path / "one.npz"], tmp_path) == {"arrays": {"one": "one.npz"}}
-    np.savez(tmp_path / "two.npz", images=np.zeros((2, 4, 4, 3), dtype=np.uint8), source=["a", "b"], labels=[0, 1])
+    np.savez(
+        tmp_path / "two.npz",
+        images=np.zeros((2, 4, 4, 3), dtype=np.uint8),
+        source=["a", "b"],
+        labels=[0, 1],
+    )
     found = find_sources([tmp_path / "two.npz"], tmp_path)
     assert found == {"arrays": "two.npz", "source": "source", "label": "labels"}
     assert read_sources(found, tmp_path).frame["label"].tolist() == [0, 1]
     touch(tmp_path / "cifar-10-python.tar.gz", tmp_path / "other.tar.gz")
-    assert find_sources([tmp_path / "cifar-10-python.tar.gz"], tmp_path) == {"cifar": "cifar-10-python.tar.gz"}
-    names = find_sources([tmp_path / "cifar-10-python.tar.gz", tmp_path / "other.tar.gz"], tmp_path)["cifar"]
+    assert find_sources([tmp_path / "cifar-10-python.tar.gz"], tmp_path) == {
+        "cifar": "cifar-10-python.tar.gz"
+    }
+    names = find_sources(
+        [tmp_path / "cifar-10-python.tar.gz", tmp_path / "other.tar.gz"], tmp_path
+    )["cifar"]
     assert list(names) == ["cifar-10-python", "other"]
 
 
 def test_unpacked_archives_and_saved_datasets(tmp_path: Path) -> None:
-    touch(tmp_path / "cifar-10-batches-py/batches.meta", tmp_path / "cifar-10-batches-py/data_batch_1")
-    assert find_sources([tmp_path / "cifar-10-batches-py"], tmp_path) == {"cifar": "cifar-10-batches-py"}
-    described = {"features": {"image": {"_type": "Image"}, "label": {"_type": "ClassLabel"}, "site": {"_type": "Value"}}}
+    touch(
+        tmp_path / "cifar-10-batches-py/batches.meta", tmp_path / "cifar-10-batches-py/data_batch_1"
+    )
+    assert find_sources([tmp_path / "cifar-10-batches-py"], tmp_path) == {
+        "cifar": "cifar-10-batches-py"
+    }
+    described = {
+        "features": {
+            "image": {"_type": "Image"},
+            "label": {"_type": "ClassLabel"},
+            "site": {"_type": "Value"},
+        }
+    }
     touch(tmp_path / "hf/dataset_info.json", tmp_path / "hf/state.json")
     assert find_sources([tmp_path / "hf"], tmp_path) == {"huggingface": {"hf": "hf"}}
     written(tmp_path / "hf/dataset_info.json", json.dumps(described))
-    assert find_sources([tmp_path / "hf"], tmp_path) == {"huggingface": "hf", "source": "site", "label": "label"}
+    assert find_sources([tmp_path / "hf"], tmp_path) == {
+        "huggingface": "hf",
+        "source": "site",
+        "label": "label",
+    }
     touch(tmp_path / "splits/train/dataset_info.json")
     written(tmp_path / "splits/dataset_dict.json", json.dumps({"splits": ["train"]}))
     written(tmp_path / "splits/train/dataset_info.json", json.dumps(described))

@@ -37,7 +37,9 @@ def test_sources_stand_in_order_of_first_appearance():
 
 def test_sources_stand_in_the_order_of_their_categories_without_the_empty_ones():
     frame = scans()
-    frame["hospital"] = pd.Categorical(frame["hospital"], categories=["east", "nowhere", "north", "south"])
+    frame["hospital"] = pd.Categorical(
+        frame["hospital"], categories=["east", "nowhere", "north", "south"]
+    )
     pool = Pool.from_frame(frame, source="hospital", id="scan")
     assert pool.names == ("east", "north", "south")
     assert pool.sizes.tolist() == [1, 2, 1]
@@ -64,9 +66,21 @@ def test_the_users_table_is_left_alone():
 
 def test_arrays_become_columns_and_matrices_several():
     pool = Pool.from_arrays(
-        [3, 1, 3], ["x", "y", "x"], group=[7, 7, 8], colour=np.arange(6.0).reshape(3, 2), age=pd.Series([1, 2, 3], index=[9, 8, 7])
+        [3, 1, 3],
+        ["x", "y", "x"],
+        group=[7, 7, 8],
+        colour=np.arange(6.0).reshape(3, 2),
+        age=pd.Series([1, 2, 3], index=[9, 8, 7]),
     )
-    assert list(pool.frame.columns) == ["id", "source", "label", "group", "colour_0", "colour_1", "age"]
+    assert list(pool.frame.columns) == [
+        "id",
+        "source",
+        "label",
+        "group",
+        "colour_0",
+        "colour_1",
+        "age",
+    ]
     assert pool.names == ("3", "1")
     assert pool.frame["colour_1"].tolist() == [1.0, 3.0, 5.0]
     assert pool.frame["age"].tolist() == [1, 2, 3]
@@ -75,10 +89,22 @@ def test_arrays_become_columns_and_matrices_several():
 @pytest.mark.parametrize(
     ("change", "call", "message"),
     [
-        ({"hospital": ["north", None, "north", "east"]}, {}, "source is missing for 1 of 4 images .id 1.. Every image needs"),
-        ({"scan": ["a", "b", "a", "b"]}, {"id": "scan"}, "ids must be unique.* 2 occur more than once: a, b"),
+        (
+            {"hospital": ["north", None, "north", "east"]},
+            {},
+            "source is missing for 1 of 4 images .id 1.. Every image needs",
+        ),
+        (
+            {"scan": ["a", "b", "a", "b"]},
+            {"id": "scan"},
+            "ids must be unique.* 2 occur more than once: a, b",
+        ),
         ({"scan": ["a", None, "c", "d"]}, {"id": "scan"}, "1 of 4 have none"),
-        ({"patient": [1, None, 2, 3]}, {"group": "patient"}, "group is missing for 1 of 4 images .* one of their own"),
+        (
+            {"patient": [1, None, 2, 3]},
+            {"group": "patient"},
+            "group is missing for 1 of 4 images .* one of their own",
+        ),
         ({}, {"source": "hospitl"}, "no column 'hospitl', .*Did you mean 'hospital'"),
         ({}, {"label": "specis"}, "no column 'specis', .*the label .*Did you mean 'species'"),
         ({"group": [1, 2, 3, 4]}, {"group": "patient"}, "also has a column 'group'"),

@@ -19,7 +19,9 @@ def _run(show: bool | None) -> None:
             advance(100)
 
 
-def test_silent_when_not_a_terminal_or_told_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_when_not_a_terminal_or_told_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     _run(None)
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr(sys, "stderr", _Terminal())
@@ -27,7 +29,9 @@ def test_silent_when_not_a_terminal_or_told_so(capsys: pytest.CaptureFixture[str
     assert sys.stderr.getvalue() == ""
 
 
-def test_on_a_terminal_it_shows_count_rate_and_label(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_it_shows_count_rate_and_label(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     terminal = _Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")

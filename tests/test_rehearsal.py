@@ -1,4 +1,6 @@
-"""Each source as the target: what is predicted there holds where the model is right, and does not where it is wrong."""
+"""Each source as the target: what is predicted there holds where the model is right, and does not
+where it is wrong.
+"""
 
 from __future__ import annotations
 
@@ -46,16 +48,22 @@ def test_class_bias_transfers(classes: tuple[Pool, Rehearsal]) -> None:
 
 
 def test_the_weights_are_those_of_the_sources_margin(classes: tuple[Pool, Rehearsal]) -> None:
-    """Post-stratification: the effective size has a closed form, π_i = (share of the class in the source)/(its count in the others)."""
+    """Post-stratification: the effective size has a closed form, π_i = (share of the class in the
+    source)/(its count in the others).
+    """
     pool, rehearsal = classes
     label, source = pool.frame["label"].to_numpy(), pool.frame["source"].to_numpy()
     for each in rehearsal.sources:
-        share = np.bincount(label[source == each.source], minlength=4) / np.sum(source == each.source)
+        share = np.bincount(label[source == each.source], minlength=4) / np.sum(
+            source == each.source
+        )
         count = np.bincount(label[source != each.source], minlength=4)
         assert each.ess == pytest.approx(1.0 / np.sum(share**2 / count), rel=1e-9)
 
 
-@pytest.mark.parametrize("bias", [Tilt(["x"], reference="dim"), Propensity(["x"])], ids=["tilt", "propensity"])
+@pytest.mark.parametrize(
+    "bias", [Tilt(["x"], reference="dim"), Propensity(["x"])], ids=["tilt", "propensity"]
+)
 def test_tilted_sources_transfer_without_their_labels(bias: Any) -> None:
     pool = tilt_world(1500, 1, theta=SHIFT).pool
     rehearsal = rehearse(pool, bias, features=["x"], folds=3)
@@ -88,14 +96,19 @@ def test_known_selection_is_undone_from_source_to_source() -> None:
     """ω_k(z) = e^{θ_k·z} given as columns: the others are weighted by ω_k/Σ_{l≠k} n_l ω_l/Ω_l."""
     world = tilt_world(1500, 3, theta=SHIFT)
     log_nk = world.X @ np.array(SHIFT).T
-    named = {f"omega_{name}": np.exp(log_nk[:, world.pool.names.index(name)]) for name in world.pool.names}
+    named = {
+        f"omega_{name}": np.exp(log_nk[:, world.pool.names.index(name)])
+        for name in world.pool.names
+    }
     omega = {name: f"omega_{name}" for name in world.pool.names}
     rehearsal = rehearse(world.pool.with_columns(named), Known(omega), features=["x"], folds=3)
     _agree(rehearsal)
     tilted = rehearse(world.pool, Tilt(["x"]), features=["x"], folds=3)
     for known, fitted in zip(rehearsal.sources, tilted.sources, strict=True):
         # θ is estimated there, and the sources themselves are draws.
-        assert known.predicted["debiased"].value == pytest.approx(fitted.predicted["debiased"].value, abs=0.05)
+        assert known.predicted["debiased"].value == pytest.approx(
+            fitted.predicted["debiased"].value, abs=0.05
+        )
         assert known.ess == pytest.approx(fitted.ess, rel=0.35)
 
 
@@ -126,18 +139,24 @@ def test_a_source_with_a_class_of_its_own_is_not_reached() -> None:
     assert np.isnan(lone.miss())
 
 
-def test_a_source_whose_labels_mean_something_else_does_not_transfer(classes: tuple[Pool, Rehearsal]) -> None:
+def test_a_source_whose_labels_mean_something_else_does_not_transfer(
+    classes: tuple[Pool, Rehearsal],
+) -> None:
     pool, _ = classes
     frame = pool.frame
     swapped = np.where(frame["source"] == "survey", 3 - frame["label"], frame["label"])
-    rehearsal = rehearse(Pool(frame.assign(label=swapped)), Strata("label"), features=["x"], folds=3)
+    rehearsal = rehearse(
+        Pool(frame.assign(label=swapped)), Strata("label"), features=["x"], folds=3
+    )
     assert rehearsal.source("survey").holds is False
     assert rehearsal.verdict in ("does not transfer", "transfers in part")
     assert "`survey`" in rehearsal.message
 
 
 def test_a_wrong_family_does_not_transfer() -> None:
-    """Tilted sources described by their labels alone: the images of a class differ from source to source."""
+    """Tilted sources described by their labels alone: the images of a class differ from source to
+    source.
+    """
     pool = tilt_world(2400, 4, theta=((2.0, 1.4), (-2.0, 1.4), (0.0, -1.8))).pool
     wrong = rehearse(pool, Strata("label"), features=["x"], folds=3)
     assert wrong.verdict in ("does not transfer", "transfers in part")
@@ -151,7 +170,9 @@ def test_copies_in_other_sources_do_not_judge() -> None:
     assert [each.judged for each in rehearsal.sources] == [300, 300]
     assert any("100 of its 400 images have copies" in note for note in rehearsal.sources[0].notes)
     every = pool.with_columns({"content": np.tile(np.arange(400), 2)})
-    assert "have copies" in str(rehearse(every, Strata("label"), features=["x"]).sources[0].obstacle)
+    assert "have copies" in str(
+        rehearse(every, Strata("label"), features=["x"]).sources[0].obstacle
+    )
 
 
 def test_any_classifier_of_scikit_learn(classes: tuple[Pool, Rehearsal]) -> None:
@@ -164,8 +185,13 @@ def test_any_classifier_of_scikit_learn(classes: tuple[Pool, Rehearsal]) -> None
 
 def test_strata_of_the_target_with_its_bins(classes: tuple[Pool, Rehearsal]) -> None:
     pool, _ = classes
-    target = Target.margins({"x_0": {"[-9, 0)": 0.5, "[0, 9]": 0.5}}, bins={"x_0": [-9.0, 0.0, 9.0]})
-    assert all(each.reached for each in rehearse(pool, Strata(), None, ["x"], target=target, folds=2).sources)
+    target = Target.margins(
+        {"x_0": {"[-9, 0)": 0.5, "[0, 9]": 0.5}}, bins={"x_0": [-9.0, 0.0, 9.0]}
+    )
+    assert all(
+        each.reached
+        for each in rehearse(pool, Strata(), None, ["x"], target=target, folds=2).sources
+    )
     with pytest.raises(ConfigError, match="over which attributes"):
         rehearse(pool, Strata(), None, ["x"])
 
@@ -173,9 +199,14 @@ def test_strata_of_the_target_with_its_bins(classes: tuple[Pool, Rehearsal]) -> 
 def test_records_are_plain_and_printable(classes: tuple[Pool, Rehearsal]) -> None:
     _, rehearsal = classes
     plain = json.loads(json.dumps(rehearsal.to_dict(), allow_nan=False))
-    assert plain["sources"][0]["predicted"]["debiased"]["value"] == rehearsal.sources[0].predicted["debiased"].value
+    assert (
+        plain["sources"][0]["predicted"]["debiased"]["value"]
+        == rehearsal.sources[0].predicted["debiased"].value
+    )
     table = rehearsal.table().set_index("source")
-    assert table.loc["survey", "gain_true"] == pytest.approx(100 * rehearsal.source("survey").true_gain.value)  # type: ignore[union-attr]
+    assert table.loc["survey", "gain_true"] == pytest.approx(
+        100 * rehearsal.source("survey").true_gain.value
+    )  # type: ignore[union-attr]
     assert str(rehearsal).splitlines()[0] == rehearsal.message
     with pytest.raises(DataError, match="no source 'attic'"):
         rehearsal.source("attic")
@@ -183,10 +214,18 @@ def test_records_are_plain_and_printable(classes: tuple[Pool, Rehearsal]) -> Non
 
 def test_the_order_of_the_rows_does_not_matter(classes: tuple[Pool, Rehearsal]) -> None:
     pool, rehearsal = classes
-    again = rehearse(pool.take(np.random.default_rng(0).permutation(len(pool))), Strata("label"), features=["x"], scaling="none", folds=3)
+    again = rehearse(
+        pool.take(np.random.default_rng(0).permutation(len(pool))),
+        Strata("label"),
+        features=["x"],
+        scaling="none",
+        folds=3,
+    )
     for each in again.sources:
         other = rehearsal.source(each.source)
-        assert each.predicted["debiased"].value == pytest.approx(other.predicted["debiased"].value, abs=1e-12)
+        assert each.predicted["debiased"].value == pytest.approx(
+            other.predicted["debiased"].value, abs=1e-12
+        )
         assert each.true["debiased"].value == pytest.approx(other.true["debiased"].value, abs=1e-12)
 
 
@@ -195,12 +234,21 @@ def _played(miss: float, stderr: float, obstacle: str | None = None) -> SourceRe
         return SourceRehearsal("s", 10, obstacle)
     predicted, true = (Estimate(value, stderr, (0.0, 1.0)) for value in (0.7 + miss, 0.7))
     return SourceRehearsal(
-        "s", 10, predicted={"debiased": predicted, "naive": predicted}, true={"debiased": true, "naive": true}, usual=0.9
+        "s",
+        10,
+        predicted={"debiased": predicted, "naive": predicted},
+        true={"debiased": true, "naive": true},
+        usual=0.9,
     )
 
 
 def test_verdicts() -> None:
-    good, bad, vague, lost = _played(0.015, 0.001), _played(0.1, 0.01), _played(0.1, 0.2), _played(0, 0, "far away")
+    good, bad, vague, lost = (
+        _played(0.015, 0.001),
+        _played(0.1, 0.01),
+        _played(0.1, 0.2),
+        _played(0, 0, "far away"),
+    )
     assert judge_rehearsal([good, good], "Tilt")[0] == "transfers"
     assert judge_rehearsal([good, good, bad], "Tilt")[0] == "transfers in part"
     assert judge_rehearsal([good, bad], "Tilt")[0] == "does not transfer"
@@ -214,13 +262,18 @@ def test_verdicts() -> None:
 def test_what_cannot_be_rehearsed_is_named(classes: tuple[Pool, Rehearsal]) -> None:
     pool, _ = classes
     with pytest.raises(DataError, match="one source only"):
-        rehearse(pool.take(np.asarray(pool.frame["source"] == "survey")), Strata("label"), features=["x"])
+        rehearse(
+            pool.take(np.asarray(pool.frame["source"] == "survey")), Strata("label"), features=["x"]
+        )
     with pytest.raises(ConfigError, match="features says"):
         rehearse(pool, Strata("label"))
     with pytest.raises(ConfigError, match="bias is a bias model"):
         rehearse(pool, "strata", features=["x"])  # type: ignore[arg-type]
     queries = {name: "x_0 > -99" for name in pool.names}
-    assert all(each.reached for each in unskew.rehearse(pool, Subpopulation(queries), features=["x"]).sources)
+    assert all(
+        each.reached
+        for each in unskew.rehearse(pool, Subpopulation(queries), features=["x"]).sources
+    )
 
 
 def test_a_miss_by_many_errors_counts_even_where_errors_are_large() -> None:
@@ -231,7 +284,9 @@ def test_a_miss_by_many_errors_counts_even_where_errors_are_large() -> None:
     def rehearsal(predicted: float, stderr: float) -> SourceRehearsal:
         far = Estimate(predicted, stderr, (predicted - 2 * stderr, predicted + 2 * stderr), 0.95)
         near = Estimate(0.13, 0.03, (0.07, 0.19), 0.95)
-        return SourceRehearsal("north", 150, judged=150, predicted={"debiased": far}, true={"debiased": near})
+        return SourceRehearsal(
+            "north", 150, judged=150, predicted={"debiased": far}, true={"debiased": near}
+        )
 
     assert rehearsal(0.68, 0.052).holds is False
     assert rehearsal(0.25, 0.06).holds is None

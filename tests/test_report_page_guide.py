@@ -1,4 +1,6 @@
-"""The guide to the page speaks of every panel that the page has, and of no other; what it says of privacy is the rule itself."""
+"""The guide to the page speaks of every panel that the page has, and of no other; what it says of
+privacy is the rule itself.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,19 @@ def test_every_panel_has_its_part_of_the_guide(tmp_path: Path) -> None:
     weights = unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"))
     page = render_page(unskew.write_report(pool, weights, tmp_path / "report.html"))
     panels = re.findall(r'<li><a href="#[\w-]+">([^<]+)</a></li>', page)
-    headings = [name for heading in re.findall(r"^## (.+)$", GUIDE, flags=re.MULTILINE) for name in heading.split(", ")]
+    headings = [
+        name
+        for heading in re.findall(r"^## (.+)$", GUIDE, flags=re.MULTILINE)
+        for name in heading.split(", ")
+    ]
     assert len(panels) > 10
     assert headings == [*panels, 'privacy = "aggregate"']
 
 
 def test_the_stamps_of_the_verdict_are_those_of_the_page() -> None:
-    template = (ROOT / "src" / "unskew" / "report" / "templates" / "verdict.html").read_text(encoding="utf-8")
+    template = (ROOT / "src" / "unskew" / "report" / "templates" / "verdict.html").read_text(
+        encoding="utf-8"
+    )
     stamps = re.findall(r'"(?:ok|weak|no)": "([^"]+)"', template)
     assert len(stamps) == 3
     assert all(f"| {stamp} |" in GUIDE for stamp in stamps)

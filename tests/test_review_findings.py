@@ -19,7 +19,14 @@ def _frame(n: int = 400, seed: int = 0) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     source = np.repeat(["p", "q"], n // 2)
     x = rng.normal(size=n) + np.where(source == "q", 0.5, 0.0)
-    return pd.DataFrame({"source": source, "label": rng.choice(["a", "b", "c"], size=n), "x": x, "z": rng.normal(size=n)})
+    return pd.DataFrame(
+        {
+            "source": source,
+            "label": rng.choice(["a", "b", "c"], size=n),
+            "x": x,
+            "z": rng.normal(size=n),
+        }
+    )
 
 
 HALVES = Target.margins({"label": {"a": 0.5, "b": 0.5}})
@@ -29,7 +36,9 @@ TILTED = Product(Strata("label"), Tilt(["x"], reference="p"))
 def test_a_stratum_without_mass_in_a_product_equals_a_pool_without_it():
     frame = _frame()
     inside = (frame["label"] != "c").to_numpy()
-    whole = unskew.debias(Pool.from_frame(frame), TILTED, Target.margins({"label": {"a": 0.5, "b": 0.5, "c": 0.0}}))
+    whole = unskew.debias(
+        Pool.from_frame(frame), TILTED, Target.margins({"label": {"a": 0.5, "b": 0.5, "c": 0.0}})
+    )
     part = unskew.debias(Pool.from_frame(frame[inside]), TILTED, HALVES)
     np.testing.assert_allclose(whole.weight[inside], part.weight, rtol=1e-12)
     assert whole.weight[~inside].sum() == 0
@@ -40,11 +49,15 @@ def test_a_stratum_without_mass_in_a_product_equals_a_pool_without_it():
 def test_a_level_that_the_sample_does_not_have_has_no_mass_in_a_product():
     frame, sample = _frame(), _frame(120, seed=1)
     target = Target.sample(Pool.from_frame(sample[sample["label"] != "c"]))
-    weights = unskew.debias(Pool.from_frame(frame), Product(Strata("label"), Tilt(["x"])), target, judge=False)
+    weights = unskew.debias(
+        Pool.from_frame(frame), Product(Strata("label"), Tilt(["x"])), target, judge=False
+    )
     assert weights.weight[(frame["label"] == "c").to_numpy()].sum() == 0
 
 
-@pytest.mark.parametrize("model", [SoftBox(["x"]), TILTED, Product(Strata("label"), SoftBox(["x"])), Box(["x"])])
+@pytest.mark.parametrize(
+    "model", [SoftBox(["x"]), TILTED, Product(Strata("label"), SoftBox(["x"])), Box(["x"])]
+)
 def test_weights_survive_pickling(model):
     frame = _frame()
     value = frame["x"].to_numpy()
@@ -62,7 +75,9 @@ def test_one_source_that_is_its_own_reference_needs_no_classifier():
 
 def test_second_degree_of_categories_alone_is_the_first():
     pool = Pool.from_frame(_frame())
-    first, second = (unskew.debias(pool, Tilt(["label"], reference="p", degree=degree)) for degree in (1, 2))
+    first, second = (
+        unskew.debias(pool, Tilt(["label"], reference="p", degree=degree)) for degree in (1, 2)
+    )
     np.testing.assert_array_equal(first.weight, second.weight)
 
 
@@ -70,16 +85,26 @@ def test_second_degree_of_categories_alone_is_the_first():
 def test_a_column_that_pool_or_sample_lacks_is_named_with_the_one_that_lacks_it(model):
     frame, sample = _frame(), _frame(120, seed=1)
     with pytest.raises(DataError, match="the pool has no column 'label'"):
-        unskew.debias(Pool.from_frame(frame.drop(columns="label")), model, Target.sample(Pool.from_frame(sample)))
+        unskew.debias(
+            Pool.from_frame(frame.drop(columns="label")),
+            model,
+            Target.sample(Pool.from_frame(sample)),
+        )
     with pytest.raises(DataError, match="the target's sample has no column 'label'"):
-        unskew.debias(Pool.from_frame(frame), model, Target.sample(Pool.from_frame(sample.drop(columns="label"))))
+        unskew.debias(
+            Pool.from_frame(frame),
+            model,
+            Target.sample(Pool.from_frame(sample.drop(columns="label"))),
+        )
 
 
 def test_missing_labels_beside_a_sample_are_an_error_with_a_way_out_that_exists():
     frame, sample = _frame(), _frame(120, seed=1)
     sample.loc[3, "label"] = None
     with pytest.raises(DataError, match="missing for 1 of 120 images of the target's sample"):
-        unskew.debias(Pool.from_frame(frame), Strata("label"), Target.sample(Pool.from_frame(sample)))
+        unskew.debias(
+            Pool.from_frame(frame), Strata("label"), Target.sample(Pool.from_frame(sample))
+        )
 
 
 def test_a_product_whose_sources_share_no_stratum_is_weak():
@@ -125,7 +150,9 @@ def test_constant_features_are_named_whatever_their_type(values):
         unskew.debias(pool, Tilt(["same"], reference="p"))
     with pytest.warns(unskew.errors.UnskewWarning, match="same: constant"):
         beside = unskew.debias(pool, Tilt(["same", "x"], reference="p"))
-    np.testing.assert_allclose(beside.weight, unskew.debias(pool, Tilt(["x"], reference="p")).weight, rtol=1e-9)
+    np.testing.assert_allclose(
+        beside.weight, unskew.debias(pool, Tilt(["x"], reference="p")).weight, rtol=1e-9
+    )
 
 
 def test_score_and_update_say_what_they_take():
@@ -139,11 +166,16 @@ def test_score_and_update_say_what_they_take():
 
 def test_a_negative_omega_is_shown_as_a_plain_number():
     with pytest.raises(DataError, match=r"row 0 has -1\.0\."):
-        unskew.debias(Pool.from_frame(_frame().assign(chance=-1.0)), unskew.bias.Known({"p": "chance", "q": 1.0}))
+        unskew.debias(
+            Pool.from_frame(_frame().assign(chance=-1.0)),
+            unskew.bias.Known({"p": "chance", "q": 1.0}),
+        )
 
 
 def test_one_image_in_every_stratum_shows_no_spread() -> None:
-    frame = pd.DataFrame({"source": list("ppqqq"), "label": list("abcde"), "x": [1.0, 5.0, 2.0, 9.0, 4.0]})
+    frame = pd.DataFrame(
+        {"source": list("ppqqq"), "label": list("abcde"), "x": [1.0, 5.0, 2.0, 9.0, 4.0]}
+    )
     weights = unskew.debias(Pool.from_frame(frame), Strata("label"), Target.uniform("label"))
     assert weights.mean(frame["x"]).stderr == np.inf
     assert weights.mean(np.ones(5)).stderr == 0.0
@@ -151,9 +183,14 @@ def test_one_image_in_every_stratum_shows_no_spread() -> None:
 
 def test_check_fit_takes_the_fitted_model_and_says_when_nothing_can_be_tested() -> None:
     rng = np.random.default_rng(0)
-    pool = Pool.from_arrays(np.repeat(["p", "q"], 100), label=rng.choice(["a", "b"], 200), x=rng.normal(size=200))
+    pool = Pool.from_arrays(
+        np.repeat(["p", "q"], 100), label=rng.choice(["a", "b"], 200), x=rng.normal(size=200)
+    )
     weights = unskew.debias(pool, Strata("label"), Target.uniform("label"))
-    assert "fits these features exactly" in unskew.check_fit(pool, weights.estimation.fitted, weights).message
+    assert (
+        "fits these features exactly"
+        in unskew.check_fit(pool, weights.estimation.fitted, weights).message
+    )
     assert unskew.check_fit(pool, None, weights, features=["x"]).p_value > 0.001
 
 

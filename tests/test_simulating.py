@@ -1,4 +1,6 @@
-"""Simulated databases: the draw and its truth, the files, and that the whole way runs on them as it stands."""
+"""Simulated databases: the draw and its truth, the files, and that the whole way runs on them as it
+stands.
+"""
 
 from __future__ import annotations
 
@@ -57,14 +59,18 @@ def _weigh(folder: Path, results: Path) -> None:
     with warnings.catch_warnings():
         # So few images are weakly linked; here that is no matter.
         warnings.simplefilter("ignore", unskew.errors.UnskewWarning)
-        run = pipeline.weigh_inputs(pipeline.read_inputs(pipeline.load_config(folder / "run.toml", jobs=1), progress=False))
+        run = pipeline.weigh_inputs(
+            pipeline.read_inputs(pipeline.load_config(folder / "run.toml", jobs=1), progress=False)
+        )
     assert isinstance(run, pipeline.Run), run
     pipeline.write_run(run, results)
 
 
 def _simulations(population: unskew.Pool) -> dict[str, Any]:
     return {
-        "overlapping-classes": simulate_overlapping_classes(population, overlap=0.3, n_sources=4, sizes=400, ratio=0.5, seed=1),
+        "overlapping-classes": simulate_overlapping_classes(
+            population, overlap=0.3, n_sources=4, sizes=400, ratio=0.5, seed=1
+        ),
         "acquisition": simulate_acquisition(population, decay=0.7, sizes=400, seed=1),
         "censored": simulate_censored(population, hidden=["cat", "NA"], sizes=[900, 100], seed=1),
     }
@@ -81,7 +87,9 @@ def _simulations(population: unskew.Pool) -> dict[str, Any]:
         pytest.param("censored", "manifest", marks=pytest.mark.slow),
     ],
 )
-def test_the_configuration_debiases_as_it_stands(kind: str, form: Any, population: unskew.Pool, tmp_path: Path) -> None:
+def test_the_configuration_debiases_as_it_stands(
+    kind: str, form: Any, population: unskew.Pool, tmp_path: Path
+) -> None:
     simulation = _simulations(population)[kind]
     out = tmp_path / "simulated"
     write_simulation(simulation, out, form=form)
@@ -102,9 +110,13 @@ def test_manifest_and_folders_show_the_same_images(population: unskew.Pool, tmp_
     pools = {}
     for form in ("manifest", "folders"):
         write_simulation(simulation, tmp_path / form, form=form)  # type: ignore[arg-type]
-        pools[form] = pipeline.read_inputs(pipeline.load_config(tmp_path / form / "run.toml", jobs=1), progress=False).pool.frame
+        pools[form] = pipeline.read_inputs(
+            pipeline.load_config(tmp_path / form / "run.toml", jobs=1), progress=False
+        ).pool.frame
     columns = ["id", "source", "label", "group", "content"]
-    left, right = (frame.set_index("id").sort_index()[columns[1:]].astype(str) for frame in pools.values())
+    left, right = (
+        frame.set_index("id").sort_index()[columns[1:]].astype(str) for frame in pools.values()
+    )
     pd.testing.assert_frame_equal(left, right)
 
 
@@ -134,12 +146,19 @@ def test_the_truth_is_that_of_the_scenario(population: unskew.Pool, tmp_path: Pa
     share = np.array([record["sources"][name]["images"] for name in simulation.names]) / len(truth)
     product = truth["weight"] * (omega @ (share / normalizer))
     np.testing.assert_allclose(product, product.iloc[0], rtol=1e-9)
-    assert len(pd.read_parquet(tmp_path / "simulated" / "population.parquet")) == record["population"] == len(population)
+    assert (
+        len(pd.read_parquet(tmp_path / "simulated" / "population.parquet"))
+        == record["population"]
+        == len(population)
+    )
 
 
 def test_the_same_seed_gives_the_same_files(population: unskew.Pool, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        write_simulation(simulate_overlapping_classes(population, overlap=0.2, n_sources=2, seed=7), tmp_path / name)
+        write_simulation(
+            simulate_overlapping_classes(population, overlap=0.2, n_sources=2, seed=7),
+            tmp_path / name,
+        )
     for file in ("manifest.csv", "run.toml", "truth.json"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
@@ -159,19 +178,29 @@ def test_images_are_linked_or_copied(link: Any, population: unskew.Pool, tmp_pat
 
 
 @pytest.mark.parametrize("form", ["manifest", "folders"])
-def test_a_folder_behind_a_link_finds_its_images(form: Any, population: unskew.Pool, tmp_path: Path) -> None:
+def test_a_folder_behind_a_link_finds_its_images(
+    form: Any, population: unskew.Pool, tmp_path: Path
+) -> None:
     """ ".." leads out of where the folder really lies, not out of the link."""
     (tmp_path / "really" / "far" / "away").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "really" / "far" / "away")
     simulation = simulate_overlapping_classes(population, overlap=0.3, n_sources=4, sizes=80)
-    write_simulation(simulation, tmp_path / "link" / "out", form=form, link="symbolic", progress=False)
-    pool = pipeline.read_inputs(pipeline.load_config(tmp_path / "link" / "out" / "run.toml", jobs=1), progress=False).pool
+    write_simulation(
+        simulation, tmp_path / "link" / "out", form=form, link="symbolic", progress=False
+    )
+    pool = pipeline.read_inputs(
+        pipeline.load_config(tmp_path / "link" / "out" / "run.toml", jobs=1), progress=False
+    ).pool
     assert len(pool) == 80
 
 
 def test_images_without_files_are_written_out(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    np.savez(tmp_path / "digits.npz", images=rng.integers(0, 256, (20, 5, 5, 3), dtype=np.uint8), label=np.tile(["a", "b"], 10))
+    np.savez(
+        tmp_path / "digits.npz",
+        images=rng.integers(0, 256, (20, 5, 5, 3), dtype=np.uint8),
+        label=np.tile(["a", "b"], 10),
+    )
     population = read_population(tmp_path / "digits.npz", jobs=1, progress=False)
     simulation = simulate_overlapping_classes(population, overlap=0.3, n_sources=2, seed=0)
     with pytest.raises(ConfigError, match="--as folders"):
@@ -181,7 +210,9 @@ def test_images_without_files_are_written_out(tmp_path: Path) -> None:
     _weigh(tmp_path / "folders", tmp_path / "results")
 
 
-def test_nothing_is_replaced_and_nothing_half_written(photos: Path, population: unskew.Pool, tmp_path: Path) -> None:
+def test_nothing_is_replaced_and_nothing_half_written(
+    photos: Path, population: unskew.Pool, tmp_path: Path
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(ConfigError, match="is there already"):
@@ -216,7 +247,9 @@ def test_nothing_is_replaced_and_nothing_half_written(photos: Path, population: 
         ({"ratio": -1.0}, "above 0"),
     ],
 )
-def test_settings_that_make_no_sense_are_said(settings: dict[str, Any], words: str, population: unskew.Pool) -> None:
+def test_settings_that_make_no_sense_are_said(
+    settings: dict[str, Any], words: str, population: unskew.Pool
+) -> None:
     with pytest.raises(ConfigError, match=words):
         simulate_overlapping_classes(population, **{"overlap": 0.1, "n_sources": 4, **settings})
 
@@ -242,7 +275,9 @@ def test_a_name_that_is_not_utf_8_needs_folders(tmp_path: Path) -> None:
         os.makedirs(folder)
         for at in range(4):
             _save(Path(os.fsdecode(folder + b"/\xe9%d.png" % at)), (at, 0, 0))
-    simulation = simulate_overlapping_classes(read_population(tmp_path / "clean"), overlap=0.5, n_sources=2, seed=0)
+    simulation = simulate_overlapping_classes(
+        read_population(tmp_path / "clean"), overlap=0.5, n_sources=2, seed=0
+    )
     with pytest.raises(DataError, match="not UTF-8"):
         write_simulation(simulation, tmp_path / "manifest")
     write_simulation(simulation, tmp_path / "folders", form="folders")
@@ -251,7 +286,10 @@ def test_a_name_that_is_not_utf_8_needs_folders(tmp_path: Path) -> None:
 
 def test_results_of_another_simulation_are_refused(population: unskew.Pool, tmp_path: Path) -> None:
     for name, seed in (("a", 0), ("b", 1)):
-        write_simulation(simulate_overlapping_classes(population, overlap=0.3, n_sources=2, seed=seed), tmp_path / name)
+        write_simulation(
+            simulate_overlapping_classes(population, overlap=0.3, n_sources=2, seed=seed),
+            tmp_path / name,
+        )
     _weigh(tmp_path / "a", tmp_path / "results")
     with pytest.raises(DataError, match="Are these the results of that simulation"):
         compare_with_truth(tmp_path / "b", tmp_path / "results")
@@ -263,7 +301,22 @@ def test_results_of_another_simulation_are_refused(population: unskew.Pool, tmp_
 
 def test_the_commands(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, results = str(tmp_path / "my out"), str(tmp_path / "results")
-    assert run_command(["simulate", "overlapping-classes", str(photos), "-o", out, "--sources", "4", "--overlap", "0.3"]) == 0
+    assert (
+        run_command(
+            [
+                "simulate",
+                "overlapping-classes",
+                str(photos),
+                "-o",
+                out,
+                "--sources",
+                "4",
+                "--overlap",
+                "0.3",
+            ]
+        )
+        == 0
+    )
     shown = " ".join(capsys.readouterr().out.split())
     assert f"Next: unskew weigh '{out}/run.toml' -o '{out}/results'" in shown
     assert f"Then: unskew simulate compare '{out}' '{out}/results'" in shown
@@ -271,10 +324,34 @@ def test_the_commands(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run_command(["simulate", "compare", out, results]) == 0
     assert "total variation" in capsys.readouterr().out
     assert run_command(["simulate", "compare", out, results, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["debiased"]["label_distance"] == pytest.approx(0.0, abs=1e-9)
-    assert run_command(["simulate", "censored", str(photos), "-o", out, "--hidden", "cat", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["debiased"]["label_distance"] == pytest.approx(
+        0.0, abs=1e-9
+    )
+    assert (
+        run_command(["simulate", "censored", str(photos), "-o", out, "--hidden", "cat", "--json"])
+        == 2
+    )
     assert "is there already" in json.loads(capsys.readouterr().out)["error"]["message"]
-    assert run_command(["simulate", "acquisition", str(photos), "-o", out + "2", "--feature", "brightness", "--json", "-j", "1"]) == 0
+    assert (
+        run_command(
+            [
+                "simulate",
+                "acquisition",
+                str(photos),
+                "-o",
+                out + "2",
+                "--feature",
+                "brightness",
+                "--json",
+                "-j",
+                "1",
+            ]
+        )
+        == 0
+    )
     told = json.loads(capsys.readouterr().out)
     assert list(told["sources"]) == ["bin_0", "bin_1"]
-    assert run_command(["simulate", "acquisition", str(tmp_path / "nowhere"), "-o", out + "3", "-q"]) == 2
+    assert (
+        run_command(["simulate", "acquisition", str(tmp_path / "nowhere"), "-o", out + "3", "-q"])
+        == 2
+    )

@@ -1,4 +1,6 @@
-"""Weights of splits: train's own, the same for equal splits, on target in every split, unbiased where ω is known."""
+"""Weights of splits: train's own, the same for equal splits, on target in every split, unbiased
+where ω is known.
+"""
 
 import re
 
@@ -24,7 +26,9 @@ def _frame(n, seed=0, sources=("a", "b"), groups=False):
     source = rng.integers(0, len(sources), n)
     lean = np.linspace(0.2, 0.6, len(sources))[source]
     label = np.where(rng.uniform(size=n) < lean, 0, rng.integers(1, 3, n))
-    frame = pd.DataFrame({"id": np.arange(n), "source": np.array(sources)[source], "label": LABELS[label]})
+    frame = pd.DataFrame(
+        {"id": np.arange(n), "source": np.array(sources)[source], "label": LABELS[label]}
+    )
     frame["x"] = rng.normal(0.5 * source + 0.3 * label, 1.0)
     if groups:
         frame["group"] = frame["source"] + frame["label"] + (np.arange(n) // 7).astype(str)
@@ -40,7 +44,11 @@ def _twice(frame):
 
 
 MARGINS = {"cat": 0.5, "dog": 0.3, "owl": 0.2}
-SAMPLE = Pool.from_arrays(["t"] * 150, x=np.random.default_rng(9).normal(0.4, 1.0, 150), label=np.random.default_rng(8).choice(LABELS, 150))
+SAMPLE = Pool.from_arrays(
+    ["t"] * 150,
+    x=np.random.default_rng(9).normal(0.4, 1.0, 150),
+    label=np.random.default_rng(8).choice(LABELS, 150),
+)
 
 
 def known_a(frame):
@@ -53,8 +61,14 @@ CASES = {
     "strata of a sample": (Strata("label"), Target.sample(SAMPLE)),
     "tilt to a sample": (Tilt(["x"]), Target.sample(SAMPLE)),
     "tilt to a source": (Tilt(["x"]), Target.source("b")),
-    "strata and tilt": (Product(Strata("label"), Tilt(["x"], reference="a")), Target.margins({"label": MARGINS})),
-    "strata and tilt by group": (Product(Strata("label"), Tilt(["x"], reference="a")), Target.margins({"label": MARGINS}, unit="group")),
+    "strata and tilt": (
+        Product(Strata("label"), Tilt(["x"], reference="a")),
+        Target.margins({"label": MARGINS}),
+    ),
+    "strata and tilt by group": (
+        Product(Strata("label"), Tilt(["x"], reference="a")),
+        Target.margins({"label": MARGINS}, unit="group"),
+    ),
     "strata and tilt to a sample": (Product(Strata("label"), Tilt(["x"])), Target.sample(SAMPLE)),
     "box": (Box(["x"]), None),
     "quantile box": (Box(["x"], quantile=0.05), None),
@@ -69,13 +83,19 @@ def test_a_split_equal_to_train_gets_trains_weights(case):
     split = weigh_splits(pool, bias, target, judge=False)
     assert split.train == "train"
     frame = split.frame().assign(split=pool.frame["split"], original=pool.frame["id"] % 10**6)
-    train, copy = (frame[frame["split"] == name].set_index("original") for name in ("train", "copy"))
+    train, copy = (
+        frame[frame["split"] == name].set_index("original") for name in ("train", "copy")
+    )
     alone = unskew.debias(pool.take(pool.frame["split"] == "train"), bias, target, judge=False)
     np.testing.assert_array_equal(train["weight"], alone.weight)
     # The same numbers summed in another order.
     np.testing.assert_allclose(copy.loc[train.index, "weight"], train["weight"], rtol=1e-11, atol=0)
     assert split.part("copy").ess == pytest.approx(alone.ess, rel=1e-11)
-    assert split.part("copy").zero.keys() == {"beyond what their own source selects, as fitted on train"} & split.part("copy").zero.keys()
+    assert (
+        split.part("copy").zero.keys()
+        == {"beyond what their own source selects, as fitted on train"}
+        & split.part("copy").zero.keys()
+    )
     for part in split.parts:
         assert part.weight.sum() == pytest.approx(1.0, abs=1e-12)
         assert part.sample_weight.mean() == pytest.approx(1.0, abs=1e-12)
@@ -98,7 +118,9 @@ def test_with_strata_every_split_has_the_targets_shares(seed, by_group, tilted):
 
 
 def test_groups_share_their_weight_in_every_split():
-    """Post-stratification with groups as units: in each split and stratum every group has the same weight (groups lie in one stratum)."""
+    """Post-stratification with groups as units: in each split and stratum every group has the same
+    weight (groups lie in one stratum).
+    """
     pool = split_pool(Pool(_frame(500, groups=True)), {"train": 0.5, "validation": 0.5})
     split = weigh_splits(pool, Strata("label"), Target.margins({"label": MARGINS}, unit="group"))
     table = pool.frame.assign(weight=split.weight)
@@ -119,7 +141,10 @@ def test_without_splits_the_pool_is_one_split():
 def test_the_largest_split_is_train_where_none_is_called_so():
     frame = _frame(300).assign(split=np.repeat(["x", "y", "z"], [90, 120, 90]))
     assert weigh_splits(Pool(frame), *CASES["strata"]).train == "y"
-    assert weigh_splits(Pool(frame.replace({"split": {"z": "Train"}})), *CASES["strata"]).train == "Train"
+    assert (
+        weigh_splits(Pool(frame.replace({"split": {"z": "Train"}})), *CASES["strata"]).train
+        == "Train"
+    )
 
 
 def test_a_stratum_without_images_in_a_split_is_named_with_its_mass():
@@ -128,21 +153,34 @@ def test_a_stratum_without_images_in_a_split_is_named_with_its_mass():
     split = weigh_splits(Pool(frame), *CASES["strata"])
     part = split.part("test")
     assert part.uncovered == {"label = owl": pytest.approx(0.2)}
-    assert "without what this split has no image of: label = owl (0.2); 0.2 of it in all" in part.population
-    share = frame.assign(weight=split.weight).query("split == 'test'").groupby("label")["weight"].sum()
+    assert (
+        "without what this split has no image of: label = owl (0.2); 0.2 of it in all"
+        in part.population
+    )
+    share = (
+        frame.assign(weight=split.weight).query("split == 'test'").groupby("label")["weight"].sum()
+    )
     assert share["cat"] == pytest.approx(0.5 / 0.8)
 
 
 def test_a_uniform_target_counts_the_levels_of_all_splits():
     frame = _frame(300).assign(split=lambda f: np.where(np.arange(300) % 3 > 0, "train", "test"))
     frame = frame[(frame["split"] == "test") | (frame["label"] != "owl")]
-    said = "in the split 'train': the target has mass where no source has an image: label = owl (0.3333)"
+    said = (
+        "in the split 'train': the target has mass where no source has an image: label = owl "
+        "(0.3333)"
+    )
     with pytest.raises(CoverageError, match=re.escape(said)):
         weigh_splits(Pool(frame), Strata("label"), Target.uniform("label"))
-    split = weigh_splits(Pool(frame), Strata("label"), Target.uniform("label", uncovered="restrict"))
+    split = weigh_splits(
+        Pool(frame), Strata("label"), Target.uniform("label", uncovered="restrict")
+    )
     assert "train has no image of their label" in split.part("test").zero
     for part in split.parts:
-        assert "without what train has no image of: label = owl (0.3333); 0.3333 of it in all" in part.note
+        assert (
+            "without what train has no image of: label = owl (0.3333); 0.3333 of it in all"
+            in part.note
+        )
 
 
 def test_images_of_a_stratum_that_train_lacks_get_weight_0_and_are_counted():
@@ -153,10 +191,16 @@ def test_images_of_a_stratum_that_train_lacks_get_weight_0_and_are_counted():
     split = weigh_splits(Pool(frame), Strata("label"), target)
     assert split.part("test").zero == {"train has no image of their label": n_owls}
     assert split.weight[(frame["label"] == "owl").to_numpy()].sum() == 0
-    assert f"{n_owls} images get weight 0: train has no image of their label." in split.part("test").note
+    assert (
+        f"{n_owls} images get weight 0: train has no image of their label."
+        in split.part("test").note
+    )
     assert "without what no source has an image of: label = owl (0.2)" in split.part("test").note
     with pytest.raises(
-        CoverageError, match=re.escape("in the split 'train': the target has mass where no source has an image: label = owl")
+        CoverageError,
+        match=re.escape(
+            "in the split 'train': the target has mass where no source has an image: label = owl"
+        ),
     ):
         weigh_splits(Pool(frame), *CASES["strata"])
 
@@ -170,13 +214,19 @@ def test_levels_outside_the_target_are_kept_at_trains_share_in_every_split_or_dr
     for name in ("train", "test"):
         assert share[name, "owl"] == pytest.approx(in_train, abs=1e-12)
         assert share[name, "cat"] == pytest.approx(0.6 * (1 - in_train), abs=1e-12)
-    dropping = Target.margins({"label": {"cat": 0.6, "dog": 0.4}}, outside={"label": {"owl": "drop"}})
+    dropping = Target.margins(
+        {"label": {"cat": 0.6, "dog": 0.4}}, outside={"label": {"owl": "drop"}}
+    )
     split = weigh_splits(Pool(frame), Strata("label"), dropping)
-    assert split.part("test").zero == {"outside the target": int(((frame["label"] == "owl") & (frame["split"] == "test")).sum())}
+    assert split.part("test").zero == {
+        "outside the target": int(((frame["label"] == "owl") & (frame["split"] == "test")).sum())
+    }
     none = Target.margins({"label": {"cat": 0.6, "dog": 0.4, "owl": 0.0}})
     split = weigh_splits(Pool(frame), Strata("label"), none)
     assert split.part("test").zero == {
-        "their label has no mass in the target": int(((frame["label"] == "owl") & (frame["split"] == "test")).sum())
+        "their label has no mass in the target": int(
+            ((frame["label"] == "owl") & (frame["split"] == "test")).sum()
+        )
     }
 
 
@@ -184,9 +234,14 @@ def test_missing_values_are_kept_at_their_share_in_every_split():
     frame = _frame(600).assign(split=lambda f: np.where(np.arange(600) % 3 > 0, "train", "test"))
     frame.loc[::10, "label"] = None
     target = Target.margins({"label": MARGINS}, missing={"label": "keep"})
-    share = frame.assign(weight=weigh_splits(Pool(frame), Strata("label"), target).weight, missing=frame["label"].isna())
+    share = frame.assign(
+        weight=weigh_splits(Pool(frame), Strata("label"), target).weight,
+        missing=frame["label"].isna(),
+    )
     by_split = share.groupby(["split", "missing"])["weight"].sum()
-    assert by_split["test", True] == pytest.approx(float(frame[frame["split"] == "train"]["label"].isna().mean()), abs=1e-12)
+    assert by_split["test", True] == pytest.approx(
+        float(frame[frame["split"] == "train"]["label"].isna().mean()), abs=1e-12
+    )
 
 
 def test_images_beyond_their_own_sources_box_get_weight_0_and_leave_before_the_shares():
@@ -196,7 +251,13 @@ def test_images_beyond_their_own_sources_box_get_weight_0_and_leave_before_the_s
     without = weigh_splits(Pool(frame[~far]), Box(["x"]), None)
     split = weigh_splits(Pool(frame.assign(x=np.where(far, 50.0, frame["x"]))), Box(["x"]), None)
     extra = split.part("test").zero["beyond what their own source selects, as fitted on train"]
-    assert extra == without.part("test").zero.get("beyond what their own source selects, as fitted on train", 0) + 5
+    assert (
+        extra
+        == without.part("test").zero.get(
+            "beyond what their own source selects, as fitted on train", 0
+        )
+        + 5
+    )
     kept = split.weight[~far.to_numpy()]
     np.testing.assert_allclose(kept, without.weight, rtol=1e-12)
     assert (split.weight[far.to_numpy()] == 0).all()
@@ -204,35 +265,63 @@ def test_images_beyond_their_own_sources_box_get_weight_0_and_leave_before_the_s
 
 def test_an_image_that_contradicts_a_given_omega_is_an_error_that_names_split_and_image():
     x = np.tile([0.0, 1.0, 1.0, 2.0], 20)
-    frame = pd.DataFrame({"id": np.arange(80), "source": np.tile(list("aabb"), 20), "x": x, "split": np.repeat(["train", "test"], 40)})
+    frame = pd.DataFrame(
+        {
+            "id": np.arange(80),
+            "source": np.tile(list("aabb"), 20),
+            "x": x,
+            "split": np.repeat(["train", "test"], 40),
+        }
+    )
     frame.loc[43, "x"] = 0.0
     bias = Subpopulation({"a": "x <= 1", "b": "x >= 1"})
-    with pytest.raises(DataError, match=r"in the split 'test': the model says source `b` could not have produced the image 43"):
+    with pytest.raises(
+        DataError,
+        match=r"in the split 'test': the model says source `b` could not have produced the image 43",
+    ):
         weigh_splits(Pool(frame), bias)
 
 
 def test_a_source_that_train_lacks_is_an_error_that_names_it():
-    frame = _frame(100, sources=("a", "b", "c")).assign(split=lambda f: np.where(f["source"] == "c", "test", "train"))
+    frame = _frame(100, sources=("a", "b", "c")).assign(
+        split=lambda f: np.where(f["source"] == "c", "test", "train")
+    )
     with pytest.raises(DataError, match=r"split 'train', which has no image of c \(\d+ images\)"):
         weigh_splits(Pool(frame), *CASES["strata"])
 
 
 def test_a_source_that_another_split_lacks_leaves_what_only_it_selects_uncovered():
     x = np.tile([0.0, 1.0, 1.0, 2.0], 20)
-    frame = pd.DataFrame({"id": np.arange(80), "source": np.tile(list("aabb"), 20), "x": x, "split": np.repeat(["train", "test"], 40)})
+    frame = pd.DataFrame(
+        {
+            "id": np.arange(80),
+            "source": np.tile(list("aabb"), 20),
+            "x": x,
+            "split": np.repeat(["train", "test"], 40),
+        }
+    )
     bias = Subpopulation({"a": "x <= 1", "b": "x >= 1"})
     whole = weigh_splits(Pool(frame), bias)
     np.testing.assert_allclose(whole.part("test").weight, whole.part("train").weight, rtol=1e-12)
     only_a = weigh_splits(Pool(frame[(frame["split"] == "train") | (frame["source"] == "a")]), bias)
     part = only_a.part("test")
     lost = float(whole.part("train").weight[x[:40] == 2].sum())
-    assert f"without what only b selects, of which this split has no image ({lost:.4g} of it)" in part.population
-    np.testing.assert_allclose(part.weight, 1 / 20, rtol=1e-12)  # a alone selects all alike where it selects
+    assert (
+        f"without what only b selects, of which this split has no image ({lost:.4g} of it)"
+        in part.population
+    )
+    np.testing.assert_allclose(
+        part.weight, 1 / 20, rtol=1e-12
+    )  # a alone selects all alike where it selects
 
 
 def test_a_source_in_a_stratum_where_train_has_none_of_it_counts_with_its_own_normalizer():
-    """Source b has no cats in train, but a tilt: its Ω among cats is the mean of ω_b over train's weighted cats."""
-    frame = _frame(600, seed=3).assign(split=lambda f: np.where(np.arange(600) % 2 > 0, "train", "test"))
+    """Source b has no cats in train, but a tilt: its Ω among cats is the mean of ω_b over train's
+    weighted cats.
+    """
+    frame = _frame(600, seed=3).assign(
+        split=lambda f: np.where(np.arange(600) % 2 > 0, "train", "test")
+    )
     frame = frame[(frame["split"] == "test") | (frame["source"] == "a") | (frame["label"] != "cat")]
     bias, target = CASES["strata and tilt"]
     split = weigh_splits(Pool(frame), bias, target)
@@ -240,17 +329,24 @@ def test_a_source_in_a_stratum_where_train_has_none_of_it_counts_with_its_own_no
     cats = frame[frame["label"] == "cat"]
     train_cats, test_cats = (cats[cats["split"] == name] for name in ("train", "test"))
     b = fitted.names.index("b")
-    slope = fitted.factors[0].log_omega(test_cats)[:, b], fitted.factors[0].log_omega(train_cats)[:, b]
+    slope = (
+        fitted.factors[0].log_omega(test_cats)[:, b],
+        fitted.factors[0].log_omega(train_cats)[:, b],
+    )
     # Train's cats come from a alone, whose omega is 1: all weigh alike, and Ω_b is a plain mean.
     normalizer_b = np.exp(slope[1]).mean()
     n_a, n_b = ((test_cats["source"] == name).sum() for name in "ab")
     expected = 1 / (n_a + n_b * np.exp(slope[0]) / normalizer_b)
-    weight = split.weight[(frame["split"] == "test").to_numpy() & (frame["label"] == "cat").to_numpy()]
+    weight = split.weight[
+        (frame["split"] == "test").to_numpy() & (frame["label"] == "cat").to_numpy()
+    ]
     np.testing.assert_allclose(weight, MARGINS["cat"] * expected / expected.sum(), rtol=1e-9)
 
 
 def test_with_known_omega_the_mean_of_every_split_is_unbiased():
-    """z uniform on {0 … 3}, source a selects ∝ 1, 2, 3, 4 and b ∝ 4, 1, 1, 1: E z = 1.5 in both splits, whatever their mix of sources."""
+    """z uniform on {0 … 3}, source a selects ∝ 1, 2, 3, 4 and b ∝ 4, 1, 1, 1: E z = 1.5 in both
+    splits, whatever their mix of sources.
+    """
     omega = np.array([[1.0, 4.0], [2.0, 1.0], [3.0, 1.0], [4.0, 1.0]])
     means = {"train": [], "test": []}
     for seed in range(60):
@@ -272,7 +368,9 @@ def test_with_known_omega_the_mean_of_every_split_is_unbiased():
 
 
 def test_a_group_that_crosses_splits_is_refused():
-    frame = _frame(40).assign(group="g", split=lambda f: np.where(np.arange(40) % 2 > 0, "train", "test"))
+    frame = _frame(40).assign(
+        group="g", split=lambda f: np.where(np.arange(40) % 2 > 0, "train", "test")
+    )
     with pytest.raises(DataError, match="groups cross splits"):
         weigh_splits(Pool(frame), *CASES["strata"])
 
@@ -280,24 +378,45 @@ def test_a_group_that_crosses_splits_is_refused():
 def test_a_split_of_nothing_the_target_has_is_an_error_that_names_it():
     frame = _frame(200).assign(split=lambda f: np.where(f["label"] == "owl", "test", "train"))
     target = Target.margins({"label": {"cat": 0.6, "dog": 0.4}}, outside={"label": {"owl": "drop"}})
-    with pytest.raises(CoverageError, match=r"in the split 'test': no image is left to weigh \(\d+ images: outside the target\)"):
+    with pytest.raises(
+        CoverageError,
+        match=r"in the split 'test': no image is left to weigh \(\d+ images: outside the target\)",
+    ):
         weigh_splits(Pool(frame), Strata("label"), target)
     with pytest.raises(DataError, match="there is no split 'x'; the splits are train, test"):
-        weigh_splits(Pool(_frame(200).assign(split=["train", "test"] * 100)), *CASES["strata"]).part("x")
+        weigh_splits(
+            Pool(_frame(200).assign(split=["train", "test"] * 100)), *CASES["strata"]
+        ).part("x")
 
 
 def _written(pool, tmp_path, **columns):
-    frame = pd.DataFrame({"id": pool.frame["id"], "weight": 1 / len(pool), "sample_weight": 1.0} | columns)
+    frame = pd.DataFrame(
+        {"id": pool.frame["id"], "weight": 1 / len(pool), "sample_weight": 1.0} | columns
+    )
     write_weights_table(pool, frame, tmp_path / "weights.parquet")
     return read_weights_table(tmp_path / "weights.parquet")
 
 
 def test_the_table_of_weights_has_all_columns_and_is_joined_by_id(tmp_path):
-    pool = split_pool(Pool(_frame(50, groups=True).assign(path=[f"a/{i}.jpg" for i in range(50)])), {"train": 0.5, "test": 0.5})
+    pool = split_pool(
+        Pool(_frame(50, groups=True).assign(path=[f"a/{i}.jpg" for i in range(50)])),
+        {"train": 0.5, "test": 0.5},
+    )
     split = weigh_splits(pool, *CASES["strata"])
-    write_weights_table(pool, split.frame().sample(frac=1, random_state=0), tmp_path / "weights.parquet")
+    write_weights_table(
+        pool, split.frame().sample(frac=1, random_state=0), tmp_path / "weights.parquet"
+    )
     read = read_weights_table(tmp_path / "weights.parquet")
-    assert list(read.columns) == ["id", "source", "path", "label", "group", "split", "weight", "sample_weight"]
+    assert list(read.columns) == [
+        "id",
+        "source",
+        "path",
+        "label",
+        "group",
+        "split",
+        "weight",
+        "sample_weight",
+    ]
     np.testing.assert_array_equal(read["weight"], split.weight)
     np.testing.assert_array_equal(read["sample_weight"], split.sample_weight)
     for name in ("id", "path", "label", "group", "split"):
@@ -309,11 +428,15 @@ def test_the_table_of_weights_has_all_columns_and_is_joined_by_id(tmp_path):
 def test_a_table_without_labels_or_paths_has_empty_columns_and_lists_stay_lists(tmp_path):
     bare = _written(Pool.from_arrays(["a", "b"]), tmp_path)
     assert bare[["path", "label", "group", "split"]].isna().all(axis=None)
-    several = Pool(pd.DataFrame({"id": ["p", "q", "r"], "source": "s", "label": [["cat", "dog"], [], None]}))
+    several = Pool(
+        pd.DataFrame({"id": ["p", "q", "r"], "source": "s", "label": [["cat", "dog"], [], None]})
+    )
     assert _written(several, tmp_path)["label"].tolist() == [["cat", "dog"], [], None]
     mixed = Pool(pd.DataFrame({"id": ["p", "q"], "source": "s", "label": [1, "x"]}))
     assert _written(mixed, tmp_path)["label"].tolist() == ["1", "x"]
-    coded = Pool(pd.DataFrame({"id": ["p", "q"], "source": "s", "label": pd.Categorical(["x", None])}))
+    coded = Pool(
+        pd.DataFrame({"id": ["p", "q"], "source": "s", "label": pd.Categorical(["x", None])})
+    )
     assert _written(coded, tmp_path)["label"].isna().tolist() == [False, True]
 
 
@@ -322,7 +445,9 @@ def test_weights_of_other_images_are_refused(tmp_path):
     with pytest.raises(DataError, match="1 images have no weight and 1 weights have no image"):
         _written(pool, tmp_path, id=["p", "x"])
     with pytest.raises(DataError, match="lacks sample_weight"):
-        write_weights_table(pool, pd.DataFrame({"id": ["p", "q"], "weight": 0.5}), tmp_path / "w.parquet")
+        write_weights_table(
+            pool, pd.DataFrame({"id": ["p", "q"], "weight": 0.5}), tmp_path / "w.parquet"
+        )
     with pytest.raises(DataError, match="there is no file"):
         read_weights_table(tmp_path / "nothing.parquet")
     (tmp_path / "text.parquet").write_text("hello")

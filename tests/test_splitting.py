@@ -1,4 +1,6 @@
-"""Splits: nothing that belongs together is divided, shares hold in every stratum, the order of the rows does not matter."""
+"""Splits: nothing that belongs together is divided, shares hold in every stratum, the order of the
+rows does not matter.
+"""
 
 import re
 
@@ -20,10 +22,15 @@ def _pool(n, seed=0, groups=None, copies=None, labels=3, sources=2):
     if copies:
         columns["content"] = [f"hash {value}" for value in rng.integers(0, copies, n)]
     source = [f"s{value}" for value in rng.integers(0, sources, n)]
-    return Pool.from_arrays(source, label=rng.integers(0, labels, n), id=[f"img {i}" for i in range(n)], **columns)
+    return Pool.from_arrays(
+        source, label=rng.integers(0, labels, n), id=[f"img {i}" for i in range(n)], **columns
+    )
 
 
-@pytest.mark.parametrize("shares", [DEFAULT_SHARES, {"a": 0.5, "b": 0.5}, {"train": 0.8, "v": 0.1, "t": 0.05, "rest": 0.05}])
+@pytest.mark.parametrize(
+    "shares",
+    [DEFAULT_SHARES, {"a": 0.5, "b": 0.5}, {"train": 0.8, "v": 0.1, "t": 0.05, "rest": 0.05}],
+)
 @pytest.mark.parametrize("n", [200, 2003])
 def test_single_images_meet_their_shares_to_within_one_in_every_stratum(shares, n):
     frame = split_pool(_pool(n), shares).frame
@@ -34,16 +41,24 @@ def test_single_images_meet_their_shares_to_within_one_in_every_stratum(shares, 
 
 def test_the_remainders_of_many_small_strata_do_not_all_go_to_train():
     """300 strata of two images each: rounded one by one, every image would be train (1.4 of 2)."""
-    pool = Pool.from_arrays(np.repeat([f"s{k}" for k in range(30)], 20), label=np.tile(np.repeat(np.arange(10), 2), 30))
+    pool = Pool.from_arrays(
+        np.repeat([f"s{k}" for k in range(30)], 20), label=np.tile(np.repeat(np.arange(10), 2), 30)
+    )
     frame = split_pool(pool).frame
     for name, share in DEFAULT_SHARES.items():
         assert abs((frame["split"] == name).sum() - share * 600) < 2
-        assert (abs((frame["split"] == name).groupby(frame["source"], observed=True).sum() - share * 20) < 3).all()
+        assert (
+            abs((frame["split"] == name).groupby(frame["source"], observed=True).sum() - share * 20)
+            < 3
+        ).all()
         assert (abs((frame["split"] == name).groupby(frame["label"]).sum() - share * 60) < 5).all()
 
 
 @settings(max_examples=40)
-@given(seed=st.integers(0, 10**6), links=st.sampled_from([(None, None), (10, None), (None, 30), (90, 2000)]))
+@given(
+    seed=st.integers(0, 10**6),
+    links=st.sampled_from([(None, None), (10, None), (None, 30), (90, 2000)]),
+)
 def test_no_group_and_no_copy_is_divided_and_the_order_of_rows_does_not_matter(seed, links):
     groups, copies = links
     pool = _pool(120, seed, groups, copies)
@@ -51,7 +66,10 @@ def test_no_group_and_no_copy_is_divided_and_the_order_of_rows_does_not_matter(s
     check_splits(split)
     shuffled = pool.take(np.random.default_rng(seed).permutation(len(pool)))
     again = split_pool(shuffled, {"train": 0.6, "test": 0.4}, seed=seed)
-    pd.testing.assert_series_equal(split.frame.set_index("id")["split"], again.frame.set_index("id")["split"].loc[split.frame["id"]])
+    pd.testing.assert_series_equal(
+        split.frame.set_index("id")["split"],
+        again.frame.set_index("id")["split"].loc[split.frame["id"]],
+    )
 
 
 @settings(max_examples=40)
@@ -75,7 +93,9 @@ def test_with_groups_a_stratum_is_off_by_less_than_its_largest_unit(seed, n, n_g
 
 def test_another_seed_is_another_split_and_the_same_seed_the_same():
     pool = _pool(300)
-    first, again, other = (split_pool(pool, seed=seed).frame["split"].tolist() for seed in (1, 1, 2))
+    first, again, other = (
+        split_pool(pool, seed=seed).frame["split"].tolist() for seed in (1, 1, 2)
+    )
     assert first == again
     assert first != other
 
@@ -98,12 +118,16 @@ def test_a_split_depends_on_ids_not_on_other_columns():
 def test_chains_of_groups_and_copies_stay_together():
     # 0 and 1 share a group, 1 and 2 are copies, 2 and 3 share a group.
     pool = Pool.from_arrays(
-        ["a"] * 8, group=["g", "g", "h", "h", "i", "j", "k", "l"], content=["1", "2", "2", "3", None, None, np.nan, "4"]
+        ["a"] * 8,
+        group=["g", "g", "h", "h", "i", "j", "k", "l"],
+        content=["1", "2", "2", "3", None, None, np.nan, "4"],
     )
     for seed in range(10):
         split = split_pool(pool, {"train": 0.5, "test": 0.5}, seed=seed).frame["split"]
         assert split[:4].nunique() == 1
-        assert (split == "train").sum() == 4  # the unit of four is one half, images of unknown content are no copies
+        assert (
+            split == "train"
+        ).sum() == 4  # the unit of four is one half, images of unknown content are no copies
 
 
 def test_numbers_are_stratified_by_quantiles_and_lists_by_each_label():
@@ -125,8 +149,13 @@ def test_numbers_are_stratified_by_quantiles_and_lists_by_each_label():
 def test_missing_values_are_a_level_of_their_own():
     rng = np.random.default_rng(0)
     age = np.where(rng.uniform(size=200) < 0.3, np.nan, rng.normal(size=200))
-    frame = split_pool(Pool.from_arrays(["a"] * 200, age=age), {"train": 0.5, "test": 0.5}, by="age").frame
-    assert abs((frame["split"] == "train")[frame["age"].isna()].sum() - frame["age"].isna().sum() / 2) < 1
+    frame = split_pool(
+        Pool.from_arrays(["a"] * 200, age=age), {"train": 0.5, "test": 0.5}, by="age"
+    ).frame
+    assert (
+        abs((frame["split"] == "train")[frame["age"].isna()].sum() - frame["age"].isna().sum() / 2)
+        < 1
+    )
 
 
 def test_what_cannot_be_split_is_said():
@@ -139,23 +168,45 @@ def test_what_cannot_be_split_is_said():
         split_pool(pool, {})
     with pytest.raises(ConfigError, match=r"no such column.*Did you mean 'label'"):
         split_pool(pool, by="lable")
-    with pytest.raises(DataError, match=r"the split test would get no image: the 10 images form 1 units"):
+    with pytest.raises(
+        DataError, match=r"the split test would get no image: the 10 images form 1 units"
+    ):
         split_pool(Pool.from_arrays(["a"] * 10, group=["g"] * 10), {"train": 0.5, "test": 0.5})
     with pytest.raises(ConfigError, match="has a column 'split' already"):
         split_pool(split_pool(pool))
-    assert split_pool(split_pool(pool), {"a": 0.5, "b": 0.5}, overwrite=True).frame["split"].isin(["a", "b"]).all()
+    assert (
+        split_pool(split_pool(pool), {"a": 0.5, "b": 0.5}, overwrite=True)
+        .frame["split"]
+        .isin(["a", "b"])
+        .all()
+    )
 
 
 def test_a_group_that_crosses_splits_is_an_error_that_names_group_and_splits():
-    pool = Pool.from_arrays(["a"] * 4, group=["burst 7", "burst 7", "x", "y"], split=["train", "test", "train", "test"])
-    with pytest.raises(DataError, match=re.escape("1 groups cross splits") + ".*group burst 7 in train and test.*unskew split"):
+    pool = Pool.from_arrays(
+        ["a"] * 4, group=["burst 7", "burst 7", "x", "y"], split=["train", "test", "train", "test"]
+    )
+    with pytest.raises(
+        DataError,
+        match=re.escape("1 groups cross splits")
+        + ".*group burst 7 in train and test.*unskew split",
+    ):
         check_splits(pool)
     check_splits(pool.take([0, 2, 3]))
 
 
 def test_a_copy_that_crosses_splits_is_an_error_that_names_both():
-    pool = Pool.from_arrays(["a", "b", "b"], id=["p", "q", "r"], content=["1", "1", None], split=["train", "test", "test"])
-    with pytest.raises(DataError, match=re.escape("1 images have exact copies in another split") + r".*p \(train\) = q \(test\)"):
+    pool = Pool.from_arrays(
+        ["a", "b", "b"],
+        id=["p", "q", "r"],
+        content=["1", "1", None],
+        split=["train", "test", "test"],
+    )
+    with pytest.raises(
+        DataError,
+        match=re.escape("1 images have exact copies in another split")
+        + r".*p \(train\) = q \(test\)",
+    ):
         check_splits(pool)
 
 

@@ -1,4 +1,6 @@
-"""The way through the page "Start": its commands and training code run in order, and print what the page shows."""
+"""The way through the page "Start": its commands and training code run in order, and print what the
+page shows.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +48,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _shown_by_the_demo() -> list[str]:
     """The page cuts the demo's output into four blocks; the last is the table."""
     start = next(at for at, (_, text) in enumerate(BLOCKS) if text.startswith("$ unskew demo"))
-    return [BLOCKS[start][1].partition("\n")[2], *[text for _, text in BLOCKS[start + 1 : start + 4]]]
+    return [
+        BLOCKS[start][1].partition("\n")[2],
+        *[text for _, text in BLOCKS[start + 1 : start + 4]],
+    ]
 
 
 def test_the_way_from_folders_to_a_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every command, the edited configuration and the training code, in the order of the page; the demo's folders are its images."""
+    """Every command, the edited configuration and the training code, in the order of the page; the
+    demo's folders are its images.
+    """
     demo.prepare_demo(Path("unskew-demo"))
     scope: dict[str, object] = {}
     done = []
@@ -72,7 +79,9 @@ def test_the_way_from_folders_to_a_model(folder: Path, capsys: pytest.CaptureFix
         elif kind == "py":
             if "import torch" in text:
                 pytest.importorskip("torch")
-            with threadpool_limits(1):  # the matrices are so small that threads mostly wait for one another
+            with threadpool_limits(
+                1
+            ):  # the matrices are so small that threads mostly wait for one another
                 exec(text, scope)
     assert done == ["init", "check", "weigh", "verify"]
     assert list(scope["weights"]["id"]) != list(scope["mine"]["id"])
@@ -83,7 +92,11 @@ def test_the_demo_prints_what_the_page_shows_of_it(
 ) -> None:
     """Without the table of scores, which takes longer."""
     nothing = demo.Score(0.0, 0.0, 0.0)
-    monkeypatch.setattr(demo, "compare_learners", lambda seed: dict.fromkeys(("naive", "debiased", "oracle", "unbiased"), nothing))
+    monkeypatch.setattr(
+        demo,
+        "compare_learners",
+        lambda seed: dict.fromkeys(("naive", "debiased", "oracle", "unbiased"), nothing),
+    )
     monkeypatch.setattr(demo, "forecast_trial", lambda seed: (0.0, 0.0))
     printed = _run("unskew demo", capsys)
     for expected in _shown_by_the_demo()[:-1]:
@@ -92,7 +105,14 @@ def test_the_demo_prints_what_the_page_shows_of_it(
 
 @pytest.mark.slow
 def test_the_demo_s_table_is_that_of_the_page_and_of_the_readme() -> None:
-    """To the digits shown: the seeds are fixed, and rounding hides what the machine's arithmetic changes."""
-    table = demo.describe_scores(*([each(seed) for seed in demo.SEEDS] for each in (demo.compare_learners, demo.forecast_trial)))
+    """To the digits shown: the seeds are fixed, and rounding hides what the machine's arithmetic
+    changes.
+    """
+    table = demo.describe_scores(
+        *(
+            [each(seed) for seed in demo.SEEDS]
+            for each in (demo.compare_learners, demo.forecast_trial)
+        )
+    )
     for text in (_shown_by_the_demo()[-1], (ROOT / "README.md").read_text(encoding="utf-8")):
         _assert_shown("\n".join(table), text)

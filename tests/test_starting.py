@@ -1,4 +1,6 @@
-"""The configuration that `unskew init` writes runs as it stands, whatever was found and however it is called."""
+"""The configuration that `unskew init` writes runs as it stands, whatever was found and however it
+is called.
+"""
 
 import re
 import tomllib
@@ -48,7 +50,11 @@ def lists(values):
 
 
 SITES = ["north"] * 12 + ["south"] * 8
-COLOURS = {"brightness": RNG.uniform(size=20), "contrast": RNG.uniform(size=20), "sharpness": RNG.uniform(size=20)}
+COLOURS = {
+    "brightness": RNG.uniform(size=20),
+    "contrast": RNG.uniform(size=20),
+    "sharpness": RNG.uniform(size=20),
+}
 CASES = {
     "classes": Pool.from_arrays(SITES, ["cat", "dog"] * 10),
     "classes of one source only": Pool.from_arrays(SITES, ["cat"] * 12 + ["dog"] * 8),
@@ -56,9 +62,14 @@ CASES = {
     "classes by number": Pool.from_arrays(SITES, [0, 1] * 10),
     "one source": Pool.from_arrays(["north"] * 20, ["cat", "dog"] * 10),
     "splits and groups": Pool.from_arrays(
-        SITES, ["cat", "dog"] * 10, split=["train", "train", "test", "test"] * 5, group=list(range(10)) * 2
+        SITES,
+        ["cat", "dog"] * 10,
+        split=["train", "train", "test", "test"] * 5,
+        group=list(range(10)) * 2,
     ),
-    "class only in test": Pool.from_arrays(SITES, ["cat", "dog"] * 8 + ["emu"] * 4, split=["train"] * 10 + ["test"] * 10),
+    "class only in test": Pool.from_arrays(
+        SITES, ["cat", "dog"] * 8 + ["emu"] * 4, split=["train"] * 10 + ["test"] * 10
+    ),
     "no classes": Pool.from_arrays(SITES),
     "one class": Pool.from_arrays(SITES, ["cat"] * 20),
     "several classes each": Pool.from_arrays(SITES, lists([["cat", "dog"], ["dog"]] * 10)),
@@ -85,7 +96,9 @@ def run_as_it_stands(pool, text):
     """What `unskew weigh` does after the sources are read, the features being made up."""
     config = make_config(tomllib.loads(text), check_paths=False)
     if config.represent.features:
-        pool = Pool(pool.frame).with_columns({name: RNG.uniform(size=len(pool)) for name in config.represent.features})
+        pool = Pool(pool.frame).with_columns(
+            {name: RNG.uniform(size=len(pool)) for name in config.represent.features}
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         weights = debias(pool, config.read_bias(), config.read_target())
@@ -103,12 +116,17 @@ def test_it_runs_as_it_stands(name):
 @pytest.mark.parametrize("name", PIXELS)
 def test_it_runs_with_pixels(name):
     pool = with_pixels(CASES[name])
-    config, _ = run_as_it_stands(pool, starting_config(pool, {"folders": {"north": "n", "south": "s"}}))
+    config, _ = run_as_it_stands(
+        pool, starting_config(pool, {"folders": {"north": "n", "south": "s"}})
+    )
     assert config.represent.features
 
 
 def test_with_classes_they_become_equally_frequent():
-    _, weights = run_as_it_stands(CASES["classes of one source only"], starting_config(CASES["classes of one source only"], MANIFEST))
+    _, weights = run_as_it_stands(
+        CASES["classes of one source only"],
+        starting_config(CASES["classes of one source only"], MANIFEST),
+    )
     np.testing.assert_allclose(weights.weight, [0.5 / 12] * 12 + [0.5 / 8] * 8)
 
 
@@ -120,12 +138,16 @@ def test_without_classes_the_others_resemble_the_largest_source():
 
 
 def test_with_splits_the_largest_source_is_that_of_train():
-    pool = Pool.from_arrays(["a"] * 12 + ["b"] * 8, split=["test"] * 11 + ["train"] * 9, age=np.arange(20.0))
+    pool = Pool.from_arrays(
+        ["a"] * 12 + ["b"] * 8, split=["test"] * 11 + ["train"] * 9, age=np.arange(20.0)
+    )
     assert tomllib.loads(starting_config(pool, MANIFEST))["target"] == {"source": "b"}
 
 
 def test_missing_classes_keep_their_share():
-    assert tomllib.loads(starting_config(CASES["some without a class"], MANIFEST))["target"]["missing"] == {"label": "keep"}
+    assert tomllib.loads(starting_config(CASES["some without a class"], MANIFEST))["target"][
+        "missing"
+    ] == {"label": "keep"}
 
 
 def test_nothing_known_means_equal_weights_and_no_target():
@@ -147,7 +169,9 @@ def test_it_says_that_the_target_is_a_placeholder_and_what_was_found(name):
 @pytest.mark.parametrize("pixels", [False, True])
 @pytest.mark.parametrize("name", PIXELS)
 def test_every_alternative_is_valid_when_its_comment_sign_is_taken_away(name, pixels):
-    """In its section it takes the place of the same key, or of the other kind of target, or of the other family."""
+    """In its section it takes the place of the same key, or of the other kind of target, or of the
+    other family.
+    """
     pool = with_pixels(CASES[name]) if pixels else CASES[name]
     text = starting_config(pool, {"folders": {"north": "n", "south": "s"}})
     section, alternatives = "", []
@@ -176,11 +200,15 @@ def test_the_commands_in_it_name_its_file():
     for name in ("run.toml", "three sites.toml", "a\nb = 1\n.toml"):
         text = starting_config(CASES["classes"], MANIFEST, name=name)
         assert tomllib.loads(text) == tomllib.loads(starting_config(CASES["classes"], MANIFEST))
-    assert '#     unskew check "three sites.toml" ' in starting_config(CASES["classes"], MANIFEST, name="three sites.toml")
+    assert '#     unskew check "three sites.toml" ' in starting_config(
+        CASES["classes"], MANIFEST, name="three sites.toml"
+    )
 
 
 def test_what_cannot_be_used_is_said():
-    aside = pd.DataFrame({"id": ["x"], "source": ["north"], "path": ["x.jpg"], "reason": ["the file is empty"]})
+    aside = pd.DataFrame(
+        {"id": ["x"], "source": ["north"], "path": ["x.jpg"], "reason": ["the file is empty"]}
+    )
     text = starting_config(Pool(CASES["classes"].frame, set_aside=aside), MANIFEST)
     assert "# 1 more cannot be used" in text
     assert "#tolerance = 0.05" in text
@@ -198,30 +226,49 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1
 
 
 @hypothesis_settings(max_examples=30)
-@given(st.lists(NAMES, min_size=1, max_size=4, unique=True), st.lists(NAMES, min_size=2, max_size=4, unique=True), NAMES, st.booleans())
+@given(
+    st.lists(NAMES, min_size=1, max_size=4, unique=True),
+    st.lists(NAMES, min_size=2, max_size=4, unique=True),
+    NAMES,
+    st.booleans(),
+)
 def test_any_names_of_sources_classes_and_files_survive(sources, classes, file, pixels):
     pool = Pool.from_frame(
-        pd.DataFrame([(source, label) for source in sources for label in classes], columns=["source", "label"])
+        pd.DataFrame(
+            [(source, label) for source in sources for label in classes],
+            columns=["source", "label"],
+        )
         .loc[lambda rows: rows.index.repeat(2)]
         .reset_index(drop=True)
     )
     pool = with_pixels(pool) if pixels else pool
-    settings = {"folders": {source: f"{file}/{source}" for source in sources}, "group": {"regex": r"^(\d+)"}}
+    settings = {
+        "folders": {source: f"{file}/{source}" for source in sources},
+        "group": {"regex": r"^(\d+)"},
+    }
     text = starting_config(pool, settings)
     assert tomllib.loads(text)["sources"] == settings
     assert list(tomllib.loads(text)["sources"]["folders"]) == sources
     run_as_it_stands(pool, text)
-    listed = [tomllib.loads(line[1:])["margins"]["label"] for line in text.splitlines() if line.startswith("#margins.label = ")]
+    listed = [
+        tomllib.loads(line[1:])["margins"]["label"]
+        for line in text.splitlines()
+        if line.startswith("#margins.label = ")
+    ]
     assert listed[0] == dict.fromkeys(classes, 2 * len(sources))
 
 
 @hypothesis_settings(max_examples=20)
 @given(
-    NAMES.filter(lambda name: name not in ("id", "source", "label", "group", "split", "path", "content")),
+    NAMES.filter(
+        lambda name: name not in ("id", "source", "label", "group", "split", "path", "content")
+    ),
     st.lists(NAMES, min_size=2, max_size=3, unique=True),
 )
 def test_any_names_of_attributes_survive(attribute, levels):
-    pool = Pool.from_frame(pd.DataFrame({"source": ["a", "b"] * len(levels) * 2, attribute: levels * 4}))
+    pool = Pool.from_frame(
+        pd.DataFrame({"source": ["a", "b"] * len(levels) * 2, attribute: levels * 4})
+    )
     text = starting_config(pool, MANIFEST)
     assert tomllib.loads(text)["target"]["uniform"] == attribute
     run_as_it_stands(pool, text)
@@ -240,6 +287,8 @@ def test_folders_of_images_are_found_again(tmp_path):
     pool = read_sources(settings, tmp_path)
     (tmp_path / "run.toml").write_text(starting_config(pool, settings), encoding="utf-8")
     config = read_config(tmp_path / "run.toml")
-    pd.testing.assert_frame_equal(read_sources(config.sources.settings(), config.folder).frame, pool.frame)
+    pd.testing.assert_frame_equal(
+        read_sources(config.sources.settings(), config.folder).frame, pool.frame
+    )
     weights = debias(pool, config.read_bias(), config.read_target())
     np.testing.assert_allclose(weights.weight, 1 / 12)

@@ -10,13 +10,20 @@ ANIMALS = {"cat": 0.5, "dog": 0.3, "fox": 0.2}
 
 
 def pool():
-    return Pool.from_arrays(["a", "a", "b", "b", "b", "b"], ["cat", "dog", "fox", "fox", "cat", "dog"], light=["day", "night"] * 3)
+    return Pool.from_arrays(
+        ["a", "a", "b", "b", "b", "b"],
+        ["cat", "dog", "fox", "fox", "cat", "dog"],
+        light=["day", "night"] * 3,
+    )
 
 
 @pytest.mark.parametrize(
     ("masses", "message"),
     [
-        ({"cat": 0.5, "dog": 0.3}, "margin of 'label': probabilities must sum to 1; these sum to 0.8, 0.2 too little"),
+        (
+            {"cat": 0.5, "dog": 0.3},
+            "margin of 'label': probabilities must sum to 1; these sum to 0.8, 0.2 too little",
+        ),
         ({"cat": 0.5, "dog": 0.6}, "these sum to 1.1, 0.1 too much"),
         ({"cat": 0.333, "dog": 0.333, "fox": 0.333}, "these sum to 0.999, 0.001 too little"),
         ({"cat": 40.5, "dog": 59.5}, "99 too much. .*divide weighted counts or percentages"),
@@ -37,20 +44,28 @@ def test_numbers_that_are_no_distribution(masses, message):
 
 def test_ten_digits_are_enough():
     third = 0.3333333333
-    assert sum(Target.margins({"label": dict.fromkeys(ANIMALS, third)}).facts[0].mass) == pytest.approx(1, abs=1e-15)
+    assert sum(
+        Target.margins({"label": dict.fromkeys(ANIMALS, third)}).facts[0].mass
+    ) == pytest.approx(1, abs=1e-15)
 
 
 def test_a_level_of_the_data_that_the_target_does_not_name():
     with pytest.raises(
-        DataError, match=r"images have label = fox \(2 images\), which the target does not name; it names cat, dog\. .*'keep'"
+        DataError,
+        match=r"images have label = fox \(2 images\), which the target does not name; it names "
+        r"cat, dog\. .*'keep'",
     ):
         Target.margins({"label": {"cat": 1, "dog": 1}}).stratify(pool())
 
 
 def test_a_level_of_the_target_that_the_data_do_not_know_is_taken_for_a_misspelling():
-    with pytest.raises(DataError, match=r"images have label = fox .* The target names fx, which no image has"):
+    with pytest.raises(
+        DataError, match=r"images have label = fox .* The target names fx, which no image has"
+    ):
         Target.margins({"label": {"cat": 1, "dog": 1, "fx": 1}}).stratify(pool())
-    with pytest.raises(DataError, match=r"outside names label = fux, but no image has that; .* Did you mean 'fox'"):
+    with pytest.raises(
+        DataError, match=r"outside names label = fux, but no image has that; .* Did you mean 'fox'"
+    ):
         Target.uniform("label", outside={"label": {"fux": "drop"}}).stratify(pool())
 
 
@@ -127,7 +142,9 @@ def test_bins_that_do_not_fit():
         Target.margins({"age": {20: 5, 99: 5}}, bins={"age": [0, 40, 80]})
     with pytest.raises(DataError, match="not negative; got -5 for 20"):
         Target.margins({"age": {20: -5, 21: 10}}, bins={"age": [0, 40, 80]})
-    with pytest.raises(DataError, match=r"must be numbers or the labels of the bins .*; got cat, dog, fox"):
+    with pytest.raises(
+        DataError, match=r"must be numbers or the labels of the bins .*; got cat, dog, fox"
+    ):
         Target.uniform("label", bins={"label": [0, 1]}).stratify(pool())
 
 
@@ -142,9 +159,16 @@ def test_survey_errors_that_cannot_be():
     with pytest.raises(DataError, match="must name the same levels; only one has fox"):
         Target.margins({"label": {"mass": ANIMALS, "stderr": {"cat": 0.1, "dog": 0.1}}})
     with pytest.raises(DataError, match="not negative; label has dog"):
-        Target.margins({"label": {"mass": ANIMALS, "stderr": {"cat": 0.1, "dog": -0.1, "fox": 0.1}}})
-    with pytest.raises(DataError, match=r"label = cat has 0.1 and all others together 0.02 .* Two levels have the same"):
-        Target.margins({"label": {"mass": ANIMALS, "stderr": {"cat": 0.1, "dog": 0.01, "fox": 0.01}}})
+        Target.margins(
+            {"label": {"mass": ANIMALS, "stderr": {"cat": 0.1, "dog": -0.1, "fox": 0.1}}}
+        )
+    with pytest.raises(
+        DataError,
+        match=r"label = cat has 0.1 and all others together 0.02 .* Two levels have the same",
+    ):
+        Target.margins(
+            {"label": {"mass": ANIMALS, "stderr": {"cat": 0.1, "dog": 0.01, "fox": 0.01}}}
+        )
 
 
 def test_tables_that_cannot_be():
@@ -163,20 +187,35 @@ def test_tables_that_cannot_be():
 
 
 def test_combinations_that_a_table_leaves_out():
-    table = pd.DataFrame([("cat", "day", 1), ("dog", "night", 1), ("fox", "day", 1)], columns=["label", "light", "count"])
-    with pytest.raises(DataError, match="the joint table has no row for label = fox × light = night, which images have"):
+    table = pd.DataFrame(
+        [("cat", "day", 1), ("dog", "night", 1), ("fox", "day", 1)],
+        columns=["label", "light", "count"],
+    )
+    with pytest.raises(
+        DataError,
+        match="the joint table has no row for label = fox × light = night, which images have",
+    ):
         Target.table(table).stratify(pool())
-    with pytest.raises(DataError, match="the table of interactions has no row for label = fox × light = night"):
-        Target.margins({"label": ANIMALS, "light": {"day": 1, "night": 1}}, interactions=table).stratify(pool())
+    with pytest.raises(
+        DataError, match="the table of interactions has no row for label = fox × light = night"
+    ):
+        Target.margins(
+            {"label": ANIMALS, "light": {"day": 1, "night": 1}}, interactions=table
+        ).stratify(pool())
 
 
 def test_a_table_of_interactions_that_speaks_of_other_levels():
-    table = pd.DataFrame([("cat", "day", 1), ("cow", "night", 1)], columns=["label", "light", "count"])
+    table = pd.DataFrame(
+        [("cat", "day", 1), ("cow", "night", 1)], columns=["label", "light", "count"]
+    )
     margins = {"label": {"cat": 1, "dog": 1}, "light": {"day": 1, "night": 1}}
     with pytest.raises(DataError, match="table of interactions has label = cow"):
         Target.margins(margins, interactions=table)
     target = Target.margins(margins, interactions=table.replace("cow", "cat"))
-    with pytest.raises(DataError, match="the table of interactions has no row for label = dog, which the margin gives mass to"):
+    with pytest.raises(
+        DataError,
+        match="the table of interactions has no row for label = dog, which the margin gives mass to",
+    ):
         target.stratify(pd.DataFrame({"label": ["cat", "cat"], "light": ["day", "night"]}))
 
 
@@ -189,13 +228,34 @@ def test_values_that_read_the_same():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Target.margins([("label", {"a": 1})]), r"margins is a table \{attribute: \{level: number\}\}.*got \[\('label'"),
-        (lambda: Target.uniform("label", missing="drop"), r"missing is said for each attribute: missing=\{'label': 'drop'\}"),
-        (lambda: Target.uniform("age", bins=[0, 40, 90]), r"bins is said for each attribute: bins=\{'age': \[0, 40, 90\]\}"),
-        (lambda: Target.uniform("label", outside="keep"), r"outside is said for each attribute: outside=\{'label': 'keep'\}"),
-        (lambda: Target.table({"label": ["a"], "share": [1.0]}), "a joint table is a DataFrame .* got a dict"),
-        (lambda: Target.table(pd.Series([1, 2], name="count")), r"got a Series. .*rename\('count'\).reset_index\(\)"),
-        (lambda: Target.table(pd.DataFrame({"age": [3], "count": [1]}), bins=[0, 5]), r"bins is said for each attribute"),
+        (
+            lambda: Target.margins([("label", {"a": 1})]),
+            r"margins is a table \{attribute: \{level: number\}\}.*got \[\('label'",
+        ),
+        (
+            lambda: Target.uniform("label", missing="drop"),
+            r"missing is said for each attribute: missing=\{'label': 'drop'\}",
+        ),
+        (
+            lambda: Target.uniform("age", bins=[0, 40, 90]),
+            r"bins is said for each attribute: bins=\{'age': \[0, 40, 90\]\}",
+        ),
+        (
+            lambda: Target.uniform("label", outside="keep"),
+            r"outside is said for each attribute: outside=\{'label': 'keep'\}",
+        ),
+        (
+            lambda: Target.table({"label": ["a"], "share": [1.0]}),
+            "a joint table is a DataFrame .* got a dict",
+        ),
+        (
+            lambda: Target.table(pd.Series([1, 2], name="count")),
+            r"got a Series. .*rename\('count'\).reset_index\(\)",
+        ),
+        (
+            lambda: Target.table(pd.DataFrame({"age": [3], "count": [1]}), bins=[0, 5]),
+            r"bins is said for each attribute",
+        ),
         (lambda: Target.source("a", holdout="half"), "below 1; got 'half'"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Targets in configurations: what is written reads back the same, and the three configurations of the design read as they stand."""
+"""Targets in configurations: what is written reads back the same, and the three configurations of
+the design read as they stand.
+"""
 
 import itertools
 import json
@@ -13,17 +15,31 @@ from hypothesis import strategies as st
 from unskew import ConfigError, DataError, Pool, Target
 
 TABLE = pd.DataFrame(
-    [(a, s, 1 + i) for i, (a, s) in enumerate(itertools.product(["[0, 40)", "[40, 90]"], ["f", "m"]))], columns=["age", "sex", "count"]
+    [
+        (a, s, 1 + i)
+        for i, (a, s) in enumerate(itertools.product(["[0, 40)", "[40, 90]"], ["f", "m"]))
+    ],
+    columns=["age", "sex", "count"],
 )
 TARGETS = {
     "uniform": Target.uniform(["label", "light"], missing={"label": "level"}),
-    "counts": Target.margins({"label": {"cat": 1, "dog": 6}}, outside={"label": {"empty": "keep"}}, unit="group", uncovered="restrict"),
+    "counts": Target.margins(
+        {"label": {"cat": 1, "dog": 6}},
+        outside={"label": {"empty": "keep"}},
+        unit="group",
+        uncovered="restrict",
+    ),
     "sixths": Target.margins({"label": dict.fromkeys("abcdef", 1)}),
     "numbers": Target.margins({"label": {0: 0.5, 1: 0.5}}, outside={"label": "drop"}),
     "errors": Target.margins(
-        {"label": {"mass": {"n": 0.5, "mass": 0.5}, "n": 400}, "sex": {"mass": {"f": 0.5, "m": 0.5}, "stderr": {"f": 0.1, "m": 0.1}}}
+        {
+            "label": {"mass": {"n": 0.5, "mass": 0.5}, "n": 400},
+            "sex": {"mass": {"f": 0.5, "m": 0.5}, "stderr": {"f": 0.1, "m": 0.1}},
+        }
     ),
-    "raked": Target.margins({"age": [1, 2], "sex": {"f": 1, "m": 1}}, interactions=TABLE, bins={"age": [0, 40, 90]}),
+    "raked": Target.margins(
+        {"age": [1, 2], "sex": {"f": 1, "m": 1}}, interactions=TABLE, bins={"age": [0, 40, 90]}
+    ),
     "table": Target.table(TABLE[::-1], n=250, bins={"age": [0, 40, 90]}, missing={"sex": "keep"}),
     "sample": Target.sample("phones/", holdout=0.5),
     "source": Target.source("north"),
@@ -33,7 +49,11 @@ TARGETS = {
 def toml(value):
     """As much of TOML as the targets need: inline tables, arrays, text and numbers."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)} = {toml(each)}" for key, each in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(f"{json.dumps(key)} = {toml(each)}" for key, each in value.items())
+            + "}"
+        )
     if isinstance(value, list):
         return "[" + ", ".join(map(toml, value)) + "]"
     return json.dumps(value)
@@ -47,9 +67,19 @@ def test_what_is_written_reads_back_the_same(name):
     assert Target.from_dict(tomllib.loads("target = " + toml(target.to_dict()))["target"]) == target
 
 
-@given(st.dictionaries(st.tuples(st.sampled_from("abcd"), st.sampled_from("wxyz")), st.integers(1, 1000), min_size=1))
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from("abcd"), st.sampled_from("wxyz")),
+        st.integers(1, 1000),
+        min_size=1,
+    )
+)
 def test_tables_with_gaps_read_back_the_same(counts):
-    target = Target.table(pd.DataFrame([(a, b, count) for (a, b), count in counts.items()], columns=["label", "sex", "count"]))
+    target = Target.table(
+        pd.DataFrame(
+            [(a, b, count) for (a, b), count in counts.items()], columns=["label", "sex", "count"]
+        )
+    )
     assert list(target.facts[0].cells) == list(counts)
     assert Target.from_dict(target.to_dict()) == target
 
@@ -58,7 +88,10 @@ def test_tables_with_gaps_read_back_the_same(counts):
 def test_every_target_describes_itself_in_sentences(name):
     said = TARGETS[name].describe()
     assert said
-    assert all(each.endswith(".") and (each[0].isupper() or each[0].isdigit() or each.startswith("age")) for each in said)
+    assert all(
+        each.endswith(".") and (each[0].isupper() or each[0].isdigit() or each.startswith("age"))
+        for each in said
+    )
 
 
 def test_camera_traps(tmp_path):
@@ -70,11 +103,17 @@ def test_camera_traps(tmp_path):
         uncovered = "restrict"
     """
     target = Target.from_dict(tomllib.loads(settings), tmp_path)
-    data = Pool.from_arrays(["s1", "s1", "s1", "s2", "s2"], ["deer", "deer", "empty", "fox", "fox"], group=[1, 1, 2, 3, 4])
+    data = Pool.from_arrays(
+        ["s1", "s1", "s1", "s2", "s2"],
+        ["deer", "deer", "empty", "fox", "fox"],
+        group=[1, 1, 2, 3, 4],
+    )
     strata = target.stratify(data)
     mass = dict(zip(strata.strata, strata.mass.tolist(), strict=True))
     # 4 groups: 1 deer, 1 empty, 2 fox.
-    assert mass == pytest.approx({("deer",): 0.75 * 300 / 390, ("empty",): 0.25, ("fox",): 0.75 * 90 / 390})
+    assert mass == pytest.approx(
+        {("deer",): 0.75 * 300 / 390, ("empty",): 0.25, ("fox",): 0.75 * 90 / 390}
+    )
     assert strata.uncovered == {"label = okapi": 0.025}
     assert strata.covariance[0, 0] == pytest.approx(0.75**2 * (30 / 39) * (9 / 39) / 390)
 
@@ -125,7 +164,10 @@ def test_a_joint_file_may_carry_its_sample_size(tmp_path):
         ({"uniform": ["label"], "uncoverd": "error"}, "'uncoverd', .*Did you mean 'uncovered'"),
         ({"table": "nowhere.csv"}, "nowhere.csv', which is not there"),
         ({"table": {"rows": [[1]]}}, "a joint table is a file, or"),
-        ({"table": {"by": ["label"], "rows": [["a", "b", 1]]}}, "every row of the joint table has one level for each of label"),
+        (
+            {"table": {"by": ["label"], "rows": [["a", "b", 1]]}},
+            "every row of the joint table has one level for each of label",
+        ),
         ({"margins": {"label": {"file": "x.csv", "size": 4}}}, "may have file and n; got size"),
     ],
 )
@@ -136,7 +178,9 @@ def test_settings_that_cannot_be(settings, message, tmp_path):
 
 def test_files_that_cannot_be(tmp_path):
     (tmp_path / "a.csv").write_text("label,number\ncat,1\n")
-    with pytest.raises(DataError, match=r"a.csv must have a column 'label' of levels and one of numbers"):
+    with pytest.raises(
+        DataError, match=r"a.csv must have a column 'label' of levels and one of numbers"
+    ):
         Target.from_dict({"margins": {"label": "a.csv"}}, tmp_path)
     (tmp_path / "b.csv").write_text("label,count\ncat,1\ncat,2\n")
     with pytest.raises(DataError, match=r"b.csv names label = cat twice"):

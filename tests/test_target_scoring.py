@@ -1,4 +1,6 @@
-"""Scores on the target from held-out images: closed forms, agreement with scikit-learn's scorers, folds, coverage."""
+"""Scores on the target from held-out images: closed forms, agreement with scikit-learn's scorers,
+folds, coverage.
+"""
 
 from __future__ import annotations
 
@@ -57,12 +59,30 @@ def test_a_constant_classifier_scores_the_target_share_of_its_class(classes: Any
     assert weighted.value == pytest.approx(np.average(y == 1, weights=design))
     # the same through groups of one, and known exactly where a moment says so
     assert model.target_score(X, y, group=np.arange(120)).stderr == pytest.approx(estimate.stderr)
-    known = DebiasedClassifier(model.estimator, moments={"right": 0.25}).target_score(X, y, attributes={"right": (y == 1) * 1.0})
+    known = DebiasedClassifier(model.estimator, moments={"right": 0.25}).target_score(
+        X, y, attributes={"right": (y == 1) * 1.0}
+    )
     assert (known.value, known.stderr) == (pytest.approx(0.25), 0.0)
 
 
-CLASSIFIED = ["accuracy", "balanced_accuracy", "f1_macro", "neg_log_loss", "neg_brier_score", "roc_auc_ovr", "matthews_corrcoef"]
-BINARY = ["accuracy", "f1", "roc_auc", "average_precision", "neg_log_loss", "neg_brier_score", "jaccard"]
+CLASSIFIED = [
+    "accuracy",
+    "balanced_accuracy",
+    "f1_macro",
+    "neg_log_loss",
+    "neg_brier_score",
+    "roc_auc_ovr",
+    "matthews_corrcoef",
+]
+BINARY = [
+    "accuracy",
+    "f1",
+    "roc_auc",
+    "average_precision",
+    "neg_log_loss",
+    "neg_brier_score",
+    "jaccard",
+]
 REGRESSED = [
     "r2",
     "explained_variance",
@@ -78,7 +98,9 @@ def _agree(door: Any, data: Any, scoring: str) -> None:
     X, y, design = data
     half = np.arange(len(y)) < len(y) // 2
     fitted = door.fit(X[half], y[half], sample_weight=design[half])
-    estimate = fitted.target_score(X[~half], y[~half], sample_weight=design[~half], scoring=scoring, cv=None)
+    estimate = fitted.target_score(
+        X[~half], y[~half], sample_weight=design[~half], scoring=scoring, cv=None
+    )
     score = get_scorer(scoring)(fitted, X[~half], y[~half], sample_weight=design[~half])
     assert estimate.value == pytest.approx(score, abs=1e-12)
     assert 0.0 < estimate.stderr < 1.0
@@ -102,11 +124,15 @@ def test_scores_of_numbers_agree_with_the_scorer(numbers: Any, scoring: str) -> 
 
 def test_folds_are_averaged_by_their_target_weight(two_classes: Any) -> None:
     X, y, design = two_classes
-    estimate = DebiasedClassifier().target_score(X, y, sample_weight=design, scoring="roc_auc", cv=GroupKFold(4))
+    estimate = DebiasedClassifier().target_score(
+        X, y, sample_weight=design, scoring="roc_auc", cv=GroupKFold(4)
+    )
     scores, masses = [], []
     for train, test in GroupKFold(4).split(X, y, groups=np.arange(200)):
         inner = LogisticRegression().fit(X[train], y[train], design[train])
-        scores.append(roc_auc_score(y[test], inner.decision_function(X[test]), sample_weight=design[test]))
+        scores.append(
+            roc_auc_score(y[test], inner.decision_function(X[test]), sample_weight=design[test])
+        )
         masses.append(design[test].sum())
     assert estimate.value == pytest.approx(np.average(scores, weights=masses), abs=1e-6)
 
@@ -116,7 +142,9 @@ def test_named_and_home_made_scorers_agree(numbers: Any) -> None:
 
     def r2(estimator: Any, X: Any, y: Any, sample_weight: Any) -> float:
         residual = y - estimator.predict(X)
-        return 1.0 - np.average(residual**2, weights=sample_weight) / np.cov(y, aweights=sample_weight, ddof=0)
+        return 1.0 - np.average(residual**2, weights=sample_weight) / np.cov(
+            y, aweights=sample_weight, ddof=0
+        )
 
     model = DebiasedRegressor(LinearRegression())
     own = model.target_score(X, y, sample_weight=design, scoring=r2)
@@ -152,7 +180,9 @@ class _Fixed(BaseEstimator):
         return self
 
     def __sklearn_tags__(self) -> Any:
-        return (LogisticRegression() if self.kind == "classifier" else LinearRegression()).__sklearn_tags__()
+        return (
+            LogisticRegression() if self.kind == "classifier" else LinearRegression()
+        ).__sklearn_tags__()
 
     def decision_function(self, X: Any) -> Any:
         return X[:, 0]
@@ -162,30 +192,51 @@ class _Fixed(BaseEstimator):
 
 
 def _part(score: Any, y: Any, kind: str = "classifier") -> HeldOut:
-    return HeldOut(np.arange(len(y)), Remembering(_Fixed(kind), np.asarray(score)[:, None]), np.asarray(y))
+    return HeldOut(
+        np.arange(len(y)), Remembering(_Fixed(kind), np.asarray(score)[:, None]), np.asarray(y)
+    )
 
 
-@pytest.mark.parametrize("scoring", ["roc_auc", make_scorer(roc_auc_score, response_method="decision_function")])
+@pytest.mark.parametrize(
+    "scoring", ["roc_auc", make_scorer(roc_auc_score, response_method="decision_function")]
+)
 def test_influence_on_the_area_under_the_curve(scoring: Any) -> None:
-    """In closed form, and by differences for cells of like images: s_i − S = (P(a negative scores below s_i) − S)/w⁺ for a positive."""
+    """In closed form, and by differences for cells of like images: s_i − S = (P(a negative scores
+    below s_i) − S)/w⁺ for a positive.
+    """
     rng = np.random.default_rng(4)
     y = (rng.random(400) < 0.3).astype(int)
     score = np.round(y + rng.standard_normal(400), 2)
     weight = rng.uniform(0.5, 2.0, 400)
     weight /= weight.sum()
     value_f = image_values(_part(score, y), scoring, weight)
-    below = np.array([weight @ ((y == 0) * ((score < each) + 0.5 * (score == each))) for each in score]) / weight[y == 0].sum()
-    above = np.array([weight @ ((y == 1) * ((score > each) + 0.5 * (score == each))) for each in score]) / weight[y == 1].sum()
+    below = (
+        np.array([weight @ ((y == 0) * ((score < each) + 0.5 * (score == each))) for each in score])
+        / weight[y == 0].sum()
+    )
+    above = (
+        np.array([weight @ ((y == 1) * ((score > each) + 0.5 * (score == each))) for each in score])
+        / weight[y == 1].sum()
+    )
     area = roc_auc_score(y, score, sample_weight=weight)
-    exact = area + np.where(y == 1, (below - area) / weight[y == 1].sum(), (above - area) / weight[y == 0].sum())
+    exact = area + np.where(
+        y == 1, (below - area) / weight[y == 1].sum(), (above - area) / weight[y == 0].sum()
+    )
     assert weight @ value_f == pytest.approx(area, abs=1e-12)
-    # within a cell the derivatives are averaged: what is lost of the variance is the square of a cell's share of the ranks
-    np.testing.assert_allclose(value_f, exact, atol=(1e-12 if scoring == "roc_auc" else 0.1) * np.abs(exact - area).max())
-    assert weight**2 @ (value_f - area) ** 2 == pytest.approx(weight**2 @ (exact - area) ** 2, rel=0.01)
+    # within a cell the derivatives are averaged: what is lost of the variance is the square of a
+    # cell's share of the ranks
+    np.testing.assert_allclose(
+        value_f, exact, atol=(1e-12 if scoring == "roc_auc" else 0.1) * np.abs(exact - area).max()
+    )
+    assert weight**2 @ (value_f - area) ** 2 == pytest.approx(
+        weight**2 @ (exact - area) ** 2, rel=0.01
+    )
 
 
 def test_influence_on_f1() -> None:
-    """F = 2a/(2a + b), a the mass of true positives and b of errors: dF = 2(b da − a db)/(2a + b)²."""
+    """F = 2a/(2a + b), a the mass of true positives and b of errors: dF = 2(b da − a db)/(2a +
+    b)².
+    """
     rng = np.random.default_rng(5)
     y = (rng.random(300) < 0.4).astype(int)
     score = y - 0.5 + rng.standard_normal(300)
@@ -194,7 +245,9 @@ def test_influence_on_f1() -> None:
     hit, miss = (y == 1) & (score > 0), (y == 1) != (score > 0)
     a, b = weight[hit].sum(), weight[miss].sum()
     exact = 2 * a / (2 * a + b) + 2 * (b * hit - a * miss) / (2 * a + b) ** 2
-    np.testing.assert_allclose(image_values(_part(score, y), "f1", weight), exact, rtol=5e-3, atol=5e-3)
+    np.testing.assert_allclose(
+        image_values(_part(score, y), "f1", weight), exact, rtol=5e-3, atol=5e-3
+    )
 
 
 @pytest.mark.parametrize("scoring", ["r2", "neg_root_mean_squared_error"])
@@ -205,7 +258,11 @@ def test_closed_forms_are_the_derivatives(scoring: str) -> None:
     weight = np.full(120, 1 / 120)
     part = _part(predicted, y, "regressor")
     exact = image_values(part, scoring, weight)
-    numeric = image_values(part, make_scorer(lambda *given, **more: get_scorer(scoring)._score_func(*given, **more)), weight)
+    numeric = image_values(
+        part,
+        make_scorer(lambda *given, **more: get_scorer(scoring)._score_func(*given, **more)),
+        weight,
+    )
     sign = -1.0 if scoring.startswith("neg") else 1.0
     np.testing.assert_allclose(sign * numeric, exact, atol=2e-3 * np.ptp(exact))
 
@@ -215,7 +272,9 @@ def test_the_error_of_a_median_is_that_of_the_textbook() -> None:
     rng = np.random.default_rng(7)
     y = rng.random(4000)
     estimate = DebiasedRegressor(_Fixed("regressor")).fit(np.zeros((4000, 1)), y)
-    result = estimate.target_score(np.zeros((4000, 1)), y, scoring="neg_median_absolute_error", cv=None)
+    result = estimate.target_score(
+        np.zeros((4000, 1)), y, scoring="neg_median_absolute_error", cv=None
+    )
     assert result.value == pytest.approx(-0.5, abs=0.03)
     # the density is read off a window of ±1/(2√n), which holds about 2√n · 1/2 images: 10% noise
     assert result.stderr == pytest.approx(0.5 / np.sqrt(4000), rel=0.3)
@@ -229,7 +288,9 @@ def test_cells_are_distinct_rows_or_halves_of_like_ones() -> None:
     label = rng.integers(0, 3, 5000)
     cell = gather_cells([label, score], 200)
     assert 100 < cell.max() + 1 <= 200
-    table = pd.DataFrame({"cell": cell, "label": label, "rank": score.argsort().argsort()}).groupby("cell")
+    table = pd.DataFrame({"cell": cell, "label": label, "rank": score.argsort().argsort()}).groupby(
+        "cell"
+    )
     assert (table["label"].nunique() == 1).all()
     assert np.ptp(table["rank"].max() - table["rank"].min()) < 300
 
@@ -245,10 +306,18 @@ def test_groups_and_copies_stay_together() -> None:
     assert join_units(3).tolist() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_array, pd.DataFrame, lambda x: x.reshape(6, 1, 2)])
+@pytest.mark.parametrize(
+    "kind", [np.asarray, scipy.sparse.csr_array, pd.DataFrame, lambda x: x.reshape(6, 1, 2)]
+)
 def test_copies_are_found_in_any_table(kind: Any) -> None:
-    copy_n = find_copies(kind(np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 2.0]])))
-    assert [copy_n[0] == copy_n[2], copy_n[1] == copy_n[5], len(set(copy_n.tolist()))] == [True, True, 4]
+    copy_n = find_copies(
+        kind(np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 2.0]]))
+    )
+    assert [copy_n[0] == copy_n[2], copy_n[1] == copy_n[5], len(set(copy_n.tolist()))] == [
+        True,
+        True,
+        4,
+    ]
 
 
 def test_folds_share_out_every_stratum() -> None:
@@ -262,11 +331,15 @@ def test_folds_share_out_every_stratum() -> None:
     group = rng.integers(0, 30, 203)
     fold = deal_folds(np.unique(group, return_inverse=True)[1], stratum, 5, seed=0)
     assert all(len(set(fold[group == each].tolist())) == 1 for each in set(group.tolist()))
-    assert not np.array_equal(fold, deal_folds(np.unique(group, return_inverse=True)[1], stratum, 5, seed=1))
+    assert not np.array_equal(
+        fold, deal_folds(np.unique(group, return_inverse=True)[1], stratum, 5, seed=1)
+    )
 
 
 def test_a_copy_in_another_fold_would_be_recognised() -> None:
-    """Labels are noise, every image is there twice: a model that remembers is right by chance unless copies are separated."""
+    """Labels are noise, every image is there twice: a model that remembers is right by chance
+    unless copies are separated.
+    """
     from sklearn.tree import DecisionTreeClassifier
 
     rng = np.random.default_rng(10)
@@ -290,7 +363,11 @@ def test_a_copy_in_another_fold_would_be_recognised() -> None:
         ({"cv": ShuffleSplit(3, random_state=0)}, ConfigError, "hold out every image exactly once"),
         ({"scoring": make_scorer(max_error)}, ConfigError, "takes no sample_weight"),
         ({"scoring": lambda estimator, X, y: 1.0}, ConfigError, "takes no sample_weight"),
-        ({"scoring": lambda estimator, X, y, sample_weight: np.nan}, DataError, "not a finite number"),
+        (
+            {"scoring": lambda estimator, X, y, sample_weight: np.nan},
+            DataError,
+            "not a finite number",
+        ),
         ({"level": 1.5}, ConfigError, "level is the coverage"),
     ],
 )

@@ -10,13 +10,28 @@ from hypothesis import strategies as st
 from unskew.config.toml_lines import Place, locate_keys, nearest_place
 
 KEYS = st.text("ab-_Z09.= #\"'[]{}\n\t\\é☃,", max_size=5)
-SCALARS = st.one_of(st.integers(-99, 99), st.booleans(), st.floats(-1e3, 1e3, allow_nan=False), st.text("ab\"'\\#[]{}=,.\n é", max_size=12))
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=12)
+SCALARS = st.one_of(
+    st.integers(-99, 99),
+    st.booleans(),
+    st.floats(-1e3, 1e3, allow_nan=False),
+    st.text("ab\"'\\#[]{}=,.\n é", max_size=12),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=12,
+)
 
 
 def paths_of(value, path=()):
     """Every key and element of a parsed document."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, each in items:
         yield (*path, key)
         yield from paths_of(each, (*path, key))
@@ -84,17 +99,25 @@ class Writer:
             return
         for length in range(1, len(dotted) + 1):
             self.note((*path, *dotted[:length]))
-        self.put(self.choose(".", " . ").join(self.key(key) for key in dotted) + self.choose("=", " = "))
+        self.put(
+            self.choose(".", " . ").join(self.key(key) for key in dotted) + self.choose("=", " = ")
+        )
         self.value(value, (*path, *dotted))
         self.put(self.choose("", " # = [not.this]") + "\n" + self.choose("", "\n"))
 
     def header(self, path, opening="[", closing="]"):
-        self.put(f"{opening}{'.'.join(self.key(key) for key in path if isinstance(key, str))}{closing}\n")
+        self.put(
+            f"{opening}{'.'.join(self.key(key) for key in path if isinstance(key, str))}{closing}\n"
+        )
 
     def table(self, path, table):
         later = []
         for key, each in table.items():
-            is_tables = isinstance(each, list) and each and all(isinstance(element, dict) for element in each)
+            is_tables = (
+                isinstance(each, list)
+                and each
+                and all(isinstance(element, dict) for element in each)
+            )
             if (isinstance(each, dict) or is_tables) and self.choose(True, False):
                 later.append((key, each))
             else:
@@ -206,6 +229,19 @@ def test_what_the_text_lacks_is_placed_at_the_table_above_it():
     assert nearest_place(places, ("bias",)) is None
 
 
-@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment", "[a]", "a = 1", "a = []", "a = {}", 'a = """"""', "a = ''''''"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n\n",
+        "# only a comment",
+        "[a]",
+        "a = 1",
+        "a = []",
+        "a = {}",
+        'a = """"""',
+        "a = ''''''",
+    ],
+)
 def test_short_texts(text):
     assert set(locate_keys(text)) == set(paths_of(tomllib.loads(text)))

@@ -15,8 +15,19 @@ from unskew.config.toml_writer import toml_document, toml_key, toml_string, toml
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 # TOML knows no fold: an hour that occurs twice when clocks are set back.
 CLOCKS = (st.times() | st.datetimes()).map(lambda clock: clock.replace(fold=0))
-SCALARS = st.one_of(TEXT, st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.dates(), CLOCKS)
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=10)
+SCALARS = st.one_of(
+    TEXT,
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False),
+    st.dates(),
+    CLOCKS,
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=10,
+)
 
 
 @given(TEXT, TEXT)
@@ -42,11 +53,16 @@ def test_any_document_reads_back_and_has_one_form(settings):
 
 def test_order_is_kept_sections_come_last_and_none_is_left_out():
     settings = {
-        "bias": {"family": "product", "title": None, "factors": [{"family": "strata"}, {"family": "box", "x": {"a": 1}}]},
+        "bias": {
+            "family": "product",
+            "title": None,
+            "factors": [{"family": "strata"}, {"family": "box", "x": {"a": 1}}],
+        },
         "seed": 1,
     }
     assert toml_document(settings | {"none": None}) == (
-        'seed = 1\n\n[bias]\nfamily = "product"\n\n[[bias.factors]]\nfamily = "strata"\n\n[[bias.factors]]\nfamily = "box"\nx = { a = 1 }\n'
+        'seed = 1\n\n[bias]\nfamily = "product"\n\n[[bias.factors]]\nfamily = '
+        '"strata"\n\n[[bias.factors]]\nfamily = "box"\nx = { a = 1 }\n'
     )
 
 

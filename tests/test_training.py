@@ -1,4 +1,6 @@
-"""The parts behind `unskew train`: squares of pixels, arms, worst groups, cards, principal components for other images."""
+"""The parts behind `unskew train`: squares of pixels, arms, worst groups, cards, principal
+components for other images.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +58,13 @@ def test_rows_of_a_mapped_array_are_mapped_again(tmp_path: Path) -> None:
     assert np.array_equal(take_rows(X, rows), np.asarray(X)[rows])
 
 
-@given(st.lists(st.floats(-3, 3), min_size=3, max_size=3), st.lists(st.floats(-3, 3), min_size=3, max_size=3))
-def test_adjusted_scores_are_the_softmax_of_logits_less_the_offset(logit: list[float], offset: list[float]) -> None:
+@given(
+    st.lists(st.floats(-3, 3), min_size=3, max_size=3),
+    st.lists(st.floats(-3, 3), min_size=3, max_size=3),
+)
+def test_adjusted_scores_are_the_softmax_of_logits_less_the_offset(
+    logit: list[float], offset: list[float]
+) -> None:
     def softmax(z: Any) -> Any:
         return np.exp(z) / np.exp(z).sum()
 
@@ -81,12 +88,16 @@ def _training(target: Target | None = None) -> tuple[TrainingInputs, Any]:
     """Six images of train, two of validation, with made-up debiasing weights."""
     label = ["cat", "cat", "cat", "dog", "cat", "dog", "cat", "dog"]
     pool = Pool.from_arrays(["a", "b"] * 4, label=label, split=["train"] * 6 + ["validation"] * 2)
-    config: Any = SimpleNamespace(learn=SimpleNamespace(by=[]), represent=SimpleNamespace(features=[]))
+    config: Any = SimpleNamespace(
+        learn=SimpleNamespace(by=[]), represent=SimpleNamespace(features=[])
+    )
     inputs: Any = SimpleNamespace(pool=pool, target=target, config=config)
     code = np.array([name == "dog" for name in label], dtype=np.int64)
     X = np.zeros((8, 2), dtype=np.float32)
     weights: Any = SimpleNamespace(sample_weight=np.array([0.5, 0.5, 0.5, 2.0, 0.5, 2.0, 0.6, 1.4]))
-    return TrainingInputs(inputs, X, ("x", "y"), ("cat", "dog"), code, Splits("train", "validation", None)), weights
+    return TrainingInputs(
+        inputs, X, ("x", "y"), ("cat", "dog"), code, Splits("train", "validation", None)
+    ), weights
 
 
 def test_arms_weigh_train_by_the_baseline_and_validation_by_the_target() -> None:
@@ -114,7 +125,9 @@ def test_splits_are_known_by_their_names() -> None:
 
 def _judged(n: int = 400, **options: Any) -> Any:
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"id": np.arange(n), "source": ["s"] * n, "label": np.where(np.arange(n) % 2, "dog", "cat")})
+    frame = pd.DataFrame(
+        {"id": np.arange(n), "source": ["s"] * n, "label": np.where(np.arange(n) % 2, "dog", "cat")}
+    )
     light = np.where(np.arange(n) % 4 < 2, "dim", "bright")
     wrong = rng.random(n) < np.where((frame["label"] == "dog") & (light == "dim"), 0.5, 0.1)
     said = np.where(wrong, np.where(frame["label"] == "dog", "cat", "dog"), frame["label"])
@@ -126,25 +139,41 @@ def _judged(n: int = 400, **options: Any) -> Any:
 def test_every_combination_of_two_columns_and_the_worst_of_them() -> None:
     table, predictions, found = _judged(by=["label*light"])
     part = found.breakdown("label*light")
-    assert [cell.name for cell in part.cells] == ["cat × bright", "cat × dim", "dog × bright", "dog × dim"]
+    assert [cell.name for cell in part.cells] == [
+        "cat × bright",
+        "cat × dim",
+        "dog × bright",
+        "dog × dim",
+    ]
     for cell in part.cells:
         label, light = cell.name.split(" × ")
         rows = (table["label"] == label) & (predictions["light"] == light)
         right = (predictions["prediction"] == table["label"])[rows]
-        assert cell.figures["accuracy"].value == pytest.approx(np.average(right, weights=table["sample_weight"][rows]))
+        assert cell.figures["accuracy"].value == pytest.approx(
+            np.average(right, weights=table["sample_weight"][rows])
+        )
     assert part.worst.where == "dog × dim"
     assert part.worst.value == part.cells[3].figures["accuracy"].value
     low, high = part.worst.interval
     assert low < part.worst.value < high
     # The worst class is the worst cell of the breakdown by class.
-    assert found.breakdown("label").worst.value == pytest.approx(found.overall.figures["worst_class"].value)
+    assert found.breakdown("label").worst.value == pytest.approx(
+        found.overall.figures["worst_class"].value
+    )
     with pytest.raises(ConfigError, match="--by nothing"):
         _judged(by=["label*nothing"])
 
 
 def test_cells_that_are_hardly_known_are_no_worst_group() -> None:
     n = 200
-    table = pd.DataFrame({"id": np.arange(n), "source": ["s"] * n, "label": ["cat", "dog"] * (n // 2), "sample_weight": 1.0})
+    table = pd.DataFrame(
+        {
+            "id": np.arange(n),
+            "source": ["s"] * n,
+            "label": ["cat", "dog"] * (n // 2),
+            "sample_weight": 1.0,
+        }
+    )
     place = np.array(["a", "b"] * (n // 2), dtype=object)
     place[:2] = "rare"
     said = table["label"].where(np.arange(n) % 10 != 2, "dog").where(place != "rare", "neither")
@@ -172,16 +201,45 @@ def small():
 """
 
 
-def test_a_probe_on_components_judges_other_images_with_the_components_of_its_run(tmp_path: Path) -> None:
-    """Images of the run, judged as if they were others, get the scores of the run; alone they would have other components."""
+def test_a_probe_on_components_judges_other_images_with_the_components_of_its_run(
+    tmp_path: Path,
+) -> None:
+    """Images of the run, judged as if they were others, get the scores of the run; alone they would
+    have other components.
+    """
     pytest.importorskip("torch").set_num_threads(1)
-    features = '[represent]\nfeatures = ["brightness", { name = "embedding", model = "tinyembedding:small", size = 16, components = 3 }]\n'
-    write_training_run(tmp_path, CONFIGURATION.replace("size = 16\nepochs = 2\nbatch = 32", 'preset = "probe"') + features)
+    features = (
+        '[represent]\nfeatures = ["brightness", { name = "embedding", model = '
+        '"tinyembedding:small", size = 16, components = 3 }]\n'
+    )
+    write_training_run(
+        tmp_path,
+        CONFIGURATION.replace("size = 16\nepochs = 2\nbatch = 32", 'preset = "probe"') + features,
+    )
     (tmp_path / "tinyembedding.py").write_text(NETWORK)
     out = tmp_path / "out"
-    assert run_command(["train", str(tmp_path / "run.toml"), "-o", str(out), "--replicates", "0", "--quiet"]) == 0
+    assert (
+        run_command(
+            ["train", str(tmp_path / "run.toml"), "-o", str(out), "--replicates", "0", "--quiet"]
+        )
+        == 0
+    )
     saved = tmp_path / "night.parquet"
-    assert run_command(["evaluate", str(out), str(tmp_path / "night"), "--replicates", "0", "--save", str(saved), "--quiet"]) == 0
+    assert (
+        run_command(
+            [
+                "evaluate",
+                str(out),
+                str(tmp_path / "night"),
+                "--replicates",
+                "0",
+                "--save",
+                str(saved),
+                "--quiet",
+            ]
+        )
+        == 0
+    )
     own = pd.read_parquet(out / "predictions.parquet").set_index("id")
     own = own[own.index.str.startswith("night")]
     found = pd.read_parquet(saved).set_index("id").loc[own.index]
@@ -191,10 +249,22 @@ def test_a_probe_on_components_judges_other_images_with_the_components_of_its_ru
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
-    """kill -9 in the middle of training, then --resume: the numbers of a run that was not killed."""
+    """kill -9 in the middle of training, then --resume: the numbers of a run that was not
+    killed.
+    """
     pytest.importorskip("torch")
     configuration = write_training_run(tmp_path, CONFIGURATION.replace("epochs = 2", "epochs = 6"))
-    run = [sys.executable, "-m", "unskew", "train", str(configuration), "--replicates", "20", "-q", "-o"]
+    run = [
+        sys.executable,
+        "-m",
+        "unskew",
+        "train",
+        str(configuration),
+        "--replicates",
+        "20",
+        "-q",
+        "-o",
+    ]
     subprocess.run([*run, str(tmp_path / "whole")], check=True)
     with subprocess.Popen([*run, str(tmp_path / "killed")]) as process:
         while not list((tmp_path / "killed" / "arms").glob("*/checkpoint.pt")):
@@ -203,9 +273,13 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
     assert not (tmp_path / "killed" / "metrics.json").exists()
     subprocess.run([*run, str(tmp_path / "killed"), "--resume"], check=True)
-    whole, killed = (pd.read_parquet(tmp_path / name / "predictions.parquet") for name in ("whole", "killed"))
+    whole, killed = (
+        pd.read_parquet(tmp_path / name / "predictions.parquet") for name in ("whole", "killed")
+    )
     pd.testing.assert_frame_equal(whole, killed, check_exact=True)
-    one, other = (tmp_path / name / "arms" / "debiased" / "model.pt" for name in ("whole", "killed"))
+    one, other = (
+        tmp_path / name / "arms" / "debiased" / "model.pt" for name in ("whole", "killed")
+    )
     assert one.read_bytes() == other.read_bytes()
 
 
@@ -217,7 +291,9 @@ def test_force_replaces_a_training_and_leaves_other_files_alone(tmp_path: Path) 
     (out / "notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match="no training of this kind wrote"):
         check_folder(out, resume=False, force=True)
-    (out / "training.json").write_text('{"status": "started", "arm": "a", "arms": {}, "classes": [], "preprocessing": {}}')
+    (out / "training.json").write_text(
+        '{"status": "started", "arm": "a", "arms": {}, "classes": [], "preprocessing": {}}'
+    )
     with pytest.raises(ConfigError, match="started and not finished"):
         check_folder(out, resume=False, force=False)
     check_folder(out, resume=False, force=True)
@@ -225,8 +301,20 @@ def test_force_replaces_a_training_and_leaves_other_files_alone(tmp_path: Path) 
     assert [each.name for each in out.iterdir()] == ["notes.txt"]
 
 
-@pytest.mark.parametrize("name", ["metrics.json", "model-card.md", "history.csv", "predictions.parquet", "projections.npz", "report.html"])
-def test_files_that_no_training_wrote_are_not_replaced_without_force(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "metrics.json",
+        "model-card.md",
+        "history.csv",
+        "predictions.parquet",
+        "projections.npz",
+        "report.html",
+    ],
+)
+def test_files_that_no_training_wrote_are_not_replaced_without_force(
+    tmp_path: Path, name: str
+) -> None:
     from unskew.training.folder import check_folder
 
     (tmp_path / "forecast.json").write_text("of unskew forecast, which a training takes up")
@@ -234,7 +322,9 @@ def test_files_that_no_training_wrote_are_not_replaced_without_force(tmp_path: P
     check_folder(tmp_path, resume=False, force=False)
     (tmp_path / name).write_text("mine")
     for resume in (False, True):
-        with pytest.raises(ConfigError, match=f"holds {name}, and no training that wrote it.*--force"):
+        with pytest.raises(
+            ConfigError, match=f"holds {name}, and no training that wrote it.*--force"
+        ):
             check_folder(tmp_path, resume=resume, force=False)
     check_folder(tmp_path, resume=False, force=True)
 
@@ -255,19 +345,34 @@ def test_a_table_of_splits_that_no_training_wrote_is_not_replaced(tmp_path: Path
     check_split_table(tmp_path, "id,split\na,validation\n")
 
 
-def test_settings_of_another_model_than_the_command_line_names_are_left_out_and_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_settings_of_another_model_than_the_command_line_names_are_left_out_and_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     from unskew.config.run_config import make_config
     from unskew.training.run import override_learn
 
-    told = {"sources": {"folders": {"a": "a"}}, "bias": {"family": "strata"}, "learn": {"epochs": 3, "size": 64, "by": ["age"]}}
+    told = {
+        "sources": {"folders": {"a": "a"}},
+        "bias": {"family": "strata"},
+        "learn": {"epochs": 3, "size": 64, "by": ["age"]},
+    }
     config = make_config(told, check_paths=False)
     probe = override_learn(config, {"preset": "probe", "epochs": None})
-    assert probe.learn == make_config(told | {"learn": {"preset": "probe", "by": ["age"]}}, check_paths=False).learn
+    assert (
+        probe.learn
+        == make_config(
+            told | {"learn": {"preset": "probe", "by": ["age"]}}, check_paths=False
+        ).learn
+    )
     assert "left out: size, epochs." in caplog.text
     caplog.clear()
     # What is written beside the results can be read again.
     assert (
-        override_learn(make_config({**told, "learn": probe.learn.settings()}, check_paths=False), {"arms": ["naive"]}).learn.epochs is None
+        override_learn(
+            make_config({**told, "learn": probe.learn.settings()}, check_paths=False),
+            {"arms": ["naive"]},
+        ).learn.epochs
+        is None
     )
     own = override_learn(probe, {"model": "nets:small", "epochs": 5})
     assert own.learn.epochs == 5

@@ -26,5 +26,9 @@ def _prepared(label: list[int], weight: list[float], n_train: int) -> Preparatio
 def test_classes_that_train_cannot_teach_are_said_with_the_reason() -> None:
     end = "such a class cannot be learned, and predictions of it mean nothing."
     assert _prepared([0, 1, 2], [1, 1, 1], 3).unlearned() == []
-    assert _prepared([0, 1, 0, 2], [1, 1, 1, 1], 3).unlearned() == [f"train has no image of fox: {end}"]
-    assert _prepared([0, 1, 2, 2], [1, 1, 0, 0], 4).unlearned() == [f"All images of fox (2) in train have weight 0 (debiased): {end}"]
+    assert _prepared([0, 1, 0, 2], [1, 1, 1, 1], 3).unlearned() == [
+        f"train has no image of fox: {end}"
+    ]
+    assert _prepared([0, 1, 2, 2], [1, 1, 0, 0], 4).unlearned() == [
+        f"All images of fox (2) in train have weight 0 (debiased): {end}"
+    ]

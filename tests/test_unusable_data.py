@@ -1,4 +1,6 @@
-"""Everything that a folder of images may hold, in one run of the command line: handled right or set aside with its reason, no crash."""
+"""Everything that a folder of images may hold, in one run of the command line: handled right or set
+aside with its reason, no crash.
+"""
 
 from __future__ import annotations
 
@@ -31,23 +33,38 @@ _LUMA = (0.299 * 200 + 0.587 * 40 + 0.114 * 40) / 255
 
 def _file(image: Any, kind: str, **options: Any) -> bytes:
     written = io.BytesIO()
-    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(written, kind, **options)
+    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(
+        written, kind, **options
+    )
     return written.getvalue()
 
 
 def _png(width: int, height: int, lines: bytes = b"") -> bytes:
     """A PNG that says of itself whatever it likes."""
-    chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in chunks)
+    chunks = [
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
+        (b"IDAT", zlib.compress(lines)),
+        (b"IEND", b""),
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in chunks
+    )
 
 
 _IMAGE = Image.fromarray(_RED)
 _HALF = Image.fromarray(np.dstack([_RED, np.full((16, 16), 128, dtype=np.uint8)]))
 _JPEG = _file(_RED, "JPEG", quality=95)
-# Name of the file, its bytes, and what comes of it: its mean luma (to 1/100), or a part of the reason.
+# Name of the file, its bytes, and what comes of it: its mean luma (to 1/100), or a part of the
+# reason.
 _FILES: dict[str, tuple[bytes, float | str]] = {
-    "truncated.jpg": (_file(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8), "JPEG")[:900], "truncated"),
-    "truncated.png": (_file(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8), "PNG")[:900], "truncated"),
+    "truncated.jpg": (
+        _file(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8), "JPEG")[:900],
+        "truncated",
+    ),
+    "truncated.png": (
+        _file(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8), "PNG")[:900],
+        "truncated",
+    ),
     "empty.jpg": (b"", "empty"),
     "text.jpg": (b"this is no picture\n", "it is text"),
     "zero.png": (_png(0, 16), "not an image"),
@@ -59,8 +76,18 @@ _FILES: dict[str, tuple[bytes, float | str]] = {
     "palette.png": (_file(_IMAGE.quantize(4), "PNG"), _LUMA),
     "grey.png": (_file(np.full((16, 16), 51, dtype=np.uint8), "PNG"), 0.2),
     "alpha.png": (_file(_HALF, "PNG"), 1 - 128 / 255 * (1 - _LUMA)),
-    "animated.gif": (_file(_IMAGE, "GIF", save_all=True, append_images=[Image.new("RGB", (16, 16), "white")] * 3), _LUMA),
-    "animated.webp": (_file(_IMAGE, "WEBP", save_all=True, lossless=True, append_images=[Image.new("RGB", (16, 16))]), _LUMA),
+    "animated.gif": (
+        _file(
+            _IMAGE, "GIF", save_all=True, append_images=[Image.new("RGB", (16, 16), "white")] * 3
+        ),
+        _LUMA,
+    ),
+    "animated.webp": (
+        _file(
+            _IMAGE, "WEBP", save_all=True, lossless=True, append_images=[Image.new("RGB", (16, 16))]
+        ),
+        _LUMA,
+    ),
     "mislabelled.png": (_JPEG, _LUMA),
     # Names.
     "smörgås \u202e\u0301 日本 😀.jpg": (_JPEG, _LUMA),
@@ -87,10 +114,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "north" / "cat" / "loop").symlink_to(folder / "north", target_is_directory=True)
     (folder / "north" / "cat" / "ring.jpg").symlink_to("ring.jpg")
     (folder / "run.toml").write_text(
-        '[sources]\nfolders = { north = "north", south = "south" }\ntolerance = 0.5\n\n[represent]\nfeatures = ["brightness"]\n\n'
+        '[sources]\nfolders = { north = "north", south = "south" }\ntolerance = '
+        '0.5\n\n[represent]\nfeatures = ["brightness"]\n\n'
         '[target]\nuniform = ["label"]\n\n[bias]\nfamily = "strata"\nby = ["label"]\n'
     )
-    assert run_command(["weigh", str(folder / "run.toml"), "-o", str(folder / "out"), "--quiet"]) == 0
+    assert (
+        run_command(["weigh", str(folder / "run.toml"), "-o", str(folder / "out"), "--quiet"]) == 0
+    )
     return folder
 
 
@@ -144,7 +174,9 @@ def test_the_limit_of_pixels_can_be_raised(tmp_path: Path) -> None:
     assert len(represent_images(pool, "brightness", max_pixels=600)) == 3
     few = pool.with_columns({})
     (tmp_path / "0.png").write_bytes(_file(np.full((20, 31), 51, dtype=np.uint8), "PNG"))
-    assert represent_images(few, "brightness", max_pixels=600, tolerance=0.5).set_aside["id"].tolist() == ["n/0.png"]
+    assert represent_images(few, "brightness", max_pixels=600, tolerance=0.5).set_aside[
+        "id"
+    ].tolist() == ["n/0.png"]
     assert len(represent_images(few, "brightness", max_pixels=620)) == 3
 
 
@@ -161,13 +193,17 @@ def _unprivileged() -> Iterator[None]:
         os.seteuid(0)
 
 
-def test_files_without_permission_and_files_that_vanish_leave_with_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_without_permission_and_files_that_vanish_leave_with_their_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The columns of the others stay beside their ids."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
         for at in range(8):
-            (folder / f"{at}.png").write_bytes(_file(np.full((8, 8), 30 * at, dtype=np.uint8), "PNG"))
+            (folder / f"{at}.png").write_bytes(
+                _file(np.full((8, 8), 30 * at, dtype=np.uint8), "PNG")
+            )
         (folder / "2.png").chmod(0)
         pool = Pool.from_folders({"n": folder})
         read = FileImages.read
@@ -178,15 +214,22 @@ def test_files_without_permission_and_files_that_vanish_leave_with_their_rows(mo
             return read(images, row)
 
         monkeypatch.setattr(FileImages, "read", vanishing)
-        represent_images(Pool.from_arrays(["a"], images=_RED[None]), "brightness")  # loads what only its owner may
+        represent_images(
+            Pool.from_arrays(["a"], images=_RED[None]), "brightness"
+        )  # loads what only its owner may
         os.chown(folder, 65534, -1) if os.geteuid() == 0 else None
         with _unprivileged():
             found = represent_images(pool, "brightness", tolerance=0.5, jobs=2)
     assert found.set_aside["id"].tolist() == ["n/2.png", "n/5.png"]
     assert "permission" in found.set_aside["reason"][0]
-    assert "no such file" in found.set_aside["reason"][1] or "not there" in found.set_aside["reason"][1]
+    assert (
+        "no such file" in found.set_aside["reason"][1]
+        or "not there" in found.set_aside["reason"][1]
+    )
     assert found.frame["id"].tolist() == [f"n/{at}.png" for at in (0, 1, 3, 4, 6, 7)]
-    np.testing.assert_allclose(found.frame["brightness"], np.array([0, 1, 3, 4, 6, 7]) * 30 / 255, atol=1e-12)
+    np.testing.assert_allclose(
+        found.frame["brightness"], np.array([0, 1, 3, 4, 6, 7]) * 30 / 255, atol=1e-12
+    )
 
 
 def test_a_table_whose_paths_climb_out_is_read_without_them(tmp_path: Path) -> None:
@@ -194,20 +237,34 @@ def test_a_table_whose_paths_climb_out_is_read_without_them(tmp_path: Path) -> N
     (tmp_path / "secret.png").write_bytes(_JPEG)
     rows = ["source,path,label"]
     for at in range(20):
-        (tmp_path / "data" / f"{at}.png").write_bytes(_file(np.full((8, 8), 10 * at, dtype=np.uint8), "PNG"))
+        (tmp_path / "data" / f"{at}.png").write_bytes(
+            _file(np.full((8, 8), 10 * at, dtype=np.uint8), "PNG")
+        )
         rows.append(f"{'ab'[at % 2]},{at}.png,{'xy'[at // 10]}")
-    rows += ["a,../secret.png,x", f"a,{tmp_path}/secret.png,x", "b,0.png/../../secret.png,y", "b,..\\secret.png,y"]
+    rows += [
+        "a,../secret.png,x",
+        f"a,{tmp_path}/secret.png,x",
+        "b,0.png/../../secret.png,y",
+        "b,..\\secret.png,y",
+    ]
     (tmp_path / "data" / "table.csv").write_text("\n".join(rows) + "\n")
     text = (
-        '[sources]\nmanifest = "data/table.csv"\ntolerance = 0.5\n\n[represent]\nfeatures = ["brightness"]\n\n'
+        '[sources]\nmanifest = "data/table.csv"\ntolerance = 0.5\n\n[represent]\nfeatures = '
+        '["brightness"]\n\n'
         '[target]\nuniform = ["label"]\n\n[bias]\nfamily = "strata"\nby = ["label"]\n'
     )
     (tmp_path / "run.toml").write_text(text)
-    assert run_command(["weigh", str(tmp_path / "run.toml"), "-o", str(tmp_path / "out"), "--quiet"]) == 0
+    assert (
+        run_command(["weigh", str(tmp_path / "run.toml"), "-o", str(tmp_path / "out"), "--quiet"])
+        == 0
+    )
     assert len(pd.read_parquet(tmp_path / "out" / "weights.parquet")) == 20
     aside = _unreadable(tmp_path)
     assert len(aside) == 4
     assert all("leads out" in reason for reason in aside.values())
     (tmp_path / "run.toml").write_text(text.replace("tolerance", "allow_outside = true\ntolerance"))
-    assert run_command(["weigh", str(tmp_path / "run.toml"), "-o", str(tmp_path / "wider"), "--quiet"]) == 0
+    assert (
+        run_command(["weigh", str(tmp_path / "run.toml"), "-o", str(tmp_path / "wider"), "--quiet"])
+        == 0
+    )
     assert len(pd.read_parquet(tmp_path / "wider" / "weights.parquet")) >= 22

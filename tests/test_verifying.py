@@ -1,4 +1,6 @@
-"""A run is what it claims to be, and what was changed since is named: weights, images, inputs, numbers of the report."""
+"""A run is what it claims to be, and what was changed since is named: weights, images, inputs,
+numbers of the report.
+"""
 
 import json
 import shutil
@@ -16,8 +18,14 @@ from unskew.runs.differences import changed_images, compare_tables, compare_valu
 from unskew.runs.verification import verify_run
 
 _PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.floats(-1e6, 1e6) | st.text(max_size=5),
-    lambda each: st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=3), each, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**6), 10**6)
+    | st.floats(-1e6, 1e6)
+    | st.text(max_size=5),
+    lambda each: (
+        st.lists(each, max_size=3) | st.dictionaries(st.text(max_size=3), each, max_size=3)
+    ),
     max_leaves=10,
 )
 
@@ -55,14 +63,24 @@ def test_a_difference_is_named_by_its_place_with_both_values():
     said = {"sources": [{"name": "a", "ess": 12.5}, {"name": "b", "ess": 7.0}], "message": "fine"}
     found = {"sources": [{"name": "a", "ess": 12.5}, {"name": "b", "ess": 7.7}], "message": "weak"}
     check = compare_values("report.json", said, found)
-    assert check.differences == ("sources[1].ess: said 7.0, found 7.7", "message: said 'fine', found 'weak'")
+    assert check.differences == (
+        "sources[1].ess: said 7.0, found 7.7",
+        "message: said 'fine', found 'weak'",
+    )
     assert check.worst == pytest.approx(0.7 / 7.7)
     assert check.found == f"2 differ: {', '.join(check.differences)}"
     assert check.to_dict()["differences"] == list(check.differences)
 
 
 def test_tables_are_joined_by_id_and_differences_named():
-    said = pd.DataFrame({"id": list("abc"), "weight": [0.2, 0.3, 0.5], "label": [["x"], None, ["y", "z"]], "empty": None})
+    said = pd.DataFrame(
+        {
+            "id": list("abc"),
+            "weight": [0.2, 0.3, 0.5],
+            "label": [["x"], None, ["y", "z"]],
+            "empty": None,
+        }
+    )
     same = said.iloc[[2, 0, 1]][["label", "weight", "empty", "id"]]
     check = compare_tables("weights", said, same, relative=1e-9, absolute=0.0)
     assert check.ok
@@ -73,11 +91,15 @@ def test_tables_are_joined_by_id_and_differences_named():
     assert check.worst == pytest.approx(1e-6, rel=1e-3)
     assert check.differences[0].startswith("weight of c: said 0.50000")
     close = said.assign(weight=said["weight"] * (1 + 1e-12))
-    assert compare_tables("weights", close, same, relative=1e-9, absolute=0.0).worst == pytest.approx(1e-12, rel=1e-3)
+    assert compare_tables(
+        "weights", close, same, relative=1e-9, absolute=0.0
+    ).worst == pytest.approx(1e-12, rel=1e-3)
     assert not compare_tables("weights", said.assign(weight=[0.2, 0.3, np.nan]), same).ok
     relabelled = compare_tables("weights", said.assign(label=[["x"], ["w"], ["y", "z"]]), same)
     assert relabelled.differences == ("label of b: said ['w'], found None",)
-    other = compare_tables("weights", said.assign(id=list("abd")), same.drop(columns="empty").assign(more=1))
+    other = compare_tables(
+        "weights", said.assign(id=list("abd")), same.drop(columns="empty").assign(more=1)
+    )
     assert other.differences == (
         *("column empty: said there, found not there", "column more: said not there, found there"),
         *("1 images: said there, found not there (d)", "1 images: said not there, found there (c)"),
@@ -100,14 +122,21 @@ def made(tmp_path_factory):
     for vendor, share in {"north": 0.7, "south": 0.3}.items():
         for number in range(30):
             label = "bag" if rng.uniform() < share else "shoe"
-            write_picture(folder / vendor / label / f"{number:02d}.png", rng.uniform(60, 200, 3), rng, side=8)
+            write_picture(
+                folder / vendor / label / f"{number:02d}.png", rng.uniform(60, 200, 3), rng, side=8
+            )
     (folder / "south/bag/broken.png").write_bytes(b"not a picture")
     (folder / "survey.csv").write_text("label,count\nbag,50\nshoe,50\n")
     (folder / "run.toml").write_text(
-        '[sources]\nfolders = { north = "north", south = "south" }\ntolerance = 0.1\n[represent]\nfeatures = ["mean_hsv"]\n'
-        '[target]\nmargins.label = { file = "survey.csv", n = 100 }\n[bias]\nfamily = "strata"\nby = ["label"]\n'
+        '[sources]\nfolders = { north = "north", south = "south" }\ntolerance = '
+        '0.1\n[represent]\nfeatures = ["mean_hsv"]\n'
+        '[target]\nmargins.label = { file = "survey.csv", n = 100 }\n[bias]\nfamily = "strata"\nby '
+        '= ["label"]\n'
     )
-    run = pipeline.weigh_inputs(pipeline.read_inputs(pipeline.load_config(folder / "run.toml")), command="unskew weigh run.toml -o out")
+    run = pipeline.weigh_inputs(
+        pipeline.read_inputs(pipeline.load_config(folder / "run.toml")),
+        command="unskew weigh run.toml -o out",
+    )
     pipeline.write_run(run, folder / "out")
     return folder
 
@@ -137,7 +166,17 @@ def test_a_run_verifies_and_says_what_was_checked(copied):
         "features.parquet",
     ):
         assert word in claims
-    for panel in ("verdict", "sources", "strata", "overlap", "weights", "balance", "distributions", "not_corrected", "bias"):
+    for panel in (
+        "verdict",
+        "sources",
+        "strata",
+        "overlap",
+        "weights",
+        "balance",
+        "distributions",
+        "not_corrected",
+        "bias",
+    ):
         assert f"report.json: {panel}" in [check.claim for check in checks]
     assert "report.html" in claims
     assert {path: path.stat().st_mtime_ns for path in copied.rglob("*")} == before
@@ -204,7 +243,9 @@ def test_changed_numbers_and_texts_of_the_report_are_named(copied):
     (copied / "out/report.json").write_text(json.dumps(report))
     wrong = {check.claim: check.found for check in _wrong(copied)}
     assert wrong.pop("report.html is the page of report.json").startswith("differs from line")
-    assert list(wrong) == [f"report.json: {panel}" for panel in ("verdict", "sources", "strata", "weights")]
+    assert list(wrong) == [
+        f"report.json: {panel}" for panel in ("verdict", "sources", "strata", "weights")
+    ]
     assert wrong["report.json: weights"].startswith("differs: ess: said")
     assert wrong["report.json: sources"].startswith("differs: [1].weight_share: said")
     assert wrong["report.json: strata"].startswith("differs: [0].target_stderr: said")

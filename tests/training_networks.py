@@ -17,13 +17,22 @@ def linear(n_classes: int) -> nn.Module:
 def convolutional(num_classes: int) -> nn.Module:
     """Everything that keeps a state of its own: batch normalisation, dropout."""
     return nn.Sequential(
-        *(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.2), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+        *(
+            nn.Conv2d(3, 4, 3, bias=False),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.Dropout(0.2),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+        ),
         nn.Linear(4, num_classes),
     )
 
 
 def normalised(n_classes: int) -> nn.Module:
-    return nn.Sequential(nn.BatchNorm2d(3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, n_classes))
+    return nn.Sequential(
+        nn.BatchNorm2d(3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, n_classes)
+    )
 
 
 class Killing(nn.Module):

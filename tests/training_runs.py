@@ -1,4 +1,6 @@
-"""Two cameras that see discs and squares in light that goes with the shape: small enough to train a network on in a second."""
+"""Two cameras that see discs and squares in light that goes with the shape: small enough to train a
+network on in a second.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ def draw_shape(kind: str, light: float, rng: np.random.Generator) -> np.ndarray:
     """(16, 16, 3) a disc or a square somewhere, on a ground of that light."""
     y, x = np.mgrid[:SIDE, :SIDE]
     at_y, at_x, reach = *rng.uniform(5, 11, 2), rng.uniform(3, 5)
-    inside = (y - at_y) ** 2 + (x - at_x) ** 2 < reach**2 if kind == "disc" else np.maximum(abs(y - at_y), abs(x - at_x)) < reach - 0.5
+    inside = (
+        (y - at_y) ** 2 + (x - at_x) ** 2 < reach**2
+        if kind == "disc"
+        else np.maximum(abs(y - at_y), abs(x - at_x)) < reach - 0.5
+    )
     ground = np.full((SIDE, SIDE, 3), light)
     ground[inside] = (220.0, 60.0, 60.0) if kind == "disc" else (60.0, 60.0, 220.0)
     return np.clip(ground + rng.normal(0, 12, ground.shape), 0, 255).astype(np.uint8)

@@ -7,7 +7,14 @@ if TYPE_CHECKING:
     from unskew.bias.fit_check import check_fit
     from unskew.choosing.ranking import BiasChoice, choose_bias
     from unskew.debiasing.pool_weights import debias
-    from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError
+    from unskew.errors import (
+        ConfigError,
+        ConvergenceError,
+        CoverageError,
+        DataError,
+        OverlapError,
+        UnskewError,
+    )
     from unskew.estimators.debiased import DebiasedClassifier, DebiasedRegressor
     from unskew.forecasting.rehearsal import rehearse
     from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
@@ -54,7 +61,8 @@ __all__ = [
 ]
 
 
-# Each name is fetched from its home when it is first asked for: `import unskew` costs next to nothing, also in processes that need little.
+# Each name is fetched from its home when it is first asked for: `import unskew` costs next to
+# nothing, also in processes that need little.
 _HOME = {
     "check_fit": "bias.fit_check",
     "BiasChoice": "choosing.ranking",
@@ -71,8 +79,20 @@ _HOME = {
     "debias_weights": "weigh.solved_weights",
     "shrink_weights": "weigh.shrink",
     "trim_weights": "weigh.trim",
-    **dict.fromkeys(("ConfigError", "ConvergenceError", "CoverageError", "DataError", "OverlapError", "UnskewError"), "errors"),
-    **dict.fromkeys(("Estimate", "Overlap", "Pool", "Solution", "Status", "Target", "Weights"), "records"),
+    **dict.fromkeys(
+        (
+            "ConfigError",
+            "ConvergenceError",
+            "CoverageError",
+            "DataError",
+            "OverlapError",
+            "UnskewError",
+        ),
+        "errors",
+    ),
+    **dict.fromkeys(
+        ("Estimate", "Overlap", "Pool", "Solution", "Status", "Target", "Weights"), "records"
+    ),
 }
 _FOLDERS = ("bias", "learn", "scenarios", "errors", "records")
 

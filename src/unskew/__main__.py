@@ -4,7 +4,9 @@ import sys
 
 
 def main() -> None:
-    """Load the command line and run it; Ctrl-C while it is still loading ends as it does later, in words and with exit code 130."""
+    """Load the command line and run it; Ctrl-C while it is still loading ends as it does later, in
+    words and with exit code 130.
+    """
     try:
         from unskew.cli.app import main as run
     except KeyboardInterrupt:

@@ -1,7 +1,9 @@
-"""Every exception and warning of unskew; long messages live here, beside the error that carries them.
+"""Every exception and warning of unskew; long messages live here, beside the error that carries
+them.
 
-Each error also subclasses the built-in that a caller would expect (``ValueError`` for input, ``RuntimeError`` for a failed
-computation), so that code which does not know unskew still catches it.
+Each error also subclasses the built-in that a caller would expect (``ValueError`` for input,
+``RuntimeError`` for a failed computation), so that code which does not know unskew still catches
+it.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ class ConfigError(UnskewError, ValueError):
 
 
 class InvalidConfigError(ConfigError):
-    """A configuration file cannot be used. ``problems`` holds all of them: file, line, key, message."""
+    """A configuration file cannot be used. ``problems`` holds all of them: file, line, key,
+    message.
+    """
 
     def __init__(self, message: str, problems: Sequence[Mapping[str, object]] = ()) -> None:
         super().__init__(message)
@@ -49,7 +53,9 @@ class ImageError(DataError):
 
 
 class UnreadableError(DataError):
-    """More images cannot be used than is tolerated. ``set_aside`` holds those found so far: id, source, path, reason."""
+    """More images cannot be used than is tolerated. ``set_aside`` holds those found so far: id,
+    source, path, reason.
+    """
 
     def __init__(self, message: str, set_aside: pd.DataFrame | None = None) -> None:
         super().__init__(message)
@@ -57,7 +63,9 @@ class UnreadableError(DataError):
 
 
 class OverlapError(UnskewError, ValueError):
-    """The sources lack a link: the normalizers are not identifiable, whatever the solver. ``overlap`` holds the graph."""
+    """The sources lack a link: the normalizers are not identifiable, whatever the solver.
+    ``overlap`` holds the graph.
+    """
 
     def __init__(self, message: str, overlap: Overlap | None = None) -> None:
         super().__init__(message)
@@ -97,56 +105,71 @@ def did_you_mean(word: object, known: Iterable[object]) -> str:
 
 
 def no_rows() -> DataError:
-    return DataError("omega has no rows: there is not a single image to weigh. Were the sources read, and did a filter drop everything?")
+    return DataError(
+        "omega has no rows: there is not a single image to weigh. Were the sources read, and did a "
+        "filter drop everything?"
+    )
 
 
 def wrong_length(n_source: int, n_rows: int) -> DataError:
     return DataError(
-        f"source names the database of every row of omega, so both must have the same length; got {n_source} entries in source "
-        f"and {n_rows} rows in omega. Were rows dropped from one of the two (unreadable images, a filter) and not from the other?"
+        "source names the database of every row of omega, so both must have the same length; got "
+        f"{n_source} entries in source "
+        f"and {n_rows} rows in omega. Were rows dropped from one of the two (unreadable images, a "
+        "filter) and not from the other?"
     )
 
 
 def unknown_sources(unknown: Sequence[object], known: Sequence[object]) -> DataError:
     return DataError(
-        f"source has entries that no column of omega stands for: {first_few([repr(name) for name in unknown])}. "
+        "source has entries that no column of omega stands for: "
+        f"{first_few([repr(name) for name in unknown])}. "
         f"The columns are {first_few([repr(name) for name in known])}. "
-        "Pass omega as a DataFrame whose columns are the source names, or give names=[...] in the order of the columns."
+        "Pass omega as a DataFrame whose columns are the source names, or give names=[...] in the "
+        "order of the columns."
     )
 
 
 def empty_sources(empty: Sequence[object]) -> DataError:
     return DataError(
-        f"no image comes from {first_few(empty)}: a column of omega without images has no equation. "
+        f"no image comes from {first_few(empty)}: a column of omega without images has no "
+        "equation. "
         "Drop the column, or check that source and the columns of omega use the same names."
     )
 
 
 def not_finite(value: float, row: int, name: str) -> DataError:
     return DataError(
-        f"omega must be finite and not negative, but image {row} has {value!r} for source `{name}`. "
-        "Likely causes: a missing feature (NaN), a division by a zero margin (inf), or logarithms passed without log=True (negative)."
+        f"omega must be finite and not negative, but image {row} has {value!r} for source "
+        f"`{name}`. "
+        "Likely causes: a missing feature (NaN), a division by a zero margin (inf), or logarithms "
+        "passed without log=True (negative)."
     )
 
 
 def not_a_logarithm(value: float, row: int, name: str) -> DataError:
     return DataError(
-        f"log omega must be a number or -inf (omega = 0), but image {row} has {value!r} for source `{name}`. "
+        f"log omega must be a number or -inf (omega = 0), but image {row} has {value!r} for source "
+        f"`{name}`. "
         "Likely causes: a missing feature (NaN), or the logarithm of an infinite or negative omega."
     )
 
 
 def impossible_image(row: int) -> DataError:
     return DataError(
-        f"the model says that no source could have produced image {row}: its omega is zero in every column. "
-        "Widen the biasing functions so that every image has at least its own source, or leave the image out."
+        f"the model says that no source could have produced image {row}: its omega is zero in "
+        "every column. "
+        "Widen the biasing functions so that every image has at least its own source, or leave the "
+        "image out."
     )
 
 
 def impossible_origin(row: int, name: str) -> DataError:
     return DataError(
-        f"the model says source `{name}` could not have produced image {row}, yet it did: omega is zero in its own source's column. "
-        "Either the biasing function is wrong there, or the columns of omega are in another order than the sources."
+        f"the model says source `{name}` could not have produced image {row}, yet it did: omega is "
+        "zero in its own source's column. "
+        "Either the biasing function is wrong there, or the columns of omega are in another order "
+        "than the sources."
     )
 
 
@@ -161,30 +184,43 @@ def changed_length(first: int, now: int) -> RowCountError:
 def one_shot_blocks() -> DataError:
     return DataError(
         "omega is an iterator that can be read only once, but the solver makes several passes. "
-        "Pass an object whose __iter__ starts again (a list of blocks, a class, a path), not a generator."
+        "Pass an object whose __iter__ starts again (a list of blocks, a class, a path), not a "
+        "generator."
     )
 
 
 def missing_extra(extra: str, wish: str, error: ImportError) -> ConfigError:
     """A package of an extra is not installed: what needs it, and the command that installs it."""
-    return ConfigError(f"{wish} needs the package {error.name!r}, which is not installed: pip install 'unskew[{extra}]'")
+    return ConfigError(
+        f"{wish} needs the package {error.name!r}, which is not installed: pip install "
+        f"'unskew[{extra}]'"
+    )
 
 
 def diverged(epoch: int, loss: float, learning_rate: float) -> ConvergenceError:
     return ConvergenceError(
-        f"training diverged in epoch {epoch + 1}: the loss is {loss}. Likely causes: a learning rate that is too high (it is "
-        f"{learning_rate:g}; try a tenth), half precision that overflows (try precision 'bf16-mixed' or '32-true'), or a few huge weights "
+        f"training diverged in epoch {epoch + 1}: the loss is {loss}. Likely causes: a learning "
+        "rate that is too high (it is "
+        f"{learning_rate:g}; try a tenth), half precision that overflows (try precision "
+        "'bf16-mixed' or '32-true'), or a few huge weights "
         "(see the effective sample size; trim them). The checkpoint of the epoch before is kept."
     )
 
 
-def too_many_unreadable(set_aside: pd.DataFrame, n_images: int, tolerance: float) -> UnreadableError:
-    by_source = first_few([f"{name} ({count})" for name, count in set_aside["source"].value_counts().items()])
+def too_many_unreadable(
+    set_aside: pd.DataFrame, n_images: int, tolerance: float
+) -> UnreadableError:
+    by_source = first_few(
+        [f"{name} ({count})" for name, count in set_aside["source"].value_counts().items()]
+    )
     examples = "; ".join(f"{row.id}: {row.reason}" for row in set_aside.head(3).itertuples())
     return UnreadableError(
-        f"{len(set_aside)} of {n_images} images cannot be used, more than the tolerated share of {tolerance:.4g}; the run stopped here, so "
-        f"there may be more. By source: {by_source}. The first ones: {examples}. Repair or remove these files, or, if the rest stands for "
-        f"the sources without them, raise tolerance (at least {_rounded_up(len(set_aside) / n_images)}).",
+        f"{len(set_aside)} of {n_images} images cannot be used, more than the tolerated share of "
+        f"{tolerance:.4g}; the run stopped here, so "
+        f"there may be more. By source: {by_source}. The first ones: {examples}. Repair or remove "
+        "these files, or, if the rest stands for "
+        "the sources without them, raise tolerance (at least "
+        f"{_rounded_up(len(set_aside) / n_images)}).",
         set_aside,
     )
 
@@ -192,7 +228,8 @@ def too_many_unreadable(set_aside: pd.DataFrame, n_images: int, tolerance: float
 def no_image_left(sources: Sequence[str], set_aside: pd.DataFrame) -> UnreadableError:
     mine = set_aside[set_aside["source"] == sources[0]]
     return UnreadableError(
-        f"not one image of {first_few(sources)} can be used; the first one, {mine['id'].iloc[0]}: {mine['reason'].iloc[0]}. "
+        f"not one image of {first_few(sources)} can be used; the first one, {mine['id'].iloc[0]}: "
+        f"{mine['reason'].iloc[0]}. "
         "Repair its files, or leave the source out.",
         set_aside,
     )

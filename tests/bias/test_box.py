@@ -34,7 +34,9 @@ def test_min_max_is_the_articles_rule():
     np.testing.assert_array_equal(Box(["z"]).fit(pool).omega(pool), omega)
     weights, expected = debias(pool, Box(["z"])), debias_weights(omega, pool.source)
     np.testing.assert_allclose(weights.weight, expected.weight, rtol=1e-9)
-    assert weights.mean(pool.frame["z_0"]).stderr == pytest.approx(expected.mean(pool.frame["z_0"]).stderr, rel=1e-6)
+    assert weights.mean(pool.frame["z_0"]).stderr == pytest.approx(
+        expected.mean(pool.frame["z_0"]).stderr, rel=1e-6
+    )
     described = weights.describe()
     assert "within the union of the boxes" in described.population
     assert "assumed" in described.anchor
@@ -45,9 +47,14 @@ def test_quantile_boxes_leave_images_out_before_the_shares_and_count_them():
     omega = omega_by_hand(pool, 0.05)
     own = omega[np.arange(len(pool)), pool.source] > 0
     weights = debias(pool, Box(["z"], quantile=0.05))
-    np.testing.assert_allclose(weights.weight[own], debias_weights(omega[own], pool.source[own]).weight, rtol=1e-9)
+    np.testing.assert_allclose(
+        weights.weight[own], debias_weights(omega[own], pool.source[own]).weight, rtol=1e-9
+    )
     assert weights.weight[~own].max() == 0
-    assert f"{(~own).sum()} images get weight 0: outside their own source's box" in weights.describe().notes
+    assert (
+        f"{(~own).sum()} images get weight 0: outside their own source's box"
+        in weights.describe().notes
+    )
 
 
 def test_levels_are_those_that_a_source_has_and_others_are_outside():
@@ -64,7 +71,9 @@ def test_missing_levels_are_an_error_and_a_table_without_rows_has_no_rows_of_ome
     pool = boxed_pool()
     fitted = Box(["kind"]).fit(pool)
     for missing in (None, np.nan):
-        with pytest.raises(DataError, match=r"kind is missing for 1 of 3 images, the first in row 1\..*fillna"):
+        with pytest.raises(
+            DataError, match=r"kind is missing for 1 of 3 images, the first in row 1\..*fillna"
+        ):
             fitted.omega(pd.DataFrame({"kind": ["p", missing, "q"]}))
     assert fitted.omega(pool.frame.head(0)).shape == (0, 2)
     assert Box(["z", "kind"]).fit(pool).omega(pool.frame.head(0)).shape == (0, 2)

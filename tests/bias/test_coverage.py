@@ -1,6 +1,8 @@
-"""Do 95% intervals of a target mean hold the truth 95% of the time? Over small simulated data sets, with ω estimated from each of them.
+"""Do 95% intervals of a target mean hold the truth 95% of the time? Over small simulated data sets,
+with ω estimated from each of them.
 
-The slow tests take about a quarter of an hour on one core; ``benchmarks/honest_errors.py`` prints the whole table.
+The slow tests take about a quarter of an hour on one core; ``benchmarks/honest_errors.py`` prints
+the whole table.
 """
 
 from __future__ import annotations
@@ -11,7 +13,14 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from simulation_measures import bootstrap_of, draw_sets, mean_as_if_known, mean_of, mean_of_chosen_edges, measure_coverage
+from simulation_measures import (
+    bootstrap_of,
+    draw_sets,
+    mean_as_if_known,
+    mean_of,
+    mean_of_chosen_edges,
+    measure_coverage,
+)
 from simulations import (
     BOXES,
     PRINCIPAL,
@@ -33,7 +42,9 @@ from simulations import (
 
 
 def chance_bounds(n_sets: int, share: float = 0.95, tail: float = 1e-4) -> tuple[float, float]:
-    """Between these a coverage of ``share`` falls over ``n_sets`` data sets, but for ``tail`` at each end."""
+    """Between these a coverage of ``share`` falls over ``n_sets`` data sets, but for ``tail`` at
+    each end.
+    """
     low, high = scipy.stats.binom.ppf([tail, 1 - tail], n_sets, share) / n_sets
     return float(low), float(high)
 
@@ -45,7 +56,10 @@ def name_of(recipe) -> str:
 # ---- in every run: a hundred data sets and more
 
 
-@pytest.mark.parametrize(("recipe", "n_sets"), [(strata_survey, 150), (strata_raked, 100), (tilt_small, 100), (strata_known, 100)])
+@pytest.mark.parametrize(
+    ("recipe", "n_sets"),
+    [(strata_survey, 150), (strata_raked, 100), (tilt_small, 100), (strata_known, 100)],
+)
 def test_coverage_of_a_few_data_sets(recipe, n_sets):
     low, high = chance_bounds(n_sets)
     found = measure_coverage(recipe, n_sets, seed=0)
@@ -92,7 +106,8 @@ def test_coverage(recipe):
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", VARIANTS, ids=name_of)
 def test_coverage_of_variants(recipe):
-    # 400 data sets: what a coverage of 93% or of 97% may look like there, but for one seed in a hundred.
+    # 400 data sets: what a coverage of 93% or of 97% may look like there, but for one seed in a
+    # hundred.
     found = measure_coverage(recipe, 400, seed=1)
     assert chance_bounds(400, 0.93, 0.01)[0] <= found.share <= chance_bounds(400, 0.97, 0.01)[1]
 
@@ -100,7 +115,8 @@ def test_coverage_of_variants(recipe):
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", BOXES, ids=name_of)
 def test_coverage_of_boxes(recipe):
-    # The edges are the extremes of the data: the likelihood is not regular, and 90% is what is promised.
+    # The edges are the extremes of the data: the likelihood is not regular, and 90% is what is
+    # promised.
     assert measure_coverage(recipe, 2000, seed=1).share >= 0.90
 
 
@@ -113,7 +129,8 @@ def test_coverage_of_soft_boxes(recipe):
 
 @pytest.mark.slow
 def test_coverage_of_soft_boxes_that_the_data_hardly_tell():
-    # Three boxes in two features from 450 images, of which few lie where selection falls off: many sets of edges explain them as well.
+    # Three boxes in two features from 450 images, of which few lie where selection falls off: many
+    # sets of edges explain them as well.
     found = measure_coverage(soft_box_blurred, 400, seed=1)
     assert 0.90 <= found.share <= 0.98
 
@@ -128,13 +145,15 @@ def test_a_choice_of_edges_taken_for_known_promises_too_much():
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", [strata, tilt_tiny], ids=name_of)
 def test_coverage_of_the_bootstrap_that_refits(recipe):
-    # 60 data sets × 80 replicates; one binomial sd is 2.8%, and percentiles of 80 replicates are a little short.
+    # 60 data sets × 80 replicates; one binomial sd is 2.8%, and percentiles of 80 replicates are a
+    # little short.
     found = measure_coverage(recipe, 60, seed=1, estimate=partial(bootstrap_of, n=80))
     assert found.share >= chance_bounds(60, 0.93)[0]
 
 
 @pytest.mark.slow
 def test_coverage_of_boosting_by_bootstrap():
-    # 15 data sets × 20 replicates, each with a classifier for every fold: enough to see an interval that is far too short.
+    # 15 data sets × 20 replicates, each with a classifier for every fold: enough to see an interval
+    # that is far too short.
     found = measure_coverage(propensity_boosting, 15, seed=1, estimate=partial(bootstrap_of, n=20))
     assert found.share >= chance_bounds(15, 0.90, 1e-3)[0]

@@ -16,7 +16,9 @@ MODELS = [Tilt(["x"], reference="a"), Propensity(["x"], reference="a"), Box(["x"
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.family)
-@pytest.mark.parametrize("dtype", ["Float64", "float32", "double[pyarrow]", "object", "Int64", "int64[pyarrow]", "int8"])
+@pytest.mark.parametrize(
+    "dtype", ["Float64", "float32", "double[pyarrow]", "object", "Int64", "int64[pyarrow]", "int8"]
+)
 def test_numbers_are_numbers_in_every_type(model, dtype):
     value = np.round(3 * X) if "nt" in dtype else X.astype(np.float32)
     plain = debias(Pool.from_arrays(SOURCE, x=value.astype(float)), model).weight
@@ -25,7 +27,9 @@ def test_numbers_are_numbers_in_every_type(model, dtype):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.family)
-@pytest.mark.parametrize("dtype", ["bool", "boolean", "bool[pyarrow]", "category", "string", "string[pyarrow]", "object"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "boolean", "bool[pyarrow]", "category", "string", "string[pyarrow]", "object"]
+)
 def test_levels_are_levels_in_every_type(model, dtype):
     value = X > 0 if "bool" in dtype else np.where(X > 0, "sunny", "cloudy")
     plain = debias(Pool.from_arrays(SOURCE, x=np.where(X > 0, "B", "A")), model).weight
@@ -37,9 +41,15 @@ def test_levels_are_levels_in_every_type(model, dtype):
     ("column", "message"),
     [
         (np.where(np.arange(200) == 5, np.nan, X), "x is missing for 1 of 200"),
-        (pd.array(np.where(np.arange(200) == 5, np.nan, X), dtype="Float64"), "x is missing for 1 of 200"),
+        (
+            pd.array(np.where(np.arange(200) == 5, np.nan, X), dtype="Float64"),
+            "x is missing for 1 of 200",
+        ),
         (np.where(np.arange(200) < 2, -np.inf, X), "x is infinite for 2 of 200"),
-        (pd.Series(np.where(X > 0, "p", "q")).where(np.arange(200) > 2), r"x is missing for 3 of 200.*fillna"),
+        (
+            pd.Series(np.where(X > 0, "p", "q")).where(np.arange(200) > 2),
+            r"x is missing for 3 of 200.*fillna",
+        ),
         ([f"{value:.3f}" for value in X], "numbers as text"),
         (pd.date_range("2020-01-01", periods=200), "names images rather than describes them"),
         ([f"image{k}.jpg" for k in range(200)], "200 levels for 200 images"),
@@ -72,7 +82,9 @@ def test_names_of_features(family):
 
 
 def test_columns_that_say_nothing_are_left_out_with_a_warning():
-    frame = pd.DataFrame({"x": X, "twice": 2 * X + 1, "same": 3.0, "far": 1e9 + X**2, "kind": ["p", "q"] * 100})
+    frame = pd.DataFrame(
+        {"x": X, "twice": 2 * X + 1, "same": 3.0, "far": 1e9 + X**2, "kind": ["p", "q"] * 100}
+    )
     with pytest.warns(UnskewWarning, match="twice, same: constant, or a combination"):
         kept, notes = learn_features(frame, ["x", "twice", "same", "far", "kind"])
     assert kept.labels == ("x", "far", "kind = q")
@@ -82,7 +94,9 @@ def test_columns_that_say_nothing_are_left_out_with_a_warning():
     clean, notes = learn_features(frame, ["x", "kind"], degree=2)
     assert clean.labels == ("x", "kind = q", "x × x")
     assert notes == ()
-    np.testing.assert_allclose(clean.read(frame)[:, 2], np.square((X - X.mean()) / X.std()), rtol=1e-9)
+    np.testing.assert_allclose(
+        clean.read(frame)[:, 2], np.square((X - X.mean()) / X.std()), rtol=1e-9
+    )
 
 
 def test_degree_2_of_levels_alone_is_degree_1():
@@ -92,7 +106,9 @@ def test_degree_2_of_levels_alone_is_degree_1():
 
 def test_a_feature_that_identifies_the_source_is_flagged_by_name_and_no_other():
     code = (SOURCE == "a").astype(np.int64)
-    frame = pd.DataFrame({"x": X, "mark": code + 0.01 * rng.normal(size=200), "file": np.where(code, "png", "jpg")})
+    frame = pd.DataFrame(
+        {"x": X, "mark": code + 0.01 * rng.normal(size=200), "file": np.where(code, "png", "jpg")}
+    )
     with pytest.warns(UnskewWarning, match="identifies the source") as caught:
         notes = flag_identifiers(frame, ["x", "mark", "file"], code, ["b", "a"])
     assert len(caught) == 2
@@ -102,17 +118,23 @@ def test_a_feature_that_identifies_the_source_is_flagged_by_name_and_no_other():
 def test_a_large_table_is_screened_on_some_rows_and_flagged_on_all() -> None:
     rng = np.random.default_rng(0)
     source = rng.integers(2, size=70_000)
-    frame = pd.DataFrame({"x": rng.normal(size=source.size), "mark": source + 0.1 * rng.uniform(size=source.size)})
+    frame = pd.DataFrame(
+        {"x": rng.normal(size=source.size), "mark": source + 0.1 * rng.uniform(size=source.size)}
+    )
     with pytest.warns(UnskewWarning, match="identifies the source") as caught:
         notes = flag_identifiers(frame, ["x", "mark"], source, ["b", "a"])
     assert len(notes) == len(caught) == 1
     assert notes[0].startswith("mark identifies the source of 100.0%")
 
 
-def test_a_number_that_identifies_one_of_many_sources_is_flagged_though_its_values_are_spread() -> None:
+def test_a_number_that_identifies_one_of_many_sources_is_flagged_though_its_values_are_spread() -> (
+    None
+):
     rng = np.random.default_rng(1)
     source = rng.integers(10, size=5000)
-    frame = pd.DataFrame({"x": rng.normal(size=source.size), "stamp": source + 0.9 * rng.uniform(size=source.size)})
+    frame = pd.DataFrame(
+        {"x": rng.normal(size=source.size), "stamp": source + 0.9 * rng.uniform(size=source.size)}
+    )
     with pytest.warns(UnskewWarning, match="stamp identifies the source of (100|99)") as caught:
         flag_identifiers(frame, ["x", "stamp"], source, [f"s{k}" for k in range(10)])
     assert len(caught) == 1
@@ -138,8 +160,15 @@ def test_settings_of_the_wrong_kind_are_errors_in_words(make, message):
 def test_a_label_of_a_few_whole_numbers_is_asked_about():
     label = np.repeat([0, 1, 2, 1], 50)
     pool = Pool.from_arrays(SOURCE, label=label)
-    for model in (Tilt(["label"], reference="a"), Propensity(["label"], reference="a"), Box(["label"])):
-        with pytest.warns(UnskewWarning, match=r"label holds 3 whole numbers, which are read as measurements.*astype\(str\)"):
+    for model in (
+        Tilt(["label"], reference="a"),
+        Propensity(["label"], reference="a"),
+        Box(["label"]),
+    ):
+        with pytest.warns(
+            UnskewWarning,
+            match=r"label holds 3 whole numbers, which are read as measurements.*astype\(str\)",
+        ):
             assert any("3 whole numbers" in note for note in debias(pool, model).describe().notes)
         debias(Pool.from_arrays(SOURCE, label=label.astype(str)), model)
         debias(Pool.from_arrays(SOURCE, label=np.minimum(label, 1)), model)
@@ -148,7 +177,9 @@ def test_a_label_of_a_few_whole_numbers_is_asked_about():
 def test_columns_that_are_numbered_are_named_by_text():
     pool = Pool.from_frame(pd.DataFrame(np.column_stack([X, X])).assign(source=SOURCE))
     expected = debias(Pool.from_arrays(SOURCE, x=X), Tilt(["x"], reference="a")).weight
-    np.testing.assert_allclose(debias(pool, Tilt(["0"], reference="a")).weight, expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        debias(pool, Tilt(["0"], reference="a")).weight, expected, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("family", [Box, SoftBox, Tilt])
@@ -157,8 +188,12 @@ def test_a_combination_of_features_is_named(family, extra):
     rng = np.random.default_rng(0)
     x, z = rng.uniform(size=(2, 400))
     columns = {"x": x, "z": z, "twice": 2 * x + 3, "sum": x + z}
-    pool = Pool.from_arrays(np.repeat(["a", "b"], 200), **{name: columns[name] for name in ("x", "z", extra)})
-    model = family(["x", "z", extra], reference="a") if family is Tilt else family(["x", "z", extra])
+    pool = Pool.from_arrays(
+        np.repeat(["a", "b"], 200), **{name: columns[name] for name in ("x", "z", extra)}
+    )
+    model = (
+        family(["x", "z", extra], reference="a") if family is Tilt else family(["x", "z", extra])
+    )
     with pytest.warns(UnskewWarning, match=extra):
         fitted = model.fit(pool)
     assert any(extra in note for note in fitted.describe().notes)

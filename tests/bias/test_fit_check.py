@@ -75,9 +75,11 @@ def one(recipe, seed: int = 0) -> DataSet:
 @pytest.mark.parametrize(("recipe", "features", "raw"), [LEVELS[3], LEVELS[7]], ids=label_of)
 def test_the_level_over_a_few_data_sets(recipe, features, raw):
     p = fit_p_values(recipe, 60, seed=0, features=features, raw=raw)
-    # A right test rejects as often as a coin of 5%: more often than this once in ten thousand seeds.
+    # A right test rejects as often as a coin of 5%: more often than this once in ten thousand
+    # seeds.
     assert np.mean(p <= 0.05) <= scipy.stats.binom.ppf(1 - 1e-4, 60, 0.05) / 60
-    # p-values are spread over (0, 1): half of them above a half, within four binomial standard deviations.
+    # p-values are spread over (0, 1): half of them above a half, within four binomial standard
+    # deviations.
     assert np.mean(p > 0.5) == pytest.approx(0.5, abs=4 * math.sqrt(0.25 / 60))
 
 
@@ -85,7 +87,9 @@ def test_the_level_over_a_few_data_sets(recipe, features, raw):
 @pytest.mark.parametrize(("recipe", "features", "raw"), LEVELS, ids=label_of)
 def test_the_level(recipe, features, raw):
     # 5% ± 1.5%, and one binomial sd of 600 data sets, 0.9%.
-    assert np.mean(fit_p_values(recipe, 600, seed=1, features=features, raw=raw) <= 0.05) == pytest.approx(0.05, abs=0.015 + 0.009)
+    assert np.mean(
+        fit_p_values(recipe, 600, seed=1, features=features, raw=raw) <= 0.05
+    ) == pytest.approx(0.05, abs=0.015 + 0.009)
 
 
 # ---- power
@@ -106,7 +110,12 @@ def test_power_grows_with_the_images():
             source = np.repeat([0, 1], n)
             x = rng.normal(np.array([0.3, 0.0])[source], 1.0)
             pool = make_pool(source, x=x)
-            share.append(unskew.check_fit(pool, None, unskew.debias_weights(np.ones((2 * n, 2)), source), n=99).p_value <= 0.05)
+            share.append(
+                unskew.check_fit(
+                    pool, None, unskew.debias_weights(np.ones((2 * n, 2)), source), n=99
+                ).p_value
+                <= 0.05
+            )
         return float(np.mean(share))
 
     few, many = rejected(40), rejected(400)
@@ -133,7 +142,9 @@ def test_the_excess_is_the_difference_of_shares():
     source = np.repeat([0, 1], 40)
     kind = np.concatenate([np.repeat([0, 1], [30, 10]), np.repeat([0, 1], [20, 20])])
     pool = make_pool(source, kind=text(kind))
-    found = unskew.check_fit(pool, None, unskew.debias_weights(np.ones((80, 2)), source, names=["a", "b"]))
+    found = unskew.check_fit(
+        pool, None, unskew.debias_weights(np.ones((80, 2)), source, names=["a", "b"])
+    )
     (feature,) = found.features
     assert abs(feature.excess) == pytest.approx(30 / 40 - 50 / 80)
     assert feature.place in ("kind = a", "kind = b")
@@ -141,14 +152,22 @@ def test_the_excess_is_the_difference_of_shares():
 
 
 def test_the_statistic_against_the_chi_square_of_a_two_by_two_table():
-    """Two sources, one yes-or-no feature, ω equal: the score test is the homogeneity test, up to n/(n − 1)."""
+    """Two sources, one yes-or-no feature, ω equal: the score test is the homogeneity test, up to
+    n/(n − 1).
+    """
     rng = np.random.default_rng(3)
     source = np.repeat([0, 1], [150, 100])
     kind = (rng.uniform(size=250) < np.where(source == 0, 0.5, 0.38)).astype(np.int64)
-    found = unskew.check_fit(make_pool(source, kind=text(kind)), None, unskew.debias_weights(np.ones((250, 2)), source), n=9999)
+    found = unskew.check_fit(
+        make_pool(source, kind=text(kind)),
+        None,
+        unskew.debias_weights(np.ones((250, 2)), source),
+        n=9999,
+    )
     table = np.array([[np.sum((source == k) & (kind == t)) for t in (0, 1)] for k in (0, 1)])
     expected = scipy.stats.chi2_contingency(table, correction=False).pvalue
-    # Random signs of 250 images: the bootstrap's p-value has an error of √(p/9999) and one of order 1/n.
+    # Random signs of 250 images: the bootstrap's p-value has an error of √(p/9999) and one of order
+    # 1/n.
     assert found.p_value == pytest.approx(expected, rel=0.15, abs=0.01)
 
 
@@ -158,12 +177,17 @@ def test_weights_from_debias_and_from_numbers_agree_for_known_omega():
     by_model = unskew.check_fit(data.pool, data.bias, data.debias(), features=["x"])
     by_number = unskew.check_fit(data.pool, None, raw, features=["x"])
     assert by_model.p_value == by_number.p_value
-    assert by_model.features[0].statistic == pytest.approx(by_number.features[0].statistic, rel=1e-8)
+    assert by_model.features[0].statistic == pytest.approx(
+        by_number.features[0].statistic, rel=1e-8
+    )
 
 
 def test_a_scale_of_each_source_changes_nothing():
     data = one(known)
-    first, second = (unskew.debias_weights(data.bias.omega * scale, data.pool.source) for scale in ([1.0, 1.0], [1e6, 1e-3]))
+    first, second = (
+        unskew.debias_weights(data.bias.omega * scale, data.pool.source)
+        for scale in ([1.0, 1.0], [1e6, 1e-3])
+    )
     a, b = (unskew.check_fit(data.pool, None, weights) for weights in (first, second))
     assert a.p_value == b.p_value
 
@@ -172,7 +196,10 @@ def test_c_of_z_cannot_be_seen():
     """Multiplying every ω_k by one function of the image leaves the test as it is."""
     data = one(known)
     common = np.exp(data.pool.frame["x"].to_numpy())[:, None]
-    first, second = (unskew.debias_weights(data.bias.omega * factor, data.pool.source) for factor in (1.0, common))
+    first, second = (
+        unskew.debias_weights(data.bias.omega * factor, data.pool.source)
+        for factor in (1.0, common)
+    )
     a, b = (unskew.check_fit(data.pool, None, weights) for weights in (first, second))
     assert a.features[0].statistic == pytest.approx(b.features[0].statistic, rel=1e-6)
     assert a.p_value == b.p_value
@@ -189,7 +216,9 @@ def test_the_feature_that_the_tilt_fits_exactly_is_not_used_up():
 
 
 def test_levels_that_a_model_fits_exactly_cannot_be_tested():
-    """Strata reproduce the labels of every source: nothing is left to test in them, and their check says p = 1."""
+    """Strata reproduce the labels of every source: nothing is left to test in them, and their check
+    says p = 1.
+    """
     data = one(strata)
     found = unskew.check_fit(data.pool, data.bias, data.debias())
     assert math.isnan(found.p_value)
@@ -200,9 +229,13 @@ def test_levels_that_a_model_fits_exactly_cannot_be_tested():
 def test_the_same_seed_gives_the_same_answer():
     data = one(tilt_categorical)
     weights = data.debias()
-    first, again, other = (unskew.check_fit(data.pool, data.bias, weights, n=199, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (
+        unskew.check_fit(data.pool, data.bias, weights, n=199, seed=seed) for seed in (1, 1, 2)
+    )
     assert first == again
-    assert [each.statistic for each in first.features] == [each.statistic for each in other.features]
+    assert [each.statistic for each in first.features] == [
+        each.statistic for each in other.features
+    ]
 
 
 # ---- what cannot be tested
@@ -219,7 +252,9 @@ def test_sources_that_share_no_image_cannot_be_tested():
     data = one(strata_disconnected)
     data = DataSet(data.pool, data.bias, data.target, data.value, data.truth)
     pool = unskew.Pool(data.pool.frame.assign(x=data.value))
-    found = unskew.check_fit(pool, data.bias, unskew.debias(pool, data.bias, data.target), features=["x"])
+    found = unskew.check_fit(
+        pool, data.bias, unskew.debias(pool, data.bias, data.target), features=["x"]
+    )
     assert math.isnan(found.p_value)
     assert "more than one source" in found.message
 
@@ -267,29 +302,50 @@ def test_groups_that_repeat_every_image_change_no_p_value():
     rng = np.random.default_rng(5)
     source = np.repeat([0, 1], 60)
     x = rng.normal(np.array([0.3, 0.0])[source], 1.0)
-    once = unskew.check_fit(make_pool(source, x=x), None, unskew.debias_weights(np.ones((120, 2)), source), n=499)
+    once = unskew.check_fit(
+        make_pool(source, x=x), None, unskew.debias_weights(np.ones((120, 2)), source), n=499
+    )
     group = np.repeat(np.arange(120), 3)
     pool = make_pool(np.repeat(source, 3), x=np.repeat(x, 3), group=group)
-    thrice = unskew.check_fit(pool, None, unskew.debias_weights(np.ones((360, 2)), pool.source, group=group), n=499, features=["x"])
+    thrice = unskew.check_fit(
+        pool,
+        None,
+        unskew.debias_weights(np.ones((360, 2)), pool.source, group=group),
+        n=499,
+        features=["x"],
+    )
     assert thrice.p_value == pytest.approx(once.p_value, abs=0.05)
-    blind = unskew.check_fit(pool, None, unskew.debias_weights(np.ones((360, 2)), pool.source), n=499, features=["x"])
+    blind = unskew.check_fit(
+        pool, None, unskew.debias_weights(np.ones((360, 2)), pool.source), n=499, features=["x"]
+    )
     assert blind.p_value < thrice.p_value
 
 
 def test_models_by_name_compare_their_own_features_and_the_label():
     rng = np.random.default_rng(6)
     source = np.repeat([0, 1, 2], 50)
-    pool = make_pool(source, x=rng.normal(size=150), z=rng.normal(size=150), label=text(rng.choice(2, 150)))
+    pool = make_pool(
+        source, x=rng.normal(size=150), z=rng.normal(size=150), label=text(rng.choice(2, 150))
+    )
     tilt = unskew.debias(pool, Tilt(["x"], reference="c"), unskew.Target.source("c"), judge=False)
-    assert [each.feature for each in unskew.check_fit(pool, Tilt(["x"]), tilt, n=99).features] == ["x", "label"]
+    assert [each.feature for each in unskew.check_fit(pool, Tilt(["x"]), tilt, n=99).features] == [
+        "x",
+        "label",
+    ]
     known_model = Known({"a": 1.0, "b": 1.0, "c": 1.0})
     given = unskew.debias(pool, known_model)
-    assert {each.feature for each in unskew.check_fit(pool, known_model, given, n=99).features} == {"x", "z", "label"}
+    assert {each.feature for each in unskew.check_fit(pool, known_model, given, n=99).features} == {
+        "x",
+        "z",
+        "label",
+    }
 
 
 def test_another_model_than_the_one_behind_the_weights_is_an_error():
     # Its name would be taken for that of the model that passed.
-    pool = make_pool(np.repeat([0, 1], 60), x=np.random.default_rng(0).normal(size=120), z=np.arange(120.0))
+    pool = make_pool(
+        np.repeat([0, 1], 60), x=np.random.default_rng(0).normal(size=120), z=np.arange(120.0)
+    )
     weights = unskew.debias(pool, Tilt(["x"], reference="a"))
     with pytest.raises(ConfigError, match=r"computed with Tilt\(x\).*not Box\(z\).*features="):
         unskew.check_fit(pool, Box(["z"]), weights)
@@ -305,8 +361,14 @@ def test_models_are_compared_by_what_they_say():
     omega = np.exp(0.1 * np.arange(240.0).reshape(120, 2) / 240)
     for own, other in (
         (lambda: Known(omega.copy()), Known(omega + 1.0)),
-        (lambda: Known({"a": lambda frame: np.exp(frame["x"]), "b": 1.0}), Known({"a": lambda frame: np.exp(2 * frame["x"]), "b": 1.0})),
-        (lambda: Subpopulation({"a": "x > -9", "b": "x < 9"}), Subpopulation({"a": "x > -9", "b": "x < 8"})),
+        (
+            lambda: Known({"a": lambda frame: np.exp(frame["x"]), "b": 1.0}),
+            Known({"a": lambda frame: np.exp(2 * frame["x"]), "b": 1.0}),
+        ),
+        (
+            lambda: Subpopulation({"a": "x > -9", "b": "x < 9"}),
+            Subpopulation({"a": "x > -9", "b": "x < 8"}),
+        ),
         (
             lambda: Propensity(["x"], classifier=LogisticRegression(C=2.0), reference="a"),
             Propensity(["x"], classifier=LogisticRegression(C=1.0), reference="a"),
@@ -319,9 +381,12 @@ def test_models_are_compared_by_what_they_say():
 
 
 def test_bundles_of_very_many_units_say_the_same(monkeypatch):
-    # 2,000 images in 500 bundles: variances within 1/√500 = 4% (one sd), p-values within that of 999 replicates.
+    # 2,000 images in 500 bundles: variances within 1/√500 = 4% (one sd), p-values within that of
+    # 999 replicates.
     (data,) = draw_sets(tilt_small, 1, seed=0)
-    pool = Pool(pd.concat([data.pool.frame] * 7, ignore_index=True).assign(id=np.arange(7 * len(data.pool))))
+    pool = Pool(
+        pd.concat([data.pool.frame] * 7, ignore_index=True).assign(id=np.arange(7 * len(data.pool)))
+    )
     rng = np.random.default_rng(1)
     pool = pool.with_columns({"x": pool.frame["x"] + rng.normal(size=len(pool))})
     weights = unskew.debias(pool, Tilt(["x"], reference="a"))

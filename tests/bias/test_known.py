@@ -23,12 +23,22 @@ def problem(seed=0, n=400, **columns):
     rng = np.random.default_rng(seed)
     source = np.repeat(NAMES, n // 2)
     x = rng.normal(size=n) - (source == "dim")
-    return Pool.from_arrays(source, x=x, chance=np.exp(-x), one=np.ones(n), log_chance=-x, id=[f"i{k}" for k in range(n)], **columns)
+    return Pool.from_arrays(
+        source,
+        x=x,
+        chance=np.exp(-x),
+        one=np.ones(n),
+        log_chance=-x,
+        id=[f"i{k}" for k in range(n)],
+        **columns,
+    )
 
 
 def forms(pool):
     matrix = both_omegas(pool.frame)
-    table = pd.DataFrame(matrix[::-1], index=pool.frame["id"].to_numpy()[::-1], columns=list(NAMES))[["plain", "dim"]]
+    table = pd.DataFrame(
+        matrix[::-1], index=pool.frame["id"].to_numpy()[::-1], columns=list(NAMES)
+    )[["plain", "dim"]]
     return {
         "columns": Known({"dim": "chance", "plain": "one"}),
         "function and number": Known({"dim": tilted_omega, "plain": 3}),
@@ -46,7 +56,11 @@ def forms(pool):
 @pytest.mark.parametrize("form", list(forms(problem())))
 def test_every_form_gives_the_weights_and_errors_of_the_matrix(form, monkeypatch):
     pool = problem()
-    monkeypatch.setitem(__import__("sys").modules, __name__, __import__("types").SimpleNamespace(tilted_omega=tilted_omega))
+    monkeypatch.setitem(
+        __import__("sys").modules,
+        __name__,
+        __import__("types").SimpleNamespace(tilted_omega=tilted_omega),
+    )
     expected = debias_weights(both_omegas(pool.frame), pool.source, names=NAMES)
     weights = debias(pool, forms(pool)[form])
     np.testing.assert_allclose(weights.weight, expected.weight, rtol=1e-10)
@@ -60,7 +74,9 @@ def test_every_form_gives_the_weights_and_errors_of_the_matrix(form, monkeypatch
 def test_sources_that_are_numbers_are_named_by_numbers_or_text():
     pool = problem()
     number = {"dim": 0, "plain": 7}
-    numbered = Pool.from_frame(pool.frame.assign(source=pool.frame["source"].astype(object).map(number).astype(int)))
+    numbered = Pool.from_frame(
+        pool.frame.assign(source=pool.frame["source"].astype(object).map(number).astype(int))
+    )
     assert numbered.names == ("0", "7")
     expected = debias(pool, Known({"dim": "chance", "plain": 1.0})).weight
     table = pd.DataFrame(both_omegas(pool.frame), index=pool.frame["id"].to_numpy(), columns=[0, 7])
@@ -73,7 +89,9 @@ def test_sources_that_are_numbers_are_named_by_numbers_or_text():
     ):
         np.testing.assert_allclose(debias(numbered, Known(omega)).weight, expected, rtol=1e-12)
     assert Known({0: 1.0}) == Known({"0": 1.0})
-    np.testing.assert_allclose(debias(numbered, Subpopulation({0: "all", 7: "x > -99"})).weight, 1 / 400)
+    np.testing.assert_allclose(
+        debias(numbered, Subpopulation({0: "all", 7: "x > -99"})).weight, 1 / 400
+    )
     for model in (Tilt, Propensity):
         by_text = debias(numbered, model(["x"], reference="7")).weight
         np.testing.assert_array_equal(debias(numbered, model(["x"], reference=7)).weight, by_text)
@@ -90,7 +108,9 @@ def test_sources_that_are_numbers_are_named_by_numbers_or_text():
 def test_one_source_has_weights_inverse_to_omega():
     pool = Pool.from_arrays(["only"] * 50, x=np.linspace(-1, 1, 50))
     inverse = np.exp(pool.frame["x"])
-    np.testing.assert_allclose(debias(pool, Known({"only": tilted_omega})).weight, inverse / inverse.sum(), rtol=1e-12)
+    np.testing.assert_allclose(
+        debias(pool, Known({"only": tilted_omega})).weight, inverse / inverse.sum(), rtol=1e-12
+    )
 
 
 def test_a_matrix_in_a_product_follows_its_images_through_drops_and_the_bootstrap():
@@ -100,8 +120,12 @@ def test_a_matrix_in_a_product_follows_its_images_through_drops_and_the_bootstra
     by_function = debias(pool, Product(Strata("label"), Known(both_omegas)), target)
     np.testing.assert_allclose(by_matrix.weight, by_function.weight, rtol=1e-10)
     x = pool.frame["x"]
-    np.testing.assert_allclose(by_matrix.bootstrap(20, 3, x).mean, by_function.bootstrap(20, 3, x).mean, rtol=1e-8)
-    assert by_matrix.bootstrap(50, 3, x).mean.std() == pytest.approx(by_matrix.mean(x).stderr, rel=0.4)
+    np.testing.assert_allclose(
+        by_matrix.bootstrap(20, 3, x).mean, by_function.bootstrap(20, 3, x).mean, rtol=1e-8
+    )
+    assert by_matrix.bootstrap(50, 3, x).mean.std() == pytest.approx(
+        by_matrix.mean(x).stderr, rel=0.4
+    )
 
 
 def test_what_is_given_wrongly_is_said():
@@ -129,9 +153,13 @@ def test_what_is_given_wrongly_is_said():
 
 def test_columns_and_queries_may_hold_a_colon():
     frame = problem().frame
-    frame = frame.assign(**{"omega:dim": frame["chance"], "time": np.where(frame["x"] > -3.5, "12:30", "03:15")})
+    frame = frame.assign(
+        **{"omega:dim": frame["chance"], "time": np.where(frame["x"] > -3.5, "12:30", "03:15")}
+    )
     expected = debias(problem(), Known({"dim": "chance", "plain": 1}))
-    np.testing.assert_allclose(debias(Pool(frame), Known({"dim": "omega:dim", "plain": 1})).weight, expected.weight)
+    np.testing.assert_allclose(
+        debias(Pool(frame), Known({"dim": "omega:dim", "plain": 1})).weight, expected.weight
+    )
     queries = Subpopulation({"dim": "time > '00:00'", "plain": "all"})
     np.testing.assert_allclose(debias(Pool(frame), queries).weight, 1 / 400)
 
@@ -141,9 +169,15 @@ def test_a_subpopulation_is_a_known_omega_of_0_and_1():
     hour = rng.uniform(0, 24, 600)
     source = np.where((hour > 18) & (rng.random(600) < 0.6), "night", "any")
     pool = Pool.from_arrays(source, hour=hour)
-    omega = np.column_stack([(hour > 18) if name == "night" else np.ones(600) for name in pool.names])
+    omega = np.column_stack(
+        [(hour > 18) if name == "night" else np.ones(600) for name in pool.names]
+    )
     expected = debias_weights(omega.astype(float), pool.source)
-    for query in ("hour > 18", lambda frame: frame["hour"] > 18, lambda frame: (frame["hour"] > 18).astype("boolean")):
+    for query in (
+        "hour > 18",
+        lambda frame: frame["hour"] > 18,
+        lambda frame: (frame["hour"] > 18).astype("boolean"),
+    ):
         weights = debias(pool, Subpopulation({"night": query, "any": "all"}))
         np.testing.assert_allclose(weights.weight, expected.weight, rtol=1e-10)
     assert weights.describe().family == "Subpopulation"
@@ -156,7 +190,9 @@ def test_a_subpopulation_is_a_known_omega_of_0_and_1():
         with pytest.raises((DataError, ConfigError), match=message):
             debias(pool, Subpopulation({"night": query, "any": "all"}))
     with pytest.raises(OverlapError, match="not linked"):
-        debias(Pool.from_arrays(["a", "b"], x=[0, 1]), Subpopulation({"a": "x == 0", "b": "x == 1"}))
+        debias(
+            Pool.from_arrays(["a", "b"], x=[0, 1]), Subpopulation({"a": "x == 0", "b": "x == 1"})
+        )
 
 
 def test_names_with_odd_characters():
@@ -168,12 +204,17 @@ def test_names_with_odd_characters():
 
 
 def test_a_query_that_meets_missing_values_is_an_error_unless_it_says_what_they_are():
-    # NaN > 18 is False: the image would be said to be out of reach of the night camera, which nobody knows.
+    # NaN > 18 is False: the image would be said to be out of reach of the night camera, which
+    # nobody knows.
     hour = np.array([20.0, 22.0, 23.0, 12.0, 21.0, 19.0, np.nan, 3.0])
     source = np.repeat(["night", "any"], [3, 5])
     for column in (hour, pd.array(np.where(np.isnan(hour), None, hour), dtype="Int64")):
         pool = Pool.from_arrays(source, hour=column)
-        with pytest.raises(DataError, match=r"hour is missing for 1 of 8 images, the first in row 6.*`night`.*hour.notna\(\) and"):
+        with pytest.raises(
+            DataError,
+            match=r"hour is missing for 1 of 8 images, the first in row 6.*`night`.*hour.notna\(\) "
+            r"and",
+        ):
             debias(pool, Subpopulation({"night": "hour > 18", "any": "all"}))
         fitted = Subpopulation({"night": "hour.notna() and (hour > 18)", "any": "all"}).fit(pool)
         assert fitted.omega(pool)[:, 0].tolist() == [1, 1, 1, 0, 1, 1, 0, 0]
@@ -182,10 +223,19 @@ def test_a_query_that_meets_missing_values_is_an_error_unless_it_says_what_they_
 def test_an_omega_that_is_no_column_says_what_it_may_be():
     pool = Pool.from_arrays(["a", "a", "b"], label=["x", "y", "x"], light=[1.0, 2.0, 3.0])
     for given, error, message in (
-        ("exp(light)", ConfigError, r"`a` is 'exp\(light\)', which is no column.*lambda table: exp\(table.light\)"),
+        (
+            "exp(light)",
+            ConfigError,
+            r"`a` is 'exp\(light\)', which is no column.*lambda table: exp\(table.light\)",
+        ),
         ("label", DataError, r"`a` is the column 'label', whose values are no numbers \(x, y\)"),
         ("lihgt", DataError, "the table lacks lihgt.*Did you mean 'light'"),
-        (np.ones(3), ConfigError, r"the name of a column, a function of the table, or one number; got ndarray.*Known\(matrix\)"),
+        (
+            np.ones(3),
+            ConfigError,
+            r"the name of a column, a function of the table, or one number; got "
+            r"ndarray.*Known\(matrix\)",
+        ),
         (None, ConfigError, "got NoneType"),
     ):
         with pytest.raises(error, match=message):

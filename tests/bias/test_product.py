@@ -36,11 +36,15 @@ def brute_force(pool, cell, phi, offset, reference):
         q = scipy.special.softmax(logit, axis=1)
         residual = q - np.eye(k)[pool.source]
         g_u = np.array([residual[cell == c].sum(axis=0)[1:] for c in range(cells)])
-        loss = (scipy.special.logsumexp(logit, axis=1) - logit[np.arange(len(pool)), pool.source]).sum()
+        loss = (
+            scipy.special.logsumexp(logit, axis=1) - logit[np.arange(len(pool)), pool.source]
+        ).sum()
         return loss, np.concatenate([g_u.ravel(), (residual.T @ phi)[free].ravel()])
 
     start = np.zeros((cells + d) * (k - 1))
-    found = scipy.optimize.minimize(value, start, jac=True, method="BFGS", options={"gtol": 1e-7, "maxiter": 2000})
+    found = scipy.optimize.minimize(
+        value, start, jac=True, method="BFGS", options={"gtol": 1e-7, "maxiter": 2000}
+    )
     u = np.zeros((cells, k))
     u[:, 1:] = found.x[: cells * (k - 1)].reshape(cells, k - 1)
     theta = np.zeros((k, d))
@@ -61,7 +65,9 @@ def test_strata_times_tilt_is_the_joint_maximum():
     best, logit = brute_force(pool, cell, phi, np.zeros((400, 3)), pool.names.index("c"))
     fitted = weights.estimation.fitted
     assert fitted.log_likelihood == pytest.approx(best, abs=1e-5)
-    np.testing.assert_allclose(weights.weight, weights_by_hand(logit, cell, np.array([0.6, 0.4])), rtol=1e-3)
+    np.testing.assert_allclose(
+        weights.weight, weights_by_hand(logit, cell, np.array([0.6, 0.4])), rtol=1e-3
+    )
     np.testing.assert_allclose(weights.weight @ fitted.omega(pool), 1.0, rtol=1e-6)
     np.testing.assert_allclose(weights.score(pool), weights.sample_weight, rtol=1e-8)
     assert weights.weight[cell == 0].sum() == pytest.approx(0.6, rel=1e-12)
@@ -71,7 +77,12 @@ def test_known_times_tilt_is_a_tilt_with_an_offset():
     pool = mixed_pool(1)
     known = Known({"a": lambda frame: np.exp(0.5 * frame["x"]), "b": 1.0, "c": 2.0})
     weights = debias(pool, Product(known, Tilt(["y"], reference="c")))
-    offset = np.column_stack([0.5 * pool.frame["x"] if name == "a" else np.full(400, np.log(2.0) * (name == "c")) for name in pool.names])
+    offset = np.column_stack(
+        [
+            0.5 * pool.frame["x"] if name == "a" else np.full(400, np.log(2.0) * (name == "c"))
+            for name in pool.names
+        ]
+    )
     phi = pool.frame[["y"]].to_numpy()
     best, logit = brute_force(pool, np.zeros(400, dtype=int), phi, offset, pool.names.index("c"))
     assert weights.estimation.fitted.log_likelihood == pytest.approx(best, abs=1e-5)
@@ -89,7 +100,9 @@ def test_two_tilts_are_one_and_factors_fitted_in_turn_reach_the_same_maximum():
     assert len(in_turn.parts) == 2
     weights = debias(pool, in_turn)
     np.testing.assert_allclose(weights.weight, one.weight, rtol=1e-3)
-    assert weights.mean(pool.frame["y"]).stderr == pytest.approx(one.mean(pool.frame["y"]).stderr, rel=1e-3)
+    assert weights.mean(pool.frame["y"]).stderr == pytest.approx(
+        one.mean(pool.frame["y"]).stderr, rel=1e-3
+    )
 
 
 def test_strata_times_known_is_solved_stratum_by_stratum():
@@ -98,16 +111,28 @@ def test_strata_times_known_is_solved_stratum_by_stratum():
     weights = debias(pool, Product(Strata("label"), Known(omega)), MARGIN)
     for label, mass in MASS.items():
         at = np.flatnonzero(pool.frame["label"] == label)
-        np.testing.assert_allclose(weights.weight[at], mass * debias_weights(omega[at], pool.source[at]).weight, rtol=1e-7)
+        np.testing.assert_allclose(
+            weights.weight[at], mass * debias_weights(omega[at], pool.source[at]).weight, rtol=1e-7
+        )
 
 
 @pytest.mark.parametrize(
-    ("model", "target"), [(Strata("label"), MARGIN), (Tilt(["x"], reference="a"), None), (Box(["x"], quantile=0.01), None)], ids=repr
+    ("model", "target"),
+    [
+        (Strata("label"), MARGIN),
+        (Tilt(["x"], reference="a"), None),
+        (Box(["x"], quantile=0.01), None),
+    ],
+    ids=repr,
 )
 def test_a_product_of_one_factor_is_that_factor(model, target):
     pool = mixed_pool(4)
-    np.testing.assert_array_equal(debias(pool, Product(model), target).weight, debias(pool, model, target).weight)
-    np.testing.assert_array_equal(debias(pool, Product(Product(model)), target).weight, debias(pool, model, target).weight)
+    np.testing.assert_array_equal(
+        debias(pool, Product(model), target).weight, debias(pool, model, target).weight
+    )
+    np.testing.assert_array_equal(
+        debias(pool, Product(Product(model)), target).weight, debias(pool, model, target).weight
+    )
 
 
 def test_box_times_tilt_is_0_outside_the_box_and_nested_products_are_flat():
@@ -142,7 +167,11 @@ WITHOUT_OWL = "the target without what no source has an image of: label = owl (0
             None,
             f"{WITHIN_BOXES}; of this only the parts of the population together",
         ),
-        ((Box(["y"]), Subpopulation({"a": "x < 99", "b": "all", "c": "x < 99"})), None, WITHIN_BOXES),
+        (
+            (Box(["y"]), Subpopulation({"a": "x < 99", "b": "all", "c": "x < 99"})),
+            None,
+            WITHIN_BOXES,
+        ),
     ],
 )
 def test_the_population_is_what_all_factors_leave_in_any_order(parts, target, population):
@@ -152,7 +181,11 @@ def test_the_population_is_what_all_factors_leave_in_any_order(parts, target, po
 
 def test_errors_of_a_product_agree_with_a_bootstrap_that_refits():
     pool = mixed_pool(6)
-    weights = debias(pool, Product(Strata("label"), Tilt(["x"], reference="c")), Target.margins({"label": {"mass": MASS, "n": 200}}))
+    weights = debias(
+        pool,
+        Product(Strata("label"), Tilt(["x"], reference="c")),
+        Target.margins({"label": {"mass": MASS, "n": 200}}),
+    )
     drawn = weights.bootstrap(60, 0, pool.frame["x"])
     assert drawn.mean.std() == pytest.approx(weights.mean(pool.frame["x"]).stderr, rel=0.35)
 
@@ -177,12 +210,19 @@ def test_what_is_refused():
         (Product(first), Product(Strata("label"), second)),
         (first, Tilt(["x"], reference="c")),
     ):
-        with pytest.raises(ConfigError, match=r"('a'.* and 'c'|'c'.* and 'a').*one reference for both"):
+        with pytest.raises(
+            ConfigError, match=r"('a'.* and 'c'|'c'.* and 'a').*one reference for both"
+        ):
             Product(*factors)
     pool = mixed_pool(7)
     with pytest.raises(ConfigError, match="one Strata part"):
         debias(pool, Product(Strata("label"), Strata("label")), MARGIN)
-    split = Known({name: (lambda frame, at=at: (frame["z"] == at) * 1.0) for at, name in enumerate(pool.names)})
+    split = Known(
+        {
+            name: (lambda frame, at=at: (frame["z"] == at) * 1.0)
+            for at, name in enumerate(pool.names)
+        }
+    )
     separate = Pool(pool.frame.assign(z=pool.source))
     with pytest.raises(OverlapError, match=r"in the stratum label = (cat|dog)"):
         debias(separate, Product(Strata("label"), split), MARGIN)
@@ -202,7 +242,9 @@ def test_what_is_refused():
 def test_a_constant_of_a_source_in_a_known_factor_changes_no_weight(factor, constant):
     pool = mixed_pool(n=900)
     plain = debias(pool, Product(factor, Known({"a": 0.0, "b": 0.0, "c": 0.0}, log=True)))
-    shifted = debias(pool, Product(factor, Known({"a": 0.0, "b": -constant, "c": constant}, log=True)))
+    shifted = debias(
+        pool, Product(factor, Known({"a": 0.0, "b": -constant, "c": constant}, log=True))
+    )
     np.testing.assert_allclose(shifted.weight, plain.weight, rtol=1e-6)
     assert plain.weight.std() > 0
 
@@ -210,7 +252,15 @@ def test_a_constant_of_a_source_in_a_known_factor_changes_no_weight(factor, cons
 def test_a_constant_of_a_source_changes_no_weight_within_strata():
     pool = mixed_pool(n=900)
     values = [
-        debias(pool, Product(Strata("label"), Tilt(["x"], reference="c"), Known({"a": 0.0, "b": -c, "c": c}, log=True)), MARGIN).weight
+        debias(
+            pool,
+            Product(
+                Strata("label"),
+                Tilt(["x"], reference="c"),
+                Known({"a": 0.0, "b": -c, "c": c}, log=True),
+            ),
+            MARGIN,
+        ).weight
         for c in (0.0, 300.0)
     ]
     np.testing.assert_allclose(values[1], values[0], rtol=1e-6)

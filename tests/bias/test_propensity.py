@@ -13,19 +13,27 @@ CLASSIFIERS = ("logistic", "boosting", "sklearn.naive_bayes:GaussianNB", "forest
 def make(classifier):
     from sklearn.ensemble import RandomForestClassifier
 
-    return RandomForestClassifier(30, min_samples_leaf=20, random_state=0) if classifier == "forest" else classifier
+    return (
+        RandomForestClassifier(30, min_samples_leaf=20, random_state=0)
+        if classifier == "forest"
+        else classifier
+    )
 
 
 def shifted_pool(seed=0, n=1200, **columns):
     rng = np.random.default_rng(seed)
     source = np.where(rng.random(n) < 0.5, "plain", "bright")
     x = rng.normal(size=n) + 0.7 * (source == "bright")
-    return Pool.from_arrays(source, np.where(x > 0.3, "cat", "dog"), x=x, y=rng.normal(size=n), **columns)
+    return Pool.from_arrays(
+        source, np.where(x > 0.3, "cat", "dog"), x=x, y=rng.normal(size=n), **columns
+    )
 
 
 @pytest.mark.parametrize("classifier", CLASSIFIERS)
 def test_weights_move_the_mean_to_that_of_the_reference(classifier):
-    """E x = 0 in the reference, 0.35 in the pool; a mean over 1,200 images has a standard error near 0.05."""
+    """E x = 0 in the reference, 0.35 in the pool; a mean over 1,200 images has a standard error
+    near 0.05.
+    """
     pool = shifted_pool()
     weights = debias(pool, Propensity(["x"], classifier=make(classifier), reference="plain"))
     assert abs(weights.weight @ pool.frame["x"]) < 0.15
@@ -45,7 +53,9 @@ def test_logistic_is_nearly_a_tilt_and_so_are_its_errors():
 
 
 class Recorder:
-    """A classifier that knows which rows it saw: the share of sources there, and chance 0.9 for rows that it saw."""
+    """A classifier that knows which rows it saw: the share of sources there, and chance 0.9 for
+    rows that it saw.
+    """
 
     def __init__(self):
         self.seen = set()
@@ -86,9 +96,18 @@ def test_strata_times_propensity_has_the_margin_and_the_bootstrap_gives_errors()
     pool = shifted_pool(2, 400)
     target = Target.margins({"label": {"cat": 0.4, "dog": 0.6}})
     for classifier in ("logistic", "sklearn.naive_bayes:GaussianNB"):
-        weights = debias(pool, Product(Strata("label"), Propensity(["y"], classifier=classifier, reference="plain")), target)
-        assert weights.weight[(pool.frame["label"] == "cat").to_numpy()].sum() == pytest.approx(0.4, rel=1e-9)
-    alone = debias(pool, Propensity(["x"], classifier="sklearn.naive_bayes:GaussianNB", reference="plain", folds=2))
+        weights = debias(
+            pool,
+            Product(Strata("label"), Propensity(["y"], classifier=classifier, reference="plain")),
+            target,
+        )
+        assert weights.weight[(pool.frame["label"] == "cat").to_numpy()].sum() == pytest.approx(
+            0.4, rel=1e-9
+        )
+    alone = debias(
+        pool,
+        Propensity(["x"], classifier="sklearn.naive_bayes:GaussianNB", reference="plain", folds=2),
+    )
     tilt = debias(pool, Tilt(["x"], reference="plain")).mean(pool.frame["x"])
     assert alone.mean(pool.frame["x"]).stderr == pytest.approx(tilt.stderr, rel=0.5)
 
@@ -97,13 +116,16 @@ def test_strata_times_propensity_has_the_margin_and_the_bootstrap_gives_errors()
 def test_a_classifier_that_saw_strata_gives_omega_of_any_table(classifier):
     pool = shifted_pool(4, 600)
     target = Target.margins({"label": {"cat": 0.4, "dog": 0.6}})
-    model = Product(Strata("label"), Propensity(["y"], classifier=classifier, reference="plain", folds=2))
+    model = Product(
+        Strata("label"), Propensity(["y"], classifier=classifier, reference="plain", folds=2)
+    )
     weights = debias(pool, model, target)
     fitted = weights.estimation.fitted
     omega = fitted.omega(pool)
     np.testing.assert_allclose(fitted.omega(pool.frame.iloc[::-7]), omega[::-7], rtol=1e-12)
     assert fitted.omega(pool.frame.head(0)).shape == (0, 2)
-    # In-fold and out-of-fold values differ, and by more the more freely the classifier fits: y says nothing of the source here.
+    # In-fold and out-of-fold values differ, and by more the more freely the classifier fits: y says
+    # nothing of the source here.
     assert np.median(np.abs(np.log(weights.score(pool) / weights.sample_weight))) < 0.3
     with pytest.raises(DataError, match="label = fox"):
         fitted.omega(pool.frame.assign(label="fox"))
@@ -118,7 +140,10 @@ def test_what_is_refused():
     pool = shifted_pool(3, 100)
     for settings, message in (
         ({"classifier": "logstic"}, "Did you mean 'logistic'"),
-        ({"classifier": RidgeClassifier}, r"not its class: write classifier=RidgeClassifier\(…\), or 'sklearn.*:RidgeClassifier'"),
+        (
+            {"classifier": RidgeClassifier},
+            r"not its class: write classifier=RidgeClassifier\(…\), or 'sklearn.*:RidgeClassifier'",
+        ),
         ({"classifier": 3}, "got 3, which has no fit method"),
         ({"folds": 1}, "at least 2"),
         ({"floor": 0.0}, "smallest chance"),
@@ -128,7 +153,10 @@ def test_what_is_refused():
     with pytest.raises(ConfigError, match=r"predict_proba; RidgeClassifier has not"):
         Propensity(["x"], classifier=RidgeClassifier(), reference="plain").fit(pool)
     with pytest.raises(ConfigError, match="cannot be fitted together"):
-        Product(Propensity(["x"], classifier="boosting", reference="plain"), Tilt(["y"], reference="plain")).fit(pool)
+        Product(
+            Propensity(["x"], classifier="boosting", reference="plain"),
+            Tilt(["y"], reference="plain"),
+        ).fit(pool)
     known = Known({"plain": 1.0, "bright": lambda frame: np.exp(frame["y"])})
     neighbours = Propensity(["x"], classifier=KNeighborsClassifier(), reference="plain")
     with pytest.raises(ConfigError, match="must take sample_weight"):

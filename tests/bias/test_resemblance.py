@@ -1,4 +1,6 @@
-"""Does the weighted pool look like the target? The judge says yes when it does, and no when it does not."""
+"""Does the weighted pool look like the target? The judge says yes when it does, and no when it does
+not.
+"""
 
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ def pools(shift=1.0, n=800, n_target=400, seed=0):
     rng = np.random.default_rng(seed)
     source = np.where(rng.random(n) < 0.5, "a", "b")
     x = rng.normal(size=n) + shift * np.where(source == "a", 1.0, 0.5)
-    return Pool.from_arrays(source, x=x, y=rng.normal(size=n)), Pool.from_arrays(["t"] * n_target, x=rng.normal(size=n_target))
+    return Pool.from_arrays(source, x=x, y=rng.normal(size=n)), Pool.from_arrays(
+        ["t"] * n_target, x=rng.normal(size=n_target)
+    )
 
 
 @pytest.mark.parametrize("holdout", [0.0, 0.5])
@@ -42,7 +46,10 @@ def test_wrong_weights_are_told_apart():
 def test_a_target_that_no_source_resembles_is_not_identifiable():
     pool, _ = pools()
     rng = np.random.default_rng(1)
-    far = Pool.from_arrays(["t"] * 300, x=np.where(rng.random(300) < 0.5, rng.normal(size=300), 9 + rng.normal(size=300)))
+    far = Pool.from_arrays(
+        ["t"] * 300,
+        x=np.where(rng.random(300) < 0.5, rng.normal(size=300), 9 + rng.normal(size=300)),
+    )
     with pytest.raises(CoverageError, match=r"max_unlike = 0\.2"):
         debias(pool, Box(["x"]), Target.sample(far))
 
@@ -50,9 +57,14 @@ def test_a_target_that_no_source_resembles_is_not_identifiable():
 def test_without_images_to_judge_by_there_is_no_verdict():
     pool, sample = pools()
     assert debias(pool, Tilt(["x"]), Target.source("a")).estimation.resemblance is None
-    assert debias(pool, Tilt(["x"]), Target.sample(sample), judge=False).estimation.resemblance is None
+    assert (
+        debias(pool, Tilt(["x"]), Target.sample(sample), judge=False).estimation.resemblance is None
+    )
     few = Pool(sample.frame.iloc[:30])
-    with pytest.warns(UnskewWarning, match="not judged: there are 30 images of it to look at, and a classifier needs 40"):
+    with pytest.warns(
+        UnskewWarning,
+        match="not judged: there are 30 images of it to look at, and a classifier needs 40",
+    ):
         assert debias(pool, Tilt(["x"]), Target.sample(few)).estimation.resemblance is None
     held = debias(pool, Tilt(["x"]), Target.source("a", holdout=0.5))
     assert held.estimation.resemblance.held_out
@@ -73,13 +85,20 @@ def test_too_few_that_were_held_out_are_joined_by_those_that_fitted():
 
 @pytest.mark.parametrize("holdout", [0.0, 0.5])
 def test_a_pool_with_groups_is_judged_by_a_sample_without(holdout):
-    """Each image of the sample is a group by itself, so the verdict is the same as if it were said."""
+    """Each image of the sample is a group by itself, so the verdict is the same as if it were
+    said.
+    """
     pool, sample = pools()
     pool = pool.with_columns({"group": [f"burst-{row // 2}" for row in range(len(pool))]})
     seen = debias(pool, Tilt(["x"]), Target.sample(sample, holdout=holdout)).estimation.resemblance
-    said = Target.sample(sample.with_columns({"group": [f"image-{row}" for row in range(len(sample))]}), holdout=holdout)
+    said = Target.sample(
+        sample.with_columns({"group": [f"image-{row}" for row in range(len(sample))]}),
+        holdout=holdout,
+    )
     assert seen.n_target == 400 * (1 - holdout or 1)
-    assert seen.auc == pytest.approx(debias(pool, Tilt(["x"]), said).estimation.resemblance.auc, abs=0.1)
+    assert seen.auc == pytest.approx(
+        debias(pool, Tilt(["x"]), said).estimation.resemblance.auc, abs=0.1
+    )
 
 
 def test_a_sample_of_one_group_cannot_judge():

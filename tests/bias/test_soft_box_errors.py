@@ -1,4 +1,6 @@
-"""Errors of soft boxes count the choice of edges: which edges are opened, what the second fit is, and when there is none."""
+"""Errors of soft boxes count the choice of edges: which edges are opened, what the second fit is,
+and when there is none.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def interval_of(value: float, stderr: float, quantile: float) -> Estimate:
 
 
 @given(NUMBERS, NUMBERS, POSITIVE, POSITIVE, st.floats(1.9, 13))
-def test_the_interval_contains_those_of_both_models(value: float, other: float, stderr: float, wide: float, quantile: float) -> None:
+def test_the_interval_contains_those_of_both_models(
+    value: float, other: float, stderr: float, wide: float, quantile: float
+) -> None:
     estimate, rival = interval_of(value, stderr, 1.96), interval_of(other, wide, quantile)
     found = beside_rival(estimate, rival)
     assert found.value == value
@@ -46,18 +50,28 @@ def test_a_rival_that_says_the_same_changes_nothing_and_one_without_an_error_eve
     same = beside_rival(estimate, estimate)
     assert same.stderr == pytest.approx(0.1)
     assert same.interval == pytest.approx(estimate.interval)
-    assert beside_rival(Estimate(1.0, 0.0, (1.0, 1.0)), Estimate(1.0, 0.0, (1.0, 1.0))) == Estimate(1.0, 0.0, (1.0, 1.0))
+    assert beside_rival(Estimate(1.0, 0.0, (1.0, 1.0)), Estimate(1.0, 0.0, (1.0, 1.0))) == Estimate(
+        1.0, 0.0, (1.0, 1.0)
+    )
     unknown = beside_rival(estimate, Estimate(1.0, math.inf, (-math.inf, math.inf)))
     assert unknown.stderr == math.inf
     assert unknown.interval == (-math.inf, math.inf)
 
 
-def opened(lower: list[list[float]], upper: list[list[float]], reference: int | None = None) -> Boxes:
-    """Edges opened for sources that fill the unit square (2,000 images each), with a width that leaves all of them inside."""
+def opened(
+    lower: list[list[float]], upper: list[list[float]], reference: int | None = None
+) -> Boxes:
+    """Edges opened for sources that fill the unit square (2,000 images each), with a width that
+    leaves all of them inside.
+    """
     n_sources = len(lower)
     feature = np.random.default_rng(0).uniform(size=(2000 * n_sources, 2))
-    problem = pose_problem(feature, np.repeat(np.arange(n_sources), 2000), n_sources, None, None, reference)
-    return open_opposite_edges(problem, Boxes(np.array(lower), np.array(upper), 5.0, problem.no_boxes().u))
+    problem = pose_problem(
+        feature, np.repeat(np.arange(n_sources), 2000), n_sources, None, None, reference
+    )
+    return open_opposite_edges(
+        problem, Boxes(np.array(lower), np.array(upper), 5.0, problem.no_boxes().u)
+    )
 
 
 def test_sources_without_an_edge_get_those_opposite_to_the_others() -> None:
@@ -66,7 +80,8 @@ def test_sources_without_an_edge_get_those_opposite_to_the_others() -> None:
     boxes = opened(lower, upper)
     np.testing.assert_array_equal(boxes.lower[:2], lower[:2])
     np.testing.assert_array_equal(boxes.upper[:2], upper[:2])
-    # The third could take over either; from where those are its edges would cross, so that both begin half way.
+    # The third could take over either; from where those are its edges would cross, so that both
+    # begin half way.
     assert boxes.lower[2, 0] == boxes.upper[2, 0] == pytest.approx(0.4)
     assert np.isinf([boxes.lower[:, 1], boxes.upper[:, 1]]).all()
 
@@ -102,10 +117,17 @@ def test_the_error_is_that_of_the_wider_fit_and_of_the_distance_to_it() -> None:
             continue
         seen += 1
         # The mean under the other ω by the solver alone: an independent way to the same weights.
-        other = unskew.debias_weights(rival.profile.log_omega, data.pool.source, log=True, names=data.pool.names).weight @ data.value
+        other = (
+            unskew.debias_weights(
+                rival.profile.log_omega, data.pool.source, log=True, names=data.pool.names
+            ).weight
+            @ data.value
+        )
         reach = (found.interval[1] - found.interval[0]) / 2
         assert found.stderr >= math.hypot(own.stderr, found.value - other) * (1 - 1e-6)
-        assert reach >= (own.interval[1] - own.interval[0]) / 2 + abs(found.value - other) * (1 - 1e-6)
+        assert reach >= (own.interval[1] - own.interval[0]) / 2 + abs(found.value - other) * (
+            1 - 1e-6
+        )
         fit, wide = (each.factors[0].fit for each in (estimation.fitted, rival))
         assert wide.log_likelihood >= fit.log_likelihood - TOLD_APART
     assert seen >= 5
@@ -125,13 +147,17 @@ def test_a_constant_that_the_test_does_not_reject_is_taken_for_known() -> None:
     assert fit.p_value > 0.05
     assert fit.rejected is None
     assert widen_soft_boxes(feature, source, 3, fit) is None
-    weights = unskew.debias(make_pool(source, x=feature[:, 0], z=feature[:, 1]), SoftBox(["x", "z"]))
+    weights = unskew.debias(
+        make_pool(source, x=feature[:, 0], z=feature[:, 1]), SoftBox(["x", "z"])
+    )
     assert weights.estimation is not None
     assert weights.estimation.omega_is_known
 
 
 def rejected_constant() -> tuple[DataSet, Weights, SoftBoxFit]:
-    """The first data set whose boxes are found not to be worth their parameters, though the test sees that there are some."""
+    """The first data set whose boxes are found not to be worth their parameters, though the test
+    sees that there are some.
+    """
     for seed in range(100):
         data = blurred(seed)
         weights = data.debias()

@@ -10,8 +10,19 @@ from scipy.stats import kstest, wasserstein_distance
 
 import unskew
 from unskew.bias.soft_box.fit import SoftBoxFit, fit_soft_boxes, log_soft_boxes, soft_box_jacobian
-from unskew.bias.soft_box.likelihood import Boxes, edge_slots, evaluate_boxes, inform_boxes, pose_problem
-from unskew.bias.soft_box.permutation import PLACES, _tail_statistic, permutation_bound, permutation_p_value
+from unskew.bias.soft_box.likelihood import (
+    Boxes,
+    edge_slots,
+    evaluate_boxes,
+    inform_boxes,
+    pose_problem,
+)
+from unskew.bias.soft_box.permutation import (
+    PLACES,
+    _tail_statistic,
+    permutation_bound,
+    permutation_p_value,
+)
 from unskew.bias.soft_box.search import _Edge, _Held, _subsample, constant_membership, make_room
 from unskew.errors import DataError
 from unskew.records import Floats, Ints
@@ -32,17 +43,26 @@ class Truth:
 
 
 def random_boxes(n_features: int, n_sources: int, seed: int, n: int) -> Truth:
-    """Random, unequal, overlapping boxes over a Gaussian population; a third of the edges infinite."""
+    """Random, unequal, overlapping boxes over a Gaussian population; a third of the edges
+    infinite.
+    """
     rng = np.random.default_rng(seed)
     population = 0.5 * rng.normal(size=(20_000, n_features))
-    middle, half = rng.uniform(-0.5, 0.5, (n_sources, n_features)), rng.uniform(0.3, 1.0, (n_sources, n_features))
+    middle, half = (
+        rng.uniform(-0.5, 0.5, (n_sources, n_features)),
+        rng.uniform(0.3, 1.0, (n_sources, n_features)),
+    )
     lower = np.where(rng.uniform(size=middle.shape) < 0.3, -np.inf, middle - half)
     upper = np.where(rng.uniform(size=middle.shape) < 0.3, np.inf, middle + half)
     width = 0.3 * n_features**0.5 * rng.uniform(1.0, 3.0)
     omega = np.exp(log_soft_boxes(population, lower, upper, width))
     sizes = 50 + (n * rng.dirichlet(np.full(n_sources, 5.0))).astype(int)
-    index = np.concatenate([rng.choice(20_000, size=m, p=omega[:, k] / omega[:, k].sum()) for k, m in enumerate(sizes)])
-    return Truth(population, population[index], np.repeat(np.arange(n_sources), sizes), lower, upper, width)
+    index = np.concatenate(
+        [rng.choice(20_000, size=m, p=omega[:, k] / omega[:, k].sum()) for k, m in enumerate(sizes)]
+    )
+    return Truth(
+        population, population[index], np.repeat(np.arange(n_sources), sizes), lower, upper, width
+    )
 
 
 def membership(log_omega: Floats, source: Ints) -> Floats:
@@ -52,9 +72,16 @@ def membership(log_omega: Floats, source: Ints) -> Floats:
 
 
 def distance(feature: Floats, source: Ints, population: Floats, log_omega: Floats | None) -> float:
-    """Σ_d of the 1-D Wasserstein distances of the debiased (or pooled) features to the population's."""
-    weight = None if log_omega is None else unskew.debias_weights(log_omega, source, log=True).weight
-    return sum(float(wasserstein_distance(feature[:, d], population[:, d], weight)) for d in range(feature.shape[1]))
+    """Σ_d of the 1-D Wasserstein distances of the debiased (or pooled) features to the
+    population's.
+    """
+    weight = (
+        None if log_omega is None else unskew.debias_weights(log_omega, source, log=True).weight
+    )
+    return sum(
+        float(wasserstein_distance(feature[:, d], population[:, d], weight))
+        for d in range(feature.shape[1])
+    )
 
 
 def fitted_log_omega(feature: Floats, fit: SoftBoxFit) -> Floats:
@@ -68,25 +95,37 @@ def example_boxes(rng: np.random.Generator, n_cells: int = 1) -> Boxes:
     return Boxes(lower, upper, 8.0, rng.normal(size=(n_cells, 3)))
 
 
-def plain_log_likelihood(feature: Floats, source: Ints, cell: Ints, offset: Floats, boxes: Boxes) -> tuple[float, Floats]:
+def plain_log_likelihood(
+    feature: Floats, source: Ints, cell: Ints, offset: Floats, boxes: Boxes
+) -> tuple[float, Floats]:
     """Σ_i log q_{i,s_i} and the masses, written as the formula stands."""
     log_omega = log_soft_boxes(feature, boxes.lower, boxes.upper, boxes.width)
     share = np.exp(boxes.u[cell] + offset + log_omega)
     own = np.arange(source.size)
-    return float(np.log(share[own, source] / share.sum(axis=1)).sum()), np.exp(log_omega).mean(axis=0)
+    return float(np.log(share[own, source] / share.sum(axis=1)).sum()), np.exp(log_omega).mean(
+        axis=0
+    )
 
 
 def test_the_compiled_sum_is_the_formula_and_its_gradient_the_finite_difference() -> None:
     rng = np.random.default_rng(0)
-    feature, source, cell = rng.normal(size=(200, 2)), rng.integers(3, size=200), rng.integers(2, size=200)
+    feature, source, cell = (
+        rng.normal(size=(200, 2)),
+        rng.integers(3, size=200),
+        rng.integers(2, size=200),
+    )
     offset = rng.normal(size=(200, 3))
     problem = pose_problem(feature, source, 3, offset, cell, None)
     boxes = example_boxes(rng, 2)
     now = evaluate_boxes(problem, boxes)
     plain, mass = plain_log_likelihood(feature, source, cell, offset, boxes)
     assert now.log_likelihood == pytest.approx(plain, rel=1e-12)
-    own = np.exp(log_soft_boxes(feature, boxes.lower, boxes.upper, boxes.width))[np.arange(200), source]
-    assert now.value == pytest.approx(plain + 0.25 * 200**0.5 * (np.log(mass).sum() - (1 / own).mean()), rel=1e-12)
+    own = np.exp(log_soft_boxes(feature, boxes.lower, boxes.upper, boxes.width))[
+        np.arange(200), source
+    ]
+    assert now.value == pytest.approx(
+        plain + 0.25 * 200**0.5 * (np.log(mass).sum() - (1 / own).mean()), rel=1e-12
+    )
 
     slot, _ = edge_slots(boxes.lower, boxes.upper)
 
@@ -104,7 +143,11 @@ def test_the_compiled_sum_is_the_formula_and_its_gradient_the_finite_difference(
     np.testing.assert_allclose(now.gradient, numeric, rtol=1e-5, atol=1e-5)
     for c, k in np.ndindex(2, 3):
         up, down = (
-            evaluate_boxes(problem, boxes._replace(u=boxes.u + sign * step * (np.arange(6) == 3 * c + k).reshape(2, 3))) for sign in (1, -1)
+            evaluate_boxes(
+                problem,
+                boxes._replace(u=boxes.u + sign * step * (np.arange(6) == 3 * c + k).reshape(2, 3)),
+            )
+            for sign in (1, -1)
         )
         assert now.gradient_u[c, k] == pytest.approx((up.value - down.value) / (2 * step), abs=1e-5)
 
@@ -113,7 +156,9 @@ def test_the_information_is_the_expected_outer_product_of_the_scores() -> None:
     rng = np.random.default_rng(1)
     feature, source = rng.normal(size=(100, 2)), rng.integers(3, size=100)
     boxes = example_boxes(rng)
-    information = inform_boxes(pose_problem(feature, source, 3, None, None, None).informing(100), boxes)
+    information = inform_boxes(
+        pose_problem(feature, source, 3, None, None, None).informing(100), boxes
+    )
     jacobian = soft_box_jacobian(feature, boxes.lower, boxes.upper, boxes.width)
     q = np.exp(boxes.u + log_soft_boxes(feature, boxes.lower, boxes.upper, boxes.width))
     q /= q.sum(axis=1, keepdims=True)
@@ -131,7 +176,13 @@ def test_jacobian_is_the_finite_difference() -> None:
     feature = rng.normal(size=(50, 2))
     boxes = example_boxes(rng)._replace(width=1.5)  # some images outside
     jacobian = soft_box_jacobian(feature, boxes.lower, boxes.upper, boxes.width)
-    finite = [(side, k, d) for side in (0, 1) for k in range(3) for d in range(2) if np.isfinite((boxes.lower, boxes.upper)[side][k, d])]
+    finite = [
+        (side, k, d)
+        for side in (0, 1)
+        for k in range(3)
+        for d in range(2)
+        if np.isfinite((boxes.lower, boxes.upper)[side][k, d])
+    ]
     assert jacobian.shape == (50, 3, len(finite) + 1)
     inside = np.isfinite(log_soft_boxes(feature, boxes.lower, boxes.upper, boxes.width))
     assert 0 < inside.sum() < inside.size
@@ -144,14 +195,26 @@ def test_jacobian_is_the_finite_difference() -> None:
         plus, minus = (log_soft_boxes(feature, low, high, boxes.width) for low, high in moved)
         numeric = np.where(inside, plus - np.where(inside, minus, 0.0), 0.0) / (2 * step)
         np.testing.assert_allclose(jacobian[:, :, p][inside], numeric[inside], rtol=1e-4, atol=1e-5)
-    plus, minus = (log_soft_boxes(feature, boxes.lower, boxes.upper, boxes.width * np.exp(sign * step)) for sign in (1, -1))
-    np.testing.assert_allclose(jacobian[:, :, -1][inside], (plus[inside] - minus[inside]) / (2 * step), rtol=1e-4, atol=1e-5)
+    plus, minus = (
+        log_soft_boxes(feature, boxes.lower, boxes.upper, boxes.width * np.exp(sign * step))
+        for sign in (1, -1)
+    )
+    np.testing.assert_allclose(
+        jacobian[:, :, -1][inside],
+        (plus[inside] - minus[inside]) / (2 * step),
+        rtol=1e-4,
+        atol=1e-5,
+    )
 
 
 def test_what_an_edge_gains_is_the_likelihood_with_it_less_the_one_without() -> None:
     """With u held; then one Newton step of the source's u in each cell, here and there."""
     rng = np.random.default_rng(2)
-    feature, source, cell = rng.normal(size=(300, 2)), rng.integers(3, size=300), np.sort(rng.integers(2, size=300))
+    feature, source, cell = (
+        rng.normal(size=(300, 2)),
+        rng.integers(3, size=300),
+        np.sort(rng.integers(2, size=300)),
+    )
     offset = rng.normal(size=(300, 3))
     boxes = example_boxes(rng, 2)
     held = _Held(pose_problem(feature, source, 3, offset, cell, None), boxes, 1)
@@ -161,16 +224,22 @@ def test_what_an_edge_gains_is_the_likelihood_with_it_less_the_one_without() -> 
         moved[side][k, d] = other
         values = []
         for then in (boxes, boxes._replace(lower=moved[0], upper=moved[1])):
-            share = np.exp(then.u[cell] + offset + log_soft_boxes(feature, then.lower, then.upper, then.width))
+            share = np.exp(
+                then.u[cell] + offset + log_soft_boxes(feature, then.lower, then.upper, then.width)
+            )
             p_n = share[:, k] / share.sum(axis=1)
             steps = [
-                ((source[cell == c] == k) - p_n[cell == c]).sum() ** 2 / (2 * (p_n[cell == c] * (1 - p_n[cell == c])).sum()) for c in (0, 1)
+                ((source[cell == c] == k) - p_n[cell == c]).sum() ** 2
+                / (2 * (p_n[cell == c] * (1 - p_n[cell == c])).sum())
+                for c in (0, 1)
             ]
             values.append(plain_log_likelihood(feature, source, cell, offset, then)[0] + sum(steps))
         assert held.gain(edge, other) == pytest.approx(values[1] - values[0], rel=1e-9, abs=1e-9)
 
 
-def test_at_the_innermost_place_of_an_edge_all_images_of_its_source_are_inside_and_no_farther_in() -> None:
+def test_at_the_innermost_place_of_an_edge_all_images_of_its_source_are_inside_and_no_farther_in() -> (
+    None
+):
     from unskew.bias.soft_box.kernels_boxes import innermost_places
 
     rng = np.random.default_rng(3)
@@ -180,18 +249,25 @@ def test_at_the_innermost_place_of_an_edge_all_images_of_its_source_are_inside_a
     boxes = held.boxes
     innermost = innermost_places(feature, source, boxes.lower, boxes.upper, boxes.width)
     for k, d, side in np.ndindex(3, 2, 2):
-        edge, place = _Edge(k, d, side, float((boxes.lower, boxes.upper)[side][k, d])), float(innermost[side][k, d])
+        edge, place = (
+            _Edge(k, d, side, float((boxes.lower, boxes.upper)[side][k, d])),
+            float(innermost[side][k, d]),
+        )
         outwards = 1e-9 * edge.sign
         assert held.gain(edge, place + outwards) > -np.inf
         assert held.gain(edge, place - outwards) == -np.inf
-        chosen = held.best_place(edge._replace(at=edge.away), np.linspace(-2, 2, 20), place + outwards)
+        chosen = held.best_place(
+            edge._replace(at=edge.away), np.linspace(-2, 2, 20), place + outwards
+        )
         assert chosen is None or held.gain(edge, chosen) > -np.inf
 
 
 def test_a_subsample_of_very_many_images_is_drawn_evenly_from_all_of_them() -> None:
     sizes = [90_000, 60_000, 300]
     source = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], sizes))
-    problem = pose_problem(np.arange(source.size, dtype=np.float64)[:, None], source, 3, None, None, None)
+    problem = pose_problem(
+        np.arange(source.size, dtype=np.float64)[:, None], source, 3, None, None, None
+    )
     few = _subsample(problem, 6000, np.random.default_rng(0))
     np.testing.assert_array_equal(few.count[0], [2000, 2000, 300])
     row = few.feature[:, 0].astype(np.int64)
@@ -201,18 +277,28 @@ def test_a_subsample_of_very_many_images_is_drawn_evenly_from_all_of_them() -> N
         assert kstest(row[few.source == k], "uniform", (0, source.size)).pvalue > 1e-3
 
 
-@pytest.mark.parametrize(("n_features", "n_sources", "seed"), [(2, 4, 2), (2, 4, 3), (5, 5, 3), (5, 5, 5)])
+@pytest.mark.parametrize(
+    ("n_features", "n_sources", "seed"), [(2, 4, 2), (2, 4, 3), (5, 5, 3), (5, 5, 5)]
+)
 def test_random_boxes_are_recovered(n_features: int, n_sources: int, seed: int) -> None:
     truth = random_boxes(n_features, n_sources, seed, 5000)
     fit = fit_soft_boxes(truth.feature, truth.source, n_sources)
     assert not fit.is_constant
     assert fit.p_value == 1 / 200
-    q_true, q_fit = (membership(log_omega, truth.source) for log_omega in (truth.log_omega, fitted_log_omega(truth.feature, fit)))
+    q_true, q_fit = (
+        membership(log_omega, truth.source)
+        for log_omega in (truth.log_omega, fitted_log_omega(truth.feature, fit))
+    )
     own = np.arange(truth.source.size)
     # As likely as the truth, but for the pull of the prior.
-    assert fit.log_likelihood > np.log(q_true[own, truth.source]).sum() - 2 * 2 * n_sources * n_features
+    assert (
+        fit.log_likelihood
+        > np.log(q_true[own, truth.source]).sum() - 2 * 2 * n_sources * n_features
+    )
     constant = np.bincount(truth.source) / truth.source.size
-    assert np.sqrt(np.mean((q_fit - q_true) ** 2)) < 0.5 * np.sqrt(np.mean((constant - q_true) ** 2))
+    assert np.sqrt(np.mean((q_fit - q_true) ** 2)) < 0.5 * np.sqrt(
+        np.mean((constant - q_true) ** 2)
+    )
     d_true, d_naive, d_fit = (
         distance(truth.feature, truth.source, truth.population, log_omega)
         for log_omega in (truth.log_omega, None, fitted_log_omega(truth.feature, fit))
@@ -224,7 +310,9 @@ def test_random_boxes_are_recovered(n_features: int, n_sources: int, seed: int) 
 @pytest.mark.parametrize("seed", [127, 139])
 @pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_no_image_on_the_rim_of_its_support_gets_most_of_the_weight(seed: int) -> None:
-    """That no other source has it says nothing of how small ω is there; by likelihood alone its weight was 0.98 and more."""
+    """That no other source has it says nothing of how small ω is there; by likelihood alone its
+    weight was 0.98 and more.
+    """
     truth = random_boxes(2, 4, seed, 1000)
     fit = fit_soft_boxes(truth.feature, truth.source, 4)
     weights = unskew.debias_weights(fitted_log_omega(truth.feature, fit), truth.source, log=True)
@@ -259,10 +347,14 @@ def test_order_of_rows_and_sources_and_scale_of_features_change_nothing_but_the_
     scaled = fit_soft_boxes(-10.0 * truth.feature + 3.0, truth.source, 3, test=False)
     np.testing.assert_allclose(scaled.upper, -10.0 * fit.lower + 3.0, atol=1e-2)
     np.testing.assert_allclose(scaled.lower, -10.0 * fit.upper + 3.0, atol=1e-2)
-    assert scaled.log_likelihood == pytest.approx(fit.log_likelihood, abs=0.05)  # the tolerance of the ascent
+    assert scaled.log_likelihood == pytest.approx(
+        fit.log_likelihood, abs=0.05
+    )  # the tolerance of the ascent
 
 
-def test_of_many_images_some_are_enough_to_reject_and_all_are_asked_before_it_is_not_rejected() -> None:
+def test_of_many_images_some_are_enough_to_reject_and_all_are_asked_before_it_is_not_rejected() -> (
+    None
+):
     rng = np.random.default_rng(0)
     source = rng.integers(2, size=80_000)
     for shift, is_seen in ((1.0, True), (0.0, False)):
@@ -273,7 +365,9 @@ def test_of_many_images_some_are_enough_to_reject_and_all_are_asked_before_it_is
 
 
 def test_permuted_labels_give_a_uniform_p_value() -> None:
-    """Level of the test: of 100 permuted data sets about 5% have p ≤ 0.05 (binomial: at most 12 with probability 0.998)."""
+    """Level of the test: of 100 permuted data sets about 5% have p ≤ 0.05 (binomial: at most 12
+    with probability 0.998).
+    """
     rng = np.random.default_rng(3)
     feature = rng.gamma(2.0, size=(300, 2))
     source = np.repeat([0, 1, 2], [200, 80, 20])
@@ -287,12 +381,16 @@ def test_permuted_labels_give_a_uniform_p_value() -> None:
 
 
 def test_the_bound_is_one_on_all_permutations() -> None:
-    """No t is exceeded by a larger share of 2,000 permutations than Hoeffding's inequality allows (binomial error aside)."""
+    """No t is exceeded by a larger share of 2,000 permutations than Hoeffding's inequality allows
+    (binomial error aside).
+    """
     rng = np.random.default_rng(8)
     feature = np.column_stack([rng.gamma(2.0, size=120), rng.integers(0, 3, 120)])  # ties, too
     source = np.repeat([0, 1, 2], [70, 40, 10])
     problem = pose_problem(feature, source, 3, None, None, None)
-    bin_nd = np.stack([np.searchsorted(np.quantile(column, PLACES), column) for column in feature.T], axis=1)
+    bin_nd = np.stack(
+        [np.searchsorted(np.quantile(column, PLACES), column) for column in feature.T], axis=1
+    )
     statistic = _tail_statistic(problem, bin_nd, None)
     value_m = np.sort([statistic(rng.permutation(source)) for _ in range(2000)])
     bounds = [permutation_bound(problem, bin_nd, float(value)) for value in value_m]
@@ -303,18 +401,24 @@ def test_the_bound_is_one_on_all_permutations() -> None:
 
 def test_no_permutation_is_made_where_the_bound_says_enough() -> None:
     rng = np.random.default_rng(9)
-    feature = np.concatenate([rng.uniform(0.0, 0.6, size=(500, 1)), rng.uniform(0.4, 1.0, size=(500, 1))])
+    feature = np.concatenate(
+        [rng.uniform(0.0, 0.6, size=(500, 1)), rng.uniform(0.4, 1.0, size=(500, 1))]
+    )
     problem = pose_problem(feature, np.repeat([0, 1], 500), 2, None, None, None)
     p_value, made = permutation_p_value(problem, constant_membership(problem)[0], None, rng)
     assert made == 0
     assert p_value < 1e-4
     # Images of one group are not independent: the bound says nothing of them.
-    grouped, made = permutation_p_value(problem, constant_membership(problem)[0], np.arange(1000) // 2, rng)
+    grouped, made = permutation_p_value(
+        problem, constant_membership(problem)[0], np.arange(1000) // 2, rng
+    )
     assert (grouped, made) == (1 / 200, 199)
 
 
 def test_groups_are_permuted_whole() -> None:
-    """Sixty bursts of twenty near-identical images, sources alike: image by image the test is fooled, by group it keeps its level."""
+    """Sixty bursts of twenty near-identical images, sources alike: image by image the test is
+    fooled, by group it keeps its level.
+    """
     rng = np.random.default_rng(4)
     rejected = {"images": 0, "groups": 0}
     for _ in range(10):
@@ -339,7 +443,9 @@ def test_the_test_keeps_its_level_with_offset_and_cells() -> None:
         chance = 1 / (1 + np.exp(-(offset[:, 1] + np.where(cell == 1, 0.5, -0.5))))
         source = (rng.uniform(size=400) < chance).astype(np.int64)
         problem = pose_problem(feature, source, 2, offset, cell, None)
-        rejections += permutation_p_value(problem, constant_membership(problem)[0], None, rng)[0] <= 0.05
+        rejections += (
+            permutation_p_value(problem, constant_membership(problem)[0], None, rng)[0] <= 0.05
+        )
     assert rejections <= 7  # binomial(40, 0.05): more than 7 with probability 0.001
 
 
@@ -347,7 +453,9 @@ def test_sources_that_do_not_differ_get_the_constant() -> None:
     rng = np.random.default_rng(6)
     for _ in range(10):
         fit = fit_soft_boxes(rng.normal(size=(500, 3)), rng.integers(4, size=500), 4)
-        assert fit.is_constant  # also in the 5% that the test rejects: the gain is not worth the parameters
+        assert (
+            fit.is_constant
+        )  # also in the 5% that the test rejects: the gain is not worth the parameters
         assert np.isinf(fit.width)
         assert np.all(np.isinf(fit.lower))
         assert np.all(np.isinf(fit.upper))
@@ -361,14 +469,20 @@ def test_a_mechanism_too_wide_to_be_estimated_is_left_alone() -> None:
         scenario = unskew.scenarios.acquisition(population, decay=10.0, sizes=[1000] * 8, seed=seed)
         assert scenario.features is not None
         assert fit_soft_boxes(scenario.features, scenario.source, 8, seed=seed).is_constant
-        assert fit_soft_boxes(scenario.features, scenario.source, 8, seed=seed, test=False).is_constant
+        assert fit_soft_boxes(
+            scenario.features, scenario.source, 8, seed=seed, test=False
+        ).is_constant
 
 
 def test_a_known_factor_and_cells_are_taken_into_account() -> None:
-    """Source 0 is cut at 0.5 by a known factor and decays beyond 0.2 in the other feature: only the second is to be found."""
+    """Source 0 is cut at 0.5 by a known factor and decays beyond 0.2 in the other feature: only the
+    second is to be found.
+    """
     rng = np.random.default_rng(8)
     population = rng.uniform(size=(40_000, 2))
-    omega = np.clip(1 - np.maximum(0, population[:, 1] - 0.2) / 0.5, 0, 1) * np.where(population[:, 0] < 0.5, 1.0, 0.2)
+    omega = np.clip(1 - np.maximum(0, population[:, 1] - 0.2) / 0.5, 0, 1) * np.where(
+        population[:, 0] < 0.5, 1.0, 0.2
+    )
     cell = rng.integers(2, size=40_000)
     chosen = rng.choice(40_000, size=2000, p=omega * (1 + cell) / (omega * (1 + cell)).sum())
     index = np.concatenate([chosen, rng.choice(40_000, size=2000)])
@@ -391,10 +505,14 @@ def test_a_warm_start_ends_where_the_search_ended() -> None:
     assert again.width == pytest.approx(fit.width, rel=0.02)
     other = random_boxes(2, 3, 7, 2000)
     row = np.random.default_rng(1).integers(other.source.size, size=other.source.size)
-    refit = fit_soft_boxes(other.feature[row], other.source[row], 3, start=replace(fit, width=0.5 * fit.width))  # infeasible
+    refit = fit_soft_boxes(
+        other.feature[row], other.source[row], 3, start=replace(fit, width=0.5 * fit.width)
+    )  # infeasible
     assert np.isfinite(refit.log_likelihood)
     assert refit.p_value is None
-    assert fit_soft_boxes(truth.feature, truth.source, 3, start=replace(fit, is_constant=True)).is_constant
+    assert fit_soft_boxes(
+        truth.feature, truth.source, 3, start=replace(fit, is_constant=True)
+    ).is_constant
 
 
 def test_odd_data() -> None:
@@ -403,13 +521,19 @@ def test_odd_data() -> None:
     assert one.is_constant
     assert one.p_value is None
     flat = np.column_stack([truth.feature, np.full(truth.source.size, 3.0)])
-    fit, with_flat = fit_soft_boxes(truth.feature, truth.source, 3), fit_soft_boxes(flat, truth.source, 3)
+    fit, with_flat = (
+        fit_soft_boxes(truth.feature, truth.source, 3),
+        fit_soft_boxes(flat, truth.source, 3),
+    )
     np.testing.assert_allclose(with_flat.upper[:, :2], fit.upper, atol=1e-6)
     assert np.all(np.isinf(with_flat.lower[:, 2]))
     assert np.all(np.isinf(with_flat.upper[:, 2]))
-    rounded = fit_soft_boxes(truth.feature.round(1), truth.source, 3)  # many duplicates, images on the edges
+    rounded = fit_soft_boxes(
+        truth.feature.round(1), truth.source, 3
+    )  # many duplicates, images on the edges
     exact, coarse = (
-        membership(fitted_log_omega(truth.feature, f), truth.source) for f in (fit, replace(rounded, width=rounded.width + 0.1))
+        membership(fitted_log_omega(truth.feature, f), truth.source)
+        for f in (fit, replace(rounded, width=rounded.width + 0.1))
     )
     assert np.sqrt(np.mean((exact - coarse) ** 2)) < 0.1
     unused = fit_soft_boxes(truth.feature, truth.source, 4)  # a source without images
@@ -419,7 +543,9 @@ def test_odd_data() -> None:
 
 def test_a_source_of_ten_images() -> None:
     truth = random_boxes(2, 3, 7, 2000)
-    few = np.concatenate([np.flatnonzero(truth.source != 1), np.flatnonzero(truth.source == 1)[:10]])
+    few = np.concatenate(
+        [np.flatnonzero(truth.source != 1), np.flatnonzero(truth.source == 1)[:10]]
+    )
     fit = fit_soft_boxes(truth.feature[few], truth.source[few], 3)
     log_omega = fitted_log_omega(truth.feature[few], fit)
     assert np.all(np.isfinite(log_omega[np.arange(few.size), truth.source[few]]))
@@ -440,7 +566,9 @@ def base_population(kind: str, n: int) -> Floats:
         return rng.uniform(size=(n, 3))
     if kind == "gaussian":
         return 0.5 + 0.17 * rng.normal(size=(n, 3))
-    mixed = rng.normal(size=(n, 3)) @ np.array([[1.0, 0.6, -0.5], [0.0, 0.8, 0.0], [0.0, 0.0, 0.85]])
+    mixed = rng.normal(size=(n, 3)) @ np.array(
+        [[1.0, 0.6, -0.5], [0.0, 0.8, 0.0], [0.0, 0.0, 0.85]]
+    )
     skewed = np.exp(0.7 * mixed)
     return (skewed / (1.0 + skewed)) ** 1.5
 
@@ -464,16 +592,25 @@ def test_the_articles_mechanism_in_small(decay: float) -> None:
 @pytest.mark.parametrize("kind", ["uniform", "gaussian", "skewed"])
 @pytest.mark.parametrize(("decay", "factor"), [(0.1, 1.5), (1.0, 3.0), (10.0, np.inf)])
 def test_the_articles_mechanism_in_full(kind: str, decay: float, factor: float) -> None:
-    """8 × 6,250 images: mean width within 10%, mean distance within the factor of the true ω's, never 2 sd above naive pooling."""
+    """8 × 6,250 images: mean width within 10%, mean distance within the factor of the true ω's,
+    never 2 sd above naive pooling.
+    """
     population = base_population(kind, 50_000)
     widths, distances = [], []
     for seed in range(4):
-        scenario = unskew.scenarios.acquisition(population, decay=decay, sizes=[6250] * 8, seed=seed)
+        scenario = unskew.scenarios.acquisition(
+            population, decay=decay, sizes=[6250] * 8, seed=seed
+        )
         assert scenario.features is not None
         fit = fit_soft_boxes(scenario.features, scenario.source, 8, seed=seed)
         widths.append(fit.width)
         models = (scenario.log_omega, None, fitted_log_omega(scenario.features, fit))
-        distances.append([distance(scenario.features, scenario.source, population, log_omega) for log_omega in models])
+        distances.append(
+            [
+                distance(scenario.features, scenario.source, population, log_omega)
+                for log_omega in models
+            ]
+        )
     true, naive, ours = np.mean(distances, axis=0)
     if decay < 10:
         assert np.mean(widths) == pytest.approx(decay, rel=0.1)

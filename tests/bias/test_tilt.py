@@ -1,4 +1,6 @@
-"""`Tilt` against logistic regression, Gaussian truths and the rule for a sample that is left out of training."""
+"""`Tilt` against logistic regression, Gaussian truths and the rule for a sample that is left out of
+training.
+"""
 
 import numpy as np
 import pandas as pd
@@ -15,13 +17,22 @@ def shifted_pool(seed=0, n=600, shift=1.0, **columns):
     source = np.where(rng.random(n) < 0.5, "plain", "bright")
     x = rng.normal(size=n) + shift * (source == "bright")
     kind = np.where(rng.random(n) < 0.3 + 0.3 * (source == "bright"), "new", "old")
-    return Pool.from_arrays(source, x=x, y=rng.normal(size=n), kind=kind, label=(rng.random(n) < 1 / (1 + np.exp(-x))), **columns)
+    return Pool.from_arrays(
+        source,
+        x=x,
+        y=rng.normal(size=n),
+        kind=kind,
+        label=(rng.random(n) < 1 / (1 + np.exp(-x))),
+        **columns,
+    )
 
 
 def raw_slopes(fitted, features):
     """∂ log ω/∂x on the scale of the table."""
     factor = fitted.factors[0]
-    scale = np.array([column.scale for column in factor.feature_map.columns if column.name in features])
+    scale = np.array(
+        [column.scale for column in factor.feature_map.columns if column.name in features]
+    )
     return factor.theta[:, : len(features)] / scale
 
 
@@ -30,22 +41,33 @@ def test_coefficients_are_those_of_multinomial_logistic_regression():
 
     rng = np.random.default_rng(5)
     source = rng.choice(["a", "b", "c"], 500)
-    z = rng.normal(size=(500, 2)) + 0.7 * (source == "a")[:, None] * [1, 0] + 0.5 * (source == "b")[:, None] * [0, 1]
+    z = (
+        rng.normal(size=(500, 2))
+        + 0.7 * (source == "a")[:, None] * [1, 0]
+        + 0.5 * (source == "b")[:, None] * [0, 1]
+    )
     pool = Pool.from_arrays(source, z=z * [3.0, 0.1])
     slope = raw_slopes(Tilt(["z"], reference="c").fit(pool), ["z_0", "z_1"])
     oracle = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(z * [3.0, 0.1], source)
     coefficient = {name: oracle.coef_[list(oracle.classes_).index(name)] for name in "abc"}
     for k, name in enumerate(pool.names):
-        np.testing.assert_allclose(slope[k], coefficient[name] - coefficient["c"], rtol=2e-4, atol=2e-4)
+        np.testing.assert_allclose(
+            slope[k], coefficient[name] - coefficient["c"], rtol=2e-4, atol=2e-4
+        )
 
 
 def test_a_gaussian_shift_has_the_analytic_slope_and_degree_2_the_analytic_curvature():
     pool = shifted_pool(1, 40_000, shift=0.8)
     bright = pool.names.index("bright")
-    assert raw_slopes(Tilt(["x"], reference="plain").fit(pool), ["x"])[bright, 0] == pytest.approx(0.8, abs=0.04)
-    wide = pool.frame.assign(x=np.where(pool.frame["source"] == "bright", 1.5 * (pool.frame["x"] - 0.8), pool.frame["x"]))
+    assert raw_slopes(Tilt(["x"], reference="plain").fit(pool), ["x"])[bright, 0] == pytest.approx(
+        0.8, abs=0.04
+    )
+    wide = pool.frame.assign(
+        x=np.where(pool.frame["source"] == "bright", 1.5 * (pool.frame["x"] - 0.8), pool.frame["x"])
+    )
     factor = Tilt(["x"], reference="plain", degree=2).fit(Pool(wide)).factors[0]
-    # log N(0, 1.5²) − log N(0, 1) has the second-order coefficient (1 − 1/1.5²)/2; φ is standardised.
+    # log N(0, 1.5²) − log N(0, 1) has the second-order coefficient (1 − 1/1.5²)/2; φ is
+    # standardised.
     curvature = factor.theta[bright, 1] / factor.feature_map.columns[0].scale ** 2
     assert curvature == pytest.approx((1 - 1 / 2.25) / 2, abs=0.02)
 
@@ -54,24 +76,36 @@ def test_weights_do_not_depend_on_units_order_of_rows_or_of_sources():
     pool = shifted_pool()
     model = Tilt(["x", "y", "kind"], reference="plain")
     plain = debias(pool, model)
-    rescaled = debias(Pool(pool.frame.assign(x=1e4 * pool.frame["x"] - 77, y=-1e-5 * pool.frame["y"])), model)
+    rescaled = debias(
+        Pool(pool.frame.assign(x=1e4 * pool.frame["x"] - 77, y=-1e-5 * pool.frame["y"])), model
+    )
     np.testing.assert_allclose(rescaled.weight, plain.weight, rtol=1e-6)
     shuffled = pool.frame.sample(frac=1, random_state=1)
-    np.testing.assert_allclose(debias(Pool(shuffled), model).align(pool.frame["id"]), plain.weight, rtol=1e-6)
-    turned = pool.frame.assign(source=pd.Categorical(pool.frame["source"], categories=pool.names[::-1]))
+    np.testing.assert_allclose(
+        debias(Pool(shuffled), model).align(pool.frame["id"]), plain.weight, rtol=1e-6
+    )
+    turned = pool.frame.assign(
+        source=pd.Categorical(pool.frame["source"], categories=pool.names[::-1])
+    )
     np.testing.assert_allclose(debias(Pool(turned), model).weight, plain.weight, rtol=1e-6)
-    assert debias(Pool(shuffled), model).mean(shuffled["x"]).stderr == pytest.approx(plain.mean(pool.frame["x"]).stderr, rel=1e-6)
+    assert debias(Pool(shuffled), model).mean(shuffled["x"]).stderr == pytest.approx(
+        plain.mean(pool.frame["x"]).stderr, rel=1e-6
+    )
 
 
 def test_the_first_moment_of_the_reference_is_matched_and_score_and_update_agree():
-    """At the maximum Σ_i π_i φ_i equals the mean that the reference shows; score(pool) is sample_weight, update a fresh fit."""
+    """At the maximum Σ_i π_i φ_i equals the mean that the reference shows; score(pool) is
+    sample_weight, update a fresh fit.
+    """
     pool = shifted_pool()
     model = Tilt(["x", "kind"], reference="plain")
     weights = debias(pool, model)
     np.testing.assert_allclose(weights.score(pool), weights.sample_weight, rtol=1e-9)
     levels = pool.frame.assign(kind=np.where(np.arange(600) < 30, "third", pool.frame["kind"]))
     for frame in (pool.frame.iloc[:500], levels):
-        np.testing.assert_allclose(weights.update(Pool(frame)).weight, debias(Pool(frame), model).weight, rtol=1e-9)
+        np.testing.assert_allclose(
+            weights.update(Pool(frame)).weight, debias(Pool(frame), model).weight, rtol=1e-9
+        )
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -86,10 +120,16 @@ def test_a_sample_is_left_out_by_the_rule(labelled):
     share = np.bincount(fitted.data.source) / fitted.data.source.size
     kept = 1 / (omega[:600, :2] @ (share[:2] / whole.normalizer[:2]))
     np.testing.assert_allclose(weights.weight, kept / kept.sum(), rtol=1e-7)
-    np.testing.assert_allclose(weights.normalizer / weights.normalizer[0], whole.normalizer[:2] / whole.normalizer[0], rtol=1e-7)
+    np.testing.assert_allclose(
+        weights.normalizer / weights.normalizer[0],
+        whole.normalizer[:2] / whole.normalizer[0],
+        rtol=1e-7,
+    )
     notes = " ".join(weights.describe().notes)
     assert "300 images of the target fitted the model and are left out of training" in notes
-    assert ("p(label) of the target is assumed to follow from the features" in notes) is not labelled
+    assert (
+        "p(label) of the target is assumed to follow from the features" in notes
+    ) is not labelled
 
 
 @pytest.mark.parametrize(
@@ -100,27 +140,51 @@ def test_a_sample_is_left_out_by_the_rule(labelled):
 def test_a_reference_without_labels_says_what_is_assumed_of_them(share, said):
     """A source that is the target, or that the model names, as a sample does."""
     frame = shifted_pool().frame.assign(source=np.repeat(["plain", "bright"], 300))
-    pool = Pool(frame.assign(label=frame["label"].astype(object).where(np.arange(600) >= 300 * share)))
-    for model, target in ((Tilt(["x"]), Target.source("plain")), (Tilt(["x"], reference="plain"), None)):
-        notes = [note for note in debias(pool, model, target, judge=False).describe().notes if "p(label)" in note]
+    pool = Pool(
+        frame.assign(label=frame["label"].astype(object).where(np.arange(600) >= 300 * share))
+    )
+    for model, target in (
+        (Tilt(["x"]), Target.source("plain")),
+        (Tilt(["x"], reference="plain"), None),
+    ):
+        notes = [
+            note
+            for note in debias(pool, model, target, judge=False).describe().notes
+            if "p(label)" in note
+        ]
         assert len(notes) == bool(said)
-        assert all(f"the reference {said}: p(label) of the target is assumed to follow from the features" in note for note in notes)
-    choice = choose_bias(pool, [Tilt(["x"], reference="plain")], check=False, baseline=False, folds=2)
+        assert all(
+            f"the reference {said}: p(label) of the target is assumed to follow from the features"
+            in note
+            for note in notes
+        )
+    choice = choose_bias(
+        pool, [Tilt(["x"], reference="plain")], check=False, baseline=False, folds=2
+    )
     assert ("With it, the reference plain has" in str(choice)) == bool(said)
     sentences = Target.source("plain").resolve(pool).describe()
-    assert any("that the labels follow from the features as in the sources is assumed" in each for each in sentences) == bool(said)
+    assert any(
+        "that the labels follow from the features as in the sources is assumed" in each
+        for each in sentences
+    ) == bool(said)
 
 
 def test_simply_dropping_the_rows_of_the_sample_would_be_wrong():
-    """Over 20 data sets the mean of x by the rule is right; π of all rows with the sample's dropped is biased by many errors."""
+    """Over 20 data sets the mean of x by the rule is right; π of all rows with the sample's dropped
+    is biased by many errors.
+    """
     by_rule, dropped = [], []
     for seed in range(20):
         pool, sample = shifted_pool(seed, 600, shift=1.0), shifted_pool(100 + seed, 800, shift=0.0)
         biased = Pool(pool.frame[pool.frame["source"] == "bright"])
-        weights = debias(biased, Tilt(["x"]), Target.sample(Pool(sample.frame.assign(source="t"))), judge=False)
+        weights = debias(
+            biased, Tilt(["x"]), Target.sample(Pool(sample.frame.assign(source="t"))), judge=False
+        )
         fitted, x = weights.estimation.fitted, biased.frame["x"]
         by_rule.append(weights.mean(x).value)
-        every = debias_weights(np.exp(fitted.profile.log_omega), fitted.data.source).weight[: len(biased)]
+        every = debias_weights(np.exp(fitted.profile.log_omega), fitted.data.source).weight[
+            : len(biased)
+        ]
         dropped.append(every @ x / every.sum())
     assert abs(np.mean(by_rule)) < 4 * np.std(by_rule) / np.sqrt(20) + 0.05
     assert np.mean(dropped) > 0.2
@@ -131,7 +195,9 @@ def test_the_bootstrap_refits_and_agrees_with_the_influence_functions():
     pool = shifted_pool(2, 500)
     weights = debias(pool, Tilt(["x"], reference="plain"))
     ours = weights.mean(pool.frame["label"])
-    known = debias_weights(weights.estimation.fitted.omega(pool), pool.source).mean(pool.frame["label"])
+    known = debias_weights(weights.estimation.fitted.omega(pool), pool.source).mean(
+        pool.frame["label"]
+    )
     drawn = weights.bootstrap(80, 0, pool.frame["label"])
     assert drawn.mean.std() == pytest.approx(ours.stderr, rel=0.3)
     # Treating ω as known is too optimistic.
@@ -148,7 +214,10 @@ def test_the_jacobian_is_the_derivative():
     for p in range(factor.n_parameters):
         moved = np.zeros_like(factor.theta)
         moved[free[p // factor.theta.shape[1]], p % factor.theta.shape[1]] = step
-        up, down = replace(factor, theta=factor.theta + moved), replace(factor, theta=factor.theta - moved)
+        up, down = (
+            replace(factor, theta=factor.theta + moved),
+            replace(factor, theta=factor.theta - moved),
+        )
         numeric = (up.log_omega(pool.frame) - down.log_omega(pool.frame)) / (2 * step)
         np.testing.assert_allclose(jacobian[:, :, p], numeric, atol=1e-7)
 
@@ -186,7 +255,9 @@ def test_a_pool_of_one_source_and_a_source_of_one_image():
     source = pool.frame["source"].astype(object)
     source.iloc[0] = "lone"
     with pytest.warns(WeakOverlapWarning, match=r"image\(s\) of `lone`"):
-        weights = debias(Pool(pool.frame.assign(source=source)), Tilt(["x"], reference="plain", ridge=1.0))
+        weights = debias(
+            Pool(pool.frame.assign(source=source)), Tilt(["x"], reference="plain", ridge=1.0)
+        )
     assert np.isfinite(weights.mean(pool.frame["x"]).stderr)
 
 
@@ -198,6 +269,9 @@ def test_groups_of_the_pool_hold_beside_a_sample_without_groups():
     assert np.unique(fitted.data.fold_group[600:]).size == 100
     doubled = Pool(pd.concat([pool.frame, pool.frame.assign(id=pool.frame["id"] + 10_000)]))
     model = Tilt(["x"], reference="plain")
-    one, two = debias(pool, model).mean(pool.frame["y"]), debias(doubled, model).mean(doubled.frame["y"])
+    one, two = (
+        debias(pool, model).mean(pool.frame["y"]),
+        debias(doubled, model).mean(doubled.frame["y"]),
+    )
     assert two.value == pytest.approx(one.value, abs=1e-7)
     assert two.stderr == pytest.approx(one.stderr, rel=1e-4)

@@ -1,6 +1,7 @@
 """Run by test_sampler_processes.py in processes of their own: which images each process sees.
 
-python sampler_processes.py torch|trainer|trainer-resume|fabric|fabric-resume|accelerate|accelerate-alone FOLDER
+python sampler_processes.py
+torch|trainer|trainer-resume|fabric|fabric-resume|accelerate|accelerate-alone FOLDER
 """
 
 from __future__ import annotations
@@ -67,7 +68,12 @@ def recorder():
 def make_trainer(**options):
     import lightning.pytorch as pl
 
-    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+    quiet = {
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
     return pl.Trainer(accelerator="cpu", max_epochs=N_EPOCHS, **quiet, **options)
 
 
@@ -79,7 +85,9 @@ def run_trainer() -> tuple[int, list[list[int]]]:
 
 
 def run_trainer_resume() -> tuple[int, list[list[int]]]:
-    """Killed after 3 batches of the second epoch, and resumed from Lightning's checkpoint of that moment."""
+    """Killed after 3 batches of the second epoch, and resumed from Lightning's checkpoint of that
+    moment.
+    """
     from lightning.pytorch.callbacks import Callback
     from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -114,7 +122,9 @@ def run_fabric() -> tuple[int, list[list[int]]]:
 
 
 def run_fabric_resume() -> tuple[int, list[list[int]]]:
-    """Resumed after 3 batches of the first epoch: Fabric counts from 0 again, the sampler goes on."""
+    """Resumed after 3 batches of the first epoch: Fabric counts from 0 again, the sampler goes
+    on.
+    """
     from lightning.fabric import Fabric
 
     first = make_loader()
@@ -130,7 +140,9 @@ def run_fabric_resume() -> tuple[int, list[list[int]]]:
 
 
 def run_accelerate(alone: bool = False) -> tuple[int, list[list[int]]]:
-    """Accelerate hands out the batches of one process' loader; a loader that is not prepared shards by the sampler alone."""
+    """Accelerate hands out the batches of one process' loader; a loader that is not prepared shards
+    by the sampler alone.
+    """
     from accelerate import Accelerator
 
     accelerator = Accelerator(cpu=True)

@@ -18,13 +18,17 @@ def _images(b: int, h: int, w: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (b, h, w, 3), dtype=np.uint8)
 
 
-def _oracle(image: np.ndarray, down: int, right: int, flip: bool, pad: int, padding: str) -> np.ndarray:
+def _oracle(
+    image: np.ndarray, down: int, right: int, flip: bool, pad: int, padding: str
+) -> np.ndarray:
     """Pad, cut the window, mirror it: one image at a time."""
     h, w, _ = image.shape
     if padding == "reflect":
         padded = np.pad(image, ((pad, pad), (pad, pad), (0, 0)), mode="reflect")
     else:
-        padded = np.stack([np.pad(image[..., c], pad, constant_values=FILL[c]) for c in range(3)], axis=-1)
+        padded = np.stack(
+            [np.pad(image[..., c], pad, constant_values=FILL[c]) for c in range(3)], axis=-1
+        )
     window = padded[pad + down : pad + down + h, pad + right : pad + right + w]
     return window[:, ::-1] if flip else window
 
@@ -43,31 +47,49 @@ def test_a_crop_is_the_window_of_the_padded_image(shape, pad: int, padding: str,
     given_tensors = [torch.from_numpy(values) for values in (images, down, right, flip)]
     found = crop_and_flip(*given_tensors, padding=padding, fill=torch.from_numpy(FILL)).numpy()
     for i in range(shape[0]):
-        np.testing.assert_array_equal(found[i], _oracle(images[i], down[i], right[i], flip[i], pad, padding))
+        np.testing.assert_array_equal(
+            found[i], _oracle(images[i], down[i], right[i], flip[i], pad, padding)
+        )
 
 
 def test_without_shift_a_flip_keeps_every_pixel() -> None:
     images = torch.from_numpy(_images(40, 6, 5))
-    found = augment_images(images, draw_changes(40, (6, 5), torch.Generator().manual_seed(0), pad=0))
+    found = augment_images(
+        images, draw_changes(40, (6, 5), torch.Generator().manual_seed(0), pad=0)
+    )
     same = [bool(torch.equal(*pair)) for pair in zip(found, images, strict=True)]
     assert 8 < sum(same) < 32
     assert torch.equal(found.flatten(1).sort(1).values, images.flatten(1).sort(1).values)
 
 
-@pytest.mark.parametrize(("row", "column", "side", "area"), [(5, 5, 4, 16), (5, 5, 3, 9), (0, 0, 4, 4), (9, 0, 4, 6), (0, 5, 20, 100)])
-def test_cutout_blots_out_a_square_as_far_as_it_lies_in_the_image(row: int, column: int, side: int, area: int) -> None:
+@pytest.mark.parametrize(
+    ("row", "column", "side", "area"),
+    [(5, 5, 4, 16), (5, 5, 3, 9), (0, 0, 4, 4), (9, 0, 4, 6), (0, 5, 20, 100)],
+)
+def test_cutout_blots_out_a_square_as_far_as_it_lies_in_the_image(
+    row: int, column: int, side: int, area: int
+) -> None:
     images = torch.full((1, 10, 10, 3), 255, dtype=torch.uint8)
-    found = cut_out(images, torch.tensor([row]), torch.tensor([column]), side, fill=torch.from_numpy(FILL)).numpy()[0]
+    found = cut_out(
+        images, torch.tensor([row]), torch.tensor([column]), side, fill=torch.from_numpy(FILL)
+    ).numpy()[0]
     blotted = (found == FILL).all(axis=2)
     assert blotted.sum() == area
     assert (found[~blotted] == 255).all()
 
 
 def test_changes_come_from_the_generator_alone_and_reach_every_value() -> None:
-    first, again = (draw_changes(4000, (5, 7), torch.Generator().manual_seed(3), pad=2) for _ in range(2))
+    first, again = (
+        draw_changes(4000, (5, 7), torch.Generator().manual_seed(3), pad=2) for _ in range(2)
+    )
     assert all(torch.equal(*pair) for pair in zip(first, again, strict=True))
-    assert [values.unique().tolist() for values in first] == [[-2, -1, 0, 1, 2]] * 2 + [[False, True], list(range(5)), list(range(7))]
-    # A chi-square of 4 degrees of freedom exceeds 18.5 once in a thousand seeds; this seed does not.
+    assert [values.unique().tolist() for values in first] == [[-2, -1, 0, 1, 2]] * 2 + [
+        [False, True],
+        list(range(5)),
+        list(range(7)),
+    ]
+    # A chi-square of 4 degrees of freedom exceeds 18.5 once in a thousand seeds; this seed does
+    # not.
     counts = torch.bincount(first.down + 2).double()
     assert float(((counts - 800) ** 2 / 800).sum()) < 18.5
 
@@ -85,5 +107,7 @@ def test_a_share_of_the_changes_is_that_of_the_images() -> None:
 def test_the_images_themselves_stay_as_they_are() -> None:
     images = torch.from_numpy(_images(4, 6, 6))
     before = images.clone()
-    augment_images(images, draw_changes(4, (6, 6), torch.Generator(), pad=1), cutout=3, padding="zeros")
+    augment_images(
+        images, draw_changes(4, (6, 6), torch.Generator(), pad=1), cutout=3, padding="zeros"
+    )
     assert torch.equal(images, before)

@@ -23,7 +23,13 @@ from unskew.learn import BASELINES, make_baseline, make_baselines
 from unskew.learn.sklearn_fit import fit_positive_rows
 
 # Images by source and class; "night" has no truck.
-COUNTS = {("day", "car"): 6, ("day", "bus"): 3, ("day", "truck"): 1, ("night", "car"): 2, ("night", "bus"): 4}
+COUNTS = {
+    ("day", "car"): 6,
+    ("day", "bus"): 3,
+    ("day", "truck"): 1,
+    ("night", "car"): 2,
+    ("night", "bus"): 4,
+}
 TARGET = {"car": 0.5, "bus": 0.2, "truck": 0.3}
 
 
@@ -31,7 +37,12 @@ def _pool(counts=COUNTS, **columns) -> Pool:
     source = [name for (name, _), size in counts.items() for _ in range(size)]
     label = [name for (_, name), size in counts.items() for _ in range(size)]
     n = len(label)
-    return Pool.from_arrays(source, label, id=[f"image{row}" for row in range(n)], **{k: v(n) for k, v in columns.items()})
+    return Pool.from_arrays(
+        source,
+        label,
+        id=[f"image{row}" for row in range(n)],
+        **{k: v(n) for k, v in columns.items()},
+    )
 
 
 def _shares(pool: Pool, weight_n, by="label") -> dict[str, float]:
@@ -50,22 +61,31 @@ def test_one_source_weighs_its_images_by_target_share_over_own_share() -> None:
     pool = _pool()
     found = make_baseline("one_source", pool, Target.margins({"label": TARGET}), source="day")
     share = {"car": 0.6, "bus": 0.3, "truck": 0.1}
-    expected = [TARGET[y] / share[y] / 10 if s == "day" else 0.0 for s, y in zip(pool.frame["source"], pool.frame["label"], strict=True)]
+    expected = [
+        TARGET[y] / share[y] / 10 if s == "day" else 0.0
+        for s, y in zip(pool.frame["source"], pool.frame["label"], strict=True)
+    ]
     assert found.weight == pytest.approx(np.array(expected))
     assert _shares(pool, found.weight) == pytest.approx(TARGET)
     assert found.sample_weight.mean() == pytest.approx(1.0)
     assert "day" in found.describe()[0]
     # A source that holds everything is weighted as post-stratification of it alone.
     alone = Pool(pool.frame[pool.frame["source"] == "day"])
-    assert found.weight[:10] == pytest.approx(Target.margins({"label": TARGET}).stratify(alone).weight)
+    assert found.weight[:10] == pytest.approx(
+        Target.margins({"label": TARGET}).stratify(alone).weight
+    )
 
 
 def test_one_source_takes_the_levels_of_a_uniform_target_from_the_whole_pool() -> None:
-    """Of the source alone, "night" would look complete: it lacks a class that only the pool knows."""
+    """Of the source alone, "night" would look complete: it lacks a class that only the pool
+    knows.
+    """
     pool, target = _pool(), Target.uniform("label")
     with pytest.raises(CoverageError, match=r"source `night` has none of truck \(0.333\)"):
         make_baseline("one_source", pool, target, source="night")
-    restricted = make_baseline("one_source", pool, Target.uniform("label", uncovered="restrict"), source="night")
+    restricted = make_baseline(
+        "one_source", pool, Target.uniform("label", uncovered="restrict"), source="night"
+    )
     assert _shares(pool, restricted.weight) == pytest.approx({"car": 0.5, "bus": 0.5, "truck": 0.0})
     assert "none of truck" in " ".join(restricted.describe())
 
@@ -73,9 +93,18 @@ def test_one_source_takes_the_levels_of_a_uniform_target_from_the_whole_pool() -
 @pytest.mark.parametrize("name", ["one_source", "subsample", "logit_adjustment"])
 def test_a_restricted_target_is_named_with_what_is_missing(name: str) -> None:
     mass = {"car": 0.4, "bus": 0.3, "truck": 0.2, "tram": 0.1}
-    said = " ".join(make_baseline(name, _pool(), Target.margins({"label": mass}, uncovered="restrict")).describe())
-    assert "Results speak of the target without what no source has an image of: label = tram (0.1)." in said
-    assert "Results speak" not in " ".join(make_baseline(name, _pool(), Target.uniform("label")).describe())
+    said = " ".join(
+        make_baseline(
+            name, _pool(), Target.margins({"label": mass}, uncovered="restrict")
+        ).describe()
+    )
+    assert (
+        "Results speak of the target without what no source has an image of: label = tram (0.1)."
+        in said
+    )
+    assert "Results speak" not in " ".join(
+        make_baseline(name, _pool(), Target.uniform("label")).describe()
+    )
 
 
 def test_one_source_takes_the_source_worth_most_among_those_that_cover_the_target() -> None:
@@ -84,8 +113,11 @@ def test_one_source_takes_the_source_worth_most_among_those_that_cover_the_targe
     assert set(found.rows.tolist()) == set(range(10, 18))
     assert found.ess == pytest.approx(8)
     assert "source b (the source whose weighted images are worth most)" in found.describe()[0]
-    # Where the target may be restricted, what a source covers comes before what its images are worth.
-    restricted = make_baseline("one_source", _pool(counts), Target.uniform("label", uncovered="restrict"))
+    # Where the target may be restricted, what a source covers comes before what its images are
+    # worth.
+    restricted = make_baseline(
+        "one_source", _pool(counts), Target.uniform("label", uncovered="restrict")
+    )
     assert (restricted.weight == found.weight).all()
     with pytest.raises(CoverageError, match=r"source `a` has none of y.*source `b` has none of x"):
         make_baseline("one_source", _pool({("a", "x"): 3, ("b", "y"): 3}), Target.uniform("label"))
@@ -95,7 +127,9 @@ def test_one_source_with_several_attributes_and_groups_as_units() -> None:
     pool = Pool.from_arrays(["a"] * 4 + ["b"], [0, 0, 0, 1, 1], group=[1, 1, 2, 3, 4])
     found = make_baseline("one_source", pool, Target.uniform("label", unit="group"), source="a")
     assert found.weight == pytest.approx([0.125, 0.125, 0.25, 0.5, 0.0])
-    table = pd.DataFrame({"label": [0, 1, 0, 1], "site": ["s", "s", "t", "t"], "mass": [0.1, 0.2, 0.3, 0.4]})
+    table = pd.DataFrame(
+        {"label": [0, 1, 0, 1], "site": ["s", "s", "t", "t"], "mass": [0.1, 0.2, 0.3, 0.4]}
+    )
     pool = Pool.from_arrays(["a"] * 5, [0, 1, 0, 1, 1], site=["s", "s", "t", "t", "t"])
     found = make_baseline("one_source", pool, Target.table(table))
     assert found.weight == pytest.approx([0.1, 0.2, 0.3, 0.2, 0.2])
@@ -125,7 +159,10 @@ def test_subsampling_takes_as_many_of_every_class_as_the_smallest_has() -> None:
     assert (same.rows == found.rows).all()
     assert not np.array_equal(other.rows, found.rows)
     both = make_baseline("subsample", pool, by=["source", "label"])
-    assert pool.frame.iloc[both.rows].groupby(["source", "label"], observed=True).size().tolist() == [7] * 4
+    assert (
+        pool.frame.iloc[both.rows].groupby(["source", "label"], observed=True).size().tolist()
+        == [7] * 4
+    )
 
 
 def test_subsampling_draws_every_image_of_a_class_equally_often() -> None:
@@ -138,15 +175,29 @@ def test_subsampling_draws_every_image_of_a_class_equally_often() -> None:
 
 def test_subsampling_to_a_target_uses_up_one_stratum_and_has_the_target_shares() -> None:
     pool = _pool({("a", "x"): 100, ("a", "y"): 30, ("b", "z"): 7})
-    found = make_baseline("subsample", pool, Target.margins({"label": {"x": 0.5, "y": 0.5, "z": 0.0}}))
+    found = make_baseline(
+        "subsample", pool, Target.margins({"label": {"x": 0.5, "y": 0.5, "z": 0.0}})
+    )
     assert _shares(pool, found.weight) == pytest.approx({"x": 0.5, "y": 0.5, "z": 0.0})
     assert found.rows.size == 60
-    dropped = make_baseline("subsample", pool, Target.uniform("label", outside={"label": {"z": "drop"}}))
+    dropped = make_baseline(
+        "subsample", pool, Target.uniform("label", outside={"label": {"z": "drop"}})
+    )
     assert dropped.rows.size == 60
-    rare = make_baseline("subsample", pool, Target.margins({"label": {"x": 0.001, "y": 0.009, "z": 0.99}}))
-    assert _shares(pool, rare.weight > 0) == {"x": 1, "y": 1, "z": 7}  # no stratum of the target vanishes
+    rare = make_baseline(
+        "subsample", pool, Target.margins({"label": {"x": 0.001, "y": 0.009, "z": 0.99}})
+    )
+    assert _shares(pool, rare.weight > 0) == {
+        "x": 1,
+        "y": 1,
+        "z": 7,
+    }  # no stratum of the target vanishes
     with pytest.raises(ConfigError, match="counts groups"):
-        make_baseline("subsample", Pool.from_arrays(["a"], [0], group=[0]), Target.uniform("label", unit="group"))
+        make_baseline(
+            "subsample",
+            Pool.from_arrays(["a"], [0], group=[0]),
+            Target.uniform("label", unit="group"),
+        )
 
 
 def test_class_balanced_weights_are_n_over_m_n_y() -> None:
@@ -161,7 +212,9 @@ def test_class_balanced_weights_are_n_over_m_n_y() -> None:
 def test_the_effective_number_lies_between_equal_weights_and_balance() -> None:
     pool = _pool()
     size_n = pool.frame.groupby("label")["id"].transform("size").to_numpy()
-    assert make_baseline("class_balanced", pool, beta=0.0).weight == pytest.approx(np.full(16, 1 / 16))
+    assert make_baseline("class_balanced", pool, beta=0.0).weight == pytest.approx(
+        np.full(16, 1 / 16)
+    )
     near = make_baseline("class_balanced", pool, beta=1 - 1e-12)
     assert near.weight == pytest.approx(make_baseline("class_balanced", pool).weight)
     ratio = make_baseline("class_balanced", pool, beta=0.9).weight * (1 - 0.9**size_n)
@@ -179,8 +232,12 @@ def test_the_offset_of_logit_adjustment_is_tau_log_pi() -> None:
     aimed = make_baseline("logit_adjustment", pool, Target.margins({"label": TARGET}))
     assert aimed.logit_offset == pytest.approx(np.log([8 / 16 / 0.5, 7 / 16 / 0.2, 1 / 16 / 0.3]))
     uniform = make_baseline("logit_adjustment", pool, Target.uniform("label"))
-    assert np.ptp(uniform.logit_offset - make_baseline("logit_adjustment", pool).logit_offset) == pytest.approx(0, abs=1e-12)
-    without = make_baseline("logit_adjustment", pool, Target.margins({"label": {"car": 0.5, "bus": 0.5, "truck": 0}}))
+    assert np.ptp(
+        uniform.logit_offset - make_baseline("logit_adjustment", pool).logit_offset
+    ) == pytest.approx(0, abs=1e-12)
+    without = make_baseline(
+        "logit_adjustment", pool, Target.margins({"label": {"car": 0.5, "bus": 0.5, "truck": 0}})
+    )
     assert without.classes == ("car", "bus")
     assert without.rows.size == 15
     with pytest.raises(ConfigError, match="speaks of source, not of label"):
@@ -197,7 +254,9 @@ def test_posthoc_adjustment_is_bayes_rule_with_other_class_shares() -> None:
     X, y = _two_gaussians(900, 100, 0)
     pool = Pool.from_arrays(["a"] * 1000, y)
     plain = LogisticRegression().fit(X, y)
-    adjusted = make_baseline("logit_adjustment", pool, Target.margins({"label": {0: 0.3, 1: 0.7}})).fit(LogisticRegression(), X, y)
+    adjusted = make_baseline(
+        "logit_adjustment", pool, Target.margins({"label": {0: 0.3, 1: 0.7}})
+    ).fit(LogisticRegression(), X, y)
     prior = plain.predict_proba(X) * np.array([0.3 / 0.9, 0.7 / 0.1])
     assert adjusted.predict_proba(X) == pytest.approx(prior / prior.sum(axis=1, keepdims=True))
     assert (adjusted.predict(X) == adjusted.classes_[prior.argmax(axis=1)]).all()
@@ -209,7 +268,9 @@ def test_posthoc_adjustment_is_bayes_rule_with_other_class_shares() -> None:
 
 
 def test_loss_and_posthoc_form_agree_where_the_model_has_free_intercepts() -> None:
-    """Cross-entropy of logits + offset over linear logits: the intercepts take up the offset, so that both forms predict alike."""
+    """Cross-entropy of logits + offset over linear logits: the intercepts take up the offset, so
+    that both forms predict alike.
+    """
     X, y = _two_gaussians(300, 60, 1)
     pool = Pool.from_arrays(["a"] * 360, y)
     loss_form = make_baseline("logit_adjustment", pool, form="loss")
@@ -221,7 +282,9 @@ def test_loss_and_posthoc_form_agree_where_the_model_has_free_intercepts() -> No
 
     theta = scipy.optimize.minimize(loss, np.zeros(3), method="BFGS", options={"gtol": 1e-7}).x
     from_loss = 1 / (1 + np.exp(-design @ theta))
-    posthoc = make_baseline("logit_adjustment", pool).fit(LogisticRegression(C=1e8, tol=1e-8, max_iter=1000), X, y)
+    posthoc = make_baseline("logit_adjustment", pool).fit(
+        LogisticRegression(C=1e8, tol=1e-8, max_iter=1000), X, y
+    )
     assert posthoc.predict_proba(X)[:, 1] == pytest.approx(from_loss, abs=1e-4)
     with pytest.raises(ConfigError, match="use form='posthoc'"):
         loss_form.fit(LogisticRegression(), X, y)
@@ -229,8 +292,12 @@ def test_loss_and_posthoc_form_agree_where_the_model_has_free_intercepts() -> No
 
 def test_adjusted_classes_are_joined_by_name_not_by_place() -> None:
     X, y = _two_gaussians(90, 10, 2)
-    label = np.array(["zebra", "ape"])[y]  # the pool's order is that of appearance, scikit-learn's the alphabet's
-    adjusted = make_baseline("logit_adjustment", Pool.from_arrays(["a"] * 100, label)).fit(LogisticRegression(), X, label)
+    label = np.array(["zebra", "ape"])[
+        y
+    ]  # the pool's order is that of appearance, scikit-learn's the alphabet's
+    adjusted = make_baseline("logit_adjustment", Pool.from_arrays(["a"] * 100, label)).fit(
+        LogisticRegression(), X, label
+    )
     plain = LogisticRegression().fit(X, label).predict_proba(X)
     assert adjusted.classes_.tolist() == ["ape", "zebra"]
     assert (adjusted.predict_proba(X)[:, 0] > plain[:, 0]).all()  # apes are rare in the pool
@@ -257,10 +324,14 @@ def test_the_density_ratio_of_levels_is_the_ratio_of_shares() -> None:
 
 
 def test_the_density_ratio_of_shifted_gaussians_is_log_linear_with_the_true_slope() -> None:
-    """N(0.7, 1) over N(0, 1) is exp(0.7 x − 0.245); the slope has a standard error of about 0.02 here."""
+    """N(0.7, 1) over N(0, 1) is exp(0.7 x − 0.245); the slope has a standard error of about 0.02
+    here.
+    """
     rng = np.random.default_rng(0)
     pool = Pool.from_arrays(["a"] * 6000, x=10 * rng.normal(size=6000), constant=np.ones(6000))
-    sample = Pool.from_arrays(["t"] * 6000, x=10 * (rng.normal(size=6000) + 0.7), constant=np.ones(6000))
+    sample = Pool.from_arrays(
+        ["t"] * 6000, x=10 * (rng.normal(size=6000) + 0.7), constant=np.ones(6000)
+    )
     found = make_baseline("density_ratio", pool, Target.sample(sample), features=["x", "constant"])
     x_n = pool.frame["x"].to_numpy()
     slope, start = np.polyfit(x_n, np.log(found.weight), 1)
@@ -276,7 +347,9 @@ def test_fit_equals_scikit_learn_with_weights_and_leaves_out_weight_0() -> None:
     found = make_baseline("class_balanced", pool)
     plain = LogisticRegression().fit(X, y, sample_weight=found.sample_weight)
     assert found.fit(LogisticRegression(), X, y).coef_ == pytest.approx(plain.coef_)
-    assert found.fit(LogisticRegression(), X, y).coef_ == pytest.approx(LogisticRegression(class_weight="balanced").fit(X, y).coef_)
+    assert found.fit(LogisticRegression(), X, y).coef_ == pytest.approx(
+        LogisticRegression(class_weight="balanced").fit(X, y).coef_
+    )
     piped = found.fit(make_pipeline(StandardScaler(), make_pipeline(LogisticRegression())), X, y)
     assert piped.predict(X).shape == (200,)
     assert piped.score(X, y) == pytest.approx(plain.score(X, y), abs=0.05)
@@ -292,9 +365,13 @@ def test_fit_equals_scikit_learn_with_weights_and_leaves_out_weight_0() -> None:
 def test_fit_refuses_what_would_ignore_the_weights_or_does_not_match() -> None:
     X, y = _two_gaussians(15, 5, 3)
     found = make_baseline("class_balanced", Pool.from_arrays(["a"] * 20, y))
-    with pytest.raises(ConfigError, match=r"KNeighborsClassifier\.fit has no parameter sample_weight.*subsample"):
+    with pytest.raises(
+        ConfigError, match=r"KNeighborsClassifier\.fit has no parameter sample_weight.*subsample"
+    ):
         found.fit(KNeighborsClassifier(1), X, y)
-    with pytest.raises(ConfigError, match=r"KNeighborsClassifier\.fit has no parameter sample_weight.*subsample"):
+    with pytest.raises(
+        ConfigError, match=r"KNeighborsClassifier\.fit has no parameter sample_weight.*subsample"
+    ):
         found.fit(make_pipeline(StandardScaler(), KNeighborsClassifier(1)), X, y)
     with pytest.raises(DataError, match="X has one row for each of the 20 images"):
         found.fit(LogisticRegression(), X[:-1], y)
@@ -303,17 +380,30 @@ def test_fit_refuses_what_would_ignore_the_weights_or_does_not_match() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrapper", [CalibratedClassifierCV, AdaBoostClassifier, lambda inner: make_pipeline(CalibratedClassifierCV(inner))]
+    "wrapper",
+    [
+        CalibratedClassifierCV,
+        AdaBoostClassifier,
+        lambda inner: make_pipeline(CalibratedClassifierCV(inner)),
+    ],
 )
 def test_fit_refuses_wrappers_that_would_drop_the_weights_inside(wrapper) -> None:
     X, y = _two_gaussians(15, 5, 3)
     pool = Pool.from_arrays(["a"] * 20, y)
-    for inside in (make_pipeline(StandardScaler(), KNeighborsClassifier(1)), KNeighborsClassifier(1)):
-        lost = r"(Pipeline|KNeighborsClassifier)\.fit does not have|KNeighborsClassifier\.fit has no parameter sample_weight"
+    for inside in (
+        make_pipeline(StandardScaler(), KNeighborsClassifier(1)),
+        KNeighborsClassifier(1),
+    ):
+        lost = (
+            r"(Pipeline|KNeighborsClassifier)\.fit does not have|KNeighborsClassifier\.fit has "
+            r"no parameter sample_weight"
+        )
         with pytest.raises(ConfigError, match=lost):
             make_baseline("class_balanced", pool).fit(wrapper(inside), X, y)
     # Equal weights are not passed, so nothing can be dropped.
-    assert make_baseline("naive", pool).fit(CalibratedClassifierCV(KNeighborsClassifier(1), cv=2), X, y).predict(X).shape == (20,)
+    assert make_baseline("naive", pool).fit(
+        CalibratedClassifierCV(KNeighborsClassifier(1), cv=2), X, y
+    ).predict(X).shape == (20,)
 
 
 def test_fit_passes_weights_through_pipelines_and_searches() -> None:
@@ -323,9 +413,13 @@ def test_fit_passes_weights_through_pipelines_and_searches() -> None:
     piped = found.fit(make_pipeline(StandardScaler(), LogisticRegression()), X, y)
     np.testing.assert_allclose(piped[0].mean_, np.average(X, axis=0, weights=found.weight))
     scaled = piped[0].transform(X)
-    np.testing.assert_allclose(piped[1].coef_, LogisticRegression().fit(scaled, y, found.sample_weight).coef_)
+    np.testing.assert_allclose(
+        piped[1].coef_, LogisticRegression().fit(scaled, y, found.sample_weight).coef_
+    )
     searched = found.fit(GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2), X, y)
-    np.testing.assert_allclose(searched.best_estimator_.coef_, LogisticRegression().fit(X, y, found.sample_weight).coef_)
+    np.testing.assert_allclose(
+        searched.best_estimator_.coef_, LogisticRegression().fit(X, y, found.sample_weight).coef_
+    )
 
 
 def test_weights_are_joined_by_id() -> None:
@@ -343,7 +437,9 @@ def test_all_side_by_side_and_what_the_others_lack() -> None:
     assert "sample of the target" in found.unavailable["density_ratio"]
     assert sorted(found.table()["baseline"]) == sorted(BASELINES)
     sample = Pool.from_arrays(["t"] * 6, ["car", "bus", "truck"] * 2, x=np.linspace(0.3, 0.9, 6))
-    every = make_baselines(pool, Target.sample(sample), options={"density_ratio": {"features": ["x"]}})
+    every = make_baselines(
+        pool, Target.sample(sample), options={"density_ratio": {"features": ["x"]}}
+    )
     assert list(every.made) == list(BASELINES)
     assert not every.unavailable
     for each in every.made.values():
@@ -360,14 +456,20 @@ def test_all_side_by_side_and_what_the_others_lack() -> None:
 
 @pytest.mark.parametrize("grid", list(ParameterGrid({"name": BASELINES, "scale": [1, 3]})), ids=str)
 def test_repeating_the_whole_pool_changes_no_share_of_a_class(grid: dict[str, object]) -> None:
-    """Images repeated three times: every class keeps its share of the weight, and every image a third (a subsample on average)."""
+    """Images repeated three times: every class keeps its share of the weight, and every image a
+    third (a subsample on average).
+    """
     counts = {key: size * grid["scale"] for key, size in COUNTS.items()}
     pool = _pool(counts)
     sample = Pool.from_arrays(["t"] * 6, ["car", "bus", "truck"] * 2)
     options = {"features": "label", "C": 1e4} if grid["name"] == "density_ratio" else {}
-    shares = _shares(pool, make_baseline(grid["name"], pool, Target.sample(sample), **options).weight)
+    shares = _shares(
+        pool, make_baseline(grid["name"], pool, Target.sample(sample), **options).weight
+    )
     expected = (
-        {"car": 8 / 16, "bus": 7 / 16, "truck": 1 / 16} if grid["name"] in ("naive", "logit_adjustment") else dict.fromkeys(shares, 1 / 3)
+        {"car": 8 / 16, "bus": 7 / 16, "truck": 1 / 16}
+        if grid["name"] in ("naive", "logit_adjustment")
+        else dict.fromkeys(shares, 1 / 3)
     )
     assert shares == pytest.approx(expected, abs=2e-3)
 
@@ -378,17 +480,41 @@ def test_repeating_the_whole_pool_changes_no_share_of_a_class(grid: dict[str, ob
         ("nave", None, {}, ConfigError, "no baseline 'nave'.*Did you mean 'naive'"),
         ("naive", None, {"seed": 1}, ConfigError, "no option 'seed'; it has none"),
         ("naive", {"label": TARGET}, {}, ConfigError, "target is a Target"),
-        ("one_source", Target.uniform("label"), {"source": "dya"}, DataError, "no source 'dya'.*Did you mean 'day'"),
+        (
+            "one_source",
+            Target.uniform("label"),
+            {"source": "dya"},
+            DataError,
+            "no source 'dya'.*Did you mean 'day'",
+        ),
         ("one_source", None, {}, ConfigError, "'one_source' needs a target"),
         ("subsample", None, {"by": "lable"}, DataError, "no such column.*Did you mean 'label'"),
         ("subsample", None, {"by": []}, ConfigError, "one or more attributes"),
         ("logit_adjustment", None, {"form": "post-hoc"}, ConfigError, "'posthoc'"),
         ("logit_adjustment", None, {"tau": math.inf}, ConfigError, "tau"),
         ("logit_adjustment", None, {"tau": "1"}, ConfigError, "tau"),
-        ("density_ratio", Target.uniform("label"), {"features": ["x"]}, ConfigError, "sample of the target"),
+        (
+            "density_ratio",
+            Target.uniform("label"),
+            {"features": ["x"]},
+            ConfigError,
+            "sample of the target",
+        ),
         ("density_ratio", Target.source("day"), {}, ConfigError, "say which features"),
-        ("density_ratio", Target.source("day"), {"features": ["y"]}, DataError, "the pool has no column 'y'"),
-        ("density_ratio", Target.source("day"), {"features": ["x"], "C": 0}, ConfigError, "above 0"),
+        (
+            "density_ratio",
+            Target.source("day"),
+            {"features": ["y"]},
+            DataError,
+            "the pool has no column 'y'",
+        ),
+        (
+            "density_ratio",
+            Target.source("day"),
+            {"features": ["x"], "C": 0},
+            ConfigError,
+            "above 0",
+        ),
         ("density_ratio", Target.source("dusk"), {"features": ["x"]}, DataError, "dusk"),
         (
             "density_ratio",
@@ -399,7 +525,9 @@ def test_repeating_the_whole_pool_changes_no_share_of_a_class(grid: dict[str, ob
         ),
     ],
 )
-def test_bad_input(name: str, target: object, options: dict[str, object], error: type[Exception], message: str) -> None:
+def test_bad_input(
+    name: str, target: object, options: dict[str, object], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         make_baseline(name, _pool(x=lambda n: np.linspace(0, 1, n)), target, **options)
 
@@ -407,11 +535,16 @@ def test_bad_input(name: str, target: object, options: dict[str, object], error:
 def test_bad_labels_features_and_pools() -> None:
     with pytest.raises(DataError, match="made for a Pool"):
         make_baseline("naive", _pool().frame)
-    with pytest.raises(DataError, match="'class_balanced' needs the label of every image, but the pool has none"):
+    with pytest.raises(
+        DataError, match="'class_balanced' needs the label of every image, but the pool has none"
+    ):
         make_baseline("class_balanced", Pool.from_arrays(["a", "b"]))
     with pytest.raises(DataError, match="1 of 2 have none"):
         make_baseline("subsample", Pool.from_arrays(["a", "b"], ["x", None]))
-    for bad, message in ((np.nan, "x is missing for 1 of 2 images of the pool"), (np.inf, "x has infinite values")):
+    for bad, message in (
+        (np.nan, "x is missing for 1 of 2 images of the pool"),
+        (np.inf, "x has infinite values"),
+    ):
         pool = Pool.from_arrays(["a", "b"], x=[0.0, bad])
         with pytest.raises(DataError, match=message):
             make_baseline("density_ratio", pool, Target.source("a"), features=["x"])

@@ -1,4 +1,6 @@
-"""Running statistics of batch normalisation on a weighted sample: those of the target, by whatever the network was trained."""
+"""Running statistics of batch normalisation on a weighted sample: those of the target, by whatever
+the network was trained.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ TARGET_VARIANCE = (WEIGHT[:, None] * (X.numpy() - TARGET_MEAN) ** 2).sum(0)
 
 
 def _weighted_batches(batch_size: int = 500) -> DataLoader:
-    return DataLoader(TensorDataset(X, torch.from_numpy(DARK)), batch_size=batch_size, sampler=WeightedSampler(WEIGHT, size=2000))
+    return DataLoader(
+        TensorDataset(X, torch.from_numpy(DARK)),
+        batch_size=batch_size,
+        sampler=WeightedSampler(WEIGHT, size=2000),
+    )
 
 
 def test_the_statistics_become_those_of_the_target() -> None:
@@ -33,7 +39,8 @@ def test_the_statistics_become_those_of_the_target() -> None:
         layer(batch)
     assert np.all(np.abs(layer.running_mean.numpy() - TARGET_MEAN) > 1)
     update_batch_norm(layer, _weighted_batches())
-    # Dark and bright are drawn in exact halves (mπ is 10/9 and 10); what is left is which of the dark come twice, and the batches' spread.
+    # Dark and bright are drawn in exact halves (mπ is 10/9 and 10); what is left is which of the
+    # dark come twice, and the batches' spread.
     np.testing.assert_allclose(layer.running_mean, TARGET_MEAN, atol=0.03)
     np.testing.assert_allclose(layer.running_var, TARGET_VARIANCE, rtol=0.03)
 
@@ -46,8 +53,12 @@ def test_batches_count_by_their_size() -> None:
 
 
 def test_only_statistics_change_and_modes_are_restored() -> None:
-    """Dropout is as in evaluation, where the statistics will be used: twice the same sample gives twice the same."""
-    model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2))
+    """Dropout is as in evaluation, where the statistics will be used: twice the same sample gives
+    twice the same.
+    """
+    model = torch.nn.Sequential(
+        torch.nn.Linear(2, 4), torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2)
+    )
     model.train()
     model[3].eval()
     before = {name: value.clone() for name, value in model.named_parameters()}
@@ -82,7 +93,9 @@ def test_no_batch_is_an_error() -> None:
 def test_statistics_of_all_processes_are_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
-    monkeypatch.setattr(torch.distributed, "all_reduce", lambda statistic: statistic.add_(10))  # the other process found 10
+    monkeypatch.setattr(
+        torch.distributed, "all_reduce", lambda statistic: statistic.add_(10)
+    )  # the other process found 10
     layer = torch.nn.BatchNorm1d(2)
     update_batch_norm(layer, X.split(500))
     torch.testing.assert_close(layer.running_mean, (X.mean(0) + 10) / 2)

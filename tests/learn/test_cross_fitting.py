@@ -1,4 +1,6 @@
-"""Folds of two halves that keep together what belongs together, and the extrapolation of the learning curve."""
+"""Folds of two halves that keep together what belongs together, and the extrapolation of the
+learning curve.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,15 @@ from unskew.records import Estimate
 
 
 @settings(max_examples=50)
-@given(n_folds=st.integers(2, 7), n=st.integers(30, 120), n_units=st.integers(28, 60), seed=st.integers(0, 999))
-def test_units_stay_together_and_every_fold_has_two_halves(n_folds: int, n: int, n_units: int, seed: int) -> None:
+@given(
+    n_folds=st.integers(2, 7),
+    n=st.integers(30, 120),
+    n_units=st.integers(28, 60),
+    seed=st.integers(0, 999),
+)
+def test_units_stay_together_and_every_fold_has_two_halves(
+    n_folds: int, n: int, n_units: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     unit_n = np.unique(rng.integers(0, n_units, n), return_inverse=True)[1]
     if unit_n.max() + 1 < 2 * n_folds:
@@ -39,11 +48,20 @@ def test_units_stay_together_and_every_fold_has_two_halves(n_folds: int, n: int,
     stratum_n = rng.integers(0, 3, n)
     deal = deal_halves(unit_n, stratum_n, n_folds, seed, np.arange(n))
     for unit in range(unit_n.max() + 1):
-        assert np.unique(deal.fold[unit_n == unit]).size == np.unique(deal.half[unit_n == unit]).size == 1
-    assert {(fold, half) for fold, half in zip(deal.fold, deal.half, strict=True)} == {(f, h) for f in range(n_folds) for h in (0, 1)}
-    # In another order of the rows, and with other numbers for the units, everybody is where they were.
+        assert (
+            np.unique(deal.fold[unit_n == unit]).size
+            == np.unique(deal.half[unit_n == unit]).size
+            == 1
+        )
+    assert {(fold, half) for fold, half in zip(deal.fold, deal.half, strict=True)} == {
+        (f, h) for f in range(n_folds) for h in (0, 1)
+    }
+    # In another order of the rows, and with other numbers for the units, everybody is where they
+    # were.
     order = rng.permutation(n)
-    again = deal_halves(rng.permutation(n)[unit_n[order]], stratum_n[order], n_folds, seed, np.argsort(order))
+    again = deal_halves(
+        rng.permutation(n)[unit_n[order]], stratum_n[order], n_folds, seed, np.argsort(order)
+    )
     np.testing.assert_array_equal(again.fold, deal.fold[order])
     np.testing.assert_array_equal(again.half, deal.half[order])
 
@@ -69,11 +87,15 @@ def test_too_few_units_for_the_folds(n_folds: int) -> None:
 def test_curves_of_both_shapes_are_extrapolated_exactly(n_folds: int) -> None:
     full = (n_folds - 1) / n_folds
     levels = {share: 0.9 - 0.02 / share for share in (full / 2, full, 1.0)}
-    value = extrapolate(Hits(np.full(3, levels[full]), np.full(3, levels[full / 2]), np.zeros(3)), n_folds)
+    value = extrapolate(
+        Hits(np.full(3, levels[full]), np.full(3, levels[full / 2]), np.zeros(3)), n_folds
+    )
     np.testing.assert_allclose(value, levels[1.0], rtol=1e-12)
     grows = {share: 0.9 + 0.03 * np.log2(share) for share in (full / 2, full, 1.0)}
     factor = curve_factor(n_folds) + 2 * curve_factor_error(n_folds)
-    assert grows[full] + factor * (grows[full] - grows[full / 2]) == pytest.approx(grows[1.0], rel=1e-12)
+    assert grows[full] + factor * (grows[full] - grows[full / 2]) == pytest.approx(
+        grows[1.0], rel=1e-12
+    )
 
 
 def test_a_probe_and_the_same_classifier_of_scikit_learn_hit_alike() -> None:
@@ -82,10 +104,13 @@ def test_a_probe_and_the_same_classifier_of_scikit_learn_hit_alike() -> None:
     X_nd = rng.standard_normal((300, 4)) + 2 * rng.standard_normal((3, 4))[label_n]
     deal = deal_halves(np.arange(300), label_n, 3, 0, np.arange(300))
     arm = Arm("own", rng.gamma(1.0, size=300), np.array([0.0, 1.0, 0.0]))
-    # fit_positive_rows hands on weights of mean 1, so that C is relative to the number of images; both halves and folds have other numbers.
+    # fit_positive_rows hands on weights of mean 1, so that C is relative to the number of images;
+    # both halves and folds have other numbers.
     probe = cross_fit_arm(arm, X_nd, label_n, 3, deal, ProbeLearner(ridge=1.0, tol=1e-8))
     assert probe.full.mean() > 0.6
-    other = cross_fit_arm(arm, X_nd, label_n, 3, deal, EstimatorLearner(LogisticRegression(C=1 / 200, tol=1e-8)))
+    other = cross_fit_arm(
+        arm, X_nd, label_n, 3, deal, EstimatorLearner(LogisticRegression(C=1 / 200, tol=1e-8))
+    )
     assert np.mean(probe.full == other.full) > 0.99
 
 
@@ -111,7 +136,10 @@ def test_merged_copies_change_no_hit(seed: int) -> None:
     unit_n = np.unique(image_n, return_inverse=True)[1]
     deal = deal_halves(unit_n, label_n, 3, seed, np.arange(150))
     arms = [Arm("naive", np.ones(150)), Arm("own", rng.gamma(1.0, size=150), np.array([0.0, 0.3]))]
-    for learner in (ProbeLearner(0.1, 1e-10), EstimatorLearner(DecisionTreeClassifier(min_samples_leaf=5, random_state=0))):
+    for learner in (
+        ProbeLearner(0.1, 1e-10),
+        EstimatorLearner(DecisionTreeClassifier(min_samples_leaf=5, random_state=0)),
+    ):
         found = cross_fit_arms(arms, X_nd, label_n, unit_n, 2, deal, learner)
         for arm in arms:
             plain = cross_fit_arm(arm, X_nd, label_n, 2, deal, learner)
@@ -129,7 +157,9 @@ def test_nothing_to_learn_from_is_never_right_and_one_class_is_all_there_is() ->
         hits = cross_fit_arm(Arm("one fold", only), X_nd, label_n, 2, deal, learner)
         assert not hits.full[deal.fold == 0].any()
         assert hits.full[deal.fold == 1].all()
-        hits = cross_fit_arm(Arm("one class", (label_n == 1).astype(float)), X_nd, label_n, 2, deal, learner)
+        hits = cross_fit_arm(
+            Arm("one class", (label_n == 1).astype(float)), X_nd, label_n, 2, deal, learner
+        )
         np.testing.assert_array_equal(hits.full, label_n)
         np.testing.assert_array_equal(hits.half, label_n)
 
@@ -137,7 +167,9 @@ def test_nothing_to_learn_from_is_never_right_and_one_class_is_all_there_is() ->
 def test_a_plain_mean_is_the_textbooks() -> None:
     value_n = np.random.default_rng(0).standard_normal(50)
     even = plain_mean(np.full(50, 0.02), value_n, np.arange(50))
-    assert (even.value, even.stderr) == pytest.approx((value_n.mean(), value_n.std(ddof=1) / np.sqrt(50)))
+    assert (even.value, even.stderr) == pytest.approx(
+        (value_n.mean(), value_n.std(ddof=1) / np.sqrt(50))
+    )
     # Copies within units change nothing.
     twice = plain_mean(np.full(100, 0.01), np.tile(value_n, 2), np.tile(np.arange(50), 2))
     assert (twice.value, twice.stderr) == pytest.approx((even.value, even.stderr))
@@ -157,11 +189,15 @@ def test_concentration() -> None:
 
 
 def test_training_variance_is_that_of_accuracies_that_vary_with_the_halves() -> None:
-    """Models of half the images whose accuracies have the variance σ²: that of a model of all of them is σ²/2, and noise only adds."""
+    """Models of half the images whose accuracies have the variance σ²: that of a model of all of
+    them is σ²/2, and noise only adds.
+    """
     rng = np.random.default_rng(0)
     sigma, n, n_folds = 0.1, 1_000, 5
     fold_n = np.arange(n) % n_folds
-    deal = Deal(fold_n, np.zeros(n, dtype=np.int64), np.zeros((n_folds, n_folds), dtype=np.int64), n_folds)
+    deal = Deal(
+        fold_n, np.zeros(n, dtype=np.int64), np.zeros((n_folds, n_folds), dtype=np.int64), n_folds
+    )
     weight_n = rng.random(n)
     found = []
     for _ in range(400):

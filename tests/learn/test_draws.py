@@ -1,4 +1,6 @@
-"""How often images are drawn: expectations, variances, distributions, and what must never happen."""
+"""How often images are drawn: expectations, variances, distributions, and what must never
+happen.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,29 @@ WEIGHT = np.array([0.5, 0.0, 3.25, 1.0, 0.125, 2.0, 0.0, 7.3, 0.01, 1.0])
 
 def _counts(plan, n: int, epochs: int, seed: int = 0) -> np.ndarray:
     """(epochs, n) how often each image was drawn."""
-    return np.array([np.bincount(plan.draw(np.random.default_rng([seed, epoch])), minlength=n) for epoch in range(epochs)])
+    return np.array(
+        [
+            np.bincount(plan.draw(np.random.default_rng([seed, epoch])), minlength=n)
+            for epoch in range(epochs)
+        ]
+    )
 
 
 @settings(max_examples=200, deadline=None)
 @given(
-    weights=st.lists(st.integers(0, 2**40) | st.integers(0, 5), min_size=1, max_size=40).filter(any),
+    weights=st.lists(st.integers(0, 2**40) | st.integers(0, 5), min_size=1, max_size=40).filter(
+        any
+    ),
     size=st.integers(1, 200),
     seed=st.integers(0, 2**32),
     scale=st.sampled_from([1.0, 3.0, 1e-300, 1e290]),
 )
-def test_systematic_counts_are_the_expected_ones_rounded_down_or_up(weights, size: int, seed: int, scale: float) -> None:
-    """⌊mπ_i⌋ and ⌈mπ_i⌉ in rational arithmetic: whole numbers are met exactly; the total is m; zero weights are not drawn."""
+def test_systematic_counts_are_the_expected_ones_rounded_down_or_up(
+    weights, size: int, seed: int, scale: float
+) -> None:
+    """⌊mπ_i⌋ and ⌈mπ_i⌉ in rational arithmetic: whole numbers are met exactly; the total is m; zero
+    weights are not drawn.
+    """
     plan = plan_draws(np.array(weights, dtype=float) * scale, size)
     count = np.bincount(plan.draw(np.random.default_rng(seed)), minlength=len(weights))
     assert count.sum() == size
@@ -40,22 +53,30 @@ def test_systematic_counts_are_the_expected_ones_rounded_down_or_up(weights, siz
 
 @pytest.mark.parametrize("n", [3, 10, 7**5, 10**6])
 def test_equal_weights_show_every_image_once(n: int) -> None:
-    """m·(1/n)/Σ(1/n) is 1 only up to rounding: 0.1 is no binary fraction, and a sum of a million of them is off."""
+    """m·(1/n)/Σ(1/n) is 1 only up to rounding: 0.1 is no binary fraction, and a sum of a million of
+    them is off.
+    """
     for weight in (0.1, 1 / 3, 1e-9):
         drawn = plan_draws(np.full(n, weight), n).draw(np.random.default_rng(0))
         assert np.array_equal(np.sort(drawn), np.arange(n))
 
 
 def test_systematic_counts_have_their_expectation_and_variance() -> None:
-    """Mean mπ_i; variance f(1 − f), f the fraction of mπ_i: at most 1/4, against mπ_i(1 − π_i) of multinomial draws."""
+    """Mean mπ_i; variance f(1 − f), f the fraction of mπ_i: at most 1/4, against mπ_i(1 − π_i) of
+    multinomial draws.
+    """
     size, epochs = 7, 6_000
     expected = size * WEIGHT / WEIGHT.sum()
     fraction = expected - np.floor(expected)
     count = _counts(plan_draws(WEIGHT, size), WEIGHT.size, epochs)
     variance = fraction * (1 - fraction)
-    # Five standard errors of a mean of 0-1 variables; and of their variance, f(1 − f) seen through an estimated f.
+    # Five standard errors of a mean of 0-1 variables; and of their variance, f(1 − f) seen through
+    # an estimated f.
     assert np.all(np.abs(count.mean(0) - expected) <= 5 * np.sqrt(variance / epochs))
-    assert np.all(np.abs(count.var(0) - variance) <= 5 * np.abs(1 - 2 * fraction) * np.sqrt(variance / epochs) + 25 / epochs)
+    assert np.all(
+        np.abs(count.var(0) - variance)
+        <= 5 * np.abs(1 - 2 * fraction) * np.sqrt(variance / epochs) + 25 / epochs
+    )
 
 
 def test_multinomial_counts_have_their_expectation_and_variance() -> None:
@@ -74,16 +95,27 @@ def test_multinomial_draws_pass_a_chi_square_test_and_come_in_any_order() -> Non
     """One long draw, and the first two draws of many short ones, which must be independent."""
     positive = WEIGHT > 0
     share = WEIGHT[positive] / WEIGHT.sum()
-    count = np.bincount(plan_draws(WEIGHT, 10**6, "multinomial").draw(np.random.default_rng(1)), minlength=WEIGHT.size)
+    count = np.bincount(
+        plan_draws(WEIGHT, 10**6, "multinomial").draw(np.random.default_rng(1)),
+        minlength=WEIGHT.size,
+    )
     assert stats.chisquare(count[positive], share * 10**6).pvalue > 1e-3
     plan = plan_draws(WEIGHT, 3, "multinomial")
     pairs = np.array([plan.draw(np.random.default_rng([2, epoch]))[:2] for epoch in range(6_000)])
     table = np.zeros((WEIGHT.size, WEIGHT.size))
     np.add.at(table, tuple(pairs.T), 1)
     expected = np.outer(share, share) * len(pairs)
-    common = expected >= 5  # the usual condition of the chi-square approximation; the rest is one cell
+    common = (
+        expected >= 5
+    )  # the usual condition of the chi-square approximation; the rest is one cell
     observed = table[np.ix_(positive, positive)]
-    assert stats.chisquare([*observed[common], observed[~common].sum()], [*expected[common], expected[~common].sum()]).pvalue > 1e-3
+    assert (
+        stats.chisquare(
+            [*observed[common], observed[~common].sum()],
+            [*expected[common], expected[~common].sum()],
+        ).pvalue
+        > 1e-3
+    )
 
 
 @pytest.mark.parametrize("scheme", ["systematic", "multinomial"])
@@ -102,12 +134,18 @@ def test_a_point_rounded_up_to_the_total_belongs_to_the_last_image_with_a_weight
         def standard_exponential(self, size):  # the last gap vanishes: the last point is the total
             return np.array([1.0] * (size - 1) + [0.0])
 
-    drawn = plan_draws(np.array([1.0, 1.0, 0.0]), 4, "multinomial").draw(AtTheEnd(np.random.PCG64(0)))
+    drawn = plan_draws(np.array([1.0, 1.0, 0.0]), 4, "multinomial").draw(
+        AtTheEnd(np.random.PCG64(0))
+    )
     assert sorted(drawn.tolist()) == [0, 1, 1, 1]
 
 
-def test_the_order_of_a_systematic_draw_is_shuffled_and_neighbours_are_not_bound_to_each_other() -> None:
-    """Without the permutation before the draw, rows 0 and 1 (half a unit together) would never both be drawn."""
+def test_the_order_of_a_systematic_draw_is_shuffled_and_neighbours_are_not_bound_to_each_other() -> (
+    None
+):
+    """Without the permutation before the draw, rows 0 and 1 (half a unit together) would never both
+    be drawn.
+    """
     plan = plan_draws(np.full(8, 0.25), 2)
     draws = np.array([plan.draw(np.random.default_rng(seed)) for seed in range(4000)])
     pairs = np.bincount(np.minimum(*draws.T) * 8 + np.maximum(*draws.T), minlength=64)
@@ -127,11 +165,16 @@ def test_draws_without_replacement_are_included_with_min_1_c_pi() -> None:
     count = _counts(plan_draws(WEIGHT, size, replacement=False), WEIGHT.size, epochs)
     assert count.max() == 1
     assert np.all(count.sum(1) == size)
-    assert np.all(np.abs(count.mean(0) - probability) <= 5 * np.sqrt(probability * (1 - probability) / epochs))
+    assert np.all(
+        np.abs(count.mean(0) - probability) <= 5 * np.sqrt(probability * (1 - probability) / epochs)
+    )
 
 
 @settings(max_examples=200, deadline=None)
-@given(weights=st.lists(st.floats(1e-12, 1e12) | st.just(0.0), min_size=1, max_size=30).filter(any), data=st.data())
+@given(
+    weights=st.lists(st.floats(1e-12, 1e12) | st.just(0.0), min_size=1, max_size=30).filter(any),
+    data=st.data(),
+)
 def test_inclusion_probabilities_sum_to_the_size_whatever_the_weights(weights, data) -> None:
     weight = np.array(weights)
     size = data.draw(st.integers(1, int((weight > 0).sum())))
@@ -146,7 +189,9 @@ def test_inclusion_probabilities_sum_to_the_size_whatever_the_weights(weights, d
 
 @pytest.mark.parametrize("off", [-0.4, 0.4])
 def test_the_total_is_exact_even_where_rounding_moved_the_sum(off: float) -> None:
-    """Forced: fractions that sum to 3.6 or 4.4 where 4 images are wanted; none is drawn twice, none is lost."""
+    """Forced: fractions that sum to 3.6 or 4.4 where 4 images are wanted; none is drawn twice, none
+    is lost.
+    """
     fraction = np.full(8, ((4 + off) / 8) * 2.0**64).astype(np.uint64)
     plan = SystematicPlan(whole=np.array([8, 8]), row=np.arange(8), fraction=fraction, size=6)
     for seed in range(50):
@@ -159,7 +204,9 @@ def test_the_total_is_exact_even_where_rounding_moved_the_sum(off: float) -> Non
 
 @pytest.mark.parametrize("n", [10**6, pytest.param(2**24 + 3, marks=pytest.mark.slow)])
 def test_many_images_among_them_some_of_tiny_weight(n: int) -> None:
-    """torch's sampler refuses more than 2²⁴; here the total is exact and every count rounded down or up."""
+    """torch's sampler refuses more than 2²⁴; here the total is exact and every count rounded down
+    or up.
+    """
     weight = np.full(n, 0.1)
     weight[:1000] = 1e-12
     weight[-1] = 1000.0
@@ -177,7 +224,10 @@ def test_many_images_among_them_some_of_tiny_weight(n: int) -> None:
         ({"size": 0}, "at least 1; got 0"),
         ({"size": 2.5}, "at least 1; got 2.5"),
         ({"size": True}, "at least 1; got True"),
-        ({"scheme": "multinomial", "replacement": False}, "without replacement use scheme='systematic'"),
+        (
+            {"scheme": "multinomial", "replacement": False},
+            "without replacement use scheme='systematic'",
+        ),
     ],
 )
 def test_wrong_options_are_refused_with_a_reason(options, words: str) -> None:

@@ -1,4 +1,6 @@
-"""`WeightedLoss`: the identities of weights, unbiased minibatches, and the same expectation as the sampler's."""
+"""`WeightedLoss`: the identities of weights, unbiased minibatches, and the same expectation as the
+sampler's.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def criterion() -> WeightedLoss:
 def test_the_loss_of_all_images_is_the_weighted_mean(criterion: WeightedLoss) -> None:
     prediction = X @ torch.ones(D, C, dtype=torch.float64)
     losses = functional.cross_entropy(prediction, Y, reduction="none").numpy()
-    assert criterion(prediction, Y, ROWS).item() == pytest.approx(WEIGHT @ losses / WEIGHT.sum(), rel=1e-14)
+    assert criterion(prediction, Y, ROWS).item() == pytest.approx(
+        WEIGHT @ losses / WEIGHT.sum(), rel=1e-14
+    )
 
 
 def test_zero_is_removed_and_two_is_repeated_in_value_and_gradient(criterion: WeightedLoss) -> None:
@@ -55,21 +59,32 @@ def test_zero_is_removed_and_two_is_repeated_in_value_and_gradient(criterion: We
 
 
 def test_sums_are_exact() -> None:
-    """Losses and weights that binary fractions hold: Σ v_i ℓ_i is the sum over repeated images, to the last bit."""
+    """Losses and weights that binary fractions hold: Σ v_i ℓ_i is the sum over repeated images, to
+    the last bit.
+    """
     losses = torch.tensor([3.0, 0.5, 7.25, 1.0], dtype=torch.float64)
     criterion = WeightedLoss(lambda prediction, truth: prediction, [0.0, 1.0, 2.0, 1.0])
     assert criterion(losses, None, torch.arange(4)).item() * 4 == 0.5 + 7.25 + 7.25 + 1.0
 
 
-def test_ones_are_the_plain_mean_and_a_common_factor_changes_nothing(criterion: WeightedLoss) -> None:
+def test_ones_are_the_plain_mean_and_a_common_factor_changes_nothing(
+    criterion: WeightedLoss,
+) -> None:
     for weight in (1.0, 0.3, 1e300, 1e-300):
-        torch.testing.assert_close(_gradient(WeightedLoss(functional.cross_entropy, np.full(N, weight)), ROWS), _plain(ROWS))
+        torch.testing.assert_close(
+            _gradient(WeightedLoss(functional.cross_entropy, np.full(N, weight)), ROWS),
+            _plain(ROWS),
+        )
         scaled = WeightedLoss(functional.cross_entropy, WEIGHT * weight)
-        torch.testing.assert_close(_gradient(scaled, ROWS), _gradient(criterion, ROWS), rtol=1e-12, atol=0)
+        torch.testing.assert_close(
+            _gradient(scaled, ROWS), _gradient(criterion, ROWS), rtol=1e-12, atol=0
+        )
 
 
 def test_minibatches_are_unbiased(criterion: WeightedLoss) -> None:
-    """The mean over all batches of two is the full gradient; dividing by the weights of the batch is off by a lot."""
+    """The mean over all batches of two is the full gradient; dividing by the weights of the batch
+    is off by a lot.
+    """
     full = _gradient(criterion, ROWS)
     batches = [torch.tensor(rows) for rows in itertools.combinations(range(N), 2)]
     mean = torch.stack([_gradient(criterion, rows) for rows in batches]).mean(0)
@@ -77,14 +92,18 @@ def test_minibatches_are_unbiased(criterion: WeightedLoss) -> None:
 
     def by_weight_sum(prediction, truth, rows):
         weight = torch.from_numpy(WEIGHT)[rows]
-        return (weight * functional.cross_entropy(prediction, truth, reduction="none")).sum() / weight.sum().clamp(min=1e-9)
+        return (
+            weight * functional.cross_entropy(prediction, truth, reduction="none")
+        ).sum() / weight.sum().clamp(min=1e-9)
 
     biased = torch.stack([_gradient(by_weight_sum, rows) for rows in batches]).mean(0)
     assert (biased - full).norm() > 0.02 * full.norm()
 
 
 def test_its_gradient_is_in_expectation_that_of_the_sampler(criterion: WeightedLoss) -> None:
-    """With mπ_i whole the systematic sample gives it exactly; else the mean over epochs does, within its standard error."""
+    """With mπ_i whole the systematic sample gives it exactly; else the mean over epochs does,
+    within its standard error.
+    """
     full = _gradient(criterion, ROWS)
     exact = WeightedSampler(WEIGHT, size=int(WEIGHT.sum()) * 2)
     torch.testing.assert_close(_plain(torch.tensor(list(exact))), full, rtol=1e-12, atol=1e-14)
@@ -101,7 +120,9 @@ def test_its_gradient_is_in_expectation_that_of_the_sampler(criterion: WeightedL
 
 def test_nothing_of_an_image_of_weight_zero_comes_through() -> None:
     """A loss of infinity or NaN times zero would be NaN, and its gradient too."""
-    criterion = WeightedLoss(lambda prediction, truth: prediction[:, 0].log() * truth, [0.0, 1.0, 0.0, 1.0])
+    criterion = WeightedLoss(
+        lambda prediction, truth: prediction[:, 0].log() * truth, [0.0, 1.0, 0.0, 1.0]
+    )
     prediction = torch.tensor([[0.0], [2.0], [-1.0], [4.0]], requires_grad=True)
     value = criterion(prediction, torch.tensor([1.0, 1.0, float("nan"), 1.0]), torch.arange(4))
     value.backward()
@@ -113,17 +134,33 @@ def test_nothing_of_an_image_of_weight_zero_comes_through() -> None:
     ("loss", "prediction", "truth"),
     [
         (torch.nn.CrossEntropyLoss(reduction="none"), X @ torch.ones(D, C, dtype=torch.float64), Y),
-        (functools.partial(functional.cross_entropy, label_smoothing=0.1), X @ torch.ones(D, C, dtype=torch.float64), Y),
+        (
+            functools.partial(functional.cross_entropy, label_smoothing=0.1),
+            X @ torch.ones(D, C, dtype=torch.float64),
+            Y,
+        ),
         (functools.partial(functional.mse_loss, reduction="none"), X[:, 0], X[:, 1]),
-        (torch.nn.BCEWithLogitsLoss(reduction="none"), X, (X > 0).double()),  # several labels: averaged within the image
-        (functional.cross_entropy, X.reshape(N, 2, 2), (X[:, :2] > 0).long()),  # one class for each pixel
+        (
+            torch.nn.BCEWithLogitsLoss(reduction="none"),
+            X,
+            (X > 0).double(),
+        ),  # several labels: averaged within the image
+        (
+            functional.cross_entropy,
+            X.reshape(N, 2, 2),
+            (X[:, :2] > 0).long(),
+        ),  # one class for each pixel
         (torch.nn.SmoothL1Loss(reduction="none"), X.float(), (X * 2).float()),
     ],
     ids=["module", "partial", "regression", "several labels", "pixels", "float32"],
 )
 def test_any_loss_for_single_images_can_be_weighted(loss, prediction, truth) -> None:
     """Equal weights give torch's own mean."""
-    averaged = type(loss)(reduction="mean") if isinstance(loss, torch.nn.Module) else functools.partial(loss, reduction="mean")
+    averaged = (
+        type(loss)(reduction="mean")
+        if isinstance(loss, torch.nn.Module)
+        else functools.partial(loss, reduction="mean")
+    )
     equal = WeightedLoss(loss, np.ones(N))(prediction, truth, ROWS)
     torch.testing.assert_close(equal, averaged(prediction, truth))
     assert equal.dtype == prediction.dtype
@@ -135,7 +172,11 @@ def test_batches_say_their_images_by_id_or_by_row() -> None:
     order = np.random.default_rng(1).permutation(N)
     shuffled = {ids[i]: WEIGHT[i] for i in order}
     by_id = WeightedLoss(functional.cross_entropy, shuffled)
-    joined = WeightedLoss(functional.cross_entropy, SimpleNamespace(id=list(shuffled), weight=list(shuffled.values())), ids)
+    joined = WeightedLoss(
+        functional.cross_entropy,
+        SimpleNamespace(id=list(shuffled), weight=list(shuffled.values())),
+        ids,
+    )
     prediction = X @ torch.ones(D, C, dtype=torch.float64)
     rows = torch.tensor([3, 7, 2])
     expected = by_row(prediction[rows], Y[rows], rows)
@@ -145,13 +186,17 @@ def test_batches_say_their_images_by_id_or_by_row() -> None:
         joined(prediction[rows], Y[rows], rows),
         joined(prediction[rows], Y[rows], rows.tolist()),
         joined(prediction[rows], Y[rows], rows.int()),
-        WeightedLoss(functional.cross_entropy, dict(enumerate(WEIGHT)))(prediction[rows], Y[rows], rows),
+        WeightedLoss(functional.cross_entropy, dict(enumerate(WEIGHT)))(
+            prediction[rows], Y[rows], rows
+        ),
     ):
         torch.testing.assert_close(found, expected)
 
 
 def test_a_dataset_that_is_a_part_has_mean_one_over_the_part() -> None:
-    criterion = WeightedLoss(functional.mse_loss, {"a": 1.0, "b": 3.0, "c": 80.0}, ["b", "a"], allow_extra=True)
+    criterion = WeightedLoss(
+        functional.mse_loss, {"a": 1.0, "b": 3.0, "c": 80.0}, ["b", "a"], allow_extra=True
+    )
     assert criterion.sample_weight.tolist() == [1.5, 0.5]
 
 
@@ -181,7 +226,9 @@ def test_losses_of_half_precision_are_weighted_in_single() -> None:
     ],
 )
 def test_class_weights_on_top_are_refused_unless_asked_for(loss) -> None:
-    with pytest.raises(ConfigError, match=r"class weights \((pos_)?weight\).*allow_class_weights=True"):
+    with pytest.raises(
+        ConfigError, match=r"class weights \((pos_)?weight\).*allow_class_weights=True"
+    ):
         WeightedLoss(loss, WEIGHT)
     WeightedLoss(loss, WEIGHT, allow_class_weights=True)
 
@@ -198,9 +245,14 @@ def test_a_layer_within_a_loss_is_no_class_weight() -> None:
     WeightedLoss(Perceptual(), WEIGHT)(X.float(), X.float(), ROWS)
 
 
-@pytest.mark.parametrize("loss", [torch.nn.CrossEntropyLoss(), functools.partial(functional.cross_entropy, reduction="sum")])
+@pytest.mark.parametrize(
+    "loss",
+    [torch.nn.CrossEntropyLoss(), functools.partial(functional.cross_entropy, reduction="sum")],
+)
 def test_a_loss_that_averages_or_sums_is_refused(loss) -> None:
-    with pytest.raises(ConfigError, match=r"set to reduction='(mean|sum)'.*Pass it with reduction='none'"):
+    with pytest.raises(
+        ConfigError, match=r"set to reduction='(mean|sum)'.*Pass it with reduction='none'"
+    ):
         WeightedLoss(loss, WEIGHT)
 
 
@@ -210,19 +262,28 @@ def test_batches_that_do_not_fit_are_refused(criterion: WeightedLoss) -> None:
         criterion(prediction, Y[:2], [1, 2, 3])
     with pytest.raises(DataError, match=r"rows in the dataset, whole numbers; got torch.float"):
         criterion(prediction, Y[:2], torch.tensor([0.5, 1.0]))
-    with pytest.raises(DataError, match=r"rows in the dataset, whole numbers, .* got list \(too many dimensions 'str'\)\. Pass the rows"):
+    with pytest.raises(
+        DataError,
+        match=r"rows in the dataset, whole numbers, .* got list \(too many dimensions 'str'\)\. "
+        r"Pass the rows",
+    ):
         criterion(prediction, Y[:2], ["a", "b"])
     for rows in ([-1, 0], [0, N]):
-        with pytest.raises(DataError, match=rf"numbered from 0 to {N - 1}; a batch has {rows[0]} to {rows[1]}"):
+        with pytest.raises(
+            DataError, match=rf"numbered from 0 to {N - 1}; a batch has {rows[0]} to {rows[1]}"
+        ):
             criterion(prediction, Y[:2], rows)
     with pytest.raises(DataError, match="1 of the 2 images of a batch have no weight, the first c"):
         WeightedLoss(functional.cross_entropy, {"a": 1.0, "b": 2.0})(prediction, Y[:2], ["a", "c"])
-    with pytest.raises(ConfigError, match=r"one value for each of the 2 images of the batch; it gave shape \(\)"):
+    with pytest.raises(
+        ConfigError, match=r"one value for each of the 2 images of the batch; it gave shape \(\)"
+    ):
         WeightedLoss(lambda prediction, truth: prediction.mean(), WEIGHT)(prediction, Y[:2], [1, 2])
 
 
 @pytest.mark.parametrize(
-    ("weights", "words"), [([1.0, np.nan], "nan"), ([0.0, 0.0], "all 2 weights are zero"), ({"a": -1.0}, "'a', is -1.0")]
+    ("weights", "words"),
+    [([1.0, np.nan], "nan"), ([0.0, 0.0], "all 2 weights are zero"), ({"a": -1.0}, "'a', is -1.0")],
 )
 def test_unusable_weights_are_refused(weights, words: str) -> None:
     with pytest.raises(DataError, match=words):

@@ -13,9 +13,19 @@ from unskew.learn.schedules import learning_rate_at
 
 def test_the_preset_article_is_the_articles() -> None:
     settings = settings_of("article")
-    assert (settings.model, settings.epochs, settings.batch, settings.milestones) == ("resnet56", 205, 128, (103, 154))
+    assert (settings.model, settings.epochs, settings.batch, settings.milestones) == (
+        "resnet56",
+        205,
+        128,
+        (103, 154),
+    )
     assert (settings.learning_rate, settings.momentum, settings.weight_decay) == (0.1, 0.9, 1e-4)
-    assert (settings.weighting, settings.scheme, settings.augment, settings.cutout) == ("sampler", "multinomial", True, 0)
+    assert (settings.weighting, settings.scheme, settings.augment, settings.cutout) == (
+        "sampler",
+        "multinomial",
+        True,
+        0,
+    )
 
 
 def test_the_defaults_are_the_preset_fast() -> None:
@@ -36,7 +46,10 @@ def test_settings_survive_a_file(preset: str) -> None:
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"preset": "fats"}, "preset is one of 'fast', 'article', 'probe'; got 'fats'. Did you mean 'fast'?"),
+        (
+            {"preset": "fats"},
+            "preset is one of 'fast', 'article', 'probe'; got 'fats'. Did you mean 'fast'?",
+        ),
         ({"epoch": 3}, "no setting 'epoch'. Did you mean 'epochs'?"),
         ({"model": "resnet65"}, "Did you mean 'resnet56'"),
         ({"model": "../model:make"}, "a module that Python can import"),
@@ -67,9 +80,15 @@ def test_what_is_wrong_is_said(overrides: dict, words: str) -> None:
 
 
 def test_the_articles_schedule() -> None:
-    """A tenth from epoch 103 on (counted from 0, after 103 complete ones), a hundredth from 154 on."""
+    """A tenth from epoch 103 on (counted from 0, after 103 complete ones), a hundredth from
+    154 on.
+    """
     steps = 391
-    rate = [learning_rate_at("steps", 0.1, epoch * steps + at, 205 * steps, 205, (103, 154)) for epoch in range(205) for at in (0, 390)]
+    rate = [
+        learning_rate_at("steps", 0.1, epoch * steps + at, 205 * steps, 205, (103, 154))
+        for epoch in range(205)
+        for at in (0, 390)
+    ]
     assert np.allclose(rate, [0.1] * 2 * 103 + [0.01] * 2 * 51 + [0.001] * 2 * 51, rtol=1e-12)
 
 

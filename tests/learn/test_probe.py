@@ -32,15 +32,24 @@ def _same(one: Probe, other: Probe, tolerance: float = 1e-6) -> None:
 def test_it_is_scikit_learns_logistic_regression(n_classes: int, ridge: float) -> None:
     X_nd, label_n, weight_n = _data(1, n=400, d=6, n_classes=n_classes)
     probe = fit_probe(X_nd, label_n, weight_n, n_classes, ridge=ridge, tol=1e-9)
-    # Of two classes scikit-learn penalises W_1 − W_0 alone, whose square is twice that of (W_0, W_1).
+    # Of two classes scikit-learn penalises W_1 − W_0 alone, whose square is twice that of (W_0,
+    # W_1).
     strength = (2.0 if n_classes == 2 else 1.0) / (ridge * weight_n.sum())
-    oracle = LogisticRegression(C=strength, tol=1e-10, max_iter=10000, solver="newton-cg").fit(X_nd, label_n, sample_weight=weight_n)
+    oracle = LogisticRegression(C=strength, tol=1e-10, max_iter=10000, solver="newton-cg").fit(
+        X_nd, label_n, sample_weight=weight_n
+    )
     if n_classes == 2:
-        np.testing.assert_allclose(probe.coefficient[:, 1] - probe.coefficient[:, 0], oracle.coef_[0], atol=1e-5)
-        np.testing.assert_allclose(probe.intercept[1] - probe.intercept[0], oracle.intercept_[0], atol=1e-5)
+        np.testing.assert_allclose(
+            probe.coefficient[:, 1] - probe.coefficient[:, 0], oracle.coef_[0], atol=1e-5
+        )
+        np.testing.assert_allclose(
+            probe.intercept[1] - probe.intercept[0], oracle.intercept_[0], atol=1e-5
+        )
     else:
         np.testing.assert_allclose(probe.coefficient.T, oracle.coef_, atol=1e-5)
-        np.testing.assert_allclose(probe.intercept, oracle.intercept_ - oracle.intercept_.mean(), atol=1e-5)
+        np.testing.assert_allclose(
+            probe.intercept, oracle.intercept_ - oracle.intercept_.mean(), atol=1e-5
+        )
     np.testing.assert_array_equal(probe.predict(X_nd), oracle.predict(X_nd))
 
 
@@ -63,12 +72,18 @@ def test_the_identities_of_weights(seed: int, factor: float) -> None:
 def test_where_it_begins_changes_nothing_beyond_the_tolerance() -> None:
     X_nd, label_n, weight_n = _data(2)
     begin = fit_probe(X_nd[:100], label_n[:100], weight_n[:100], 3)
-    _same(fit_probe(X_nd, label_n, weight_n, 3, tol=1e-9), fit_probe(X_nd, label_n, weight_n, 3, tol=1e-9, start=begin), 1e-5)
+    _same(
+        fit_probe(X_nd, label_n, weight_n, 3, tol=1e-9),
+        fit_probe(X_nd, label_n, weight_n, 3, tol=1e-9, start=begin),
+        1e-5,
+    )
 
 
 def test_float32_gives_the_same_predictions() -> None:
     X_nd, label_n, weight_n = _data(3, n=2000, d=30, n_classes=6)
-    wide, narrow = (fit_probe(X_nd.astype(kind), label_n, weight_n, 6) for kind in (np.float64, np.float32))
+    wide, narrow = (
+        fit_probe(X_nd.astype(kind), label_n, weight_n, 6) for kind in (np.float64, np.float32)
+    )
     assert narrow.converged
     np.testing.assert_allclose(wide.coefficient, narrow.coefficient, atol=5e-3)
     assert np.mean(wide.predict(X_nd) == narrow.predict(X_nd.astype(np.float32))) > 0.998
@@ -90,14 +105,18 @@ def test_an_offset_moves_the_decision() -> None:
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_scaling(kind: Any) -> None:
-    X_nd = (np.random.default_rng(0).standard_normal((500, 3)) * [1.0, 4.0, 0.0] + [0.0, 100.0, 7.0]).astype(kind)
+    X_nd = (
+        np.random.default_rng(0).standard_normal((500, 3)) * [1.0, 4.0, 0.0] + [0.0, 100.0, 7.0]
+    ).astype(kind)
     standard = scale_features(X_nd)
     assert standard.dtype == kind
     np.testing.assert_allclose(standard.std(axis=0), [1.0, 1.0, 0.0], atol=1e-5)
     np.testing.assert_allclose(standard.mean(axis=0), 0.0, atol=1e-4)
     rooted = scale_features(X_nd, "fourth_root")
     spread = X_nd[:, :2].std(axis=0)
-    np.testing.assert_allclose(rooted[:, 0].std() / rooted[:, 1].std(), np.sqrt(spread[0] / spread[1]), rtol=1e-4)
+    np.testing.assert_allclose(
+        rooted[:, 0].std() / rooted[:, 1].std(), np.sqrt(spread[0] / spread[1]), rtol=1e-4
+    )
     np.testing.assert_allclose(rooted[:, :2].var(axis=0).mean(), 1.0, rtol=1e-4)
     np.testing.assert_allclose(scale_features(X_nd, "none")[:, :2].std(axis=0), spread, rtol=1e-4)
     assert scale_features(np.arange(6, dtype=np.uint8).reshape(3, 2)).dtype == np.float32

@@ -25,13 +25,26 @@ def _size(network) -> int:
 def _counted_by_hand(depth: int) -> int:
     """Convolutions 9·in·out, two numbers per normalised channel, 64·10 + 10 at the end."""
     n = (depth - 2) // 6
-    widths = [(3, 16)] + [(16, 16)] * 2 * n + [(16, 32)] + [(32, 32)] * (2 * n - 1) + [(32, 64)] + [(64, 64)] * (2 * n - 1)
+    widths = (
+        [(3, 16)]
+        + [(16, 16)] * 2 * n
+        + [(16, 32)]
+        + [(32, 32)] * (2 * n - 1)
+        + [(32, 64)]
+        + [(64, 64)] * (2 * n - 1)
+    )
     return sum(9 * n_in * n_out + 2 * n_out for n_in, n_out in widths) + 650
 
 
 @pytest.mark.parametrize(
     ("depth", "exactly", "printed"),
-    [(20, 269722, 0.27), (32, 464154, 0.46), (44, 658586, 0.66), (56, 853018, 0.85), (110, 1727962, 1.7)],
+    [
+        (20, 269722, 0.27),
+        (32, 464154, 0.46),
+        (44, 658586, 0.66),
+        (56, 853018, 0.85),
+        (110, 1727962, 1.7),
+    ],
 )
 def test_parameters_as_in_table_6_of_he_et_al(depth: int, exactly: int, printed: float) -> None:
     size = _size(ResNet(depth, 10))
@@ -41,7 +54,11 @@ def test_parameters_as_in_table_6_of_he_et_al(depth: int, exactly: int, printed:
 
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_layers_as_many_as_the_name_says(depth: int) -> None:
-    layers = [each for each in ResNet(depth, 10).modules() if isinstance(each, torch.nn.Conv2d | torch.nn.Linear)]
+    layers = [
+        each
+        for each in ResNet(depth, 10).modules()
+        if isinstance(each, torch.nn.Conv2d | torch.nn.Linear)
+    ]
     assert len(layers) == depth
 
 
@@ -72,7 +89,9 @@ def test_depths_that_do_not_exist(depth: int) -> None:
 
 
 def test_the_first_layer_of_the_fast_network_whitens_what_it_looked_at() -> None:
-    """Outputs are uncorrelated, of variance λ/(λ + ε) ≈ 1; the second half is the negative of the first."""
+    """Outputs are uncorrelated, of variance λ/(λ + ε) ≈ 1; the second half is the negative of the
+    first.
+    """
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(64, 3, 16, 16, generator=generator)
     x = x + 0.9 * x.roll(1, 3) + 0.8 * x.mean(1, keepdim=True)
@@ -92,5 +111,8 @@ def test_the_first_layer_of_the_fast_network_whitens_what_it_looked_at() -> None
 
 def test_the_fast_network_is_small() -> None:
     """First convolution 3·24·4 + 24; three blocks; 128 × M."""
-    blocks = sum(9 * n_in * n_out + 9 * n_out * n_out + 4 * n_out for n_in, n_out in [(24, 32), (32, 128), (128, 128)])
+    blocks = sum(
+        9 * n_in * n_out + 9 * n_out * n_out + 4 * n_out
+        for n_in, n_out in [(24, 32), (32, 128), (128, 128)]
+    )
     assert _size(FastNetwork(10)) == 3 * 24 * 4 + 24 + blocks + 1280

@@ -1,4 +1,6 @@
-"""`WeightedSampler`: one weighted sample over all processes, resumed as if nothing had happened; weights joined by id."""
+"""`WeightedSampler`: one weighted sample over all processes, resumed as if nothing had happened;
+weights joined by id.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,18 @@ ONE_CORE_IS_ENOUGH = pytest.mark.filterwarnings("ignore:This DataLoader will cre
 
 
 def _samplers(n_ranks: int, **options) -> list[WeightedSampler]:
-    return [WeightedSampler(WEIGHT, num_replicas=n_ranks, rank=rank, **options) for rank in range(n_ranks)]
+    return [
+        WeightedSampler(WEIGHT, num_replicas=n_ranks, rank=rank, **options)
+        for rank in range(n_ranks)
+    ]
 
 
 @pytest.mark.parametrize("options", SCHEMES, ids=str)
 @pytest.mark.parametrize("n_ranks", [1, 2, 3, 7])
 def test_the_union_over_ranks_is_one_weighted_sample(n_ranks: int, options) -> None:
-    """The draw of one process, but for at most ranks − 1 draws at its end; all ranks get equally many."""
+    """The draw of one process, but for at most ranks − 1 draws at its end; all ranks get equally
+    many.
+    """
     alone = WeightedSampler(WEIGHT, seed=3, **options)
     for epoch in range(3):
         alone.set_epoch(epoch)
@@ -82,7 +89,9 @@ def test_the_draw_depends_on_seed_and_epoch_only() -> None:
     assert tuple(WeightedSampler(WEIGHT)) == drawn[0, 0]
 
 
-def test_an_epoch_read_to_its_end_is_followed_by_the_next_one_and_a_broken_off_one_by_itself() -> None:
+def test_an_epoch_read_to_its_end_is_followed_by_the_next_one_and_a_broken_off_one_by_itself() -> (
+    None
+):
     """Who forgets set_epoch does not see the same images again and again."""
     sampler = WeightedSampler(WEIGHT)
     epochs = [list(sampler) for _ in range(3)]
@@ -129,7 +138,9 @@ def test_a_resumed_epoch_goes_on_over_another_number_of_ranks() -> None:
 
 
 def test_the_state_can_be_said_where_a_loader_reads_ahead() -> None:
-    """With workers, batches are read before they are trained on: the state of the sampler is ahead of the training."""
+    """With workers, batches are read before they are trained on: the state of the sampler is ahead
+    of the training.
+    """
     sampler = WeightedSampler(WEIGHT)
     whole = list(sampler)
     state = sampler.state_dict(epoch=0, consumed=3 * 8)
@@ -170,7 +181,11 @@ def test_epochs_counted_from_zero_after_a_resume_go_on_from_the_resumed_one() ->
         resumed.set_epoch(counted)  # once for the sampler, once for the batch sampler's
         assert list(resumed) == expected
     resumed.load_state_dict(sampler.state_dict(epoch=3, consumed=10))
-    for epoch, expected in ((3, epochs[3][10:]), (4, epochs[4]), (2, epochs[2])):  # who counts truly is believed
+    for epoch, expected in (
+        (3, epochs[3][10:]),
+        (4, epochs[4]),
+        (2, epochs[2]),
+    ):  # who counts truly is believed
         resumed.set_epoch(epoch)
         assert list(resumed) == expected
 
@@ -178,13 +193,20 @@ def test_epochs_counted_from_zero_after_a_resume_go_on_from_the_resumed_one() ->
 def test_it_is_a_distributed_sampler_as_torch_knows_it() -> None:
     sampler = WeightedSampler(WEIGHT, num_replicas=3, rank=1)
     assert isinstance(sampler, DistributedSampler)
-    assert (sampler.num_replicas, sampler.rank, sampler.num_samples, sampler.total_size) == (3, 1, 33, 99)
+    assert (sampler.num_replicas, sampler.rank, sampler.num_samples, sampler.total_size) == (
+        3,
+        1,
+        33,
+        99,
+    )
     assert len(sampler.dataset) == WEIGHT.size
     assert (WeightedSampler(WEIGHT).num_replicas, WeightedSampler(WEIGHT).rank) == (1, 0)
 
 
 def test_ranks_are_asked_for_when_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Made before the processes are connected, as a script does that hands its loader to a Trainer."""
+    """Made before the processes are connected, as a script does that hands its loader to a
+    Trainer.
+    """
     sampler = WeightedSampler(WEIGHT)
     assert len(sampler) == 101
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
@@ -199,12 +221,18 @@ def test_ranks_are_asked_for_when_they_are_needed(monkeypatch: pytest.MonkeyPatc
 def test_a_loader_of_torch_delivers_it(n_workers: int) -> None:
     data = TensorDataset(torch.arange(101))
     sampler = WeightedSampler(WEIGHT)
-    seen = [row for (batch,) in DataLoader(data, batch_size=8, sampler=sampler, num_workers=n_workers) for row in batch.tolist()]
+    seen = [
+        row
+        for (batch,) in DataLoader(data, batch_size=8, sampler=sampler, num_workers=n_workers)
+        for row in batch.tolist()
+    ]
     assert seen == sampler.draw_epoch(0).tolist()
 
 
 def test_more_than_one_piece_is_read_and_the_place_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows become Python numbers in pieces; the place within them is told from the iterator, not counted."""
+    """Rows become Python numbers in pieces; the place within them is told from the iterator, not
+    counted.
+    """
     monkeypatch.setattr("unskew.learn.sampler._PIECE", 10)
     sampler = WeightedSampler(WEIGHT)
     for read, _ in enumerate(sampler, start=1):
@@ -243,10 +271,21 @@ def test_the_weights_of_debias_weights_are_joined_by_id() -> None:
 
 
 def test_tensors_lists_and_numbers_of_numpy_are_weights_and_ids() -> None:
-    for weights in (torch.from_numpy(WEIGHT), WEIGHT.tolist(), pd.Series(WEIGHT), WEIGHT.astype(object)):
+    for weights in (
+        torch.from_numpy(WEIGHT),
+        WEIGHT.tolist(),
+        pd.Series(WEIGHT),
+        WEIGHT.astype(object),
+    ):
         np.testing.assert_array_equal(WeightedSampler(weights).weight, WEIGHT)
     named = {7: 1.0, 9: 3.0}
-    for ids in ([np.int64(9), np.int64(7)], np.array([9, 7]), torch.tensor([9, 7]), pd.Series([9, 7]), (9, 7)):
+    for ids in (
+        [np.int64(9), np.int64(7)],
+        np.array([9, 7]),
+        torch.tensor([9, 7]),
+        pd.Series([9, 7]),
+        (9, 7),
+    ):
         assert WeightedSampler(named, ids).weight.tolist() == [3.0, 1.0]
 
 
@@ -268,9 +307,18 @@ _BY_ID = dict(zip("abcd", [1.0, 2.0, 0.0, 3.0], strict=True))
     [
         (_BY_ID, list("abxcy"), "2 of the 5 images of the dataset have no weight, the first x, y"),
         ({1: 1.0, 2: 2.0}, ["1", "2"], r"ids are str \('1'\), those of the weights int \(1\)"),
-        (_BY_ID, list("ad"), "2 of the 4 weights belong to images that the dataset does not hold, the first b, c.*allow_extra"),
+        (
+            _BY_ID,
+            list("ad"),
+            "2 of the 4 weights belong to images that the dataset does not hold, the first b, "
+            "c.*allow_extra",
+        ),
         (_BY_ID, list("abcdad"), "2 ids stand for more than one image of the dataset.*a, d"),
-        (SimpleNamespace(id=["a", "b", "a"], weight=[1, 2, 3]), list("ab"), "1 ids stand for more than one image of the weights.*a"),
+        (
+            SimpleNamespace(id=["a", "b", "a"], weight=[1, 2, 3]),
+            list("ab"),
+            "1 ids stand for more than one image of the weights.*a",
+        ),
         ([1.0, float("nan"), float("nan")], None, "2 of 3 are not; the first, of row 1, is nan"),
         ({"a": 1.0, "b": -2.0}, list("ba"), "1 of 2 are not; the first, of image 'b', is -2.0"),
         ([1.0, float("inf")], None, "is inf"),
@@ -281,7 +329,9 @@ _BY_ID = dict(zip("abcd", [1.0, 2.0, 0.0, 3.0], strict=True))
         (pd.DataFrame({"image": [1]}), [1], "lacks id and weight"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused_with_a_count_and_the_first(weights, ids, words: str) -> None:
+def test_weights_that_do_not_fit_are_refused_with_a_count_and_the_first(
+    weights, ids, words: str
+) -> None:
     with pytest.raises(DataError, match=words):
         WeightedSampler(weights, ids)
 
@@ -295,7 +345,11 @@ def test_weights_that_do_not_fit_are_refused_with_a_count_and_the_first(weights,
         (WEIGHT, {"seed": -1}, "seed is a whole number, not negative; got -1"),
         (WEIGHT, {"seed": 0.5}, "got 0.5"),
         (WEIGHT, {"rank": 1}, "belong together"),
-        (WEIGHT, {"rank": 2, "num_replicas": 2}, "rank counts from 0 to num_replicas − 1 = 1; got 2"),
+        (
+            WEIGHT,
+            {"rank": 2, "num_replicas": 2},
+            "rank counts from 0 to num_replicas − 1 = 1; got 2",
+        ),
     ],
 )
 def test_wrong_calls_are_refused_with_a_reason(weights, options, words: str) -> None:
@@ -326,7 +380,9 @@ def test_a_state_of_another_sampler_is_refused() -> None:
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_torchdata_resumes_in_mid_epoch(n_workers: int) -> None:
-    """Its loader reads ahead with workers, and takes the state of the sampler as of the batch that it delivered."""
+    """Its loader reads ahead with workers, and takes the state of the sampler as of the batch that
+    it delivered.
+    """
     stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
     data = TensorDataset(torch.arange(101))
     epochs = [WeightedSampler(WEIGHT).draw_epoch(epoch).tolist() for epoch in range(4)]
@@ -366,4 +422,6 @@ def test_without_torch_the_error_says_what_to_install() -> None:
         "    except unskew.ConfigError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert Counter(line.split("not installed: ")[1] for line in done.stdout.splitlines()) == {"pip install 'unskew[torch]'": 2}
+    assert Counter(line.split("not installed: ")[1] for line in done.stdout.splitlines()) == {
+        "pip install 'unskew[torch]'": 2
+    }

@@ -1,4 +1,6 @@
-"""The union over two real processes is one weighted sample, whoever trains: torch, Lightning's Trainer and Fabric, Accelerate."""
+"""The union over two real processes is one weighted sample, whoever trains: torch, Lightning's
+Trainer and Fabric, Accelerate.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +23,36 @@ SCRIPT = Path(__file__).with_name("sampler_processes.py")
 WEIGHT = np.random.default_rng(0).exponential(size=50) * (np.arange(50) % 5 > 0)  # as in the script
 SIZE = 97
 NEEDS = {
-    **{"trainer": ("lightning",), "trainer-resume": ("lightning", "torchdata"), "fabric": ("lightning",), "fabric-resume": ("lightning",)},
+    **{
+        "trainer": ("lightning",),
+        "trainer-resume": ("lightning", "torchdata"),
+        "fabric": ("lightning",),
+        "fabric-resume": ("lightning",),
+    },
     **{"torch": (), "accelerate": ("accelerate",), "accelerate-alone": ("accelerate",)},
 }
 
 
 def _seen(kind: str, folder: Path) -> list[list[list[int]]]:
-    """The rows that each process saw, by epoch. Lightning starts its second process itself, torch's launcher both."""
+    """The rows that each process saw, by epoch. Lightning starts its second process itself, torch's
+    launcher both.
+    """
     for name in NEEDS[kind]:
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
     itself = kind.startswith(("trainer", "fabric"))
-    launcher = [] if itself else ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    launcher = (
+        [] if itself else ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    )
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
     command = [sys.executable, *launcher, str(SCRIPT), kind, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=300)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=folder, env=environment, timeout=300
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
@@ -46,7 +63,9 @@ def _draw(epoch: int) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["torch", "trainer", "fabric", "accelerate-alone"])
-def test_the_union_over_two_processes_is_the_draw_but_for_its_last_image(kind: str, tmp_path: Path) -> None:
+def test_the_union_over_two_processes_is_the_draw_but_for_its_last_image(
+    kind: str, tmp_path: Path
+) -> None:
     first, second = _seen(kind, tmp_path)
     for epoch, (own, other) in enumerate(zip(first, second, strict=True)):
         union = [row for turn in zip(own, other, strict=True) for row in turn]
@@ -55,7 +74,9 @@ def test_the_union_over_two_processes_is_the_draw_but_for_its_last_image(kind: s
 
 @pytest.mark.slow
 def test_accelerate_hands_out_the_batches_of_a_sampler_for_one_process(tmp_path: Path) -> None:
-    """13 batches for two processes: the last is filled up, and a 14th made, from the beginning (its even_batches)."""
+    """13 batches for two processes: the last is filled up, and a 14th made, from the beginning (its
+    even_batches).
+    """
     first, second = _seen("accelerate", tmp_path)
     for epoch, (own, other) in enumerate(zip(first, second, strict=True)):
         union = Counter(own + other)

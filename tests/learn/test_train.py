@@ -1,4 +1,6 @@
-"""Training: what the weights mean, the same seed, runs that are stopped and resumed, what is refused."""
+"""Training: what the weights mean, the same seed, runs that are stopped and resumed, what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +39,34 @@ def _one_thread():
 
 def _data(X=IMAGES, label=LABEL, weight=WEIGHT, *, validation: bool = False) -> TrainingData:
     ids = np.array([f"{i}.png" for i in range(len(X))])
-    held = TrainingData(X[::2], label[::2], ("a", "b"), np.arange(1.0, len(X[::2]) + 1), ids[::2]) if validation else None
+    held = (
+        TrainingData(X[::2], label[::2], ("a", "b"), np.arange(1.0, len(X[::2]) + 1), ids[::2])
+        if validation
+        else None
+    )
     return TrainingData(X, label, ("a", "b"), weight, ids, held)
 
 
 def _settings(**overrides):
-    usual = {"model": "training_networks:convolutional", "epochs": 3, "batch": 8, "cutout": 2, "device": "cpu"}
+    usual = {
+        "model": "training_networks:convolutional",
+        "epochs": 3,
+        "batch": 8,
+        "cutout": 2,
+        "device": "cpu",
+    }
     return settings_of("fast", **{**usual, **overrides})
 
 
 # One batch, no chance, double precision: what is learned depends on Σ_i π_i ℓ_i alone.
 FULL_BATCH = {
-    **{"model": "training_networks:linear", "batch": 10**6, "augment": False, "schedule": "constant", "precision": "64-true"},
+    **{
+        "model": "training_networks:linear",
+        "batch": 10**6,
+        "augment": False,
+        "schedule": "constant",
+        "precision": "64-true",
+    },
     **{"learning_rate": 0.05, "epochs": 4, "cutout": 0, "weighting": "loss"},
 }
 
@@ -60,7 +78,11 @@ def _tensors(model) -> dict:
 def _same_bits(first, second) -> bool:
     one, other = _tensors(first), _tensors(second)
     without_time = [[{**row, "seconds": 0} for row in model.history] for model in (first, second)]
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one) and without_time[0] == without_time[1]
+    return (
+        one.keys() == other.keys()
+        and all(torch.equal(one[name], other[name]) for name in one)
+        and without_time[0] == without_time[1]
+    )
 
 
 def _train_and_stop(monkeypatch: pytest.MonkeyPatch, epochs: int, *arguments, **options) -> None:
@@ -83,41 +105,73 @@ def _train_and_stop(monkeypatch: pytest.MonkeyPatch, epochs: int, *arguments, **
 
 def test_weight_two_is_the_image_twice(tmp_path) -> None:
     times = WEIGHT.astype(int)
-    repeated = _data(np.repeat(IMAGES, times, axis=0), np.repeat(LABEL, times), np.ones(times.sum()))
+    repeated = _data(
+        np.repeat(IMAGES, times, axis=0), np.repeat(LABEL, times), np.ones(times.sum())
+    )
     weighted = train_model(_data(), _settings(**FULL_BATCH), tmp_path / "weighted", logs=False)
     unweighted = train_model(repeated, _settings(**FULL_BATCH), tmp_path / "repeated", logs=False)
     for name, value in _tensors(weighted).items():
         # Pixels are float32 while mean and deviation are measured: a few millionths.
         torch.testing.assert_close(value, _tensors(unweighted)[name], rtol=1e-5, atol=1e-7)
-    assert weighted.history[-1]["train_loss"] == pytest.approx(unweighted.history[-1]["train_loss"], rel=1e-6)
+    assert weighted.history[-1]["train_loss"] == pytest.approx(
+        unweighted.history[-1]["train_loss"], rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("weighting", ["loss", "sampler"])
 def test_weight_zero_is_the_image_removed(tmp_path, weighting: str) -> None:
     kept = np.arange(N) % 3 > 0
-    with_zeros = train_model(_data(weight=WEIGHT * kept), _settings(weighting=weighting), tmp_path / "zeros", logs=False)
-    removed = train_model(_data(IMAGES[kept], LABEL[kept], WEIGHT[kept]), _settings(weighting=weighting), tmp_path / "gone", logs=False)
+    with_zeros = train_model(
+        _data(weight=WEIGHT * kept), _settings(weighting=weighting), tmp_path / "zeros", logs=False
+    )
+    removed = train_model(
+        _data(IMAGES[kept], LABEL[kept], WEIGHT[kept]),
+        _settings(weighting=weighting),
+        tmp_path / "gone",
+        logs=False,
+    )
     assert _same_bits(with_zeros, removed)
 
 
 @pytest.mark.parametrize("weighting", ["loss", "sampler"])
 def test_probabilities_follow_the_weights(tmp_path, weighting: str) -> None:
-    """All features alike, three quarters of the weight on class a, a quarter of the rows: P(a) = 3/4. Each of a is drawn three times."""
+    """All features alike, three quarters of the weight on class a, a quarter of the rows: P(a) =
+    3/4. Each of a is drawn three times.
+    """
     label = (np.arange(40) >= 10).astype(int)
     data = _data(np.ones((40, 2), dtype=np.float32), label, np.where(label, 1.0, 9.0))
-    chosen = {"model": "training_networks:linear", "epochs": 60, "batch": 40, "learning_rate": 1.0, "label_smoothing": 0.0}
-    model = train_model(data, settings_of("fast", weighting=weighting, weight_decay=0.0, **chosen), tmp_path, logs=False)
+    chosen = {
+        "model": "training_networks:linear",
+        "epochs": 60,
+        "batch": 40,
+        "learning_rate": 1.0,
+        "label_smoothing": 0.0,
+    }
+    model = train_model(
+        data,
+        settings_of("fast", weighting=weighting, weight_decay=0.0, **chosen),
+        tmp_path,
+        logs=False,
+    )
     np.testing.assert_allclose(model.scores(data.X[:1]), [[0.75, 0.25]], atol=2e-3)
 
 
 def test_running_statistics_are_those_of_the_target(tmp_path) -> None:
-    """The images are scaled to the target's mean 0 and variance 1; a layer that averages over the pool as it is would have others."""
+    """The images are scaled to the target's mean 0 and variance 1; a layer that averages over the
+    pool as it is would have others.
+    """
     dark = np.arange(64) < 56
     X = np.where(dark[:, None, None, None], 40, 200) + RNG.integers(0, 40, (64, 6, 6, 3))
     data = _data(X.astype(np.uint8), np.arange(64) % 2, np.where(dark, 0.5 / 56, 0.5 / 8))
-    model = train_model(data, _settings(model="training_networks:normalised", batch=16, epochs=1), tmp_path, logs=False)
+    model = train_model(
+        data,
+        _settings(model="training_networks:normalised", batch=16, epochs=1),
+        tmp_path,
+        logs=False,
+    )
     layer = model.network.network[0]
-    # Half of the draws are dark, exactly (64 × 0.5/56 × 56); within each half chance decides, of 64 images.
+    # Half of the draws are dark, exactly (64 × 0.5/56 × 56); within each half chance decides, of 64
+    # images.
     np.testing.assert_allclose(layer.running_mean, 0, atol=0.1)
     np.testing.assert_allclose(layer.running_var, 1, atol=0.25)
     pool_mean = (X.mean(axis=(0, 1, 2)) - model.network.mean.numpy()) * model.network.factor.numpy()
@@ -130,7 +184,10 @@ def test_running_statistics_are_those_of_the_target(tmp_path) -> None:
 @pytest.mark.parametrize("weighting", ["loss", "sampler"])
 def test_the_same_seed_gives_the_same_bits_and_another_others(tmp_path, weighting: str) -> None:
     runs = [
-        train_model(_data(), _settings(seed=seed, weighting=weighting), tmp_path / str(i), logs=False) for i, seed in enumerate([1, 1, 2])
+        train_model(
+            _data(), _settings(seed=seed, weighting=weighting), tmp_path / str(i), logs=False
+        )
+        for i, seed in enumerate([1, 1, 2])
     ]
     assert _same_bits(runs[0], runs[1])
     assert not _same_bits(runs[0], runs[2])
@@ -143,9 +200,15 @@ def test_the_callers_random_numbers_go_on_as_if_nothing_had_happened(tmp_path) -
     assert torch.equal(torch.get_rng_state(), state)
 
 
-@pytest.mark.parametrize("changes", [{"weighting": "loss"}, {"schedule": "steps", "milestones": (1,)}], ids=["loss", "sampler"])
+@pytest.mark.parametrize(
+    "changes",
+    [{"weighting": "loss"}, {"schedule": "steps", "milestones": (1,)}],
+    ids=["loss", "sampler"],
+)
 @pytest.mark.parametrize("stop", [1, 2])
-def test_a_resumed_run_ends_in_the_same_bits(tmp_path, monkeypatch, changes: dict, stop: int) -> None:
+def test_a_resumed_run_ends_in_the_same_bits(
+    tmp_path, monkeypatch, changes: dict, stop: int
+) -> None:
     data, settings = _data(validation=True), _settings(**changes)
     straight = train_model(data, settings, tmp_path / "straight", logs=False)
     _train_and_stop(monkeypatch, stop, data, settings, tmp_path / "stopped", logs=False)
@@ -153,20 +216,38 @@ def test_a_resumed_run_ends_in_the_same_bits(tmp_path, monkeypatch, changes: dic
         load_trained(tmp_path / "stopped")
     resumed = train_model(data, settings, tmp_path / "stopped", logs=False, resume=True)
     assert _same_bits(straight, resumed)
-    assert (tmp_path / "straight" / "model.pt").read_bytes() == (tmp_path / "stopped" / "model.pt").read_bytes()
-    assert sorted(path.name for path in (tmp_path / "stopped").iterdir()) == ["model.pt", "settings.json"]
+    assert (tmp_path / "straight" / "model.pt").read_bytes() == (
+        tmp_path / "stopped" / "model.pt"
+    ).read_bytes()
+    assert sorted(path.name for path in (tmp_path / "stopped").iterdir()) == [
+        "model.pt",
+        "settings.json",
+    ]
     # A finished run is returned as it is.
-    assert _same_bits(train_model(data, settings, tmp_path / "stopped", logs=False, resume=True), straight)
+    assert _same_bits(
+        train_model(data, settings, tmp_path / "stopped", logs=False, resume=True), straight
+    )
 
 
 def test_other_data_or_settings_cannot_resume_a_run(tmp_path, monkeypatch) -> None:
     _train_and_stop(monkeypatch, 1, _data(), _settings(), tmp_path, logs=False)
     other = replace(_data(), weight=WEIGHT[::-1], label=LABEL[::-1])
     with pytest.raises(ConfigError) as caught:
-        train_model(other, _settings(epochs=5, model="fast"), tmp_path, logs=False, resume=True, watch={"test": _data()})
+        train_model(
+            other,
+            _settings(epochs=5, model="fast"),
+            tmp_path,
+            logs=False,
+            resume=True,
+            watch={"test": _data()},
+        )
     words = str(caught.value)
     for part in (
-        *("epochs (3 there, 5 now)", "model ('training_networks:convolutional' there, 'fast' now)", "the labels; the weights"),
+        *(
+            "epochs (3 there, 5 now)",
+            "model ('training_networks:convolutional' there, 'fast' now)",
+            "the labels; the weights",
+        ),
         "the watched sets (none there, test now)",
     ):
         assert part in words
@@ -174,7 +255,9 @@ def test_other_data_or_settings_cannot_resume_a_run(tmp_path, monkeypatch) -> No
     assert "batch" not in words
     finished = train_model(_data(), _settings(), tmp_path, logs=False, resume=True)
     with pytest.raises(ConfigError, match=r"the weights\."):
-        train_model(replace(_data(), weight=WEIGHT[::-1]), _settings(), tmp_path, logs=False, resume=True)
+        train_model(
+            replace(_data(), weight=WEIGHT[::-1]), _settings(), tmp_path, logs=False, resume=True
+        )
     assert _same_bits(finished, load_trained(tmp_path))
 
 
@@ -188,7 +271,9 @@ def test_a_folder_that_holds_a_run_is_not_overwritten_without_force(tmp_path, mo
     _train_and_stop(monkeypatch, 1, _data(), _settings(seed=1), tmp_path, logs=False, force=True)
     with pytest.raises(ConfigError, match="an unfinished run"):
         train_model(_data(), _settings(seed=1), tmp_path, logs=False)
-    assert not _same_bits(train_model(_data(), _settings(seed=1), tmp_path, logs=False, force=True), first)
+    assert not _same_bits(
+        train_model(_data(), _settings(seed=1), tmp_path, logs=False, force=True), first
+    )
 
 
 def test_logs_of_a_resumed_run_have_every_epoch_once(tmp_path, monkeypatch) -> None:
@@ -199,11 +284,21 @@ def test_logs_of_a_resumed_run_have_every_epoch_once(tmp_path, monkeypatch) -> N
     _train_and_stop(monkeypatch, 2, data, _settings(), tmp_path)
     model = train_model(data, _settings(), tmp_path, resume=True, watch=None)
     found = EventAccumulator(str(tmp_path / "logs")).Reload()
-    names = ["train/learning_rate", "train/loss", "validation/accuracy", "validation/accuracy_unweighted", "validation/loss"]
+    names = [
+        "train/learning_rate",
+        "train/loss",
+        "validation/accuracy",
+        "validation/accuracy_unweighted",
+        "validation/loss",
+    ]
     assert sorted(found.Tags()["scalars"]) == names
     events = found.Scalars("validation/loss")
     assert [event.step for event in events] == [0, 1, 2]
-    np.testing.assert_allclose([event.value for event in events], [row["validation_loss"] for row in model.history], rtol=1e-6)
+    np.testing.assert_allclose(
+        [event.value for event in events],
+        [row["validation_loss"] for row in model.history],
+        rtol=1e-6,
+    )
 
 
 # What is kept, and what is told of it
@@ -217,26 +312,44 @@ def test_history_and_scores_tell_the_same(tmp_path) -> None:
     for name, judged in {"validation": data.validation, "test": test}.items():
         score = model.scores(judged.X)
         np.testing.assert_allclose(score.sum(1), 1, rtol=1e-12)
-        hit, lost = score.argmax(1) == judged.label, -np.log(score[np.arange(len(judged)), judged.label])
+        hit, lost = (
+            score.argmax(1) == judged.label,
+            -np.log(score[np.arange(len(judged)), judged.label]),
+        )
         row = model.history[model.epoch]
-        assert row[f"{name}_loss"] == pytest.approx(np.average(lost, weights=judged.weight), rel=1e-5)
+        assert row[f"{name}_loss"] == pytest.approx(
+            np.average(lost, weights=judged.weight), rel=1e-5
+        )
         assert row[f"{name}_accuracy"] == pytest.approx(np.average(hit, weights=judged.weight))
         assert row[f"{name}_accuracy_unweighted"] == pytest.approx(hit.mean())
     assert [row["epoch"] for row in model.history] == [0, 1, 2]
     told = json.loads((tmp_path / "settings.json").read_text())
-    assert (told["model"], told["classes"], told["epoch"]) == ("training_networks:convolutional", ["a", "b"], model.epoch)
+    assert (told["model"], told["classes"], told["epoch"]) == (
+        "training_networks:convolutional",
+        ["a", "b"],
+        model.epoch,
+    )
     assert told["fingerprint"] == model.fingerprint == data.without_zeros().fingerprint()
 
 
 def test_patience_ends_a_run_and_keeps_its_best_epoch(tmp_path) -> None:
-    """The validation images have the wrong labels: every epoch makes it worse, so the first is the best."""
+    """The validation images have the wrong labels: every epoch makes it worse, so the first is the
+    best.
+    """
     wrong = replace(_data(), label=1 - LABEL)
     data = replace(_data(), validation=wrong)
-    model = train_model(data, _settings(**{**FULL_BATCH, "epochs": 20}, patience=2), tmp_path / "patient", logs=False)
+    model = train_model(
+        data,
+        _settings(**{**FULL_BATCH, "epochs": 20}, patience=2),
+        tmp_path / "patient",
+        logs=False,
+    )
     loss = [row["validation_loss"] for row in model.history]
     assert (model.epoch, len(loss)) == (0, 3)
     assert loss == sorted(loss)
-    short = train_model(data, _settings(**{**FULL_BATCH, "epochs": 1}), tmp_path / "short", logs=False)
+    short = train_model(
+        data, _settings(**{**FULL_BATCH, "epochs": 1}), tmp_path / "short", logs=False
+    )
     assert all(torch.equal(value, _tensors(model)[name]) for name, value in _tensors(short).items())
 
 
@@ -249,7 +362,12 @@ def test_a_memmap_is_learned_from_as_an_array_is(tmp_path) -> None:
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
     some = WEIGHT * (np.arange(N) % 4 > 0)
     for weight in (WEIGHT, some):
-        runs = [train_model(_data(X, weight=weight), _settings(), tmp_path / "run", logs=False, force=True) for X in (IMAGES, mapped)]
+        runs = [
+            train_model(
+                _data(X, weight=weight), _settings(), tmp_path / "run", logs=False, force=True
+            )
+            for X in (IMAGES, mapped)
+        ]
         assert _same_bits(*runs)
 
 
@@ -266,20 +384,26 @@ def test_a_bar_shows_on_demand(tmp_path, capfd) -> None:
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "64-true"])
 def test_other_precisions(tmp_path, precision: str) -> None:
-    model = train_model(_data(validation=True), _settings(precision=precision), tmp_path, logs=False)
+    model = train_model(
+        _data(validation=True), _settings(precision=precision), tmp_path, logs=False
+    )
     assert math.isfinite(model.history[-1]["validation_loss"])
     assert model.scores(IMAGES).shape == (N, 2)
 
 
 def test_the_preset_article_makes_two_steps(tmp_path) -> None:
     data = _data(IMAGES[:8], LABEL[:8], WEIGHT[:8])
-    model = train_model(data, settings_of("article", epochs=1, batch=4, device="cpu"), tmp_path, logs=False)
+    model = train_model(
+        data, settings_of("article", epochs=1, batch=4, device="cpu"), tmp_path, logs=False
+    )
     assert (model.settings.model, model.history[0]["learning_rate"]) == ("resnet56", 0.1)
 
 
 def test_the_fast_network_learns_an_easy_task(tmp_path) -> None:
     X = np.repeat(np.repeat(IMAGES, 2, axis=1), 2, axis=2)
-    model = train_model(_data(X), settings_of("fast", epochs=6, batch=8, device="cpu"), tmp_path, logs=False)
+    model = train_model(
+        _data(X), settings_of("fast", epochs=6, batch=8, device="cpu"), tmp_path, logs=False
+    )
     assert (model.scores(X).argmax(1) == LABEL).all()
 
 
@@ -293,9 +417,13 @@ def test_the_probe_is_the_exact_one(tmp_path) -> None:
     model = train_model(data, settings_of("probe"), tmp_path)
     scaled = scale_features(X, "fourth_root")
     expected = np.exp(fit_probe(scaled, label, np.ones(60), 3).logits(scaled))
-    np.testing.assert_allclose(model.scores(X), expected / expected.sum(1, keepdims=True), atol=2e-4)
+    np.testing.assert_allclose(
+        model.scores(X), expected / expected.sum(1, keepdims=True), atol=2e-4
+    )
     assert (model.scores(X)[:, 2] == 0).all()
-    assert model.history[0]["train_loss"] == pytest.approx(-np.log(model.scores(X)[np.arange(60), label]).mean(), rel=1e-6)
+    assert model.history[0]["train_loss"] == pytest.approx(
+        -np.log(model.scores(X)[np.arange(60), label]).mean(), rel=1e-6
+    )
     again = train_model(data, settings_of("probe"), tmp_path, resume=True)
     assert _same_bits(model, again)
 
@@ -312,16 +440,23 @@ def test_a_probe_of_pixels(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ("training_networks:always_three", "one number for each of the 2 classes, (b, 2); for 2 rows it gave the shape (2, 3)"),
+        (
+            "training_networks:always_three",
+            "one number for each of the 2 classes, (b, 2); for 2 rows it gave the shape (2, 3)",
+        ),
         ("training_networks:not_a_module", "must return a torch.nn.Module; it returned str"),
         ("training_networks:too_small", "fails on rows of the shape (6, 6, 3)"),
         ("training_networks:convolutionall", "Did you mean 'convolutional'?"),
         ("training_networks:NUMBER", "names 'NUMBER', which cannot be called"),
-        ("training_networks:needs_two", "'needs_two' fails when it is called for 2 classes: TypeError"),
+        (
+            "training_networks:needs_two",
+            "'needs_two' fails when it is called for 2 classes: TypeError",
+        ),
         ("training_networks:frozen", "no parameters that could be trained"),
         (
             "training_networks:fails_in_training",
-            "cannot be trained: a step with two rows of the shape (6, 6, 3) fails: ValueError: only judging",
+            "cannot be trained: a step with two rows of the shape (6, 6, 3) fails: ValueError: "
+            "only judging",
         ),
         ("training_networks:whole_numbers", "cannot be trained"),
         ("no_such_module:make", "the module 'no_such_module' cannot be imported"),
@@ -335,7 +470,12 @@ def test_a_model_that_does_not_fit(tmp_path, model: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("def make(:", "SyntaxError"), ("1 / 0", "ZeroDivisionError"), ("raise SystemExit(3)", "SystemExit")]
+    ("text", "words"),
+    [
+        ("def make(:", "SyntaxError"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("raise SystemExit(3)", "SystemExit"),
+    ],
 )
 def test_a_module_that_fails_at_import(tmp_path, monkeypatch, text: str, words: str) -> None:
     name = f"fails_with_{words.lower()}"
@@ -347,11 +487,19 @@ def test_a_module_that_fails_at_import(tmp_path, monkeypatch, text: str, words: 
 
 def test_networks_of_images_do_not_learn_from_features(tmp_path) -> None:
     with pytest.raises(ConfigError, match="these are features: use 'probe'"):
-        train_model(_data(np.ones((N, 4), dtype=np.float32)), _settings(model="resnet20"), tmp_path, logs=False)
+        train_model(
+            _data(np.ones((N, 4), dtype=np.float32)),
+            _settings(model="resnet20"),
+            tmp_path,
+            logs=False,
+        )
 
 
 def test_a_diverging_run_says_so_and_keeps_its_last_checkpoint(tmp_path) -> None:
-    with pytest.raises(ConvergenceError, match=r"diverged in epoch \d.*learning rate that is too high \(it is 1e\+30"):
+    with pytest.raises(
+        ConvergenceError,
+        match=r"diverged in epoch \d.*learning rate that is too high \(it is 1e\+30",
+    ):
         train_model(_data(), _settings(learning_rate=1e30, epochs=9), tmp_path, logs=False)
     assert not (tmp_path / "model.pt").exists()
 
@@ -359,8 +507,13 @@ def test_a_diverging_run_says_so_and_keeps_its_last_checkpoint(tmp_path) -> None
 @pytest.mark.parametrize("model", ["training_networks:convolutional", "probe"])
 def test_equal_runs_write_equal_files_and_still_tell_how_long_epochs_took(tmp_path, model) -> None:
     """The model card states the SHA-256 of model.pt: two who train the same can compare."""
-    runs = [train_model(_data(), _settings(model=model), tmp_path / name, logs=False) for name in ("one", "other")]
-    assert (tmp_path / "one" / "model.pt").read_bytes() == (tmp_path / "other" / "model.pt").read_bytes()
+    runs = [
+        train_model(_data(), _settings(model=model), tmp_path / name, logs=False)
+        for name in ("one", "other")
+    ]
+    assert (tmp_path / "one" / "model.pt").read_bytes() == (
+        tmp_path / "other" / "model.pt"
+    ).read_bytes()
     assert all(row["seconds"] > 0 for run in runs for row in run.history)
     (tmp_path / "one" / "settings.json").unlink()
     assert "seconds" not in load_trained(tmp_path / "one").history[0]
@@ -395,13 +548,17 @@ def test_weights_of_another_model_are_an_error(tmp_path) -> None:
     state = torch.load(tmp_path / "model.pt", weights_only=True)
     state["settings"]["model"] = "training_networks:normalised"
     torch.save(state, tmp_path / "model.pt")
-    with pytest.raises(DataError, match="weights of another model than 'training_networks:normalised'"):
+    with pytest.raises(
+        DataError, match="weights of another model than 'training_networks:normalised'"
+    ):
         load_trained(tmp_path)
 
 
 def test_scores_of_other_shapes_are_refused(tmp_path) -> None:
     model = train_model(_data(), _settings(epochs=1), tmp_path, logs=False)
-    with pytest.raises(DataError, match=r"rows of the shape \(6, 6, 3\) of uint8; got \(5, 5, 3\) of uint8"):
+    with pytest.raises(
+        DataError, match=r"rows of the shape \(6, 6, 3\) of uint8; got \(5, 5, 3\) of uint8"
+    ):
         model.scores(IMAGES[:, :5, :5])
     with pytest.raises(DataError, match="of float64"):
         model.scores(IMAGES / 255)
@@ -421,7 +578,9 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch, package: str) -> None:
     for name in [each for each in sys.modules if each.split(".")[0] == package]:
         monkeypatch.setitem(sys.modules, name, None)
     for settings in (_settings(), settings_of("probe")):
-        with pytest.raises(ConfigError, match=rf"training needs the package '{package}.*unskew\[torch\]"):
+        with pytest.raises(
+            ConfigError, match=rf"training needs the package '{package}.*unskew\[torch\]"
+        ):
             train_model(_data(), settings, tmp_path / "run")
 
 
@@ -429,7 +588,9 @@ def test_names_of_watched_images_that_the_history_uses(tmp_path) -> None:
     with pytest.raises(ConfigError, match="another name than 'validation'"):
         train_model(_data(), _settings(), tmp_path, watch={"validation": _data()})
     with pytest.raises(DataError, match="the watched images 'test' have other classes"):
-        train_model(_data(), _settings(), tmp_path, watch={"test": replace(_data(), classes=("b", "a"))})
+        train_model(
+            _data(), _settings(), tmp_path, watch={"test": replace(_data(), classes=("b", "a"))}
+        )
 
 
 def test_a_place_that_cannot_be_a_folder(tmp_path) -> None:

@@ -19,7 +19,13 @@ IDS = np.array([f"{i}.png" for i in range(10)])
 
 
 def _data(**changes) -> TrainingData:
-    parts = {"X": X, "label": np.arange(10) % 3, "classes": ("a", "b", "c"), "weight": np.arange(10.0), "id": IDS}
+    parts = {
+        "X": X,
+        "label": np.arange(10) % 3,
+        "classes": ("a", "b", "c"),
+        "weight": np.arange(10.0),
+        "id": IDS,
+    }
     return TrainingData(**{**parts, **changes})
 
 
@@ -37,7 +43,10 @@ GAPS[4, 2] = np.nan
         ({"weight": np.ones(9)}, "X 10, label 10, weight 9, id 10"),
         ({"id": IDS[:3]}, "id 3"),
         ({"label": np.zeros((10, 1), dtype=int)}, "one entry for each image"),
-        ({"label": np.arange(10)}, "codes from 0 to 2, one for each class; 7 are not, the first, of '3.png', is 3"),
+        (
+            {"label": np.arange(10)},
+            "codes from 0 to 2, one for each class; 7 are not, the first, of '3.png', is 3",
+        ),
         ({"label": np.arange(10) - 1}, "is -1"),
         ({"label": np.arange(10.0) % 3}, "whole numbers"),
         ({"classes": ("a", "a", "b")}, "two different names"),
@@ -90,7 +99,9 @@ def test_features_are_scaled_as_the_probe_scales_them_with_weights_as_repeats(sc
     features[:, 3] = 2.5
     mean, divisor = measure_scale(_data(X=features), scaling)
     repeated = np.repeat(features, np.arange(10), axis=0)
-    np.testing.assert_allclose((repeated - mean) / divisor, scale_features(repeated, scaling), atol=1e-5)
+    np.testing.assert_allclose(
+        (repeated - mean) / divisor, scale_features(repeated, scaling), atol=1e-5
+    )
 
 
 def test_the_fingerprint_says_which_part_differs() -> None:
@@ -116,7 +127,9 @@ def test_a_memmap_goes_to_another_process_as_the_place_of_its_file(tmp_path) -> 
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r+")
     mapped[:10] = X
     mapped.flush()
-    data = TrainingData(mapped, np.zeros(5000, dtype=int), ("a", "b"), np.ones(5000), np.zeros(5000, dtype="U1"))
+    data = TrainingData(
+        mapped, np.zeros(5000, dtype=int), ("a", "b"), np.ones(5000), np.zeros(5000, dtype="U1")
+    )
     packed = pickle.dumps(data)
     assert len(packed) < mapped.nbytes / 2
     again = pickle.loads(packed)
@@ -128,8 +141,12 @@ def test_a_memmap_goes_to_another_process_as_the_place_of_its_file(tmp_path) -> 
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(picked)).X[:5], X[1::2])
     assert (
         picked.fingerprint()["images"]
-        == replace(data, X=np.array(mapped), weight=data.label * 0.0 + np.arange(5000) % 2).without_zeros().fingerprint()["images"]
+        == replace(data, X=np.array(mapped), weight=data.label * 0.0 + np.arange(5000) % 2)
+        .without_zeros()
+        .fingerprint()["images"]
     )
     # A slice does not know its place, and goes as it is.
-    part = replace(data, X=mapped[5:10], label=data.label[:5], weight=data.weight[:5], id=data.id[:5])
+    part = replace(
+        data, X=mapped[5:10], label=data.label[:5], weight=data.weight[:5], id=data.id[:5]
+    )
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(part)).X, X[5:])

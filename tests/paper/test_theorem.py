@@ -51,8 +51,13 @@ def test_errors_fall_like_one_over_root_n_unless_omega_is_off_by_a_constant() ->
     for n in sizes:
         rows = theorem.errors_by_size({"n": n, "first": 0, "draws": 30}, NOWHERE)["errors"]
         for arm in ("true", "root_n", "constant", "naive"):
-            mean[arm, n] = np.mean([row["error"] for row in rows if row["arm"] == arm and row["error"] is not None])
-    slope = {arm: np.log(mean[arm, 3200] / mean[arm, 200]) / np.log(16) for arm in ("true", "root_n", "constant", "naive")}
+            mean[arm, n] = np.mean(
+                [row["error"] for row in rows if row["arm"] == arm and row["error"] is not None]
+            )
+    slope = {
+        arm: np.log(mean[arm, 3200] / mean[arm, 200]) / np.log(16)
+        for arm in ("true", "root_n", "constant", "naive")
+    }
     assert -0.65 < slope["true"] < -0.35
     assert -0.65 < slope["root_n"] < -0.35
     # Of 0.06: the floor.
@@ -65,6 +70,8 @@ def test_less_overlap_is_more_error(constant: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(theorem, "N_OF_OVERLAPS", 4000)
     mean = []
     for value in (0.01, 1.0):
-        rows = theorem.errors_by_overlap({"constant": constant, "value": value, "draws": 15}, NOWHERE)["errors"]
+        rows = theorem.errors_by_overlap(
+            {"constant": constant, "value": value, "draws": 15}, NOWHERE
+        )["errors"]
         mean.append(np.mean([row["error"] for row in rows if row["error"] is not None]))
     assert mean[0] > 2 * mean[1]

@@ -26,9 +26,16 @@ _QUIET = (
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     """Debian's Chromium, without a window; where there is none, these tests are skipped."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    found = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if found is None:
-        pytest.skip("no chromium here: install it with `make chromium` (as root, Debian) to test the page in a real browser")
+        pytest.skip(
+            "no chromium here: install it with `make chromium` (as root, Debian) to test the page "
+            "in a real browser"
+        )
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with warnings.catch_warnings():
         # Of Playwright's own event loop, not of ours.

@@ -1,4 +1,6 @@
-"""Made-up summaries for the tests of the page: what a run might leave behind, drawn from a seed, with nothing of the pipeline behind it."""
+"""Made-up summaries for the tests of the page: what a run might leave behind, drawn from a seed,
+with nothing of the pipeline behind it.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +62,20 @@ def small_summary() -> Summary:
 
 def large_summary(sources: int = 50) -> Summary:
     """Fifty sources with names of ordinary length."""
-    summary = make_summary([f"site-{k:02d} {('ridge', 'valley', 'shore')[k % 3]}" for k in range(sources)], images=9_000, seed=3)
-    baselines = ("naive", "debiased", "one_source", "subsample", "class_balanced", "logit_adjustment", "density_ratio")
+    summary = make_summary(
+        [f"site-{k:02d} {('ridge', 'valley', 'shore')[k % 3]}" for k in range(sources)],
+        images=9_000,
+        seed=3,
+    )
+    baselines = (
+        "naive",
+        "debiased",
+        "one_source",
+        "subsample",
+        "class_balanced",
+        "logit_adjustment",
+        "density_ratio",
+    )
     return replace(summary, forecast=forecast_panel([f"species {k}" for k in range(10)], baselines))
 
 
@@ -71,7 +85,10 @@ def weak_summary() -> Summary:
     assert summary.overlap is not None
     link = [list(row) for row in summary.overlap.link_count or ()]
     link[0][4] = 4.0
-    message = "The sources are linked, but only 4 images of Night camera could have been taken by Norrland meadow."
+    message = (
+        "The sources are linked, but only 4 images of Night camera could have been taken by "
+        "Norrland meadow."
+    )
     overlap = replace(
         summary.overlap,
         verdict="weak",
@@ -85,14 +102,19 @@ def weak_summary() -> Summary:
         level="weak",
         headline="These databases can be debiased, but the result hangs on four images.",
         sentences=(message, *summary.verdict.sentences[1:]),
-        next_steps=("Collect some 100 more images in which Norrland meadow and Night camera overlap.", *summary.verdict.next_steps),
+        next_steps=(
+            "Collect some 100 more images in which Norrland meadow and Night camera overlap.",
+            *summary.verdict.next_steps,
+        ),
     )
     strata = (*summary.strata, uncovered_stratum())
     forecast = replace(
         forecast_panel(),
         verdict="unclear",
-        recommendation="unclear: +1.1 ± 0.9 points expected for a linear probe, worst class 31 → 61 (wolf)",
-        objection="The bias model does not describe the sources (p = 0.005): brightness of Night camera is off most.",
+        recommendation="unclear: +1.1 ± 0.9 points expected for a linear probe, worst class 31 → "
+        "61 (wolf)",
+        objection="The bias model does not describe the sources (p = 0.005): brightness of Night "
+        "camera is off most.",
         fit_p_value=0.005,
     )
     return replace(
@@ -119,7 +141,9 @@ def refused_summary() -> Summary:
         [value if (k < 3) == (other < 3) else 0.0 for other, value in enumerate(row)]
         for k, row in enumerate(summary.overlap.link_count or ())
     ]
-    message = "No image links Norrland meadow, Norrland forest, River bank with Farm track, Night camera."
+    message = (
+        "No image links Norrland meadow, Norrland forest, River bank with Farm track, Night camera."
+    )
     overlap = replace(
         summary.overlap,
         verdict="disconnected",
@@ -137,16 +161,32 @@ def refused_summary() -> Summary:
     verdict = VerdictPanel(
         level="no",
         headline="These databases cannot be debiased together: no image links two groups of them.",
-        sentences=(message, "Within each group the equations have a solution; between them any factor would do."),
-        next_steps=("Add a source that sees both groups, or images of day and night from one camera.", "Or debias each group by itself."),
+        sentences=(
+            message,
+            "Within each group the equations have a solution; between them any factor would do.",
+        ),
+        next_steps=(
+            "Add a source that sees both groups, or images of day and night from one camera.",
+            "Or debias each group by itself.",
+        ),
         population="no population: there is no result",
         figures=(("Images", "4,812"), ("Sources", "5"), ("Groups without a link", "2")),
     )
     sources = tuple(
-        replace(row, normalizer=None, stderr=None, stderr_bootstrap=None, weight_share=None, ess=None, ess_groups=None)
+        replace(
+            row,
+            normalizer=None,
+            stderr=None,
+            stderr_bootstrap=None,
+            weight_share=None,
+            ess=None,
+            ess_groups=None,
+        )
         for row in summary.sources
     )
-    strata = tuple(replace(row, weighted=None, ess=None, largest_weight=None) for row in summary.strata)
+    strata = tuple(
+        replace(row, weighted=None, ess=None, largest_weight=None) for row in summary.strata
+    )
     return replace(
         summary,
         verdict=verdict,
@@ -155,7 +195,10 @@ def refused_summary() -> Summary:
         sources=sources,
         strata=strata,
         balance=(),
-        distributions=tuple(replace(each, weighted=tuple(None for _ in each.weighted)) for each in summary.distributions),
+        distributions=tuple(
+            replace(each, weighted=tuple(None for _ in each.weighted))
+            for each in summary.distributions
+        ),
         galleries=(),
         bias=None,
         not_corrected=NotCorrectedPanel((), ("Nothing was corrected.",), ()),
@@ -166,13 +209,20 @@ def refused_summary() -> Summary:
 def private_summary() -> Summary:
     """Aggregates only: no pictures, ids or paths, small counts withheld."""
     summary = make_summary(FIVE[:3], seed=7)
-    strata = (replace(summary.strata[0], images=None, groups=None, ess=None, largest_weight=None), *summary.strata[1:])
+    strata = (
+        replace(summary.strata[0], images=None, groups=None, ess=None, largest_weight=None),
+        *summary.strata[1:],
+    )
     unreadable = UnreadablePanel(None, None, (("not an image", None),), ())
-    return replace(summary, privacy="aggregate", galleries=(), strata=strata, unreadable=unreadable, copies=())
+    return replace(
+        summary, privacy="aggregate", galleries=(), strata=strata, unreadable=unreadable, copies=()
+    )
 
 
 def bare_summary() -> Summary:
-    """One source, weights handed in as numbers: no strata, no bias model, no pictures, nothing to compare."""
+    """One source, weights handed in as numbers: no strata, no bias model, no pictures, nothing to
+    compare.
+    """
     summary = make_summary(("only",), images=40, seed=9, columns=1)
     return replace(
         summary,
@@ -203,12 +253,16 @@ def hostile_summary() -> Summary:
             note=HOSTILE[1],
             pictures=(
                 *(
-                    replace(picture, id=HOSTILE[2], path=HOSTILE[k % 10], label=HOSTILE[(k + 1) % 10])
+                    replace(
+                        picture, id=HOSTILE[2], path=HOSTILE[k % 10], label=HOSTILE[(k + 1) % 10]
+                    )
                     for k, picture in enumerate(gallery.pictures)
                 ),
                 Thumbnail("x", None, bad, None, 1.0, "https://example.org/tracker.png"),
                 Thumbnail("y", None, bad, None, 1.0, "data:text/html,<script>alert(4)</script>"),
-                Thumbnail("z", None, bad, None, 1.0, 'data:image/png;base64,AAAA" onerror="alert(5)'),
+                Thumbnail(
+                    "z", None, bad, None, 1.0, 'data:image/png;base64,AAAA" onerror="alert(5)'
+                ),
             ),
         )
         for gallery in summary.galleries
@@ -230,7 +284,10 @@ def hostile_summary() -> Summary:
         anchor=bad,
         parameters=tuple((text, text) for text in texts),
         fit_rows=tuple(FitRow(text, 0.5, text, text, 0.0) for text in texts),
-        curves=tuple(replace(curve, feature=text) for text, curve in zip(texts, summary.bias.curves, strict=False)),
+        curves=tuple(
+            replace(curve, feature=text)
+            for text, curve in zip(texts, summary.bias.curves, strict=False)
+        ),
     )
     forecast = replace(
         forecast_panel(HOSTILE[:7], ("naive", "debiased", *HOSTILE)),
@@ -249,9 +306,17 @@ def hostile_summary() -> Summary:
         verdict=verdict,
         bias=bias,
         galleries=galleries,
-        distributions=tuple(replace(each, column=text) for text, each in zip(texts, summary.distributions, strict=False)),
-        balance=tuple(replace(row, column=text, level=text) for text, row in zip(texts, summary.balance, strict=False)),
-        unreadable=UnreadablePanel(1, 0.01, ((bad, 1),), ((bad, HOSTILE[1], HOSTILE[2], HOSTILE[3]),)),
+        distributions=tuple(
+            replace(each, column=text)
+            for text, each in zip(texts, summary.distributions, strict=False)
+        ),
+        balance=tuple(
+            replace(row, column=text, level=text)
+            for text, row in zip(texts, summary.balance, strict=False)
+        ),
+        unreadable=UnreadablePanel(
+            1, 0.01, ((bad, 1),), ((bad, HOSTILE[1], HOSTILE[2], HOSTILE[3]),)
+        ),
         copies=((bad, HOSTILE[1], 3),),
         adjustments=texts,
         target=texts,
@@ -261,9 +326,16 @@ def hostile_summary() -> Summary:
 
 
 def make_summary(
-    names: Sequence[str], *, images: int = 4812, species: Sequence[str] = SPECIES, seed: int = 1, columns: int = 14
+    names: Sequence[str],
+    *,
+    images: int = 4812,
+    species: Sequence[str] = SPECIES,
+    seed: int = 1,
+    columns: int = 14,
 ) -> Summary:
-    """A summary of ``images`` drawn images: each source has its own mix of species and its own taste for light."""
+    """A summary of ``images`` drawn images: each source has its own mix of species and its own
+    taste for light.
+    """
     rng = np.random.default_rng(seed)
     n_sources, n_species = len(names), len(species)
     source_n = np.sort(rng.choice(n_sources, size=images, p=rng.dirichlet(np.full(n_sources, 4.0))))
@@ -271,13 +343,18 @@ def make_summary(
     label_n = np.array([rng.choice(n_species, p=mix_ky[k]) for k in source_n])
     light_n = np.clip(rng.normal(0.35 + 0.3 * (source_n % 3) / 2, 0.16), 0, 1)
     target_y = rng.dirichlet(np.full(n_species, 3.0))
-    weight_n = (target_y / np.maximum(np.bincount(label_n, minlength=n_species), 1))[label_n] * np.exp(-1.2 * (light_n - 0.5))
+    weight_n = (target_y / np.maximum(np.bincount(label_n, minlength=n_species), 1))[
+        label_n
+    ] * np.exp(-1.2 * (light_n - 0.5))
     weight_n *= rng.lognormal(0, 0.25, size=images)
     weight_n /= weight_n.sum()
     group_n = np.arange(images) // 4
     sources = _sources(names, source_n, weight_n, group_n, rng)
     weights = _weights(names, species, source_n, label_n, weight_n, group_n)
-    pool_y, weighted_y = (np.bincount(label_n, weights=w, minlength=n_species) for w in (np.full(images, 1 / images), weight_n))
+    pool_y, weighted_y = (
+        np.bincount(label_n, weights=w, minlength=n_species)
+        for w in (np.full(images, 1 / images), weight_n)
+    )
     return Summary(
         title="Camera traps of the northern region",
         privacy="full",
@@ -287,39 +364,52 @@ def make_summary(
         overlap=_overlap(names, source_n, mix_ky, label_n),
         weights=weights,
         balance=_balance(species, pool_y, weighted_y, target_y, rng),
-        distributions=_distributions(names, species, pool_y, weighted_y, target_y, light_n, weight_n, columns, rng),
+        distributions=_distributions(
+            names, species, pool_y, weighted_y, target_y, light_n, weight_n, columns, rng
+        ),
         not_corrected=_not_corrected(rng),
         galleries=_galleries(names, species, rng, 8 if len(names) <= 12 else 3),
         bias=_bias(names, rng),
         splits=(
             SplitRow("train", int(images * 0.8), images // 5, images * 0.5, ""),
-            SplitRow("test", images - int(images * 0.8), images // 20, images * 0.1, "not used to fit"),
+            SplitRow(
+                "test", images - int(images * 0.8), images // 20, images * 0.1, "not used to fit"
+            ),
         ),
         unreadable=UnreadablePanel(
             7,
             7 / images,
             (("truncated file", 5), ("not an image", 2)),
-            tuple((f"{names[0]}/IMG_{k}.jpg", names[0], f"IMG_{k}.jpg", "truncated file") for k in range(5)),
+            tuple(
+                (f"{names[0]}/IMG_{k}.jpg", names[0], f"IMG_{k}.jpg", "truncated file")
+                for k in range(5)
+            ),
         ),
         copies=((names[0], names[-1], 12), (names[0], names[0], 3)),
         target=(
-            f"The target is given by margins of label: {n_species} levels, from a survey of 400 animals.",
+            f"The target is given by margins of label: {n_species} levels, from a survey of 400 "
+            "animals.",
             "Its error enters every interval.",
         ),
         adjustments=(),
         provenance=_provenance(names),
-        notes={"sources": "Asymptotic errors account for the estimation of ω; the bootstrap redrew images within sources 200 times."},
+        notes={
+            "sources": "Asymptotic errors account for the estimation of ω; the bootstrap redrew "
+            "images within sources 200 times."
+        },
     )
 
 
 def _verdict(names: Sequence[str], images: int, weights: WeightsPanel) -> VerdictPanel:
     return VerdictPanel(
         level="ok",
-        headline="These databases can be debiased; the weighted pool is worth about half of its images.",
+        headline="These databases can be debiased; the weighted pool is worth about half of its "
+        "images.",
         sentences=(
             f"All {len(names)} sources are linked, the weakest link by 214 images.",
             "Every stratum of the target has images.",
-            f"After weighting the {images:,} images are worth {weights.ess:,.0f} equally weighted ones.",
+            f"After weighting the {images:,} images are worth {weights.ess:,.0f} equally weighted "
+            "ones.",
         ),
         next_steps=(
             "Train with the column sample_weight of weights.parquet.",
@@ -338,11 +428,17 @@ def _verdict(names: Sequence[str], images: int, weights: WeightsPanel) -> Verdic
 
 
 def _kish(weight: np.ndarray) -> float:
-    return float(weight.sum() ** 2 / np.square(weight).sum()) if weight.size and weight.sum() else 0.0
+    return (
+        float(weight.sum() ** 2 / np.square(weight).sum()) if weight.size and weight.sum() else 0.0
+    )
 
 
 def _sources(
-    names: Sequence[str], source_n: np.ndarray, weight_n: np.ndarray, group_n: np.ndarray, rng: np.random.Generator
+    names: Sequence[str],
+    source_n: np.ndarray,
+    weight_n: np.ndarray,
+    group_n: np.ndarray,
+    rng: np.random.Generator,
 ) -> tuple[SourceRow, ...]:
     rows = []
     for k, name in enumerate(names):
@@ -368,7 +464,12 @@ def _sources(
 
 
 def _strata(
-    names: Sequence[str], species: Sequence[str], source_n: np.ndarray, label_n: np.ndarray, weight_n: np.ndarray, target_y: np.ndarray
+    names: Sequence[str],
+    species: Sequence[str],
+    source_n: np.ndarray,
+    label_n: np.ndarray,
+    weight_n: np.ndarray,
+    target_y: np.ndarray,
 ) -> tuple[StratumRow, ...]:
     rows = []
     for y, name in enumerate(species):
@@ -393,14 +494,20 @@ def _strata(
     return tuple(rows)
 
 
-def _overlap(names: Sequence[str], source_n: np.ndarray, mix_ky: np.ndarray, label_n: np.ndarray) -> OverlapPanel:
+def _overlap(
+    names: Sequence[str], source_n: np.ndarray, mix_ky: np.ndarray, label_n: np.ndarray
+) -> OverlapPanel:
     size = len(names)
-    count_ky = np.array([np.bincount(label_n[source_n == k], minlength=mix_ky.shape[1]) for k in range(size)])
+    count_ky = np.array(
+        [np.bincount(label_n[source_n == k], minlength=mix_ky.shape[1]) for k in range(size)]
+    )
     near_kk = np.exp(-2.5 * np.abs(np.subtract.outer(np.arange(size) % 7, np.arange(size) % 7)) / 3)
     affinity_kk = (np.sqrt(mix_ky) @ np.sqrt(mix_ky).T) ** 4 * near_kk
     matrix = affinity_kk / affinity_kk.sum(axis=1, keepdims=True)
     sees_ky = mix_ky > 0.04
-    link = np.array([[float(count_ky[other][sees_ky[k]].sum()) for other in range(size)] for k in range(size)]).round()
+    link = np.array(
+        [[float(count_ky[other][sees_ky[k]].sum()) for other in range(size)] for k in range(size)]
+    ).round()
     common = np.minimum(link, link.T) / source_n.size
     off = link + np.diag(np.full(size, np.inf))
     k, other = np.unravel_index(np.argmin(np.where(off > 0, off, np.inf)), off.shape)
@@ -429,11 +536,21 @@ def _rows(matrix: np.ndarray) -> tuple[tuple[float, ...], ...]:
 def _spread(name: str, sample_n: np.ndarray) -> Spread:
     if not sample_n.size:
         return Spread(name, 0, None, None, None, None, None, None)
-    return Spread(name, int(sample_n.size), *map(float, np.quantile(sample_n, [0.05, 0.25, 0.5, 0.75, 0.95])), float(sample_n.max()))
+    return Spread(
+        name,
+        int(sample_n.size),
+        *map(float, np.quantile(sample_n, [0.05, 0.25, 0.5, 0.75, 0.95])),
+        float(sample_n.max()),
+    )
 
 
 def _weights(
-    names: Sequence[str], species: Sequence[str], source_n: np.ndarray, label_n: np.ndarray, weight_n: np.ndarray, group_n: np.ndarray
+    names: Sequence[str],
+    species: Sequence[str],
+    source_n: np.ndarray,
+    label_n: np.ndarray,
+    weight_n: np.ndarray,
+    group_n: np.ndarray,
 ) -> WeightsPanel:
     sample_n = weight_n * weight_n.size
     log_n = np.log10(sample_n)
@@ -455,17 +572,28 @@ def _weights(
         histogram=Histogram(
             tuple(map(float, edges)),
             tuple(map(float, np.histogram(log_n, edges)[0])),
-            {name: tuple(map(float, np.histogram(log_n[source_n == k], edges)[0])) for k, name in enumerate(names)},
+            {
+                name: tuple(map(float, np.histogram(log_n[source_n == k], edges)[0]))
+                for k, name in enumerate(names)
+            },
         ),
-        quantiles={f"{q:g}%": float(np.quantile(sample_n, q / 100)) for q in (1, 5, 25, 50, 75, 95, 99)},
-        concentration=tuple((float(x), float(ordered[max(int(x * weight_n.size) - 1, 0)])) for x in shares),
+        quantiles={
+            f"{q:g}%": float(np.quantile(sample_n, q / 100)) for q in (1, 5, 25, 50, 75, 95, 99)
+        },
+        concentration=tuple(
+            (float(x), float(ordered[max(int(x * weight_n.size) - 1, 0)])) for x in shares
+        ),
         by_source=tuple(_spread(name, sample_n[source_n == k]) for k, name in enumerate(names)),
         by_label=tuple(_spread(name, sample_n[label_n == y]) for y, name in enumerate(species)),
     )
 
 
 def _balance(
-    species: Sequence[str], pool_y: np.ndarray, weighted_y: np.ndarray, target_y: np.ndarray, rng: np.random.Generator
+    species: Sequence[str],
+    pool_y: np.ndarray,
+    weighted_y: np.ndarray,
+    target_y: np.ndarray,
+    rng: np.random.Generator,
 ) -> tuple[BalanceRow, ...]:
     spread_y = np.sqrt(np.maximum(pool_y * (1 - pool_y), 1e-4))
     fitted = [
@@ -481,12 +609,27 @@ def _balance(
         )
         for y, name in enumerate(species)
     ]
-    other = [("temperature", None), ("snow", "yes"), ("flash", "infrared"), ("season", "winter"), ("season", "summer")]
+    other = [
+        ("temperature", None),
+        ("snow", "yes"),
+        ("flash", "infrared"),
+        ("season", "winter"),
+        ("season", "summer"),
+    ]
     return (
         *fitted,
         BalanceRow("brightness", None, True, 0.52, 0.47, None, 0.0, -0.31),
         *(
-            BalanceRow(column, level, False, 0.42, 0.37, 0.35, float(rng.normal(0, 0.4)), float(rng.normal(0, 0.12)))
+            BalanceRow(
+                column,
+                level,
+                False,
+                0.42,
+                0.37,
+                0.35,
+                float(rng.normal(0, 0.4)),
+                float(rng.normal(0, 0.12)),
+            )
             for column, level in other
         ),
     )
@@ -518,17 +661,32 @@ def _distributions(
     ]
     edges = np.linspace(0, 1, 25)
     for k in range(columns - 1):
-        value_n = np.clip(light_n if k == 0 else rng.normal(0.5, 0.05 + 0.2 * rng.uniform(), size=light_n.size), 0, 0.999)
-        pool, weighted = (np.histogram(value_n, edges, weights=w)[0] for w in (np.full(weight_n.size, 1 / weight_n.size), weight_n))
+        value_n = np.clip(
+            light_n if k == 0 else rng.normal(0.5, 0.05 + 0.2 * rng.uniform(), size=light_n.size),
+            0,
+            0.999,
+        )
+        pool, weighted = (
+            np.histogram(value_n, edges, weights=w)[0]
+            for w in (np.full(weight_n.size, 1 / weight_n.size), weight_n)
+        )
         known = k % 3 == 0
         target = (
-            tuple(map(float, np.histogram(value_n, edges, weights=weight_n * rng.uniform(0.6, 1.4, size=weight_n.size))[0]))
+            tuple(
+                map(
+                    float,
+                    np.histogram(
+                        value_n, edges, weights=weight_n * rng.uniform(0.6, 1.4, size=weight_n.size)
+                    )[0],
+                )
+            )
             if known
             else None
         )
         panels.append(
             DistributionPanel(
-                ("brightness", "mean_hsv_h", "sharpness", "contrast", "noise")[k % 5] + (f"_{k}" if k > 4 else ""),
+                ("brightness", "mean_hsv_h", "sharpness", "contrast", "noise")[k % 5]
+                + (f"_{k}" if k > 4 else ""),
                 "feature",
                 k < 2,
                 tuple(map(float, edges)),
@@ -543,8 +701,18 @@ def _distributions(
 
 
 def _not_corrected(rng: np.random.Generator) -> NotCorrectedPanel:
-    names = [("camera", "Reconyx"), ("camera", "Bushnell"), ("sharpness", None), ("noise", None), ("distance", None), ("hour", "night")]
-    rows = tuple(BalanceRow(column, level, False, 0.31, 0.36, None, 0.0, float(rng.normal(0, 0.15))) for column, level in names)
+    names = [
+        ("camera", "Reconyx"),
+        ("camera", "Bushnell"),
+        ("sharpness", None),
+        ("noise", None),
+        ("distance", None),
+        ("hour", "night"),
+    ]
+    rows = tuple(
+        BalanceRow(column, level, False, 0.31, 0.36, None, 0.0, float(rng.normal(0, 0.15)))
+        for column, level in names
+    )
     return NotCorrectedPanel(
         columns=rows,
         assumed=(
@@ -574,15 +742,27 @@ def picture_uri(rng: np.random.Generator, size: int = 56) -> str:
 
     y, x = np.mgrid[0:size, 0:size] / size
     horizon, sun = rng.uniform(0.35, 0.7), rng.uniform(0.2, 0.8, size=2)
-    sky, ground, blot = rng.integers(60, 230, size=3), rng.integers(20, 120, size=3), rng.integers(30, 200, size=3)
-    picture = np.where((y < horizon)[..., None], sky * (0.6 + 0.4 * y[..., None]), ground * (0.5 + 0.5 * y[..., None]))
+    sky, ground, blot = (
+        rng.integers(60, 230, size=3),
+        rng.integers(20, 120, size=3),
+        rng.integers(30, 200, size=3),
+    )
+    picture = np.where(
+        (y < horizon)[..., None],
+        sky * (0.6 + 0.4 * y[..., None]),
+        ground * (0.5 + 0.5 * y[..., None]),
+    )
     picture = np.where((np.hypot(x - sun[0], y - sun[1]) < 0.13)[..., None], blot, picture)
     buffer = io.BytesIO()
-    Image.fromarray(np.clip(picture + rng.normal(0, 6, picture.shape), 0, 255).astype(np.uint8)).save(buffer, "JPEG", quality=70)
+    Image.fromarray(
+        np.clip(picture + rng.normal(0, 6, picture.shape), 0, 255).astype(np.uint8)
+    ).save(buffer, "JPEG", quality=70)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def _galleries(names: Sequence[str], species: Sequence[str], rng: np.random.Generator, most: int = 8) -> tuple[Gallery, ...]:
+def _galleries(
+    names: Sequence[str], species: Sequence[str], rng: np.random.Generator, most: int = 8
+) -> tuple[Gallery, ...]:
     pictures = [picture_uri(rng) for _ in range(12)]
 
     def row(kind: str, source: str | None, title: str, note: str, count: int = most) -> Gallery:
@@ -598,7 +778,16 @@ def _galleries(names: Sequence[str], species: Sequence[str], rng: np.random.Gene
             for k in range(count)
         ]
         return Gallery(
-            kind, source, title, note, tuple(sorted(shown, key=lambda each: -(each.sample_weight or 0) * (1 if kind == "heaviest" else -1)))
+            kind,
+            source,
+            title,
+            note,
+            tuple(
+                sorted(
+                    shown,
+                    key=lambda each: -(each.sample_weight or 0) * (1 if kind == "heaviest" else -1),
+                )
+            ),
         )
 
     return (
@@ -620,10 +809,15 @@ def _bias(names: Sequence[str], rng: np.random.Generator) -> BiasPanel:
             omega[name] = tuple(map(float, values / values.max()))
         curves.append(Curve(feature, tuple(map(float, at)), (), omega))
     levels = ("day", "dusk", "night")
-    curves.append(Curve("time", (), levels, {name: tuple(map(float, rng.uniform(0, 1, 3))) for name in names}))
+    curves.append(
+        Curve("time", (), levels, {name: tuple(map(float, rng.uniform(0, 1, 3))) for name in names})
+    )
     return BiasPanel(
         family="Product(Strata(label), SoftBox(brightness, mean_hsv))",
-        assumed=("Selection depends on the species and on light and colour alone.", "Inside its box, a source takes every image alike."),
+        assumed=(
+            "Selection depends on the species and on light and colour alone.",
+            "Inside its box, a source takes every image alike.",
+        ),
         estimated=("The edges of every source's box.", "How fast selection falls off beyond them."),
         anchor="the target's margin of label",
         notes=("lynx: seen by one source only.",),
@@ -639,7 +833,9 @@ def _bias(names: Sequence[str], rng: np.random.Generator) -> BiasPanel:
     )
 
 
-def forecast_panel(classes: Sequence[str] = SPECIES, arms: Sequence[str] = ("naive", "debiased", "class_balanced")) -> ForecastPanel:
+def forecast_panel(
+    classes: Sequence[str] = SPECIES, arms: Sequence[str] = ("naive", "debiased", "class_balanced")
+) -> ForecastPanel:
     """A gain of four points, most of it in the last class."""
     made = []
     for k, name in enumerate(arms):
@@ -661,10 +857,17 @@ def forecast_panel(classes: Sequence[str] = SPECIES, arms: Sequence[str] = ("nai
         )
     return ForecastPanel(
         verdict="reweight",
-        recommendation=f"reweight: +4.0 ± 0.8 points expected for a linear probe, worst class 31 → 61 ({classes[-1]})",
+        recommendation="reweight: +4.0 ± 0.8 points expected for a linear probe, worst class 31 → "
+        f"61 ({classes[-1]})",
         arms=tuple(made),
         classes=tuple(
-            ForecastClass(name, 1 / len(classes), 90.0, (0.9 - 0.09 * k, *(0.9 - 0.04 * k for _ in arms[1:])), (0.03,) * len(arms))
+            ForecastClass(
+                name,
+                1 / len(classes),
+                90.0,
+                (0.9 - 0.09 * k, *(0.9 - 0.04 * k for _ in arms[1:])),
+                (0.03,) * len(arms),
+            )
             for k, name in enumerate(classes)
         ),
         images=4812,
@@ -676,7 +879,8 @@ def forecast_panel(classes: Sequence[str] = SPECIES, arms: Sequence[str] = ("nai
         condition="All of this is conditional on the bias model (Strata, for the target).",
         objection=None,
         fit_p_value=0.4,
-        method="Trained on 4 of 5 folds, scored on the one left out by the debiasing weights. ± is one standard error.",
+        method="Trained on 4 of 5 folds, scored on the one left out by the debiasing weights. ± is "
+        "one standard error.",
         notes=("class_balanced is expected to do about as well.",),
         learner="a linear probe",
         asked=tuple(arms),
@@ -709,7 +913,18 @@ SAMPLES = {
     "bare": bare_summary,
 }
 PANELS = (
-    *("verdict", "sources", "strata", "overlap", "weights", "forecast", "balance", "distributions", "not-corrected", "bias"),
+    *(
+        "verdict",
+        "sources",
+        "strata",
+        "overlap",
+        "weights",
+        "forecast",
+        "balance",
+        "distributions",
+        "not-corrected",
+        "bias",
+    ),
     *("images", "adjustments", "provenance", "words"),
 )
 

@@ -1,4 +1,6 @@
-"""The page as text: complete, well formed, harmless and small. What it looks like is tested in a browser, in test_page_browser.py."""
+"""The page as text: complete, well formed, harmless and small. What it looks like is tested in a
+browser, in test_page_browser.py.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,14 @@ from hypothesis import strategies as st
 from report import samples
 from report.samples import PANELS, SAMPLES, page_of
 from unskew.report.page.html import LARGEST_PAGE, render_page
-from unskew.report.page.numbers import show_count, show_name, show_number, show_p_value, show_share, show_signed
+from unskew.report.page.numbers import (
+    show_count,
+    show_name,
+    show_number,
+    show_p_value,
+    show_share,
+    show_signed,
+)
 from unskew.report.page.panels import settings_text
 from unskew.report.page.plots import plot_sensitivity
 from unskew.report.page.plots_columns import plot_distribution
@@ -33,7 +42,9 @@ VOID = {"meta", "input", "img", "br", "hr", "link"}
 
 
 class Outline(HTMLParser):
-    """Elements in order, with their attributes; every one that is opened must be closed in its turn."""
+    """Elements in order, with their attributes; every one that is opened must be closed in its
+    turn.
+    """
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -61,7 +72,11 @@ class Outline(HTMLParser):
             self.text.append(data)
 
     def having(self, attribute: str) -> list[str]:
-        return [value for _, attributes in self.elements if (value := attributes.get(attribute)) is not None]
+        return [
+            value
+            for _, attributes in self.elements
+            if (value := attributes.get(attribute)) is not None
+        ]
 
 
 @cache
@@ -93,7 +108,11 @@ def test_every_drawing_has_a_label_and_a_table_behind_it(name: str) -> None:
     assert figures
     for figure in figures:
         assert re.search(r'role="img" aria-label="[^"]{20,}"', figure)
-        assert re.search(r'<details class="behind">.*<table>.*<caption>.*<th scope="col".*</details>', figure, flags=re.DOTALL)
+        assert re.search(
+            r'<details class="behind">.*<table>.*<caption>.*<th scope="col".*</details>',
+            figure,
+            flags=re.DOTALL,
+        )
     # Drawings outside of figures repeat numbers that stand beside them.
     assert all(
         attributes.get("aria-hidden") == "true"
@@ -110,7 +129,9 @@ def test_asks_nobody(name: str) -> None:
     assert all(value.startswith("#") for value in outline.having("href"))
     style = page[page.index("<style>") : page.index("</style>")]
     assert not re.search(r"url\(|@import|http", style)
-    assert not {"iframe", "object", "embed", "link", "form", "base", "video", "audio"} & {tag for tag, _ in outline.elements}
+    assert not {"iframe", "object", "embed", "link", "form", "base", "video", "audio"} & {
+        tag for tag, _ in outline.elements
+    }
 
 
 def test_policy_admits_the_pages_own_style_and_script_only() -> None:
@@ -123,14 +144,21 @@ def test_policy_admits_the_pages_own_style_and_script_only() -> None:
     for element, directive in (("style", "style-src"), ("script", "script-src")):
         found = re.findall(f"<{element}>(.*?)</{element}>", page, flags=re.DOTALL)
         assert len(found) == 1
-        assert rules[directive] == f"'sha256-{base64.b64encode(hashlib.sha256(found[0].encode()).digest()).decode()}'"
-    assert not [attributes for _, attributes in outline_of("five").elements if "style" in attributes], "a style attribute would be blocked"
+        assert (
+            rules[directive]
+            == f"'sha256-{base64.b64encode(hashlib.sha256(found[0].encode()).digest()).decode()}'"
+        )
+    assert not [
+        attributes for _, attributes in outline_of("five").elements if "style" in attributes
+    ], "a style attribute would be blocked"
 
 
 def test_hostile_names_are_text() -> None:
     outline = outline_of("hostile")
     assert [tag for tag, _ in outline.elements].count("script") == 1
-    assert not [name for _, attributes in outline.elements for name in attributes if name.startswith("on")]
+    assert not [
+        name for _, attributes in outline.elements for name in attributes if name.startswith("on")
+    ]
     text = "".join(outline.text)
     assert "<script>alert(1)</script>" in text
     assert "{{ 7 * 7 }}{% raw %}" in text
@@ -139,7 +167,10 @@ def test_hostile_names_are_text() -> None:
     assert not {"\u202e", "\u2066", "\udc80", "\r"} & set(page)
     page.encode()
     # Only what is plainly a picture is shown as one.
-    assert all(re.fullmatch(r"data:image/jpeg;base64,[A-Za-z0-9+/]+=*", value) for value in outline.having("src"))
+    assert all(
+        re.fullmatch(r"data:image/jpeg;base64,[A-Za-z0-9+/]+=*", value)
+        for value in outline.having("src")
+    )
 
 
 def _renamed(summary: Summary, names: dict[str, str]) -> Summary:
@@ -153,7 +184,13 @@ def _renamed(summary: Summary, names: dict[str, str]) -> Summary:
         if isinstance(value, dict):
             return {rename(key): rename(each) for key, each in value.items()}
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return replace(value, **{each.name: rename(getattr(value, each.name)) for each in dataclasses.fields(value)})
+            return replace(
+                value,
+                **{
+                    each.name: rename(getattr(value, each.name))
+                    for each in dataclasses.fields(value)
+                },
+            )
         return value
 
     renamed: Summary = rename(summary)
@@ -166,9 +203,18 @@ _PLAIN = [tag for tag, _ in Outline(render_page(_TINY)).elements]
 
 
 @settings(max_examples=8)
-@given(st.lists(st.text(st.characters(codec=None), min_size=1, max_size=30), min_size=4, max_size=4, unique=True))
+@given(
+    st.lists(
+        st.text(st.characters(codec=None), min_size=1, max_size=30),
+        min_size=4,
+        max_size=4,
+        unique=True,
+    )
+)
 def test_no_name_changes_the_structure_of_the_page(texts: list[str]) -> None:
-    """Whatever a source or a class is called, surrogates included, the elements are those of harmless names."""
+    """Whatever a source or a class is called, surrogates included, the elements are those of
+    harmless names.
+    """
     renamed = _renamed(_TINY, dict(zip(("one", "two", "fox", "deer"), texts, strict=True)))
     assert [tag for tag, _ in Outline(render_page(renamed)).elements] == _PLAIN
 
@@ -191,7 +237,9 @@ def _numbers(value: Any) -> Iterator[float]:
 
 @pytest.mark.parametrize("name", ["five", "weak", "refused", "private"])
 def test_every_number_of_the_summary_is_on_the_page(name: str) -> None:
-    shown = set(re.findall(r"[^\s,;:()]+(?:,\d+)*(?: × 10[⁻⁰-⁹¹²³]+)?", " ".join(outline_of(name).text)))
+    shown = set(
+        re.findall(r"[^\s,;:()]+(?:,\d+)*(?: × 10[⁻⁰-⁹¹²³]+)?", " ".join(outline_of(name).text))
+    )
     ways = (
         show_count,
         show_number,
@@ -203,7 +251,11 @@ def test_every_number_of_the_summary_is_on_the_page(name: str) -> None:
     )
     missing = []
     for value in set(_numbers(SAMPLES[name]())):
-        forms = {form.strip("()") for way in ways if (form := way(value) if abs(value) < 300 or way is not ways[5] else "")}
+        forms = {
+            form.strip("()")
+            for way in ways
+            if (form := way(value) if abs(value) < 300 or way is not ways[5] else "")
+        }
         if not any(form in shown or f"{form}%" in shown for form in forms):
             missing.append(value)
     assert not missing
@@ -211,7 +263,9 @@ def test_every_number_of_the_summary_is_on_the_page(name: str) -> None:
 
 def test_uncovered_strata_come_first_and_are_named() -> None:
     page = page_of("weak")
-    rows = re.search(r"<caption>Strata of the target</caption>.*?<tbody>(.*?)</tbody>", page, flags=re.DOTALL)
+    rows = re.search(
+        r"<caption>Strata of the target</caption>.*?<tbody>(.*?)</tbody>", page, flags=re.DOTALL
+    )
     assert rows is not None
     first = rows[1].strip().split("</tr>")[0]
     assert 'class="marked"' in first
@@ -235,7 +289,9 @@ def test_aggregates_have_no_pictures_and_say_so() -> None:
 
 def test_the_three_verdicts_differ_in_words_and_mark() -> None:
     stamps = {
-        name: re.search(r'class="stamp">.*?<path d="([^"]+)".*?Verdict: ([^<]+)', page_of(name), flags=re.DOTALL)
+        name: re.search(
+            r'class="stamp">.*?<path d="([^"]+)".*?Verdict: ([^<]+)', page_of(name), flags=re.DOTALL
+        )
         for name in ("five", "weak", "refused")
     }
     assert len({match[1] for match in stamps.values() if match}) == 3
@@ -248,18 +304,25 @@ def test_the_three_verdicts_differ_in_words_and_mark() -> None:
 
 def test_love_plots_keep_fitted_and_unfitted_apart() -> None:
     page = page_of("five")
-    fitted = page[page.index("<bdi>Fitted attributes") : page.index("<bdi>Attributes that were not fitted")]
-    unfitted = page[page.index("<bdi>Attributes that were not fitted") : page.index('id="distributions"')]
+    fitted = page[
+        page.index("<bdi>Fitted attributes") : page.index("<bdi>Attributes that were not fitted")
+    ]
+    unfitted = page[
+        page.index("<bdi>Attributes that were not fitted") : page.index('id="distributions"')
+    ]
     assert "label = roe deer" in fitted
     assert "temperature" not in fitted
     assert "temperature" in unfitted
-    # The model read it, but there is nothing to compare it with: no distance from a target is claimed.
+    # The model read it, but there is nothing to compare it with: no distance from a target is
+    # claimed.
     assert "brightness" not in fitted
     assert "brightness" in unfitted[unfitted.index("Fitted, with no target to compare with") :]
 
 
 def test_a_withheld_bin_is_a_gap_and_not_a_zero() -> None:
-    panel = DistributionPanel("x", "feature", False, (0.0, 1.0, 2.0, 3.0), (), (0.5, None, 0.5), (None, None, None), None)
+    panel = DistributionPanel(
+        "x", "feature", False, (0.0, 1.0, 2.0, 3.0), (), (0.5, None, 0.5), (None, None, None), None
+    )
     drawing = str(plot_distribution(panel).drawing)
     assert drawing.count('class="area pool"') == 2
     assert "debiased" not in drawing
@@ -267,15 +330,22 @@ def test_a_withheld_bin_is_a_gap_and_not_a_zero() -> None:
 
 def test_each_outcome_has_an_axis_of_its_own() -> None:
     """A share and a mean in the thousands on one axis would hide the first."""
-    rows = [SensitivityRow(name, 2.0, 1.5 * size, size, 2.0 * size, (0.5 * size, 2.5 * size)) for name, size in (("a", 0.1), ("b", 1e4))]
-    widths = re.findall(r'x1="([\d.]+)%" x2="([\d.]+)%" y1="10"', str(plot_sensitivity(rows).drawing))
+    rows = [
+        SensitivityRow(name, 2.0, 1.5 * size, size, 2.0 * size, (0.5 * size, 2.5 * size))
+        for name, size in (("a", 0.1), ("b", 1e4))
+    ]
+    widths = re.findall(
+        r'x1="([\d.]+)%" x2="([\d.]+)%" y1="10"', str(plot_sensitivity(rows).drawing)
+    )
     assert len(widths) == 2
     assert widths[0] == widths[1]
 
 
 def test_names_in_messages_stand_in_quotation_marks() -> None:
     summary = samples.small_summary()
-    page = render_page(replace(summary, verdict=replace(summary.verdict, sentences=("only 8 images of `night`",))))
+    page = render_page(
+        replace(summary, verdict=replace(summary.verdict, sentences=("only 8 images of `night`",)))
+    )
     assert "only 8 images of “night”" in page
 
 
@@ -295,7 +365,11 @@ def test_the_page_stays_small_whatever_is_pooled() -> None:
     strata = tuple(replace(summary.strata[0], stratum=f"stratum {k}") for k in range(1200))
     large = "data:image/jpeg;base64," + "A" * 12_000
     galleries = tuple(
-        replace(gallery, pictures=tuple(Thumbnail(f"{k}", None, "s", None, 1.0, large) for k in range(8))) for gallery in summary.galleries
+        replace(
+            gallery,
+            pictures=tuple(Thumbnail(f"{k}", None, "s", None, 1.0, large) for k in range(8)),
+        )
+        for gallery in summary.galleries
     )
     page = render_page(replace(summary, strata=strata, galleries=galleries))
     assert len(page.encode()) < LARGEST_PAGE
@@ -303,7 +377,9 @@ def test_the_page_stays_small_whatever_is_pooled() -> None:
     assert "more pictures were left out to keep the page small" in page
 
 
-def test_a_page_too_large_gives_up_pictures_first_then_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_too_large_gives_up_pictures_first_then_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     summary = samples.small_summary()
     whole = render_page(summary)
     for limit in (400_000, 250_000):
@@ -317,8 +393,12 @@ def test_a_page_too_large_gives_up_pictures_first_then_columns(monkeypatch: pyte
 def test_endless_texts_are_cut() -> None:
     summary = samples.small_summary()
     endless = "x" * 1_000_000
-    verdict = replace(summary.verdict, headline=endless, sentences=(endless,) * 5, figures=((endless, endless),))
-    page = render_page(replace(summary, title=endless, verdict=verdict, provenance={"command": endless}))
+    verdict = replace(
+        summary.verdict, headline=endless, sentences=(endless,) * 5, figures=((endless, endless),)
+    )
+    page = render_page(
+        replace(summary, title=endless, verdict=verdict, provenance={"command": endless})
+    )
     assert len(page) < 1.2 * len(render_page(summary))
 
 
@@ -330,7 +410,10 @@ def test_settings_are_toml() -> None:
     odd = {"a b": {'"quoted"': [1, 2.5, True, "x\ny"], "list": [{"k": "v"}]}, "none": None}
     read = tomllib.loads(settings_text(replace(summary, provenance={"settings": odd})))
     assert read == {"a b": {'"quoted"': [1, 2.5, True, "x\ny"], "list": [{"k": "v"}]}}
-    assert settings_text(replace(summary, provenance={"settings": "[bias]\nfamily = 'strata'"})) == "[bias]\nfamily = 'strata'"
+    assert (
+        settings_text(replace(summary, provenance={"settings": "[bias]\nfamily = 'strata'"}))
+        == "[bias]\nfamily = 'strata'"
+    )
     assert settings_text(replace(summary, provenance={})) == ""
 
 
@@ -389,11 +472,20 @@ def _panel(page: str) -> str:
 def test_the_forecast_s_figures_and_tables_hold_its_numbers() -> None:
     shown = unescape(re.sub(r"<[^>]+>", " ", _panel(page_of("five"))))
     words = " ".join(shown.split())
-    for text in ("+4.0 ± 0.8", "+2.4 to +5.6", "31 → 61", "conditional on the bias model", "2,204 of 4,812; 780 independent"):
+    for text in (
+        "+4.0 ± 0.8",
+        "+2.4 to +5.6",
+        "31 → 61",
+        "conditional on the bias model",
+        "2,204 of 4,812; 780 independent",
+    ):
         assert text in words
     for arm in ("naive", "debiased", "class_balanced"):
         assert arm in words
-    assert "Predicted accuracy in points, with 95% intervals: naive 78.0 ± 1.1; debiased 80.0 ± 1.1" in _panel(page_of("five"))
+    assert (
+        "Predicted accuracy in points, with 95% intervals: naive 78.0 ± 1.1; debiased 80.0 ± 1.1"
+        in _panel(page_of("five"))
+    )
 
 
 def test_an_objection_stands_beside_the_recommendation_and_takes_away_the_green() -> None:
@@ -411,7 +503,13 @@ def test_an_objection_stands_beside_the_recommendation_and_takes_away_the_green(
 def test_a_page_without_a_forecast_says_so_or_why() -> None:
     summary = SAMPLES["bare"]()
     assert "None was made" in _panel(render_page(summary))
-    told = replace(summary, notes={**summary.notes, "forecast": "A forecast was asked for, and none can be made: <b>no labels</b>."})
+    told = replace(
+        summary,
+        notes={
+            **summary.notes,
+            "forecast": "A forecast was asked for, and none can be made: <b>no labels</b>.",
+        },
+    )
     assert "none can be made: &lt;b&gt;no labels" in _panel(render_page(told))
 
 
@@ -421,13 +519,25 @@ def test_a_forecast_survives_json_and_numbers_that_do_not_exist() -> None:
     summary = plain_value(SAMPLES["five"]())
     assert summary_from_json(summary_to_json(summary)).forecast == summary.forecast
     panel = summary.forecast
-    none = replace(panel.arms[1], stderr=None, interval=(None, None), gain=None, gain_stderr=None, worst=None, worst_class=None)
-    empty = replace(panel, arms=(panel.arms[0], none), classes=(), ess_units=None, heavy_share=None, images=None)
+    none = replace(
+        panel.arms[1],
+        stderr=None,
+        interval=(None, None),
+        gain=None,
+        gain_stderr=None,
+        worst=None,
+        worst_class=None,
+    )
+    empty = replace(
+        panel, arms=(panel.arms[0], none), classes=(), ess_units=None, heavy_share=None, images=None
+    )
     assert "±" in _panel(render_page(replace(summary, forecast=empty)))
 
 
 def test_hundreds_of_classes_stay_small() -> None:
-    panel = samples.forecast_panel([f"class {k} " + "x" * 60 for k in range(3)] + [f"c{k}" for k in range(1000)])
+    panel = samples.forecast_panel(
+        [f"class {k} " + "x" * 60 for k in range(3)] + [f"c{k}" for k in range(1000)]
+    )
     page = render_page(replace(SAMPLES["five"](), forecast=panel))
     assert len(page) < LARGEST_PAGE
     assert "503 more rows are in report.json" in page

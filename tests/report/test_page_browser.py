@@ -1,4 +1,6 @@
-"""The page in a real browser: opens from a file, asks nobody, sorts, filters, and can be read on a phone, on paper, and by keyboard."""
+"""The page in a real browser: opens from a file, asks nobody, sorts, filters, and can be read on a
+phone, on paper, and by keyboard.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def opened(browser: Any, folder: Path, name: str, width: int = 1280, **options: Any) -> Iterator[Any]:
-    """The page in a context of its own; leaving it, nothing was complained of and nothing asked for but the file."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, reduced_motion="reduce", **options)
+def opened(
+    browser: Any, folder: Path, name: str, width: int = 1280, **options: Any
+) -> Iterator[Any]:
+    """The page in a context of its own; leaving it, nothing was complained of and nothing asked for
+    but the file.
+    """
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, reduced_motion="reduce", **options
+    )
     page = context.new_page()
     page.set_default_timeout(20_000)
     complaints: list[str] = []
     asked: list[str] = []
     page.on("console", lambda message: complaints.append(message.text))
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("dialog", lambda dialog: (complaints.append(f"dialog {dialog.message}"), dialog.dismiss()))
+    page.on(
+        "dialog", lambda dialog: (complaints.append(f"dialog {dialog.message}"), dialog.dismiss())
+    )
     page.on("request", lambda request: asked.append(request.url))
     place = (folder / f"{name}.html").as_uri()
     page.goto(place)
@@ -46,7 +56,10 @@ def opened(browser: Any, folder: Path, name: str, width: int = 1280, **options: 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_opens_with_every_panel_in_sight(browser: Any, folder: Path, name: str) -> None:
     with opened(browser, folder, name) as page:
-        sizes = page.evaluate("ids => ids.map(id => document.getElementById(id).getBoundingClientRect().height)", list(PANELS))
+        sizes = page.evaluate(
+            "ids => ids.map(id => document.getElementById(id).getBoundingClientRect().height)",
+            list(PANELS),
+        )
         assert all(height > 60 for height in sizes)
         assert page.evaluate("document.documentElement.scrollWidth") <= 1280
         # What a visitor needs first is on the first screen.
@@ -68,7 +81,9 @@ def test_tables_sort_by_number_by_mouse_and_by_keyboard(browser: Any, folder: Pa
         assert head.get_attribute("aria-sort") == "none"
         head.locator("button").click()
         assert head.get_attribute("aria-sort") == "descending"
-        assert [int(text.replace(",", "")) for text in _column(page, table, 2)] == sorted(images, reverse=True)
+        assert [int(text.replace(",", "")) for text in _column(page, table, 2)] == sorted(
+            images, reverse=True
+        )
         head.locator("button").press("Enter")
         assert head.get_attribute("aria-sort") == "ascending"
         assert [int(text.replace(",", "")) for text in _column(page, table, 2)] == sorted(images)
@@ -82,7 +97,9 @@ def test_tables_sort_by_number_by_mouse_and_by_keyboard(browser: Any, folder: Pa
 def test_what_is_missing_sorts_last_either_way(browser: Any, folder: Path) -> None:
     with opened(browser, folder, "weak") as page:
         table = "#strata .table-box table"
-        column = [text.strip() for text in page.locator(f"{table} thead th").all_inner_texts()].index("Largest weight")
+        column = [
+            text.strip() for text in page.locator(f"{table} thead th").all_inner_texts()
+        ].index("Largest weight")
         head = page.locator(f"{table} thead th").nth(column)
         for _ in range(2):
             head.locator("button").click()
@@ -109,13 +126,23 @@ def test_hostile_names_do_nothing(browser: Any, folder: Path) -> None:
         page.locator("#open-tables").click()
         page.wait_for_timeout(200)
         assert page.evaluate("document.scripts.length") == 1
-        assert page.evaluate("[...document.images].filter(image => !image.src.startsWith('data:image/jpeg;base64,')).length") == 0
         assert (
-            page.evaluate("[...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => a.name.startsWith('on'))).length")
+            page.evaluate(
+                "[...document.images].filter(image => "
+                "!image.src.startsWith('data:image/jpeg;base64,')).length"
+            )
+            == 0
+        )
+        assert (
+            page.evaluate(
+                "[...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => "
+                "a.name.startsWith('on'))).length"
+            )
             == 0
         )
         assert page.locator("main b, main a").count() == 0
-        # Long names stay in their boxes: nothing but what scrolls by itself sticks out to the right.
+        # Long names stay in their boxes: nothing but what scrolls by itself sticks out to the
+        # right.
         assert page.evaluate("document.documentElement.scrollWidth") <= 1280
 
 
@@ -167,12 +194,16 @@ _HEAT_CONTRAST = (
 def test_light_and_dark_have_enough_contrast(browser: Any, folder: Path, scheme: str) -> None:
     for name in ("weak", "refused"):
         with opened(browser, folder, name, color_scheme=scheme) as page:
-            assert not {key: ratio for key, ratio in page.evaluate(_CONTRAST).items() if ratio < 4.5}
+            assert not {
+                key: ratio for key, ratio in page.evaluate(_CONTRAST).items() if ratio < 4.5
+            }
             assert min(page.evaluate(_HEAT_CONTRAST), default=99) >= 4.5
 
 
 def _brightness(page: Any) -> float:
-    colour: list[float] = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/[\\d.]+/g).map(Number)")
+    colour: list[float] = page.evaluate(
+        "getComputedStyle(document.body).backgroundColor.match(/[\\d.]+/g).map(Number)"
+    )
     return sum(colour[:3]) / 3
 
 
@@ -203,10 +234,13 @@ def test_a_phone_has_folded_contents_that_lead_somewhere(browser: Any, folder: P
         assert not link.is_visible()
         page.locator(".contents summary").press("Enter")
         link.click()
-        page.wait_for_function("Math.abs(document.getElementById('weights').getBoundingClientRect().top) < 120")
+        page.wait_for_function(
+            "Math.abs(document.getElementById('weights').getBoundingClientRect().top) < 120"
+        )
 
 
-# Labels of one drawing that lie on one another by more than a pixel; slanted ones are measured where they begin.
+# Labels of one drawing that lie on one another by more than a pixel; slanted ones are measured
+# where they begin.
 _OVERLAPS = """
 () => {
   const found = [];
@@ -235,15 +269,25 @@ _SMALLEST_TEXT = """
 """
 
 
-@pytest.mark.parametrize(("name", "width"), [("five", 1280), ("five", 360), ("fifty", 1280), ("fifty", 360), ("weak", 800)])
-def test_five_and_fifty_sources_are_legible(browser: Any, folder: Path, name: str, width: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [("five", 1280), ("five", 360), ("fifty", 1280), ("fifty", 360), ("weak", 800)],
+)
+def test_five_and_fifty_sources_are_legible(
+    browser: Any, folder: Path, name: str, width: int
+) -> None:
     with opened(browser, folder, name, width=width) as page:
-        page.evaluate("document.querySelectorAll('details.more').forEach(each => { each.open = true; })")
+        page.evaluate(
+            "document.querySelectorAll('details.more').forEach(each => { each.open = true; })"
+        )
         assert page.evaluate(_OVERLAPS) == []
         # CSS pixels, after whatever a drawing was shrunk by.
         assert page.evaluate(_SMALLEST_TEXT) >= 9.5
         # Slanted labels stand as far apart as their letters are high.
-        places = page.evaluate("[...document.querySelectorAll('svg text[transform*=\"rotate(-45)\"]')].map(each => each.getScreenCTM().e)")
+        places = page.evaluate(
+            "[...document.querySelectorAll('svg text[transform*=\"rotate(-45)\"]')].map(each => "
+            "each.getScreenCTM().e)"
+        )
         steps = [after - before for before, after in itertools.pairwise(places)]
         assert all(step > 17 for step in steps)
 
@@ -258,7 +302,9 @@ def test_keyboard_alone(browser: Any, folder: Path) -> None:
         outlines = []
         for _ in range(12):
             page.keyboard.press("Tab")
-            outlines.append(page.evaluate("parseFloat(getComputedStyle(document.activeElement).outlineWidth)"))
+            outlines.append(
+                page.evaluate("parseFloat(getComputedStyle(document.activeElement).outlineWidth)")
+            )
         assert all(width >= 2 for width in outlines)
         behind = page.locator("details.behind").first
         behind.locator("summary").press("Enter")
@@ -269,16 +315,22 @@ def test_all_tables_open_at_once(browser: Any, folder: Path) -> None:
     with opened(browser, folder, "five") as page:
         button = page.locator("#open-tables")
         button.click()
-        assert page.evaluate("[...document.querySelectorAll('details.behind')].every(each => each.open)")
+        assert page.evaluate(
+            "[...document.querySelectorAll('details.behind')].every(each => each.open)"
+        )
         assert button.get_attribute("aria-pressed") == "true"
         button.click()
-        assert page.evaluate("![...document.querySelectorAll('details.behind')].some(each => each.open)")
+        assert page.evaluate(
+            "![...document.querySelectorAll('details.behind')].some(each => each.open)"
+        )
 
 
 def test_the_contents_mark_the_section_being_read(browser: Any, folder: Path) -> None:
     with opened(browser, folder, "five") as page:
         page.locator(".contents a[href='#bias']").click()
-        page.wait_for_function("document.querySelector('.contents [aria-current]')?.hash === '#bias'")
+        page.wait_for_function(
+            "document.querySelector('.contents [aria-current]')?.hash === '#bias'"
+        )
 
 
 def test_on_paper(browser: Any, folder: Path) -> None:
@@ -288,7 +340,12 @@ def test_on_paper(browser: Any, folder: Path) -> None:
         assert _brightness(page) > 250
         for gone in (".contents", ".tools", ".filter >> nth=0"):
             assert not page.locator(gone).is_visible() if page.locator(gone).count() else True
-        assert page.locator("#sources > .table-box .scroll").evaluate("each => getComputedStyle(each).overflowX") == "visible"
+        assert (
+            page.locator("#sources > .table-box .scroll").evaluate(
+                "each => getComputedStyle(each).overflowX"
+            )
+            == "visible"
+        )
         assert page.evaluate("document.documentElement.scrollWidth") <= 702
         pdf = page.pdf(format="A4")
         assert pdf.startswith(b"%PDF")
@@ -297,18 +354,26 @@ def test_on_paper(browser: Any, folder: Path) -> None:
 
 def test_landmarks_and_names_for_screen_readers(browser: Any, folder: Path) -> None:
     with opened(browser, folder, "five") as page:
-        assert page.locator("main").count() == page.locator("header").count() == page.locator("footer").count() == 1
+        assert (
+            page.locator("main").count()
+            == page.locator("header").count()
+            == page.locator("footer").count()
+            == 1
+        )
         assert page.get_by_role("navigation", name="Contents").count() == 1
         assert page.get_by_role("img", name="Overlap graph of 5 sources").count() == 1
         assert page.get_by_role("region", name="The sources", exact=True).count() == 1
         assert page.evaluate(
-            "[...document.querySelectorAll('button, input, a')].every(e => e.textContent.trim() || e.labels?.length || e.ariaLabel)"
+            "[...document.querySelectorAll('button, input, a')].every(e => e.textContent.trim() || "
+            "e.labels?.length || e.ariaLabel)"
         )
         assert page.evaluate("[...document.images].every(image => image.alt.length > 3)")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_forecast_on_a_phone_and_for_a_screen_reader(browser: Any, folder: Path, scheme: str) -> None:
+def test_the_forecast_on_a_phone_and_for_a_screen_reader(
+    browser: Any, folder: Path, scheme: str
+) -> None:
     with opened(browser, folder, "fifty", width=390, color_scheme=scheme) as page:
         panel = page.locator("#forecast")
         box = panel.bounding_box()
@@ -316,13 +381,24 @@ def test_the_forecast_on_a_phone_and_for_a_screen_reader(browser: Any, folder: P
         assert box["x"] + box["width"] <= 390
         sides = "all => all.map(e => e.getBoundingClientRect()).map(r => [r.left, r.right]).flat()"
         assert all(-1 <= side <= 391 for side in panel.locator("svg.track").evaluate_all(sides))
-        labels = panel.get_by_role("img").evaluate_all("all => all.map(e => e.getAttribute('aria-label'))")
+        labels = panel.get_by_role("img").evaluate_all(
+            "all => all.map(e => e.getAttribute('aria-label'))"
+        )
         assert len(labels) == 3
         assert "debiased 80.0 ± 1.1" in labels[0]
         assert "debiased +4.0 ± 0.8" in labels[1]
         assert "10 classes" in labels[2]
         # Naive, debiased and baselines differ in shape, not by colour alone.
-        shapes = panel.locator(".figure").first.locator("use").evaluate_all("all => all.map(e => e.getAttribute('href'))")
+        shapes = (
+            panel.locator(".figure")
+            .first.locator("use")
+            .evaluate_all("all => all.map(e => e.getAttribute('href'))")
+        )
         assert {"#m-pool", "#m-debiased", "#m-baseline"} == set(shapes)
         panel.locator("summary", has_text="Predicted accuracy by class").click()
-        assert panel.locator("table", has_text="Predicted accuracy by class").locator("tbody tr").count() == 10
+        assert (
+            panel.locator("table", has_text="Predicted accuracy by class")
+            .locator("tbody tr")
+            .count()
+            == 10
+        )

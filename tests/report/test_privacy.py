@@ -1,4 +1,6 @@
-"""`privacy = "aggregate"`: no image, path or id; no small cell, neither shown nor to be computed from what is shown."""
+"""`privacy = "aggregate"`: no image, path or id; no small cell, neither shown nor to be computed
+from what is shown.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def private(pool: unskew.Pool, weights: unskew.Weights, **options: Any) -> Summa
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=12), st.data())
-def test_hidden_cells_are_none_or_several_that_are_ten_together(sizes: list[int], data: st.DataObject) -> None:
+def test_hidden_cells_are_none_or_several_that_are_ten_together(
+    sizes: list[int], data: st.DataObject
+) -> None:
     forced = data.draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes)))
     size = np.array(sizes)
     hidden = hidden_cells(size, forced)
@@ -44,7 +48,12 @@ def test_hidden_cells_are_none_or_several_that_are_ten_together(sizes: list[int]
 
 def test_hidden_cells_by_hand() -> None:
     assert hidden_cells([50, 3, 12, 40]).tolist() == [False, True, True, False]
-    assert hidden_cells([50, 4, 5, 12]).tolist() == [False, True, True, True]  # 4 + 5 would be a small cell, too
+    assert hidden_cells([50, 4, 5, 12]).tolist() == [
+        False,
+        True,
+        True,
+        True,
+    ]  # 4 + 5 would be a small cell, too
     assert hidden_cells([50, 4, 6, 12]).tolist() == [False, True, True, False]
     assert hidden_cells([50, 0, 12]).tolist() == [False, False, False]
     assert hidden_cells([3]).tolist() == [True]
@@ -59,7 +68,10 @@ def test_units_are_distinct_groups(seed: int, n_codes: int) -> None:
     assert count_units(group, code, n_codes).tolist() == expected
     row = rng.permutation(40)
     assert count_units(group, code[row], n_codes, row).tolist() == expected
-    assert count_units(None, code, n_codes).tolist() == np.bincount(code[code >= 0], minlength=n_codes).tolist()
+    assert (
+        count_units(None, code, n_codes).tolist()
+        == np.bincount(code[code >= 0], minlength=n_codes).tolist()
+    )
 
 
 def texts(value: Any) -> list[str]:
@@ -77,12 +89,35 @@ def test_nothing_names_an_image() -> None:
     frame["content"] = [f"hash-{at % 60:04d}" for at in range(120)]
     frame["note"] = [f"remark-{at:04d}" for at in range(120)]
     frame.loc[:4, "country"] = "rare-land"
-    aside = pd.DataFrame({"id": ["image-x1"], "source": ["camera 1"], "path": ["folder/picture-x1.jpg"], "reason": ["picture-x1 is empty"]})
-    pool = unskew.Pool(unskew.Pool.from_frame(frame).frame, ListedImages([jpeg((9, 9, 9))] * 120), aside)
-    provenance = {"command": "unskew weigh folder/picture-00003.jpg", "inputs": {"image-00001": "abc", "scans.csv": "def"}, "seed": 3}
+    aside = pd.DataFrame(
+        {
+            "id": ["image-x1"],
+            "source": ["camera 1"],
+            "path": ["folder/picture-x1.jpg"],
+            "reason": ["picture-x1 is empty"],
+        }
+    )
+    pool = unskew.Pool(
+        unskew.Pool.from_frame(frame).frame, ListedImages([jpeg((9, 9, 9))] * 120), aside
+    )
+    provenance = {
+        "command": "unskew weigh folder/picture-00003.jpg",
+        "inputs": {"image-00001": "abc", "scans.csv": "def"},
+        "seed": 3,
+    }
     found = private(pool, strata_weights(pool), provenance=provenance)
     text = summary_to_json(found)
-    for piece in ("image-0", "image-x", "picture-", "folder/", "patient-", "hash-", "remark-", "rare-land", "data:image"):
+    for piece in (
+        "image-0",
+        "image-x",
+        "picture-",
+        "folder/",
+        "patient-",
+        "hash-",
+        "remark-",
+        "rare-land",
+        "data:image",
+    ):
         assert piece not in text, piece
     assert found.galleries == ()
     assert found.unreadable.rows == ()
@@ -101,7 +136,9 @@ def test_what_belongs_to_single_images_is_left_out() -> None:
     assert found.weights.largest_sample_weight is None
     assert found.weights.top_percent_share is None  # three images
     assert found.weights.quantiles["1%"] is None
-    assert found.weights.quantiles["50%"] == pytest.approx(np.median(weights.sample_weight), rel=0.05)
+    assert found.weights.quantiles["50%"] == pytest.approx(
+        np.median(weights.sample_weight), rel=0.05
+    )
     assert all(each.largest is None for each in (*found.weights.by_source, *found.weights.by_label))
     assert all(10 <= share * 300 <= 290 for share, _ in found.weights.concentration[1:-1])
     assert found.overlap.epsilon is None
@@ -120,7 +157,9 @@ def test_what_belongs_to_single_images_is_left_out() -> None:
 def test_cells_are_counted_in_groups_where_there_are_groups() -> None:
     frame = mixed_frame(300)
     # Two hundred images of camera 0 and 1, of one patient each; camera 2 has many patients.
-    frame["group"] = np.where(frame["source"] == "camera 2", frame["id"], frame["source"].astype(str))
+    frame["group"] = np.where(
+        frame["source"] == "camera 2", frame["id"], frame["source"].astype(str)
+    )
     pool = unskew.Pool.from_frame(frame)
     found = private(pool, strata_weights(pool))
     assert [row.images for row in found.sources] == [None, None, None]
@@ -131,12 +170,18 @@ def test_cells_are_counted_in_groups_where_there_are_groups() -> None:
 
 
 def test_sentences_lose_their_counts() -> None:
-    assert without_counts("Dropped: 3 of 40 images, sex = (missing).") == "Dropped: some images, sex = (missing)."
+    assert (
+        without_counts("Dropped: 3 of 40 images, sex = (missing).")
+        == "Dropped: some images, sex = (missing)."
+    )
     assert (
         without_counts("Kept at its pool share, 0.0175: label = empty (7 images).")
         == "Kept at its pool share: label = empty (some images)."
     )
-    assert without_counts("12 images get weight 0: outside the target") == "some images get weight 0: outside the target"
+    assert (
+        without_counts("12 images get weight 0: outside the target")
+        == "some images get weight 0: outside the target"
+    )
     assert without_counts("such as row 17") == "such as a row"
     assert without_counts("age is cut at 0, 40, 60.") == "age is cut at 0, 40, 60."
     assert (
@@ -150,13 +195,19 @@ class Released:
 
     def __init__(self, frame: pd.DataFrame, columns: list[str]) -> None:
         self.frame = frame
-        self.cells = frame.groupby(columns, dropna=False, observed=True).size().reset_index(name="n")
+        self.cells = (
+            frame.groupby(columns, dropna=False, observed=True).size().reset_index(name="n")
+        )
         self.rows = [np.ones(len(self.cells))]
 
     def indicator(self, **levels: Any) -> Any:
         keep = np.ones(len(self.cells), dtype=bool)
         for name, level in levels.items():
-            keep &= self.cells[name].isna() if level is None else self.cells[name].astype(str) == str(level)
+            keep &= (
+                self.cells[name].isna()
+                if level is None
+                else self.cells[name].astype(str) == str(level)
+            )
         return keep.astype(float)
 
     def tell(self, indicator: Any) -> None:
@@ -173,8 +224,12 @@ class Released:
 
 @settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["none", "keep", "drop"]), st.booleans())
-def test_no_small_cell_can_be_computed_from_what_is_shown(seed: int, outside: str, joint: bool) -> None:
-    """Strata of one or two attributes, images outside the scope, a third column with missing values, splits, sources of any size."""
+def test_no_small_cell_can_be_computed_from_what_is_shown(
+    seed: int, outside: str, joint: bool
+) -> None:
+    """Strata of one or two attributes, images outside the scope, a third column with missing
+    values, splits, sources of any size.
+    """
     rng = np.random.default_rng(seed)
     n = int(rng.integers(60, 300))
     skew = rng.dirichlet([0.4] * 3)
@@ -200,7 +255,9 @@ def test_no_small_cell_can_be_computed_from_what_is_shown(seed: int, outside: st
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakOverlapWarning)
         try:
-            weights = unskew.debias(pool, unskew.bias.Strata(by), unskew.Target.uniform(by, **options))
+            weights = unskew.debias(
+                pool, unskew.bias.Strata(by), unskew.Target.uniform(by, **options)
+            )
         except DataError:
             return  # a source of which nothing is left
     found = private(pool, weights)
@@ -210,7 +267,10 @@ def test_no_small_cell_can_be_computed_from_what_is_shown(seed: int, outside: st
     released = Released(frame, ["source", "age", "sex", "site", "split", "bin"])
     _tell_all(found, released, by)
     for name in ("source", "age", "sex", "site", "split"):
-        for level in [*frame[name].dropna().unique(), *([None] if frame[name].isna().any() else [])]:
+        for level in [
+            *frame[name].dropna().unique(),
+            *([None] if frame[name].isna().any() else []),
+        ]:
             _check(released, released.indicator(**{name: level}))
     for age in frame["age"].unique():
         for sex in ("f", "m"):
@@ -222,7 +282,10 @@ def _bins(found: Summary, weights: unskew.Weights) -> list[str]:
     """The bin of the histogram that every image is in, found by hand."""
     assert found.weights is not None
     edges = found.weights.histogram.edges
-    return ["none" if each == 0 else str(max(sum(edge <= np.log10(each) for edge in edges[:-1]) - 1, 0)) for each in weights.sample_weight]
+    return [
+        "none" if each == 0 else str(max(sum(edge <= np.log10(each) for edge in edges[:-1]) - 1, 0))
+        for each in weights.sample_weight
+    ]
 
 
 def _check(released: Released, indicator: Any) -> None:
@@ -251,13 +314,22 @@ def _tell_all(found: Summary, released: Released, by: list[str]) -> None:
     for stratum in found.strata:
         tell(stratum.images, **dict(part.split(" = ") for part in stratum.stratum.split(" × ")))
         if stratum.images is None:
-            assert (stratum.pool, stratum.weighted, stratum.ess, stratum.sources) == (None, None, None, ())
+            assert (stratum.pool, stratum.weighted, stratum.ess, stratum.sources) == (
+                None,
+                None,
+                None,
+                (),
+            )
     for panel in found.distributions:
         for level, count, share in zip(panel.levels, panel.count, panel.pool, strict=True):
             assert (count is None) == (share is None)
             if panel.column in by:
                 # Counted within the target's scope: these are sums of strata.
-                inside = [cell for cell in found.strata if cell.in_scope and f"{panel.column} = {level}" in cell.stratum.split(" × ")]
+                inside = [
+                    cell
+                    for cell in found.strata
+                    if cell.in_scope and f"{panel.column} = {level}" in cell.stratum.split(" × ")
+                ]
                 if count is not None:
                     assert all(cell.images is not None for cell in inside)
                     assert count == sum(cell.images or 0 for cell in inside)
@@ -272,11 +344,15 @@ def _tell_all(found: Summary, released: Released, by: list[str]) -> None:
 
 
 def test_shares_do_not_tell_what_counts_hide() -> None:
-    """Images outside the scope keep their pool share: the share of the others must not give theirs away."""
+    """Images outside the scope keep their pool share: the share of the others must not give theirs
+    away.
+    """
     frame = mixed_frame(200)
     frame.loc[[0, 1, 2], "label"] = "empty"
     pool = unskew.Pool.from_frame(frame)
-    target = unskew.Target.margins({"label": {"cat": 0.3, "dog": 0.7}}, outside={"label": {"empty": "keep"}})
+    target = unskew.Target.margins(
+        {"label": {"cat": 0.3, "dog": 0.7}}, outside={"label": {"empty": "keep"}}
+    )
     found = private(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
     by_name = {row.stratum: row for row in found.strata}
     assert "label = empty" not in by_name
@@ -294,7 +370,12 @@ def test_unreadable_images_and_copies_follow_the_rule() -> None:
     frame["content"] = [f"hash {at}" for at in range(300)]
     frame.loc[[0, 1], "content"] = "same"
     aside = pd.DataFrame(
-        {"id": range(40), "source": ["camera 0"] * 3 + ["camera 1"] * 37, "path": "p", "reason": ["empty"] * 38 + ["odd"] * 2}
+        {
+            "id": range(40),
+            "source": ["camera 0"] * 3 + ["camera 1"] * 37,
+            "path": "p",
+            "reason": ["empty"] * 38 + ["odd"] * 2,
+        }
     )
     pool = replace(unskew.Pool.from_frame(frame), set_aside=aside)
     found = private(pool, strata_weights(pool))
@@ -306,7 +387,9 @@ def test_unreadable_images_and_copies_follow_the_rule() -> None:
 
 
 def test_a_tables_alone_hospital_report() -> None:
-    """Age in bins × sex, missing sex kept at its pool share, patients as groups: as in a registry."""
+    """Age in bins × sex, missing sex kept at its pool share, patients as groups: as in a
+    registry.
+    """
     rng = np.random.default_rng(0)
     n = 400
     frame = pd.DataFrame(
@@ -320,9 +403,17 @@ def test_a_tables_alone_hospital_report() -> None:
     )
     frame.loc[:2, "sex"] = None
     pool = unskew.Pool.from_frame(frame, source="hospital", group="patient_id", id="id")
-    registry = pd.DataFrame([(age, sex, 100) for age in ("[0, 40)", "[40, 60)", "[60, 75)", "[75, 120]") for sex in ("f", "m")])
+    registry = pd.DataFrame(
+        [
+            (age, sex, 100)
+            for age in ("[0, 40)", "[40, 60)", "[60, 75)", "[75, 120]")
+            for sex in ("f", "m")
+        ]
+    )
     registry.columns = ["age", "sex", "count"]
-    target = unskew.Target.table(registry, bins={"age": [0, 40, 60, 75, 120]}, missing={"sex": "keep"}, unit="group")
+    target = unskew.Target.table(
+        registry, bins={"age": [0, 40, 60, 75, 120]}, missing={"sex": "keep"}, unit="group"
+    )
     found = private(pool, unskew.debias(pool, unskew.bias.Strata(["age", "sex"]), target))
     text = summary_to_json(found)
     assert "scan-" not in text
@@ -333,11 +424,19 @@ def test_a_tables_alone_hospital_report() -> None:
 
 def test_notes_of_splits_lose_their_counts() -> None:
     pool = unskew.Pool.from_frame(mixed_frame(600))
-    note = "3 images get weight 0: beyond what their own source selects. Speaks of the target without label = owl (0.004)."
-    rows = (SplitRow("train", 500, None, 300.0, note), SplitRow("test", 100, None, 80.0, "Speaks of the target."))
+    note = (
+        "3 images get weight 0: beyond what their own source selects. Speaks of the target "
+        "without label = owl (0.004)."
+    )
+    rows = (
+        SplitRow("train", 500, None, 300.0, note),
+        SplitRow("test", 100, None, 80.0, "Speaks of the target."),
+    )
     found = summarize_run(pool, strata_weights(pool), privacy="aggregate", splits=rows, **QUICK)
     assert (
-        found.splits[0].note == "some images get weight 0: beyond what their own source selects. Speaks of the target without label = owl."
+        found.splits[0].note
+        == "some images get weight 0: beyond what their own source selects. Speaks of the target "
+        "without label = owl."
     )
     assert found.splits[1].note == "Speaks of the target."
 

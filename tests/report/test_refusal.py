@@ -52,7 +52,11 @@ def test_missing_strata_come_first_with_their_mass() -> None:
 
 def test_without_graph_or_target_there_is_still_a_page() -> None:
     pool = unskew.Pool.from_frame(mixed_frame(60))
-    for error in (OverlapError("no link"), CoverageError("no source could have produced 3 of 60 images, such as row 7"), DataError("odd")):
+    for error in (
+        OverlapError("no link"),
+        CoverageError("no source could have produced 3 of 60 images, such as row 7"),
+        DataError("odd"),
+    ):
         found = summarize_refusal(pool, error)
         assert found.verdict.level == "no"
         assert found.verdict.next_steps
@@ -63,7 +67,14 @@ def test_without_graph_or_target_there_is_still_a_page() -> None:
 def test_a_refusal_keeps_secrets() -> None:
     frame = mixed_frame(90)
     frame.loc[:3, "label"] = "owl"
-    aside = pd.DataFrame({"id": ["image-x"], "source": ["camera 0"], "path": ["folder/x.jpg"], "reason": ["x.jpg is empty"]})
+    aside = pd.DataFrame(
+        {
+            "id": ["image-x"],
+            "source": ["camera 0"],
+            "path": ["folder/x.jpg"],
+            "reason": ["x.jpg is empty"],
+        }
+    )
     pool = unskew.Pool(unskew.Pool.from_frame(frame).frame, None, aside)
     target = unskew.Target.margins({"label": {"cat": 0.2, "dog": 0.4, "owl": 0.1, "bat": 0.3}})
     error = CoverageError("no source could have produced 3 of 90 images, such as row 7")

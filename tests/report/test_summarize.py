@@ -1,4 +1,6 @@
-"""The summary says what the records say: sums, closed forms, and no change with the order of the rows."""
+"""The summary says what the records say: sums, closed forms, and no change with the order of the
+rows.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def test_weighted_shares_of_strata_are_the_target(summary: Summary) -> None:
     assert after == pytest.approx([0.0, 0.0], abs=1e-9)
 
 
-def test_a_stratum_row_by_hand(pool: unskew.Pool, weights: unskew.Weights, summary: Summary) -> None:
+def test_a_stratum_row_by_hand(
+    pool: unskew.Pool, weights: unskew.Weights, summary: Summary
+) -> None:
     cat = (pool.frame["label"] == "cat").to_numpy()
     row = next(row for row in summary.strata if row.stratum == "label = cat")
     assert row.images == cat.sum()
@@ -86,10 +90,20 @@ def test_totals(pool: unskew.Pool, summary: Summary) -> None:
     assert sum(row.weight_share or 0 for row in summary.sources) == pytest.approx(1, abs=1e-9)
     assert sum(row.pool or 0 for row in summary.strata) == pytest.approx(1, abs=1e-9)
     assert sum(row.target or 0 for row in summary.strata) == pytest.approx(1, abs=1e-9)
-    assert sum(count or 0 for count in summary.weights.histogram.count) + (summary.weights.zero_weights or 0) == n
+    assert (
+        sum(count or 0 for count in summary.weights.histogram.count)
+        + (summary.weights.zero_weights or 0)
+        == n
+    )
     by_source = np.sum([list(each) for each in summary.weights.histogram.by.values()], axis=0)
     assert by_source.tolist() == list(summary.weights.histogram.count)
-    assert {panel.column for panel in summary.distributions} == {"label", "x", "y", "country", "flag"}
+    assert {panel.column for panel in summary.distributions} == {
+        "label",
+        "x",
+        "y",
+        "country",
+        "flag",
+    }
     for panel in summary.distributions:
         for shares in (panel.pool, panel.weighted, *panel.by_source.values()):
             assert sum(each or 0 for each in shares) == pytest.approx(1, abs=1e-8)
@@ -97,15 +111,22 @@ def test_totals(pool: unskew.Pool, summary: Summary) -> None:
         assert len(panel.pool) == max(len(panel.levels), len(panel.edges) - 1)
 
 
-def test_numbers_are_those_of_the_records(pool: unskew.Pool, weights: unskew.Weights, summary: Summary) -> None:
+def test_numbers_are_those_of_the_records(
+    pool: unskew.Pool, weights: unskew.Weights, summary: Summary
+) -> None:
     diagnosis = weights.diagnosis
     assert summary.weights is not None
     assert summary.weights.ess == pytest.approx(weights.ess, rel=1e-9)
     assert summary.weights.ess_groups == pytest.approx(weights.ess_groups, rel=1e-9)
-    assert summary.weights.largest_sample_weight == pytest.approx(diagnosis.largest_sample_weight, rel=1e-9)
+    assert summary.weights.largest_sample_weight == pytest.approx(
+        diagnosis.largest_sample_weight, rel=1e-9
+    )
     for row, each in zip(summary.sources, diagnosis.by_source, strict=True):
         assert (row.name, row.images, row.groups) == (each.name, each.images, each.groups)
-        assert (row.ess, row.weight_share) == (pytest.approx(each.ess, rel=1e-9), pytest.approx(each.weight_share, rel=1e-9))
+        assert (row.ess, row.weight_share) == (
+            pytest.approx(each.ess, rel=1e-9),
+            pytest.approx(each.weight_share, rel=1e-9),
+        )
     assert [row.stderr for row in summary.sources] == [0.0] * 3  # known normalizers
     y = next(row for row in summary.balance if row.column == "y")
     assert y.weighted == pytest.approx(weights.mean(pool.frame["y"]).value, rel=1e-9)
@@ -130,10 +151,16 @@ def test_both_error_bars_are_those_of_the_weights() -> None:
     frame = mixed_frame(150)
     pool = unskew.Pool.from_frame(frame)
     omega = np.column_stack([np.exp(-0.5 * (frame["x"] - 0.4 * k) ** 2) for k in range(3)])
-    weights = unskew.debias_weights(omega, frame["source"].astype(str), names=pool.names, id=frame["id"])
+    weights = unskew.debias_weights(
+        omega, frame["source"].astype(str), names=pool.names, id=frame["id"]
+    )
     found = summarize_run(pool, weights, bootstrap=30, seed=3, fit_check=QUICK["fit_check"])
-    assert [row.stderr for row in found.sources] == pytest.approx(np.sqrt(np.diagonal(weights.covariance())), rel=1e-9)
-    assert [row.stderr_bootstrap for row in found.sources] == pytest.approx(weights.bootstrap(30, 3).stderr, rel=1e-9)
+    assert [row.stderr for row in found.sources] == pytest.approx(
+        np.sqrt(np.diagonal(weights.covariance())), rel=1e-9
+    )
+    assert [row.stderr_bootstrap for row in found.sources] == pytest.approx(
+        weights.bootstrap(30, 3).stderr, rel=1e-9
+    )
     assert [row.normalizer for row in found.sources] == pytest.approx(weights.normalizer, rel=1e-9)
     assert "30 bootstrap replicates" in found.notes["sources"]
     assert found.bias is not None
@@ -142,13 +169,21 @@ def test_both_error_bars_are_those_of_the_weights() -> None:
 
 
 def test_a_normalizer_that_is_known_has_no_error() -> None:
-    """ω of camera 0 is 1 everywhere, so its normalizer is 1, with an error of 0 and not of a rounding."""
+    """ω of camera 0 is 1 everywhere, so its normalizer is 1, with an error of 0 and not of a
+    rounding.
+    """
     pool = unskew.Pool.from_frame(mixed_frame())
     x = pool.frame["x"].to_numpy()
-    weights = unskew.debias_weights(np.column_stack([np.ones(300), np.exp(0.4 * x), np.exp(0.8 * x)]), pool.frame["source"].to_numpy())
+    weights = unskew.debias_weights(
+        np.column_stack([np.ones(300), np.exp(0.4 * x), np.exp(0.8 * x)]),
+        pool.frame["source"].to_numpy(),
+    )
     found = quick(pool, weights, bootstrap=20).sources
     assert [(row.stderr, row.stderr_bootstrap) for row in found[:1]] == [(0.0, 0.0)]
-    assert all(row.stderr and row.stderr > 0.01 and row.stderr_bootstrap and row.stderr_bootstrap > 0.01 for row in found[1:])
+    assert all(
+        row.stderr and row.stderr > 0.01 and row.stderr_bootstrap and row.stderr_bootstrap > 0.01
+        for row in found[1:]
+    )
 
 
 def test_the_order_of_the_rows_changes_nothing(pool: unskew.Pool, summary: Summary) -> None:
@@ -161,7 +196,9 @@ def test_the_order_of_the_rows_changes_nothing(pool: unskew.Pool, summary: Summa
     ]
 
 
-def test_weights_are_joined_by_id_whatever_the_order_of_the_pool(pool: unskew.Pool, weights: unskew.Weights, summary: Summary) -> None:
+def test_weights_are_joined_by_id_whatever_the_order_of_the_pool(
+    pool: unskew.Pool, weights: unskew.Weights, summary: Summary
+) -> None:
     shuffled = pool.take(np.random.default_rng(6).permutation(len(pool)))
     assert quick(shuffled, weights) == summary
 
@@ -175,12 +212,20 @@ def test_json_is_the_same_summary_without_nan(summary: Summary) -> None:
 
     json.loads(text, parse_constant=refuse)
     assert all(math.isfinite(each) for each in numbers(summary))
-    for bad in ("[]", '{"title": 3}', "no json", text.replace('"ok"', '"fine"', 1), text.replace('"balance":[', '"balance":[3,', 1)):
+    for bad in (
+        "[]",
+        '{"title": 3}',
+        "no json",
+        text.replace('"ok"', '"fine"', 1),
+        text.replace('"balance":[', '"balance":[3,', 1),
+    ):
         with pytest.raises(DataError, match="report"):
             summary_from_json(bad)
 
 
-def test_a_picture_is_a_picture_also_after_somebody_edited_the_json(pool: unskew.Pool, weights: unskew.Weights) -> None:
+def test_a_picture_is_a_picture_also_after_somebody_edited_the_json(
+    pool: unskew.Pool, weights: unskew.Weights
+) -> None:
     raw: list[Any] = [jpeg((200, 0, 0))] * len(pool)
     found = quick(unskew.Pool(pool.frame, ListedImages(raw)), weights, thumbnails=4)
     text = summary_to_json(found)
@@ -196,13 +241,28 @@ def test_a_picture_is_a_picture_also_after_somebody_edited_the_json(pool: unskew
         (unskew.bias.Tilt(["x", "country"], reference="camera 0"), None),
         (unskew.bias.SoftBox(["x"]), None),
         (unskew.bias.Box(["x", "y"]), None),
-        (unskew.bias.Product(unskew.bias.Strata("label"), unskew.bias.Tilt(["x"], reference="camera 0")), "margins"),
+        (
+            unskew.bias.Product(
+                unskew.bias.Strata("label"), unskew.bias.Tilt(["x"], reference="camera 0")
+            ),
+            "margins",
+        ),
         (unskew.bias.Strata(["label", "country"]), "uniform"),
         (unskew.bias.Strata("label"), "sample"),
         (unskew.bias.Known({f"camera {k}": "w" for k in range(3)}), None),
         (unskew.bias.Propensity(["x"]), "source"),
     ],
-    ids=["tilt", "tilt reference", "soft box", "box", "product", "joint strata", "strata sample", "known", "propensity source"],
+    ids=[
+        "tilt",
+        "tilt reference",
+        "soft box",
+        "box",
+        "product",
+        "joint strata",
+        "strata sample",
+        "known",
+        "propensity source",
+    ],
 )
 def test_every_family_has_a_page(bias: Any, target: str | None) -> None:
     frame = mixed_frame(240).assign(w=1.0 + np.linspace(0, 1, 240))
@@ -230,7 +290,8 @@ def test_every_family_has_a_page(bias: Any, target: str | None) -> None:
         row = next(row for row in full.balance if row.column == "x")
         assert row.target == pytest.approx(sample.frame["x"].mean(), rel=1e-9)
         assert full.distributions[0].target == pytest.approx(
-            [(sample.frame["label"] == level).mean() for level in full.distributions[0].levels], rel=1e-9
+            [(sample.frame["label"] == level).mean() for level in full.distributions[0].levels],
+            rel=1e-9,
         )
     if not isinstance(bias, unskew.bias.Known):
         assert full.bias.curves
@@ -241,13 +302,17 @@ def test_every_family_has_a_page(bias: Any, target: str | None) -> None:
                 assert max(each or 0.0 for each in omega) == pytest.approx(1.0)
 
 
-def test_the_curve_of_strata_is_proportional_to_the_share_of_a_source_over_the_target(pool: unskew.Pool, summary: Summary) -> None:
+def test_the_curve_of_strata_is_proportional_to_the_share_of_a_source_over_the_target(
+    pool: unskew.Pool, summary: Summary
+) -> None:
     """ω_k(y) ∝ (n_k^(y)/n_k)/p(y)."""
     assert summary.bias is not None
     (curve,) = summary.bias.curves
     share = pool.frame.groupby("source", observed=True)["label"].value_counts(normalize=True)
     for name, omega in curve.omega.items():
-        expected = np.array([share[name, level] / {"cat": 0.3, "dog": 0.7}[level] for level in curve.levels])
+        expected = np.array(
+            [share[name, level] / {"cat": 0.3, "dog": 0.7}[level] for level in curve.levels]
+        )
         assert list(omega) == pytest.approx(expected / expected.max(), rel=1e-9)
 
 
@@ -288,7 +353,9 @@ def test_whatever_the_size_the_summary_stays_small() -> None:
         id=np.arange(n),
     )
     pool = unskew.Pool.from_frame(frame)
-    found = quick(pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label")))
+    found = quick(
+        pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"))
+    )
     assert len(summary_to_json(found)) < 3_500_000
     assert len(found.strata) <= 500
     assert len(found.sources) <= 500
@@ -299,14 +366,24 @@ def test_whatever_the_size_the_summary_stays_small() -> None:
 
 
 def test_the_many_numbers_of_one_representation_are_named_and_not_drawn() -> None:
-    """Pixels or an embedding: none of its numbers says much by itself, unless the bias model reads it."""
+    """Pixels or an embedding: none of its numbers says much by itself, unless the bias model reads
+    it.
+    """
     rng = np.random.default_rng(0)
-    numbers = pd.DataFrame({f"embedding_{d}": rng.normal(size=200) for d in range(30)}).assign(hue_0=0.5, hue_1=rng.normal(size=200))
-    pool = unskew.Pool.from_frame(numbers.assign(source=["a", "b"] * 100, label=rng.integers(0, 2, 200)))
-    found = quick(pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label")))
+    numbers = pd.DataFrame({f"embedding_{d}": rng.normal(size=200) for d in range(30)}).assign(
+        hue_0=0.5, hue_1=rng.normal(size=200)
+    )
+    pool = unskew.Pool.from_frame(
+        numbers.assign(source=["a", "b"] * 100, label=rng.integers(0, 2, 200))
+    )
+    found = quick(
+        pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"))
+    )
     shown = [panel.column for panel in found.distributions]
     assert sorted(shown) == ["hue_0", "hue_1", "label"]
-    assert "embedding_0 … embedding_29: 30 numbers of one representation" in " ".join(found.not_corrected.not_shown)
+    assert "embedding_0 … embedding_29: 30 numbers of one representation" in " ".join(
+        found.not_corrected.not_shown
+    )
     model = unskew.bias.Tilt(["embedding_3"], reference="a")
     read = quick(pool, unskew.debias(pool, model))
     assert "embedding_3" in [panel.column for panel in read.distributions]
@@ -314,10 +391,17 @@ def test_the_many_numbers_of_one_representation_are_named_and_not_drawn() -> Non
 
 def test_uncovered_strata_come_first_and_the_verdict_names_them() -> None:
     pool = unskew.Pool.from_frame(mixed_frame())
-    target = unskew.Target.margins({"label": {"cat": 0.2, "dog": 0.5, "owl": 0.3}}, uncovered="restrict")
+    target = unskew.Target.margins(
+        {"label": {"cat": 0.2, "dog": 0.5, "owl": 0.3}}, uncovered="restrict"
+    )
     found = quick(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
     first = found.strata[0]
-    assert (first.stratum, first.covered, first.target, first.images) == ("label = owl", False, 0.3, 0)
+    assert (first.stratum, first.covered, first.target, first.images) == (
+        "label = owl",
+        False,
+        0.3,
+        0,
+    )
     assert any("owl" in step for step in found.verdict.next_steps)
     assert "owl" in found.verdict.population
     assert any("30" in sentence and "owl" in sentence for sentence in found.verdict.sentences)
@@ -325,12 +409,18 @@ def test_uncovered_strata_come_first_and_the_verdict_names_them() -> None:
 
 def test_the_verdict_names_the_part_that_each_factor_of_a_product_leaves() -> None:
     pool = unskew.Pool.from_frame(mixed_frame().assign(x=np.arange(len(mixed_frame())) % 7.0))
-    target = unskew.Target.margins({"label": {"cat": 0.2, "dog": 0.5, "owl": 0.3}}, uncovered="restrict")
+    target = unskew.Target.margins(
+        {"label": {"cat": 0.2, "dog": 0.5, "owl": 0.3}}, uncovered="restrict"
+    )
     parts = unskew.bias.Box(["x"]), unskew.bias.Strata("label")
     found = quick(pool, unskew.debias(pool, unskew.bias.Product(*parts), target))
     assert "owl" in found.verdict.population
     assert "within the union of the boxes" in found.verdict.population
-    part = "the part of the target that has images; of this only the part of the population within the union of the boxes"
+    part = (
+        "the part of the target that has images; of this only the part of the population "
+        "within "
+        "the union of the boxes"
+    )
     assert found.verdict.headline.endswith(f"drawn from {part}.")
 
 
@@ -339,29 +429,42 @@ def test_the_headline_of_boxes_speaks_of_what_they_reach(privacy: str) -> None:
     rng = np.random.default_rng(5)
     a, b = np.r_[0.0, rng.uniform(0, 2, 298), 2.0], np.r_[1.0, rng.uniform(1, 3, 298), 3.0]
     pool = unskew.Pool.from_arrays(["a"] * 300 + ["b"] * 300, x=np.concatenate([a, b]))
-    for bias, where in ((unskew.bias.Box(["x"]), "the union of the boxes"), (unskew.bias.SoftBox(["x"]), "reach of a box")):
+    for bias, where in (
+        (unskew.bias.Box(["x"]), "the union of the boxes"),
+        (unskew.bias.SoftBox(["x"]), "reach of a box"),
+    ):
         found = quick(pool, unskew.debias(pool, bias), privacy=privacy)
-        assert found.verdict.headline.endswith(f"drawn from the part of the population within {where}.")
+        assert found.verdict.headline.endswith(
+            f"drawn from the part of the population within {where}."
+        )
 
 
 def test_a_restricted_target_is_not_called_the_target() -> None:
-    """A fifth of the target has no image: the other shares are of the rest, and no sentence speaks of the whole."""
+    """A fifth of the target has no image: the other shares are of the rest, and no sentence speaks
+    of the whole.
+    """
     pool = unskew.Pool.from_frame(mixed_frame())
-    target = unskew.Target.margins({"label": {"cat": 0.3, "dog": 0.5, "fox": 0.2}}, uncovered="restrict")
+    target = unskew.Target.margins(
+        {"label": {"cat": 0.3, "dog": 0.5, "fox": 0.2}}, uncovered="restrict"
+    )
     found = quick(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
     covered = {row.stratum: (row.target, row.weighted) for row in found.strata if row.covered}
     assert covered["label = cat"] == pytest.approx((0.375, 0.375))
     assert "sum to 1 by themselves" in found.notes["strata"]
     assert found.verdict.headline.endswith("drawn from the part of the target that has images.")
     assert any(
-        each.startswith("After weighting nothing that is known of the part of the target that has images")
+        each.startswith(
+            "After weighting nothing that is known of the part of the target that has images"
+        )
         for each in found.verdict.sentences
     )
 
 
 def test_one_source_is_spoken_of_as_one() -> None:
     pool = unskew.Pool.from_frame(mixed_frame(100, 1))
-    found = quick(pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label")))
+    found = quick(
+        pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"))
+    )
     assert found.verdict.headline.startswith("This source can be debiased")
     assert not any("linked" in each or "These sources" in each for each in found.verdict.sentences)
 
@@ -382,7 +485,9 @@ def test_a_share_that_counts_images_without_a_value_says_so() -> None:
     frame = mixed_frame()
     frame["label"] = frame["label"].astype(object).where(np.arange(300) % 4 > 0, None)
     pool = unskew.Pool.from_frame(frame)
-    found = quick(pool, unskew.debias(pool, unskew.bias.Tilt(["x"]), unskew.Target.source("camera 0")))
+    found = quick(
+        pool, unskew.debias(pool, unskew.bias.Tilt(["x"]), unskew.Target.source("camera 0"))
+    )
     weights = unskew.debias(pool, unskew.bias.Tilt(["x"]), unskew.Target.source("camera 0"))
     row = next(each for each in found.not_corrected.sensitivity if "label = cat" in each.outcome)
     assert row.outcome == "share of label = cat, of all images, those without a value included"
@@ -394,7 +499,9 @@ def test_target_errors_stand_beside_the_masses() -> None:
     survey = pd.DataFrame({"label": ["cat", "dog"], "share": [0.3, 0.7]})
     target = unskew.Target.table(survey, n=400)
     found = quick(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
-    assert [row.target_stderr for row in found.strata] == pytest.approx([math.sqrt(0.21 / 400)] * 2, rel=1e-9)
+    assert [row.target_stderr for row in found.strata] == pytest.approx(
+        [math.sqrt(0.21 / 400)] * 2, rel=1e-9
+    )
 
 
 def test_weak_links_are_weak_and_named() -> None:
@@ -415,8 +522,21 @@ def test_weak_links_are_weak_and_named() -> None:
 
 
 def test_a_rejected_model_is_weak(pool: unskew.Pool, weights: unskew.Weights) -> None:
-    worst = type("", (), {"feature": "y", "p_value": 0.001, "statistic": 9.0, "source": "camera 1", "place": "y ≤ 0", "excess": 0.2})
-    rejected = type("", (), {"p_value": 0.001, "features": (worst,), "message": "no", "n_replicates": 999})
+    worst = type(
+        "",
+        (),
+        {
+            "feature": "y",
+            "p_value": 0.001,
+            "statistic": 9.0,
+            "source": "camera 1",
+            "place": "y ≤ 0",
+            "excess": 0.2,
+        },
+    )
+    rejected = type(
+        "", (), {"p_value": 0.001, "features": (worst,), "message": "no", "n_replicates": 999}
+    )
     found = quick(pool, weights, fit_check=rejected)
     assert found.verdict.level == "weak"
     assert any("y of camera 1" in sentence for sentence in found.verdict.sentences)
@@ -443,19 +563,29 @@ def test_copies_within_and_across_sources() -> None:
     frame.loc[9, "content"] = None
     pool = unskew.Pool.from_frame(frame)
     found = quick(pool, strata_weights(pool))
-    assert found.copies == (("camera 0", "camera 0", 1), ("camera 0", "camera 1", 1), ("camera 0", "camera 2", 1))
+    assert found.copies == (
+        ("camera 0", "camera 0", 1),
+        ("camera 0", "camera 1", 1),
+        ("camera 0", "camera 2", 1),
+    )
     assert [row.copies for row in found.sources] == [3, 1, 1]
     shown = next(each for each in found.galleries if each.kind == "copies")
-    assert {picture.id for picture in shown.pictures} == {f"image-{at:05d}" for at in (0, 1, 2, 3, 6)}
+    assert {picture.id for picture in shown.pictures} == {
+        f"image-{at:05d}" for at in (0, 1, 2, 3, 6)
+    }
 
 
 def test_galleries_hold_the_heaviest_and_the_lightest_with_their_pictures() -> None:
     pool = unskew.Pool.from_frame(mixed_frame(60))
     weights = unskew.debias(pool, unskew.bias.Tilt(["x"], reference="camera 0"))
     raw: list[Any] = [
-        [jpeg((at, 0, 0)), np.full((40, 300, 3), at, dtype=np.uint8), b"no image", broken_image(), np.zeros((9, 9), dtype=np.uint16)][
-            at % 5
-        ]
+        [
+            jpeg((at, 0, 0)),
+            np.full((40, 300, 3), at, dtype=np.uint8),
+            b"no image",
+            broken_image(),
+            np.zeros((9, 9), dtype=np.uint16),
+        ][at % 5]
         for at in range(60)
     ]
     found = quick(unskew.Pool(pool.frame, ListedImages(raw)), weights)
@@ -463,7 +593,9 @@ def test_galleries_hold_the_heaviest_and_the_lightest_with_their_pictures() -> N
     for k, name in enumerate(pool.names):
         own = np.flatnonzero(weights.source == k)
         order = own[np.argsort(weights.weight[own])]
-        assert [p.id for p in by_kind["heaviest", name].pictures] == weights.id[order[::-1][:6]].tolist()
+        assert [p.id for p in by_kind["heaviest", name].pictures] == weights.id[
+            order[::-1][:6]
+        ].tolist()
         assert [p.id for p in by_kind["lightest", name].pictures] == weights.id[order[:6]].tolist()
     for each in found.galleries:
         for picture in each.pictures:
@@ -505,7 +637,11 @@ def test_odd_columns_are_shown_or_named() -> None:
     pool = unskew.Pool.from_frame(frame)
     found = quick(pool, strata_weights(pool))
     panels = {panel.column: panel for panel in found.distributions}
-    assert {each.split(":")[0] for each in found.not_corrected.not_shown} == {"name", "empty", "odd"}
+    assert {each.split(":")[0] for each in found.not_corrected.not_shown} == {
+        "name",
+        "empty",
+        "odd",
+    }
     assert panels["holes"].missing == n // 2
     assert panels["infinite"].missing == 1
     assert panels["digit"].levels == ("0", "1", "2")
@@ -545,7 +681,9 @@ def test_long_names_are_cut_alike_everywhere_and_stay_apart() -> None:
     frame["source"] = frame["source"].map(lambda name: name[8:] + name[:8])
     frame["label"] = "y" * 300 + frame["label"]
     pool = unskew.Pool.from_frame(frame)
-    found = quick(pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label")))
+    found = quick(
+        pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"))
+    )
     names = [row.name for row in found.sources]
     assert len(set(names)) == 3
     assert max(map(len, names)) <= 90
@@ -553,14 +691,18 @@ def test_long_names_are_cut_alike_everywhere_and_stay_apart() -> None:
     assert found.overlap is not None
     assert list(found.overlap.names) == names
     assert len(set(found.distributions[0].levels)) == 2
-    assert found.distributions[0].levels == tuple(row.level for row in found.balance if row.column == "label")
+    assert found.distributions[0].levels == tuple(
+        row.level for row in found.balance if row.column == "label"
+    )
     assert summary_from_json(summary_to_json(found)) == found
 
 
 def test_weights_that_carry_no_omega_have_a_page() -> None:
     """As read from a file: no error bars, no test of fit, and both are said."""
     pool = unskew.Pool.from_frame(mixed_frame(60))
-    solved = unskew.debias_weights(np.ones((60, 3)), pool.frame["source"].astype(str), names=pool.names, id=pool.frame["id"])
+    solved = unskew.debias_weights(
+        np.ones((60, 3)), pool.frame["source"].astype(str), names=pool.names, id=pool.frame["id"]
+    )
     found = summarize_run(pool, replace(solved, rows=None))
     assert found.sources[0].stderr is None
     assert "no error bars" in found.notes["sources"]
@@ -572,7 +714,9 @@ def test_weights_that_carry_no_omega_have_a_page() -> None:
 def test_multi_label_images_count_once_in_each_of_their_classes() -> None:
     n = 90
     frame = mixed_frame(n)
-    frame["label"] = [["car", "tree"] if at % 3 == 0 else ["car", "car"] if at % 3 == 1 else [] for at in range(n)]
+    frame["label"] = [
+        ["car", "tree"] if at % 3 == 0 else ["car", "car"] if at % 3 == 1 else [] for at in range(n)
+    ]
     pool = unskew.Pool.from_frame(frame)
     found = quick(pool, unskew.debias(pool, unskew.bias.Tilt(["x"], reference="camera 0")))
     panel = found.distributions[0]
@@ -584,7 +728,12 @@ def test_multi_label_images_count_once_in_each_of_their_classes() -> None:
 
 def test_unreadable_images_by_source_and_reason(pool: unskew.Pool, weights: unskew.Weights) -> None:
     aside = pd.DataFrame(
-        {"id": ["a", "b", "c"], "source": ["camera 1", "camera 1", "gone"], "path": ["p", "q", "r"], "reason": ["x", "x", "y"]}
+        {
+            "id": ["a", "b", "c"],
+            "source": ["camera 1", "camera 1", "gone"],
+            "path": ["p", "q", "r"],
+            "reason": ["x", "x", "y"],
+        }
     )
     found = quick(unskew.Pool(pool.frame, None, aside), weights)
     assert [row.unreadable for row in found.sources] == [0, 2, 0]
@@ -594,30 +743,47 @@ def test_unreadable_images_by_source_and_reason(pool: unskew.Pool, weights: unsk
     assert found.unreadable.share == pytest.approx(3 / 303)
 
 
-def test_what_was_set_aside_is_a_share_of_all_splits(pool: unskew.Pool, weights: unskew.Weights) -> None:
-    """A page about the training images, of a run that found more: 10 of 610 images cannot be used, not 10 of 310."""
+def test_what_was_set_aside_is_a_share_of_all_splits(
+    pool: unskew.Pool, weights: unskew.Weights
+) -> None:
+    """A page about the training images, of a run that found more: 10 of 610 images cannot be used,
+    not 10 of 310.
+    """
     lost = pd.DataFrame({"id": range(10), "source": "camera 0", "path": "x.jpg", "reason": "empty"})
     rows = (SplitRow("train", 300, None, 200.0), SplitRow("test", 300, None, 200.0))
     found = quick(unskew.Pool(pool.frame, set_aside=lost), weights, splits=rows)
     assert found.unreadable.share == pytest.approx(10 / 610)
 
 
-def test_splits_by_column_or_with_weights_of_their_own(pool: unskew.Pool, weights: unskew.Weights) -> None:
+def test_splits_by_column_or_with_weights_of_their_own(
+    pool: unskew.Pool, weights: unskew.Weights
+) -> None:
     half = np.where(np.arange(len(pool)) % 4 == 0, "test", "train")
     split = unskew.Pool.from_frame(pool.frame.assign(split=half), split="split")
-    assert [(row.name, row.images) for row in quick(split, strata_weights(split)).splits] == [("test", 75), ("train", 225)]
+    assert [(row.name, row.images) for row in quick(split, strata_weights(split)).splits] == [
+        ("test", 75),
+        ("train", 225),
+    ]
     found = quick(pool, weights, splits={"train": weights})
     assert found.splits[0].ess == pytest.approx(weights.ess, rel=1e-9)
 
 
 def test_adjustments_are_told(pool: unskew.Pool, weights: unskew.Weights) -> None:
     trimmed = unskew.trim_weights(weights, at=1.1)
-    moved = unskew.calibrate_weights(weights, by=pool.frame[["country"]], margins={"country": {"fr": 0.5, "de": 0.25, "it": 0.25}})
+    moved = unskew.calibrate_weights(
+        weights,
+        by=pool.frame[["country"]],
+        margins={"country": {"fr": 0.5, "de": 0.25, "it": 0.25}},
+    )
     shrunk = unskew.shrink_weights(weights, {"y": pool.frame["y"]})
     found = quick(pool, weights, adjustments=[trimmed, moved, shrunk, "By hand."])
-    assert found.adjustments[0].startswith(f"Trimmed: weights are capped at 1.1 times the mean ({trimmed.n_trimmed}")
+    assert found.adjustments[0].startswith(
+        f"Trimmed: weights are capped at 1.1 times the mean ({trimmed.n_trimmed}"
+    )
     assert "country" in found.adjustments[1]
-    assert found.adjustments[2].startswith("Shrunk: of the way that the weights move the means away from the plain pool")
+    assert found.adjustments[2].startswith(
+        "Shrunk: of the way that the weights move the means away from the plain pool"
+    )
     assert "sure of (y " in found.adjustments[2]
     assert found.adjustments[3] == "By hand."
     with pytest.raises(ConfigError, match="adjustments"):
@@ -631,13 +797,18 @@ def test_outcomes_of_the_users_own(pool: unskew.Pool, weights: unskew.Weights) -
     expected = weights.sensitivity(value, 2.0, cell=cell)
     row = found.not_corrected.sensitivity[-1]
     assert (row.outcome, row.factor) == ("y is positive", 2.0)
-    assert (row.low, row.high) == (pytest.approx(expected.low, rel=1e-9), pytest.approx(expected.high, rel=1e-9))
+    assert (row.low, row.high) == (
+        pytest.approx(expected.low, rel=1e-9),
+        pytest.approx(expected.high, rel=1e-9),
+    )
 
 
 def test_other_pools_and_weights_are_refused(pool: unskew.Pool, weights: unskew.Weights) -> None:
     with pytest.raises(DataError, match="300 weights"):
         quick(pool.take(np.arange(200)), weights)
-    renamed = unskew.Pool.from_frame(pool.frame.assign(source=pool.frame["source"].astype(str).replace("camera 0", "other")))
+    renamed = unskew.Pool.from_frame(
+        pool.frame.assign(source=pool.frame["source"].astype(str).replace("camera 0", "other"))
+    )
     with pytest.raises(DataError, match="'other' and 'camera 0'"):
         quick(renamed, weights)
     with pytest.raises(DataError, match="Pool"):

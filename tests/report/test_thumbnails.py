@@ -71,7 +71,17 @@ def test_an_animation_shows_its_first_picture() -> None:
     assert shown[10, 10, 0] > 200
 
 
-@pytest.mark.parametrize("raw", [b"", b"text called .jpg", np.zeros((0, 0, 3), np.uint8), np.zeros((2, 2, 7), np.uint8), "odd", None])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"text called .jpg",
+        np.zeros((0, 0, 3), np.uint8),
+        np.zeros((2, 2, 7), np.uint8),
+        "odd",
+        None,
+    ],
+)
 def test_what_is_no_image_has_no_picture(raw: Any) -> None:
     assert thumbnail(raw) is None
 
@@ -92,7 +102,9 @@ def test_ghostscript_is_never_started(monkeypatch: pytest.MonkeyPatch) -> None:
     from PIL import EpsImagePlugin
 
     started: list[object] = []
-    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *given, **named: started.append(given))
+    monkeypatch.setattr(
+        EpsImagePlugin, "Ghostscript", lambda *given, **named: started.append(given)
+    )
     program = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 100 100\n%%EndComments\nshowpage\n"
     assert thumbnail(program) is None
     assert not started

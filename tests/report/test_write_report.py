@@ -31,8 +31,12 @@ def test_page_and_json_are_the_same_data(pool: unskew.Pool, tmp_path: Path) -> N
 
 def test_the_page_can_be_made_from_the_json_alone(pool: unskew.Pool, tmp_path: Path) -> None:
     unskew.write_report(pool, strata_weights(pool), tmp_path / "a.html", **QUICK)
-    write_summary(summary_from_json((tmp_path / "a.json").read_text(encoding="utf-8")), tmp_path / "b.html")
-    assert (tmp_path / "a.html").read_text(encoding="utf-8") == (tmp_path / "b.html").read_text(encoding="utf-8")
+    write_summary(
+        summary_from_json((tmp_path / "a.json").read_text(encoding="utf-8")), tmp_path / "b.html"
+    )
+    assert (tmp_path / "a.html").read_text(encoding="utf-8") == (tmp_path / "b.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_nothing_is_written_where_it_cannot_be(pool: unskew.Pool, tmp_path: Path) -> None:
@@ -44,7 +48,9 @@ def test_nothing_is_written_where_it_cannot_be(pool: unskew.Pool, tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_page_that_fails_leaves_the_old_one(pool: unskew.Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_fails_leaves_the_old_one(
+    pool: unskew.Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "report.html"
     unskew.write_report(pool, strata_weights(pool), path, **QUICK)
     before = path.read_text(encoding="utf-8")

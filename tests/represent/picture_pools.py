@@ -1,4 +1,6 @@
-"""Small pools of images for the tests of this folder: files, bytes and arrays, independent of `unskew.sources`."""
+"""Small pools of images for the tests of this folder: files, bytes and arrays, independent of
+`unskew.sources`.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,14 @@ class GivenImages(Images):
         return str(raw) if isinstance(raw, Path) else None
 
 
-def pool_of(raw: Mapping[str, RawImage | Path] | Sequence[RawImage | Path], source: Sequence[str] | str = "camera") -> Pool:
+def pool_of(
+    raw: Mapping[str, RawImage | Path] | Sequence[RawImage | Path],
+    source: Sequence[str] | str = "camera",
+) -> Pool:
     named = raw if isinstance(raw, Mapping) else {f"image-{at}": one for at, one in enumerate(raw)}
-    frame = pd.DataFrame({"id": list(named), "source": source, "path": [f"{name}.png" for name in named]})
+    frame = pd.DataFrame(
+        {"id": list(named), "source": source, "path": [f"{name}.png" for name in named]}
+    )
     return Pool(frame, GivenImages(list(named.values())))
 
 
@@ -50,11 +57,15 @@ def encoded(pixels: np.ndarray | Image.Image, kind: str = "PNG", **options: Any)
     return file.getvalue()
 
 
-def random_pixels(height: int = 20, width: int = 30, seed: int = 0, n: int | None = None) -> np.ndarray:
+def random_pixels(
+    height: int = 20, width: int = 30, seed: int = 0, n: int | None = None
+) -> np.ndarray:
     shape = (height, width, 3) if n is None else (n, height, width, 3)
     return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
 
 
 def smooth_pixels(height: int, width: int, seed: int = 0) -> np.ndarray:
     """Like a photograph: neighbouring pixels are alike."""
-    return np.asarray(Image.fromarray(random_pixels(6, 6, seed)).resize((width, height), Image.Resampling.BICUBIC))
+    return np.asarray(
+        Image.fromarray(random_pixels(6, 6, seed)).resize((width, height), Image.Resampling.BICUBIC)
+    )

@@ -10,9 +10,18 @@ from skimage.color import rgb2hsv
 
 from represent.picture_pools import random_pixels, smooth_pixels
 from unskew.errors import ConfigError, DataError
-from unskew.represent.color import BorderHsv, border_hsv, brightness, colourfulness, contrast, mean_hsv
+from unskew.represent.color import (
+    BorderHsv,
+    border_hsv,
+    brightness,
+    colourfulness,
+    contrast,
+    mean_hsv,
+)
 
-_BATCHES = arrays(np.uint8, st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(1, 9), st.just(3)))
+_BATCHES = arrays(
+    np.uint8, st.tuples(st.integers(1, 4), st.integers(1, 9), st.integers(1, 9), st.just(3))
+)
 
 
 def _border_mask(height: int, width: int, border: int) -> np.ndarray:
@@ -21,7 +30,9 @@ def _border_mask(height: int, width: int, border: int) -> np.ndarray:
 
 
 @given(_BATCHES, st.integers(1, 5))
-def test_border_hsv_is_the_mean_of_matplotlibs_hsv_over_the_border(images: np.ndarray, width: int) -> None:
+def test_border_hsv_is_the_mean_of_matplotlibs_hsv_over_the_border(
+    images: np.ndarray, width: int
+) -> None:
     mask = _border_mask(*images.shape[1:3], width)
     expected = [rgb_to_hsv(image / 255)[mask].mean(axis=0) for image in images]
     np.testing.assert_allclose(border_hsv(images, width), expected, atol=1e-12)
@@ -34,7 +45,9 @@ def test_mean_hsv_is_the_mean_of_scikit_images_hsv(images: np.ndarray) -> None:
 
 
 def test_every_colour_is_converted_as_matplotlib_does() -> None:
-    """All 2¹⁸ colours of six bits a channel, each an image of its own: ties of channels, greys and black among them."""
+    """All 2¹⁸ colours of six bits a channel, each an image of its own: ties of channels, greys and
+    black among them.
+    """
     level = np.r_[np.arange(0, 252, 4), 255].astype(np.uint8)
     colour = np.stack(np.meshgrid(level, level, level, indexing="ij"), axis=-1).reshape(-1, 1, 1, 3)
     np.testing.assert_allclose(border_hsv(colour), rgb_to_hsv(colour[:, 0, 0] / 255), atol=1e-14)
@@ -60,7 +73,13 @@ def test_a_wide_border_is_the_whole_image() -> None:
 
 
 @pytest.mark.parametrize(
-    ("colour", "hsv"), [((255, 0, 0), (0, 1, 1)), ((0, 255, 0), (1 / 3, 1, 1)), ((0, 0, 255), (2 / 3, 1, 1)), ((0, 0, 0), (0, 0, 0))]
+    ("colour", "hsv"),
+    [
+        ((255, 0, 0), (0, 1, 1)),
+        ((0, 255, 0), (1 / 3, 1, 1)),
+        ((0, 0, 255), (2 / 3, 1, 1)),
+        ((0, 0, 0), (0, 0, 0)),
+    ],
 )
 def test_pure_colours(colour: tuple[int, int, int], hsv: tuple[float, float, float]) -> None:
     image = np.broadcast_to(np.array(colour, dtype=np.uint8), (1, 5, 6, 3))
@@ -100,7 +119,13 @@ def test_the_value_of_an_image_does_not_depend_on_its_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [np.zeros((4, 4, 3), np.uint8), np.zeros((1, 4, 4), np.uint8), np.zeros((1, 4, 4, 3)), np.zeros((1, 0, 4, 3), np.uint8)]
+    "bad",
+    [
+        np.zeros((4, 4, 3), np.uint8),
+        np.zeros((1, 4, 4), np.uint8),
+        np.zeros((1, 4, 4, 3)),
+        np.zeros((1, 0, 4, 3), np.uint8),
+    ],
 )
 def test_what_is_no_batch_of_images_is_an_error_in_words(bad: np.ndarray) -> None:
     with pytest.raises(DataError, match="images"):

@@ -15,7 +15,14 @@ from PIL import Image
 from represent.picture_pools import encoded, random_pixels, smooth_pixels
 from unskew.errors import ImageError
 from unskew.represent.base import REDUCED_SIDE
-from unskew.represent.decode import FORMATS, Picture, decode_image, pillow_unlimited, reduce_images, reduction_factor
+from unskew.represent.decode import (
+    FORMATS,
+    Picture,
+    decode_image,
+    pillow_unlimited,
+    reduce_images,
+    reduction_factor,
+)
 
 PIXELS = random_pixels(20, 30)
 
@@ -29,7 +36,9 @@ def test_lossless_files_give_the_pixels_that_went_in(kind: str) -> None:
 
 def test_a_jpeg_is_what_pillow_decodes() -> None:
     file = encoded(smooth_pixels(50, 70), "JPEG", quality=90)
-    np.testing.assert_array_equal(decode_image(file), np.asarray(Image.open(io.BytesIO(file)).convert("RGB")))
+    np.testing.assert_array_equal(
+        decode_image(file), np.asarray(Image.open(io.BytesIO(file)).convert("RGB"))
+    )
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -49,7 +58,9 @@ def test_exif_orientation_is_applied(orientation: int, kind: str) -> None:
         header = header or picture.header
         assert (header.height, header.width) == expected.shape[:2]
     assert picture.reduced(64).shape == ((80, 100, 3) if orientation < 5 else (100, 80, 3))
-    np.testing.assert_allclose(picture.reduced(64).mean(axis=(0, 1)), expected.mean(axis=(0, 1)), atol=0.5)
+    np.testing.assert_allclose(
+        picture.reduced(64).mean(axis=(0, 1)), expected.mean(axis=(0, 1)), atol=0.5
+    )
 
 
 @pytest.mark.parametrize("orientation", [0, 9, 77])
@@ -62,17 +73,29 @@ def test_an_impossible_orientation_is_none(orientation: int) -> None:
 def test_damaged_exif_neither_loses_the_image_nor_warns() -> None:
     pixels = smooth_pixels(60, 60)
     whole = encoded(pixels, "JPEG")
-    for exif in (b"Exif\0\0garbage", b"Exif\0\0II*\0\xff\xff\xff\xff", b"Exif\0\0II*\0\x08\0\0\0\x05\0\x12\x01\x03\0\x01\0\0\0\x06"):
-        np.testing.assert_array_equal(decode_image(encoded(pixels, "JPEG", exif=exif)), decode_image(whole))
+    for exif in (
+        b"Exif\0\0garbage",
+        b"Exif\0\0II*\0\xff\xff\xff\xff",
+        b"Exif\0\0II*\0\x08\0\0\0\x05\0\x12\x01\x03\0\x01\0\0\0\x06",
+    ):
+        np.testing.assert_array_equal(
+            decode_image(encoded(pixels, "JPEG", exif=exif)), decode_image(whole)
+        )
 
 
 def test_grey_palette_and_one_bit() -> None:
     grey = PIXELS[..., 0]
-    np.testing.assert_array_equal(decode_image(encoded(grey)), np.repeat(grey[..., None], 3, axis=2))
+    np.testing.assert_array_equal(
+        decode_image(encoded(grey)), np.repeat(grey[..., None], 3, axis=2)
+    )
     np.testing.assert_array_equal(decode_image(grey), np.repeat(grey[..., None], 3, axis=2))
-    np.testing.assert_array_equal(decode_image(grey[..., None]), np.repeat(grey[..., None], 3, axis=2))
+    np.testing.assert_array_equal(
+        decode_image(grey[..., None]), np.repeat(grey[..., None], 3, axis=2)
+    )
     palette = Image.fromarray(PIXELS).quantize(16)
-    np.testing.assert_array_equal(decode_image(encoded(palette)), np.asarray(palette.convert("RGB")))
+    np.testing.assert_array_equal(
+        decode_image(encoded(palette)), np.asarray(palette.convert("RGB"))
+    )
     bits = grey > 127
     expected = np.repeat(np.where(bits, 255, 0)[..., None], 3, axis=2)
     np.testing.assert_array_equal(decode_image(encoded(Image.fromarray(bits))), expected)
@@ -104,19 +127,33 @@ def test_cmyk_is_converted() -> None:
 def test_of_sixteen_bits_the_upper_eight_are_kept() -> None:
     deep = np.random.default_rng(0).integers(0, 65536, (9, 11), dtype=np.uint16)
     expected = np.repeat((deep >> 8).astype(np.uint8)[..., None], 3, axis=2)
-    for raw in (deep, encoded(Image.fromarray(deep)), encoded(Image.fromarray(deep), "TIFF"), deep.astype(np.int32)):
+    for raw in (
+        deep,
+        encoded(Image.fromarray(deep)),
+        encoded(Image.fromarray(deep), "TIFF"),
+        deep.astype(np.int32),
+    ):
         np.testing.assert_array_equal(decode_image(raw), expected)
     # Colour with 16 bits, a form that Pillow reads and does not write.
     colour = np.random.default_rng(1).integers(0, 65536, (5, 7, 3), dtype=np.uint16)
     lines = b"".join(b"\0" + line.astype(">u2").tobytes() for line in colour)
-    chunks = [(b"IHDR", struct.pack(">IIBBBBB", 7, 5, 16, 2, 0, 0, 0)), (b"IDAT", zlib.compress(lines)), (b"IEND", b"")]
-    png = b"\x89PNG\r\n\x1a\n" + b"".join(struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in chunks)
+    chunks = [
+        (b"IHDR", struct.pack(">IIBBBBB", 7, 5, 16, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(lines)),
+        (b"IEND", b""),
+    ]
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in chunks
+    )
     np.testing.assert_array_equal(decode_image(png), (colour >> 8).astype(np.uint8))
 
 
 def test_floating_point_pixels_lie_between_0_and_1() -> None:
     share = np.random.default_rng(0).random((6, 7, 3))
-    np.testing.assert_array_equal(decode_image(share.astype(np.float32)), np.rint(share.astype(np.float32).astype(float) * 255))
+    np.testing.assert_array_equal(
+        decode_image(share.astype(np.float32)),
+        np.rint(share.astype(np.float32).astype(float) * 255),
+    )
     for bad in (share * 255, share - 0.5, np.where(share > 0.9, np.nan, share)):
         with pytest.raises(ImageError, match=r"\[0, 1\]"):
             decode_image(bad)
@@ -127,7 +164,9 @@ def test_floating_point_pixels_lie_between_0_and_1() -> None:
 
 
 def test_of_an_animation_the_first_frame_is_taken() -> None:
-    frames = [Image.new("RGB", (12, 10), colour) for colour in ((255, 0, 0), (0, 255, 0), (0, 0, 255))]
+    frames = [
+        Image.new("RGB", (12, 10), colour) for colour in ((255, 0, 0), (0, 255, 0), (0, 0, 255))
+    ]
     for kind in ("GIF", "PNG", "TIFF", "WEBP"):
         options = {"lossless": True} if kind == "WEBP" else {}
         file = encoded(frames[0], kind, save_all=True, append_images=frames[1:], **options)
@@ -171,8 +210,14 @@ def test_ghostscript_is_never_started() -> None:
 
 def _bomb(width: int, height: int) -> bytes:
     """A few hundred bytes that claim to be a gigantic image."""
-    chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(bytes(1000))), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in chunks)
+    chunks = [
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(bytes(1000))),
+        (b"IEND", b""),
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(d)) + k + d + struct.pack(">I", zlib.crc32(k + d)) for k, d in chunks
+    )
 
 
 def test_a_decompression_bomb_is_refused_and_the_limit_can_be_raised() -> None:
@@ -192,7 +237,11 @@ def test_a_decompression_bomb_is_refused_and_the_limit_can_be_raised() -> None:
     assert before == Image.MAX_IMAGE_PIXELS
 
 
-@given(st.binary(max_size=200), st.sampled_from(["JPEG", "PNG", "GIF", "TIFF", "WEBP", "BMP"]), st.integers(0, 400))
+@given(
+    st.binary(max_size=200),
+    st.sampled_from(["JPEG", "PNG", "GIF", "TIFF", "WEBP", "BMP"]),
+    st.integers(0, 400),
+)
 def test_damaged_bytes_never_raise_anything_else(noise: bytes, kind: str, at: int) -> None:
     file = bytearray(encoded(PIXELS, kind))
     file[at : at + len(noise)] = noise
@@ -205,7 +254,9 @@ def test_damaged_bytes_never_raise_anything_else(noise: bytes, kind: str, at: in
 
 
 @given(st.integers(1, 300), st.integers(1, 300), st.integers(2, 80))
-def test_the_factor_is_the_largest_power_of_two_that_leaves_the_side(width: int, height: int, side: int) -> None:
+def test_the_factor_is_the_largest_power_of_two_that_leaves_the_side(
+    width: int, height: int, side: int
+) -> None:
     factor = reduction_factor(width, height, side)
     shorter = -(-min(width, height) // factor)
     assert factor & (factor - 1) == 0
@@ -225,13 +276,17 @@ def test_a_reduced_pixel_is_the_mean_of_its_block() -> None:
 
 def test_png_and_array_have_the_same_reduced_copy() -> None:
     pixels = smooth_pixels(300, 219)
-    np.testing.assert_array_equal(decode_image(encoded(pixels), side=REDUCED_SIDE), decode_image(pixels, side=REDUCED_SIDE))
+    np.testing.assert_array_equal(
+        decode_image(encoded(pixels), side=REDUCED_SIDE), decode_image(pixels, side=REDUCED_SIDE)
+    )
     np.testing.assert_array_equal(decode_image(pixels, side=64), reduce_images(pixels[None])[0])
 
 
 @pytest.mark.parametrize("subsampling", [0, 2])
 @pytest.mark.parametrize("shape", [(512, 512), (1200, 1603), (1030, 520)])
-def test_the_decoders_block_means_are_the_reduced_copy_up_to_rounding(shape: tuple[int, int], subsampling: int) -> None:
+def test_the_decoders_block_means_are_the_reduced_copy_up_to_rounding(
+    shape: tuple[int, int], subsampling: int
+) -> None:
     file = encoded(smooth_pixels(*shape), "JPEG", quality=92, subsampling=subsampling)
     drafted, averaged = decode_image(file, side=64), reduce_images(decode_image(file)[None])[0]
     assert drafted.shape == averaged.shape

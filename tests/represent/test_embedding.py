@@ -1,4 +1,6 @@
-"""The representation `embedding`: settings, images brought to a square, features normalised, principal components of all."""
+"""The representation `embedding`: settings, images brought to a square, features normalised,
+principal components of all.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def _ramp(height: int, width: int) -> np.ndarray:
         ({"blocks": [4], "model": "network.onnx"}, "blocks are those of efficientnet-lite0"),
     ],
 )
-def test_a_setting_that_cannot_be_is_an_error_at_once(settings: dict[str, Any], message: str) -> None:
+def test_a_setting_that_cannot_be_is_an_error_at_once(
+    settings: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         Embedding(**settings)
 
@@ -91,9 +95,21 @@ def test_the_key_holds_what_changes_the_features_and_nothing_else(tmp_path: Path
     key = Embedding(**base).to_dict()
     assert json.loads(json.dumps(key)) == key
     assert key["name"] == "embedding"
-    for same in ({"components": 3}, {"whiten": True}, {"batch": 5}, {"model": str(copied)}, {"mean": (0.485, 0.456, 0.406)}):
+    for same in (
+        {"components": 3},
+        {"whiten": True},
+        {"batch": 5},
+        {"model": str(copied)},
+        {"mean": (0.485, 0.456, 0.406)},
+    ):
         assert Embedding(**base | same).to_dict() == key, same
-    for other in ({"size": 96}, {"resize": "pad"}, {"mean": [0.5] * 3}, {"std": [0.5] * 3}, {"model": str(changed)}):
+    for other in (
+        {"size": 96},
+        {"resize": "pad"},
+        {"mean": [0.5] * 3},
+        {"std": [0.5] * 3},
+        {"model": str(changed)},
+    ):
         assert Embedding(**base | other).to_dict() != key, other
 
 
@@ -108,19 +124,34 @@ def test_a_square_of_the_right_size_stays_as_it_is(rule: str) -> None:
 
 def test_crop_keeps_the_middle_and_stretch_and_pad_keep_all() -> None:
     wide = _ramp(32, 96)
-    crop, stretch, pad = (fit_to_square(wide, 32, rule, (0.0, 0.0, 1.0)) for rule in ("crop", "stretch", "pad"))
+    crop, stretch, pad = (
+        fit_to_square(wide, 32, rule, (0.0, 0.0, 1.0)) for rule in ("crop", "stretch", "pad")
+    )
     np.testing.assert_array_equal(crop, wide[:, 32:64])
     assert np.ptp(crop[..., 0]) < 90
     assert np.ptp(stretch[..., 0]) > 245
     # 32 × 96 becomes 11 × 32, with 10 rows of margin above and 11 below.
-    np.testing.assert_array_equal(pad[:10], np.broadcast_to([0, 0, 255], (10, 32, 3)).astype(np.uint8))
-    np.testing.assert_array_equal(pad[21:], np.broadcast_to([0, 0, 255], (11, 32, 3)).astype(np.uint8))
+    np.testing.assert_array_equal(
+        pad[:10], np.broadcast_to([0, 0, 255], (10, 32, 3)).astype(np.uint8)
+    )
+    np.testing.assert_array_equal(
+        pad[21:], np.broadcast_to([0, 0, 255], (11, 32, 3)).astype(np.uint8)
+    )
     assert pad[10:21, :, 2].max() == 0
-    np.testing.assert_array_equal(fit_to_square(wide.transpose(1, 0, 2), 32, "crop"), wide[:, 32:64].transpose(1, 0, 2))
+    np.testing.assert_array_equal(
+        fit_to_square(wide.transpose(1, 0, 2), 32, "crop"), wide[:, 32:64].transpose(1, 0, 2)
+    )
 
 
-@given(height=st.integers(1, 50), width=st.integers(1, 50), size=st.integers(1, 40), rule=st.sampled_from(["crop", "stretch", "pad"]))
-def test_any_image_becomes_a_square_and_one_colour_stays_one(height: int, width: int, size: int, rule: str) -> None:
+@given(
+    height=st.integers(1, 50),
+    width=st.integers(1, 50),
+    size=st.integers(1, 40),
+    rule=st.sampled_from(["crop", "stretch", "pad"]),
+)
+def test_any_image_becomes_a_square_and_one_colour_stays_one(
+    height: int, width: int, size: int, rule: str
+) -> None:
     pixels = np.broadcast_to(np.array([10, 200, 77], dtype=np.uint8), (height, width, 3))
     square = fit_to_square(pixels, size, rule, (10 / 255, 200 / 255, 77 / 255))
     np.testing.assert_array_equal(square, np.broadcast_to([10, 200, 77], (size, size, 3)))
@@ -128,9 +159,12 @@ def test_any_image_becomes_a_square_and_one_colour_stays_one(height: int, width:
 
 def test_shrinking_a_large_image_is_smooth_and_close_to_pillows_own() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (640, 960, 3)).astype(np.uint8)
-    direct = Image.fromarray(pixels).crop((160, 0, 800, 640)).resize((32, 32), Image.Resampling.BICUBIC)
+    direct = (
+        Image.fromarray(pixels).crop((160, 0, 800, 640)).resize((32, 32), Image.Resampling.BICUBIC)
+    )
     difference = fit_to_square(pixels, 32).astype(float) - np.asarray(direct)
-    # On noise, the worst case, single pixels may differ by a few levels; without smoothing it would be tens.
+    # On noise, the worst case, single pixels may differ by a few levels; without smoothing it would
+    # be tens.
     assert np.abs(difference).max() <= 4
     assert np.abs(difference).mean() < 1
 
@@ -142,14 +176,21 @@ def test_pixels_are_scaled_and_normalised_channel_by_channel() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (3, 5, 4, 3)).astype(np.uint8)
     mean, std = (0.1, 0.2, 0.3), (0.5, 0.25, 2.0)
     expected = (pixels.mean(axis=(1, 2)) / 255 - mean) / std
-    np.testing.assert_allclose(embed_batch(Means(), pixels, mean, std), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        embed_batch(Means(), pixels, mean, std), expected, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_each_model_gets_the_normalisation_it_was_trained_with() -> None:
     grey = np.full((1, 4, 4, 3), 127, dtype=np.uint8)
-    np.testing.assert_allclose(_with_network(Embedding(size=4), Means()).compute(grey), np.zeros((1, 3)), atol=1e-6)
+    np.testing.assert_allclose(
+        _with_network(Embedding(size=4), Means()).compute(grey), np.zeros((1, 3)), atol=1e-6
+    )
     own = _with_network(Embedding("my:net", size=4), Means()).compute(grey)
-    expected = [(127 / 255 - mean) / std for mean, std in zip((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), strict=True)]
+    expected = [
+        (127 / 255 - mean) / std
+        for mean, std in zip((0.485, 0.456, 0.406), (0.229, 0.224, 0.225), strict=True)
+    ]
     np.testing.assert_allclose(own, [expected], rtol=1e-5)
 
 
@@ -178,7 +219,9 @@ def test_placed_sets_threads_and_folder_for_the_same_model(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("whiten", [False, True])
-def test_finish_gives_principal_components_of_all_rows(whiten: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_finish_gives_principal_components_of_all_rows(
+    whiten: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     rng = np.random.default_rng(0)
     values = (rng.normal(size=(9000, 6)) * [6, 5, 4, 3, 2, 1]).astype(np.float32)
     with caplog.at_level(logging.INFO):
@@ -186,9 +229,14 @@ def test_finish_gives_principal_components_of_all_rows(whiten: bool, caplog: pyt
     assert score.shape == (9000, 3)
     assert score.dtype == np.float64
     oracle = PCA(3, whiten=whiten).fit(values.astype(np.float64))
-    np.testing.assert_allclose(np.abs(score), np.abs(oracle.transform(values.astype(np.float64))), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        np.abs(score), np.abs(oracle.transform(values.astype(np.float64))), rtol=1e-6, atol=1e-6
+    )
     shown = oracle.explained_variance_ratio_
-    assert f"3 principal components of 6 features of 9000 images show {shown.sum():.1%} of their variance ({shown[0]:.1%}," in caplog.text
+    assert (
+        f"3 principal components of 6 features of 9000 images show {shown.sum():.1%} of their "
+        f"variance ({shown[0]:.1%}," in caplog.text
+    )
 
 
 def test_finish_reads_a_mapped_file_and_keeps_the_order_of_rows(tmp_path: Path) -> None:
@@ -197,12 +245,16 @@ def test_finish_reads_a_mapped_file_and_keeps_the_order_of_rows(tmp_path: Path) 
     settings = Embedding(components=2)
     order = np.random.default_rng(2).permutation(50)
     plain = settings.finish(values)
-    np.testing.assert_array_equal(settings.finish(np.load(tmp_path / "values.npy", mmap_mode="r")), plain)
+    np.testing.assert_array_equal(
+        settings.finish(np.load(tmp_path / "values.npy", mmap_mode="r")), plain
+    )
     np.testing.assert_allclose(settings.finish(values[order]), plain[order], atol=1e-12)
 
 
 def test_too_few_images_or_features_say_how_many_components_are_possible() -> None:
-    with pytest.raises(DataError, match="8 principal components need more than 8 images; there are 5"):
+    with pytest.raises(
+        DataError, match="8 principal components need more than 8 images; there are 5"
+    ):
         Embedding().finish(np.zeros((5, 10), dtype=np.float32))
     with pytest.raises(ConfigError, match="components = 8, but there are only 4 numbers"):
         Embedding().finish(np.zeros((50, 4), dtype=np.float32))

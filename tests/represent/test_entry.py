@@ -22,9 +22,28 @@ from unskew.represent.content import hash_image, hash_images
 from unskew.represent.pool_features import represent_images
 from unskew.represent.texture import noise, sharpness
 
-CHEAP = ["border_hsv", "mean_hsv", "brightness", "contrast", "colourfulness", "sharpness", "noise", "size", "aspect_ratio"]
+CHEAP = [
+    "border_hsv",
+    "mean_hsv",
+    "brightness",
+    "contrast",
+    "colourfulness",
+    "sharpness",
+    "noise",
+    "size",
+    "aspect_ratio",
+]
 COLUMNS = [
-    *("border_hsv_h", "border_hsv_s", "border_hsv_v", "mean_hsv_h", "mean_hsv_s", "mean_hsv_v", "brightness", "contrast"),
+    *(
+        "border_hsv_h",
+        "border_hsv_s",
+        "border_hsv_v",
+        "mean_hsv_h",
+        "mean_hsv_s",
+        "mean_hsv_v",
+        "brightness",
+        "contrast",
+    ),
     *("colourfulness", "sharpness", "noise", "size_width", "size_height", "aspect_ratio"),
 ]
 
@@ -36,9 +55,15 @@ def _mixed_sizes(n: int = 40) -> list[np.ndarray]:
 
 def test_the_columns_are_the_plain_functions() -> None:
     images = np.stack([smooth_pixels(140, 150, seed) for seed in range(6)])
-    frame = represent_images(pool_of(list(images)), [*CHEAP[:-2], {"name": "border_hsv", "width": 5}][1:]).frame
-    np.testing.assert_array_equal(frame[["border_hsv_h", "border_hsv_s", "border_hsv_v"]], border_hsv(images, 5))
-    np.testing.assert_array_equal(frame[["mean_hsv_h", "mean_hsv_s", "mean_hsv_v"]], mean_hsv(images))
+    frame = represent_images(
+        pool_of(list(images)), [*CHEAP[:-2], {"name": "border_hsv", "width": 5}][1:]
+    ).frame
+    np.testing.assert_array_equal(
+        frame[["border_hsv_h", "border_hsv_s", "border_hsv_v"]], border_hsv(images, 5)
+    )
+    np.testing.assert_array_equal(
+        frame[["mean_hsv_h", "mean_hsv_s", "mean_hsv_v"]], mean_hsv(images)
+    )
     for function in (brightness, contrast, colourfulness, sharpness, noise):
         np.testing.assert_array_equal(frame[function.__name__], function(images))
 
@@ -52,16 +77,24 @@ def test_arrays_and_lossless_files_give_identical_numbers() -> None:
     assert arrays["size_height"].tolist() == [image.shape[0] for image in images]
 
 
-def test_values_depend_neither_on_jobs_nor_on_order_nor_on_company(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_depend_neither_on_jobs_nor_on_order_nor_on_company(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pool = pool_of([encoded(image, "JPEG") for image in _mixed_sizes(90)])
     one = represent_images(pool, CHEAP, jobs=1).frame
-    pd.testing.assert_frame_equal(represent_images(pool, CHEAP, jobs=3).frame, one, check_exact=True)
+    pd.testing.assert_frame_equal(
+        represent_images(pool, CHEAP, jobs=3).frame, one, check_exact=True
+    )
     order = np.random.default_rng(0).permutation(90)
     shuffled = represent_images(pool.take(order), CHEAP).frame
-    pd.testing.assert_frame_equal(shuffled.set_index("id").loc[one["id"]].reset_index(), one, check_exact=True)
+    pd.testing.assert_frame_equal(
+        shuffled.set_index("id").loc[one["id"]].reset_index(), one, check_exact=True
+    )
     monkeypatch.setattr("unskew.represent.image_tasks._BATCH_BYTES", 1)
     monkeypatch.setattr("unskew.represent.workers._ROWS_PER_TASK", 7)
-    alone = pd.concat([represent_images(pool, [name]).frame[list(_columns_of(name))] for name in CHEAP], axis=1)
+    alone = pd.concat(
+        [represent_images(pool, [name]).frame[list(_columns_of(name))] for name in CHEAP], axis=1
+    )
     pd.testing.assert_frame_equal(alone, one[alone.columns], check_exact=True)
 
 
@@ -70,14 +103,22 @@ def _columns_of(name: str) -> list[str]:
 
 
 def test_the_rest_of_the_pool_stays_as_it_was() -> None:
-    pool = pool_of([random_pixels(seed=seed) for seed in range(4)], ["b", "a", "b", "a"]).with_columns(
-        {"label": list("xyxy"), "weight_kg": 1.0}
-    )
+    pool = pool_of(
+        [random_pixels(seed=seed) for seed in range(4)], ["b", "a", "b", "a"]
+    ).with_columns({"label": list("xyxy"), "weight_kg": 1.0})
     represented = represent_images(pool, "brightness")
     assert represented.names == pool.names
-    assert list(represented.frame.columns) == ["id", "source", "label", "path", "weight_kg", "brightness"]
+    assert list(represented.frame.columns) == [
+        "id",
+        "source",
+        "label",
+        "path",
+        "weight_kg",
+        "brightness",
+    ]
     pd.testing.assert_frame_equal(
-        represented.frame[pool.frame.columns.intersection(represented.frame.columns)], represented.frame[pool.frame.columns]
+        represented.frame[pool.frame.columns.intersection(represented.frame.columns)],
+        represented.frame[pool.frame.columns],
     )
     assert represented.set_aside is None
     assert represented.images is pool.images
@@ -92,23 +133,35 @@ def test_unusable_images_are_set_aside_with_their_reason() -> None:
     good = {f"good-{seed}": encoded(smooth_pixels(30, 30, seed)) for seed in range(7)}
     raw = {"empty": b"", **good, **_damaged()}
     pool = pool_of(raw)
-    before = pd.DataFrame({"id": ["lost"], "source": ["camera"], "path": ["lost.png"], "reason": ["a symlink loop"]})
+    before = pd.DataFrame(
+        {"id": ["lost"], "source": ["camera"], "path": ["lost.png"], "reason": ["a symlink loop"]}
+    )
     represented = represent_images(Pool(pool.frame, pool.images, before), CHEAP, tolerance=0.5)
     assert represented.frame["id"].tolist() == list(good)
     assert len(represented.images) == 7
     assert represented.images.read(6) == good["good-6"]
     assert represented.set_aside.columns.tolist() == ["id", "source", "path", "reason"]
     assert represented.set_aside["id"].tolist() == ["lost", "empty", "half", "text"]
-    assert represented.set_aside["path"].tolist() == ["lost.png", "empty.png", "half.png", "text.png"]
+    assert represented.set_aside["path"].tolist() == [
+        "lost.png",
+        "empty.png",
+        "half.png",
+        "text.png",
+    ]
     assert represented.set_aside["reason"].str.contains("loop|empty|truncated|text").all()
-    np.testing.assert_array_equal(represented.frame["brightness"], represent_images(pool_of(good), "brightness").frame["brightness"])
+    np.testing.assert_array_equal(
+        represented.frame["brightness"],
+        represent_images(pool_of(good), "brightness").frame["brightness"],
+    )
 
 
 def test_above_the_tolerance_the_run_stops_and_says_what_to_do() -> None:
     raw = {f"good-{seed}": random_pixels(seed=seed) for seed in range(97)} | _damaged()
     assert len(represent_images(pool_of(raw), "brightness", tolerance=0.03)) == 97
     with pytest.raises(
-        UnreadableError, match=r"3 of 100 images .*tolerated share of 0\.01.*camera.*raise tolerance \(at least 0\.030\)"
+        UnreadableError,
+        match=r"3 of 100 images .*tolerated share of 0\.01.*camera.*raise tolerance \(at least "
+        r"0\.030\)",
     ) as caught:
         represent_images(pool_of(raw), "brightness")
     assert set(caught.value.set_aside["id"]) == {"empty", "half", "text"}
@@ -124,7 +177,9 @@ def test_what_sources_set_aside_counts() -> None:
 
 def test_a_source_without_a_usable_image_is_an_error_unless_everything_is_tolerated() -> None:
     raw = {f"good-{seed}": random_pixels(seed=seed) for seed in range(9)} | {"bad": b""}
-    with pytest.raises(UnreadableError, match=r"not one image of night can be used.*bad: the file is empty"):
+    with pytest.raises(
+        UnreadableError, match=r"not one image of night can be used.*bad: the file is empty"
+    ):
         represent_images(pool_of(raw, ["day"] * 9 + ["night"]), "brightness", tolerance=0.5)
     anything = represent_images(pool_of(raw, ["day"] * 9 + ["night"]), "brightness", tolerance=1.0)
     assert anything.names == ("day",)
@@ -145,7 +200,9 @@ def test_files_that_vanish_or_may_not_be_read(tmp_path: Path) -> None:
             return super().read(row)
 
     pool = pool_of([random_pixels(seed=seed) for seed in range(8)])
-    represented = represent_images(Pool(pool.frame, Failing(pool.images.raw)), "brightness", tolerance=0.5)
+    represented = represent_images(
+        Pool(pool.frame, Failing(pool.images.raw)), "brightness", tolerance=0.5
+    )
     assert represented.set_aside["reason"].tolist() == [
         "the file is not there (any more)",
         "there is no permission to read the file",
@@ -153,7 +210,9 @@ def test_files_that_vanish_or_may_not_be_read(tmp_path: Path) -> None:
     ]
     path = tmp_path / "vanished.png"
     raw = [random_pixels(), path, random_pixels(seed=1)]
-    with_cache = represent_images(pool_of(raw), "brightness", tolerance=0.5, cache=tmp_path / "cache")
+    with_cache = represent_images(
+        pool_of(raw), "brightness", tolerance=0.5, cache=tmp_path / "cache"
+    )
     assert with_cache.set_aside["reason"].tolist() == ["the file is not there (any more)"]
 
 
@@ -167,18 +226,33 @@ def test_large_images_are_refused_and_the_limit_can_be_raised() -> None:
 
 def test_arrays_that_are_no_images_are_set_aside(tmp_path: Path) -> None:
     no_images = [
-        *(np.zeros((0, 4, 3), np.uint8), np.array([["a"]]), np.array([[None]], dtype=object), np.zeros((2, 2, 2, 2)), np.zeros(5)),
-        *(np.array(3), np.zeros((3, 3), complex), np.full((3, 3), np.datetime64("2020")), np.zeros((4, 4, 2), np.uint8)),
+        *(
+            np.zeros((0, 4, 3), np.uint8),
+            np.array([["a"]]),
+            np.array([[None]], dtype=object),
+            np.zeros((2, 2, 2, 2)),
+            np.zeros(5),
+        ),
+        *(
+            np.array(3),
+            np.zeros((3, 3), complex),
+            np.full((3, 3), np.datetime64("2020")),
+            np.zeros((4, 4, 2), np.uint8),
+        ),
     ]
     odd = [np.asfortranarray(random_pixels()), random_pixels().astype(">u2"), random_pixels()[::-1]]
     for cache in (None, tmp_path):
-        kept = represent_images(pool_of([*odd, *no_images]), ["brightness", "size"], cache=cache, tolerance=0.9)
+        kept = represent_images(
+            pool_of([*odd, *no_images]), ["brightness", "size"], cache=cache, tolerance=0.9
+        )
         assert (len(kept), len(kept.set_aside)) == (3, 9)
 
 
 def test_several_pools_are_represented_together() -> None:
     images = _mixed_sizes(20)
-    first, second = represent_images([pool_of(images[:12]), pool_of(images[12:], "sample")], ["mean_hsv", Centred()])
+    first, second = represent_images(
+        [pool_of(images[:12]), pool_of(images[12:], "sample")], ["mean_hsv", Centred()]
+    )
     whole = represent_images(pool_of(images), ["mean_hsv", Centred()])
     joined = pd.concat([first.frame, second.frame], ignore_index=True)
     np.testing.assert_array_equal(joined["mean_hsv_h"], whole.frame["mean_hsv_h"])
@@ -190,14 +264,21 @@ def test_several_pools_are_represented_together() -> None:
 def test_unusable_images_leave_the_right_pool_and_finish_does_not_see_them() -> None:
     images = [random_pixels(seed=seed) for seed in range(6)]
     first, second = represent_images(
-        [pool_of({"a": images[0], "bad": b"", "b": images[1]}), pool_of({"c": images[2], "d": images[3], "worse": b"x"})],
+        [
+            pool_of({"a": images[0], "bad": b"", "b": images[1]}),
+            pool_of({"c": images[2], "d": images[3], "worse": b"x"}),
+        ],
         [Centred()],
         tolerance=0.5,
     )
     assert (first.frame["id"].tolist(), second.frame["id"].tolist()) == (["a", "b"], ["c", "d"])
     assert (first.set_aside["id"].tolist(), second.set_aside["id"].tolist()) == (["bad"], ["worse"])
     expected = np.array([image.mean() for image in images[:4]])
-    np.testing.assert_allclose(np.r_[first.frame["centred"], second.frame["centred"]], expected - expected.mean(), atol=1e-12)
+    np.testing.assert_allclose(
+        np.r_[first.frame["centred"], second.frame["centred"]],
+        expected - expected.mean(),
+        atol=1e-12,
+    )
 
 
 @dataclass(frozen=True)
@@ -226,7 +307,9 @@ def test_large_tables_of_values_are_mapped_from_a_file(monkeypatch: pytest.Monke
     raw = {**{str(at): image for at, image in enumerate(images)}, "bad": b""}
     in_memory = represent_images(pool_of(raw), [Centred()], tolerance=0.5).frame
     monkeypatch.setattr("unskew.represent.workers._LARGEST_IN_MEMORY", 0)
-    pd.testing.assert_frame_equal(represent_images(pool_of(raw), [Centred()], tolerance=0.5).frame, in_memory)
+    pd.testing.assert_frame_equal(
+        represent_images(pool_of(raw), [Centred()], tolerance=0.5).frame, in_memory
+    )
 
 
 def test_bad_calls_are_errors_in_words(tmp_path: Path) -> None:
@@ -234,7 +317,11 @@ def test_bad_calls_are_errors_in_words(tmp_path: Path) -> None:
     table = Pool(pool.frame)
     for call, error, words in (
         (lambda: represent_images(table, "brightness"), DataError, "table without images"),
-        (lambda: represent_images(pool.with_columns({"brightness": 1.0}), "brightness"), DataError, "'brightness' already"),
+        (
+            lambda: represent_images(pool.with_columns({"brightness": 1.0}), "brightness"),
+            DataError,
+            "'brightness' already",
+        ),
         (lambda: represent_images(pool, "brightness", tolerance=5), ConfigError, "tolerance"),
         (lambda: represent_images(pool, "brightness", jobs=0), ConfigError, "jobs"),
         (lambda: represent_images(pool, "brightness", max_pixels=0), ConfigError, "max_pixels"),
@@ -247,7 +334,11 @@ def test_bad_calls_are_errors_in_words(tmp_path: Path) -> None:
 
 def test_hashes_are_equal_for_copies_only() -> None:
     first, second = random_pixels(), random_pixels(seed=1)
-    hashed = hash_images(pool_of([first, encoded(first), second, first.copy(), encoded(first), first[:, ::-1][:, ::-1]])).frame["content"]
+    hashed = hash_images(
+        pool_of(
+            [first, encoded(first), second, first.copy(), encoded(first), first[:, ::-1][:, ::-1]]
+        )
+    ).frame["content"]
     assert hashed[0] == hashed[3] == hashed[5]
     assert hashed[1] == hashed[4]
     assert hashed.nunique() == 3
@@ -257,7 +348,9 @@ def test_hashes_are_equal_for_copies_only() -> None:
 
 
 def test_hashing_sets_aside_what_cannot_be_read_and_decodes_nothing(tmp_path: Path) -> None:
-    hashed = hash_images(pool_of({"text": b"no image", "lost": tmp_path / "lost.png"}), tolerance=0.5)
+    hashed = hash_images(
+        pool_of({"text": b"no image", "lost": tmp_path / "lost.png"}), tolerance=0.5
+    )
     assert hashed.frame["id"].tolist() == ["text"]
     assert hashed.set_aside["id"].tolist() == ["lost"]
 
@@ -310,10 +403,14 @@ def _many() -> Pool:
     return pool_of([random_pixels(4, 4, seed) for seed in range(2000)])
 
 
-def test_ctrl_c_loses_nothing_and_the_next_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_loses_nothing_and_the_next_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tests = str(Path(__file__).parents[1])
     code = _INTERRUPTED.format(path=[tests, *sys.path])
-    run = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    run = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
     assert run.stdout.readline() == "300 images are computed\n"
     run.send_signal(signal.SIGINT)
     output, _ = run.communicate(timeout=60)
@@ -322,13 +419,19 @@ def test_ctrl_c_loses_nothing_and_the_next_run_goes_on(tmp_path: Path, monkeypat
     kept = sum(len(pd.read_parquet(part)) for part in shelf.glob("part-*.parquet"))
     assert 200 < kept < 2000  # what is being computed when the signal comes may end after it
     computed = []
-    monkeypatch.setattr(Slow, "compute", lambda self, batch: computed.append(len(batch)) or batch.mean(axis=(1, 2, 3))[:, None])
+    monkeypatch.setattr(
+        Slow,
+        "compute",
+        lambda self, batch: computed.append(len(batch)) or batch.mean(axis=(1, 2, 3))[:, None],
+    )
     values = represent_images(_many(), [Slow()], cache=tmp_path).frame["slow"]
     assert sum(computed) == 2000 - kept
     np.testing.assert_allclose(values, [random_pixels(4, 4, seed).mean() for seed in range(2000)])
 
 
-def test_threads_work_at_the_same_time_but_never_on_more_pixels_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_work_at_the_same_time_but_never_on_more_pixels_than_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("unskew.represent.image_tasks._PIXELS_AT_ONCE", 1000)
     monkeypatch.setattr("unskew.represent.image_tasks._SMALL_PIXELS", 100)
     monkeypatch.setattr("unskew.represent.workers._ROWS_PER_TASK", 1)
@@ -350,14 +453,18 @@ def test_threads_work_at_the_same_time_but_never_on_more_pixels_than_allowed(mon
         def compute(self, batch: np.ndarray) -> np.ndarray:
             return batch
 
-    represent_images(pool_of([random_pixels(20, 20, seed) for seed in range(24)]), [Watch()], jobs=8)
+    represent_images(
+        pool_of([random_pixels(20, 20, seed) for seed in range(24)]), [Watch()], jobs=8
+    )
     assert most[0] == 800
     # Larger than the limit: alone, and not for ever waiting.
     represent_images(pool_of([random_pixels(40, 40, seed) for seed in range(3)]), [Watch()], jobs=8)
     assert most[0] == 1600
 
 
-def test_a_cache_that_cannot_be_written_is_an_error_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_an_error_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(self: Path, **options: object) -> None:
         raise PermissionError(13, "Permission denied")
 

@@ -18,7 +18,11 @@ from unskew.represent.pool_features import represent_images
 
 def _photo(kind: str = "JPEG", gps: bool = True) -> bytes:
     exif = Image.Exif()
-    exif[0x010F], exif[0x0110], exif[0x0132] = "NIKON CORPORATION\0\0", "NIKON D750 ", "2020:01:01 00:00:00"
+    exif[0x010F], exif[0x0110], exif[0x0132] = (
+        "NIKON CORPORATION\0\0",
+        "NIKON D750 ",
+        "2020:01:01 00:00:00",
+    )
     exif[0x013B] = "A Person"
     part = exif.get_ifd(0x8769)
     part[0x8827], part[0x829A], part[0x920A] = 400, IFDRational(1, 250), IFDRational(50, 1)
@@ -32,11 +36,20 @@ def _photo(kind: str = "JPEG", gps: bool = True) -> bytes:
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
 def test_camera_exposure_and_date(kind: str) -> None:
-    frame = represent_images(pool_of([_photo(kind), random_pixels(), encoded(random_pixels())]), "exif").frame
-    assert list(frame.columns[3:]) == [f"exif_{part}" for part in ("make", "model", "iso", "exposure", "focal_length", "date", "year")]
+    frame = represent_images(
+        pool_of([_photo(kind), random_pixels(), encoded(random_pixels())]), "exif"
+    ).frame
+    assert list(frame.columns[3:]) == [
+        f"exif_{part}"
+        for part in ("make", "model", "iso", "exposure", "focal_length", "date", "year")
+    ]
     first = frame.iloc[0]
     assert (first["exif_make"], first["exif_model"]) == ("NIKON CORPORATION", "NIKON D750")
-    assert (first["exif_iso"], first["exif_exposure"], first["exif_focal_length"]) == (400.0, 1 / 250, 50.0)
+    assert (first["exif_iso"], first["exif_exposure"], first["exif_focal_length"]) == (
+        400.0,
+        1 / 250,
+        50.0,
+    )
     assert first["exif_date"] == "2019-07-02T12:00:00"
     assert first["exif_year"] == 2019.5  # noon of 2 July is the middle of a year of 365 days
     assert frame.iloc[1:, 3:].isna().all(axis=None)
@@ -76,14 +89,22 @@ def test_a_cache_without_gps_does_not_hold_it(tmp_path: object) -> None:
         (0x9003, 17, "date", None),
     ],
 )
-def test_odd_values_become_nothing_or_what_was_meant(tag: int, value: object, name: str, expected: object) -> None:
+def test_odd_values_become_nothing_or_what_was_meant(
+    tag: int, value: object, name: str, expected: object
+) -> None:
     found = exif_values(Header(1, 1, "JPEG", {tag: value}))[name]
-    assert found == expected or (isinstance(expected, float) and math.isnan(expected) and math.isnan(found))
+    assert found == expected or (
+        isinstance(expected, float) and math.isnan(expected) and math.isnan(found)
+    )
 
 
-@pytest.mark.parametrize("parts", [None, (), ("a", 1, 2), (400, 0, 0), (IFDRational(1, 0), 0, 0), 5])
+@pytest.mark.parametrize(
+    "parts", [None, (), ("a", 1, 2), (400, 0, 0), (IFDRational(1, 0), 0, 0), 5]
+)
 def test_a_damaged_place_is_no_place(parts: object) -> None:
-    values = gps_values(Header(1, 1, "JPEG", {}, {} if parts is None else {1: "N", 2: parts, 3: "W", 4: parts}))
+    values = gps_values(
+        Header(1, 1, "JPEG", {}, {} if parts is None else {1: "N", 2: parts, 3: "W", 4: parts})
+    )
     assert all(math.isnan(value) for value in values.values())
 
 

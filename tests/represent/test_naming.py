@@ -72,7 +72,9 @@ def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_function_of_ones_own(own_module: Path) -> None:
     images = [random_pixels(seed=seed) for seed in range(4)]
-    frame = represent_images(pool_of(images), ["own_features:redness", {"name": "own_features:corners", "scale": 2.0}]).frame
+    frame = represent_images(
+        pool_of(images), ["own_features:redness", {"name": "own_features:corners", "scale": 2.0}]
+    ).frame
     assert list(frame.columns[3:]) == ["redness", "corners_0", "corners_1"]
     np.testing.assert_allclose(frame["redness"], [image[..., 0].mean() for image in images])
     np.testing.assert_array_equal(frame["corners_1"], [image[-1, -1, 0] * 2.0 for image in images])
@@ -80,7 +82,9 @@ def test_a_function_of_ones_own(own_module: Path) -> None:
 
 def test_it_may_ask_for_reduced_copies(own_module: Path) -> None:
     image = smooth_pixels(256, 256)
-    frame = represent_images(pool_of([image]), {"name": "own_features:corners", "reduced": True}).frame
+    frame = represent_images(
+        pool_of([image]), {"name": "own_features:corners", "reduced": True}
+    ).frame
     assert frame["corners_0"][0] == reduce_images(image[None])[0, 0, 0, 0]
 
 
@@ -96,15 +100,23 @@ def test_a_function_itself_will_do() -> None:
 
 
 def test_its_errors_are_told_with_its_name(own_module: Path) -> None:
-    for name, words in (("broken", "one row of numbers"), ("raising", "own_features:raising failed: KeyError")):
+    for name, words in (
+        ("broken", "one row of numbers"),
+        ("raising", "own_features:raising failed: KeyError"),
+    ):
         with pytest.raises(DataError, match=words):
             represent_images(pool_of([random_pixels()]), f"own_features:{name}")
 
 
-def test_what_was_remembered_of_a_function_holds_until_its_file_changes(own_module: Path, tmp_path: Path) -> None:
+def test_what_was_remembered_of_a_function_holds_until_its_file_changes(
+    own_module: Path, tmp_path: Path
+) -> None:
     first = OwnFunction.from_mapping("own_features:redness", {})
     assert first.to_dict() == OwnFunction.from_mapping("own_features:redness", {}).to_dict()
-    assert first.to_dict() != OwnFunction.from_mapping("own_features:redness", {"reduced": True}).to_dict()
+    assert (
+        first.to_dict()
+        != OwnFunction.from_mapping("own_features:redness", {"reduced": True}).to_dict()
+    )
     own_module.write_text(own_module.read_text() + "\n# changed\n")
     assert first.to_dict() == first.to_dict()
     assert first.to_dict() != OwnFunction.from_mapping("own_features:redness", {}).to_dict()
@@ -128,12 +140,17 @@ class _Multiplied:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (lambda images: images.mean(axis=(1, 2, 3)), lambda images: 3 * images.mean(axis=(1, 2, 3))),
+        (
+            lambda images: images.mean(axis=(1, 2, 3)),
+            lambda images: 3 * images.mean(axis=(1, 2, 3)),
+        ),
         (_multiplied(1), _multiplied(3)),
         (_Multiplied(1).mean, _Multiplied(3).mean),
     ],
 )
-def test_functions_of_one_name_and_file_are_not_taken_for_one_another(tmp_path: Path, first: Any, second: Any) -> None:
+def test_functions_of_one_name_and_file_are_not_taken_for_one_another(
+    tmp_path: Path, first: Any, second: Any
+) -> None:
     pool = pool_of([random_pixels(seed=at) for at in range(3)])
     one = represent_images(pool, [first], cache=tmp_path).frame.iloc[:, -1]
     three = represent_images(pool, [second], cache=tmp_path).frame.iloc[:, -1]

@@ -1,4 +1,6 @@
-"""Processes take over where much is left to do: the same values, and a clear end whatever happens."""
+"""Processes take over where much is left to do: the same values, and a clear end whatever
+happens.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def folder(tmp_path: Path) -> Path:
     """200 images, two of them broken."""
     (tmp_path / "camera").mkdir()
     for at in range(200):
-        (tmp_path / "camera" / f"{at:03}.png").write_bytes(encoded(random_pixels(12, 16 + at % 3, at)))
+        (tmp_path / "camera" / f"{at:03}.png").write_bytes(
+            encoded(random_pixels(12, 16 + at % 3, at))
+        )
     for at in (7, 150):
         (tmp_path / "camera" / f"{at:03}.png").write_bytes(b"no image")
     return tmp_path / "camera"
@@ -48,11 +52,17 @@ def read(folder: Path) -> Pool:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_processes_find_what_one_thread_finds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_find_what_one_thread_finds(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tasks: list[int] = []
     submit = Processes.submit
-    monkeypatch.setattr(Processes, "submit", lambda self, rows: (tasks.append(len(rows)), submit(self, rows))[1])
-    by_processes = represent_images(read(folder), FEATURES, jobs=2, content=True, tolerance=0.5, cache=folder.parent / "two")
+    monkeypatch.setattr(
+        Processes, "submit", lambda self, rows: (tasks.append(len(rows)), submit(self, rows))[1]
+    )
+    by_processes = represent_images(
+        read(folder), FEATURES, jobs=2, content=True, tolerance=0.5, cache=folder.parent / "two"
+    )
     assert sum(tasks) >= 8
     by_thread = represent_images(read(folder), FEATURES, jobs=1, content=True, tolerance=0.5)
     assert by_processes.frame.equals(by_thread.frame)
@@ -60,7 +70,9 @@ def test_processes_find_what_one_thread_finds(folder: Path, monkeypatch: pytest.
     assert by_processes.set_aside.equals(by_thread.set_aside)
     # All of it went into the cache: nothing is computed again.
     monkeypatch.setattr(Worker, "compute", lambda *_: pytest.fail("computed again"))
-    again = represent_images(read(folder), FEATURES, jobs=1, content=True, tolerance=0.5, cache=folder.parent / "two")
+    again = represent_images(
+        read(folder), FEATURES, jobs=1, content=True, tolerance=0.5, cache=folder.parent / "two"
+    )
     assert again.frame.equals(by_thread.frame)
 
 
@@ -76,7 +88,9 @@ def test_a_process_that_dies_is_an_error_in_words(folder: Path) -> None:
         crew.end()
 
 
-def test_only_files_and_representations_that_other_processes_know(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_files_and_representations_that_other_processes_know(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = read(folder).images
     assert files is not None
 
@@ -87,8 +101,13 @@ def test_only_files_and_representations_that_other_processes_know(folder: Path, 
     assert usable(files.take(np.arange(5)), "exif")
     assert not usable(files, "border_hsv", jobs=1)
     assert not usable(files, lambda batch: batch.mean(axis=(1, 2, 3)))
-    assert not usable(pool_of([folder / "001.png"]).images, "border_hsv")  # its class belongs to these tests
-    assert not usable(unskew.Pool.from_arrays(source=["a"] * 3).images or pool_of(random_pixels(n=3)).images, "border_hsv")
+    assert not usable(
+        pool_of([folder / "001.png"]).images, "border_hsv"
+    )  # its class belongs to these tests
+    assert not usable(
+        unskew.Pool.from_arrays(source=["a"] * 3).images or pool_of(random_pixels(n=3)).images,
+        "border_hsv",
+    )
     monkeypatch.setattr("multiprocessing.process._current_process._config", {"daemon": True})
     assert not usable(files, "border_hsv")
 
@@ -114,7 +133,11 @@ except KeyboardInterrupt:
 def test_a_script_needs_no_main_guard(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     done = subprocess.run(
-        [sys.executable, str(tmp_path / "script.py"), str(folder)], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, str(tmp_path / "script.py"), str(folder)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
     assert (done.stdout, done.stderr) == ("begun\n198\n", "")
 

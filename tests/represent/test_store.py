@@ -1,4 +1,6 @@
-"""The cache: a second run computes nothing, a changed image is computed anew, damage and company do no harm."""
+"""The cache: a second run computes nothing, a changed image is computed anew, damage and company do
+no harm.
+"""
 
 import os
 import subprocess
@@ -40,7 +42,9 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     opened: list[int] = []
     picture = work.Picture
-    monkeypatch.setattr(work, "Picture", lambda raw, limit: opened.append(len(raw)) or picture(raw, limit))
+    monkeypatch.setattr(
+        work, "Picture", lambda raw, limit: opened.append(len(raw)) or picture(raw, limit)
+    )
     return opened
 
 
@@ -53,7 +57,9 @@ def test_a_second_run_computes_and_reads_nothing(tmp_path: Path, decoded: list[i
     pd.testing.assert_frame_equal(second, first, check_exact=True)
     assert len(decoded) == 10
     assert second_pool.images.reads == []
-    pd.testing.assert_frame_equal(represent_images(first_pool, FEATURES).frame, first, check_exact=True)
+    pd.testing.assert_frame_equal(
+        represent_images(first_pool, FEATURES).frame, first, check_exact=True
+    )
 
 
 def test_a_changed_image_is_computed_anew(tmp_path: Path, decoded: list[int]) -> None:
@@ -65,38 +71,58 @@ def test_a_changed_image_is_computed_anew(tmp_path: Path, decoded: list[int]) ->
     assert pool.images.reads == [3]
     assert len(decoded) == 11
     assert (after["brightness"] != before["brightness"]).tolist() == [at == 3 for at in range(10)]
-    np.testing.assert_array_equal(after["brightness"], represent_images(pool_of(paths), FEATURES).frame["brightness"])
+    np.testing.assert_array_equal(
+        after["brightness"], represent_images(pool_of(paths), FEATURES).frame["brightness"]
+    )
 
 
 def test_a_file_of_just_now_is_read_again_because_its_time_may_not_tell(tmp_path: Path) -> None:
-    """Same size, same time of change, other content: a clock that ticks in steps must not hide it."""
+    """Same size, same time of change, other content: a clock that ticks in steps must not hide
+    it.
+    """
     paths = _files(tmp_path / "images", 2, settle=False)
     for path in paths:
         path.write_bytes(encoded(np.full((8, 8, 3), 10, np.uint8), "BMP"))
-    before = represent_images(pool_of(paths), "brightness", cache=tmp_path / "cache").frame["brightness"]
+    before = represent_images(pool_of(paths), "brightness", cache=tmp_path / "cache").frame[
+        "brightness"
+    ]
     status = paths[0].stat()
     paths[0].write_bytes(encoded(np.full((8, 8, 3), 20, np.uint8), "BMP"))
     os.utime(paths[0], ns=(status.st_atime_ns, status.st_mtime_ns))
-    after = represent_images(pool_of(paths), "brightness", cache=tmp_path / "cache").frame["brightness"]
+    after = represent_images(pool_of(paths), "brightness", cache=tmp_path / "cache").frame[
+        "brightness"
+    ]
     assert (before * 255).round().tolist() == [10, 10]
     assert (after * 255).round().tolist() == [20, 10]
 
 
 def test_files_of_one_size_and_time_that_swap_their_names_are_told_apart(tmp_path: Path) -> None:
-    """As unpacked from an archive that gives all files one time; uncompressed images have one size."""
+    """As unpacked from an archive that gives all files one time; uncompressed images have one
+    size.
+    """
     paths = [tmp_path / f"{at}.bmp" for at in range(2)]
     for at, path in enumerate(paths):
         path.write_bytes(encoded(np.full((8, 8, 3), 100 * at, dtype=np.uint8), "BMP"))
         os.utime(path, (1_600_000_000, 1_600_000_000))
-    before = represent_images(pool_of(paths), "brightness", cache=tmp_path / "cache").frame["brightness"].tolist()
+    before = (
+        represent_images(pool_of(paths), "brightness", cache=tmp_path / "cache")
+        .frame["brightness"]
+        .tolist()
+    )
     paths[0].rename(tmp_path / "beside")
     paths[1].rename(paths[0])
     (tmp_path / "beside").rename(paths[1])
-    after = represent_images(pool_of(paths), "brightness", cache=tmp_path / "cache").frame["brightness"].tolist()
+    after = (
+        represent_images(pool_of(paths), "brightness", cache=tmp_path / "cache")
+        .frame["brightness"]
+        .tolist()
+    )
     assert after == before[::-1] != before
 
 
-def test_moved_images_and_arrays_are_known_by_their_content(tmp_path: Path, decoded: list[int]) -> None:
+def test_moved_images_and_arrays_are_known_by_their_content(
+    tmp_path: Path, decoded: list[int]
+) -> None:
     paths = _files(tmp_path / "images")
     represent_images(pool_of(paths), FEATURES, cache=tmp_path / "cache")
     moved = [path.rename(tmp_path / f"moved-{path.name}") for path in paths]
@@ -128,7 +154,9 @@ def test_one_of_many_images_in_a_file_is_not_known_by_that_file(tmp_path: Path) 
         assert kept[0] == represent_images(pool, "brightness").frame["brightness"][0]
 
 
-def test_more_features_compute_only_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_features_compute_only_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from unskew.represent.color import Brightness
 
     arrays = [random_pixels(seed=seed) for seed in range(5)]
@@ -139,20 +167,28 @@ def test_more_features_compute_only_what_is_new(tmp_path: Path, monkeypatch: pyt
     assert both["brightness"].notna().all()
 
 
-def test_settings_and_versions_have_shelves_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_and_versions_have_shelves_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from unskew.represent.color import BorderHsv
 
     arrays = [random_pixels(seed=seed) for seed in range(3)]
     two = represent_images(pool_of(arrays), "border_hsv", cache=tmp_path).frame["border_hsv_s"]
-    five = represent_images(pool_of(arrays), {"name": "border_hsv", "width": 5}, cache=tmp_path).frame["border_hsv_s"]
+    five = represent_images(
+        pool_of(arrays), {"name": "border_hsv", "width": 5}, cache=tmp_path
+    ).frame["border_hsv_s"]
     assert (two != five).all()
     assert len(list(tmp_path.glob("border_hsv-*"))) == 2
     monkeypatch.setattr(BorderHsv, "version", 2)
     monkeypatch.setattr(BorderHsv, "compute", lambda self, batch: np.full((len(batch), 3), 7.0))
-    assert (represent_images(pool_of(arrays), "border_hsv", cache=tmp_path).frame["border_hsv_s"] == 7.0).all()
+    assert (
+        represent_images(pool_of(arrays), "border_hsv", cache=tmp_path).frame["border_hsv_s"] == 7.0
+    ).all()
 
 
-def test_a_damaged_file_is_set_aside_and_its_values_computed_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_file_is_set_aside_and_its_values_computed_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     arrays = [random_pixels(seed=seed) for seed in range(5)]
     first = represent_images(pool_of(arrays), FEATURES, cache=tmp_path).frame
     for damage in (b"", b"PAR1 nothing", None):
@@ -164,7 +200,9 @@ def test_a_damaged_file_is_set_aside_and_its_values_computed_again(tmp_path: Pat
     assert list(tmp_path.glob("*/*.corrupt"))
 
 
-def test_values_that_vanish_from_the_cache_in_mid_run_are_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_that_vanish_from_the_cache_in_mid_run_are_computed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arrays = [random_pixels(seed=seed) for seed in range(5)]
     first = represent_images(pool_of(arrays), ["brightness"], cache=tmp_path).frame
     find = Shelf.find
@@ -175,7 +213,11 @@ def test_values_that_vanish_from_the_cache_in_mid_run_are_computed_again(tmp_pat
         return find(self, wanted)
 
     monkeypatch.setattr(Shelf, "find", vanished)
-    pd.testing.assert_frame_equal(represent_images(pool_of(arrays), ["brightness"], cache=tmp_path).frame, first, check_exact=True)
+    pd.testing.assert_frame_equal(
+        represent_images(pool_of(arrays), ["brightness"], cache=tmp_path).frame,
+        first,
+        check_exact=True,
+    )
 
 
 def test_runs_at_the_same_time_share_a_cache(tmp_path: Path) -> None:
@@ -186,11 +228,19 @@ def test_runs_at_the_same_time_share_a_cache(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from represent.picture_pools import pool_of\n"
         "from unskew.represent.pool_features import represent_images\n"
-        "represent_images(pool_of(sorted(Path(sys.argv[1]).glob('*.png'))), ['aspect_ratio', 'size'], cache=sys.argv[2])\n"
+        "represent_images(pool_of(sorted(Path(sys.argv[1]).glob('*.png'))), ['aspect_ratio', "
+        "'size'], cache=sys.argv[2])\n"
     )
-    runs = [subprocess.Popen([sys.executable, "-c", code, tmp_path / "images", tmp_path / "cache"]) for _ in range(2)]
+    runs = [
+        subprocess.Popen([sys.executable, "-c", code, tmp_path / "images", tmp_path / "cache"])
+        for _ in range(2)
+    ]
     threads = [
-        threading.Thread(target=represent_images, args=(pool_of(paths), ["aspect_ratio", "size"]), kwargs={"cache": tmp_path / "cache"})
+        threading.Thread(
+            target=represent_images,
+            args=(pool_of(paths), ["aspect_ratio", "size"]),
+            kwargs={"cache": tmp_path / "cache"},
+        )
         for _ in range(2)
     ]
     for thread in threads:
@@ -198,23 +248,34 @@ def test_runs_at_the_same_time_share_a_cache(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert [run.wait(timeout=60) for run in runs] == [0, 0]
-    frame = represent_images(pool_of(paths), ["aspect_ratio", "size"], cache=tmp_path / "cache").frame
-    pd.testing.assert_frame_equal(frame, represent_images(pool_of(paths), ["aspect_ratio", "size"]).frame, check_exact=True)
+    frame = represent_images(
+        pool_of(paths), ["aspect_ratio", "size"], cache=tmp_path / "cache"
+    ).frame
+    pd.testing.assert_frame_equal(
+        frame, represent_images(pool_of(paths), ["aspect_ratio", "size"]).frame, check_exact=True
+    )
     assert not list((tmp_path / "cache").glob("*/*.corrupt"))
 
 
 def test_copies_are_kept_once_and_all_get_their_values(tmp_path: Path) -> None:
     image, other = random_pixels(), random_pixels(seed=1)
     for _ in range(2):
-        values = represent_images(pool_of([image, other, image, image]), "brightness", cache=tmp_path).frame["brightness"]
+        values = represent_images(
+            pool_of([image, other, image, image]), "brightness", cache=tmp_path
+        ).frame["brightness"]
         assert values[0] == values[2] == values[3] != values[1]
-    assert sum(len(pd.read_parquet(part)) for part in tmp_path.glob("brightness-*/part-*.parquet")) == 2
+    assert (
+        sum(len(pd.read_parquet(part)) for part in tmp_path.glob("brightness-*/part-*.parquet"))
+        == 2
+    )
 
 
 def test_unusable_images_are_tried_again(tmp_path: Path) -> None:
     raw = {"good": random_pixels(), "bad": b""}
     for _ in range(2):
-        assert represent_images(pool_of(raw), "brightness", cache=tmp_path, tolerance=0.5).set_aside["id"].tolist() == ["bad"]
+        assert represent_images(
+            pool_of(raw), "brightness", cache=tmp_path, tolerance=0.5
+        ).set_aside["id"].tolist() == ["bad"]
 
 
 def test_hashes_of_unchanged_files_are_remembered(tmp_path: Path) -> None:
@@ -239,12 +300,18 @@ def test_a_shelf_gives_back_what_was_put_in(tmp_path: Path) -> None:
         assert (shelf.keys() == keys).all()
         wanted = rng.integers(0, 60, 200)
         found = np.full((200, 7), -1.0, dtype=dtype)
-        for at, part in shelf.find(np.array([f"{number:032x}" for number in wanted], dtype=KEY_DTYPE)):
+        for at, part in shelf.find(
+            np.array([f"{number:032x}" for number in wanted], dtype=KEY_DTYPE)
+        ):
             assert part.dtype == dtype
             found[at] = part
-        np.testing.assert_array_equal(found, np.where(wanted[:, None] < 50, values[np.minimum(wanted, 49)], -1.0))
+        np.testing.assert_array_equal(
+            found, np.where(wanted[:, None] < 50, values[np.minimum(wanted, 49)], -1.0)
+        )
     text = open_shelf(tmp_path, Exif())
-    row = np.array([["Leica", None, 100.0, np.nan, 50.0, "2019-06-12T10:11:12", 2019.4]], dtype=object)
+    row = np.array(
+        [["Leica", None, 100.0, np.nan, 50.0, "2019-06-12T10:11:12", 2019.4]], dtype=object
+    )
     text.add(keys[:1], row)
     ((at, found_row),) = text.find(keys[:1])
     assert at.tolist() == [0]

@@ -1,4 +1,6 @@
-"""Sharpness against scipy's Laplacian, noise against scikit-image and against noise that was put in; size from the shape."""
+"""Sharpness against scipy's Laplacian, noise against scikit-image and against noise that was put
+in; size from the shape.
+"""
 
 import numpy as np
 import pytest
@@ -18,7 +20,9 @@ def _grey(image: np.ndarray) -> np.ndarray:
     return np.asarray(Image.fromarray(image).convert("L")).astype(np.int64)
 
 
-@given(arrays(np.uint8, st.tuples(st.integers(1, 3), st.integers(3, 9), st.integers(3, 9), st.just(3))))
+@given(
+    arrays(np.uint8, st.tuples(st.integers(1, 3), st.integers(3, 9), st.integers(3, 9), st.just(3)))
+)
 def test_sharpness_is_the_variance_of_the_laplacian_of_the_grey_image(images: np.ndarray) -> None:
     kernel = np.array([[0, 1, 0], [1, -4, 1], [0, 1, 0]])
     expected = [convolve(_grey(image), kernel)[1:-1, 1:-1].var() for image in images]
@@ -34,7 +38,9 @@ def test_sharpness_of_a_checkerboard_has_a_closed_form() -> None:
 
 def test_blur_lowers_sharpness() -> None:
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (60, 60, 3), dtype=np.uint8))
-    blurred = [np.asarray(image.filter(ImageFilter.GaussianBlur(radius))) for radius in (0, 0.5, 1, 2, 4)]
+    blurred = [
+        np.asarray(image.filter(ImageFilter.GaussianBlur(radius))) for radius in (0, 0.5, 1, 2, 4)
+    ]
     assert (np.diff(sharpness(np.stack(blurred))) < 0).all()
 
 
@@ -48,22 +54,32 @@ def test_noise_is_scikit_images_estimate_and_finds_what_was_put_in() -> None:
     rng = np.random.default_rng(1)
     clean = np.repeat(smooth_pixels(128, 160).mean(axis=2, keepdims=True), 3, axis=2) * 0.5 + 60
     for sigma in (4.0, 12.0):
-        noisy = np.clip(np.rint(clean + rng.normal(0, sigma, (128, 160, 1))), 0, 255).astype(np.uint8)
+        noisy = np.clip(np.rint(clean + rng.normal(0, sigma, (128, 160, 1))), 0, 255).astype(
+            np.uint8
+        )
         measured = noise(noisy[None])[0]
-        assert measured == pytest.approx(estimate_sigma(_grey(noisy).astype(np.float64)) / 255, rel=1e-6)
-        assert measured * 255 == pytest.approx(sigma, rel=0.05)  # 5,000 coefficients: the median is good to about 2%
+        assert measured == pytest.approx(
+            estimate_sigma(_grey(noisy).astype(np.float64)) / 255, rel=1e-6
+        )
+        assert measured * 255 == pytest.approx(
+            sigma, rel=0.05
+        )  # 5,000 coefficients: the median is good to about 2%
 
 
 def test_noise_of_one_colour_is_zero_and_of_a_pixel_unknown() -> None:
     assert noise(np.full((2, 20, 20, 3), 91, np.uint8)).tolist() == [0.0, 0.0]
     assert np.isnan(noise(np.zeros((1, 1, 20, 3), np.uint8))[0])
-    assert np.isfinite(noise(np.random.default_rng(0).integers(0, 256, (3, 2, 2, 3), dtype=np.uint8))).all()
+    assert np.isfinite(
+        noise(np.random.default_rng(0).integers(0, 256, (3, 2, 2, 3), dtype=np.uint8))
+    ).all()
 
 
 def test_the_value_of_an_image_does_not_depend_on_its_batch() -> None:
     images = np.stack([smooth_pixels(40, 50, seed) for seed in range(5)])
     for function in (sharpness, noise, image_size, aspect_ratio):
-        np.testing.assert_array_equal(function(images), np.concatenate([function(image[None]) for image in images]))
+        np.testing.assert_array_equal(
+            function(images), np.concatenate([function(image[None]) for image in images])
+        )
 
 
 def test_size_and_aspect_ratio_are_width_first() -> None:

@@ -4,12 +4,22 @@ import numpy as np
 import pytest
 
 import unskew
-from unskew.scenarios import class_mixtures, nested_sets, nested_sets_solution, overlapping_classes, tilts
+from unskew.scenarios import (
+    class_mixtures,
+    nested_sets,
+    nested_sets_solution,
+    overlapping_classes,
+    tilts,
+)
 
 
-@pytest.mark.parametrize("sizes", [[400, 400, 400, 400], [50, 2000, 100, 500], [3000, 200, 200, 200]])
+@pytest.mark.parametrize(
+    "sizes", [[400, 400, 400, 400], [50, 2000, 100, 500], [3000, 200, 200, 200]]
+)
 def test_nested_sets_have_the_product_limit_weights(sizes: list[int]) -> None:
-    """1e-9: the solver's tolerance is 1e-10 in log normalizers, and a weight depends on K = 4 of them."""
+    """1e-9: the solver's tolerance is 1e-10 in log normalizers, and a weight depends on K = 4 of
+    them.
+    """
     scenario = nested_sets(sizes, edges=(0.1, 0.4, 0.7, 1.0), seed=0)
     closed = nested_sets_solution(scenario.label, scenario.source)
     weights = unskew.debias_weights(scenario.omega, scenario.source)
@@ -21,10 +31,14 @@ def test_nested_sets_have_the_product_limit_weights(sizes: list[int]) -> None:
 def test_estimated_class_omega_has_post_stratified_weights(overlap: float) -> None:
     """π_i ∝ p(y_i)/N_{y_i}: with ω̂_k(y) = n_k^(y)/(M p(y)) the equations hold for u constant."""
     label = np.repeat(np.arange(10), np.arange(30, 130, 10))
-    scenario = overlapping_classes(label, overlap=overlap, sizes=[6000, 3000, 2000, 1000, 1000], seed=1)
+    scenario = overlapping_classes(
+        label, overlap=overlap, sizes=[6000, 3000, 2000, 1000, 1000], seed=1
+    )
     weights = unskew.debias_weights(scenario.omega_estimated, scenario.source)
     count_m = np.bincount(scenario.label, minlength=10)
-    np.testing.assert_allclose(weights.weight, (scenario.target_mean["label_share"] / count_m)[scenario.label], rtol=1e-9)
+    np.testing.assert_allclose(
+        weights.weight, (scenario.target_mean["label_share"] / count_m)[scenario.label], rtol=1e-9
+    )
 
 
 def test_true_class_omega_finds_the_target_shares_within_error_bars() -> None:
@@ -39,7 +53,9 @@ def test_true_class_omega_finds_the_target_shares_within_error_bars() -> None:
 @pytest.mark.parametrize("group_size", [None, 5])
 def test_tilts_find_normalizers_and_moments_within_error_bars(group_size: int | None) -> None:
     scenario = tilts(12_000, n_sources=4, dim=2, group_size=group_size, seed=3)
-    weights = unskew.debias_weights(scenario.log_omega, scenario.source, log=True, group=scenario.group)
+    weights = unskew.debias_weights(
+        scenario.log_omega, scenario.source, log=True, group=scenario.group
+    )
     stderr_k = np.sqrt(np.diag(weights.covariance()))
     assert np.all(np.abs(weights.solution.log_normalizer - scenario.log_normalizer) < 4 * stderr_k)
     for d in range(2):

@@ -23,7 +23,9 @@ def test_class_probabilities_are_those_of_the_article(overlap: float) -> None:
 
 @pytest.mark.parametrize("overlap", _OVERLAPS)
 def test_drawn_classes_follow_the_probabilities(overlap: float) -> None:
-    """Each source's class counts pass a chi-square test at 1e-4: with 4 × 5 fixed draws a right sampler all but surely passes."""
+    """Each source's class counts pass a chi-square test at 1e-4: with 4 × 5 fixed draws a right
+    sampler all but surely passes.
+    """
     scenario = overlapping_classes(overlap=overlap, sizes=10_000, seed=1)
     for k in range(5):
         mine = scenario.label[scenario.source == k]
@@ -42,8 +44,12 @@ def test_normalizers_are_one_under_the_target() -> None:
     scenario = overlapping_classes(label, overlap=0.3, n_sources=2, sizes=5000, seed=2)
     first_m = [np.flatnonzero(scenario.label == y)[0] for y in range(4)]
     np.testing.assert_array_equal(scenario.normalizer, 1.0)
-    np.testing.assert_allclose(scenario.target_mean["label_share"], [0.1, 0.2, 0.3, 0.4], rtol=1e-15)
-    np.testing.assert_allclose(scenario.target_mean["label_share"] @ scenario.omega[first_m], 1.0, rtol=1e-14)
+    np.testing.assert_allclose(
+        scenario.target_mean["label_share"], [0.1, 0.2, 0.3, 0.4], rtol=1e-15
+    )
+    np.testing.assert_allclose(
+        scenario.target_mean["label_share"] @ scenario.omega[first_m], 1.0, rtol=1e-14
+    )
 
 
 def test_index_points_to_images_of_the_drawn_class_and_reaches_all_of_them() -> None:
@@ -56,7 +62,9 @@ def test_index_points_to_images_of_the_drawn_class_and_reaches_all_of_them() -> 
 def test_sizes_default_to_the_population_and_are_kept_when_given() -> None:
     label = np.arange(10).repeat(7)
     assert overlapping_classes(label, overlap=0.1, seed=0).sizes.tolist() == [14] * 5
-    assert overlapping_classes(label, overlap=0.1, sizes=[50, 4, 3, 2, 1], seed=0).sizes.tolist() == [50, 4, 3, 2, 1]
+    assert overlapping_classes(
+        label, overlap=0.1, sizes=[50, 4, 3, 2, 1], seed=0
+    ).sizes.tolist() == [50, 4, 3, 2, 1]
     assert overlapping_classes(overlap=0.1, sizes=12, seed=0).sizes.tolist() == [3, 3, 2, 2, 2]
     assert overlapping_classes(overlap=0.1, seed=0).sizes.tolist() == [1000] * 5
 
@@ -66,7 +74,9 @@ def test_estimated_omega_is_the_class_count_of_each_source() -> None:
     scenario = overlapping_classes(overlap=0.2, sizes=700, seed=4)
     for k in range(5):
         count = np.bincount(scenario.label[scenario.source == k], minlength=10)
-        np.testing.assert_allclose(scenario.omega_estimated[:, k], count[scenario.label], rtol=1e-15)
+        np.testing.assert_allclose(
+            scenario.omega_estimated[:, k], count[scenario.label], rtol=1e-15
+        )
 
 
 def test_estimated_omega_divides_by_an_uneven_target_margin() -> None:
@@ -74,7 +84,9 @@ def test_estimated_omega_divides_by_an_uneven_target_margin() -> None:
     scenario = class_mixtures([[0.5, 0.5], [0.9, 0.1]], label, sizes=[40, 60], seed=5)
     row = int(np.flatnonzero(scenario.label == 1)[0])
     count_k = [np.sum((scenario.source == k) & (scenario.label == 1)) for k in range(2)]
-    np.testing.assert_allclose(scenario.omega_estimated[row], np.array(count_k) / (2 * 0.25), rtol=1e-15)
+    np.testing.assert_allclose(
+        scenario.omega_estimated[row], np.array(count_k) / (2 * 0.25), rtol=1e-15
+    )
 
 
 def test_the_same_seed_draws_the_same_images_and_another_seed_others() -> None:

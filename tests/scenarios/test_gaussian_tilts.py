@@ -12,9 +12,15 @@ _THETA = np.array([[0.0, 0.0], [0.8, -0.3], [-0.5, 1.0]])
 
 @pytest.mark.parametrize("group_size", [None, 4])
 def test_every_source_is_gaussian_around_its_tilt(group_size: int | None) -> None:
-    """One image of each group (they are independent) against N(θ_k, I): Kolmogorov-Smirnov at 1e-4, twelve fixed draws."""
+    """One image of each group (they are independent) against N(θ_k, I): Kolmogorov-Smirnov at 1e-4,
+    twelve fixed draws.
+    """
     scenario = tilts(24_000, theta=_THETA, group_size=group_size, seed=0)
-    first = np.arange(24_000) if scenario.group is None else np.unique(scenario.group, return_index=True)[1]
+    first = (
+        np.arange(24_000)
+        if scenario.group is None
+        else np.unique(scenario.group, return_index=True)[1]
+    )
     for k in range(3):
         mine = scenario.features[first[scenario.source[first] == k]]
         for d in range(2):
@@ -31,24 +37,34 @@ def test_last_member_of_a_group_has_the_same_marginal_as_the_first() -> None:
 
 @pytest.mark.parametrize("group_sd", [0.0, 0.5, 0.9])
 def test_members_of_a_group_share_the_stated_correlation(group_sd: float) -> None:
-    """Correlation τ² within a group, 0 between groups; tolerance 4 standard errors of a correlation (at most 1/√m)."""
+    """Correlation τ² within a group, 0 between groups; tolerance 4 standard errors of a correlation
+    (at most 1/√m).
+    """
     scenario = tilts(40_000, theta=[[0.3], [-0.3]], group_size=2, group_sd=group_sd, seed=2)
     residual = (scenario.features - np.array([[0.3], [-0.3]])[scenario.source])[:, 0]
     pairs = residual.size // 2
-    assert np.corrcoef(residual[0::2], residual[1::2])[0, 1] == pytest.approx(group_sd**2, abs=4 / np.sqrt(pairs))
-    assert np.corrcoef(residual[1:-1:2], residual[2::2])[0, 1] == pytest.approx(0.0, abs=4 / np.sqrt(pairs))
+    assert np.corrcoef(residual[0::2], residual[1::2])[0, 1] == pytest.approx(
+        group_sd**2, abs=4 / np.sqrt(pairs)
+    )
+    assert np.corrcoef(residual[1:-1:2], residual[2::2])[0, 1] == pytest.approx(
+        0.0, abs=4 / np.sqrt(pairs)
+    )
 
 
 def test_log_omega_is_linear_in_the_features() -> None:
     scenario = tilts([5, 6, 7], theta=_THETA, seed=3)
     for i in range(18):
         for k in range(3):
-            assert scenario.log_omega[i, k] == pytest.approx(float(np.dot(_THETA[k], scenario.features[i])), abs=1e-13)
+            assert scenario.log_omega[i, k] == pytest.approx(
+                float(np.dot(_THETA[k], scenario.features[i])), abs=1e-13
+            )
     np.testing.assert_allclose(scenario.omega, np.exp(scenario.log_omega), rtol=1e-15)
 
 
 def test_normalizers_by_monte_carlo() -> None:
-    """Ω_k = E[exp(θ_k·z)] over a million draws of N(0, I); tolerance 5 standard errors, known: Var = e^{2|θ|²} − e^{|θ|²}."""
+    """Ω_k = E[exp(θ_k·z)] over a million draws of N(0, I); tolerance 5 standard errors, known: Var
+    = e^{2|θ|²} − e^{|θ|²}.
+    """
     scenario = tilts(300, theta=_THETA, seed=4)
     z = np.random.default_rng(5).standard_normal((1_000_000, 2))
     for k in range(3):
@@ -58,15 +74,22 @@ def test_normalizers_by_monte_carlo() -> None:
 
 
 def _oracle_mean(scenario: Scenario, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Target mean with the true normalizers, (1/n) Σ_i h_i / Σ_k λ_k ω_ik/Ω_k, unbiased; and its standard error."""
-    density_n = np.exp(scenario.log_omega - scenario.log_normalizer) @ (scenario.sizes / scenario.source.size)
+    """Target mean with the true normalizers, (1/n) Σ_i h_i / Σ_k λ_k ω_ik/Ω_k, unbiased; and its
+    standard error.
+    """
+    density_n = np.exp(scenario.log_omega - scenario.log_normalizer) @ (
+        scenario.sizes / scenario.source.size
+    )
     terms = values / density_n[:, None]
     return terms.mean(axis=0), terms.std(axis=0) / np.sqrt(len(values))
 
 
 def test_target_means_hold_for_weights_with_the_true_normalizers() -> None:
     scenario = tilts(200_000, theta=_THETA, seed=6)
-    for name, values in {"features": scenario.features, "features_squared": scenario.features**2}.items():
+    for name, values in {
+        "features": scenario.features,
+        "features_squared": scenario.features**2,
+    }.items():
         value, stderr = _oracle_mean(scenario, values)
         assert np.all(np.abs(value - scenario.target_mean[name]) <= 5 * stderr)
 
@@ -86,8 +109,12 @@ def test_groups_stay_within_a_source_and_have_the_size_asked_for() -> None:
 
 
 def test_default_tilts_are_evenly_spaced() -> None:
-    np.testing.assert_allclose(tilts(30, n_sources=3, spread=2.0, seed=0).log_normalizer, [2.0, 0.0, 2.0], atol=1e-15)
-    np.testing.assert_allclose(tilts(30, n_sources=7, dim=4, spread=2.0, seed=0).log_normalizer, 2.0, rtol=1e-14)
+    np.testing.assert_allclose(
+        tilts(30, n_sources=3, spread=2.0, seed=0).log_normalizer, [2.0, 0.0, 2.0], atol=1e-15
+    )
+    np.testing.assert_allclose(
+        tilts(30, n_sources=7, dim=4, spread=2.0, seed=0).log_normalizer, 2.0, rtol=1e-14
+    )
     assert tilts(30, n_sources=7, dim=4, seed=0).features.shape == (30, 4)
     assert tilts(30, n_sources=1, seed=0).log_normalizer.tolist() == [0.5]
 

@@ -1,4 +1,6 @@
-"""The article's 4.3 on any table of features: bins, decay, draw and truth; and a source that hides part of the population."""
+"""The article's 4.3 on any table of features: bins, decay, draw and truth; and a source that hides
+part of the population.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,12 @@ def test_normalizers_are_population_means_and_draws_follow_omega() -> None:
 
 def test_true_omega_brings_the_features_back_to_the_population() -> None:
     x = population()
-    scenario = acquisition(x, decay=0.1, sizes=np.round(8000 * 0.75 ** np.arange(8) / np.sum(0.75 ** np.arange(8))).astype(int), seed=2)
+    scenario = acquisition(
+        x,
+        decay=0.1,
+        sizes=np.round(8000 * 0.75 ** np.arange(8) / np.sum(0.75 ** np.arange(8))).astype(int),
+        seed=2,
+    )
     weights = unskew.debias_weights(scenario.omega, scenario.source)
     for j in range(3):
         naive = wasserstein_distance(scenario.features[:, j], x[:, j])
@@ -75,11 +82,20 @@ def test_censored_weights_have_the_closed_form_of_nested_sets() -> None:
         (lambda: acquisition(np.ones(4), decay=1, seed=0), "one row of one to ten"),
         (lambda: acquisition(np.full((4, 2), np.nan), decay=1, seed=0), "finite"),
         (lambda: acquisition(np.ones((4, 2)), decay=0, seed=0), "decay"),
-        (lambda: acquisition(population(50), np.zeros(3), decay=1, seed=0), "one entry for each of the 50"),
-        (lambda: acquisition(np.ones((9, 1)), decay=1, sizes=[1, 2, 3], seed=0), "2 positive whole numbers"),
+        (
+            lambda: acquisition(population(50), np.zeros(3), decay=1, seed=0),
+            "one entry for each of the 50",
+        ),
+        (
+            lambda: acquisition(np.ones((9, 1)), decay=1, sizes=[1, 2, 3], seed=0),
+            "2 positive whole numbers",
+        ),
         (lambda: censored([0, 1], hidden=[2], sizes=[1, 1], seed=0), "does not have: 2"),
         (lambda: censored([0, 1], hidden=[0, 1], sizes=[1, 1], seed=0), "every label"),
-        (lambda: censored([0, 1], np.ones((3, 1)), hidden=[0], sizes=[1, 1], seed=0), "one row for each of the 2"),
+        (
+            lambda: censored([0, 1], np.ones((3, 1)), hidden=[0], sizes=[1, 1], seed=0),
+            "one row for each of the 2",
+        ),
     ],
 )
 def test_impossible_calls(call, message: str) -> None:

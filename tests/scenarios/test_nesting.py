@@ -16,27 +16,46 @@ def test_every_source_is_uniform_on_its_own_set() -> None:
     """Kolmogorov-Smirnov at 1e-4, four fixed draws."""
     scenario = nested_sets(8000, edges=_EDGES, seed=0)
     for k, edge in enumerate(_EDGES):
-        assert stats.kstest(scenario.features[scenario.source == k, 0], "uniform", args=(0.0, edge)).pvalue > 1e-4
+        assert (
+            stats.kstest(
+                scenario.features[scenario.source == k, 0], "uniform", args=(0.0, edge)
+            ).pvalue
+            > 1e-4
+        )
 
 
 def test_omega_is_the_indicator_of_the_set() -> None:
     scenario = nested_sets(3000, edges=_EDGES, seed=1)
-    np.testing.assert_array_equal(scenario.omega, (scenario.features < np.array(_EDGES)).astype(float))
+    np.testing.assert_array_equal(
+        scenario.omega, (scenario.features < np.array(_EDGES)).astype(float)
+    )
     np.testing.assert_array_equal(scenario.omega, scenario.label[:, None] <= np.arange(4))
 
 
 def test_truths_under_the_target() -> None:
-    """Ω_k = edge_k, and the moments of a uniform variable, by numerical integration over a fine grid of the target."""
+    """Ω_k = edge_k, and the moments of a uniform variable, by numerical integration over a fine
+    grid of the target.
+    """
     scenario = nested_sets(40, edges=_EDGES, seed=2)
     grid = (np.arange(1_000_000) + 0.5) / 1_000_000
-    np.testing.assert_allclose([np.mean(grid < edge) for edge in _EDGES], scenario.normalizer, atol=1e-6)
+    np.testing.assert_allclose(
+        [np.mean(grid < edge) for edge in _EDGES], scenario.normalizer, atol=1e-6
+    )
     np.testing.assert_allclose(scenario.target_mean["features"], grid.mean(), atol=1e-9)
-    np.testing.assert_allclose(scenario.target_mean["features_squared"], np.mean(grid**2), atol=1e-9)
-    np.testing.assert_allclose(scenario.target_mean["label_share"], np.diff(_EDGES, prepend=0.0), rtol=1e-15)
+    np.testing.assert_allclose(
+        scenario.target_mean["features_squared"], np.mean(grid**2), atol=1e-9
+    )
+    np.testing.assert_allclose(
+        scenario.target_mean["label_share"], np.diff(_EDGES, prepend=0.0), rtol=1e-15
+    )
 
 
-def _minimise_objective(omega_nk: np.ndarray, source_n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weights and normalizers from D(u) = mean_i log Σ_k e^{u_k} ω_ik − Σ_k λ_k u_k with u_K = 0, knowing nothing of nesting."""
+def _minimise_objective(
+    omega_nk: np.ndarray, source_n: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and normalizers from D(u) = mean_i log Σ_k e^{u_k} ω_ik − Σ_k λ_k u_k with u_K = 0,
+    knowing nothing of nesting.
+    """
     share_k = np.bincount(source_n) / source_n.size
 
     def value_and_gradient(free: np.ndarray) -> tuple[float, np.ndarray]:
@@ -45,7 +64,13 @@ def _minimise_objective(omega_nk: np.ndarray, source_n: np.ndarray) -> tuple[np.
         gradient_k = (tilted_nk / total_n[:, None]).mean(axis=0) - share_k
         return float(np.log(total_n).mean() - share_k[:-1] @ free), gradient_k[:-1]
 
-    found = optimize.minimize(value_and_gradient, np.zeros(share_k.size - 1), jac=True, method="BFGS", options={"gtol": 1e-12})
+    found = optimize.minimize(
+        value_and_gradient,
+        np.zeros(share_k.size - 1),
+        jac=True,
+        method="BFGS",
+        options={"gtol": 1e-12},
+    )
     # BFGS may report lost precision at a gradient of 1e-12; the gradient itself is what counts.
     assert np.max(np.abs(found.jac)) < 1e-8
     weight_n = 1.0 / (omega_nk @ np.exp(np.append(found.x, 0.0)))
@@ -56,7 +81,9 @@ def _minimise_objective(omega_nk: np.ndarray, source_n: np.ndarray) -> tuple[np.
 @pytest.mark.parametrize("sizes", [[30, 30, 30, 30], [5, 200, 10, 50], [300, 20, 20, 20]])
 @pytest.mark.parametrize("seed", range(3))
 def test_closed_form_minimises_the_objective(sizes: list[int], seed: int) -> None:
-    """Tolerance 1e-5: a gradient below 1e-8 over the curvature of these problems (about 1e-2) leaves about 1e-6."""
+    """Tolerance 1e-5: a gradient below 1e-8 over the curvature of these problems (about 1e-2)
+    leaves about 1e-6.
+    """
     scenario = nested_sets(sizes, edges=_EDGES, seed=seed)
     closed = nested_sets_solution(scenario.label, scenario.source)
     weight_n, normalizer_k = _minimise_objective(scenario.omega, scenario.source)
@@ -70,7 +97,9 @@ def test_closed_form_minimises_the_objective(sizes: list[int], seed: int) -> Non
 )
 @settings(max_examples=200, deadline=None)
 def test_closed_form_satisfies_the_equations_of_a_solution(sizes: list[int], seed: int) -> None:
-    """Σ π = 1, πᵀω = Ω and n π_i Σ_k λ_k ω_ik/Ω_k = 1 in every row; or no solution because the overlap graph is not connected."""
+    """Σ π = 1, πᵀω = Ω and n π_i Σ_k λ_k ω_ik/Ω_k = 1 in every row; or no solution because the
+    overlap graph is not connected.
+    """
     scenario = nested_sets(sizes, edges=np.arange(1, len(sizes) + 1) / len(sizes), seed=seed)
     connected = all(np.any(scenario.label[scenario.source > k] <= k) for k in range(len(sizes) - 1))
     if not connected:
@@ -80,7 +109,9 @@ def test_closed_form_satisfies_the_equations_of_a_solution(sizes: list[int], see
     closed = nested_sets_solution(scenario.label, scenario.source)
     assert closed.weight.sum() == pytest.approx(1.0, rel=1e-12)
     np.testing.assert_allclose(closed.weight @ scenario.omega, closed.normalizer, rtol=1e-12)
-    np.testing.assert_allclose(closed.weight * (scenario.omega @ (scenario.sizes / closed.normalizer)), 1.0, rtol=1e-10)
+    np.testing.assert_allclose(
+        closed.weight * (scenario.omega @ (scenario.sizes / closed.normalizer)), 1.0, rtol=1e-10
+    )
 
 
 def test_closed_form_handles_an_empty_stratum() -> None:
@@ -97,7 +128,9 @@ def test_one_source_has_equal_weights() -> None:
 
 
 def test_estimates_approach_the_truth() -> None:
-    """With 400,000 images Ω̂_k is within 5 standard errors of edge_k; the standard error of log Ω̂_1 here is below 0.004."""
+    """With 400,000 images Ω̂_k is within 5 standard errors of edge_k; the standard error of log
+    Ω̂_1 here is below 0.004.
+    """
     scenario = nested_sets(400_000, edges=_EDGES, seed=9)
     closed = nested_sets_solution(scenario.label, scenario.source)
     np.testing.assert_allclose(np.log(closed.normalizer), scenario.log_normalizer, atol=0.02)

@@ -12,7 +12,9 @@ from unskew.scenarios import geometric_sizes
 
 
 @given(st.integers(1, 40), st.integers(0, 10_000), st.floats(0.01, 100))
-def test_sizes_sum_to_n_and_every_source_has_an_image(n_sources: int, more: int, ratio: float) -> None:
+def test_sizes_sum_to_n_and_every_source_has_an_image(
+    n_sources: int, more: int, ratio: float
+) -> None:
     size = geometric_sizes(n_sources + more, n_sources, ratio)
     assert size.sum() == n_sources + more
     assert size.min() >= 1
@@ -26,7 +28,10 @@ def test_sizes_are_within_one_of_the_ideal() -> None:
     assert geometric_sizes(50_000, 5, 1.0).tolist() == [10_000] * 5
 
 
-@pytest.mark.parametrize(("n", "ratio", "words"), [(3, 1.0, "at least one image"), (10, 0.0, "above 0"), (10, float("nan"), "above 0")])
+@pytest.mark.parametrize(
+    ("n", "ratio", "words"),
+    [(3, 1.0, "at least one image"), (10, 0.0, "above 0"), (10, float("nan"), "above 0")],
+)
 def test_impossible_sizes_are_said(n: int, ratio: float, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         geometric_sizes(n, 4, ratio)

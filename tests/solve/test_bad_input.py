@@ -50,7 +50,9 @@ def test_a_row_of_zeros_is_named(form) -> None:
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array, Blocks])
 def test_a_row_that_is_zero_in_its_own_source_is_named(form) -> None:
     row = int(np.flatnonzero((GOOD.source == 1) & (GOOD.omega[:, 2] > 0))[0])
-    with pytest.raises(unskew.DataError, match=f"source `barn` could not have produced image {row}"):
+    with pytest.raises(
+        unskew.DataError, match=f"source `barn` could not have produced image {row}"
+    ):
         unskew.solve_normalizers(form(changed(row, 1, 0.0)), NAMES[GOOD.source])
 
 
@@ -58,7 +60,9 @@ def test_rows_are_named_by_image_after_collapsing() -> None:
     omega = np.tile([[1.0, 1.0], [1.0, 0.0]], (200, 1))
     omega[101] = [0.0, 1.0]
     with pytest.raises(unskew.DataError, match="source `day` could not have produced image 101"):
-        unskew.solve_normalizers(omega, np.tile(["night", "day"], 200), names=["night", "day"][::-1])
+        unskew.solve_normalizers(
+            omega, np.tile(["night", "day"], 200), names=["night", "day"][::-1]
+        )
 
 
 @pytest.mark.parametrize("omega", [np.empty((0, 2)), sp.csr_array((0, 2)), []])
@@ -113,7 +117,9 @@ def test_one_dimensional_and_non_numeric_omega() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"method": "magic"}, {"tol": 0}, {"tol": 2}, {"max_steps": 0}, {"jobs": 0}, {"start": [0.0]}], ids=lambda o: next(iter(o))
+    "options",
+    [{"method": "magic"}, {"tol": 0}, {"tol": 2}, {"max_steps": 0}, {"jobs": 0}, {"start": [0.0]}],
+    ids=lambda o: next(iter(o)),
 )
 def test_impossible_options(options) -> None:
     with pytest.raises(unskew.ConfigError, match=next(iter(options))):
@@ -147,17 +153,27 @@ EXACT = unskew.solve_normalizers(GOOD.omega, GOOD.source)
 INTEGER = Problem(np.ceil(3 * GOOD.omega).clip(0, 100), GOOD.source)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.longdouble, np.int8, np.uint8, np.int64])
+@pytest.mark.parametrize(
+    "dtype", [np.float64, np.float32, np.float16, np.longdouble, np.int8, np.uint8, np.int64]
+)
 def test_every_number_type_works(dtype) -> None:
     exact = unskew.solve_normalizers(INTEGER.omega, INTEGER.source)
     given = INTEGER.omega.astype(dtype)
     assert np.array_equal(given.astype(float), INTEGER.omega)
-    np.testing.assert_allclose(unskew.solve_normalizers(given, INTEGER.source).log_normalizer, exact.log_normalizer, atol=1e-12)
+    np.testing.assert_allclose(
+        unskew.solve_normalizers(given, INTEGER.source).log_normalizer,
+        exact.log_normalizer,
+        atol=1e-12,
+    )
 
 
 def test_boolean_omega_works() -> None:
     exact = unskew.solve_normalizers((GOOD.omega > 0).astype(float), GOOD.source)
-    np.testing.assert_allclose(unskew.solve_normalizers(GOOD.omega > 0, GOOD.source).log_normalizer, exact.log_normalizer, atol=1e-12)
+    np.testing.assert_allclose(
+        unskew.solve_normalizers(GOOD.omega > 0, GOOD.source).log_normalizer,
+        exact.log_normalizer,
+        atol=1e-12,
+    )
 
 
 def read_only(omega: np.ndarray) -> np.ndarray:
@@ -170,7 +186,10 @@ def unsorted_csr(omega: np.ndarray) -> sp.csr_array:
     """Columns in reverse order within each row, with explicit zeros."""
     n, n_sources = omega.shape
     columns = np.tile(np.arange(n_sources)[::-1], n)
-    return sp.csr_array((omega[:, ::-1].ravel(), columns, np.arange(0, n * n_sources + 1, n_sources)), shape=omega.shape)
+    return sp.csr_array(
+        (omega[:, ::-1].ravel(), columns, np.arange(0, n * n_sources + 1, n_sources)),
+        shape=omega.shape,
+    )
 
 
 @pytest.mark.parametrize(
@@ -199,9 +218,13 @@ def test_every_layout_works(form) -> None:
 
 def test_names_come_from_the_columns_of_a_frame_in_any_order() -> None:
     frame = pd.DataFrame(GOOD.omega, columns=NAMES, index=[f"img{i}" for i in range(90)])
-    weights = unskew.debias_weights(frame[["cellar", "attic", "barn"]], pd.Series(NAMES[GOOD.source]))
+    weights = unskew.debias_weights(
+        frame[["cellar", "attic", "barn"]], pd.Series(NAMES[GOOD.source])
+    )
     assert weights.names == ("cellar", "attic", "barn")
-    np.testing.assert_allclose(weights.solution.log_normalizer[[1, 2, 0]], EXACT.log_normalizer, atol=1e-12)
+    np.testing.assert_allclose(
+        weights.solution.log_normalizer[[1, 2, 0]], EXACT.log_normalizer, atol=1e-12
+    )
     assert weights.id[3] == "img3"
 
 

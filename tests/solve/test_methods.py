@@ -14,7 +14,9 @@ IGNORE_WEAK = pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarni
 
 @IGNORE_WEAK
 def test_sgd_follows_the_article_and_claims_no_more_than_it_has() -> None:
-    """At overlap 0.01 the article's 4000 steps end far from the solution, and the estimate says how far."""
+    """At overlap 0.01 the article's 4000 steps end far from the solution, and the estimate says how
+    far.
+    """
     scenario = overlapping_classes(overlap=0.01, sizes=10_000, seed=0)
     exact = unskew.solve_normalizers(scenario.omega_estimated, scenario.source)
     sgd = unskew.solve_normalizers(scenario.omega_estimated, scenario.source, method="sgd", seed=1)
@@ -39,7 +41,9 @@ def test_sgd_comes_near_where_overlap_is_ample() -> None:
 def test_sgd_reads_storage_that_is_converted_in_blocks() -> None:
     problem = random_problem(0, 150_000, 2, zeros=0.0, spread=0.3)
     plain = unskew.solve_normalizers(problem.omega, problem.source, method="sgd", max_steps=50)
-    fortran = unskew.solve_normalizers(np.asfortranarray(problem.omega), problem.source, method="sgd", max_steps=50)
+    fortran = unskew.solve_normalizers(
+        np.asfortranarray(problem.omega), problem.source, method="sgd", max_steps=50
+    )
     np.testing.assert_allclose(fortran.u, plain.u, atol=1e-12)
 
 
@@ -57,13 +61,17 @@ def test_max_steps_is_an_error_or_a_status() -> None:
         unskew.solve_normalizers(problem.omega, problem.source, start=start, max_steps=1)
     assert caught.value.solution is not None
     assert caught.value.solution.status is unskew.Status.MAX_STEPS
-    failed = unskew.solve_normalizers(problem.omega, problem.source, start=start, max_steps=1, throw=False)
+    failed = unskew.solve_normalizers(
+        problem.omega, problem.source, start=start, max_steps=1, throw=False
+    )
     assert failed.error_estimate > 1e-3
 
 
 @IGNORE_WEAK
 def test_overlap_below_double_precision_is_said() -> None:
-    """ω of 1e-320 links the sources in the graph, but is lost in any arithmetic: no number is made up."""
+    """ω of 1e-320 links the sources in the graph, but is lost in any arithmetic: no number is made
+    up.
+    """
     omega = np.ones((40, 2))
     omega[:20, 1] = omega[20:, 0] = 1e-320
     source = np.repeat([0, 1], 20)
@@ -121,7 +129,9 @@ def test_nested_sets_have_a_closed_form() -> None:
 def test_relative_normalizer_and_shapes() -> None:
     problem = random_problem(3, 100, 3, zeros=0.0)
     solution = unskew.solve_normalizers(problem.omega, problem.source)
-    np.testing.assert_allclose(solution.relative_normalizer, solution.normalizer / solution.normalizer[-1])
+    np.testing.assert_allclose(
+        solution.relative_normalizer, solution.normalizer / solution.normalizer[-1]
+    )
     np.testing.assert_allclose(solution.u, np.log(solution.share / solution.normalizer), atol=1e-14)
     assert solution.hessian.shape == (3, 3)
     assert solution.hessian_exact
@@ -139,7 +149,8 @@ def test_true_omega_recovers_true_normalizers() -> None:
 @pytest.mark.parametrize("faint", [30.0, 300.0, 700.0, 3000.0, 1e6])
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 def test_one_image_that_its_own_source_hardly_selects_does_not_lead_astray(faint, noise):
-    """It belongs to the last source as good as surely. Of images that are all alike but for it Σ_i q_ik = n_k gives the rest exactly.
+    """It belongs to the last source as good as surely. Of images that are all alike but for it Σ_i
+    q_ik = n_k gives the rest exactly.
 
     Sums of ω_ik/ω_il over images of l, from which a start is balanced, are nothing but that image.
     """
@@ -151,8 +162,12 @@ def test_one_image_that_its_own_source_hardly_selects_does_not_lead_astray(faint
         np.testing.assert_allclose(solution.u[:2] - solution.u[2], np.log(150 / 199), rtol=1e-10)
     else:
         q = np.exp(log_omega + solution.u)
-        np.testing.assert_allclose((q / q.sum(axis=1, keepdims=True)).sum(axis=0), [150, 150, 200], rtol=1e-9)
+        np.testing.assert_allclose(
+            (q / q.sum(axis=1, keepdims=True)).sum(axis=0), [150, 150, 200], rtol=1e-9
+        )
     assert solution.n_steps < 20
-    shift = np.array([200.0, -100.0, 0.0])  # a constant factor of a source changes nothing but its u
+    shift = np.array(
+        [200.0, -100.0, 0.0]
+    )  # a constant factor of a source changes nothing but its u
     moved = unskew.solve_normalizers(log_omega + shift, source, log=True)
     np.testing.assert_allclose(moved.u + shift - moved.u[2], solution.u - solution.u[2], atol=1e-9)

@@ -1,4 +1,6 @@
-"""Value, gradient and Hessian of the compiled sweeps against plain NumPy and against finite differences."""
+"""Value, gradient and Hessian of the compiled sweeps against plain NumPy and against finite
+differences.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from unskew.solve.objective import evaluate, hessian_matrix
 from unskew.solve.omega_rows import Rows
 
 
-def plain(omega: np.ndarray, source: np.ndarray, count: np.ndarray, u: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+def plain(
+    omega: np.ndarray, source: np.ndarray, count: np.ndarray, u: np.ndarray
+) -> tuple[float, np.ndarray, np.ndarray]:
     """D, gradient and Hessian as the textbook writes them."""
     q = omega * np.exp(u)
     row = q.sum(axis=1)
@@ -25,9 +29,17 @@ def plain(omega: np.ndarray, source: np.ndarray, count: np.ndarray, u: np.ndarra
     return value, mean - share, np.diag(mean) - (q * count[:, None]).T @ q / count.sum()
 
 
-def rows_in(form: str, omega: np.ndarray, source: np.ndarray, count: np.ndarray | None, jobs: int) -> Rows:
+def rows_in(
+    form: str, omega: np.ndarray, source: np.ndarray, count: np.ndarray | None, jobs: int
+) -> Rows:
     given, options = in_form(form, omega)
-    rows = Rows(reader=open_reader(given), source_n=source.astype(np.int32), n_sources=omega.shape[1], jobs=jobs, **options)
+    rows = Rows(
+        reader=open_reader(given),
+        source_n=source.astype(np.int32),
+        n_sources=omega.shape[1],
+        jobs=jobs,
+        **options,
+    )
     rows = rows if count is None else rows.with_counts(count)
     return rows.rescaled(np.zeros(omega.shape[1])) if form == "logarithms" else rows
 
@@ -36,7 +48,9 @@ def rows_in(form: str, omega: np.ndarray, source: np.ndarray, count: np.ndarray 
 @pytest.mark.parametrize("n_sources", [2, 5, 9, 40])
 @pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize("by_source", [False, True])
-def test_sweeps_equal_the_textbook(form: str, n_sources: int, counted: bool, by_source: bool) -> None:
+def test_sweeps_equal_the_textbook(
+    form: str, n_sources: int, counted: bool, by_source: bool
+) -> None:
     rng = np.random.default_rng(n_sources)
     problem = random_problem(n_sources, 1300, n_sources)
     count = rng.integers(0, 4, 1300).astype(float) if counted else np.ones(1300)
@@ -83,8 +97,13 @@ def test_derivatives_equal_finite_differences() -> None:
     u, h = np.random.default_rng(1).normal(size=4), 1e-5
     result = evaluate(rows, u)
     steps = h * np.eye(4)
-    gradient = [(evaluate(rows, u + e).value - evaluate(rows, u - e).value) / (2 * h) for e in steps]
-    hessian = [(evaluate(rows, u + e).gradient_k - evaluate(rows, u - e).gradient_k) / (2 * h) for e in steps]
+    gradient = [
+        (evaluate(rows, u + e).value - evaluate(rows, u - e).value) / (2 * h) for e in steps
+    ]
+    hessian = [
+        (evaluate(rows, u + e).gradient_k - evaluate(rows, u - e).gradient_k) / (2 * h)
+        for e in steps
+    ]
     # Central differences: truncation h² = 1e-10, rounding eps/h = 2e-11.
     np.testing.assert_allclose(result.gradient_k, gradient, atol=1e-9)
     np.testing.assert_allclose(hessian_matrix(result), hessian, atol=1e-9)
@@ -104,7 +123,9 @@ def test_sums_of_logarithms_are_scipys() -> None:
     log_nk = np.random.default_rng(0).normal(scale=400.0, size=(50, 7))
     log_nk[log_nk < -300] = -np.inf
     log_nk[3] = -np.inf
-    np.testing.assert_allclose(log_sums(log_nk), scipy.special.logsumexp(log_nk, axis=1), rtol=1e-14)
+    np.testing.assert_allclose(
+        log_sums(log_nk), scipy.special.logsumexp(log_nk, axis=1), rtol=1e-14
+    )
     assert log_sum(log_nk[0]) == pytest.approx(scipy.special.logsumexp(log_nk[0]), rel=1e-14)
     assert log_sum(log_nk[3]) == -np.inf
 

@@ -1,4 +1,6 @@
-"""The overlap graph: connected or not, in which direction, by how much; and what the solver does with the verdict."""
+"""The overlap graph: connected or not, in which direction, by how much; and what the solver does
+with the verdict.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ ISLAND_NAMES = ["lake", "river", "dune", "desert"]
 
 
 def one_way() -> tuple[np.ndarray, np.ndarray]:
-    """Source "wide" could have taken every image, source "narrow" only its own: one group, but no way back."""
+    """Source "wide" could have taken every image, source "narrow" only its own: one group, but no
+    way back.
+    """
     omega = np.ones((40, 2))
     omega[:20, 1] = 0
     return omega, np.repeat([0, 1], 20)
@@ -53,12 +57,21 @@ def test_a_one_way_graph_is_not_connected_and_the_direction_is_named() -> None:
     assert overlap.bottleneck == 0.5  # undirected, half of the images are common
 
 
-@given(seed=st.integers(0, 10**6), n_sources=st.integers(2, 7), zeros=st.sampled_from([0.5, 0.8, 0.9, 0.97]))
+@given(
+    seed=st.integers(0, 10**6),
+    n_sources=st.integers(2, 7),
+    zeros=st.sampled_from([0.5, 0.8, 0.9, 0.97]),
+)
 @settings(max_examples=60)
 def test_graph_equals_brute_force(seed: int, n_sources: int, zeros: float) -> None:
     problem = random_problem(seed, 30, n_sources, zeros)
     positive = problem.omega > 0
-    link = np.array([[np.sum(positive[problem.source == b, a]) for b in range(n_sources)] for a in range(n_sources)])
+    link = np.array(
+        [
+            [np.sum(positive[problem.source == b, a]) for b in range(n_sources)]
+            for a in range(n_sources)
+        ]
+    )
     common = positive.T.astype(float) @ positive / 30
     for form in (np.asarray, sp.csr_array):
         overlap = unskew.check_overlap(form(problem.omega), problem.source)
@@ -66,11 +79,15 @@ def test_graph_equals_brute_force(seed: int, n_sources: int, zeros: float) -> No
         np.testing.assert_allclose(overlap.common_mass, common, atol=1e-15)
         assert overlap.connected == (connected_components(link > 0, connection="strong")[0] == 1)
         thresholds = np.unique(common[common > 0])
-        linked = [t for t in thresholds if connected_components(common >= t, directed=False)[0] == 1]
+        linked = [
+            t for t in thresholds if connected_components(common >= t, directed=False)[0] == 1
+        ]
         assert overlap.bottleneck == pytest.approx(max(linked, default=0), abs=1e-12)
         if overlap.connected:
             counts = np.unique(link[link > 0])
-            strong = [t for t in counts if connected_components(link >= t, connection="strong")[0] == 1]
+            strong = [
+                t for t in counts if connected_components(link >= t, connection="strong")[0] == 1
+            ]
             assert overlap.weakest_count == max(strong)
             k, other = (int(name) for name in overlap.weakest_link)
             assert link[k, other] == overlap.weakest_count
@@ -86,14 +103,18 @@ def test_weak_overlap_warns_once_and_names_the_link() -> None:
     overlap = unskew.check_overlap(omega, source, names=["day", "night"])
     assert overlap.verdict == "weak"
     assert overlap.weakest_count == 1 < overlap.thresholds["weakest_count"]
-    with pytest.warns(WeakOverlapWarning, match="only 1 image\\(s\\) of `.*` could also have come from") as caught:
+    with pytest.warns(
+        WeakOverlapWarning, match="only 1 image\\(s\\) of `.*` could also have come from"
+    ) as caught:
         unskew.debias_weights(omega, source, names=["day", "night"])
     assert len(caught) == 1
     assert caught[0].filename == __file__
 
 
 def test_small_omega_is_found_weak_at_the_solution() -> None:
-    """All ω positive, so the graph is full; but between the groups ω is 1e-6 of what it is within."""
+    """All ω positive, so the graph is full; but between the groups ω is 1e-6 of what it is
+    within.
+    """
     problem = random_problem(0, 400, 4, zeros=0)
     group = np.array([0, 0, 1, 1])
     omega = problem.omega * np.where(group[problem.source][:, None] == group, 1, 1e-6)
@@ -117,11 +138,19 @@ def test_constants_at_the_solution() -> None:
     matrix = q.T @ q / n / share[:, None]
     np.testing.assert_allclose(overlap.matrix, matrix, atol=1e-12)
     np.testing.assert_allclose(overlap.matrix.sum(axis=1), 1, atol=1e-12)
-    assert overlap.spectral_gap == pytest.approx(1 - np.sort(np.linalg.eigvals(matrix).real)[-2], abs=1e-10)
-    assert overlap.sigma2 == pytest.approx(np.linalg.eigvalsh(np.diag(share) - q.T @ q / n)[1], abs=1e-12)
+    assert overlap.spectral_gap == pytest.approx(
+        1 - np.sort(np.linalg.eigvals(matrix).real)[-2], abs=1e-10
+    )
+    assert overlap.sigma2 == pytest.approx(
+        np.linalg.eigvalsh(np.diag(share) - q.T @ q / n)[1], abs=1e-12
+    )
     positive = problem.omega > 0
     mass = (positive * weights.weight[:, None]).T @ positive
-    linked = [t for t in np.unique(mass) if connected_components(mass >= t - 1e-12, directed=False)[0] == 1]
+    linked = [
+        t
+        for t in np.unique(mass)
+        if connected_components(mass >= t - 1e-12, directed=False)[0] == 1
+    ]
     assert overlap.kappa == pytest.approx(max(linked), abs=1e-12)
 
 
@@ -141,7 +170,10 @@ def test_thousands_of_sources_in_a_chain() -> None:
     low = np.clip(source - rng.integers(0, 3, source.size), 0, n_sources - 3)
     columns = low[:, None] + np.arange(3)
     data = np.exp(0.3 * rng.normal(size=columns.shape))
-    omega = sp.csr_array((data.ravel(), columns.ravel(), np.arange(0, data.size + 1, 3)), shape=(source.size, n_sources))
+    omega = sp.csr_array(
+        (data.ravel(), columns.ravel(), np.arange(0, data.size + 1, 3)),
+        shape=(source.size, n_sources),
+    )
     overlap = unskew.check_overlap(omega, source)
     if not overlap.connected:
         pytest.fail("the chain is meant to be connected")
@@ -154,8 +186,12 @@ def test_thousands_of_sources_in_a_chain() -> None:
 
 @pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 @pytest.mark.parametrize("matrix_free", [False, True])
-def test_thousands_of_sources_that_overlap_at_random(monkeypatch: pytest.MonkeyPatch, matrix_free: bool) -> None:
-    """No order makes this graph narrow: conjugate gradients, on the matrix or, where it would be too large, without it."""
+def test_thousands_of_sources_that_overlap_at_random(
+    monkeypatch: pytest.MonkeyPatch, matrix_free: bool
+) -> None:
+    """No order makes this graph narrow: conjugate gradients, on the matrix or, where it would be
+    too large, without it.
+    """
     if matrix_free:
         monkeypatch.setattr("unskew.solve.objective.MOST_PAIRS", 0)
     else:

@@ -1,4 +1,6 @@
-"""Matrices larger than memory: row blocks from disk are read in passes, with bounded memory (Linux limits, in a subprocess)."""
+"""Matrices larger than memory: row blocks from disk are read in passes, with bounded memory (Linux
+limits, in a subprocess).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ ROWS = 50_000
 
 
 def write_matrix(path: Path) -> Path:
-    """ω_ik = exp(θ_k z_i) for a standard normal z, in single precision, written block by block; sources in turn."""
+    """ω_ik = exp(θ_k z_i) for a standard normal z, in single precision, written block by block;
+    sources in turn.
+    """
     omega = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(N, N_SOURCES))
     theta = np.linspace(-1, 1, N_SOURCES)
     rng = np.random.default_rng(0)
@@ -30,8 +34,9 @@ def write_matrix(path: Path) -> Path:
     return path
 
 
-# RLIMIT_DATA bounds private anonymous memory: what is mapped from the file does not count, what is copied from it does.
-# Warming up on a small problem first loads every library and compiles every kernel before the limit is set.
+# RLIMIT_DATA bounds private anonymous memory: what is mapped from the file does not count, what is
+# copied from it does. Warming up on a small problem first loads every library and compiles every
+# kernel before the limit is set.
 LIMITED = """
 import json, resource, sys
 import numpy as np, unskew
@@ -54,12 +59,16 @@ json.dump(dict(log_normalizer=weights.solution.log_normalizer.tolist(), grown=an
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory limits and /proc are Linux's")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="memory limits and /proc are Linux's"
+)
 def test_a_matrix_larger_than_the_memory_limit_is_solved_from_disk(tmp_path: Path) -> None:
     path = write_matrix(tmp_path / "omega.npy")
     limit = 100 << 20  # below the 160 MB of the matrix
     script = LIMITED.format(n=N, k=N_SOURCES, path=path, limit=limit)
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=300
+    )
     assert run.returncode == 0, run.stderr
     assert "the limit holds" in run.stderr
     result = json.loads(run.stdout)
@@ -104,4 +113,8 @@ def test_streamed_and_whole_agree_with_groups_and_bootstrap() -> None:
     values = problem.omega[:, 0]
     assert streamed.mean(values).stderr == pytest.approx(whole.mean(values).stderr, rel=1e-9)
     np.testing.assert_allclose(streamed.covariance(), whole.covariance(), rtol=1e-7)
-    np.testing.assert_allclose(streamed.bootstrap(5, seed=0).log_normalizer, whole.bootstrap(5, seed=0).log_normalizer, atol=1e-8)
+    np.testing.assert_allclose(
+        streamed.bootstrap(5, seed=0).log_normalizer,
+        whole.bootstrap(5, seed=0).log_normalizer,
+        atol=1e-8,
+    )

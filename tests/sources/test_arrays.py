@@ -21,7 +21,9 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (6, 5, 4, 3), dtype=np.uint8)
 
 
 def test_arrays_in_memory():
-    pool = Pool.from_arrays(["a", "a", "b", "b", "b", "c"], [0, 1, 0, 1, 0, 1], images=PIXELS, age=[1, 2, 3, 4, 5, 6])
+    pool = Pool.from_arrays(
+        ["a", "a", "b", "b", "b", "c"], [0, 1, 0, 1, 0, 1], images=PIXELS, age=[1, 2, 3, 4, 5, 6]
+    )
     assert np.array_equal(pool.images.read(3), PIXELS[3])
     taken = pool.take([5, 0])
     assert np.array_equal(taken.images.read(0), PIXELS[5])
@@ -37,7 +39,11 @@ def test_arrays_in_memory():
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_npz_files(tmp_path, save):
-    columns = {"site": ["n", "n", "s", "s", "s", "NA"], "label": [1, 2, 1, 2, 1, 2], "colour": np.arange(12.0).reshape(6, 2)}
+    columns = {
+        "site": ["n", "n", "s", "s", "s", "NA"],
+        "label": [1, 2, 1, 2, 1, 2],
+        "colour": np.arange(12.0).reshape(6, 2),
+    }
     save(tmp_path / "all.npz", images=PIXELS, **columns)
     pool = read_sources({"arrays": "all.npz", "source": "site"}, tmp_path)
     assert pool.names == ("n", "s", "NA")
@@ -48,7 +54,10 @@ def test_npz_files(tmp_path, save):
     again = pickle.loads(pickle.dumps(pool.images))
     assert np.array_equal(again.read(2), PIXELS[2])
     assert np.array_equal(pool.take([4, 1]).images.read(1), PIXELS[1])
-    assert read_sources({"arrays": "all.npz", "source": "site", "images": False}, tmp_path).images is None
+    assert (
+        read_sources({"arrays": "all.npz", "source": "site", "images": False}, tmp_path).images
+        is None
+    )
     sample = read_sample("all.npz", tmp_path)
     assert sample.names == (TARGET_SAMPLE,)
     assert np.array_equal(sample.images.read(5), PIXELS[5])
@@ -59,7 +68,11 @@ def test_npz_files_are_read_when_pixels_are_needed(tmp_path, save, monkeypatch):
     save(tmp_path / "a.npz", images=np.asfortranarray(PIXELS), source=["x"] * 6)
     loaded = []
     read_array = np.lib.format.read_array
-    monkeypatch.setattr(np.lib.format, "read_array", lambda *args, **options: loaded.append(1) or read_array(*args, **options))
+    monkeypatch.setattr(
+        np.lib.format,
+        "read_array",
+        lambda *args, **options: loaded.append(1) or read_array(*args, **options),
+    )
     pool = read_sources({"arrays": "a.npz"}, tmp_path)
     assert len(loaded) == 1  # the names of the sources, not the images
     assert np.array_equal(pool.images.read(1), PIXELS[1])
@@ -68,7 +81,9 @@ def test_npz_files_are_read_when_pixels_are_needed(tmp_path, save, monkeypatch):
         assert isinstance(pool.images.parts[0].array.load(), np.memmap)
     else:
         # Whoever asks next, of whatever part of the pool, finds it loaded.
-        threads = [threading.Thread(target=pool.take([row]).images.read, args=(0,)) for row in range(6)]
+        threads = [
+            threading.Thread(target=pool.take([row]).images.read, args=(0,)) for row in range(6)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -78,7 +93,9 @@ def test_npz_files_are_read_when_pixels_are_needed(tmp_path, save, monkeypatch):
 
 def test_arrays_have_no_file_names(tmp_path):
     np.savez(tmp_path / "a.npz", images=PIXELS, source=["x"] * 6, label=[1] * 6)
-    with pytest.raises(ConfigError, match=r"group.regex reads the names of files, and arrays have none"):
+    with pytest.raises(
+        ConfigError, match=r"group.regex reads the names of files, and arrays have none"
+    ):
         read_sources({"arrays": "a.npz", "group": {"regex": "(.)"}}, tmp_path)
     assert "label" not in read_sources({"arrays": "a.npz", "label": False}, tmp_path).frame
 
@@ -96,12 +113,25 @@ def test_one_file_for_each_source(tmp_path):
     [
         ({"images": PIXELS}, "nothing says which source"),
         ({"images": PIXELS, "label": [1] * 6}, "no array that says which source"),
-        ({"images": PIXELS, "source": ["a"] * 5}, "their lengths differ: .'source': 5, 'images': 6"),
+        (
+            {"images": PIXELS, "source": ["a"] * 5},
+            "their lengths differ: .'source': 5, 'images': 6",
+        ),
         ({"images": PIXELS[0, 0], "source": ["a"] * 4}, "must have shape"),
         ({"source": ["a"] * 4}, "has no array 'images'"),
         ({"images": PIXELS, "source": "a"}, "source is a single value"),
-        ({"images": PIXELS, "source": np.array(["a"] * 6, dtype=object)}, "holds Python objects.*runs their code"),
-        ({"images": PIXELS, "source": ["a"] * 6, "size": np.zeros(6, dtype=[("w", int), ("h", int)])}, "holds records"),
+        (
+            {"images": PIXELS, "source": np.array(["a"] * 6, dtype=object)},
+            "holds Python objects.*runs their code",
+        ),
+        (
+            {
+                "images": PIXELS,
+                "source": ["a"] * 6,
+                "size": np.zeros(6, dtype=[("w", int), ("h", int)]),
+            },
+            "holds records",
+        ),
     ],
 )
 def test_npz_files_that_cannot_work(tmp_path, arrays, message):
@@ -142,7 +172,9 @@ def _damaged(folder):
 
 def _promising(folder, name="source", shape=(10**15,)):
     header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": shape}
+    )
     with zipfile.ZipFile(folder / "x.npz", "a") as archive:
         archive.writestr(f"{name}.npy", header.getvalue())
 
@@ -177,8 +209,16 @@ class Items:
 
 
 def test_datasets_in_the_manner_of_torch_are_fetched_when_needed():
-    north = Items([(Image.fromarray(PIXELS[at]), at % 2) for at in range(3)], targets=[0, 1, 0], classes=["cat", "dog"])
-    south = Items([(PIXELS[at], at % 2) for at in range(3, 5)], targets=np.array([1, 0]), classes=["cat", "dog"])
+    north = Items(
+        [(Image.fromarray(PIXELS[at]), at % 2) for at in range(3)],
+        targets=[0, 1, 0],
+        classes=["cat", "dog"],
+    )
+    south = Items(
+        [(PIXELS[at], at % 2) for at in range(3, 5)],
+        targets=np.array([1, 0]),
+        classes=["cat", "dog"],
+    )
     pool = Pool.from_dataset({"north": north, "south": south}, group=[1, 1, 2, 3, 3])
     assert (north.fetched, south.fetched) == ([], [])
     assert pool.frame["id"].tolist() == ["north/0", "north/1", "north/2", "south/0", "south/1"]
@@ -202,7 +242,9 @@ def test_datasets_without_targets_dictionaries_and_bare_images():
     unlabelled = Items([(PIXELS[0], 1)])
     assert "label" not in Pool.from_dataset({"a": unlabelled}, label=False).frame
     assert unlabelled.fetched == []
-    assert Pool.from_dataset({"a": unlabelled}, label=["given"]).frame["label"].tolist() == ["given"]
+    assert Pool.from_dataset({"a": unlabelled}, label=["given"]).frame["label"].tolist() == [
+        "given"
+    ]
 
 
 def test_real_tensors_and_datasets_of_torch():
@@ -215,7 +257,9 @@ def test_real_tensors_and_datasets_of_torch():
     assert np.array_equal(pool.images.read(2), PIXELS[2])
     assert np.array_equal(pool.images.read(6), PIXELS[4])
     # Three rows of three columns: tensors have their channels first, arrays last.
-    assert np.array_equal(as_pixels(torch.from_numpy(PIXELS[0, :3, :3].copy())), PIXELS[0, :3, :3].transpose(1, 2, 0))
+    assert np.array_equal(
+        as_pixels(torch.from_numpy(PIXELS[0, :3, :3].copy())), PIXELS[0, :3, :3].transpose(1, 2, 0)
+    )
     assert np.array_equal(as_pixels(PIXELS[0, :3, :3]), PIXELS[0, :3, :3])
 
 
@@ -264,11 +308,15 @@ def test_datasets_that_cannot_work():
         Pool.from_dataset(Items([1]))
     with pytest.raises(DataError, match="got 3 entries and 1 items"):
         Pool.from_dataset(Items([(PIXELS[0], 1)]), source=["a", "b", "c"])
-    with pytest.raises(DataError, match="'label' has one entry for each item; got 2 entries and 1 items"):
+    with pytest.raises(
+        DataError, match="'label' has one entry for each item; got 2 entries and 1 items"
+    ):
         Pool.from_dataset({"a": Items([(PIXELS[0], 1)])}, label=[1, 2])
 
 
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "I", "I;16", "F"])
+@pytest.mark.parametrize(
+    "mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "I", "I;16", "F"]
+)
 def test_every_mode_of_pillow_becomes_eight_bits(mode):
     grey = Image.fromarray(np.array([[0, 255], [255, 0]], dtype=np.uint8))
     if mode == "I;16":
@@ -285,7 +333,10 @@ def test_every_mode_of_pillow_becomes_eight_bits(mode):
     assert light.tolist() == [[0, 255], [255, 0]]
 
 
-@given(st.sampled_from([np.uint8, np.int16, np.int64, np.uint16, np.float32, np.float64, np.bool_]), st.integers(0, 2**32 - 1))
+@given(
+    st.sampled_from([np.uint8, np.int16, np.int64, np.uint16, np.float32, np.float64, np.bool_]),
+    st.integers(0, 2**32 - 1),
+)
 def test_whatever_the_type_black_stays_black_and_white_white(dtype, seed):
     top = {np.uint16: 65535, np.float32: 1, np.float64: 1, np.bool_: 1}.get(dtype, 255)
     white = np.random.default_rng(seed).random((3, 4, 3)) < 0.5
@@ -329,15 +380,21 @@ def _every_file():
         "orientation": _file(colour, "JPEG", exif=turned),
         "16 bits": _file(deep, "PNG"),
         "16 bits, TIFF": _file(deep, "TIFF"),
-        "16 bits, dark": _file(Image.fromarray(rng.integers(0, 200, (6, 9), dtype=np.uint16)), "PNG"),
+        "16 bits, dark": _file(
+            Image.fromarray(rng.integers(0, 200, (6, 9), dtype=np.uint16)), "PNG"
+        ),
         "32 bits": _file(Image.fromarray(rng.integers(0, 256, (6, 9), dtype=np.int32)), "TIFF"),
         "transparent colour": _file(colour, "PNG", transparency=colour.getpixel((0, 0))),
-        "transparent grey": _file(colour.convert("L"), "PNG", transparency=colour.convert("L").getpixel((0, 0))),
+        "transparent grey": _file(
+            colour.convert("L"), "PNG", transparency=colour.convert("L").getpixel((0, 0))
+        ),
         "transparent palette": _file(colour.convert("P"), "PNG", transparency=3),
         "alpha": _file(Image.fromarray(rng.integers(0, 256, (6, 9, 4), dtype=np.uint8)), "PNG"),
         "grey and alpha": _file(colour.convert("LA"), "PNG"),
         "CMYK": _file(colour.convert("CMYK"), "JPEG"),
-        "animated": _file(colour, "GIF", save_all=True, append_images=[Image.new("RGB", colour.size)]),
+        "animated": _file(
+            colour, "GIF", save_all=True, append_images=[Image.new("RGB", colour.size)]
+        ),
     }
 
 
@@ -345,7 +402,9 @@ def _every_file():
 def test_an_image_of_pillow_has_the_pixels_of_its_file(name):
     """A dataset that opens its files and a folder of the same files are the same images."""
     file = _every_file()[name]
-    np.testing.assert_array_equal(decode_image(as_pixels(Image.open(io.BytesIO(file)))), decode_image(file))
+    np.testing.assert_array_equal(
+        decode_image(as_pixels(Image.open(io.BytesIO(file)))), decode_image(file)
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int16, np.int32, np.int64, np.float32])

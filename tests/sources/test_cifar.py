@@ -1,4 +1,6 @@
-"""The official archives in small: both forms, packed and unpacked, hold the same images; changed or hostile ones are refused."""
+"""The official archives in small: both forms, packed and unpacked, hold the same images; changed or
+hostile ones are refused.
+"""
 
 import hashlib
 import io
@@ -15,7 +17,18 @@ from unskew.sources import cifar_files
 from unskew.sources.pickled_arrays import load_arrays
 from unskew.sources.settings import read_sources
 
-NAMES_10 = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+NAMES_10 = [
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+]
 PER_BATCH = 3
 
 
@@ -23,7 +36,10 @@ def batches_10():
     generator = np.random.default_rng(0)
     files = [f"data_batch_{at}" for at in range(1, 6)] + ["test_batch"]
     return {
-        file: (generator.integers(0, 256, (PER_BATCH, 3072), dtype=np.uint8), generator.integers(0, 10, PER_BATCH).tolist())
+        file: (
+            generator.integers(0, 256, (PER_BATCH, 3072), dtype=np.uint8),
+            generator.integers(0, 10, PER_BATCH).tolist(),
+        )
         for file in files
     }
 
@@ -36,8 +52,20 @@ def python_2_pickle(data, labels, keys):
         return b"U" + bytes([len(value)]) + value
 
     n = len(data)
-    parts += [text(b"data"), b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85", text(b"b"), b"\x87R"]
-    parts += [b"(K\x01", b"K" + bytes([n]) + b"M\x00\x0c\x86", b"cnumpy\ndtype\n", text(b"u1"), b"K\x00K\x01\x87R(K\x03", text(b"|")]
+    parts += [
+        text(b"data"),
+        b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85",
+        text(b"b"),
+        b"\x87R",
+    ]
+    parts += [
+        b"(K\x01",
+        b"K" + bytes([n]) + b"M\x00\x0c\x86",
+        b"cnumpy\ndtype\n",
+        text(b"u1"),
+        b"K\x00K\x01\x87R(K\x03",
+        text(b"|"),
+    ]
     parts += [
         b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb",
         b"\x89",
@@ -58,11 +86,15 @@ def members_10(form, pickled="python 2"):
         elif pickled == "python 2":
             members[f"cifar-10-batches-py/{file}"] = python_2_pickle(data, [labels], [b"labels"])
         else:
-            members[f"cifar-10-batches-py/{file}"] = pickle.dumps({b"data": data, b"labels": labels}, protocol=pickled)
+            members[f"cifar-10-batches-py/{file}"] = pickle.dumps(
+                {b"data": data, b"labels": labels}, protocol=pickled
+            )
     if form == "binary":
         members["cifar-10-batches-bin/batches.meta.txt"] = "\n".join([*NAMES_10, ""]).encode()
     else:
-        members["cifar-10-batches-py/batches.meta"] = pickle.dumps({"label_names": NAMES_10, "num_vis": 3072}, protocol=2)
+        members["cifar-10-batches-py/batches.meta"] = pickle.dumps(
+            {"label_names": NAMES_10, "num_vis": 3072}, protocol=2
+        )
     return members
 
 
@@ -74,15 +106,21 @@ def members_100(form):
         data = generator.integers(0, 256, (n, 3072), dtype=np.uint8)
         fines, coarses = generator.integers(0, 100, n), generator.integers(0, 20, n)
         if form == "binary":
-            members[f"cifar-100-binary/{file}.bin"] = np.column_stack([coarses, fines, data]).astype(np.uint8).tobytes()
+            members[f"cifar-100-binary/{file}.bin"] = (
+                np.column_stack([coarses, fines, data]).astype(np.uint8).tobytes()
+            )
         else:
             labels = [fines.tolist(), coarses.tolist()]
-            members[f"cifar-100-python/{file}"] = python_2_pickle(data, labels, [b"fine_labels", b"coarse_labels"])
+            members[f"cifar-100-python/{file}"] = python_2_pickle(
+                data, labels, [b"fine_labels", b"coarse_labels"]
+            )
     if form == "binary":
         members["cifar-100-binary/fine_label_names.txt"] = "\n".join(fine).encode()
         members["cifar-100-binary/coarse_label_names.txt"] = "\n".join(coarse).encode()
     else:
-        members["cifar-100-python/meta"] = pickle.dumps({b"fine_label_names": fine, b"coarse_label_names": coarse}, protocol=2)
+        members["cifar-100-python/meta"] = pickle.dumps(
+            {b"fine_label_names": fine, b"coarse_label_names": coarse}, protocol=2
+        )
     return members
 
 
@@ -108,17 +146,26 @@ def all_pixels(pool):
 
 @pytest.mark.parametrize("pickled", ["python 2", 2, 3, 5])
 def test_both_forms_of_cifar_10_hold_the_same(tmp_path, pickled):
-    python = Pool.from_cifar(pack(tmp_path / "cifar-10-python.tar.gz", members_10("python", pickled)), verify=False)
-    binary = Pool.from_cifar(pack(tmp_path / "cifar-10-binary.tar.gz", members_10("binary")), verify=False)
+    python = Pool.from_cifar(
+        pack(tmp_path / "cifar-10-python.tar.gz", members_10("python", pickled)), verify=False
+    )
+    binary = Pool.from_cifar(
+        pack(tmp_path / "cifar-10-binary.tar.gz", members_10("binary")), verify=False
+    )
     assert python.frame.equals(binary.frame)
     assert np.array_equal(all_pixels(python), all_pixels(binary))
     truth = batches_10()
     assert python.frame["split"].tolist() == ["train"] * 15 + ["test"] * 3
-    assert python.frame["label"].tolist() == [NAMES_10[label] for _, labels in truth.values() for label in labels]
+    assert python.frame["label"].tolist() == [
+        NAMES_10[label] for _, labels in truth.values() for label in labels
+    ]
     assert python.frame["id"].tolist()[14:16] == ["cifar-10/train/14", "cifar-10/test/0"]
     # Red, green, blue, each in 32 rows of 32.
     data = truth["data_batch_2"][0][1]
-    assert np.array_equal(python.images.read(4), np.dstack([data[:1024], data[1024:2048], data[2048:]]).reshape(32, 32, 3))
+    assert np.array_equal(
+        python.images.read(4),
+        np.dstack([data[:1024], data[1024:2048], data[2048:]]).reshape(32, 32, 3),
+    )
     assert python.images.read(4).dtype == np.uint8
 
 
@@ -150,17 +197,25 @@ def test_unpacked_folders_and_folders_that_hold_one(tmp_path):
 
 def test_what_is_not_the_official_file_is_refused(tmp_path):
     archive = pack(tmp_path / "cifar-10-python.tar.gz", members_10("python"))
-    with pytest.raises(DataError, match=r"not the official file: its MD5 is \w+, not c58f30108f718f92721af3b95e74349a"):
+    with pytest.raises(
+        DataError,
+        match=r"not the official file: its MD5 is \w+, not c58f30108f718f92721af3b95e74349a",
+    ):
         Pool.from_cifar(archive)
     folder = unpack(tmp_path / "unpacked", members_10("binary"))
-    with pytest.raises(DataError, match=r"data_batch_1.bin' is not the official file.*5dd7e06a14cb22eb9f671a540d1b7c25"):
+    with pytest.raises(
+        DataError,
+        match=r"data_batch_1.bin' is not the official file.*5dd7e06a14cb22eb9f671a540d1b7c25",
+    ):
         Pool.from_cifar(folder)
 
 
 def test_the_official_checksum_passes(tmp_path, monkeypatch):
     archive = pack(tmp_path / "cifar-10-binary.tar.gz", members_10("binary"))
     official = cifar_files.DISTRIBUTIONS[1]
-    told = cifar_files.Distribution(**{**official.__dict__, "md5": hashlib.md5(archive.read_bytes()).hexdigest()})
+    told = cifar_files.Distribution(
+        **{**official.__dict__, "md5": hashlib.md5(archive.read_bytes()).hexdigest()}
+    )
     monkeypatch.setattr(cifar_files, "DISTRIBUTIONS", (told,))
     assert len(Pool.from_cifar(archive)) == 18
 
@@ -173,8 +228,14 @@ def test_archives_that_cannot_be_read(tmp_path):
     members = members_10("binary")
     members.pop("cifar-10-batches-bin/data_batch_3.bin")
     pack(tmp_path / "lacking.tar.gz", members)
-    pack(tmp_path / "odd.tar.gz", members_10("binary") | {"cifar-10-batches-bin/test_batch.bin": b"123"})
-    pack(tmp_path / "label.tar.gz", members_10("binary") | {"cifar-10-batches-bin/test_batch.bin": bytes([10]) + bytes(3072)})
+    pack(
+        tmp_path / "odd.tar.gz",
+        members_10("binary") | {"cifar-10-batches-bin/test_batch.bin": b"123"},
+    )
+    pack(
+        tmp_path / "label.tar.gz",
+        members_10("binary") | {"cifar-10-batches-bin/test_batch.bin": bytes([10]) + bytes(3072)},
+    )
     for name, message in {
         "cut.tar.gz": "no archive that can be read",
         "text.tar.gz": "no archive that can be read",
@@ -185,7 +246,9 @@ def test_archives_that_cannot_be_read(tmp_path):
     }.items():
         with pytest.raises(DataError, match=message):
             Pool.from_cifar(tmp_path / name, verify=False)
-    with pytest.raises(ConfigError, match=r"'nowhere.tar.gz' is not there.*download = true fetches it"):
+    with pytest.raises(
+        ConfigError, match=r"'nowhere.tar.gz' is not there.*download = true fetches it"
+    ):
         read_sources({"cifar": "nowhere.tar.gz"}, tmp_path)
     with pytest.raises(ConfigError, match="Did you mean 'train'"):
         read_sources({"cifar": "a.tar.gz", "split": "trian"}, tmp_path)
@@ -207,7 +270,10 @@ class Evil:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (pickle.dumps({"a": Evil(os.mkdir, "broken-in")}), "asks for posix.mkdir, but only NumPy arrays"),
+        (
+            pickle.dumps({"a": Evil(os.mkdir, "broken-in")}),
+            "asks for posix.mkdir, but only NumPy arrays",
+        ),
         (pickle.dumps({"a": Evil(eval, "1+1")}), "asks for builtins.eval"),
         (pickle.dumps({"a": Evil(getattr, "x", "upper")}), "asks for builtins.getattr"),
         (b"cos\nsystem\n(S'touch broken-in'\ntR.", "asks for os.system"),
@@ -218,7 +284,10 @@ class Evil:
         (b"\x80\x02Pabc\n.", "outside of itself"),
         (pickle.dumps([1, 2]), "where a dictionary was expected"),
         (b"\x80\x02}U\x01acnumpy\nndarray\ns.", "'a' is neither an array nor a plain value"),
-        (b"\x80\x02}U\x01acnumpy\ndtype\nU\x02u1\x85Rs.", "'a' is neither an array nor a plain value"),
+        (
+            b"\x80\x02}U\x01acnumpy\ndtype\nU\x02u1\x85Rs.",
+            "'a' is neither an array nor a plain value",
+        ),
         (b"", "no pickle that can be read"),
         (b"\x80\x05garbage", "no pickle that can be read"),
         (pickle.dumps({"a": np.arange(5)})[:-9], "no pickle that can be read"),
@@ -263,7 +332,9 @@ def served(monkeypatch, content, *, error=None):
 def test_fetching_writes_the_archive_whole_or_not_at_all(tmp_path, monkeypatch):
     content = pack(tmp_path / "x.tar.gz", members_10("binary")).read_bytes()
     official = cifar_files.DISTRIBUTIONS[1]
-    told = cifar_files.Distribution(**{**official.__dict__, "md5": hashlib.md5(content).hexdigest()})
+    told = cifar_files.Distribution(
+        **{**official.__dict__, "md5": hashlib.md5(content).hexdigest()}
+    )
     monkeypatch.setattr(cifar_files, "DISTRIBUTIONS", (told,))
     asked = served(monkeypatch, content)
     settings = {"cifar": "cifar-10-binary.tar.gz", "download": True}
@@ -279,11 +350,19 @@ def test_fetching_writes_the_archive_whole_or_not_at_all(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "error", [urllib.error.URLError("Name or service not known"), TimeoutError("timed out"), ConnectionResetError("reset")]
+    "error",
+    [
+        urllib.error.URLError("Name or service not known"),
+        TimeoutError("timed out"),
+        ConnectionResetError("reset"),
+    ],
 )
 def test_fetching_without_a_network_is_said_in_words(tmp_path, monkeypatch, error):
     served(monkeypatch, b"", error=error)
-    with pytest.raises(DataError, match=r"cannot be fetched.*connected to the network.*put it at 'cifar-10-python.tar.gz'"):
+    with pytest.raises(
+        DataError,
+        match=r"cannot be fetched.*connected to the network.*put it at 'cifar-10-python.tar.gz'",
+    ):
         read_sources({"cifar": "cifar-10-python.tar.gz", "download": True}, tmp_path)
     assert not list(tmp_path.iterdir())
     with pytest.raises(ConfigError, match=r"'mine.tar.gz' is none of them"):

@@ -12,12 +12,23 @@ from unskew.sources.coco import annotation_weights
 
 
 def write(path, labels, boxes=True, **more):
-    """Images 1, 2, … with the categories given, one annotation each; categories a (id 10), b (20), c (30)."""
-    images = [{"id": at, "file_name": f"{at}.jpg", "width": 8, "height": 6, "flickr": {"x": 1}} for at in range(1, len(labels) + 1)]
+    """Images 1, 2, … with the categories given, one annotation each; categories a (id 10), b (20),
+    c (30).
+    """
+    images = [
+        {"id": at, "file_name": f"{at}.jpg", "width": 8, "height": 6, "flickr": {"x": 1}}
+        for at in range(1, len(labels) + 1)
+    ]
     annotations = []
     for image, names in zip(images, labels, strict=True):
         for name in names:
-            annotations.append({"id": 100 + len(annotations), "image_id": image["id"], "category_id": {"a": 10, "b": 20, "c": 30}[name]})
+            annotations.append(
+                {
+                    "id": 100 + len(annotations),
+                    "image_id": image["id"],
+                    "category_id": {"a": 10, "b": 20, "c": 30}[name],
+                }
+            )
             if boxes:
                 annotations[-1]["bbox"] = [0, 0, 2, 2]
         (path.parent / image["file_name"]).write_bytes(b"x")
@@ -26,7 +37,9 @@ def write(path, labels, boxes=True, **more):
         {"id": 20, "name": "b", "supercategory": "first"},
         {"id": 30, "name": "c"},
     ]
-    path.write_text(json.dumps({"images": images, "annotations": annotations, "categories": categories} | more))
+    path.write_text(
+        json.dumps({"images": images, "annotations": annotations, "categories": categories} | more)
+    )
     return path
 
 
@@ -47,17 +60,30 @@ def test_one_category_each_is_a_plain_label(tmp_path):
     assert pool.frame["label"].tolist()[:2] == ["b", "a"]
     assert pool.frame["label"].isna().tolist() == [False, False, True, False]
     assert "n_boxes" not in pool.frame
-    assert Pool.from_coco({"s": tmp_path / "c.json"}, several="list").frame["label"].tolist() == [["b"], ["a"], [], ["c"]]
+    assert Pool.from_coco({"s": tmp_path / "c.json"}, several="list").frame["label"].tolist() == [
+        ["b"],
+        ["a"],
+        [],
+        ["c"],
+    ]
 
 
 def test_supercategories_and_fields_as_labels(tmp_path):
     write(
         tmp_path / "c.json",
         ["b", "a"],
-        categories=[{"id": 10, "name": "a", "supercategory": "x"}, {"id": 20, "name": "b", "supercategory": "y"}],
+        categories=[
+            {"id": 10, "name": "a", "supercategory": "x"},
+            {"id": 20, "name": "b", "supercategory": "y"},
+        ],
     )
-    assert Pool.from_coco({"s": tmp_path / "c.json"}, label="supercategory").frame["label"].tolist() == ["y", "x"]
-    assert Pool.from_coco({"s": tmp_path / "c.json"}, label="width").frame["label"].tolist() == [8, 8]
+    assert Pool.from_coco({"s": tmp_path / "c.json"}, label="supercategory").frame[
+        "label"
+    ].tolist() == ["y", "x"]
+    assert Pool.from_coco({"s": tmp_path / "c.json"}, label="width").frame["label"].tolist() == [
+        8,
+        8,
+    ]
     with pytest.raises(DataError, match=r"no field 'widht' for their label.*Did you mean 'width'"):
         Pool.from_coco({"s": tmp_path / "c.json"}, label="widht")
 
@@ -67,7 +93,9 @@ def test_ids_of_two_files_are_told_apart_by_their_source(tmp_path):
     write(tmp_path / "d.json", ["c"])
     pool = Pool.from_coco({"s": tmp_path / "c.json", "t": tmp_path / "d.json"})
     assert pool.frame["id"].tolist() == ["s/1", "2", "t/1"]
-    assert annotation_weights(tmp_path / "d.json", {"s/1": 0.5, "2": 0.3, "t/1": 0.2}, source="t").values.tolist() == [[100, 1, 0.2]]
+    assert annotation_weights(
+        tmp_path / "d.json", {"s/1": 0.5, "2": 0.3, "t/1": 0.2}, source="t"
+    ).values.tolist() == [[100, 1, 0.2]]
 
 
 def test_every_annotation_has_the_weight_of_its_image(tmp_path):
@@ -88,8 +116,14 @@ def test_every_annotation_has_the_weight_of_its_image(tmp_path):
 def test_weights_with_ids_of_their_own(tmp_path):
     file = write(tmp_path / "c.json", ["a", "b", "a", "b"])
     pool = Pool.from_coco({"s": file})
-    weights = unskew.debias(pool, unskew.bias.Strata(by=["label"]), unskew.Target.margins({"label": {"a": 0.25, "b": 0.75}}))
-    assert annotation_weights(file, weights)["weight"].to_numpy() == pytest.approx([0.125, 0.375, 0.125, 0.375])
+    weights = unskew.debias(
+        pool,
+        unskew.bias.Strata(by=["label"]),
+        unskew.Target.margins({"label": {"a": 0.25, "b": 0.75}}),
+    )
+    assert annotation_weights(file, weights)["weight"].to_numpy() == pytest.approx(
+        [0.125, 0.375, 0.125, 0.375]
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,11 +132,20 @@ def test_weights_with_ids_of_their_own(tmp_path):
         ({"images": []}, "without a single image"),
         ({"images": [{"file_name": "1.jpg"}]}, "image 1 of the COCO file has no id"),
         ({"images": {"a": 1}}, "is a list of objects"),
-        ({"annotations": [{"id": 1, "image_id": 99, "category_id": 10}]}, "belongs to image 99, which the file does not list"),
-        ({"annotations": [{"id": 1, "image_id": 1, "category_id": 99}]}, "categories that the file does not list: 99"),
+        (
+            {"annotations": [{"id": 1, "image_id": 99, "category_id": 10}]},
+            "belongs to image 99, which the file does not list",
+        ),
+        (
+            {"annotations": [{"id": 1, "image_id": 1, "category_id": 99}]},
+            "categories that the file does not list: 99",
+        ),
         ({"categories": [{"id": 1}]}, "every category has an id and a name"),
         (
-            {"categories": [], "annotations": [{"id": 1, "image_id": 1, "caption": "a cat on a mat"}]},
+            {
+                "categories": [],
+                "annotations": [{"id": 1, "image_id": 1, "caption": "a cat on a mat"}],
+            },
             r"holds captions and no categories.*instances_.*file_name",
         ),
     ],
@@ -115,7 +158,9 @@ def test_coco_files_that_cannot_work(tmp_path, change, message):
 
 def test_other_calls_that_cannot_work(tmp_path):
     write(tmp_path / "c.json", ["a", "b"])
-    with pytest.raises(ConfigError, match=r"several is 'list' or 'join'; got 'jion'. Did you mean 'join'"):
+    with pytest.raises(
+        ConfigError, match=r"several is 'list' or 'join'; got 'jion'. Did you mean 'join'"
+    ):
         Pool.from_coco({"s": tmp_path / "c.json"}, several="jion")
     (tmp_path / "m.csv").write_text("path,source\n1.jpg,n\n")
     with pytest.raises(ConfigError, match="`several` is about COCO files"):

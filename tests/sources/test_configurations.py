@@ -17,15 +17,26 @@ def write_image(path, value=128):
 
 def test_camera_traps(tmp_path):
     images = [
-        {"id": f"i{at}", "file_name": f"site{at % 2}/{at}.jpg", "location": f"site{at % 2}", "seq_id": f"q{at // 2}", "split": "train"}
+        {
+            "id": f"i{at}",
+            "file_name": f"site{at % 2}/{at}.jpg",
+            "location": f"site{at % 2}",
+            "seq_id": f"q{at // 2}",
+            "split": "train",
+        }
         for at in range(6)
     ]
     annotations = [{"id": at, "image_id": f"i{at}", "category_id": at % 3} for at in range(6)]
     categories = [{"id": 0, "name": "empty"}, {"id": 1, "name": "fox"}, {"id": 2, "name": "NA"}]
-    (tmp_path / "all.json").write_text(json.dumps({"images": images, "annotations": annotations, "categories": categories}))
+    (tmp_path / "all.json").write_text(
+        json.dumps({"images": images, "annotations": annotations, "categories": categories})
+    )
     for image in images:
         write_image(tmp_path / image["file_name"])
-    pool = read_sources({"manifest": "all.json", "source": "location", "group": "seq_id", "split": "split"}, tmp_path)
+    pool = read_sources(
+        {"manifest": "all.json", "source": "location", "group": "seq_id", "split": "split"},
+        tmp_path,
+    )
     assert list(pool.frame.columns) == ["id", "source", "label", "group", "split", "path"]
     assert pool.names == ("site0", "site1")
     assert pool.frame["id"].tolist() == [f"i{at}" for at in range(6)]
@@ -42,14 +53,26 @@ def test_product_photos(tmp_path):
         write_image(tmp_path / vendor / "shoe" / "deep" / "sku12_2.JPG", at)
         write_image(tmp_path / vendor / "hat" / "unnamed.png", at)
     write_image(tmp_path / "phones" / "p1.jpg")
-    settings = {"folders": {name: name for name in ("north", "south", "east", "west")}, "group": {"regex": "^(sku\\d+)"}}
+    settings = {
+        "folders": {name: name for name in ("north", "south", "east", "west")},
+        "group": {"regex": "^(sku\\d+)"},
+    }
     pool = read_sources(settings, tmp_path)
     assert pool.names == ("north", "south", "east", "west")
-    assert pool.frame["id"].tolist()[:3] == ["north/hat/unnamed.png", "north/shoe/deep/sku12_2.JPG", "north/shoe/sku12_1.jpg"]
+    assert pool.frame["id"].tolist()[:3] == [
+        "north/hat/unnamed.png",
+        "north/shoe/deep/sku12_2.JPG",
+        "north/shoe/sku12_1.jpg",
+    ]
     assert pool.frame["path"].tolist()[-1] == "west/shoe/sku12_1.jpg"
     assert pool.frame["label"].tolist()[:3] == ["hat", "shoe", "shoe"]
     # The same number in two sources is two products; what has no number is a group of its own.
-    assert pool.frame["group"].tolist()[:4] == ["north/hat/unnamed.png", "north/sku12", "north/sku12", "south/hat/unnamed.png"]
+    assert pool.frame["group"].tolist()[:4] == [
+        "north/hat/unnamed.png",
+        "north/sku12",
+        "north/sku12",
+        "south/hat/unnamed.png",
+    ]
     sample = read_sample("phones/", tmp_path)
     assert sample.names == (TARGET_SAMPLE,)
     assert sample.frame["path"].tolist() == ["phones/p1.jpg"]
@@ -58,9 +81,19 @@ def test_product_photos(tmp_path):
 
 def test_hospitals(tmp_path):
     (tmp_path / "scans.csv").write_text(
-        "hospital,patient_id,split,age,sex\nwest,007,train,55,f\nwest,007,train,55,f\nNA,12,test,,NA\n", encoding="utf-8"
+        "hospital,patient_id,split,age,sex\nwest,007,train,55,f\nwest,007,train,55,f\nNA,12,test,,NA\n",
+        encoding="utf-8",
     )
-    pool = read_sources({"manifest": "scans.csv", "images": False, "source": "hospital", "group": "patient_id", "split": "split"}, tmp_path)
+    pool = read_sources(
+        {
+            "manifest": "scans.csv",
+            "images": False,
+            "source": "hospital",
+            "group": "patient_id",
+            "split": "split",
+        },
+        tmp_path,
+    )
     assert pool.images is None
     assert pool.names == ("west", "NA")
     assert pool.frame["group"].tolist() == ["007", "007", "12"]
@@ -75,18 +108,54 @@ def test_hospitals(tmp_path):
     [
         ({"folder": {"a": "a"}}, ConfigError, "Did you mean 'folders'"),
         ({}, ConfigError, "it has nothing"),
-        ({"folders": {"a": "a"}, "manifest": "m.csv"}, ConfigError, "in one way, but it has folders, manifest"),
-        ({"folders": {"a": "a"}, "grop": "b"}, ConfigError, "no setting 'grop'.*Did you mean 'group'"),
-        ({"folders": {"a": "a"}, "root": "b"}, ConfigError, "root goes with manifest; images given as folders"),
-        ({"folders": {"a": "hous"}}, ConfigError, "source 'a' is the folder 'hous', which is not there. Did you mean 'house'"),
-        ({"folders": {"a": "nowhere/at/all"}}, ConfigError, "'nowhere/at/all', which is not there. .Nor is "),
-        ({"folders": {"a": "file.txt"}}, ConfigError, "'file.txt' is a file. A table of images is named by `manifest`"),
+        (
+            {"folders": {"a": "a"}, "manifest": "m.csv"},
+            ConfigError,
+            "in one way, but it has folders, manifest",
+        ),
+        (
+            {"folders": {"a": "a"}, "grop": "b"},
+            ConfigError,
+            "no setting 'grop'.*Did you mean 'group'",
+        ),
+        (
+            {"folders": {"a": "a"}, "root": "b"},
+            ConfigError,
+            "root goes with manifest; images given as folders",
+        ),
+        (
+            {"folders": {"a": "hous"}},
+            ConfigError,
+            "source 'a' is the folder 'hous', which is not there. Did you mean 'house'",
+        ),
+        (
+            {"folders": {"a": "nowhere/at/all"}},
+            ConfigError,
+            "'nowhere/at/all', which is not there. .Nor is ",
+        ),
+        (
+            {"folders": {"a": "file.txt"}},
+            ConfigError,
+            "'file.txt' is a file. A table of images is named by `manifest`",
+        ),
         ({"folders": {"a": "empty"}}, DataError, "source 'a': the folder 'empty' is empty"),
-        ({"folders": {"a": "notes"}}, DataError, "no image in the folder 'notes' or below it; there are 2 .txt, 1 hidden"),
-        ({"folders": {"a": "house", "b": "./house"}}, ConfigError, "'a' and 'b' are the same folder"),
+        (
+            {"folders": {"a": "notes"}},
+            DataError,
+            "no image in the folder 'notes' or below it; there are 2 .txt, 1 hidden",
+        ),
+        (
+            {"folders": {"a": "house", "b": "./house"}},
+            ConfigError,
+            "'a' and 'b' are the same folder",
+        ),
         ({"folders": {}}, ConfigError, "gives each source its folder"),
         ({"folders": {"": "house"}}, ConfigError, "gives each source its folder"),
-        ({"manifest": "imges.csv"}, ConfigError, "the table 'imges.csv' is not there. Did you mean 'images.csv'"),
+        (
+            {"manifest": "imges.csv"},
+            ConfigError,
+            "the table 'imges.csv' is not there. Did you mean 'images.csv'",
+        ),
         ({"manifest": "house"}, ConfigError, "a .csv, .tsv, .jsonl, .json or .parquet file"),
         ({"manifest": "book.xlsx"}, ConfigError, "save it as CSV"),
     ],
@@ -103,5 +172,7 @@ def test_settings_that_cannot_work(tmp_path, settings, error, message):
 
 def test_a_sample_that_is_not_there(tmp_path):
     (tmp_path / "phones").mkdir()
-    with pytest.raises(ConfigError, match=r"target sample 'phone' is not there\. Did you mean 'phones'"):
+    with pytest.raises(
+        ConfigError, match=r"target sample 'phone' is not there\. Did you mean 'phones'"
+    ):
         read_sample("phone", tmp_path)

@@ -1,4 +1,6 @@
-"""Folders of images: labels, splits, metadata, order; loops, hostile names, files that cannot be read; nothing is opened."""
+"""Folders of images: labels, splits, metadata, order; loops, hostile names, files that cannot be
+read; nothing is opened.
+"""
 
 import builtins
 import logging
@@ -32,17 +34,31 @@ def put(root, *names, content=b"image"):
 
 
 def column(pool, name):
-    return dict(zip(pool.frame["id"], pool.frame[name].astype(object).where(pool.frame[name].notna(), None), strict=True))
+    return dict(
+        zip(
+            pool.frame["id"],
+            pool.frame[name].astype(object).where(pool.frame[name].notna(), None),
+            strict=True,
+        )
+    )
 
 
 def test_labels_are_the_first_folder_below_the_source(tmp_path):
     put(tmp_path, "n/cat/1.jpg", "n/cat/old/dog/2.jpg", "n/dog/3.jpg", "s/4.jpg", "s/NA/5.jpg")
     pool = Pool.from_folders({"n": tmp_path / "n", "s": tmp_path / "s"})
-    expected = {"n/cat/1.jpg": "cat", "n/cat/old/dog/2.jpg": "cat", "n/dog/3.jpg": "dog", "s/4.jpg": None, "s/NA/5.jpg": "NA"}
+    expected = {
+        "n/cat/1.jpg": "cat",
+        "n/cat/old/dog/2.jpg": "cat",
+        "n/dog/3.jpg": "dog",
+        "s/4.jpg": None,
+        "s/NA/5.jpg": "NA",
+    }
     assert column(pool, "label") == expected
     assert pool.frame["path"].tolist()[0] == f"{tmp_path}/n/cat/1.jpg"
     assert "label" not in Pool.from_folders({"n": tmp_path / "n"}, label=False).frame
-    assert Pool.from_folders({"cats": tmp_path / "n" / "cat"}, label={"regex": r"(\d)"}).frame["label"].tolist() == ["1", "2"]
+    assert Pool.from_folders({"cats": tmp_path / "n" / "cat"}, label={"regex": r"(\d)"}).frame[
+        "label"
+    ].tolist() == ["1", "2"]
 
 
 def test_images_beside_the_folders_of_classes_are_told(tmp_path, caplog):
@@ -62,14 +78,22 @@ def test_folders_called_train_and_test_are_splits(tmp_path):
         "n/test/dog/3.jpg": "test",
         "n/test/4.jpg": "test",
     }
-    assert column(pool, "label") == {"n/test/4.jpg": None, "n/test/dog/3.jpg": "dog", "n/train/cat/1.jpg": "cat", "n/val/cat/2.jpg": "cat"}
+    assert column(pool, "label") == {
+        "n/test/4.jpg": None,
+        "n/test/dog/3.jpg": "dog",
+        "n/train/cat/1.jpg": "cat",
+        "n/val/cat/2.jpg": "cat",
+    }
     classes = Pool.from_folders({"n": tmp_path / "n"}, split=False)
     assert sorted(set(classes.frame["label"])) == ["test", "train", "val"]
     assert "split" not in classes.frame
     # A class may be called train if others are not.
     put(tmp_path, "v/train/1.jpg", "v/car/2.jpg")
     assert Pool.from_folders({"v": tmp_path / "v"}).frame["label"].tolist() == ["car", "train"]
-    assert Pool.from_folders({"v": tmp_path / "v"}, split="folder").frame["split"].tolist() == ["car", "train"]
+    assert Pool.from_folders({"v": tmp_path / "v"}, split="folder").frame["split"].tolist() == [
+        "car",
+        "train",
+    ]
 
 
 def test_split_by_folder_needs_folders(tmp_path):
@@ -81,14 +105,18 @@ def test_split_by_folder_needs_folders(tmp_path):
 def test_order_does_not_depend_on_the_disk(tmp_path):
     names = [f"{label}/{name}.jpg" for label in "cab" for name in ("b", "a", "B", "10", "9", "ä")]
     put(tmp_path / "s", *names)
-    assert Pool.from_folders({"s": tmp_path / "s"}).frame["id"].tolist() == [f"s/{name}" for name in sorted(names)]
+    assert Pool.from_folders({"s": tmp_path / "s"}).frame["id"].tolist() == [
+        f"s/{name}" for name in sorted(names)
+    ]
 
 
 def test_ids_do_not_depend_on_the_machine(tmp_path):
     for place in ("here", "there/deep"):
         put(tmp_path / place, "photos/cat/1.jpg")
     ids = [
-        read_sources({"folders": {"n": "photos"}}, tmp_path / place).frame[["id", "path"]].values.tolist()
+        read_sources({"folders": {"n": "photos"}}, tmp_path / place)
+        .frame[["id", "path"]]
+        .values.tolist()
         for place in ("here", "there/deep")
     ]
     assert ids[0] == ids[1] == [["n/cat/1.jpg", "photos/cat/1.jpg"]]
@@ -109,11 +137,24 @@ def test_nothing_is_opened(tmp_path, monkeypatch):
 
 
 def test_other_files_are_counted_and_told(tmp_path, caplog):
-    put(tmp_path / "n", "1.jpg", "Thumbs.db", "a.txt", "b.TXT", "README", ".DS_Store", "._1.jpg", ".git/x.jpg")
+    put(
+        tmp_path / "n",
+        "1.jpg",
+        "Thumbs.db",
+        "a.txt",
+        "b.TXT",
+        "README",
+        ".DS_Store",
+        "._1.jpg",
+        ".git/x.jpg",
+    )
     with caplog.at_level(logging.INFO):
         pool = Pool.from_folders({"n": tmp_path / "n"})
     assert len(pool) == 1
-    assert "7 files are no images and were ignored: 3 hidden, 2 .txt, 1 .db, 1 no extension" in caplog.text
+    assert (
+        "7 files are no images and were ignored: 3 hidden, 2 .txt, 1 .db, 1 no extension"
+        in caplog.text
+    )
 
 
 def test_extensions_in_any_case_and_of_many_kinds(tmp_path):
@@ -131,16 +172,27 @@ def test_extensions_in_any_case_and_of_many_kinds(tmp_path):
 
 def test_names_of_sources_stay_as_they_are(tmp_path):
     put(tmp_path, "x/1.jpg")
-    for name in ("Zürich/西", "<script>alert(1)</script>", 'a "b"', " padded ", "new\nline", "NA", "0"):
+    for name in (
+        "Zürich/西",
+        "<script>alert(1)</script>",
+        'a "b"',
+        " padded ",
+        "new\nline",
+        "NA",
+        "0",
+    ):
         pool = Pool.from_folders({name: tmp_path / "x"})
         assert pool.names == (name,)
         assert pool.frame["id"].tolist() == [f"{name}/1.jpg"]
 
 
-# Whatever a file may be called: quotes, tags, newlines, other alphabets, but neither "/" nor a leading dot.
-NAMES = st.text(st.characters(blacklist_characters="/\x00", blacklist_categories=["Cs"]), min_size=1, max_size=30).filter(
-    lambda name: not name.startswith(".") and len(name.encode()) < 200
-)
+# Whatever a file may be called: quotes, tags, newlines, other alphabets, but neither "/" nor a
+# leading dot.
+NAMES = st.text(
+    st.characters(blacklist_characters="/\x00", blacklist_categories=["Cs"]),
+    min_size=1,
+    max_size=30,
+).filter(lambda name: not name.startswith(".") and len(name.encode()) < 200)
 
 
 @settings(max_examples=40, deadline=None)
@@ -156,7 +208,16 @@ def test_any_name_is_read_and_kept(tmp_path_factory, names):
 
 @pytest.mark.parametrize(
     "name",
-    ['a"b.jpg', "a'b.jpg", "<script>alert(1)</script>.jpg", "two\nlines.jpg", "tab\t.jpg", "\u202egpj.exe.jpg", "😀.jpg", "; rm -rf.jpg"],
+    [
+        'a"b.jpg',
+        "a'b.jpg",
+        "<script>alert(1)</script>.jpg",
+        "two\nlines.jpg",
+        "tab\t.jpg",
+        "\u202egpj.exe.jpg",
+        "😀.jpg",
+        "; rm -rf.jpg",
+    ],
 )
 def test_hostile_names(tmp_path, name):
     if "/" in name:
@@ -191,8 +252,15 @@ def test_loops_of_links_end_and_images_are_listed_once(tmp_path, caplog):
     (tmp_path / "elsewhere" / "round").symlink_to(tmp_path / "n" / "zoo")
     with caplog.at_level(logging.WARNING):
         pool = Pool.from_folders({"n": tmp_path / "n"})
-    assert column(pool, "label") == {"n/cat/1.jpg": "cat", "n/linked.jpg": None, "n/zoo/3.jpg": "zoo"}
-    assert "links to folders that are listed anyway, or a loop, were not followed: above, acat, cat/up, zoo/round" in caplog.text
+    assert column(pool, "label") == {
+        "n/cat/1.jpg": "cat",
+        "n/linked.jpg": None,
+        "n/zoo/3.jpg": "zoo",
+    }
+    assert (
+        "links to folders that are listed anyway, or a loop, were not followed: above, acat, "
+        "cat/up, zoo/round" in caplog.text
+    )
     aside = pool.set_aside.set_index("id")["reason"].to_dict()
     assert aside.pop("n/gone.jpg") == "a link that leads nowhere"
     assert aside.pop("n/self.jpg") in ("a loop of symbolic links", "a link that leads nowhere")
@@ -247,7 +315,9 @@ def test_files_and_folders_that_may_not_be_read(open_folder):
         with pytest.raises(DataError, match=r"closed' cannot be listed: permission denied"):
             Pool.from_folders({"c": open_folder / "closed"})
     assert pool.frame["id"].tolist() == ["n/1.jpg", "n/secret.jpg"]
-    assert pool.set_aside[["id", "reason"]].values.tolist() == [["n/locked", "the folder cannot be listed: permission denied"]]
+    assert pool.set_aside[["id", "reason"]].values.tolist() == [
+        ["n/locked", "the folder cannot be listed: permission denied"]
+    ]
     for name in ("n/locked", "closed"):
         (open_folder / name).chmod(0o700)
 
@@ -262,8 +332,17 @@ def test_reasons_are_given_when_an_image_is_read(tmp_path):
         pool.images.read(0)
     with pytest.raises(ImageError, match=r"^there is no such file$"):
         pool.images.read(1)
-    others = FileImages(tmp_path, ["n/folder", "nul\0.jpg", "x" * 300 + ".jpg", "n/large.jpg/x.jpg"])
-    for row, message in enumerate(("a folder, not a file", "not a name that a file can have", "too long", "there is no such file")):
+    others = FileImages(
+        tmp_path, ["n/folder", "nul\0.jpg", "x" * 300 + ".jpg", "n/large.jpg/x.jpg"]
+    )
+    for row, message in enumerate(
+        (
+            "a folder, not a file",
+            "not a name that a file can have",
+            "too long",
+            "there is no such file",
+        )
+    ):
         with pytest.raises(ImageError, match=message):
             others.read(row)
     with pytest.raises(ImageError, match="more than the limit"):
@@ -284,7 +363,9 @@ def test_the_images_travel_to_other_processes_and_folders(tmp_path, monkeypatch)
 def test_the_same_letters_in_another_unicode_form_are_found(tmp_path):
     put(tmp_path, unicodedata.normalize("NFD", "café.jpg"), content=b"nfd")
     put(tmp_path, "folder/x.jpg", content=b"slash")
-    images = FileImages(tmp_path, [unicodedata.normalize("NFC", "café.jpg"), "folder\\x.jpg", "other.jpg"])
+    images = FileImages(
+        tmp_path, [unicodedata.normalize("NFC", "café.jpg"), "folder\\x.jpg", "other.jpg"]
+    )
     assert images.read(0) == b"nfd"
     assert images.read(1) == b"slash"
     assert images.place(2) == str(tmp_path / "other.jpg")
@@ -318,7 +399,9 @@ def test_groups_from_file_names(tmp_path, caplog):
         "n/y/other.jpg": "n/y/other.jpg",
         "s/sku1_a.jpg": "s/sku1",
     }
-    assert "does not match 1 of 4 file names; each is a group of its own: 'other.jpg'" in caplog.text
+    assert (
+        "does not match 1 of 4 file names; each is a group of its own: 'other.jpg'" in caplog.text
+    )
     by_path = Pool.from_folders(folders, group={"regex": "^(.)/", "on": "path"})
     assert by_path.frame["group"].tolist() == ["n/sku1_a.jpg", "n/x", "n/y", "s/sku1_a.jpg"]
 
@@ -351,11 +434,21 @@ def test_a_source_within_another_would_count_twice(tmp_path):
 def test_metadata_beside_the_images(tmp_path):
     put(tmp_path, "n/a/1.jpg", "n/a/2.jpg", "n/3.jpg", "s/4.jpg")
     (tmp_path / "n/metadata.csv").write_text(
-        "\ufefffile_name,species,patient,age\na/1.jpg,NA,007,4\n./a\\2.jpg,fox,007,\n3.jpg,fox,08,5\n", encoding="utf-8"
+        "\ufefffile_name,species,patient,age\na/1.jpg,NA,007,4\n./a\\2.jpg,fox,007,\n3.jpg,fox,08,5\n",
+        encoding="utf-8",
     )
-    (tmp_path / "s/metadata.jsonl").write_text('{"file_name": "4.jpg", "species": "hare", "patient": "x", "source": "the web"}\n\n')
-    pool = Pool.from_folders({"n": tmp_path / "n", "s": tmp_path / "s"}, label="species", group="patient")
-    assert column(pool, "label") == {"n/3.jpg": "fox", "n/a/1.jpg": "NA", "n/a/2.jpg": "fox", "s/4.jpg": "hare"}
+    (tmp_path / "s/metadata.jsonl").write_text(
+        '{"file_name": "4.jpg", "species": "hare", "patient": "x", "source": "the web"}\n\n'
+    )
+    pool = Pool.from_folders(
+        {"n": tmp_path / "n", "s": tmp_path / "s"}, label="species", group="patient"
+    )
+    assert column(pool, "label") == {
+        "n/3.jpg": "fox",
+        "n/a/1.jpg": "NA",
+        "n/a/2.jpg": "fox",
+        "s/4.jpg": "hare",
+    }
     assert pool.frame["group"].tolist() == ["08", "007", "007", "x"]
     assert pool.frame["age"].tolist()[:2] == [5, 4]
     assert pool.frame["other_source"].tolist()[3] == "the web"
@@ -367,13 +460,18 @@ def test_labels_of_the_metadata_go_before_the_folders(tmp_path):
     (tmp_path / "n/metadata.csv").write_text("file_name,label,id\na/1.jpg,fox,seven\n")
     pool = Pool.from_folders({"n": tmp_path / "n"})
     assert column(pool, "label") == {"seven": "fox", "n/a/2.jpg": None}
-    assert Pool.from_folders({"n": tmp_path / "n"}, label="folder").frame["label"].tolist() == ["a", "a"]
+    assert Pool.from_folders({"n": tmp_path / "n"}, label="folder").frame["label"].tolist() == [
+        "a",
+        "a",
+    ]
     assert "label" not in Pool.from_folders({"n": tmp_path / "n"}, label=False).frame
 
 
 def test_metadata_with_several_labels(tmp_path):
     put(tmp_path, "n/1.jpg", "n/2.jpg")
-    (tmp_path / "n/metadata.jsonl").write_text('{"file_name": "1.jpg", "label": ["fox", "hare"]}\n{"file_name": "2.jpg", "label": []}\n')
+    (tmp_path / "n/metadata.jsonl").write_text(
+        '{"file_name": "1.jpg", "label": ["fox", "hare"]}\n{"file_name": "2.jpg", "label": []}\n'
+    )
     assert Pool.from_folders({"n": tmp_path / "n"}).frame["label"].tolist() == [["fox", "hare"], []]
 
 
@@ -391,9 +489,17 @@ def test_metadata_about_images_that_are_not_there(tmp_path):
     ("files", "call", "message"),
     [
         ({"metadata.csv": "name,age\n1.jpg,2\n"}, {}, "no column 'file_name'"),
-        ({"metadata.csv": "file_name,age\n1.jpg,2\n1.jpg,3\n"}, {}, r"line 3: '1.jpg' is listed twice, before in metadata.csv, line 2"),
+        (
+            {"metadata.csv": "file_name,age\n1.jpg,2\n1.jpg,3\n"},
+            {},
+            r"line 3: '1.jpg' is listed twice, before in metadata.csv, line 2",
+        ),
         ({"metadata.csv": "file_name,age\n,2\n"}, {}, "line 2: file_name is missing"),
-        ({"metadata.csv": "file_name,age\n1.jpg,2\n", "metadata.jsonl": "{}"}, {}, "both 'metadata.csv' and 'metadata.jsonl'"),
+        (
+            {"metadata.csv": "file_name,age\n1.jpg,2\n", "metadata.jsonl": "{}"},
+            {},
+            "both 'metadata.csv' and 'metadata.jsonl'",
+        ),
         ({"metadata.csv": "file_name,age\n1.jpg,2\n"}, {"label": "specis"}, "no column 'specis'"),
         ({}, {"label": "species"}, "has no metadata.csv"),
     ],

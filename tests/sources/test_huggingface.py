@@ -13,7 +13,9 @@ from unskew.errors import ImageError
 from unskew.sources.settings import read_sources
 
 datasets = pytest.importorskip("datasets")
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::FutureWarning"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +77,15 @@ def test_folders_written_by_save_to_disk(tmp_path):
     small(2).save_to_disk(tmp_path / "one")
     pool = read_sources({"huggingface": {"x": "both", "y": "one"}}, tmp_path)
     assert pool.frame["split"].tolist()[:5] == ["train"] * 3 + ["test"] * 2
-    assert pool.frame["id"].tolist() == ["x/train/0", "x/train/1", "x/train/2", "x/test/0", "x/test/1", "y/0", "y/1"]
+    assert pool.frame["id"].tolist() == [
+        "x/train/0",
+        "x/train/1",
+        "x/train/2",
+        "x/test/0",
+        "x/test/1",
+        "y/0",
+        "y/1",
+    ]
     assert pool.images.read(6) == png(1)
 
 
@@ -85,9 +95,17 @@ def test_a_folder_of_images_as_imagefolder_reads_it(tmp_path):
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{value}.png").write_bytes(png(value))
     pool = read_sources({"huggingface": {"photos": "photos"}}, tmp_path)
-    assert sorted(zip(pool.frame["split"], pool.frame["label"], strict=True)) == [("test", "dog"), ("train", "cat"), ("train", "dog")]
+    assert sorted(zip(pool.frame["split"], pool.frame["label"], strict=True)) == [
+        ("test", "dog"),
+        ("train", "cat"),
+        ("train", "dog"),
+    ]
     for row in range(3):
-        assert pool.images.read(row) == png({"cat": 1, "dog": 2}[pool.frame["label"][row]] if pool.frame["split"][row] == "train" else 3)
+        assert pool.images.read(row) == png(
+            {"cat": 1, "dog": 2}[pool.frame["label"][row]]
+            if pool.frame["split"][row] == "train"
+            else 3
+        )
 
 
 def test_lists_of_classes_unknown_labels_and_arrays():
@@ -116,7 +134,9 @@ def test_lists_of_classes_unknown_labels_and_arrays():
 def test_images_that_are_missing_or_whose_file_vanished(tmp_path):
     (tmp_path / "x.png").write_bytes(png(1))
     rows = {"image": [None, str(tmp_path / "x.png")]}
-    dataset = datasets.Dataset.from_dict(rows, features=datasets.Features({"image": datasets.Image()}))
+    dataset = datasets.Dataset.from_dict(
+        rows, features=datasets.Features({"image": datasets.Image()})
+    )
     pool = Pool.from_huggingface({"s": dataset})
     with pytest.raises(ImageError, match="there is no image"):
         pool.images.read(0)
@@ -135,9 +155,13 @@ def test_what_cannot_work(tmp_path, monkeypatch):
         Pool.from_huggingface(small(), source="site", image="img")
     with pytest.raises(DataError, match="no column of images; it has label, site, age"):
         Pool.from_huggingface({"a": small().remove_columns("image")})
-    assert Pool.from_huggingface({"a": small().remove_columns("image")}, images=False).images is None
+    assert (
+        Pool.from_huggingface({"a": small().remove_columns("image")}, images=False).images is None
+    )
     with pytest.raises(ConfigError, match="is a stream"):
-        Pool.from_huggingface({"a": object.__new__(datasets.IterableDataset)})  # made in earnest, it loads torch
+        Pool.from_huggingface(
+            {"a": object.__new__(datasets.IterableDataset)}
+        )  # made in earnest, it loads torch
     with pytest.raises(ConfigError, match="got int"):
         Pool.from_huggingface({"a": 3})
     with pytest.raises(ConfigError, match="`source` has nothing to say"):

@@ -1,4 +1,6 @@
-"""Tables that list images: types, missing fields, ids, groups, paths that climb out; mistakes are named by their line."""
+"""Tables that list images: types, missing fields, ids, groups, paths that climb out; mistakes are
+named by their line.
+"""
 
 import gzip
 import json
@@ -37,7 +39,16 @@ def test_a_table_of_all_sources(tmp_path):
         "path,source,label,group,split,age,note\nimg/1.jpg,n,cat,g1,train,3,\nimg/2.jpg,n,NA,g1,test,,x\nimg/3.jpg,s,,g2,train,5,NA\n",
     )
     pool = read_sources({"manifest": "m.csv"}, tmp_path)
-    assert list(pool.frame.columns) == ["id", "source", "label", "group", "split", "path", "age", "note"]
+    assert list(pool.frame.columns) == [
+        "id",
+        "source",
+        "label",
+        "group",
+        "split",
+        "path",
+        "age",
+        "note",
+    ]
     assert pool.frame["id"].tolist() == ["img/1.jpg", "img/2.jpg", "img/3.jpg"]
     assert pool.frame["label"].isna().tolist() == [False, False, True]
     assert pool.frame["label"].tolist()[:2] == ["cat", "NA"]
@@ -50,7 +61,9 @@ def test_a_table_of_all_sources(tmp_path):
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "json", "parquet", "csv.gz", "jsonl.gz"])
 def test_every_kind_of_table_says_the_same(tmp_path, kind):
     put(tmp_path, "a.jpg", "b.jpg")
-    frame = pd.DataFrame({"path": ["a.jpg", "b.jpg"], "source": ["n", "NA"], "label": ["é", "NA"], "age": [1.5, 2.0]})
+    frame = pd.DataFrame(
+        {"path": ["a.jpg", "b.jpg"], "source": ["n", "NA"], "label": ["é", "NA"], "age": [1.5, 2.0]}
+    )
     records = frame.to_dict("records")
     lines = "".join(json.dumps(record) + "\n" for record in records)
     file = tmp_path / f"m.{kind}"
@@ -90,13 +103,25 @@ def test_one_table_for_each_source(tmp_path):
 def test_ids(tmp_path):
     put(tmp_path, "a.jpg", "b.jpg")
     table(tmp_path, "path,source,code\na.jpg,n,007\nb.jpg,n,8\n")
-    assert read_sources({"manifest": "m.csv", "id": "code"}, tmp_path).frame["id"].tolist() == ["007", "8"]
+    assert read_sources({"manifest": "m.csv", "id": "code"}, tmp_path).frame["id"].tolist() == [
+        "007",
+        "8",
+    ]
     # The same image in two sources is two rows: the source tells them apart.
     table(tmp_path, "path,source\na.jpg,n\na.jpg,s\nb.jpg,s\n")
-    assert read_sources({"manifest": "m.csv"}, tmp_path).frame["id"].tolist() == ["n/a.jpg", "s/a.jpg", "b.jpg"]
+    assert read_sources({"manifest": "m.csv"}, tmp_path).frame["id"].tolist() == [
+        "n/a.jpg",
+        "s/a.jpg",
+        "b.jpg",
+    ]
     table(tmp_path, "source,age\nn,1\ns,2\n")
-    assert read_sources({"manifest": "m.csv", "images": False}, tmp_path).frame["id"].tolist() == [0, 1]
-    assert read_sources({"manifest": {"a": "m.csv", "b": "m.csv"}, "images": False}, tmp_path).frame["id"].tolist() == [
+    assert read_sources({"manifest": "m.csv", "images": False}, tmp_path).frame["id"].tolist() == [
+        0,
+        1,
+    ]
+    assert read_sources(
+        {"manifest": {"a": "m.csv", "b": "m.csv"}, "images": False}, tmp_path
+    ).frame["id"].tolist() == [
         "a/0",
         "a/1",
         "b/0",
@@ -108,14 +133,18 @@ def test_the_same_image_twice_is_named_by_its_lines(tmp_path):
     put(tmp_path, "a.jpg")
     table(tmp_path, "path,source,label\na.jpg,n,cat\n\n./a.jpg,n,dog\n")
     with pytest.raises(
-        DataError, match=r"'m.csv', line 4: the image './a.jpg' of source 'n' is listed twice, before in 'm.csv', line 2.*label_separator"
+        DataError,
+        match=r"'m.csv', line 4: the image './a.jpg' of source 'n' is listed twice, before in "
+        r"'m.csv', line 2.*label_separator",
     ):
         read_sources({"manifest": "m.csv"}, tmp_path)
     table(tmp_path, "path,source,id\na.jpg,n,crop1\na.jpg,n,crop2\n")
     assert len(read_sources({"manifest": "m.csv"}, tmp_path)) == 2
 
 
-@pytest.mark.parametrize("path", ["../secret.jpg", "sub/../../secret.jpg", "{root}/secret.jpg", "..\\secret.jpg"])
+@pytest.mark.parametrize(
+    "path", ["../secret.jpg", "sub/../../secret.jpg", "{root}/secret.jpg", "..\\secret.jpg"]
+)
 def test_paths_that_climb_out_are_set_aside_unless_allowed(tmp_path, path):
     put(tmp_path, "secret.jpg", "data/ok.jpg")
     path = path.format(root=tmp_path)
@@ -161,7 +190,9 @@ def test_files_that_are_missing_say_so_when_they_are_read(tmp_path):
         pool.images.read(1)
     table(tmp_path, "path,source\ngone.jpg,n\nlost.jpg,n\n")
     with pytest.raises(
-        DataError, match=r"none of the 2 images that 'm.csv' lists is there; the first would be 'gone.jpg'.*root.*images = false"
+        DataError,
+        match=r"none of the 2 images that 'm.csv' lists is there; the first would be "
+        r"'gone.jpg'.*root.*images = false",
     ):
         read_sources({"manifest": "m.csv"}, tmp_path)
 
@@ -170,16 +201,23 @@ def test_rows_without_a_path_and_addresses_are_set_aside(tmp_path):
     put(tmp_path, "a.jpg")
     table(tmp_path, "path,source\na.jpg,n\n,n\nhttps://example.org/x.jpg,n\n")
     pool = read_sources({"manifest": "m.csv"}, tmp_path)
-    assert pool.set_aside["reason"].tolist() == ["the table gives no path", "an address on the network, not a file; images are not fetched"]
+    assert pool.set_aside["reason"].tolist() == [
+        "the table gives no path",
+        "an address on the network, not a file; images are not fetched",
+    ]
     table(tmp_path, "path,source\nhttps://example.org/x.jpg,n\n")
-    with pytest.raises(DataError, match=r"none of the 1 images that 'm.csv' lists can be used; .*not fetched"):
+    with pytest.raises(
+        DataError, match=r"none of the 1 images that 'm.csv' lists can be used; .*not fetched"
+    ):
         read_sources({"manifest": "m.csv"}, tmp_path)
 
 
 def test_columns_that_have_the_name_of_another_role(tmp_path, caplog):
     table(tmp_path, "id,group,patient,source,site\n1,control,p1,web,n\n2,treated,p2,web,s\n")
     with caplog.at_level(logging.WARNING):
-        pool = read_sources({"manifest": "m.csv", "images": False, "group": "patient", "source": "site"}, tmp_path)
+        pool = read_sources(
+            {"manifest": "m.csv", "images": False, "group": "patient", "source": "site"}, tmp_path
+        )
     assert pool.frame["group"].tolist() == ["p1", "p2"]
     assert pool.frame["other_group"].tolist() == ["control", "treated"]
     assert pool.frame["other_source"].tolist() == ["web", "web"]
@@ -208,15 +246,35 @@ def test_the_sample_of_a_target(tmp_path):
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("path;source\na.jpg;n\n", DataError, "line 1: the fields are separated by ';', where ',' was expected.*delimiter = \";\""),
+        (
+            "path;source\na.jpg;n\n",
+            DataError,
+            "line 1: the fields are separated by ';', where ',' was expected.*delimiter = \";\"",
+        ),
         ("path\tsource\na.jpg\tn\n", DataError, r"separated by '\\t'"),
-        ("path,source\na.jpg,n\nb.jpg,n,x\n", DataError, "line 3: 3 fields, but line 1 names 2 columns: b.jpg, n, x"),
+        (
+            "path,source\na.jpg,n\nb.jpg,n,x\n",
+            DataError,
+            "line 3: 3 fields, but line 1 names 2 columns: b.jpg, n, x",
+        ),
         ("path,source\na.jpg\n", DataError, "line 2: 1 fields"),
-        ('path,source\n"a.jpg,n\nb.jpg,n\n', DataError, "line 3: unexpected end of data. Is a quotation mark not closed"),
-        ("path,source,path\na.jpg,n,b\n", DataError, "line 1: two columns have the same name, path"),
+        (
+            'path,source\n"a.jpg,n\nb.jpg,n\n',
+            DataError,
+            "line 3: unexpected end of data. Is a quotation mark not closed",
+        ),
+        (
+            "path,source,path\na.jpg,n,b\n",
+            DataError,
+            "line 1: two columns have the same name, path",
+        ),
         ("", DataError, "line 1: the names of the columns are missing"),
         ("path,source\n", DataError, "has no rows"),
-        ("file,site\na.jpg,n\n", DataError, "does not say which database each image comes from; its columns are file, site"),
+        (
+            "file,site\na.jpg,n\n",
+            DataError,
+            "does not say which database each image comes from; its columns are file, site",
+        ),
         ("file,source\na.jpg,n\n", DataError, "no column that says where the images lie"),
         ("path,source\na.jpg,\n", DataError, "'m.csv', line 2: the source is missing"),
     ],
@@ -252,7 +310,11 @@ def test_csv_of_other_programs(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("m.jsonl", '{"path": "a.jpg", "source": "n"}\n{"path": \n', "line 2, column 9: this is not JSON"),
+        (
+            "m.jsonl",
+            '{"path": "a.jpg", "source": "n"}\n{"path": \n',
+            "line 2, column 9: this is not JSON",
+        ),
         ("m.jsonl", '["a.jpg"]\n', "line 1: one image is one object"),
         ("m.json", '{"path": "a.jpg"}', "neither COCO nor a list of records"),
         ("m.json", "[1]", "record 1: one image is one object"),
@@ -288,7 +350,9 @@ def test_columns_become_numbers_only_where_nothing_is_lost(tmp_path):
         assert frame[name].tolist() == columns[name]
 
 
-FIELDS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\x00\r"), max_size=12)
+FIELDS = st.text(
+    st.characters(blacklist_categories=["Cs"], blacklist_characters="\x00\r"), max_size=12
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -304,20 +368,35 @@ def test_any_text_in_csv_comes_back_as_it_was(tmp_path_factory, rows):
 
 def several(tmp_path):
     put(tmp_path, "a.jpg", "b.jpg", "c.jpg", "d.jpg")
-    table(tmp_path, "path,source,label\na.jpg,n,cat|dog\nb.jpg,n,dog\nc.jpg,s,\nd.jpg,s,cat| dog|cat\n")
+    table(
+        tmp_path,
+        "path,source,label\na.jpg,n,cat|dog\nb.jpg,n,dog\nc.jpg,s,\nd.jpg,s,cat| dog|cat\n",
+    )
     return read_sources({"manifest": "m.csv", "label_separator": "|"}, tmp_path)
 
 
 def test_several_labels(tmp_path):
     truth = [["cat", "dog"], ["dog"], [], ["cat", "dog"]]
     assert several(tmp_path).frame["label"].tolist() == truth
-    frame = pd.DataFrame({"path": ["a.jpg", "b.jpg", "c.jpg", "d.jpg"], "source": "n", "label": truth})
+    frame = pd.DataFrame(
+        {"path": ["a.jpg", "b.jpg", "c.jpg", "d.jpg"], "source": "n", "label": truth}
+    )
     frame.to_parquet(tmp_path / "m.parquet")
     assert read_sources({"manifest": "m.parquet"}, tmp_path).frame["label"].tolist() == truth
-    (tmp_path / "m.jsonl").write_text("".join(json.dumps(row) + "\n" for row in frame.to_dict("records")))
+    (tmp_path / "m.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in frame.to_dict("records"))
+    )
     assert read_sources({"manifest": "m.jsonl"}, tmp_path).frame["label"].tolist() == truth
     with pytest.raises(ConfigError, match="has no column of labels"):
-        read_sources({"manifest": "m.csv", "label_separator": "|", "label": {"regex": "(.)"}, "path": "label"}, tmp_path)
+        read_sources(
+            {
+                "manifest": "m.csv",
+                "label_separator": "|",
+                "label": {"regex": "(.)"},
+                "path": "label",
+            },
+            tmp_path,
+        )
 
 
 def test_indicators_of_labels_are_calibrated_to_known_shares(tmp_path):
@@ -328,7 +407,9 @@ def test_indicators_of_labels_are_calibrated_to_known_shares(tmp_path):
     indicator = pool.frame[["label=a", "label=b", "label=c"]].to_numpy()
     assert np.array_equal(indicator, shows)
     wanted = {"label=a": 0.4, "label=b": 0.35, "label=c": 0.8}
-    by_mean = unskew.calibrate_weights(np.ones(400), means={name: (pool.frame[name], share) for name, share in wanted.items()})
+    by_mean = unskew.calibrate_weights(
+        np.ones(400), means={name: (pool.frame[name], share) for name, share in wanted.items()}
+    )
     assert by_mean.weight @ indicator == pytest.approx(list(wanted.values()), abs=1e-10)
     margins = {name: {1.0: share, 0.0: 1 - share} for name, share in wanted.items()}
     by_margin = unskew.calibrate_weights(np.ones(400), by=pool.frame[list(wanted)], margins=margins)
@@ -347,7 +428,9 @@ def test_lists_records_and_bytes_are_no_attributes(tmp_path, caplog):
     assert pool.frame["mixed"].tolist() == ["3", "x"]
     assert "left out: boxes, meta" in caplog.text
     pool.frame.to_parquet(tmp_path / "out.parquet")
-    pd.DataFrame({"id": [1, 2], "source": "n", "raw": [b"x", b"y"], "at": [[1.0], [2.0]]}).to_parquet(tmp_path / "m.parquet")
+    pd.DataFrame(
+        {"id": [1, 2], "source": "n", "raw": [b"x", b"y"], "at": [[1.0], [2.0]]}
+    ).to_parquet(tmp_path / "m.parquet")
     assert read_sources({"manifest": "m.parquet", "images": False}, tmp_path).attributes == ()
 
 
@@ -361,16 +444,27 @@ def test_roles_are_single_values(tmp_path, role):
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=8,
 )
-KEYS = st.sampled_from(["path", "source", "label", "group", "split", "id", "x", "images", "annotations", "categories"])
+KEYS = st.sampled_from(
+    ["path", "source", "label", "group", "split", "id", "x", "images", "annotations", "categories"]
+)
 
 
 @settings(max_examples=50, deadline=None)
 @given(
     st.dictionaries(
-        KEYS, JSON | st.lists(st.dictionaries(st.sampled_from(["id", "image_id", "category_id", "name", "file_name"]), JSON), max_size=3)
+        KEYS,
+        JSON
+        | st.lists(
+            st.dictionaries(
+                st.sampled_from(["id", "image_id", "category_id", "name", "file_name"]), JSON
+            ),
+            max_size=3,
+        ),
     ),
     st.sampled_from(["m.jsonl", "m.json"]),
 )
@@ -378,7 +472,10 @@ def test_whatever_stands_in_a_table_ends_in_a_pool_or_in_words(tmp_path_factory,
     root = tmp_path_factory.mktemp("json")
     table(root, json.dumps(record) + "\n", name)
     try:
-        pool = read_sources({"manifest": name, "images": False} | ({} if "source" in record else {"source": "x"}), root)
+        pool = read_sources(
+            {"manifest": name, "images": False} | ({} if "source" in record else {"source": "x"}),
+            root,
+        )
     except (DataError, ConfigError):
         return
     assert len(pool) >= 1
@@ -386,12 +483,16 @@ def test_whatever_stands_in_a_table_ends_in_a_pool_or_in_words(tmp_path_factory,
 
 def test_lists_are_no_strata(tmp_path):
     with pytest.raises(DataError, match=r"label holds lists.*label_indicators"):
-        unskew.debias(several(tmp_path), unskew.bias.Strata(by=["label"]), unskew.Target.uniform("label"))
+        unskew.debias(
+            several(tmp_path), unskew.bias.Strata(by=["label"]), unskew.Target.uniform("label")
+        )
 
 
 def test_no_labels_where_none_are_wanted(tmp_path):
     table(tmp_path, "source,label,split\nn,cat,train\n")
-    pool = read_sources({"manifest": "m.csv", "images": False, "label": False, "split": False}, tmp_path)
+    pool = read_sources(
+        {"manifest": "m.csv", "images": False, "label": False, "split": False}, tmp_path
+    )
     assert list(pool.frame.columns) == ["id", "source", "other_label", "other_split"]
 
 
@@ -400,7 +501,10 @@ def test_indicators_need_labels():
         label_indicators(Pool.from_arrays(["a"]))
     with pytest.raises(DataError, match="1 of 2 images have no label"):
         label_indicators(Pool.from_arrays(["a", "a"], ["x", None]))
-    assert label_indicators(Pool.from_arrays(["a", "a"], ["x", "y"])).frame["label=y"].tolist() == [0, 1]
+    assert label_indicators(Pool.from_arrays(["a", "a"], ["x", "y"])).frame["label=y"].tolist() == [
+        0,
+        1,
+    ]
 
 
 def test_a_column_content_of_the_users_own_makes_no_copies(tmp_path, caplog):
@@ -410,5 +514,10 @@ def test_a_column_content_of_the_users_own_makes_no_copies(tmp_path, caplog):
     assert "content" not in pool.frame
     assert "holds no hashes" in caplog.text
     hashes = ["0" * 32, "0" * 32, "a" * 32]
-    (tmp_path / "m.csv").write_text("source,id,content\n" + "".join(f"a,{at},{each}\n" for at, each in enumerate(hashes)))
-    assert read_sources({"manifest": "m.csv", "images": False}, tmp_path).frame["content"].tolist() == hashes
+    (tmp_path / "m.csv").write_text(
+        "source,id,content\n" + "".join(f"a,{at},{each}\n" for at, each in enumerate(hashes))
+    )
+    assert (
+        read_sources({"manifest": "m.csv", "images": False}, tmp_path).frame["content"].tolist()
+        == hashes
+    )

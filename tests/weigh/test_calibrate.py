@@ -1,4 +1,6 @@
-"""Calibration against closed forms, iterative proportional fitting, its optimality conditions, and input that cannot work."""
+"""Calibration against closed forms, iterative proportional fitting, its optimality conditions, and
+input that cannot work.
+"""
 
 import numpy as np
 import pytest
@@ -33,16 +35,24 @@ def test_one_margin_is_post_stratification():
     weight_n, label_n, _, _ = table()
     result = calibrate_weights(weight_n, by={"label": label_n}, margins={"label": LABELS})
     share_n = weight_n / weight_n.sum()
-    expected_n = share_n * np.array([LABELS[level] / mass(share_n, label_n, level) for level in label_n])
+    expected_n = share_n * np.array(
+        [LABELS[level] / mass(share_n, label_n, level) for level in label_n]
+    )
     np.testing.assert_allclose(result.weight, expected_n, rtol=1e-12)
     # The divergence of post-stratification is that of the margins.
-    assert result.kl == pytest.approx(sum(p * np.log(p / mass(share_n, label_n, level)) for level, p in LABELS.items()), abs=1e-12)
+    assert result.kl == pytest.approx(
+        sum(p * np.log(p / mass(share_n, label_n, level)) for level, p in LABELS.items()), abs=1e-12
+    )
     np.testing.assert_allclose(result.sample_weight, result.weight * 400)
 
 
 def test_two_margins_are_the_limit_of_proportional_fitting():
     weight_n, label_n, camera_n, _ = table()
-    result = calibrate_weights(weight_n, by={"label": label_n, "camera": camera_n}, margins={"label": LABELS, "camera": CAMERAS})
+    result = calibrate_weights(
+        weight_n,
+        by={"label": label_n, "camera": camera_n},
+        margins={"label": LABELS, "camera": CAMERAS},
+    )
     fitted_n = weight_n / weight_n.sum()
     for _ in range(500):
         for label_of, margin in ((label_n, LABELS), (camera_n, CAMERAS)):
@@ -60,21 +70,31 @@ def test_means_hold_and_the_move_is_the_smallest():
     weight_n, label_n, camera_n, age_n = table(n=60)
     share_n = weight_n / weight_n.sum()
     result = calibrate_weights(
-        weight_n, by={"label": label_n, "camera": camera_n}, margins={"label": LABELS, "camera": CAMERAS}, means={"age": (age_n, 43.0)}
+        weight_n,
+        by={"label": label_n, "camera": camera_n},
+        margins={"label": LABELS, "camera": CAMERAS},
+        means={"age": (age_n, 43.0)},
     )
     assert result.means["age"] == pytest.approx(43.0, abs=1e-11)
     assert result.weight.sum() == pytest.approx(1, abs=1e-14)
     # Optimality: log(p/π) is a linear combination of the constraints and a constant.
     log_ratio_n = np.log(result.weight / share_n)
-    columns = [label_n == level for level in LABELS] + [camera_n == level for level in CAMERAS] + [age_n]
+    columns = (
+        [label_n == level for level in LABELS] + [camera_n == level for level in CAMERAS] + [age_n]
+    )
     design = np.column_stack(columns).astype(float)
     coefficients = np.linalg.lstsq(design, log_ratio_n)[0]
     np.testing.assert_allclose(design @ coefficients, log_ratio_n, atol=1e-10)
-    # Pythagoras: any other weights with the same margins (here from a linear program) are farther by their divergence from p.
-    feasible = scipy.optimize.linprog(age_n**2, A_eq=design.T, b_eq=[*LABELS.values(), *CAMERAS.values(), 43.0]).x
+    # Pythagoras: any other weights with the same margins (here from a linear program) are farther
+    # by their divergence from p.
+    feasible = scipy.optimize.linprog(
+        age_n**2, A_eq=design.T, b_eq=[*LABELS.values(), *CAMERAS.values(), 43.0]
+    ).x
     other_n = 0.5 * feasible + 0.5 * result.weight
     divergence = other_n @ np.log(other_n / share_n)
-    assert divergence == pytest.approx(result.kl + other_n @ np.log(other_n / result.weight), abs=1e-9)
+    assert divergence == pytest.approx(
+        result.kl + other_n @ np.log(other_n / result.weight), abs=1e-9
+    )
     assert divergence > result.kl
 
 
@@ -82,7 +102,12 @@ def test_margins_that_hold_change_nothing():
     weight_n, label_n, _, age_n = table()
     share_n = weight_n / weight_n.sum()
     margins = {level: mass(share_n, label_n, level) for level in LABELS}
-    result = calibrate_weights(share_n, by={"label": label_n}, margins={"label": margins}, means={"age": (age_n, share_n @ age_n)})
+    result = calibrate_weights(
+        share_n,
+        by={"label": label_n},
+        margins={"label": margins},
+        means={"age": (age_n, share_n @ age_n)},
+    )
     np.testing.assert_allclose(result.weight, share_n, rtol=1e-11)
     assert result.kl == pytest.approx(0, abs=1e-14)
     assert result.largest_ratio == pytest.approx(1, abs=1e-11)
@@ -94,7 +119,9 @@ def test_margins_that_hold_change_nothing():
 def test_order_duplicates_and_scale_do_not_matter(seed, factor):
     weight_n, label_n, camera_n, age_n = table(seed, n=80)
     rng = np.random.default_rng(seed)
-    target_n = rng.dirichlet(np.ones(80))  # margins of other weights on the same images: they can always be reached together
+    target_n = rng.dirichlet(
+        np.ones(80)
+    )  # margins of other weights on the same images: they can always be reached together
     labels = {level: mass(target_n, label_n, level) for level in LABELS}
     cameras = {level: mass(target_n, camera_n, level) for level in CAMERAS}
 
@@ -108,8 +135,12 @@ def test_order_duplicates_and_scale_do_not_matter(seed, factor):
 
     plain_n = calibrated(np.arange(80), weight_n)
     order = rng.permutation(80)
-    np.testing.assert_allclose(calibrated(order, weight_n[order]), plain_n[order], rtol=1e-8, atol=1e-15)
-    np.testing.assert_allclose(calibrated(np.arange(80), factor * weight_n), plain_n, rtol=1e-8, atol=1e-15)
+    np.testing.assert_allclose(
+        calibrated(order, weight_n[order]), plain_n[order], rtol=1e-8, atol=1e-15
+    )
+    np.testing.assert_allclose(
+        calibrated(np.arange(80), factor * weight_n), plain_n, rtol=1e-8, atol=1e-15
+    )
     twice = calibrated(np.repeat(np.arange(80), 2), np.repeat(weight_n, 2))
     np.testing.assert_allclose(twice.reshape(80, 2).sum(axis=1), plain_n, rtol=1e-8, atol=1e-15)
 
@@ -117,7 +148,11 @@ def test_order_duplicates_and_scale_do_not_matter(seed, factor):
 def test_zero_mass_and_zero_weight():
     weight_n, label_n, _, _ = table()
     weight_n[::7] = 0
-    result = calibrate_weights(weight_n, by={"label": label_n}, margins={"label": {"cat": 0.6, "dog": 0.4, "fox": 0.0, "owl": 0.0}})
+    result = calibrate_weights(
+        weight_n,
+        by={"label": label_n},
+        margins={"label": {"cat": 0.6, "dog": 0.4, "fox": 0.0, "owl": 0.0}},
+    )
     assert (result.weight[::7] == 0).all()
     assert (result.weight[label_n == "fox"] == 0).all()
     assert result.n_dropped == np.count_nonzero((label_n == "fox") & (weight_n > 0))
@@ -149,28 +184,43 @@ def test_redundant_margins_are_no_obstacle():
 
 def test_tiny_and_huge_scales():
     weight_n, label_n, _, age_n = table()
-    result = calibrate_weights(weight_n, by={"label": label_n}, margins={"label": LABELS}, means={"age": (age_n * 1e9, 43e9)})
+    result = calibrate_weights(
+        weight_n,
+        by={"label": label_n},
+        margins={"label": LABELS},
+        means={"age": (age_n * 1e9, 43e9)},
+    )
     assert result.means["age"] == pytest.approx(43e9, rel=1e-12)
-    plain = calibrate_weights(weight_n, by={"label": label_n}, margins={"label": LABELS}, means={"age": (age_n, 43)})
+    plain = calibrate_weights(
+        weight_n, by={"label": label_n}, margins={"label": LABELS}, means={"age": (age_n, 43)}
+    )
     np.testing.assert_allclose(result.weight, plain.weight, rtol=1e-8)
     faint_n = np.where(label_n == "cat", 1e-15, 1.0) * weight_n
     result = calibrate_weights(faint_n, by={"label": label_n}, margins={"label": LABELS})
     assert result.margins["label"] == pytest.approx(LABELS, abs=1e-12)
     rare = {"cat": 1e-9, "dog": 1e-9, "fox": 1 - 2e-9}
-    assert calibrate_weights(weight_n, by={"label": label_n}, margins={"label": rare}).margins["label"] == pytest.approx(rare, abs=1e-12)
+    assert calibrate_weights(weight_n, by={"label": label_n}, margins={"label": rare}).margins[
+        "label"
+    ] == pytest.approx(rare, abs=1e-12)
 
 
 def test_a_mean_at_the_edge_leaves_the_edge_only():
-    """The largest value as the mean: all weight on the images that have it, in proportion to their weights."""
+    """The largest value as the mean: all weight on the images that have it, in proportion to their
+    weights.
+    """
     result = calibrate_weights([1, 2, 3, 4], means={"x": ([0, 1, 2, 2], 2.0)})
     np.testing.assert_allclose(result.weight, [0, 0, 3 / 7, 4 / 7], atol=1e-12)
 
 
 def test_a_margin_that_empties_a_cell():
-    """Margins that only hold if no image is both a and x: a boundary that is not a level of mass 0."""
+    """Margins that only hold if no image is both a and x: a boundary that is not a level of
+    mass 0.
+    """
     first, second = ["a", "a", "b", "b"], ["x", "y", "x", "y"]
     result = calibrate_weights(
-        [1, 1, 1, 0], by={"first": first, "second": second}, margins={"first": {"a": 0.5, "b": 0.5}, "second": {"x": 0.5, "y": 0.5}}
+        [1, 1, 1, 0],
+        by={"first": first, "second": second},
+        margins={"first": {"a": 0.5, "b": 0.5}, "second": {"x": 0.5, "y": 0.5}},
     )
     np.testing.assert_allclose(result.weight, [0, 0.5, 0.5, 0], atol=1e-12)
 
@@ -178,29 +228,46 @@ def test_a_margin_that_empties_a_cell():
 def test_level_without_images_is_named_with_its_mass():
     weight_n, label_n, _, _ = table()
     with pytest.raises(CoverageError, match=r"owl \(0\.1\).*0\.1 of the target"):
-        calibrate_weights(weight_n, by={"label": label_n}, margins={"label": {**LABELS, "cat": 0.4, "owl": 0.1}})
+        calibrate_weights(
+            weight_n, by={"label": label_n}, margins={"label": {**LABELS, "cat": 0.4, "owl": 0.1}}
+        )
     # Images that exist but weigh nothing do not help.
     with pytest.raises(CoverageError, match=r"cat \(0\.5\)"):
-        calibrate_weights(weight_n * (label_n != "cat"), by={"label": label_n}, margins={"label": LABELS})
+        calibrate_weights(
+            weight_n * (label_n != "cat"), by={"label": label_n}, margins={"label": LABELS}
+        )
     with pytest.raises(CoverageError, match=r"'b'.*x \(0\.5\)"):
-        calibrate_weights([1, 1], by={"a": ["p", "q"], "b": ["x", "y"]}, margins={"a": {"p": 0, "q": 1}, "b": {"x": 0.5, "y": 0.5}})
+        calibrate_weights(
+            [1, 1],
+            by={"a": ["p", "q"], "b": ["x", "y"]},
+            margins={"a": {"p": 0, "q": 1}, "b": {"x": 0.5, "y": 0.5}},
+        )
 
 
 def test_only_the_margins_in_conflict_are_named():
     weight_n, label_n, _, age_n = table()
     with pytest.raises(CoverageError, match=r"in conflict: the mean of age\."):
-        calibrate_weights(weight_n, by={"label": label_n}, margins={"label": LABELS}, means={"age": (age_n, 200.0)})
+        calibrate_weights(
+            weight_n,
+            by={"label": label_n},
+            margins={"label": LABELS},
+            means={"age": (age_n, 200.0)},
+        )
 
 
 def test_unreachable_mean_says_how_near_one_can_get():
-    with pytest.raises(CoverageError, match=r"in conflict: the mean of age\..*mean of age: 60 instead of 70"):
+    with pytest.raises(
+        CoverageError, match=r"in conflict: the mean of age\..*mean of age: 60 instead of 70"
+    ):
         calibrate_weights([1, 1, 1], means={"age": ([20, 40, 60], 70.0)})
 
 
 def test_margins_that_contradict_each_other():
     weight_n, label_n, camera_n, _ = table()
     wild_n = np.where(label_n == "fox", "wild", "pet")
-    with pytest.raises(CoverageError, match="no weights on these images can reach all margins together") as caught:
+    with pytest.raises(
+        CoverageError, match="no weights on these images can reach all margins together"
+    ) as caught:
         calibrate_weights(
             weight_n,
             by={"label": label_n, "wild": wild_n, "camera": camera_n},
@@ -210,14 +277,21 @@ def test_margins_that_contradict_each_other():
 
 
 def test_jointly_unreachable_margins():
-    """All cats were taken by camera 1: a target with more cats than camera 1 has mass is out of reach, by 0.2."""
+    """All cats were taken by camera 1: a target with more cats than camera 1 has mass is out of
+    reach, by 0.2.
+    """
     label_n = np.array(["cat", "cat", "dog", "dog", "dog"])
     camera_n = np.array([1, 1, 1, 2, 2])
     with pytest.raises(CoverageError, match="in conflict") as caught:
         calibrate_weights(
-            np.ones(5), by={"label": label_n, "camera": camera_n}, margins={"label": {"cat": 0.5, "dog": 0.5}, "camera": {1: 0.3, 2: 0.7}}
+            np.ones(5),
+            by={"label": label_n, "camera": camera_n},
+            margins={"label": {"cat": 0.5, "dog": 0.5}, "camera": {1: 0.3, 2: 0.7}},
         )
-    assert any(text in str(caught.value) for text in ("label = cat: 0.3 instead of 0.5", "camera = 1: 0.5 instead of 0.3"))
+    assert any(
+        text in str(caught.value)
+        for text in ("label = cat: 0.3 instead of 0.5", "camera = 1: 0.5 instead of 0.3")
+    )
 
 
 @pytest.mark.parametrize(
@@ -239,7 +313,9 @@ def test_margins_that_are_no_distribution(masses, words):
 def test_missing_levels_are_never_lumped(missing):
     labels = np.array(["cat", "dog", missing, "dog"], dtype=object)
     with pytest.raises(DataError, match="image 2 has no level of 'label'"):
-        calibrate_weights(np.ones(4), by={"label": labels}, margins={"label": {"cat": 0.5, "dog": 0.5}})
+        calibrate_weights(
+            np.ones(4), by={"label": labels}, margins={"label": {"cat": 0.5, "dog": 0.5}}
+        )
 
 
 def test_bad_calls():
@@ -263,7 +339,9 @@ def test_bad_calls():
 
 def test_pandas_columns_are_levels():
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"label": pandas.Categorical(["a", "b", "b"]), "flag": [True, False, True]})
+    frame = pandas.DataFrame(
+        {"label": pandas.Categorical(["a", "b", "b"]), "flag": [True, False, True]}
+    )
     result = calibrate_weights(
         np.ones(3),
         by={"label": frame["label"], "flag": frame["flag"]},
@@ -278,7 +356,9 @@ def test_tilt_or_gap_is_decided_as_a_linear_program_decides(seed, n_columns, n_c
     rng = np.random.default_rng(seed)
     z_cj = rng.integers(-2, 3, (n_cells, n_columns)) / 2.0
     weight_c = rng.dirichlet(np.ones(n_cells))
-    reachable = scipy.optimize.linprog(np.zeros(n_cells), A_eq=np.vstack([z_cj.T, np.ones(n_cells)]), b_eq=[0] * n_columns + [1]).success
+    reachable = scipy.optimize.linprog(
+        np.zeros(n_cells), A_eq=np.vstack([z_cj.T, np.ones(n_cells)]), b_eq=[0] * n_columns + [1]
+    ).success
     result = tilt_to_zero(np.maximum(weight_c, 1e-12), z_cj)
     if reachable:
         assert isinstance(result, Tilt)
@@ -293,8 +373,11 @@ def test_smallest_conflict():
     # The last column is negative everywhere: it needs no other to be out of reach.
     z_cj = np.array([[0.5, -1.5, 1.0], [-0.5, -0.5, -1.0], [1.0, -2.0, 0.5]])
     assert smallest_conflict(z_cj[:, [2, 0, 1]], np.array([0, 1, 2])) == [2]
-    # Here the first two sum to 1 in every cell, and the second is asked for a mean of 0.1 more: together with the first only.
-    z_cj = np.array([[1.0, 0.0, 1.0], [-1.0, 2.0, -1.0], [1.0, 0.0, -1.0], [-1.0, 2.0, 1.0], [0.5, 0.5, 0.0]])
+    # Here the first two sum to 1 in every cell, and the second is asked for a mean of 0.1 more:
+    # together with the first only.
+    z_cj = np.array(
+        [[1.0, 0.0, 1.0], [-1.0, 2.0, -1.0], [1.0, 0.0, -1.0], [-1.0, 2.0, 1.0], [0.5, 0.5, 0.0]]
+    )
     assert smallest_conflict(z_cj[:, [2, 0, 1]] - [0, 0, 0.1], np.array([0, 1, 2])) == [1, 2]
 
 
@@ -309,7 +392,9 @@ def test_rank_detection():
 
 
 def test_within_rounding_of_the_boundary_is_not_decided():
-    """A mean beyond the largest value by less than a linear program resolves: neither weights nor a claim that there are none."""
+    """A mean beyond the largest value by less than a linear program resolves: neither weights nor a
+    claim that there are none.
+    """
     with pytest.raises((ConvergenceError, CoverageError)):
         calibrate_weights([1, 1], means={"x": ([0.0, 1.0], 1.0 + 1e-9)})
 
@@ -324,18 +409,28 @@ def test_pandas_tables_are_read_as_dicts_are():
     np.testing.assert_array_equal(result.weight, plain.weight)
     assert result.margins == plain.margins
     with pytest.raises(DataError, match="more than one mass to cat"):
-        calibrate_weights(weight_n, by={"label": label_n}, margins={"label": pd.Series([0.5, 0.3, 0.2], index=["cat", "dog", "cat"])})
+        calibrate_weights(
+            weight_n,
+            by={"label": label_n},
+            margins={"label": pd.Series([0.5, 0.3, 0.2], index=["cat", "dog", "cat"])},
+        )
 
 
 @pytest.mark.parametrize("factor", [1e-320, 1e308])
 def test_the_size_of_the_weights_does_not_matter(factor):
     _, label_n, _, _ = table()
     plain = calibrate_weights(np.ones(400), by={"label": label_n}, margins={"label": LABELS})
-    result = calibrate_weights(np.full(400, factor), by={"label": label_n}, margins={"label": LABELS})
+    result = calibrate_weights(
+        np.full(400, factor), by={"label": label_n}, margins={"label": LABELS}
+    )
     np.testing.assert_allclose(result.weight, plain.weight, rtol=1e-12)
 
 
 def test_no_calibration_without_a_solution():
     failed = unskew.debias_weights(np.eye(2)[[0, 0, 1, 1]], [0, 0, 1, 1], throw=False)
-    with pytest.raises(ConvergenceError, match="no solution: the overlap graph is not strongly connected"):
-        calibrate_weights(failed, by={"label": list("abab")}, margins={"label": {"a": 0.5, "b": 0.5}})
+    with pytest.raises(
+        ConvergenceError, match="no solution: the overlap graph is not strongly connected"
+    ):
+        calibrate_weights(
+            failed, by={"label": list("abab")}, margins={"label": {"a": 0.5, "b": 0.5}}
+        )

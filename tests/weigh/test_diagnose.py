@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import unskew
-from unskew.weigh.effective_size import diagnose_weights, effective_size, fit_pareto_k, pareto_k_threshold
+from unskew.weigh.effective_size import (
+    diagnose_weights,
+    effective_size,
+    fit_pareto_k,
+    pareto_k_threshold,
+)
 
 positive = st.floats(1e-6, 1e6)
 
@@ -60,9 +65,13 @@ def test_sources_add_up_to_the_whole():
     assert sum(source.share for source in diagnosis.by_source) == pytest.approx(1, rel=1e-12)
     assert [source.images for source in diagnosis.by_source] == [40, 60, 80]
     # Σ_i π_i² adds up over sources: 1/ess = Σ_k (weight share of k)²/ess_k.
-    assert 1 / diagnosis.ess == pytest.approx(sum(s.weight_share**2 / s.ess for s in diagnosis.by_source), rel=1e-12)
+    assert 1 / diagnosis.ess == pytest.approx(
+        sum(s.weight_share**2 / s.ess for s in diagnosis.by_source), rel=1e-12
+    )
     # The groups nest in the sources here, so the same holds for groups.
-    assert 1 / diagnosis.ess_groups == pytest.approx(sum(s.weight_share**2 / s.ess_groups for s in diagnosis.by_source), rel=1e-12)
+    assert 1 / diagnosis.ess_groups == pytest.approx(
+        sum(s.weight_share**2 / s.ess_groups for s in diagnosis.by_source), rel=1e-12
+    )
     assert [source.groups for source in diagnosis.by_source] == [10, 15, 20]
     assert diagnosis.design_effect_groups == pytest.approx(45 / diagnosis.ess_groups, rel=1e-12)
 
@@ -72,7 +81,9 @@ def test_group_sizes_follow_the_weights():
     assert alone.ess_groups == pytest.approx(alone.ess, rel=1e-12)
     together = tilted(group=np.zeros(180, dtype=int)).diagnosis
     assert together.ess_groups == pytest.approx(1, rel=1e-12)
-    assert [source.ess_groups for source in together.by_source] == pytest.approx([1, 1, 1], rel=1e-12)
+    assert [source.ess_groups for source in together.by_source] == pytest.approx(
+        [1, 1, 1], rel=1e-12
+    )
     spanning = tilted(group=np.arange(180) % 7).diagnosis
     assert spanning.groups == 7
     assert [source.groups for source in spanning.by_source] == [7, 7, 7]
@@ -86,9 +97,12 @@ def test_pareto_k_recovers_the_shape_of_pareto_draws(shape):
     draws = scipy.stats.genpareto.rvs(shape, size=(repetitions, n), random_state=rng)
     estimates = [fit_pareto_k(draw_n) for draw_n in draws]
     n_tail = math.ceil(3 * math.sqrt(n))
-    # The prior pulls towards 0.5 with ten observations out of the tail's; the asymptotic sd is (1 + k)/√M. Four of its standard errors.
+    # The prior pulls towards 0.5 with ten observations out of the tail's; the asymptotic sd is (1 +
+    # k)/√M. Four of its standard errors.
     expected = (n_tail * shape + 5) / (n_tail + 10)
-    assert np.mean(estimates) == pytest.approx(expected, abs=4 * (1 + shape) / math.sqrt(n_tail * repetitions))
+    assert np.mean(estimates) == pytest.approx(
+        expected, abs=4 * (1 + shape) / math.sqrt(n_tail * repetitions)
+    )
 
 
 def test_pareto_k_agrees_with_maximum_likelihood_on_a_long_tail():
@@ -96,12 +110,14 @@ def test_pareto_k_agrees_with_maximum_likelihood_on_a_long_tail():
     n_tail = math.ceil(3 * math.sqrt(draw_n.size))
     sorted_n = np.sort(draw_n)
     shape, _, _ = scipy.stats.genpareto.fit(sorted_n[-n_tail:] - sorted_n[-n_tail - 1], floc=0)
-    # Both are consistent for the same shape, and differ by the prior (10 of 1,898 observations) and terms of order 1/M.
+    # Both are consistent for the same shape, and differ by the prior (10 of 1,898 observations) and
+    # terms of order 1/M.
     assert fit_pareto_k(draw_n) == pytest.approx(shape, abs=0.01)
 
 
 def test_pareto_k_of_fixed_draws():
-    # What the generalized Pareto fit of arviz-stats 0.8.0 (array_stats._gpdfit) gives for the same exceedances.
+    # What the generalized Pareto fit of arviz-stats 0.8.0 (array_stats._gpdfit) gives for the same
+    # exceedances.
     weight_n = np.exp(1.5 * np.random.default_rng(11).standard_normal(2_000))
     assert fit_pareto_k(weight_n) == pytest.approx(0.4737889680671392, abs=1e-10)
     weight_n = 1 / np.random.default_rng(12).random(500)
@@ -139,15 +155,26 @@ def test_threshold_depends_on_the_number_of_images():
 
 def test_a_single_image():
     diagnosis = unskew.debias_weights([[2.0]], [0]).diagnosis
-    assert (diagnosis.ess, diagnosis.design_effect, diagnosis.pareto_k, diagnosis.top_percent_share) == (1.0, 1.0, None, 1.0)
+    assert (
+        diagnosis.ess,
+        diagnosis.design_effect,
+        diagnosis.pareto_k,
+        diagnosis.top_percent_share,
+    ) == (1.0, 1.0, None, 1.0)
     assert diagnosis.tail_ok is None
 
 
 def test_a_failed_solve_has_no_effective_size():
-    diagnosis = unskew.debias_weights(np.eye(2)[[0, 0, 1, 1]], [0, 0, 1, 1], group=[0, 1, 2, 3], throw=False).diagnosis
+    diagnosis = unskew.debias_weights(
+        np.eye(2)[[0, 0, 1, 1]], [0, 0, 1, 1], group=[0, 1, 2, 3], throw=False
+    ).diagnosis
     assert math.isnan(diagnosis.ess)
     assert math.isnan(diagnosis.ess_groups)
     assert math.isnan(diagnosis.design_effect)
     assert math.isnan(diagnosis.top_percent_share)
     assert diagnosis.pareto_k is None
-    assert all(math.isnan(value) for source in diagnosis.by_source for value in (source.ess, source.design_effect, source.weight_share))
+    assert all(
+        math.isnan(value)
+        for source in diagnosis.by_source
+        for value in (source.ess, source.design_effect, source.weight_share)
+    )

@@ -1,4 +1,6 @@
-"""The door of the stage: weights at any scale, verdict on the weights themselves, groups, ids and files."""
+"""The door of the stage: weights at any scale, verdict on the weights themselves, groups, ids and
+files.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,15 @@ def test_a_common_factor_changes_no_weight_and_no_error(form, offset: float) -> 
     shifted = unskew.debias_weights(form(DRAW.log_omega + offset), DRAW.source, log=True)
     values = DRAW.features[:, 0]
     np.testing.assert_allclose(shifted.weight, plain.weight, rtol=1e-9)
-    np.testing.assert_allclose(shifted.solution.log_normalizer - offset, plain.solution.log_normalizer, atol=1e-9)
+    np.testing.assert_allclose(
+        shifted.solution.log_normalizer - offset, plain.solution.log_normalizer, atol=1e-9
+    )
     assert shifted.mean(values).stderr == pytest.approx(plain.mean(values).stderr, rel=1e-8)
     np.testing.assert_allclose(shifted.covariance(), plain.covariance(), rtol=1e-6, atol=1e-12)
     replicates = shifted.bootstrap(3, seed=0, values=values)
-    np.testing.assert_allclose(replicates.mean, plain.bootstrap(3, seed=0, values=values).mean, rtol=1e-8)
+    np.testing.assert_allclose(
+        replicates.mean, plain.bootstrap(3, seed=0, values=values).mean, rtol=1e-8
+    )
 
 
 def test_denormal_omega_has_weights() -> None:
@@ -53,11 +59,21 @@ def test_a_far_start_is_not_blamed_on_the_data() -> None:
     exact = unskew.solve_normalizers(problem.omega, problem.source)
     far = unskew.solve_normalizers(problem.omega, problem.source, start=[400.0, 0.0, -400.0])
     np.testing.assert_allclose(far.log_normalizer, exact.log_normalizer, atol=1e-10)
-    lost = unskew.debias_weights(problem.omega, problem.source, method="fixed_point", start=[800.0, 0.0, -800.0], throw=False)
+    lost = unskew.debias_weights(
+        problem.omega, problem.source, method="fixed_point", start=[800.0, 0.0, -800.0], throw=False
+    )
     assert isinstance(lost.solution.status, unskew.Status)
 
 
-@pytest.mark.parametrize("options", [{"start": [np.nan] * 3}, {"start": [np.inf, 0, 0]}, {"seed": -1}, {"seed": np.random.default_rng(0)}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"start": [np.nan] * 3},
+        {"start": [np.inf, 0, 0]},
+        {"seed": -1},
+        {"seed": np.random.default_rng(0)},
+    ],
+)
 def test_impossible_starts_and_seeds(options) -> None:
     problem = random_problem(1, 100, 3, zeros=0.0)
     with pytest.raises(unskew.ConfigError, match=next(iter(options))):
@@ -73,7 +89,9 @@ def test_empty_blocks_and_named_blocks() -> None:
     problem = random_problem(2, 120, 2, zeros=0.0)
     plain = unskew.debias_weights(problem.omega, problem.source)
     omega = problem.omega
-    streamed = unskew.debias_weights([omega[:0], omega[:50], omega[:0], omega[50:], omega[:0]], problem.source)
+    streamed = unskew.debias_weights(
+        [omega[:0], omega[:50], omega[:0], omega[50:], omega[:0]], problem.source
+    )
     np.testing.assert_allclose(streamed.weight, plain.weight, rtol=1e-10)
     frame = pd.DataFrame(omega, columns=["night", "day"])
     names = np.array(["night", "day"])[problem.source]
@@ -87,7 +105,9 @@ def test_empty_blocks_and_named_blocks() -> None:
 def test_categories_keep_their_order_when_one_does_not_occur() -> None:
     problem = random_problem(2, 120, 2, zeros=0.0)
     names = np.array(["night", "day"])[problem.source]
-    used = unskew.debias_weights(problem.omega, pd.Categorical(names, categories=["night", "dusk", "day"]))
+    used = unskew.debias_weights(
+        problem.omega, pd.Categorical(names, categories=["night", "dusk", "day"])
+    )
     assert used.names == ("night", "day")
 
 
@@ -131,14 +151,20 @@ def test_matrix_and_unmasked_arrays_work() -> None:
     with pytest.warns(PendingDeprecationWarning):
         matrix = np.matrix(problem.omega)
     np.testing.assert_allclose(unskew.debias_weights(matrix, problem.source).weight, plain)
-    np.testing.assert_allclose(unskew.debias_weights(np.ma.masked_array(problem.omega), problem.source).weight, plain)
+    np.testing.assert_allclose(
+        unskew.debias_weights(np.ma.masked_array(problem.omega), problem.source).weight, plain
+    )
 
 
 def test_missing_names_are_an_error_of_ours() -> None:
     with pytest.raises(unskew.DataError, match="missing"):
         unskew.debias_weights(np.ones((3, 2)), pd.Series(["a", "b", pd.NA], dtype="string"))
     with pytest.raises(unskew.DataError, match="group is missing"):
-        unskew.debias_weights(np.ones((30, 1)), np.zeros(30, dtype=int), group=pd.Series(["p", pd.NA] * 15, dtype="string"))
+        unskew.debias_weights(
+            np.ones((30, 1)),
+            np.zeros(30, dtype=int),
+            group=pd.Series(["p", pd.NA] * 15, dtype="string"),
+        )
 
 
 def test_a_negative_zero_does_not_stop_collapsing() -> None:
@@ -162,7 +188,9 @@ def test_files_hold_ids_sources_and_groups_as_given(tmp_path: Path) -> None:
     problem = random_problem(2, 120, 2, zeros=0.0)
     ids = np.array([f"img{i}" for i in range(120)])
     group = np.array([f"p{i // 3}" for i in range(120)])
-    weights = unskew.debias_weights(problem.omega, problem.source, id=ids, group=group, names=["day", "night"])
+    weights = unskew.debias_weights(
+        problem.omega, problem.source, id=ids, group=group, names=["day", "night"]
+    )
     path = tmp_path / "weights.parquet"
     weights.to_parquet(path)
     weights.to_parquet(path)  # over an existing file
@@ -175,13 +203,17 @@ def test_files_hold_ids_sources_and_groups_as_given(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["weights.parquet"]
     with pytest.raises(unskew.DataError, match="there is no folder"):
         weights.to_parquet(tmp_path / "nowhere" / "weights.parquet")
-    mixed = unskew.debias_weights(problem.omega, problem.source, id=np.array([1, "a"] * 60, dtype=object))
+    mixed = unskew.debias_weights(
+        problem.omega, problem.source, id=np.array([1, "a"] * 60, dtype=object)
+    )
     mixed.to_parquet(path)
 
 
 def test_weights_are_joined_by_id() -> None:
     problem = random_problem(2, 120, 2, zeros=0.0)
-    weights = unskew.debias_weights(problem.omega, problem.source, id=[f"img{i}" for i in range(120)])
+    weights = unskew.debias_weights(
+        problem.omega, problem.source, id=[f"img{i}" for i in range(120)]
+    )
     np.testing.assert_array_equal(weights.align(["img7", "img3"]), weights.weight[[7, 3]])
     with pytest.raises(unskew.DataError, match="1 of 2 ids have no weight: imgX"):
         weights.align(["img7", "imgX"])

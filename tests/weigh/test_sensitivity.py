@@ -1,4 +1,6 @@
-"""The range of a target mean against brute force and a linear program; the turning factor; sampling error of the ends."""
+"""The range of a target mean against brute force and a linear program; the turning factor; sampling
+error of the ends.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def _brute_force(weight_n, value_n, factor):
 
 
 def _linear_program(weight_n, value_n, factor):
-    """(low, high) by Charnes & Cooper: p = y w/Σ y w, with y_i between s and Γ s, all free but Σ y w = 1."""
+    """(low, high) by Charnes & Cooper: p = y w/Σ y w, with y_i between s and Γ s, all free but Σ y
+    w = 1.
+    """
     n = len(weight_n)
     lower = np.hstack([-np.eye(n), np.ones((n, 1))])
     upper = np.hstack([np.eye(n), np.full((n, 1), -factor)])
@@ -55,9 +59,13 @@ def _problem(seed, n):
 def test_the_range_is_that_of_brute_force_and_of_a_linear_program(seed: int, factor: float) -> None:
     weight_n, value_n = _problem(seed, 9)
     found = bound_mean(weight_n, value_n, factor)
-    assert (found.low, found.high) == pytest.approx(_brute_force(weight_n, value_n, factor), abs=1e-12)
+    assert (found.low, found.high) == pytest.approx(
+        _brute_force(weight_n, value_n, factor), abs=1e-12
+    )
     # HiGHS stops at a feasibility of 1e-7.
-    assert (found.low, found.high) == pytest.approx(_linear_program(weight_n / weight_n.sum(), value_n, factor), abs=1e-6)
+    assert (found.low, found.high) == pytest.approx(
+        _linear_program(weight_n / weight_n.sum(), value_n, factor), abs=1e-6
+    )
 
 
 @settings(deadline=None, max_examples=60)
@@ -66,10 +74,14 @@ def test_the_range_is_that_of_brute_force_and_of_a_linear_program(seed: int, fac
     seed=st.integers(0, 1000),
     factor=st.floats(1.0, 20.0),
 )
-def test_the_range_with_ties_is_that_of_brute_force(value: list[int], seed: int, factor: float) -> None:
+def test_the_range_with_ties_is_that_of_brute_force(
+    value: list[int], seed: int, factor: float
+) -> None:
     weight_n = np.random.default_rng(seed).gamma(1.0, size=len(value))
     found = bound_mean(weight_n, value, factor)
-    assert (found.low, found.high) == pytest.approx(_brute_force(weight_n, np.array(value, dtype=float), factor), abs=1e-12)
+    assert (found.low, found.high) == pytest.approx(
+        _brute_force(weight_n, np.array(value, dtype=float), factor), abs=1e-12
+    )
 
 
 def test_the_weights_at_the_ends_give_the_ends_and_differ_by_the_factor_at_most() -> None:
@@ -140,7 +152,9 @@ def test_the_end_of_a_cell_is_exact_where_few_images_have_a_tiny_weight() -> Non
     cell_n = np.repeat([0, 1], 500)
     value_n = np.tile(np.append(np.zeros(499), 1.0), 2)
     weight_n = np.where(value_n == 1, 1e-13, 1.0)
-    assert bound_mean(weight_n, value_n, math.inf, cell=cell_n).high == pytest.approx(1.0, rel=1e-12)
+    assert bound_mean(weight_n, value_n, math.inf, cell=cell_n).high == pytest.approx(
+        1.0, rel=1e-12
+    )
 
 
 def test_by_levels_only_equals_the_problem_of_the_levels() -> None:
@@ -152,7 +166,9 @@ def test_by_levels_only_equals_the_problem_of_the_levels() -> None:
     assert (found.low, found.high) == pytest.approx(_brute_force(level_l, mean_l, 2.0))
     assert np.unique((found.weight_low / weight_n).round(12)).size == 2
     for level in range(5):
-        assert np.ptp((found.weight_high / weight_n)[by_n == level]) == pytest.approx(0.0, abs=1e-12)
+        assert np.ptp((found.weight_high / weight_n)[by_n == level]) == pytest.approx(
+            0.0, abs=1e-12
+        )
     every = bound_mean(weight_n, value_n, 2.0, by=np.arange(60))
     assert every.high == pytest.approx(bound_mean(weight_n, value_n, 2.0).high)
     none = bound_mean(weight_n, value_n, 2.0, by=np.zeros(60))
@@ -161,7 +177,9 @@ def test_by_levels_only_equals_the_problem_of_the_levels() -> None:
 
 @pytest.mark.parametrize("cells", [1, 3])
 @pytest.mark.parametrize("threshold", [-0.4, 0.0, 0.6])
-def test_at_the_turning_factor_the_range_just_reaches_the_threshold(threshold: float, cells: int) -> None:
+def test_at_the_turning_factor_the_range_just_reaches_the_threshold(
+    threshold: float, cells: int
+) -> None:
     weight_n, value_n = _problem(9, 80)
     cell_n = np.arange(80) % cells
     found = bound_mean(weight_n, value_n, cell=cell_n, threshold=threshold)
@@ -176,7 +194,9 @@ def test_at_the_turning_factor_the_range_just_reaches_the_threshold(threshold: f
 def test_turning_at_once_and_never(cell: list[int] | None) -> None:
     weight_n, value_n = np.full(4, 0.25), np.array([0.0, 1.0, 0.0, 1.0])
     assert bound_mean(weight_n, value_n, cell=cell, threshold=0.5).turning_factor == 1.0
-    assert bound_mean(weight_n, value_n, cell=cell, threshold=0.75).turning_factor == pytest.approx(3.0)
+    assert bound_mean(weight_n, value_n, cell=cell, threshold=0.75).turning_factor == pytest.approx(
+        3.0
+    )
     for beyond in (1.0, 2.0, -0.1):
         assert bound_mean(weight_n, value_n, cell=cell, threshold=beyond).turning_factor == math.inf
 
@@ -196,9 +216,16 @@ def test_the_error_of_an_end_is_that_of_a_mean_with_the_changed_weights(cells: i
     weight_n, value_n = _problem(12, 120)
     cell_n = np.arange(120) % cells
     found = bound_mean(weight_n, value_n, 4.0, cell=cell_n)
-    for changed_n, half in ((found.weight_low, found.low - found.interval[0]), (found.weight_high, found.interval[1] - found.high)):
-        end_c = np.bincount(cell_n, weights=changed_n * value_n) / np.bincount(cell_n, weights=changed_n)
-        assert half == pytest.approx(1.959963984540054 * np.linalg.norm(changed_n * (value_n - end_c[cell_n])))
+    for changed_n, half in (
+        (found.weight_low, found.low - found.interval[0]),
+        (found.weight_high, found.interval[1] - found.high),
+    ):
+        end_c = np.bincount(cell_n, weights=changed_n * value_n) / np.bincount(
+            cell_n, weights=changed_n
+        )
+        assert half == pytest.approx(
+            1.959963984540054 * np.linalg.norm(changed_n * (value_n - end_c[cell_n]))
+        )
 
 
 def test_with_factor_1_the_interval_is_that_of_the_weights() -> None:
@@ -213,7 +240,9 @@ def test_with_factor_1_the_interval_is_that_of_the_weights() -> None:
 
 
 def test_the_error_of_an_end_is_the_jackknife_of_the_bound_itself() -> None:
-    """Delete one image, solve again, bound again: the linearisation that fixes c misses nothing of first order."""
+    """Delete one image, solve again, bound again: the linearisation that fixes c misses nothing of
+    first order.
+    """
     drawn = tilts(150, theta=[[0.0], [0.8]], seed=3)
     value_n = drawn.features[:, 0] ** 2
     weights = unskew.debias_weights(drawn.omega, drawn.source)
@@ -226,13 +255,17 @@ def test_the_error_of_an_end_is_the_jackknife_of_the_bound_itself() -> None:
     spread = 0.0
     for k in (0, 1):
         of_source = np.array(ends)[drawn.source == k]
-        spread += (of_source.size - 1) / of_source.size * np.square(of_source - of_source.mean()).sum()
+        spread += (
+            (of_source.size - 1) / of_source.size * np.square(of_source - of_source.mean()).sum()
+        )
     # Two first-order errors from 150 images of a skew value: they agree to a tenth.
     assert found.interval[1] - found.high == pytest.approx(1.96 * math.sqrt(spread), rel=0.1)
 
 
 def test_the_interval_holds_the_range_of_the_population() -> None:
-    """Over 300 draws of 200 exponential values. Their skewness costs two points of the 95% (2,000 draws: 93.0%); standard error 1.5."""
+    """Over 300 draws of 200 exponential values. Their skewness costs two points of the 95% (2,000
+    draws: 93.0%); standard error 1.5.
+    """
     rng = np.random.default_rng(0)
     population = -np.log1p(-(np.arange(200_000) + 0.5) / 200_000)
     truth = bound_mean(np.ones(population.size), population, 2.0)
@@ -249,7 +282,9 @@ def test_the_safe_factor_is_where_the_interval_reaches_the_threshold() -> None:
     value_n = drawn.features[:, 0]
     found = bound_weights_mean(weights, value_n, 1.5, threshold=-0.5)
     assert 1.0 < found.safe_factor < found.turning_factor
-    assert bound_weights_mean(weights, value_n, found.safe_factor).interval[0] == pytest.approx(-0.5, abs=1e-3)
+    assert bound_weights_mean(weights, value_n, found.safe_factor).interval[0] == pytest.approx(
+        -0.5, abs=1e-3
+    )
     near = bound_weights_mean(weights, value_n, threshold=found.value + 1e-6)
     assert near.safe_factor == 1.0
     assert "Sampling error alone" in near.describe()[1]
@@ -262,20 +297,31 @@ def test_it_says_what_it_found() -> None:
     found = bound_mean(np.ones(1000), np.arange(1000) < 400, 2.0, threshold=0.5)
     first, second = found.describe()
     assert first.startswith(
-        "The target mean is 0.4. If selection differs from the model by an unknown factor of up to 2 between images, it lies"
+        "The target mean is 0.4. If selection differs from the model by an unknown factor of up to "
+        "2 between images, it lies"
     )
     assert "between 0.25 and 0.5714;" in first
     assert "stays away from 0.5" in second
     assert "a factor of 1.5 would do it" in second
     assert len(bound_mean([1.0, 1.0], [0.0, 1.0]).describe()) == 1
-    assert "of one stratum of different levels" in bound_mean([1.0, 1.0], [0.0, 1.0], cell=[0, 0], by=[0, 1]).describe()[0]
+    assert (
+        "of one stratum of different levels"
+        in bound_mean([1.0, 1.0], [0.0, 1.0], cell=[0, 0], by=[0, 1]).describe()[0]
+    )
 
 
 def test_it_says_which_population_the_mean_is_of() -> None:
     pool = unskew.Pool.from_arrays(np.repeat(["a", "b"], 50), label=np.tile(["cat", "dog"], 50))
-    for mass, said in (({"cat": 0.5, "dog": 0.5}, ()), ({"cat": 0.5, "dog": 0.3, "owl": 0.2}, ("owl (0.2)", "without what no source"))):
+    for mass, said in (
+        ({"cat": 0.5, "dog": 0.5}, ()),
+        ({"cat": 0.5, "dog": 0.3, "owl": 0.2}, ("owl (0.2)", "without what no source")),
+    ):
         target = unskew.Target.margins({"label": mass}, uncovered="restrict")
-        found = unskew.debias(pool, unskew.bias.Strata("label"), target).sensitivity(np.arange(100.0)).describe()
+        found = (
+            unskew.debias(pool, unskew.bias.Strata("label"), target)
+            .sensitivity(np.arange(100.0))
+            .describe()
+        )
         assert len(found) == 1 + bool(said)
         assert all(word in found[-1] for word in said)
 
@@ -284,9 +330,15 @@ def test_images_without_weight_change_nothing() -> None:
     weight_n, value_n = _problem(11, 100)
     cell_n = np.arange(100) % 4
     found = bound_mean(weight_n, value_n, 2.0, cell=cell_n, threshold=1.0)
-    more = bound_mean([*weight_n, 0.0, 0.0], [*value_n, 99.0, -99.0], 2.0, cell=[*cell_n, 0, 5], threshold=1.0)
-    assert (more.low, more.high, *more.interval) == pytest.approx((found.low, found.high, *found.interval))
-    assert (more.turning_factor, more.safe_factor) == pytest.approx((found.turning_factor, found.safe_factor))
+    more = bound_mean(
+        [*weight_n, 0.0, 0.0], [*value_n, 99.0, -99.0], 2.0, cell=[*cell_n, 0, 5], threshold=1.0
+    )
+    assert (more.low, more.high, *more.interval) == pytest.approx(
+        (found.low, found.high, *found.interval)
+    )
+    assert (more.turning_factor, more.safe_factor) == pytest.approx(
+        (found.turning_factor, found.safe_factor)
+    )
     assert more.weight_high[100:].tolist() == [0.0, 0.0]
 
 

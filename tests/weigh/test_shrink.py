@@ -1,4 +1,6 @@
-"""The factor is the minimum of the error it claims to minimise, its variances are those of repeated draws, and the means move as told."""
+"""The factor is the minimum of the error it claims to minimise, its variances are those of repeated
+draws, and the means move as told.
+"""
 
 import numpy as np
 import pytest
@@ -18,7 +20,9 @@ THETA = np.array([-1.0, 0.0, 1.0])
 
 
 def tilted(seed=0, sizes=(60, 60, 60)):
-    """Sources N(θ_k, 1), target N(0, 1): by symmetry the mean of even sources is right, that of uneven ones is not."""
+    """Sources N(θ_k, 1), target N(0, 1): by symmetry the mean of even sources is right, that of
+    uneven ones is not.
+    """
     rng = np.random.default_rng(seed)
     source_n = np.repeat(np.arange(3), sizes)
     z_n = THETA[source_n] + rng.standard_normal(source_n.size)
@@ -30,7 +34,9 @@ def tilted_pool(seed=0, sizes=(60, 60, 60), n_sample=60):
     source_n = np.repeat(np.arange(3), sizes)
     z_n = THETA[source_n] + rng.standard_normal(source_n.size)
     pool = Pool.from_arrays(np.array(["a", "b", "c"])[source_n], z=z_n)
-    return pool, Target.sample(Pool.from_arrays(np.full(n_sample, "target"), z=rng.standard_normal(n_sample)))
+    return pool, Target.sample(
+        Pool.from_arrays(np.full(n_sample, "target"), z=rng.standard_normal(n_sample))
+    )
 
 
 @given(st.floats(-5, 5), st.floats(0.01, 4), st.floats(0.01, 4), st.floats(-0.95, 0.95))
@@ -48,13 +54,17 @@ def test_the_factor_minimises_the_estimated_error(distance, weighted, pooled, co
 
 
 def test_the_risk_of_the_rule():
-    """For δ ~ N(b, 1) and C = 0: the root mean squared error of f δ, by quadrature; docs/few-images.md has these figures."""
+    """For δ ~ N(b, 1) and C = 0: the root mean squared error of f δ, by quadrature;
+    docs/few-images.md has these figures.
+    """
     delta = np.linspace(-15, 20, 350_001)
     one = np.ones_like(delta)
     kept = shrink_factors(delta, Noise(one, np.zeros_like(delta), np.zeros_like(delta)))
     bias = np.array([0.0, 1.0, 1.2, 2.4, 4.0, 6.0])
     density = np.exp(-0.5 * (delta - bias[:, None]) ** 2) / np.sqrt(2 * np.pi)
-    risk = np.sqrt(scipy.integrate.trapezoid((kept * delta - bias[:, None]) ** 2 * density, delta, axis=1))
+    risk = np.sqrt(
+        scipy.integrate.trapezoid((kept * delta - bias[:, None]) ** 2 * density, delta, axis=1)
+    )
     assert risk.round(2).tolist() == [0.58, 0.93, 1.01, 1.22, 1.11, 1.04]
 
 
@@ -73,8 +83,11 @@ def test_known_noise_is_that_of_repeated_draws():
         found = noise_beside_pool(weights, z_n[:, None])
         noises.append([found.weighted[0], found.pooled[0], found.shared[0]])
     covariance = np.cov(np.array(means).T)
-    # Each entry of a covariance from 1500 draws has a relative error of about √(2/1500) = 4 %; our estimates have their own at n = 110.
-    assert np.mean(noises, axis=0) == pytest.approx([covariance[0, 0], covariance[1, 1], covariance[0, 1]], rel=0.15)
+    # Each entry of a covariance from 1500 draws has a relative error of about √(2/1500) = 4 %; our
+    # estimates have their own at n = 110.
+    assert np.mean(noises, axis=0) == pytest.approx(
+        [covariance[0, 0], covariance[1, 1], covariance[0, 1]], rel=0.15
+    )
 
 
 def test_estimated_noise_is_that_of_repeated_draws():
@@ -88,12 +101,17 @@ def test_estimated_noise_is_that_of_repeated_draws():
         noises.append([found.weighted[0], found.pooled[0], found.shared[0]])
     covariance = np.cov(np.array(means).T)
     found = np.mean(noises, axis=0)
-    # 250 draws: √(2/250) = 9 % of each variance, and as much of √(both variances) for the covariance.
+    # 250 draws: √(2/250) = 9 % of each variance, and as much of √(both variances) for the
+    # covariance.
     assert found[:2] == pytest.approx([covariance[0, 0], covariance[1, 1]], rel=0.25)
-    assert found[2] == pytest.approx(covariance[0, 1], abs=0.25 * np.sqrt(covariance[0, 0] * covariance[1, 1]))
+    assert found[2] == pytest.approx(
+        covariance[0, 1], abs=0.25 * np.sqrt(covariance[0, 0] * covariance[1, 1])
+    )
 
 
-@pytest.mark.parametrize("recipe", [*PRINCIPAL, *VARIANTS, *BOXES], ids=lambda recipe: recipe.__name__)
+@pytest.mark.parametrize(
+    "recipe", [*PRINCIPAL, *VARIANTS, *BOXES], ids=lambda recipe: recipe.__name__
+)
 def test_the_noise_of_the_weights_is_their_standard_error(recipe):
     data = recipe(np.random.default_rng(5))
     weights = data.debias()
@@ -103,7 +121,9 @@ def test_the_noise_of_the_weights_is_their_standard_error(recipe):
     assert 0 <= shrink_weights(weights, {"value": data.value}).means["value"].kept <= 1
 
 
-@pytest.mark.parametrize(("model", "within"), [(Tilt(["z"]), 0.1), (SoftBox(["z"]), 0.4)], ids=["tilt", "soft_box"])
+@pytest.mark.parametrize(
+    ("model", "within"), [(Tilt(["z"]), 0.1), (SoftBox(["z"]), 0.4)], ids=["tilt", "soft_box"]
+)
 def test_of_many_images_some_tell_the_noise(model, within, monkeypatch):
     if isinstance(model, Tilt):
         pool, target = tilted_pool(sizes=(9000, 6000, 5000), n_sample=4000)
@@ -153,7 +173,9 @@ def test_a_model_without_derivatives_is_bootstrapped():
     # Two uniform sources of length 0.7, 80 images each: the variance of the pooled mean is known.
     assert noise.pooled[0] == pytest.approx(0.7**2 / 12 / 160, rel=0.4)
     found = shrink_weights(weights).means["z"]
-    assert found.apart == pytest.approx(abs(found.before - found.pool) / np.sqrt(noise.of_difference[0]), rel=1e-9)
+    assert found.apart == pytest.approx(
+        abs(found.before - found.pool) / np.sqrt(noise.of_difference[0]), rel=1e-9
+    )
 
 
 def test_the_means_move_as_told():
@@ -163,7 +185,9 @@ def test_the_means_move_as_told():
     first = found.means["z"]
     assert first.pool == pytest.approx(z_n.mean(), rel=1e-12)
     assert first.before == pytest.approx(weights.weight @ z_n, rel=1e-12)
-    assert first.after == pytest.approx(first.pool + first.kept * (first.before - first.pool), abs=1e-12)
+    assert first.after == pytest.approx(
+        first.pool + first.kept * (first.before - first.pool), abs=1e-12
+    )
     assert found.weight @ z_n == pytest.approx(first.after, abs=1e-12)
     # The second in what the first does not explain: its residual under the pool.
     slope, at_zero = np.polyfit(z_n, z_n**2, 1)
@@ -173,24 +197,41 @@ def test_the_means_move_as_told():
     assert found.weight.sum() == pytest.approx(1, abs=1e-12)
     assert found.sample_weight.mean() == pytest.approx(1, abs=1e-12)
     assert found.moved == pytest.approx(np.abs(found.weight - weights.weight).sum() / 2, abs=1e-12)
-    assert (found.ess_before, found.ess_after) == (pytest.approx(weights.ess), pytest.approx(1 / np.square(found.weight).sum()))
+    assert (found.ess_before, found.ess_after) == (
+        pytest.approx(weights.ess),
+        pytest.approx(1 / np.square(found.weight).sum()),
+    )
     # Nearest in Kullback–Leibler divergence: the change of log weights is linear in the values.
     change_n = np.log(found.weight / weights.weight)
     design = np.column_stack([np.ones_like(z_n), z_n, z_n**2])
-    np.testing.assert_allclose(change_n - design @ np.linalg.lstsq(design, change_n, rcond=None)[0], 0, atol=1e-9)
+    np.testing.assert_allclose(
+        change_n - design @ np.linalg.lstsq(design, change_n, rcond=None)[0], 0, atol=1e-9
+    )
 
 
 def test_units_of_measurement_order_of_rows_and_repeated_values_change_nothing():
     z_n, source_n, weights = tilted(sizes=(70, 60, 50))
     plain = shrink_weights(weights, {"z": z_n, "square": z_n**2})
-    other = shrink_weights(weights, {"z": 5e6 - 3e5 * z_n, "square": z_n**2 + 2 * z_n, "again": 2 * z_n, "one": np.ones(z_n.size)})
+    other = shrink_weights(
+        weights,
+        {
+            "z": 5e6 - 3e5 * z_n,
+            "square": z_n**2 + 2 * z_n,
+            "again": 2 * z_n,
+            "one": np.ones(z_n.size),
+        },
+    )
     np.testing.assert_allclose(other.weight, plain.weight, rtol=1e-7)
     assert other.means["again"].kept is None
     assert other.means["one"].kept is None
     assert set(other.kept) == {"z", "square"}
     order = np.random.default_rng(1).permutation(z_n.size)
     mixed = unskew.debias_weights(np.exp(np.outer(z_n, THETA))[order], source_n[order])
-    np.testing.assert_allclose(shrink_weights(mixed, {"z": z_n[order], "square": z_n[order] ** 2}).weight, plain.weight[order], rtol=1e-6)
+    np.testing.assert_allclose(
+        shrink_weights(mixed, {"z": z_n[order], "square": z_n[order] ** 2}).weight,
+        plain.weight[order],
+        rtol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e300])
@@ -210,7 +251,9 @@ def test_nothing_varies():
 def test_a_constant_of_many_images_is_constant():
     # The mean of 0.1 over 50,000 images is not 0.1 to the last digit.
     rng = np.random.default_rng(0)
-    pool = Pool.from_arrays(np.repeat(["a", "b"], 25_000), x=rng.standard_normal(50_000) + np.repeat([0, 0.1], 25_000))
+    pool = Pool.from_arrays(
+        np.repeat(["a", "b"], 25_000), x=rng.standard_normal(50_000) + np.repeat([0, 0.1], 25_000)
+    )
     weights = unskew.debias(pool, Tilt(["x"], reference="a"))
     found = shrink_weights(weights, {"x": pool.frame["x"], "tenth": np.full(50_000, 0.1)})
     assert set(found.kept) == {"x"}
@@ -221,7 +264,9 @@ def test_values_of_images_without_weight_have_no_say():
     label_n, source_n = np.tile(["x", "y", "z"], 60), np.repeat(["a", "b"], 90)
     value_n = rng.standard_normal(180) + (label_n == "y")
     pool = Pool.from_arrays(source_n, label=label_n, v=value_n)
-    weights = unskew.debias(pool, Strata("label"), Target.margins({"label": {"x": 0.5, "y": 0.5, "z": 0.0}}))
+    weights = unskew.debias(
+        pool, Strata("label"), Target.margins({"label": {"x": 0.5, "y": 0.5, "z": 0.0}})
+    )
     plain = shrink_weights(weights, {"v": value_n})
     odd = shrink_weights(weights, {"v": np.where(label_n == "z", 1e16, value_n)})
     assert plain.means["v"].kept is not None
@@ -232,7 +277,9 @@ def test_copies_within_groups_change_nothing():
     z_n, source_n, _ = tilted(sizes=(40, 30, 30))
     omega_nk = np.exp(np.outer(z_n, THETA))
     once = unskew.debias_weights(omega_nk, source_n, group=np.arange(100))
-    twice = unskew.debias_weights(np.repeat(omega_nk, 2, axis=0), np.repeat(source_n, 2), group=np.repeat(np.arange(100), 2))
+    twice = unskew.debias_weights(
+        np.repeat(omega_nk, 2, axis=0), np.repeat(source_n, 2), group=np.repeat(np.arange(100), 2)
+    )
     expected = shrink_weights(once, {"z": z_n})
     found = shrink_weights(twice, {"z": np.repeat(z_n, 2)})
     assert found.means["z"].kept == pytest.approx(expected.means["z"].kept, rel=1e-9)
@@ -248,19 +295,29 @@ def test_weights_that_equal_the_pool_stay():
 
 
 def overlapping(seed, n_low, n_high):
-    """Uniform on [0, 0.6] and [0.4, 1], target uniform on [0, 1]: only a third of each source links it to the other."""
+    """Uniform on [0, 0.6] and [0.4, 1], target uniform on [0, 1]: only a third of each source links
+    it to the other.
+    """
     rng = np.random.default_rng(seed)
     z_n = np.concatenate([rng.uniform(0, 0.6, n_low), rng.uniform(0.4, 1, n_high)])
-    return z_n, unskew.debias_weights(np.column_stack([z_n < 0.6, z_n > 0.4]).astype(float), np.repeat([0, 1], [n_low, n_high]))
+    return z_n, unskew.debias_weights(
+        np.column_stack([z_n < 0.6, z_n > 0.4]).astype(float), np.repeat([0, 1], [n_low, n_high])
+    )
 
 
-@pytest.mark.parametrize(("sizes", "at_most"), [((200, 200), 0.75), ((260, 140), 1.3), ((320, 80), 1.15)])
+@pytest.mark.parametrize(
+    ("sizes", "at_most"), [((200, 200), 0.75), ((260, 140), 1.3), ((320, 80), 1.15)]
+)
 def test_the_error_falls_where_the_pool_is_right_and_rises_little_where_it_is_wrong(sizes, at_most):
-    # Measured over twice 400 draws: 0.61–0.64, 1.11–1.15 (the pool is wrong by two standard errors, the worst case) and 1.02–1.04.
+    # Measured over twice 400 draws: 0.61–0.64, 1.11–1.15 (the pool is wrong by two standard errors,
+    # the worst case) and 1.02–1.04.
     square = np.zeros(2)
     for seed in range(400):
         z_n, weights = overlapping(seed, *sizes)
-        square += [(weight_n @ z_n - 0.5) ** 2 for weight_n in (shrink_weights(weights, {"z": z_n}).weight, weights.weight)]
+        square += [
+            (weight_n @ z_n - 0.5) ** 2
+            for weight_n in (shrink_weights(weights, {"z": z_n}).weight, weights.weight)
+        ]
     assert np.sqrt(square[0] / square[1]) < at_most
 
 
@@ -288,17 +345,24 @@ def test_the_features_of_the_model_are_the_default():
     assert list(shrink_weights(soft).means) == ["z"]
     for model in (Strata("label"), Known(np.ones((300, 2)))):
         with pytest.raises(ConfigError, match="say which means count"):
-            shrink_weights(unskew.debias(pool, model, target if isinstance(model, Strata) else None))
+            shrink_weights(
+                unskew.debias(pool, model, target if isinstance(model, Strata) else None)
+            )
 
 
 def test_images_without_weight_stay_without():
     rng = np.random.default_rng(4)
-    pool = Pool.from_arrays(np.repeat(["a", "b"], 100), z=np.concatenate([rng.uniform(0, 0.7, 100), rng.uniform(0.3, 1, 100)]))
+    pool = Pool.from_arrays(
+        np.repeat(["a", "b"], 100),
+        z=np.concatenate([rng.uniform(0, 0.7, 100), rng.uniform(0.3, 1, 100)]),
+    )
     weights = unskew.debias(pool, Box(["z"], quantile=0.05))
     assert (weights.weight == 0).any()
     found = shrink_weights(weights)
     np.testing.assert_array_equal(found.weight == 0, weights.weight == 0)
-    assert found.means["z"].pool == pytest.approx(pool.frame["z"].to_numpy()[weights.weight > 0].mean(), rel=1e-12)
+    assert found.means["z"].pool == pytest.approx(
+        pool.frame["z"].to_numpy()[weights.weight > 0].mean(), rel=1e-12
+    )
 
 
 def test_bad_input():
@@ -313,7 +377,9 @@ def test_bad_input():
         shrink_weights(weights, {"z": z_n[:-1]})
     with pytest.raises(DataError, match="finite"):
         shrink_weights(weights, {"z": np.where(z_n > 1, np.nan, z_n)})
-    apart = unskew.debias_weights(np.eye(2)[np.repeat([0, 1], 5)], np.repeat([0, 1], 5), throw=False)
+    apart = unskew.debias_weights(
+        np.eye(2)[np.repeat([0, 1], 5)], np.repeat([0, 1], 5), throw=False
+    )
     with pytest.raises(ConvergenceError, match="no solution"):
         shrink_weights(apart, {"z": z_n[:10]})
     grouped = unskew.debias_weights(np.exp(np.outer(z_n, THETA)), source_n, group=source_n)
@@ -325,4 +391,6 @@ def test_means_that_no_weights_have():
     weight_n, direction_nj = np.full(4, 0.25), np.array([[-1.0], [-0.5], [0.5], [1.0]])
     with pytest.raises(CoverageError, match="4 images have the shrunken means of z together"):
         nearest_weights(weight_n, direction_nj, np.array([1.5]), ["z"])
-    np.testing.assert_array_equal(nearest_weights(weight_n, np.empty((4, 0)), np.empty(0), ["one"]), weight_n)
+    np.testing.assert_array_equal(
+        nearest_weights(weight_n, np.empty((4, 0)), np.empty(0), ["one"]), weight_n
+    )

@@ -20,7 +20,9 @@ def tilted():
     theta_k = np.array([-1.0, 0.0, 1.0])
     source_n = np.repeat(np.arange(3), 60)
     z_n = theta_k[source_n] + rng.standard_normal(180)
-    return z_n, unskew.debias_weights(np.exp(np.outer(z_n, theta_k)), source_n, names=["west", "middle", "east"])
+    return z_n, unskew.debias_weights(
+        np.exp(np.outer(z_n, theta_k)), source_n, names=["west", "middle", "east"]
+    )
 
 
 @given(weight_arrays, st.floats(1.0, 20.0))
@@ -55,7 +57,11 @@ def test_cap_at_the_mean_gives_equal_weights(weight_n):
 @given(weight_arrays)
 def test_nothing_to_trim_changes_nothing(weight_n):
     share_n = weight_n / weight_n.sum()
-    for result in (trim_weights(weight_n, at=weight_n.size), trim_weights(weight_n, quantile=1.0), trim_weights(weight_n, at=math.inf)):
+    for result in (
+        trim_weights(weight_n, at=weight_n.size),
+        trim_weights(weight_n, quantile=1.0),
+        trim_weights(weight_n, at=math.inf),
+    ):
         np.testing.assert_array_equal(result.weight, share_n)
         assert (result.n_trimmed, result.moved) == (0, 0.0)
 
@@ -78,7 +84,8 @@ def test_account_by_source_and_mean():
     z_n, weights = tilted()
     result = trim_weights(weights, at=1.2, means={"z": z_n, "share": (z_n > 0, 0.5)})
     assert result.trimmed_by_source == {
-        name: int(np.count_nonzero(result.weight[weights.source == k] == result.cap)) for k, name in enumerate(weights.names)
+        name: int(np.count_nonzero(result.weight[weights.source == k] == result.cap))
+        for k, name in enumerate(weights.names)
     }
     assert sum(result.trimmed_by_source.values()) == result.n_trimmed > 0
     shift = result.means["z"]
@@ -124,7 +131,10 @@ def test_smallest_mean_squared_error():
     # Equal weights have nothing to trim, and a weight that follows the value is worth its variance.
     assert trim_weights(np.ones(50), at="mse", means={"x": rng.standard_normal(50)}).n_trimmed == 0
     group_n = np.repeat([0.0, 1.0], [5000, 500])
-    assert trim_weights(np.where(group_n == 1, 10.0, 1.0), at="mse", means={"x": group_n}).n_trimmed == 0
+    assert (
+        trim_weights(np.where(group_n == 1, 10.0, 1.0), at="mse", means={"x": group_n}).n_trimmed
+        == 0
+    )
 
 
 @pytest.mark.parametrize(

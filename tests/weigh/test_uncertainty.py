@@ -1,4 +1,6 @@
-"""Standard errors against derivatives, closed forms, pymbar, invariances, the bootstrap, and their own coverage."""
+"""Standard errors against derivatives, closed forms, pymbar, invariances, the bootstrap, and their
+own coverage.
+"""
 
 import math
 import warnings
@@ -24,7 +26,9 @@ THETA = np.array([-0.7, 0.0, 0.8])
 
 
 def draw(seed=0, n_k=(60, 90, 120), theta=THETA, group_size=None):
-    """z, ω, source and group of three Gaussian sources, ω_k = exp(θ_k z), the target standard normal."""
+    """z, ω, source and group of three Gaussian sources, ω_k = exp(θ_k z), the target standard
+    normal.
+    """
     scenario = tilts(n_k, theta=np.reshape(theta, (-1, 1)), group_size=group_size, seed=seed)
     return scenario.features[:, 0], scenario.omega, scenario.source, scenario.group
 
@@ -37,7 +41,9 @@ def weigh(omega, source, **options):
 
 
 def solve_counted(omega, source, count_n):
-    """An independent plain solve in which image i counts count_n[i] times (not necessarily whole): weights and log Ω."""
+    """An independent plain solve in which image i counts count_n[i] times (not necessarily whole):
+    weights and log Ω.
+    """
     log_omega, n_sources = np.log(omega), omega.shape[1]
     share_k = np.bincount(source, weights=count_n, minlength=n_sources) / count_n.sum()
     u_k = np.zeros(n_sources)
@@ -65,8 +71,11 @@ def test_influence_is_the_derivative_by_multiplicity():
         up = solve_counted(omega, source, count_n)[0] @ value_n
         count_n[row] -= 2 * step
         down = solve_counted(omega, source, count_n)[0] @ value_n
-        # The share of the image's source changes too, which is the constant a_k of its source. Central differences: error of order step².
-        assert n * (up - down) / (2 * step) == pytest.approx(influence_n[row] - expected_k[source[row]], abs=1e-5)
+        # The share of the image's source changes too, which is the constant a_k of its source.
+        # Central differences: error of order step².
+        assert n * (up - down) / (2 * step) == pytest.approx(
+            influence_n[row] - expected_k[source[row]], abs=1e-5
+        )
 
 
 def test_expected_influence_is_the_mean_under_the_model():
@@ -75,18 +84,24 @@ def test_expected_influence_is_the_mean_under_the_model():
     influence_n, expected_k = influence_of_mean(weights, z_n - weights.mean(z_n).value)
     q_nk = np.vstack([q_bk for _, q_bk in weights.rows.memberships(weights.solution.u)])
     # Source k draws with density proportional to q_k under the pooled sample.
-    np.testing.assert_allclose(influence_n @ q_nk / (z_n.size * weights.solution.share), expected_k, atol=1e-9)
+    np.testing.assert_allclose(
+        influence_n @ q_nk / (z_n.size * weights.solution.share), expected_k, atol=1e-9
+    )
 
 
 def two_types(link, n_each=1000, **options):
-    """Source 0 shows type A only, source 1 type B only, although each could have shown the other with the chance ``link``."""
+    """Source 0 shows type A only, source 1 type B only, although each could have shown the other
+    with the chance ``link``.
+    """
     type_n = np.repeat([0, 1], n_each)
     return weigh(np.array([[1.0, link], [link, 1.0]])[type_n], type_n, **options), type_n
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_links_that_produced_no_image_count(sparse):
-    """mean(A) = 1/(1 + e^x) with x = log Ω₁ − log Ω₀ up to signs: the delta method at mean ½ gives a quarter of x's error."""
+    """mean(A) = 1/(1 + e^x) with x = log Ω₁ − log Ω₀ up to signs: the delta method at mean ½ gives
+    a quarter of x's error.
+    """
     weights, type_n = two_types(1e-4)
     if sparse:
         weights = weigh(sp.csr_array(np.array([[1.0, 1e-4], [1e-4, 1.0]])[type_n]), type_n)
@@ -105,15 +120,21 @@ def test_model_variance_is_the_sum_over_memberships(group_size):
     q_nk = np.vstack([q_bk for _, q_bk in weights.rows.memberships(weights.solution.u)])
     direct = (q_nk * (influence_n[:, None] - expected_k) ** 2).sum() / z_n.size**2
     assert variance == pytest.approx(direct, rel=1e-10)
-    assert weights.mean(z_n).stderr ** 2 >= variance * design_effect(weights, find_units(weights), z_n - weights.weight @ z_n) * (1 - 1e-9)
+    assert weights.mean(z_n).stderr ** 2 >= variance * design_effect(
+        weights, find_units(weights), z_n - weights.weight @ z_n
+    ) * (1 - 1e-9)
 
 
 def two_groups(link, n_sources=4, n_each=50):
-    """Two groups of well linked sources, between which every image has the chance ``link``; the values tell the groups apart."""
+    """Two groups of well linked sources, between which every image has the chance ``link``; the
+    values tell the groups apart.
+    """
     rng = np.random.default_rng(0)
     source = np.repeat(np.arange(n_sources), n_each)
     side_k = np.arange(n_sources) % 2
-    omega = rng.uniform(0.5, 2.0, (source.size, n_sources)) * np.where(side_k[source][:, None] == side_k, 1.0, link)
+    omega = rng.uniform(0.5, 2.0, (source.size, n_sources)) * np.where(
+        side_k[source][:, None] == side_k, 1.0, link
+    )
     return omega, source, side_k[source]
 
 
@@ -124,7 +145,10 @@ def test_error_grows_as_one_over_the_root_of_the_link(n_sources):
         omega, source, side_n = two_groups(link, n_sources)
         weights = weigh(omega, source)
         covariance_kk = weights.covariance()
-        errors.append(math.sqrt(covariance_kk[0, 0] + covariance_kk[1, 1] - 2 * covariance_kk[0, 1]) * math.sqrt(link))
+        errors.append(
+            math.sqrt(covariance_kk[0, 0] + covariance_kk[1, 1] - 2 * covariance_kk[0, 1])
+            * math.sqrt(link)
+        )
         mean_errors.append(weights.mean(side_n).stderr * math.sqrt(link))
     np.testing.assert_allclose(errors, errors[0], rtol=1e-6)
     np.testing.assert_allclose(mean_errors, mean_errors[0], rtol=1e-6)
@@ -133,7 +157,9 @@ def test_error_grows_as_one_over_the_root_of_the_link(n_sources):
 @pytest.mark.parametrize("link", [1e-100, 1e-200])
 def test_error_at_the_weakest_links(link):
     weights, type_n = two_types(link)
-    assert weights.mean(type_n).stderr * math.sqrt(link) == pytest.approx(two_types(1e-12)[0].mean(type_n).stderr * 1e-6, rel=1e-6)
+    assert weights.mean(type_n).stderr * math.sqrt(link) == pytest.approx(
+        two_types(1e-12)[0].mean(type_n).stderr * 1e-6, rel=1e-6
+    )
 
 
 def test_an_error_beyond_double_precision_is_infinite():
@@ -171,9 +197,17 @@ def test_too_weak_a_solve_has_no_error():
 
 def test_duplicates_of_images_without_links_change_no_error():
     weights, type_n = two_types(1e-4, 40, group=np.arange(80))
-    twice = weigh(np.array([[1.0, 1e-4], [1e-4, 1.0]])[np.repeat(type_n, 2)], np.repeat(type_n, 2), group=np.repeat(np.arange(80), 2))
-    assert weights.mean(type_n).stderr == pytest.approx(two_types(1e-4, 40)[0].mean(type_n).stderr, rel=1e-12)
-    assert twice.mean(np.repeat(type_n, 2)).stderr == pytest.approx(weights.mean(type_n).stderr, rel=1e-10)
+    twice = weigh(
+        np.array([[1.0, 1e-4], [1e-4, 1.0]])[np.repeat(type_n, 2)],
+        np.repeat(type_n, 2),
+        group=np.repeat(np.arange(80), 2),
+    )
+    assert weights.mean(type_n).stderr == pytest.approx(
+        two_types(1e-4, 40)[0].mean(type_n).stderr, rel=1e-12
+    )
+    assert twice.mean(np.repeat(type_n, 2)).stderr == pytest.approx(
+        weights.mean(type_n).stderr, rel=1e-10
+    )
 
 
 def test_equal_omega_gives_the_textbook_error():
@@ -188,19 +222,26 @@ def test_equal_omega_gives_the_textbook_error():
 
 @pytest.mark.parametrize("omega", [1e-3, 1e-6, 1e-10])
 def test_one_image_with_all_the_weight_is_as_far_off_as_the_mean_without_it(omega):
-    # The jackknife: h_0 − μ = (1 − π_0) (h_0 − mean of the others), so T_0/(1 − leverage_0) is the change on leaving image 0 out.
+    # The jackknife: h_0 − μ = (1 − π_0) (h_0 − mean of the others), so T_0/(1 − leverage_0) is the
+    # change on leaving image 0 out.
     value_n = np.random.default_rng(0).standard_normal(50)
     value_n[0] = 3.0
     with pytest.warns(WeakOverlapWarning, match="effective sample size"):
         weights = unskew.debias_weights(np.r_[omega, np.ones(49)][:, None], np.zeros(50, dtype=int))
-    assert weights.mean(value_n).stderr == pytest.approx(weights.weight[0] * (3.0 - value_n[1:].mean()), rel=0.01)
+    assert weights.mean(value_n).stderr == pytest.approx(
+        weights.weight[0] * (3.0 - value_n[1:].mean()), rel=0.01
+    )
 
 
 def test_strata_that_only_one_source_can_see():
-    """Two sources that share stratum 0; the mean of an indicator of it depends on counts alone, and has a binomial variance."""
+    """Two sources that share stratum 0; the mean of an indicator of it depends on counts alone, and
+    has a binomial variance.
+    """
     rng = np.random.default_rng(8)
     n_k = (4000, 4000)
-    stratum_n = np.concatenate([rng.choice([0, 1], n_k[0], p=[0.5, 0.5]), rng.choice([0, 2], n_k[1], p=[0.4, 0.6])])
+    stratum_n = np.concatenate(
+        [rng.choice([0, 1], n_k[0], p=[0.5, 0.5]), rng.choice([0, 2], n_k[1], p=[0.4, 0.6])]
+    )
     source = np.repeat([0, 1], n_k)
     omega = np.column_stack([stratum_n != 2, stratum_n != 1]).astype(float)
     estimate = weigh(omega, source).mean(stratum_n == 0)
@@ -222,16 +263,23 @@ def test_covariance_agrees_with_pymbar(sparse, log):
     given = np.log(omega) if log else omega
     weights = weigh(sp.csr_array(given) if sparse else given, source, log=log)
     energy_kn = np.vstack([-np.log(omega).T, np.zeros(source.size)])
-    # Its default, steps below 1e-12, is never reached on some processors; Newton's last one goes far below what it is asked for.
+    # Its default, steps below 1e-12, is never reached on some processors; Newton's last one goes
+    # far below what it is asked for.
     protocol = ({"method": "adaptive", "tol": 1e-10, "options": {}},)
     mbar = pymbar.MBAR(energy_kn, np.append(np.bincount(source), 0), solver_protocol=protocol)
     theta_kk = mbar._computeAsymptoticCovarianceMatrix(np.exp(mbar.Log_W_nk), mbar.N_k)
     target = theta_kk[:n_sources, n_sources:]
-    expected_kk = theta_kk[:n_sources, :n_sources] - target - target.T + theta_kk[n_sources, n_sources]
+    expected_kk = (
+        theta_kk[:n_sources, :n_sources] - target - target.T + theta_kk[n_sources, n_sources]
+    )
     # Entries are of order 1e-3, so 1e-11 is the issue's 1e-8 relative to them.
     np.testing.assert_allclose(weights.covariance(), expected_kk, atol=1e-11)
     differences = mbar.compute_free_energy_differences()
-    np.testing.assert_allclose(np.sqrt(np.diag(weights.covariance())), differences["dDelta_f"][:n_sources, n_sources], atol=1e-8)
+    np.testing.assert_allclose(
+        np.sqrt(np.diag(weights.covariance())),
+        differences["dDelta_f"][:n_sources, n_sources],
+        atol=1e-8,
+    )
 
 
 def test_covariance_against_the_formula_with_n_by_n_matrices():
@@ -240,7 +288,9 @@ def test_covariance_against_the_formula_with_n_by_n_matrices():
     n_k = np.bincount(source)
     w_nk = np.column_stack([weights.weight[:, None] * omega / weights.normalizer, weights.weight])
     n_all = np.append(n_k, 0)
-    theta_kk = w_nk.T @ np.linalg.pinv(np.eye(source.size) - (w_nk * n_all) @ w_nk.T, rcond=1e-10) @ w_nk
+    theta_kk = (
+        w_nk.T @ np.linalg.pinv(np.eye(source.size) - (w_nk * n_all) @ w_nk.T, rcond=1e-10) @ w_nk
+    )
     expected_kk = theta_kk[:3, :3] - theta_kk[:3, 3:] - theta_kk[3:, :3] + theta_kk[3, 3]
     np.testing.assert_allclose(weights.covariance(), expected_kk, atol=1e-10)
 
@@ -252,7 +302,9 @@ def test_one_source_has_a_closed_form():
     assert weights.covariance() == pytest.approx((weights.weight**2).sum() - 1 / 80, abs=1e-15)
     # log Ω = −log mean(1/ω): the delta method for a mean, whose variance has n in the denominator.
     reciprocal_n = 1 / omega_n
-    assert weights.covariance()[0, 0] == pytest.approx(reciprocal_n.var() / reciprocal_n.mean() ** 2 / 80, rel=1e-10)
+    assert weights.covariance()[0, 0] == pytest.approx(
+        reciprocal_n.var() / reciprocal_n.mean() ** 2 / 80, rel=1e-10
+    )
 
 
 def test_a_known_normalizer_has_no_variance():
@@ -265,21 +317,26 @@ def test_a_known_normalizer_has_no_variance():
 
 
 def test_normalizers_are_means():
-    """log Ω_k is the log of the target mean of ω_k: the delta method on `mean` gives its clustered error."""
+    """log Ω_k is the log of the target mean of ω_k: the delta method on `mean` gives its clustered
+    error.
+    """
     _, omega, source, group = draw(group_size=4)
     weights = weigh(omega, source, group=group)
     covariance_kk = weights.covariance()
     for k in range(3):
         estimate = weights.mean(omega[:, k])
         assert estimate.value == pytest.approx(weights.normalizer[k], rel=1e-9)
-        assert math.sqrt(covariance_kk[k, k]) == pytest.approx(estimate.stderr / estimate.value, abs=1e-10)
+        assert math.sqrt(covariance_kk[k, k]) == pytest.approx(
+            estimate.stderr / estimate.value, abs=1e-10
+        )
 
 
 def test_sandwich_and_model_agree_in_large_samples():
     _, omega, source, _ = draw(n_k=(20_000, 20_000, 20_000))
     model_kk = weigh(omega, source).covariance()
     sandwich_kk = weigh(omega, source, group=np.arange(source.size)).covariance()
-    # Both estimate the same matrix; fourth moments of the weights make the sandwich vary by a few per cent at this size.
+    # Both estimate the same matrix; fourth moments of the weights make the sandwich vary by a few
+    # per cent at this size.
     np.testing.assert_allclose(sandwich_kk, model_kk, atol=0.05 * model_kk.max())
 
 
@@ -289,7 +346,9 @@ def test_duplicates_within_groups_change_no_error(group_size):
     once = weigh(omega, source, group=group)
     twice = weigh(np.repeat(omega, 2, axis=0), np.repeat(source, 2), group=np.repeat(group, 2))
     assert twice.mean(np.repeat(z_n, 2)).stderr == pytest.approx(once.mean(z_n).stderr, rel=1e-10)
-    assert twice.mean(np.repeat(z_n, 2)).interval == pytest.approx(once.mean(z_n).interval, rel=1e-9)
+    assert twice.mean(np.repeat(z_n, 2)).interval == pytest.approx(
+        once.mean(z_n).interval, rel=1e-9
+    )
     np.testing.assert_allclose(twice.covariance(), once.covariance(), atol=1e-12)
 
 
@@ -324,8 +383,12 @@ def problems(draw_):
     n_sources = draw_(st.integers(1, 4))
     seed = draw_(st.integers(0, 2**32 - 1))
     rng = np.random.default_rng(seed)
-    source = np.concatenate([np.arange(n_sources), rng.integers(0, n_sources, draw_(st.integers(5, 40)))])
-    omega = rng.uniform(0.1, 3.0, (source.size, n_sources)) * (rng.random((source.size, n_sources)) < draw_(st.floats(0.4, 1.0)))
+    source = np.concatenate(
+        [np.arange(n_sources), rng.integers(0, n_sources, draw_(st.integers(5, 40)))]
+    )
+    omega = rng.uniform(0.1, 3.0, (source.size, n_sources)) * (
+        rng.random((source.size, n_sources)) < draw_(st.floats(0.4, 1.0))
+    )
     omega[np.arange(source.size), source] += 0.5
     assume(unskew.check_overlap(omega, source).connected)
     return omega, source, rng.standard_normal(source.size)
@@ -342,7 +405,9 @@ def test_invariances_of_the_error(problem, shift, factor):
     np.testing.assert_allclose(covariance_kk, covariance_kk.T, atol=1e-14)
     assert np.linalg.eigvalsh(covariance_kk).min() >= -1e-9 * (1 + np.abs(covariance_kk).max())
     # Affine values.
-    assert weights.mean(factor * value_n + shift).stderr == pytest.approx(factor * stderr, rel=1e-6, abs=1e-12)
+    assert weights.mean(factor * value_n + shift).stderr == pytest.approx(
+        factor * stderr, rel=1e-6, abs=1e-12
+    )
     # A constant factor per source.
     scaled = weigh(omega * (factor ** np.arange(omega.shape[1])), source)
     assert scaled.mean(value_n).stderr == pytest.approx(stderr, rel=1e-6)
@@ -362,7 +427,9 @@ def test_generalized_inverse_of_the_hessian(problem):
     share_k, hessian_kk = weights.solution.share, read_hessian(weights)
     inverse_kk = invert_hessian(hessian_kk, share_k)
     scale = 1 + np.abs(inverse_kk).max()
-    np.testing.assert_allclose(inverse_kk @ hessian_kk, np.eye(share_k.size) - share_k, atol=1e-12 * scale)
+    np.testing.assert_allclose(
+        inverse_kk @ hessian_kk, np.eye(share_k.size) - share_k, atol=1e-12 * scale
+    )
     np.testing.assert_allclose(inverse_kk @ share_k, 0.0, atol=1e-12 * scale)
     np.testing.assert_allclose(hessian_kk.sum(axis=1), 0.0, atol=1e-15)
 
@@ -376,14 +443,22 @@ def test_a_source_with_one_image_is_centred_at_its_expectation():
     # At the least the variance holds the squared departure of that one image, 1/n² (ψ − a)².
     assert estimate.stderr > abs(influence_n[0] - expected_k[0]) / z_n.size
     assert np.isfinite(weights.covariance()).all()
-    clustered = weigh(omega, source, group=np.concatenate([[0], np.ones(40, dtype=int), np.arange(2, 62)]))
+    clustered = weigh(
+        omega, source, group=np.concatenate([[0], np.ones(40, dtype=int), np.arange(2, 62)])
+    )
     assert np.isfinite(clustered.covariance()).all()
     assert clustered.mean(z_n).stderr > 0
 
 
 def test_one_unit_alone_has_an_infinite_error():
-    estimate = weigh(np.ones((5, 1)), np.zeros(5, dtype=int), group=np.zeros(5, dtype=int)).mean([1, 2, 3, 4, 5])
-    assert (estimate.value, estimate.stderr, estimate.interval) == (3.0, math.inf, (-math.inf, math.inf))
+    estimate = weigh(np.ones((5, 1)), np.zeros(5, dtype=int), group=np.zeros(5, dtype=int)).mean(
+        [1, 2, 3, 4, 5]
+    )
+    assert (estimate.value, estimate.stderr, estimate.interval) == (
+        3.0,
+        math.inf,
+        (-math.inf, math.inf),
+    )
 
 
 @pytest.mark.parametrize("per_source", [False, True])
@@ -416,7 +491,9 @@ def test_huge_and_tiny_values():
 
 
 def test_weak_links_give_large_errors_not_wrong_ones():
-    """Two groups of sources linked through one image in a thousand: the error of log Ω₂ − log Ω₁ is that of a count of linked images."""
+    """Two groups of sources linked through one image in a thousand: the error of log Ω₂ − log Ω₁ is
+    that of a count of linked images.
+    """
     rng = np.random.default_rng(1)
     n = 20_000
     linked_n = rng.random(2 * n) < 1e-3
@@ -428,7 +505,9 @@ def test_weak_links_give_large_errors_not_wrong_ones():
     a, b = linked_n[:n].sum(), linked_n[n:].sum()
     # p(linked | source k) estimates p(linked)/Ω_k: the log ratio is that of two independent shares.
     variance = 1 / a - 1 / n + 1 / b - 1 / n
-    assert covariance_kk[0, 0] + covariance_kk[1, 1] - 2 * covariance_kk[0, 1] == pytest.approx(variance, rel=1e-6)
+    assert covariance_kk[0, 0] + covariance_kk[1, 1] - 2 * covariance_kk[0, 1] == pytest.approx(
+        variance, rel=1e-6
+    )
 
 
 def test_hessian_from_a_subsample_is_replaced_by_the_exact_one():
@@ -442,18 +521,24 @@ def test_hessian_from_a_subsample_is_replaced_by_the_exact_one():
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_sparse_hessian(exact):
-    """Thousands of sources keep the Hessian sparse, and sparse memberships give a sparse one back."""
+    """Thousands of sources keep the Hessian sparse, and sparse memberships give a sparse one
+    back.
+    """
     rng = np.random.default_rng(5)
     source = np.repeat(np.arange(6), 40)
     omega = rng.uniform(0.5, 2.0, (240, 6)) * (np.abs(np.arange(6) - source[:, None]) <= 1)
     weights = weigh(sp.csr_array(omega), source, group=np.arange(240) // 3)
     hessian = sp.csr_array(weights.solution.hessian) * (1.0 if exact else 0.7)
-    again = replace(weights, solution=replace(weights.solution, hessian=hessian, hessian_exact=exact))
+    again = replace(
+        weights, solution=replace(weights.solution, hessian=hessian, hessian_exact=exact)
+    )
     assert sp.issparse(read_hessian(again))
     value_n = rng.standard_normal(240)
     assert again.mean(value_n).stderr == pytest.approx(weights.mean(value_n).stderr, rel=1e-9)
     np.testing.assert_allclose(again.covariance(), weights.covariance(), atol=1e-10)
-    apart = replace(again, solution=replace(again.solution, hessian=sp.csr_array((6, 6)), hessian_exact=True))
+    apart = replace(
+        again, solution=replace(again.solution, hessian=sp.csr_array((6, 6)), hessian_exact=True)
+    )
     with pytest.raises(ConvergenceError, match="Hessian at the solution is singular"):
         apart.covariance()
 
@@ -505,7 +590,9 @@ def test_bootstrap_of_single_images_reproduces_the_solution():
     rng = np.random.default_rng(0)
     weights = weigh(rng.uniform(0.5, 2.0, (3, 3)), [0, 1, 2])
     result = weights.bootstrap(5, values=[1.0, 2.0, 4.0])
-    np.testing.assert_allclose(result.log_normalizer, np.tile(weights.solution.log_normalizer, (5, 1)), atol=1e-9)
+    np.testing.assert_allclose(
+        result.log_normalizer, np.tile(weights.solution.log_normalizer, (5, 1)), atol=1e-9
+    )
     np.testing.assert_allclose(result.mean, weights.weight @ [1.0, 2.0, 4.0], atol=1e-9)
     # Every replicate is the data: that is no evidence of precision.
     assert (result.n_strata, result.n_single) == (3, 3)
@@ -528,9 +615,16 @@ def test_bootstrap_replicates_solve_the_resampled_data(form):
     result = weights.bootstrap(3, seed=5, values=value_n)
     generator = np.random.default_rng(5)
     for replicate in range(3):
-        drawn = np.concatenate([np.flatnonzero(source == k)[generator.integers(n_k, size=n_k)] for k, n_k in enumerate([40, 50, 60])])
+        drawn = np.concatenate(
+            [
+                np.flatnonzero(source == k)[generator.integers(n_k, size=n_k)]
+                for k, n_k in enumerate([40, 50, 60])
+            ]
+        )
         again = weigh(omega[drawn], source[drawn])
-        np.testing.assert_allclose(result.log_normalizer[replicate], again.solution.log_normalizer, atol=1e-8)
+        np.testing.assert_allclose(
+            result.log_normalizer[replicate], again.solution.log_normalizer, atol=1e-8
+        )
         assert result.mean[replicate] == pytest.approx(again.weight @ value_n[drawn], abs=1e-8)
 
 
@@ -540,23 +634,30 @@ def test_bootstrap_agrees_with_the_asymptotic_error():
         weights = weigh(omega, source, group=group)
         result = weights.bootstrap(400, seed=1, values=z_n)
         assert (result.n_replicates, result.n_disconnected, result.n_failed) == (400, 0, 0)
-        # The standard deviation of 400 replicates has a relative error of 1/√800 = 3.5%; four of those.
+        # The standard deviation of 400 replicates has a relative error of 1/√800 = 3.5%; four of
+        # those.
         assert result.estimate().stderr == pytest.approx(weights.mean(z_n).stderr, rel=0.14)
         used = [0, 2]
-        np.testing.assert_allclose(result.stderr[used], np.sqrt(np.diag(weights.covariance()))[used], rtol=0.16)
+        np.testing.assert_allclose(
+            result.stderr[used], np.sqrt(np.diag(weights.covariance()))[used], rtol=0.16
+        )
         assert result.covariance()[0, 0] == pytest.approx(result.stderr[0] ** 2, rel=1e-12)
         low, high = result.estimate().interval
         assert low < result.value < high
 
 
 def test_bootstrap_counts_disconnected_replicates():
-    """Source 1 reaches source 0 through one image of ten: the replicate lacks it with probability 0.9¹⁰ = 0.349."""
+    """Source 1 reaches source 0 through one image of ten: the replicate lacks it with probability
+    0.9¹⁰ = 0.349.
+    """
     source = np.repeat([0, 1], 10)
     omega = np.ones((20, 2))
     omega[1:10, 1] = 0
     result = weigh(omega, source).bootstrap(1000, seed=2, values=np.arange(20))
     expected = 0.9**10
-    assert result.n_disconnected / 1000 == pytest.approx(expected, abs=4 * math.sqrt(expected * (1 - expected) / 1000))
+    assert result.n_disconnected / 1000 == pytest.approx(
+        expected, abs=4 * math.sqrt(expected * (1 - expected) / 1000)
+    )
     assert result.log_normalizer.shape == (1000 - result.n_disconnected, 2)
     assert np.isfinite(result.log_normalizer).all()
 
@@ -590,7 +691,9 @@ def test_bootstrap_is_reproducible():
 
 
 def coverage(n_data_sets, group_size, n_k, seed):
-    """Share of data sets whose 95% interval holds the truth: target mean of z, of an indicator, and log Ω of two sources."""
+    """Share of data sets whose 95% interval holds the truth: target mean of z, of an indicator, and
+    log Ω of two sources.
+    """
     hits = np.zeros(4)
     for generator in np.random.default_rng(seed).spawn(n_data_sets):
         z_n, omega, source, group = draw(generator, n_k=n_k, group_size=group_size)
@@ -599,14 +702,19 @@ def coverage(n_data_sets, group_size, n_k, seed):
             low, high = weights.mean(value_n).interval
             hits[at] += low <= truth <= high
         error_k = np.abs(weights.solution.log_normalizer - THETA**2 / 2)
-        hits[2:] += (error_k <= scipy.stats.norm.ppf(0.975) * np.sqrt(np.diag(weights.covariance())))[[0, 2]]
+        hits[2:] += (
+            error_k <= scipy.stats.norm.ppf(0.975) * np.sqrt(np.diag(weights.covariance()))
+        )[[0, 2]]
     return hits / n_data_sets
 
 
 @pytest.mark.parametrize(("group_size", "n_k"), [(None, (60, 100, 150)), (4, (240, 300, 360))])
 def test_coverage_of_a_few_data_sets(group_size, n_k):
-    # 400 data sets: the binomial sd is 1.09%. Eight numbers are tested, so four sd around 95%: all pass by chance in 99.9% of the seeds.
-    assert coverage(400, group_size, n_k, seed=1) == pytest.approx(np.full(4, 0.95), abs=4 * math.sqrt(0.95 * 0.05 / 400))
+    # 400 data sets: the binomial sd is 1.09%. Eight numbers are tested, so four sd around 95%: all
+    # pass by chance in 99.9% of the seeds.
+    assert coverage(400, group_size, n_k, seed=1) == pytest.approx(
+        np.full(4, 0.95), abs=4 * math.sqrt(0.95 * 0.05 / 400)
+    )
 
 
 @pytest.mark.slow

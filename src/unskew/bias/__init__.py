@@ -1,4 +1,6 @@
-"""Biasing functions from what is known and what the images tell: ``Known``, ``Strata``, ``Box``, ``SoftBox``, ``Tilt`` and others."""
+"""Biasing functions from what is known and what the images tell: ``Known``, ``Strata``, ``Box``,
+``SoftBox``, ``Tilt`` and others.
+"""
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.box import Box

@@ -1,4 +1,6 @@
-"""What every bias model is: settings that are fitted to a pool, and the fitted factor of ω that comes out."""
+"""What every bias model is: settings that are fitted to a pool, and the fitted factor of ω that
+comes out.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,15 @@ if TYPE_CHECKING:
 
 
 def source_names(given: Iterable[Any], what: str) -> list[str]:
-    """Names of sources as text, as a pool has them: the number 1 is the source "1"; both of them side by side are an error."""
+    """Names of sources as text, as a pool has them: the number 1 is the source "1"; both of them
+    side by side are an error.
+    """
     names = [level_text(name) for name in given]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(
-            f"{what} names the source {twice!r} twice (for instance as the number 1 and as the text '1'): names of sources are text. Keep "
+            f"{what} names the source {twice!r} twice (for instance as the number 1 and as the "
+            "text '1'): names of sources are text. Keep "
             "one of the two."
         )
     return names
@@ -36,7 +41,8 @@ def source_names(given: Iterable[Any], what: str) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class BiasData:
-    """The rows that a model is fitted on: those of the pool, then those of the target's sample if there is one.
+    """The rows that a model is fitted on: those of the pool, then those of the target's sample if
+    there is one.
 
     Attributes
     ----------
@@ -45,13 +51,17 @@ class BiasData:
     names : the K sources; the sample of the target, if there is one, is the last.
     n_pool : number of rows that belong to the pool.
     sample : index of the target's sample among the sources, or None.
-    reference : index of the source whose ω is 1 everywhere: the sample, or the source that the target names; None without one.
-    cell : (R,) stratum of each row, within which every source has a factor of its own; zeros without a `Strata` part.
+    reference : index of the source whose ω is 1 everywhere: the sample, or the source that the
+        target names; None without one.
+    cell : (R,) stratum of each row, within which every source has a factor of its own; zeros
+        without a `Strata` part.
     n_cells : number of strata.
     fold_group : (R,) rows that must stay on one side of every fold (groups, copies of one image).
     seed : of everything random.
-    image_id : ids of all images of the pool, in its order, those among them that are left out of the fit.
-    learn_anew : an earlier fit is only where to begin from: features are learned, and tests made, anew.
+    image_id : ids of all images of the pool, in its order, those among them that are left out of
+        the fit.
+    learn_anew : an earlier fit is only where to begin from: features are learned, and tests made,
+        anew.
     find_cell : the stratum of every row of any table; None without a `Strata` part.
     """
 
@@ -87,7 +97,10 @@ class BiasData:
 
     def find_source(self, name: str, what: str) -> int:
         if name not in self.names:
-            raise ConfigError(f"{what} is {name!r}, but the sources are {first_few(self.names, 12)}.{did_you_mean(name, self.names)}")
+            raise ConfigError(
+                f"{what} is {name!r}, but the sources are "
+                f"{first_few(self.names, 12)}.{did_you_mean(name, self.names)}"
+            )
         return self.names.index(name)
 
 
@@ -103,7 +116,8 @@ class Description:
     anchor : where c(z) comes from, the factor common to all sources that the images cannot tell.
     population : which population the result speaks of.
     parameters : the fitted numbers, by name.
-    notes : what the user should know: rows left out, strata that one source alone sees, features that say nothing.
+    notes : what the user should know: rows left out, strata that one source alone sees, features
+        that say nothing.
     """
 
     family: str
@@ -115,17 +129,26 @@ class Description:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        parts = [("Assumed", self.assumed), ("Estimated", self.estimated), ("Common factor c(z)", (self.anchor,)), ("Note", self.notes)]
+        parts = [
+            ("Assumed", self.assumed),
+            ("Estimated", self.estimated),
+            ("Common factor c(z)", (self.anchor,)),
+            ("Note", self.notes),
+        ]
         lines = [f"{title}: {sentence}" for title, sentences in parts for sentence in sentences]
         return "\n".join([f"{self.family}, for {self.population}.", *lines])
 
 
 class Factor(ABC):
-    """One fitted factor of ω: evaluates log ω_k on any table, and says how that depends on its P parameters."""
+    """One fitted factor of ω: evaluates log ω_k on any table, and says how that depends on its P
+    parameters.
+    """
 
     @property
     def n_parameters(self) -> int:
-        """P, the number of parameters estimated by likelihood; 0 where nothing is estimated that way."""
+        """P, the number of parameters estimated by likelihood; 0 where nothing is estimated that
+        way.
+        """
         return 0
 
     @abstractmethod
@@ -134,7 +157,9 @@ class Factor(ABC):
 
     def jacobian(self, frame: pd.DataFrame) -> Floats:
         """(n, K, P) ∂ log ω_ik/∂θ_p; anything where ω_ik = 0."""
-        raise NotImplementedError(f"{type(self).__name__} has {self.n_parameters} parameters but no jacobian")
+        raise NotImplementedError(
+            f"{type(self).__name__} has {self.n_parameters} parameters but no jacobian"
+        )
 
     def linear_derivative(self, frame: pd.DataFrame) -> LinearDerivative | None:
         """The same in short where log ω_k = θ_k·φ(z); None for other factors."""
@@ -142,12 +167,16 @@ class Factor(ABC):
 
     @property
     def penalty(self) -> Floats:
-        """(P, P) second derivative of the penalty that the fit added to −Σ_i log q_{i,s_i}; zeros without one."""
+        """(P, P) second derivative of the penalty that the fit added to −Σ_i log q_{i,s_i}; zeros
+        without one.
+        """
         return np.zeros((self.n_parameters, self.n_parameters))
 
     @property
     def is_smooth(self) -> bool:
-        """May errors be computed from the jacobian? False: only a bootstrap that fits anew tells them."""
+        """May errors be computed from the jacobian? False: only a bootstrap that fits anew tells
+        them.
+        """
         return True
 
     @property
@@ -156,14 +185,18 @@ class Factor(ABC):
         return False
 
     def rival(self, data: BiasData, log_offset_rk: Floats) -> Factor | None:
-        """Another fit of the same family, to the same rows, that the data hardly tell from this one; None where they leave no doubt.
+        """Another fit of the same family, to the same rows, that the data hardly tell from this
+        one; None where they leave no doubt.
 
-        Errors count its variance and how far its estimate is from this one's. ``log_offset_rk``: log of the product of all other factors.
+        Errors count its variance and how far its estimate is from this one's. ``log_offset_rk``:
+        log of the product of all other factors.
         """
         return None
 
     def fitted_log_omega(self) -> Floats | None:
-        """(R, K) log ω on the rows of the fit where it differs from `log_omega` (values from models that did not see the row)."""
+        """(R, K) log ω on the rows of the fit where it differs from `log_omega` (values from models
+        that did not see the row).
+        """
         return None
 
     @abstractmethod
@@ -172,27 +205,36 @@ class Factor(ABC):
 
 
 class Bias(ABC):
-    """A bias model: frozen settings. ``fit(pool, target)`` gives a `FittedBias`, whose ``omega(table)`` evaluates any table.
+    """A bias model: frozen settings. ``fit(pool, target)`` gives a `FittedBias`, whose
+    ``omega(table)`` evaluates any table.
 
-    A model of your own subclasses this as a frozen dataclass, names itself in ``family``, and implements ``estimate``.
+    A model of your own subclasses this as a frozen dataclass, names itself in ``family``, and
+    implements ``estimate``.
     """
 
     family: ClassVar[str] = ""
-    # Learned by maximum likelihood given the other factors of a product; the others are read off before.
+    # Learned by maximum likelihood given the other factors of a product; the others are read off
+    # before.
     by_likelihood: ClassVar[bool] = False
-    # May leave out images of its own source (a quantile box); otherwise an image that its own source cannot select is an error.
+    # May leave out images of its own source (a quantile box); otherwise an image that its own
+    # source cannot select is an error.
     may_exclude: ClassVar[bool] = False
 
     def fit(self, pool: Pool, target: Target | None = None, *, seed: int = 0) -> FittedBias:
-        """Learn from the pool what the model leaves open; ``target`` says where c(z) comes from, if the model needs it."""
+        """Learn from the pool what the model leaves open; ``target`` says where c(z) comes from, if
+        the model needs it.
+        """
         from unskew.bias.fitting import fit_parts
 
         if not isinstance(pool, Pool):
             raise DataError(
-                f"{type(self).__name__}.fit takes a Pool; got {type(pool).__name__}. Make one with Pool.from_frame or Pool.from_arrays."
+                f"{type(self).__name__}.fit takes a Pool; got {type(pool).__name__}. Make one with "
+                "Pool.from_frame or Pool.from_arrays."
             )
         if target is not None and not isinstance(target, Target):
-            raise ConfigError(f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}.")
+            raise ConfigError(
+                f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}."
+            )
         return fit_parts(self, self.parts, pool, target, seed=seed)
 
     @property
@@ -202,7 +244,9 @@ class Bias(ABC):
 
     @property
     def reference_source(self) -> str | None:
-        """The source that the model itself names as reference; None: the target's, or none is needed."""
+        """The source that the model itself names as reference; None: the target's, or none is
+        needed.
+        """
         return None
 
     @property
@@ -216,11 +260,17 @@ class Bias(ABC):
         return ()
 
     @abstractmethod
-    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
-        """Fit this factor, the logarithm of the product of all others being ``log_offset_rk``; ``start``: where an earlier fit ended."""
+    def estimate(
+        self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
+    ) -> Factor:
+        """Fit this factor, the logarithm of the product of all others being ``log_offset_rk``;
+        ``start``: where an earlier fit ended.
+        """
 
     def to_dict(self) -> dict[str, Any]:
-        """Values that TOML and JSON can hold, from which `from_dict` makes the same model; what has its default value is left out."""
+        """Values that TOML and JSON can hold, from which `from_dict` makes the same model; what has
+        its default value is left out.
+        """
         from unskew.bias.schema import written_bias
 
         return written_bias(self)
@@ -232,7 +282,10 @@ class Bias(ABC):
 
         model = read_bias(settings)
         if not isinstance(model, cls):
-            raise ConfigError(f"these settings describe the family {model.family!r}, not {cls.family!r}; use Bias.from_dict for any.")
+            raise ConfigError(
+                f"these settings describe the family {model.family!r}, not {cls.family!r}; use "
+                "Bias.from_dict for any."
+            )
         return model
 
     def settings(self) -> dict[str, Any]:

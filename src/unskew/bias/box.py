@@ -1,4 +1,6 @@
-"""Biasing functions that are 1 in a box around a source's own images, and 0 outside (the article's section 4.3)."""
+"""Biasing functions that are 1 in a box around a source's own images, and 0 outside (the article's
+section 4.3).
+"""
 
 from __future__ import annotations
 
@@ -34,21 +36,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Box(Bias):
-    """ω_k(z) = 1 where every feature lies within the range that source k's own images have, 0 elsewhere.
+    """ω_k(z) = 1 where every feature lies within the range that source k's own images have, 0
+    elsewhere.
 
-    The range of a numeric feature is min–max, as in the article, or between the quantiles ``quantile`` and 1 − ``quantile`` of the
-    source's images; of a categorical one, the levels that the source has. The reference of the target, if there is one, has ω ≡ 1.
+    The range of a numeric feature is min–max, as in the article, or between the quantiles
+    ``quantile`` and 1 − ``quantile`` of the source's images; of a categorical one, the levels that
+    the source has. The reference of the target, if there is one, has ω ≡ 1.
 
     Parameters
     ----------
     features : columns of the table, or beginnings of columns.
-    quantile : share of a source's images cut off at each end of each feature, below 0.5. Images outside their own source's box get
-        weight 0, leave before the shares are computed, and are counted.
+    quantile : share of a source's images cut off at each end of each feature, below 0.5. Images
+        outside their own source's box get weight 0, leave before the shares are computed, and are
+        counted.
 
     Notes
     -----
-    c(z) is assumed: within the union of the boxes a source selects all its images alike. Standard errors take min–max boxes as known,
-    since extremes converge faster than means; quantiles do not, and there errors come from a bootstrap that fits anew.
+    c(z) is assumed: within the union of the boxes a source selects all its images alike. Standard
+    errors take min–max boxes as known, since extremes converge faster than means; quantiles do not,
+    and there errors come from a bootstrap that fits anew.
     """
 
     family: ClassVar[str] = "box"
@@ -60,38 +66,52 @@ class Box(Bias):
         object.__setattr__(self, "features", read_features(self.features))
         if not is_number(self.quantile) or not 0.0 <= self.quantile < 0.5:
             raise ConfigError(
-                f"quantile is the share cut off at each end, from 0 (the article's min–max) to below 0.5; got {self.quantile!r}."
+                "quantile is the share cut off at each end, from 0 (the article's min–max) to "
+                f"below 0.5; got {self.quantile!r}."
             )
 
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(self.features)
 
-    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
+    def estimate(
+        self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
+    ) -> Factor:
         names = expand_features(data.frame, self.features)
         notes: tuple[str, ...] = ()
         if start is None or data.learn_anew:
-            notes = flag_identifiers(data.frame, names, data.source, data.names) + _flag_constant(data.frame, names)
+            notes = flag_identifiers(data.frame, names, data.source, data.names) + _flag_constant(
+                data.frame, names
+            )
             notes += flag_class_codes(data.frame, names)
         numeric = [name for name in names if is_numeric(data.frame[name])]
         if start is None or data.learn_anew:
             notes += _flag_combined(data.frame, numeric)
-        lower_kd, upper_kd = np.full((2, data.n_sources, len(numeric)), np.array([[[-np.inf]], [[np.inf]]]))
+        lower_kd, upper_kd = np.full(
+            (2, data.n_sources, len(numeric)), np.array([[[-np.inf]], [[np.inf]]])
+        )
         for d, name in enumerate(numeric):
             value_r = read_numbers(data.frame[name], name)
             for k in range(data.n_sources):
                 if k != data.reference:
-                    lower_kd[k, d], upper_kd[k, d] = np.quantile(value_r[data.source == k], [self.quantile, 1.0 - self.quantile])
+                    lower_kd[k, d], upper_kd[k, d] = np.quantile(
+                        value_r[data.source == k], [self.quantile, 1.0 - self.quantile]
+                    )
         levels = {name: _levels_by_source(data, name) for name in names if name not in numeric}
         seen = {name: frozenset(text_levels(data.frame[name], name)[0]) for name in levels}
-        return FittedBox(data.names, tuple(numeric), lower_kd, upper_kd, levels, self.quantile, notes, seen)
+        return FittedBox(
+            data.names, tuple(numeric), lower_kd, upper_kd, levels, self.quantile, notes, seen
+        )
 
 
 def _flag_constant(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]:
     constant = constant_features(frame, names)
     if not constant:
         return ()
-    note = f"{first_few(constant)}: constant over all images; it says nothing of how the sources select, and other values lie in no box"
+    note = (
+        f"{first_few(constant)}: constant over all images; it says nothing of how the sources "
+        "select, and other values lie in no box"
+    )
     warnings.warn(f"{note}.", UnskewWarning, stacklevel=4)
     return (note,)
 
@@ -103,7 +123,10 @@ def _flag_combined(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]
     combined = combined_columns(value_rd)
     if not combined:
         return ()
-    note = f"{first_few([names[d] for d in combined])}: a combination of other features; its limits follow from theirs, or cut across them"
+    note = (
+        f"{first_few([names[d] for d in combined])}: a combination of other features; its "
+        "limits follow from theirs, or cut across them"
+    )
     warnings.warn(f"{note}. Leave one of them out of the bias model.", UnskewWarning, stacklevel=4)
     return (note,)
 
@@ -113,13 +136,18 @@ def _levels_by_source(data: BiasData, name: str) -> tuple[frozenset[str] | None,
     learn_column(data.frame, name)  # missing values are an error
     found, code_r = text_levels(data.frame[name], name)
     return tuple(
-        None if k == data.reference else frozenset(found[at] for at in np.unique(code_r[data.source == k])) for k in range(data.n_sources)
+        None
+        if k == data.reference
+        else frozenset(found[at] for at in np.unique(code_r[data.source == k]))
+        for k in range(data.n_sources)
     )
 
 
 @dataclass(frozen=True, eq=False)
 class FittedBox(Factor):
-    """Boxes [lower, upper] of every source in the numeric features, and the levels it has of the others."""
+    """Boxes [lower, upper] of every source in the numeric features, and the levels it has of the
+    others.
+    """
 
     names: tuple[str, ...]
     numeric: tuple[str, ...]
@@ -144,7 +172,9 @@ class FittedBox(Factor):
             found, code_n = text_levels(frame[name], name)
             check_present(found, code_n, name)
             self._warn_if_unseen(name, found)
-            has_lk = np.array([[own is None or level in own for own in own_k] for level in found], dtype=np.bool_)
+            has_lk = np.array(
+                [[own is None or level in own for own in own_k] for level in found], dtype=np.bool_
+            )
             inside_nk &= has_lk.reshape(-1, len(self.names))[code_n]
         return np.where(inside_nk, 0.0, -np.inf)
 
@@ -152,17 +182,26 @@ class FittedBox(Factor):
         unseen = [level for level in found if level not in self.seen[name]]
         if unseen:
             warnings.warn(
-                f"{name} has levels that no image had in the fit: {first_few(unseen)}. They lie in no box, so that omega is 0; the boxes "
-                f"know {first_few(sorted(self.seen[name]), 12)}.{did_you_mean(unseen[0], self.seen[name])}",
+                f"{name} has levels that no image had in the fit: {first_few(unseen)}. They lie in "
+                "no box, so that omega is 0; the boxes "
+                "know "
+                f"{first_few(sorted(self.seen[name]), 12)}.{did_you_mean(unseen[0], self.seen[name])}",
                 UnskewWarning,
                 stacklevel=4,
             )
 
     def describe(self) -> Description:
-        rule = "min–max" if self.quantile == 0 else f"{self.quantile:g} to {1 - self.quantile:g} quantile"
+        rule = (
+            "min–max"
+            if self.quantile == 0
+            else f"{self.quantile:g} to {1 - self.quantile:g} quantile"
+        )
         names = ", ".join([*self.numeric, *self.levels])
         boxes = {
-            name: {feature: [float(self.lower[k, d]), float(self.upper[k, d])] for d, feature in enumerate(self.numeric)}
+            name: {
+                feature: [float(self.lower[k, d]), float(self.upper[k, d])]
+                for d, feature in enumerate(self.numeric)
+            }
             for k, name in enumerate(self.names)
         }
         return Description(

@@ -1,4 +1,6 @@
-"""Columns of a table -> numbers: numeric features standardised, categorical ones as indicators; what cannot be used is named."""
+"""Columns of a table -> numbers: numeric features standardised, categorical ones as indicators;
+what cannot be used is named.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """One column as the model reads it: numbers as (x − centre)/scale, levels as indicators of all but the first."""
+    """One column as the model reads it: numbers as (x − centre)/scale, levels as indicators of all
+    but the first.
+    """
 
     name: str
     centre: float = 0.0
@@ -46,12 +50,18 @@ class Column:
 
     @property
     def labels(self) -> list[str]:
-        return [self.name] if self.is_numeric else [f"{self.name} = {level}" for level in self.levels[1:]]
+        return (
+            [self.name]
+            if self.is_numeric
+            else [f"{self.name} = {level}" for level in self.levels[1:]]
+        )
 
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """φ(z): the columns side by side and, with ``degree`` 2, the squares and products of the numeric ones."""
+    """φ(z): the columns side by side and, with ``degree`` 2, the squares and products of the
+    numeric ones.
+    """
 
     columns: tuple[Column, ...]
     degree: int = 1
@@ -65,7 +75,13 @@ class FeatureMap:
     def _read_all(self, frame: pd.DataFrame) -> Floats:
         blocks = [column.read(frame) for column in self.columns]
         if self.degree == 2 and any(column.is_numeric for column in self.columns):
-            number_nd = np.column_stack([block[:, 0] for block, column in zip(blocks, self.columns, strict=True) if column.is_numeric])
+            number_nd = np.column_stack(
+                [
+                    block[:, 0]
+                    for block, column in zip(blocks, self.columns, strict=True)
+                    if column.is_numeric
+                ]
+            )
             first, second = np.triu_indices(number_nd.shape[1])
             blocks.append(number_nd[:, first] * number_nd[:, second])
         return np.column_stack(blocks)
@@ -76,18 +92,25 @@ class FeatureMap:
         every = [label for column in self.columns for label in column.labels]
         if self.degree == 2:
             number = [column.name for column in self.columns if column.is_numeric]
-            every += [f"{number[a]} × {number[b]}" for a, b in zip(*np.triu_indices(len(number)), strict=True)]
+            every += [
+                f"{number[a]} × {number[b]}"
+                for a, b in zip(*np.triu_indices(len(number)), strict=True)
+            ]
         return tuple(every) if self.kept is None else tuple(every[at] for at in self.kept)
 
 
 def read_features(given: Any) -> Any:
-    """The names of features as a tuple; a single text stays one, for `expand_features` to refuse."""
+    """The names of features as a tuple; a single text stays one, for `expand_features` to
+    refuse.
+    """
     if isinstance(given, str):
         return given
     names = tuple(given) if isinstance(given, Iterable) else (given,)
     wrong = [name for name in names if not isinstance(name, str)]
     if wrong:
-        raise ConfigError(f"features is a list of column names, such as ['brightness']; got {given!r}.")
+        raise ConfigError(
+            f"features is a list of column names, such as ['brightness']; got {given!r}."
+        )
     return names
 
 
@@ -96,25 +119,40 @@ def is_number(given: Any) -> bool:
     return isinstance(given, Real) and not isinstance(given, bool)
 
 
-def check_columns(frame: pd.DataFrame, names: Sequence[str], reader: str = "the bias model") -> None:
+def check_columns(
+    frame: pd.DataFrame, names: Sequence[str], reader: str = "the bias model"
+) -> None:
     """A table that lacks columns of the model is an error that names them, and who reads them."""
     lacking = [name for name in names if name not in frame.columns]
     if lacking:
         raise DataError(
-            f"the table lacks {first_few(lacking)}, which {reader} reads; its columns are {first_few(list(frame.columns), 12)}."
+            f"the table lacks {first_few(lacking)}, which {reader} reads; its columns are "
+            f"{first_few(list(frame.columns), 12)}."
             f"{did_you_mean(lacking[0], frame.columns)}"
         )
 
 
-def expand_features(frame: pd.DataFrame, features: Sequence[str], reader: str = "the bias model") -> list[str]:
-    """Column names; a name that is no column stands for all columns that begin with it and an underscore (border_hsv → border_hsv_h …)."""
+def expand_features(
+    frame: pd.DataFrame, features: Sequence[str], reader: str = "the bias model"
+) -> list[str]:
+    """Column names; a name that is no column stands for all columns that begin with it and an
+    underscore (border_hsv → border_hsv_h …).
+    """
     if isinstance(features, str):
-        raise ConfigError(f"features is a list of column names; got the text {features!r}. Write [{features!r}].")
+        raise ConfigError(
+            f"features is a list of column names; got the text {features!r}. Write [{features!r}]."
+        )
     if not len(features):
-        raise ConfigError("features is empty: name at least one column that the selection may depend on.")
+        raise ConfigError(
+            "features is empty: name at least one column that the selection may depend on."
+        )
     names: list[str] = []
     for feature in features:
-        found = [feature] if feature in frame.columns else [str(name) for name in frame.columns if str(name).startswith(f"{feature}_")]
+        found = (
+            [feature]
+            if feature in frame.columns
+            else [str(name) for name in frame.columns if str(name).startswith(f"{feature}_")]
+        )
         if not found:
             check_columns(frame, [feature], reader)
         names += found
@@ -130,16 +168,22 @@ def read_numbers(column: pd.Series[Any], name: str) -> Floats:
     missing = np.flatnonzero(np.isnan(value_n))
     if missing.size:
         raise DataError(
-            f"{name} is missing for {missing.size} of {value_n.size} images, the first in row {missing[0]}. Leave those images out, fill "
+            f"{name} is missing for {missing.size} of {value_n.size} images, the first in row "
+            f"{missing[0]}. Leave those images out, fill "
             "the values in, or turn the feature into a category with a level of its own for them."
         )
     if not np.isfinite(value_n).all():
-        raise DataError(f"{name} is infinite for {int((~np.isfinite(value_n)).sum())} of {value_n.size} images; numbers must be finite.")
+        raise DataError(
+            f"{name} is infinite for {int((~np.isfinite(value_n)).sum())} of {value_n.size} "
+            "images; numbers must be finite."
+        )
     return value_n
 
 
 def read_column(frame: pd.DataFrame, name: str) -> Floats:
-    """(n,) finite floats of a column that must be there: what a bias model of your own reads its features with."""
+    """(n,) finite floats of a column that must be there: what a bias model of your own reads its
+    features with.
+    """
     check_columns(frame, [name])
     return read_numbers(frame[name], name)
 
@@ -149,13 +193,16 @@ def check_present(found: Sequence[str], code_n: Ints, name: str) -> None:
     if MISSING in found:
         missing = np.flatnonzero(code_n == found.index(MISSING))
         raise DataError(
-            f"{name} is missing for {missing.size} of {code_n.size} images, the first in row {missing[0]}. Leave those images out, or fill "
+            f"{name} is missing for {missing.size} of {code_n.size} images, the first in row "
+            f"{missing[0]}. Leave those images out, or fill "
             f"in a level of its own (frame[{name!r}].fillna('unknown'))."
         )
 
 
 def read_levels(column: pd.Series[Any], name: str, levels: Sequence[str]) -> Ints:
-    """(n,) index of every row's level among ``levels``; one that was not there in fitting is an error that names it."""
+    """(n,) index of every row's level among ``levels``; one that was not there in fitting is an
+    error that names it.
+    """
     found, code_n = text_levels(column, name)
     check_present(found, code_n, name)
     unseen = [level for level in found if level not in levels]
@@ -163,24 +210,35 @@ def read_levels(column: pd.Series[Any], name: str, levels: Sequence[str]) -> Int
         count = np.bincount(code_n, minlength=len(found))
         shown = [f"{level} ({count[found.index(level)]} images)" for level in unseen]
         raise DataError(
-            f"{name} has levels that the bias model was not fitted on: {first_few(shown)}; it knows {first_few(list(levels), 12)}."
-            f"{did_you_mean(unseen[0], levels)} Leave those images out, or fit on a pool that has them."
+            f"{name} has levels that the bias model was not fitted on: {first_few(shown)}; it "
+            f"knows {first_few(list(levels), 12)}."
+            f"{did_you_mean(unseen[0], levels)} Leave those images out, or fit on a pool that has "
+            "them."
         )
     place = np.array([levels.index(level) for level in found], dtype=np.int64)
     return np.asarray(place[code_n], dtype=np.int64)
 
 
 def is_numeric(column: pd.Series[Any]) -> bool:
-    """Is the column made of numbers? Truth values are levels; numbers in a column of Python objects are numbers."""
+    """Is the column made of numbers? Truth values are levels; numbers in a column of Python objects
+    are numbers.
+    """
     import pandas as pd
 
     if column.dtype == object:
-        return pd.api.types.infer_dtype(column, skipna=True) in ("floating", "integer", "mixed-integer-float", "decimal")
+        return pd.api.types.infer_dtype(column, skipna=True) in (
+            "floating",
+            "integer",
+            "mixed-integer-float",
+            "decimal",
+        )
     return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
 
 
 def learn_column(frame: pd.DataFrame, name: str) -> Column:
-    """Centre and scale of a numeric column, or the levels of a categorical one; missing values are an error."""
+    """Centre and scale of a numeric column, or the levels of a categorical one; missing values are
+    an error.
+    """
     column = frame[name]
     if is_numeric(column):
         value_n = read_numbers(column, name)
@@ -198,18 +256,22 @@ def _check_levels(found: Sequence[str], n: int, name: str) -> None:
         return
     if all(_NUMBER.fullmatch(level.strip()) for level in found):
         raise DataError(
-            f"{name} holds numbers as text ({first_few(found)}), each of which would be a level of its own. Convert it: "
+            f"{name} holds numbers as text ({first_few(found)}), each of which would be a level of "
+            "its own. Convert it: "
             f"frame[{name!r}] = pandas.to_numeric(frame[{name!r}])."
         )
     if len(found) > n / 4:
         raise DataError(
-            f"{name} has {len(found)} levels for {n} images ({first_few(found)}), so that it names images rather than describes them. "
+            f"{name} has {len(found)} levels for {n} images ({first_few(found)}), so that it names "
+            "images rather than describes them. "
             "Leave it out, merge levels, or turn it into a number (a date into days)."
         )
 
 
 def constant_features(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """The columns that have one value for all images; numbers that differ by rounding alone are one value."""
+    """The columns that have one value for all images; numbers that differ by rounding alone are one
+    value.
+    """
     constant = []
     for name in names:
         if is_numeric(frame[name]):
@@ -226,15 +288,19 @@ _FEW_LEVELS = 20
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
-def learn_features(frame: pd.DataFrame, features: Sequence[str], degree: int = 1) -> tuple[FeatureMap, tuple[str, ...]]:
+def learn_features(
+    frame: pd.DataFrame, features: Sequence[str], degree: int = 1
+) -> tuple[FeatureMap, tuple[str, ...]]:
     """(φ without columns that repeat the others, sentences on what was left out).
 
-    A column that is constant, or a linear combination of those before it and a constant, says nothing that they do not: it is left out
-    with a warning, found by a pivoted QR decomposition.
+    A column that is constant, or a linear combination of those before it and a constant, says
+    nothing that they do not: it is left out with a warning, found by a pivoted QR decomposition.
     """
     names = expand_features(frame, features)
     if degree not in (1, 2):
-        raise ConfigError(f"degree is 1 (the features) or 2 (their squares and products, too); got {degree!r}.")
+        raise ConfigError(
+            f"degree is 1 (the features) or 2 (their squares and products, too); got {degree!r}."
+        )
     columns = tuple(learn_column(frame, name) for name in names)
     # Categories have no squares.
     every = FeatureMap(columns, degree if any(column.is_numeric for column in columns) else 1)
@@ -244,38 +310,59 @@ def learn_features(frame: pd.DataFrame, features: Sequence[str], degree: int = 1
     if not useless and not constant:
         return every, ()
     note = (
-        f"{first_few(constant + [every.labels[at] for at in useless])}: constant, or a combination of the other features; left out of the "
+        f"{first_few(constant + [every.labels[at] for at in useless])}: constant, or a combination "
+        "of the other features; left out of the "
         "bias model"
     )
     if not kept:
-        raise DataError(f"every feature of the bias model is constant: {first_few(names)}. It cannot tell the sources apart; name others.")
+        raise DataError(
+            f"every feature of the bias model is constant: {first_few(names)}. It cannot tell the "
+            "sources apart; name others."
+        )
     warnings.warn(f"{note}.", UnskewWarning, stacklevel=4)
     return FeatureMap(every.columns, every.degree, tuple(kept)), (note,)
 
 
-def learn_flagged_features(data: BiasData, features: Sequence[str], degree: int = 1) -> tuple[FeatureMap, tuple[str, ...]]:
-    """`learn_features`; what identifies the source, and levels of the target that no source has, are flagged."""
+def learn_flagged_features(
+    data: BiasData, features: Sequence[str], degree: int = 1
+) -> tuple[FeatureMap, tuple[str, ...]]:
+    """`learn_features`; what identifies the source, and levels of the target that no source has,
+    are flagged.
+    """
     feature_map, notes = learn_features(data.frame, features, degree)
     names = [column.name for column in feature_map.columns]
-    flagged = flag_identifiers(data.frame, names, data.source, data.names) + flag_class_codes(data.frame, names)
+    flagged = flag_identifiers(data.frame, names, data.source, data.names) + flag_class_codes(
+        data.frame, names
+    )
     return feature_map, notes + flagged + _flag_uncovered(data, names)
 
 
 def flag_class_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]:
-    """Warn of a label of a few whole numbers, which are classes more often than measurements, and say so in a sentence."""
+    """Warn of a label of a few whole numbers, which are classes more often than measurements, and
+    say so in a sentence.
+    """
     if "label" not in names or not is_numeric(frame["label"]):
         return ()
     value = np.unique(read_numbers(frame["label"], "label"))
     # Two classes are the same as indicator and as number.
     if not 2 < value.size <= _FEW_LEVELS or (value != np.floor(value)).any():
         return ()
-    note = f"label holds {value.size} whole numbers, which are read as measurements: selection is taken to depend on how large they are"
-    warnings.warn(f"{note}. If they are classes, make them text: frame['label'].astype(str).", UnskewWarning, stacklevel=5)
+    note = (
+        f"label holds {value.size} whole numbers, which are read as measurements: selection is "
+        "taken to depend on how large they are"
+    )
+    warnings.warn(
+        f"{note}. If they are classes, make them text: frame['label'].astype(str).",
+        UnskewWarning,
+        stacklevel=5,
+    )
     return (note,)
 
 
 def uncovered_levels(data: BiasData, names: Sequence[str]) -> tuple[float, list[str]]:
-    """(share of the target's sample with levels of categorical columns that no image of the pool has, these levels)."""
+    """(share of the target's sample with levels of categorical columns that no image of the pool
+    has, these levels).
+    """
     if data.sample is None:
         return 0.0, []
     is_sample_r, shown = data.source == data.sample, []
@@ -293,7 +380,10 @@ def _flag_uncovered(data: BiasData, names: Sequence[str]) -> tuple[str, ...]:
     share, shown = uncovered_levels(data, names)
     if not shown:
         return ()
-    note = f"{share:.1%} of the target's images have {first_few(shown)}, which no source has: results speak of the rest of the target"
+    note = (
+        f"{share:.1%} of the target's images have {first_few(shown)}, which no source has: "
+        "results speak of the rest of the target"
+    )
     warnings.warn(f"{note}.", UnskewWarning, stacklevel=5)
     return (note,)
 
@@ -314,7 +404,11 @@ def combined_columns(feature_nd: Floats) -> list[int]:
         correlation_ee = product_dd[np.ix_(kept, kept)] / np.outer(size_d[kept], size_d[kept])
         correlation_e = product_dd[kept, d] / (size_d[kept] * size_d[d])
         # Squares of rounding: what is left of variance 1.
-        left = 1.0 - float(correlation_e @ np.linalg.solve(correlation_ee, correlation_e)) if kept else 1.0
+        left = (
+            1.0 - float(correlation_e @ np.linalg.solve(correlation_ee, correlation_e))
+            if kept
+            else 1.0
+        )
         (kept if left > _COMBINED else combined).append(d)
     return combined
 
@@ -333,7 +427,8 @@ def _independent_columns(phi_nd: Floats) -> tuple[list[int], list[int]]:
     return np.flatnonzero(is_useful_d).tolist(), np.flatnonzero(~is_useful_d).tolist()
 
 
-# Of a column scaled to standard deviation 1, what the columns before it leave unexplained: rounding is no information.
+# Of a column scaled to standard deviation 1, what the columns before it leave unexplained: rounding
+# is no information.
 _REPEATED = 1e-8
 _COMBINED = 1e-11
 _ENOUGH_TO_ACQUIT = 1000
@@ -351,16 +446,23 @@ IDENTIFIES = 0.99
 
 
 def can_be_identified(size_k: Ints) -> bool:
-    """Are there images of several sources, enough of them, and is no source nearly all? Otherwise a good guess says nothing."""
-    return bool(np.count_nonzero(size_k) > 1 and size_k.max() <= 0.95 * size_k.sum() and size_k.sum() >= 50)
+    """Are there images of several sources, enough of them, and is no source nearly all? Otherwise a
+    good guess says nothing.
+    """
+    return bool(
+        np.count_nonzero(size_k) > 1 and size_k.max() <= 0.95 * size_k.sum() and size_k.sum() >= 50
+    )
 
 
-def flag_identifiers(frame: pd.DataFrame, names: Sequence[str], source_n: Ints, source_names: Sequence[str]) -> tuple[str, ...]:
-    """Warn of every feature that alone identifies the source of almost every image, and say so in a sentence each.
+def flag_identifiers(
+    frame: pd.DataFrame, names: Sequence[str], source_n: Ints, source_names: Sequence[str]
+) -> tuple[str, ...]:
+    """Warn of every feature that alone identifies the source of almost every image, and say so in a
+    sentence each.
 
-    Numeric features are cut at quantiles, and in the widest gaps. In each bin (or level) the guess is the source with most other images
-    there (the image itself left out); a feature is flagged when that is right for 99% of the images and no source has that share to begin
-    with.
+    Numeric features are cut at quantiles, and in the widest gaps. In each bin (or level) the guess
+    is the source with most other images there (the image itself left out); a feature is flagged
+    when that is right for 99% of the images and no source has that share to begin with.
     """
     size_k = np.bincount(source_n, minlength=len(source_names))
     if not can_be_identified(size_k):
@@ -369,14 +471,21 @@ def flag_identifiers(frame: pd.DataFrame, names: Sequence[str], source_n: Ints, 
     stride = max(1, source_n.size // _ENOUGH_ROWS)
     for name in names:
         column = frame[name]
-        # Numbers that are far from it on some images are not read on all; rare levels of a category would look like single ones.
-        if stride > 1 and is_numeric(column) and _share_identified(column[::stride], source_n[::stride], size_k.size) < _FAR_FROM_IT:
+        # Numbers that are far from it on some images are not read on all; rare levels of a category
+        # would look like single ones.
+        if (
+            stride > 1
+            and is_numeric(column)
+            and _share_identified(column[::stride], source_n[::stride], size_k.size) < _FAR_FROM_IT
+        ):
             continue
         right = _share_identified(column, source_n, size_k.size)
         if right >= IDENTIFIES:
             notes.append(
-                f"{name} identifies the source of {right:.1%} of the images: where it matters for selection the sources do not overlap, "
-                "and where it does not (a watermark, a file format) it must not be a feature of the bias model"
+                f"{name} identifies the source of {right:.1%} of the images: where it matters for "
+                "selection the sources do not overlap, "
+                "and where it does not (a watermark, a file format) it must not be a feature of "
+                "the bias model"
             )
             warnings.warn(f"{notes[-1]}.", UnskewWarning, stacklevel=4)
     return tuple(notes)
@@ -387,18 +496,26 @@ _ENOUGH_ROWS = 10_000
 
 
 def _share_identified(column: pd.Series[Any], source_n: Ints, n_sources: int) -> float:
-    code_n = _cut(column, n_sources) if is_numeric(column) else text_levels(column, str(column.name))[1]
+    code_n = (
+        _cut(column, n_sources) if is_numeric(column) else text_levels(column, str(column.name))[1]
+    )
     count_lk = count_pairs(code_n, source_n, (int(code_n.max()) + 1, n_sources))
     return share_guessed(count_lk)
 
 
 def share_guessed(count_lk: Ints) -> float:
-    """The share of images whose source is the one with most other images of their level; ``count_lk`` are those of level and source."""
-    return float(sum(_guessed_rightly(count_lk, k) for k in range(count_lk.shape[1])) / count_lk.sum())
+    """The share of images whose source is the one with most other images of their level;
+    ``count_lk`` are those of level and source.
+    """
+    return float(
+        sum(_guessed_rightly(count_lk, k) for k in range(count_lk.shape[1])) / count_lk.sum()
+    )
 
 
 def _cut(column: pd.Series[Any], n_sources: int) -> Ints:
-    """Bins between quantiles, 64 for each source where they hold 10 images, and in the widest gaps: there one source may end."""
+    """Bins between quantiles, 64 for each source where they hold 10 images, and in the widest gaps:
+    there one source may end.
+    """
     value_n = read_numbers(column, str(column.name))
     some_m = np.sort(value_n[:: max(1, value_n.size // _ENOUGH_ROWS)])
     n_bins = min(64 * n_sources, some_m.size // 10)

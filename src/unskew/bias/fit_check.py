@@ -1,4 +1,6 @@
-"""Given ω, does each source look like ω_k p̃/Ω_k? Score tests against tilts of every feature, with bootstrap p-values."""
+"""Given ω, does each source look like ω_k p̃/Ω_k? Score tests against tilts of every feature, with
+bootstrap p-values.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ROLES = ("id", "source", "group", "split", "path", "content")
-# Thresholds at which the distribution of a numeric feature is compared, and the most levels of a categorical one.
+# Thresholds at which the distribution of a numeric feature is compared, and the most levels of a
+# categorical one.
 _THRESHOLDS = 15
 _MOST_LEVELS = 30
-# A residual whose variance is this small relative to that of the labels themselves is rounding: nothing there can be tested.
+# A residual whose variance is this small relative to that of the labels themselves is rounding:
+# nothing there can be tested.
 _NO_VARIANCE = 1e-10
-# Of more units than this, as many bundles are drawn from: what bundling adds to a variance has mean 0 and a relative spread of 1/√50,000,
-# far below that of 999 replicates; signs of a million units would fill 4 GB.
+# Of more units than this, as many bundles are drawn from: what bundling adds to a variance has mean
+# 0 and a relative spread of 1/√50,000, far below that of 999 replicates; signs of a million units
+# would fill 4 GB.
 _MOST_UNITS = 50_000
 
 
@@ -35,7 +40,8 @@ _MOST_UNITS = 50_000
 class FeatureCheck:
     """One feature: p-value, and the source and place where the model is off most.
 
-    ``excess`` is the share of that source's images at the place (a level, or below a threshold) minus the share that the model expects.
+    ``excess`` is the share of that source's images at the place (a level, or below a threshold)
+    minus the share that the model expects.
     """
 
     feature: str
@@ -52,7 +58,8 @@ class FitCheck:
 
     Attributes
     ----------
-    p_value : of all features together; NaN where nothing can be tested (one source, or sources that share no image).
+    p_value : of all features together; NaN where nothing can be tested (one source, or sources that
+        share no image).
     features : each feature by itself.
     n_replicates : bootstrap replicates behind the p-values.
     message : the outcome in words.
@@ -65,31 +72,44 @@ class FitCheck:
 
     def __str__(self) -> str:
         lines = [
-            f"  {each.feature}: p = {each.p_value:.3g}; off most for {each.source} at {each.place} ({each.excess:+.3f})"
+            f"  {each.feature}: p = {each.p_value:.3g}; off most for {each.source} at {each.place} "
+            f"({each.excess:+.3f})"
             for each in self.features
         ]
         return "\n".join([self.message, *lines])
 
 
 def check_fit(
-    pool: Pool, bias: Bias | FittedBias | None, weights: Weights, *, features: Sequence[str] | None = None, n: int = 999, seed: int = 0
+    pool: Pool,
+    bias: Bias | FittedBias | None,
+    weights: Weights,
+    *,
+    features: Sequence[str] | None = None,
+    n: int = 999,
+    seed: int = 0,
 ) -> FitCheck:
     """Compare every source with what the model expects it to look like, feature by feature.
 
-    Under the model image i comes from source k with probability q_ik, so that S_k(f) = Σ_i (1{s_i = k} − q_ik) f(z_i) has mean 0 for every
-    function f. Here f runs over the indicators of levels, and of being below some fifteen quantiles. S_k(f)/n_k is the source's share
-    minus the expected one, Σ_i π_i ω_ik f(z_i)/Ω_k. A feature's statistic is Σ_k Σ_f S_k(f)²/variance; that of all, the largest relative to
-    its mean. Their distribution comes from a multiplier bootstrap of the influence functions ψ_i = r_ik f(z_i) − bᵀI⁻¹ score_i, in which
-    the estimation of normalizers and parameters is accounted for (score and information as in `unskew.solve.profile_likelihood`), by group where
-    there are groups.
+    Under the model image i comes from source k with probability q_ik, so that S_k(f) = Σ_i (1{s_i =
+    k} − q_ik) f(z_i) has mean 0 for every function f. Here f runs over the indicators of levels,
+    and of being below some fifteen quantiles. S_k(f)/n_k is the source's share minus the expected
+    one, Σ_i π_i ω_ik f(z_i)/Ω_k. A feature's statistic is Σ_k Σ_f S_k(f)²/variance; that of all,
+    the largest relative to its mean. Their distribution comes from a multiplier bootstrap of the
+    influence functions ψ_i = r_ik f(z_i) − bᵀI⁻¹ score_i, in which the estimation of normalizers
+    and parameters is accounted for (score and information as in `unskew.solve.profile_likelihood`),
+    by group where there are groups.
 
-    A small p-value says that some ω is wrong. A large one says nothing about c(z), the factor common to all sources, to which q is blind.
+    A small p-value says that some ω is wrong. A large one says nothing about c(z), the factor
+    common to all sources, to which q is blind.
 
     Parameters
     ----------
-    pool, weights : the images and their weights, as `debias` (or `debias_weights`, in the order of the pool) gave them.
-    bias : the model behind the weights, fitted or not, to name its features (another one is an error); None: all columns.
-    features : columns to compare; default: those that the model reads and the label, without a model all columns.
+    pool, weights : the images and their weights, as `debias` (or `debias_weights`, in the order of
+        the pool) gave them.
+    bias : the model behind the weights, fitted or not, to name its features (another one is an
+        error); None: all columns.
+    features : columns to compare; default: those that the model reads and the label, without a
+        model all columns.
     n : bootstrap replicates.
     seed : of the bootstrap.
     """
@@ -99,7 +119,13 @@ def check_fit(
     frame, profile, group_r, names = _rows(pool, weights)
     columns = _columns(frame, bias.model if isinstance(bias, FittedBias) else bias, features)
     unit_rm = _units(group_r, len(frame), seed)
-    sign_bm = np.random.default_rng(seed).integers(0, 2, size=(n, unit_rm.shape[1]), dtype=np.int8).astype(np.float32) * 2 - 1
+    sign_bm = (
+        np.random.default_rng(seed)
+        .integers(0, 2, size=(n, unit_rm.shape[1]), dtype=np.int8)
+        .astype(np.float32)
+        * 2
+        - 1
+    )
     found = [_check_feature(frame, name, profile, unit_rm, sign_bm, names) for name in columns]
     usable = [(check, null_b) for check, null_b in found if null_b is not None]
     checks = tuple(check for check, _ in found)
@@ -108,21 +134,32 @@ def check_fit(
         return FitCheck(float("nan"), checks, n, f"The model cannot be tested: {why}.")
     null_fb = np.array([null_b for _, null_b in usable])
     scale_f = null_fb.mean(axis=1)
-    observed = max(check.statistic / scale for (check, _), scale in zip(usable, scale_f, strict=True))
+    observed = max(
+        check.statistic / scale for (check, _), scale in zip(usable, scale_f, strict=True)
+    )
     p_value = _p_value(observed, (null_fb / scale_f[:, None]).max(axis=0))
     return FitCheck(p_value, checks, n, _message(p_value, checks))
 
 
 def _check_model(bias: Bias | FittedBias | None, weights: Weights) -> None:
-    """What is tested is the model behind the weights; the name of another one would be taken for the one that passed."""
+    """What is tested is the model behind the weights; the name of another one would be taken for
+    the one that passed.
+    """
     if bias is None or weights.estimation is None:
         return
-    given, own = bias.model if isinstance(bias, FittedBias) else bias, weights.estimation.fitted.model
+    given, own = (
+        bias.model if isinstance(bias, FittedBias) else bias,
+        weights.estimation.fitted.model,
+    )
     if not _is_same(given, own):
-        shown = [" × ".join(f"{type(part).__name__}({', '.join(part.columns)})" for part in model.parts) for model in (own, given)]
+        shown = [
+            " × ".join(f"{type(part).__name__}({', '.join(part.columns)})" for part in model.parts)
+            for model in (own, given)
+        ]
         other = shown[1] if shown[1] != shown[0] else "with other settings"
         raise ConfigError(
-            f"these weights were computed with {shown[0]}, and that is what can be checked, not {other}. Compute weights with the other "
+            f"these weights were computed with {shown[0]}, and that is what can be checked, not "
+            f"{other}. Compute weights with the other "
             "model, or pass None and name columns by features=[…]."
         )
 
@@ -134,11 +171,19 @@ def _is_same(given: Any, own: Any) -> bool:
     if type(given) is not type(own):
         return False
     if is_dataclass(given):
-        pairs = [(each.name, getattr(given, each.name), getattr(own, each.name)) for each in fields(given)]
+        pairs = [
+            (each.name, getattr(given, each.name), getattr(own, each.name))
+            for each in fields(given)
+        ]
         # A reference that is not named is the target's.
-        return all(_is_same(mine, other) or (name == "reference" and None in (mine, other)) for name, mine, other in pairs)
+        return all(
+            _is_same(mine, other) or (name == "reference" and None in (mine, other))
+            for name, mine, other in pairs
+        )
     if isinstance(given, Mapping):
-        return given.keys() == own.keys() and all(_is_same(value, own[key]) for key, value in given.items())
+        return given.keys() == own.keys() and all(
+            _is_same(value, own[key]) for key, value in given.items()
+        )
     if isinstance(given, list | tuple):
         return len(given) == len(own) and all(map(_is_same, given, own))
     if scipy.sparse.issparse(given):
@@ -155,38 +200,67 @@ def _is_same(given: Any, own: Any) -> bool:
 def _why_untestable(profile: Profile) -> str:
     shared = any(bool((q_bk.max(axis=1) < 1.0).any()) for _, _, q_bk in profile.blocks())
     if shared:
-        return "it fits these features exactly, whatever the images (strata of the features themselves); name others by features=[…]"
+        return (
+            "it fits these features exactly, whatever the images (strata of the features "
+            "themselves); name others by features=[…]"
+        )
     return "no image could have come from more than one source"
 
 
 def _message(p_value: float, checks: Sequence[FeatureCheck]) -> str:
     if p_value >= 0.05:
-        return f"The sources look as the bias model expects (p = {p_value:.2g} over {len(checks)} features). It says nothing about c(z)."
+        return (
+            f"The sources look as the bias model expects (p = {p_value:.2g} over {len(checks)} "
+            "features). It says nothing about c(z)."
+        )
     worst = min(checks, key=lambda check: (check.p_value, -check.statistic))
     return (
-        f"The bias model does not describe the sources (p = {p_value:.2g}): {worst.feature} of `{worst.source}` is off most, at "
-        f"{worst.place} its share of images is {abs(worst.excess):.3f} {'above' if worst.excess > 0 else 'below'} what the model expects."
+        f"The bias model does not describe the sources (p = {p_value:.2g}): {worst.feature} of "
+        f"`{worst.source}` is off most, at "
+        f"{worst.place} its share of images is {abs(worst.excess):.3f} "
+        f"{'above' if worst.excess > 0 else 'below'} what the model expects."
     )
 
 
-def _rows(pool: Pool, weights: Weights) -> tuple[pd.DataFrame, Profile, Ints | None, tuple[str, ...]]:
-    """(table, likelihood, groups, names of the sources), the rows of the target's sample included."""
+def _rows(
+    pool: Pool, weights: Weights
+) -> tuple[pd.DataFrame, Profile, Ints | None, tuple[str, ...]]:
+    """(table, likelihood, groups, names of the sources), the rows of the target's sample
+    included.
+    """
     if weights.estimation is not None:
         data, rows = weights.estimation.fitted.data, weights.estimation.rows
-        if len(pool) != len(weights.estimation.pool) or not (pool.frame["id"].to_numpy() == weights.id).all():
-            raise DataError("pool and weights hold other images, or another order; pass the pool that was weighed.")
+        if (
+            len(pool) != len(weights.estimation.pool)
+            or not (pool.frame["id"].to_numpy() == weights.id).all()
+        ):
+            raise DataError(
+                "pool and weights hold other images, or another order; pass the pool that was "
+                "weighed."
+            )
         return data.frame, rows.profile, rows.group, rows.names
     if weights.rows is None:
-        raise ConfigError("check_fit needs omega, which these weights do not carry: they were read from a file or made by hand.")
+        raise ConfigError(
+            "check_fit needs omega, which these weights do not carry: they were read from a file "
+            "or made by hand."
+        )
     if len(pool) != weights.weight.size:
-        raise DataError(f"the pool has {len(pool)} images, but there are {weights.weight.size} weights; pass the pool that was weighed.")
+        raise DataError(
+            f"the pool has {len(pool)} images, but there are {weights.weight.size} weights; pass "
+            "the pool that was weighed."
+        )
     q_nk = np.concatenate(
-        [np.asarray(q_bk.toarray() if scipy.sparse.issparse(q_bk) else q_bk) for _, q_bk in weights.rows.memberships(weights.solution.u)]
+        [
+            np.asarray(q_bk.toarray() if scipy.sparse.issparse(q_bk) else q_bk)
+            for _, q_bk in weights.rows.memberships(weights.solution.u)
+        ]
     )
     with np.errstate(divide="ignore"):
         log_nk = np.log(q_nk)
     source_n = weights.source.astype(np.int64)
-    profile = Profile(log_nk, np.zeros((1, len(weights.names))), source_n, np.zeros(source_n.size, dtype=np.int64))
+    profile = Profile(
+        log_nk, np.zeros((1, len(weights.names))), source_n, np.zeros(source_n.size, dtype=np.int64)
+    )
     return pool.frame, profile, weights.group, weights.names
 
 
@@ -198,23 +272,31 @@ def _columns(frame: pd.DataFrame, bias: Bias | None, features: Sequence[str] | N
     else:
         read = [name for part in bias.parts for name in part.columns]
         names = expand_features(frame, list(dict.fromkeys(read))) if read else []
-        names += [name for name in frame.columns if name == "label" and name not in names] if read else []
+        names += (
+            [name for name in frame.columns if name == "label" and name not in names]
+            if read
+            else []
+        )
         names = names or [str(name) for name in frame.columns if name not in _ROLES]
     usable = [name for name in names if not bool(frame[name].isna().any())]
     if not usable:
         raise DataError(
-            f"there is no column to compare the sources by: {first_few(names) or 'the pool has none'} (columns with missing "
+            "there is no column to compare the sources by: "
+            f"{first_few(names) or 'the pool has none'} (columns with missing "
             "values are left out)."
         )
     return usable
 
 
 def _units(group_r: Ints | None, n_rows: int, seed: int) -> Any:
-    """(R, M) sparse indicator of each row's unit; of very many units, (R, bundles) each unit in one bundle with a random sign."""
+    """(R, M) sparse indicator of each row's unit; of very many units, (R, bundles) each unit in one
+    bundle with a random sign.
+    """
     code_r = np.arange(n_rows) if group_r is None else np.unique(group_r, return_inverse=True)[1]
     n_units, value_r = int(code_r.max()) + 1, np.ones(n_rows)
     if n_units > _MOST_UNITS:
-        # A count sketch (Charikar et al. 2002): sums over bundles have the covariance of sums over units, up to terms of mean 0.
+        # A count sketch (Charikar et al. 2002): sums over bundles have the covariance of sums over
+        # units, up to terms of mean 0.
         rng = np.random.default_rng([seed, n_units])
         value_r = rng.choice([-1.0, 1.0], size=n_units)[code_r]
         code_r, n_units = rng.integers(0, _MOST_UNITS, size=n_units)[code_r], _MOST_UNITS
@@ -228,12 +310,16 @@ def _indicators(frame: pd.DataFrame, name: str) -> tuple[Floats, list[str]]:
         value_r = read_numbers(frame[name], name)
         cut_t = np.unique(np.quantile(value_r, np.arange(1, _THRESHOLDS + 1) / (_THRESHOLDS + 1)))
         cut_t = cut_t[cut_t < value_r.max()]
-        return (value_r[:, None] <= cut_t).astype(np.float64), [f"{name} ≤ {cut:.4g}" for cut in cut_t]
+        return (value_r[:, None] <= cut_t).astype(np.float64), [
+            f"{name} ≤ {cut:.4g}" for cut in cut_t
+        ]
     if holds_lists(frame[name]):
         return _list_indicators(frame[name], name)
     levels, code_r = text_levels(frame[name], name)
     largest = np.argsort(-np.bincount(code_r), kind="stable")[:_MOST_LEVELS]
-    return (code_r[:, None] == largest).astype(np.float64), [f"{name} = {levels[at]}" for at in largest]
+    return (code_r[:, None] == largest).astype(np.float64), [
+        f"{name} = {levels[at]}" for at in largest
+    ]
 
 
 def _list_indicators(column: pd.Series[Any], name: str) -> tuple[Floats, list[str]]:
@@ -241,13 +327,25 @@ def _list_indicators(column: pd.Series[Any], name: str) -> tuple[Floats, list[st
     from collections import Counter
 
     own_r = [{level_text(each) for each in value} for value in column]
-    largest = [level for level, _ in Counter(level for own in own_r for level in sorted(own)).most_common(_MOST_LEVELS)]
-    indicator_rt = np.array([[level in own for level in largest] for own in own_r], dtype=np.float64).reshape(len(own_r), len(largest))
+    largest = [
+        level
+        for level, _ in Counter(level for own in own_r for level in sorted(own)).most_common(
+            _MOST_LEVELS
+        )
+    ]
+    indicator_rt = np.array(
+        [[level in own for level in largest] for own in own_r], dtype=np.float64
+    ).reshape(len(own_r), len(largest))
     return indicator_rt, [f"{name} has {level}" for level in largest]
 
 
 def _check_feature(
-    frame: pd.DataFrame, name: str, profile: Profile, unit_rm: Any, sign_bm: Any, names: tuple[str, ...]
+    frame: pd.DataFrame,
+    name: str,
+    profile: Profile,
+    unit_rm: Any,
+    sign_bm: Any,
+    names: tuple[str, ...],
 ) -> tuple[FeatureCheck, Floats | None]:
     """(outcome, (B,) the statistic under the model); None where nothing can be tested."""
     indicator_rt, places = _indicators(frame, name)
@@ -285,13 +383,17 @@ def _influence(profile: Profile, indicator_rt: Floats, unit_rm: Any) -> tuple[Fl
         g_cklt[cell, np.arange(n_sources), np.arange(n_sources)] += q_bk.T @ f_bt
         if profile.derivative is not None:
             g_pkt += profile.derivative.slopes(at, q_bk, f_bt)
-    a_ckj, a_pj = _solve_columns(profile, g_cklt.reshape(n_cells, n_sources, -1), g_pkt.reshape(p, n_sources * n_places))
+    a_ckj, a_pj = _solve_columns(
+        profile, g_cklt.reshape(n_cells, n_sources, -1), g_pkt.reshape(p, n_sources * n_places)
+    )
     sum_kt = np.zeros((n_sources, n_places))
     unit_mj = np.zeros((unit_rm.shape[1], n_sources * n_places), dtype=np.float32)
     for cell, at, q_bk in profile.blocks(n_places):
         residual_bk, f_bt = profile.residuals(at, q_bk), indicator_rt[at]
         sum_kt -= residual_bk.T @ f_bt
-        influence_bj = (residual_bk[:, :, None] * f_bt[:, None, :]).reshape(at.size, -1) - residual_bk @ a_ckj[cell]
+        influence_bj = (residual_bk[:, :, None] * f_bt[:, None, :]).reshape(
+            at.size, -1
+        ) - residual_bk @ a_ckj[cell]
         if profile.derivative is not None:
             influence_bj -= profile.derivative.by_row(at, residual_bk) @ a_pj
         own = unit_rm[at].tocoo()
@@ -302,7 +404,9 @@ def _influence(profile: Profile, indicator_rt: Floats, unit_rm: Any) -> tuple[Fl
 def _solve_columns(profile: Profile, g_ckj: Floats, g_pj: Floats) -> tuple[Floats, Floats]:
     """I⁻¹g for many right-hand sides at once."""
     solved = [profile.information.solve(g_ckj[:, :, j], g_pj[:, j]) for j in range(g_ckj.shape[2])]
-    return np.stack([a_ck for a_ck, _ in solved], axis=2), np.stack([a_p for _, a_p in solved], axis=1)
+    return np.stack([a_ck for a_ck, _ in solved], axis=2), np.stack(
+        [a_p for _, a_p in solved], axis=1
+    )
 
 
 def _p_value(observed: float, null_b: Floats) -> float:

@@ -34,7 +34,8 @@ class FittedBias:
     target : the target that was given.
     names : the K sources of the pool, the columns of ω.
     data : the rows of the fit, the target's sample among them.
-    row : (number of pool rows in ``data``,) where each stands in the pool; rows that are left out are not there.
+    row : (number of pool rows in ``data``,) where each stands in the pool; rows that are left out
+        are not there.
     n_images : number of images of the pool.
     factors : the fitted factors but `Strata`.
     strata : the fitted strata, or None.
@@ -62,7 +63,9 @@ class FittedBias:
 
     @property
     def normalizers_known(self) -> bool:
-        """With strata and their target masses Ω_k = 1: coverage is needed, links between sources within a stratum, and no more."""
+        """With strata and their target masses Ω_k = 1: coverage is needed, links between sources
+        within a stratum, and no more.
+        """
         return self.strata is not None
 
     @property
@@ -72,7 +75,10 @@ class FittedBias:
             self.strata is None
             and self.data.sample is None
             and not self.left_out
-            and all(not factor.n_parameters and factor.is_smooth and not factor.in_doubt for factor in self.factors)
+            and all(
+                not factor.n_parameters and factor.is_smooth and not factor.in_doubt
+                for factor in self.factors
+            )
         )
 
     def omega(self, table: Pool | pd.DataFrame) -> Floats:
@@ -82,9 +88,12 @@ class FittedBias:
 
     def log_omega(self, table: Pool | pd.DataFrame) -> Floats:
         """(n, K) log ω_k(z_i); −inf where source k cannot select the image."""
-        if not isinstance(table, Pool) and not (hasattr(table, "columns") and hasattr(table, "iloc")):
+        if not isinstance(table, Pool) and not (
+            hasattr(table, "columns") and hasattr(table, "iloc")
+        ):
             raise DataError(
-                f"omega is evaluated on a Pool or a DataFrame, whose columns are found by name; got {type(table).__name__}. Make a "
+                "omega is evaluated on a Pool or a DataFrame, whose columns are found by name; "
+                f"got {type(table).__name__}. Make a "
                 "DataFrame of it, with the columns that the bias model reads."
             )
         frame = table.frame if isinstance(table, Pool) else table
@@ -100,18 +109,33 @@ class FittedBias:
         parts = [factor.describe() for factor in self.factors]
         if self.strata is not None:
             parts.insert(0, describe_strata(self.strata, alone=not self.factors))
-        notes = [f"{count} images get weight 0: {reason}" for reason, count in self.left_out.items()]
+        notes = [
+            f"{count} images get weight 0: {reason}" for reason, count in self.left_out.items()
+        ]
         if self.data.sample is not None:
             n = int(np.count_nonzero(self.data.source == self.data.sample))
             notes.append(f"{n} images of the target fitted the model and are left out of training")
         notes += self.assumed_labels
         if len(parts) == 1:
             one = parts[0]
-            population = _common_population([*self._without_levels, one.population], targeted=bool(self._without_levels))
-            return Description(one.family, one.assumed, one.estimated, one.anchor, population, one.parameters, (*one.notes, *notes))
+            population = _common_population(
+                [*self._without_levels, one.population], targeted=bool(self._without_levels)
+            )
+            return Description(
+                one.family,
+                one.assumed,
+                one.estimated,
+                one.anchor,
+                population,
+                one.parameters,
+                (*one.notes, *notes),
+            )
         return Description(
             " × ".join(part.family for part in parts),
-            ("the factors act independently of one another", *(sentence for part in parts for sentence in part.assumed)),
+            (
+                "the factors act independently of one another",
+                *(sentence for part in parts for sentence in part.assumed),
+            ),
             tuple(sentence for part in parts for sentence in part.estimated),
             "; ".join(f"{part.family}: {part.anchor}" for part in parts),
             _common_population(
@@ -124,30 +148,58 @@ class FittedBias:
 
     @cached_property
     def uncovered(self) -> tuple[float, list[str]]:
-        """(share of the target's sample with levels that no source has, these levels), over factors that are positive everywhere."""
-        named = [column for part in self.model.parts if part.by_likelihood for column in part.columns]
+        """(share of the target's sample with levels that no source has, these levels), over factors
+        that are positive everywhere.
+        """
+        named = [
+            column for part in self.model.parts if part.by_likelihood for column in part.columns
+        ]
         if self.data.sample is None or not named:
             return 0.0, []
-        return uncovered_levels(self.data, expand_features(self.data.frame, list(dict.fromkeys(named))))
+        return uncovered_levels(
+            self.data, expand_features(self.data.frame, list(dict.fromkeys(named)))
+        )
 
     @property
     def _without_levels(self) -> tuple[str, ...]:
         share, shown = self.uncovered
-        return (f"{THE_TARGET} without what no source has an image of: {first_few(shown)} ({share:.4g})",) if shown else ()
+        return (
+            (
+                f"{THE_TARGET} without what no source has an image of: {first_few(shown)} "
+                f"({share:.4g})",
+            )
+            if shown
+            else ()
+        )
 
     @property
     def assumed_labels(self) -> tuple[str, ...]:
-        """What is assumed of p(label), where a reference (the target's sample, or a source) lacks labels that the pool has."""
+        """What is assumed of p(label), where a reference (the target's sample, or a source) lacks
+        labels that the pool has.
+        """
         data = self.data
-        if "label" not in data.frame.columns or (self.strata is not None and "label" in self.strata.target.by):
+        if "label" not in data.frame.columns or (
+            self.strata is not None and "label" in self.strata.target.by
+        ):
             return ()
-        named = [data.names.index(part.reference_source) for part in self.model.parts if part.reference_source in data.names]
+        named = [
+            data.names.index(part.reference_source)
+            for part in self.model.parts
+            if part.reference_source in data.names
+        ]
         said = []
-        for reference in dict.fromkeys([*([] if data.reference is None else [data.reference]), *named]):
-            which = "the target's sample" if reference == data.sample else f"the reference {data.names[reference]}"
+        for reference in dict.fromkeys(
+            [*([] if data.reference is None else [data.reference]), *named]
+        ):
+            which = (
+                "the target's sample"
+                if reference == data.sample
+                else f"the reference {data.names[reference]}"
+            )
             said.append(labels_lacking(data.frame, data.source == reference, which))
         return tuple(
-            f"{lacking}: p(label) of the target is assumed to follow from the features, that is, the same features mean the same labels in "
+            f"{lacking}: p(label) of the target is assumed to follow from the features, that is, "
+            "the same features mean the same labels in "
             "target and sources"
             for lacking in said
             if lacking
@@ -155,7 +207,9 @@ class FittedBias:
 
 
 def _common_population(populations: Sequence[str], targeted: bool) -> str:
-    """What all factors together leave of the target, in any order; ``targeted``: the first is that of the strata, and is said first."""
+    """What all factors together leave of the target, in any order; ``targeted``: the first is that
+    of the strata, and is said first.
+    """
     first, others = (populations[:1], populations[1:]) if targeted else ((), populations)
     said = [*first, *sorted(set(others) - set(first))]
     return "; of this only ".join(each for each in said if each != THE_TARGET) or THE_TARGET

@@ -1,4 +1,6 @@
-"""The fit of a bias model: gather the rows, read off what is given, maximise the likelihood over the rest, find the strata's factors."""
+"""The fit of a bias model: gather the rows, read off what is given, maximise the likelihood over
+the rest, find the strata's factors.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,26 @@ import numpy.typing as npt
 
 from unskew.bias.base import Bias, BiasData, Factor
 from unskew.bias.fitted import SAMPLE, FittedBias, log_likelihood
-from unskew.bias.strata import FittedStrata, Strata, find_cells, flag_identifying, rescaled_masses, seen_by_one, stratify_for
+from unskew.bias.strata import (
+    FittedStrata,
+    Strata,
+    find_cells,
+    flag_identifying,
+    rescaled_masses,
+    seen_by_one,
+    stratify_for,
+)
 from unskew.errors import ConfigError, DataError, OverlapError, first_few, impossible_origin
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.arrays import count_pairs
 from unskew.solve.logarithms import log_sums, log_sums_by
-from unskew.solve.profile_likelihood import DenseDerivative, Derivative, Profile, solve_one_stratum, solve_strata
+from unskew.solve.profile_likelihood import (
+    DenseDerivative,
+    Derivative,
+    Profile,
+    solve_one_stratum,
+    solve_strata,
+)
 from unskew.splits.folds import FOLD_GROUP
 from unskew.target.facts import cell_text
 from unskew.target.holdout import held_out_rows
@@ -34,7 +50,9 @@ _MAX_ROUNDS = 200
 
 @dataclass(frozen=True, eq=False)
 class _Gathered:
-    """The rows of the fit before anything is estimated; ``row`` says where the pool's rows stand in the pool."""
+    """The rows of the fit before anything is estimated; ``row`` says where the pool's rows stand in
+    the pool.
+    """
 
     data: BiasData
     row: Ints
@@ -63,7 +81,8 @@ def fit_parts(
     pool, target : as for `Bias.fit`.
     seed : of folds and permutations.
     start : an earlier fit of the same model to begin from.
-    learn_anew : the earlier fit only says where to begin; features are learned, and tests made, anew.
+    learn_anew : the earlier fit only says where to begin; features are learned, and tests made,
+        anew.
     masses : masses of the strata in place of the target's (redrawn within their error).
     """
     strata_part = _only_strata(parts)
@@ -81,7 +100,8 @@ def _only_strata(parts: Sequence[Bias]) -> Strata | None:
     strata = [part for part in parts if isinstance(part, Strata)]
     if len(strata) > 1:
         raise ConfigError(
-            f"a product has one Strata part, over all attributes together: Strata({[name for part in strata for name in part.columns]}). "
+            "a product has one Strata part, over all attributes together: "
+            f"Strata({[name for part in strata for name in part.columns]}). "
             "Where cells of the joint table are too thin, use Tilt on one of the attributes."
         )
     return strata[0] if strata else None
@@ -92,13 +112,23 @@ def _gather(pool: Pool, target: Target | None, parts: Sequence[Bias], seed: int)
     import pandas as pd
 
     named = [part.reference_source for part in parts if part.reference_source is not None]
-    compared = None if target is None or target.kind not in ("sample", "source") else target.compare(pool)
-    if compared is not None and compared.source is not None and any(name != compared.source for name in named):
+    compared = (
+        None if target is None or target.kind not in ("sample", "source") else target.compare(pool)
+    )
+    if (
+        compared is not None
+        and compared.source is not None
+        and any(name != compared.source for name in named)
+    ):
         raise ConfigError(
-            f"the target is the source {compared.source!r}, but the bias model names {named[0]!r} as its reference; name one."
+            f"the target is the source {compared.source!r}, but the bias model names {named[0]!r} "
+            "as its reference; name one."
         )
     if compared is not None and compared.sample is not None and named:
-        raise ConfigError(f"the target is a sample, and the bias model names {named[0]!r} as its reference; only one can be the reference.")
+        raise ConfigError(
+            f"the target is a sample, and the bias model names {named[0]!r} as its reference; only "
+            "one can be the reference."
+        )
     rng = np.random.default_rng(seed)
     judge, row, left_out = None, np.arange(len(pool)), {}
     frame, source_r, names, sample = pool.frame, pool.source.astype(np.int64), pool.names, None
@@ -106,7 +136,9 @@ def _gather(pool: Pool, target: Target | None, parts: Sequence[Bias], seed: int)
     if compared is not None and compared.source is not None:
         reference = names.index(compared.source)
         held = np.zeros(len(pool), dtype=np.bool_)
-        held[np.flatnonzero(source_r == reference)] = held_out_rows(pool.frame[source_r == reference], compared.holdout, rng)
+        held[np.flatnonzero(source_r == reference)] = held_out_rows(
+            pool.frame[source_r == reference], compared.holdout, rng
+        )
         if held.any():
             judge, row = frame[held], np.flatnonzero(~held)
             left_out[f"held out of {compared.source} to judge"] = int(held.sum())
@@ -118,19 +150,40 @@ def _gather(pool: Pool, target: Target | None, parts: Sequence[Bias], seed: int)
         sample = reference = len(names)
         _check_sample(frame, fitting, names, parts)
         # Side by side with numbers of the sample, categories of the pool would be numbers again.
-        categories = [name for name in frame.columns if name != "source" and isinstance(frame[name].dtype, pd.CategoricalDtype)]
-        frame = pd.concat([table.assign(source=table["source"].astype(object)) for table in (frame, fitting)], ignore_index=True)
+        categories = [
+            name
+            for name in frame.columns
+            if name != "source" and isinstance(frame[name].dtype, pd.CategoricalDtype)
+        ]
+        frame = pd.concat(
+            [table.assign(source=table["source"].astype(object)) for table in (frame, fitting)],
+            ignore_index=True,
+        )
         frame = frame.astype(dict.fromkeys(categories, "category")) if categories else frame
         source_r = np.concatenate([source_r, np.full(len(fitting), sample)])
         names = (*names, SAMPLE)
     one_cell_r = np.zeros(len(frame), dtype=np.int64)
     image_id = pool.frame["id"].to_numpy()
-    data = BiasData(frame, source_r, names, row.size, sample, reference, one_cell_r, 1, _fold_groups(frame), seed, image_id)
+    data = BiasData(
+        frame,
+        source_r,
+        names,
+        row.size,
+        sample,
+        reference,
+        one_cell_r,
+        1,
+        _fold_groups(frame),
+        seed,
+        image_id,
+    )
     return _Gathered(data, row, judge, left_out)
 
 
 def _fold_groups(frame: pd.DataFrame) -> Ints:
-    """(R,) code of each row's group; a row without one (the sample has no groups, but the pool has) is a group by itself."""
+    """(R,) code of each row's group; a row without one (the sample has no groups, but the pool has)
+    is a group by itself.
+    """
     import pandas as pd
 
     column = FOLD_GROUP if FOLD_GROUP in frame.columns else "group"
@@ -142,33 +195,58 @@ def _fold_groups(frame: pd.DataFrame) -> Ints:
     return code_r
 
 
-def _check_sample(frame: pd.DataFrame, sample: pd.DataFrame, names: Sequence[str], parts: Sequence[Bias]) -> None:
+def _check_sample(
+    frame: pd.DataFrame, sample: pd.DataFrame, names: Sequence[str], parts: Sequence[Bias]
+) -> None:
     if len(sample) < 2:
-        raise DataError(f"the target's sample has {len(sample)} images left to fit with; give a larger one, or hold out less of it.")
+        raise DataError(
+            f"the target's sample has {len(sample)} images left to fit with; give a larger one, or "
+            "hold out less of it."
+        )
     if SAMPLE in names:
-        raise DataError(f"a source is called {SAMPLE!r}, which is the name of the target's sample; rename it.")
+        raise DataError(
+            f"a source is called {SAMPLE!r}, which is the name of the target's sample; rename it."
+        )
     for column in dict.fromkeys(column for part in parts for column in part.columns):
         _check_shared(column, frame, sample)
 
 
 def _check_shared(column: str, frame: pd.DataFrame, sample: pd.DataFrame) -> None:
-    """Side by side with the pool, a column that one of the two lacks would look like missing values."""
+    """Side by side with the pool, a column that one of the two lacks would look like missing
+    values.
+    """
     tables = {"the pool": frame, "the target's sample": sample}
-    has = {which: {name for name in table.columns if name == column or name.startswith(f"{column}_")} for which, table in tables.items()}
+    has = {
+        which: {name for name in table.columns if name == column or name.startswith(f"{column}_")}
+        for which, table in tables.items()
+    }
     for which, other in (("the pool", "the target's sample"), ("the target's sample", "the pool")):
         lacking = sorted({column} & has[other] or has[other]) if column not in has[which] else []
         lacking = [name for name in lacking if name not in has[which]]
         if lacking:
             unlabelled = lacking == ["label"] and which != "the pool"
-            hint = " Without labels it cannot give their distribution: use Tilt or Propensity on features." if unlabelled else ""
+            hint = (
+                " Without labels it cannot give their distribution: use Tilt or Propensity on "
+                "features."
+                if unlabelled
+                else ""
+            )
             shown = first_few([repr(name) for name in lacking])
-            raise DataError(f"{which} has no column {shown}, which the bias model reads and {other} has.{hint}")
+            raise DataError(
+                f"{which} has no column {shown}, which the bias model reads and {other} has.{hint}"
+            )
 
 
 def _place_in_strata(
-    gathered: _Gathered, part: Strata, pool: Pool, target: Target | None, masses: Mapping[tuple[str, ...], float] | None
+    gathered: _Gathered,
+    part: Strata,
+    pool: Pool,
+    target: Target | None,
+    masses: Mapping[tuple[str, ...], float] | None,
 ) -> _Gathered:
-    """Every row in its stratum; rows outside the target's scope, and those of strata without mass, leave."""
+    """Every row in its stratum; rows outside the target's scope, and those of strata without mass,
+    leave.
+    """
     data = gathered.data
     reference = None if data.reference is None else data.frame[data.source == data.reference]
     strata, over = stratify_for(part, pool, target, reference)
@@ -176,17 +254,23 @@ def _place_in_strata(
         strata = rescaled_masses(strata, masses)
     code_r = strata.code[gathered.row]
     if data.sample is not None:
-        code_r = np.concatenate([code_r, find_cells(data.frame.iloc[data.n_pool :], strata, over.bins)])
+        code_r = np.concatenate(
+            [code_r, find_cells(data.frame.iloc[data.n_pool :], strata, over.bins)]
+        )
     dropped_r = code_r < 0
     empty_r = ~dropped_r & (strata.mass[code_r] <= 0)
     left_out = dict(gathered.left_out)
     if empty_r[: data.n_pool].any():
-        left_out[f"their {' × '.join(strata.by)} has no mass in the target"] = int(empty_r[: data.n_pool].sum())
+        left_out[f"their {' × '.join(strata.by)} has no mass in the target"] = int(
+            empty_r[: data.n_pool].sum()
+        )
     if dropped_r[: data.n_pool].any():
         left_out["outside the target"] = int(dropped_r[: data.n_pool].sum())
     keep_r = ~(dropped_r | empty_r)
     find_cell = partial(find_cells, target=strata, bins=over.bins)
-    data = replace(data, cell=np.where(keep_r, code_r, 0), n_cells=len(strata.strata), find_cell=find_cell)
+    data = replace(
+        data, cell=np.where(keep_r, code_r, 0), n_cells=len(strata.strata), find_cell=find_cell
+    )
     gathered = replace(gathered, data=data, strata=strata, bins=over.bins, left_out=left_out)
     return _without(gathered, keep_r) if not keep_r.all() else gathered
 
@@ -196,9 +280,14 @@ def _without(gathered: _Gathered, keep_r: npt.NDArray[np.bool_]) -> _Gathered:
     kept = data.kept(keep_r)
     lost = [name for k, name in enumerate(data.names) if not np.any(kept.source == k)]
     if kept.n_pool == 0:
-        raise DataError("no image of the pool is left: the bias model and the target leave every one out.")
+        raise DataError(
+            "no image of the pool is left: the bias model and the target leave every one out."
+        )
     if lost:
-        raise DataError(f"no image of {first_few(lost)} is left, because the bias model and the target leave them out. Drop the source.")
+        raise DataError(
+            f"no image of {first_few(lost)} is left, because the bias model and the target leave "
+            "them out. Drop the source."
+        )
     return replace(gathered, data=kept, row=gathered.row[keep_r[: data.n_pool]])
 
 
@@ -209,7 +298,11 @@ def _estimate_factors(
     fitted: dict[int, Factor] = {}
     for at, part in enumerate(parts):
         if not part.by_likelihood:
-            fitted[at] = part.estimate(gathered.data, np.zeros((len(gathered.data.frame), gathered.data.n_sources)), earlier[at])
+            fitted[at] = part.estimate(
+                gathered.data,
+                np.zeros((len(gathered.data.frame), gathered.data.n_sources)),
+                earlier[at],
+            )
             if part.may_exclude:
                 gathered = _exclude(gathered, fitted[at], part)
     data = gathered.data
@@ -222,8 +315,10 @@ def _estimate_factors(
     alone = [parts[at] for at in learned if not parts[at].has_offset]
     if alone and len(learned) > 1:
         raise ConfigError(
-            f"{type(alone[0]).__name__} with such a classifier cannot be fitted together with another estimated factor: nothing tells "
-            "which of the two a pattern belongs to. Put all features into one Propensity, or use classifier='logistic'."
+            f"{type(alone[0]).__name__} with such a classifier cannot be fitted together with "
+            "another estimated factor: nothing tells "
+            "which of the two a pattern belongs to. Put all features into one Propensity, or use "
+            "classifier='logistic'."
         )
     before = -np.inf
     for _ in range(_MAX_ROUNDS):
@@ -231,7 +326,11 @@ def _estimate_factors(
             offset = sum((log_part[other] for other in log_part if other != at), zeros)
             # From the second round on the fit goes on from its own.
             first = at not in fitted
-            fitted[at] = parts[at].estimate(data if first else replace(data, learn_anew=False), offset, fitted.get(at, earlier[at]))
+            fitted[at] = parts[at].estimate(
+                data if first else replace(data, learn_anew=False),
+                offset,
+                fitted.get(at, earlier[at]),
+            )
             log_part[at] = _log_on_rows(fitted[at], data.frame)
         if len(learned) < 2:
             break
@@ -246,28 +345,39 @@ def _estimate_factors(
 
 
 def _check_origin(gathered: _Gathered, log_rk: Floats) -> None:
-    """An image that its own source could not have produced contradicts the model; the likelihood would be 0."""
+    """An image that its own source could not have produced contradicts the model; the likelihood
+    would be 0.
+    """
     data = gathered.data
     impossible = np.flatnonzero(np.isneginf(log_rk[np.arange(data.source.size), data.source]))
     if impossible.size:
         row = int(impossible[0])
-        raise impossible_origin(int(gathered.row[row]) if row < data.n_pool else row, data.names[data.source[row]])
+        raise impossible_origin(
+            int(gathered.row[row]) if row < data.n_pool else row, data.names[data.source[row]]
+        )
 
 
 def _exclude(gathered: _Gathered, factor: Factor, part: Bias) -> _Gathered:
-    """Images that their own source's ω excludes get weight 0 and leave before the shares are computed."""
+    """Images that their own source's ω excludes get weight 0 and leave before the shares are
+    computed.
+    """
     data = gathered.data
     own_r = factor.log_omega(data.frame)[np.arange(data.source.size), data.source]
     keep_r = ~np.isneginf(own_r)
     if keep_r.all():
         return gathered
-    left_out = {**gathered.left_out, f"outside their own source's {part.family}": int((~keep_r).sum())}
+    left_out = {
+        **gathered.left_out,
+        f"outside their own source's {part.family}": int((~keep_r).sum()),
+    }
     return _without(replace(gathered, left_out=left_out), keep_r)
 
 
 @dataclass(frozen=True, eq=False)
 class _Jacobian:
-    """∂ log ω/∂θ of all factors side by side on rows of the fit; a class, because weights are pickled and a closure cannot be."""
+    """∂ log ω/∂θ of all factors side by side on rows of the fit; a class, because weights are
+    pickled and a closure cannot be.
+    """
 
     frame: pd.DataFrame = field(repr=False)
     factors: tuple[Factor, ...]
@@ -289,11 +399,20 @@ def _profile(gathered: _Gathered, log_rk: Floats, factors: Sequence[Factor]) -> 
         derivative = smooth[0].linear_derivative(data.frame) if len(smooth) == 1 else None
 
         if derivative is None:
-            derivative = DenseDerivative(penalty.shape[0], _Jacobian(data.frame, tuple(smooth)), log_rk)
+            derivative = DenseDerivative(
+                penalty.shape[0], _Jacobian(data.frame, tuple(smooth)), log_rk
+            )
     if gathered.strata is None:
         u_ck, solved = solve_one_stratum(log_rk, data.source, data.names)
         return Profile(log_rk, u_ck, data.source, data.cell, derivative, penalty, solved)
-    return Profile(log_rk, _solve_cells(data, gathered.strata, log_rk), data.source, data.cell, derivative, penalty)
+    return Profile(
+        log_rk,
+        _solve_cells(data, gathered.strata, log_rk),
+        data.source,
+        data.cell,
+        derivative,
+        penalty,
+    )
 
 
 def _solve_cells(data: BiasData, strata: TargetStrata, log_rk: Floats) -> Floats:
@@ -303,27 +422,55 @@ def _solve_cells(data: BiasData, strata: TargetStrata, log_rk: Floats) -> Floats
         for cell, levels in enumerate(strata.strata):
             at = data.cell == cell
             try:
-                solve_strata(log_rk[at], data.source[at], np.zeros(int(at.sum()), dtype=np.int64), 1, data.names)
+                solve_strata(
+                    log_rk[at],
+                    data.source[at],
+                    np.zeros(int(at.sum()), dtype=np.int64),
+                    1,
+                    data.names,
+                )
             except OverlapError as inner:
-                raise OverlapError(f"in the stratum {cell_text(strata.by, levels)}: {inner}", inner.overlap) from error
+                raise OverlapError(
+                    f"in the stratum {cell_text(strata.by, levels)}: {inner}", inner.overlap
+                ) from error
         raise
 
 
 def _assemble(
-    model: Bias, pool: Pool, target: Target | None, gathered: _Gathered, factors: tuple[Factor, ...], log_rk: Floats
+    model: Bias,
+    pool: Pool,
+    target: Target | None,
+    gathered: _Gathered,
+    factors: tuple[Factor, ...],
+    log_rk: Floats,
 ) -> FittedBias:
     data = gathered.data
     profile, strata = _weighed_profile(gathered, factors, log_rk)
-    return FittedBias(model, target, pool.names, data, gathered.row, len(pool), factors, strata, gathered.judge, gathered.left_out, profile)
+    return FittedBias(
+        model,
+        target,
+        pool.names,
+        data,
+        gathered.row,
+        len(pool),
+        factors,
+        strata,
+        gathered.judge,
+        gathered.left_out,
+        profile,
+    )
 
 
-def _weighed_profile(gathered: _Gathered, factors: tuple[Factor, ...], log_rk: Floats) -> tuple[Profile, FittedStrata | None]:
+def _weighed_profile(
+    gathered: _Gathered, factors: tuple[Factor, ...], log_rk: Floats
+) -> tuple[Profile, FittedStrata | None]:
     """The likelihood at its maximum, with the strata's factors among ω if there are strata."""
     profile = _profile(gathered, log_rk, factors)
     if gathered.strata is None:
         return profile, None
     strata = _fit_strata(gathered, gathered.strata, profile, is_flat=not factors)
-    # The factors a_k(y) take over the normalizers of their strata: with them u_k = log n_k in every stratum.
+    # The factors a_k(y) take over the normalizers of their strata: with them u_k = log n_k in every
+    # stratum.
     log_omega_rk = strata.log_factor.take(gathered.data.cell, axis=0)
     if factors:
         log_omega_rk += log_rk
@@ -331,7 +478,9 @@ def _weighed_profile(gathered: _Gathered, factors: tuple[Factor, ...], log_rk: F
 
 
 def fit_rival(fitted: FittedBias) -> FittedBias | None:
-    """The model with each factor in doubt replaced by its rival, the other factors held; None where no factor has one."""
+    """The model with each factor in doubt replaced by its rival, the other factors held; None where
+    no factor has one.
+    """
     data = fitted.data
     zeros = np.zeros((len(data.frame), data.n_sources))
     log_part = [_log_on_rows(factor, data.frame) for factor in fitted.factors]
@@ -360,8 +509,11 @@ def _known_u(data: BiasData, u_ck: Floats) -> Floats:
     return np.where(np.isneginf(u_ck), -np.inf, np.log(size_k))
 
 
-def _fit_strata(gathered: _Gathered, strata: TargetStrata, profile: Profile, *, is_flat: bool) -> FittedStrata:
-    """a_k(y) = e^{u_yk} V_y/(p(y) n_k) with V_y = Σ_{i in y} v_i, v_i = 1/Σ_k e^{u_yk} ω_ik over the sources that are kept in training.
+def _fit_strata(
+    gathered: _Gathered, strata: TargetStrata, profile: Profile, *, is_flat: bool
+) -> FittedStrata:
+    """a_k(y) = e^{u_yk} V_y/(p(y) n_k) with V_y = Σ_{i in y} v_i, v_i = 1/Σ_k e^{u_yk} ω_ik over
+    the sources that are kept in training.
 
     ``is_flat``: ω = 1 within every stratum, so that v_i is the same for all of its images.
     """
@@ -371,7 +523,9 @@ def _fit_strata(gathered: _Gathered, strata: TargetStrata, profile: Profile, *, 
     unit_r = strata.unit[gathered.row]
     if is_flat:
         with np.errstate(divide="ignore", invalid="ignore"):  # a stratum without images
-            log_total_c = np.log(np.bincount(cell_r, weights=unit_r, minlength=data.n_cells)) - log_sums(profile.u[:, kept])
+            log_total_c = np.log(
+                np.bincount(cell_r, weights=unit_r, minlength=data.n_cells)
+            ) - log_sums(profile.u[:, kept])
     else:
         log_v_r = -log_sums(profile.log_omega[: data.n_pool, kept] + profile.u[cell_r][:, kept])
         log_total_c = log_sums_by(log_v_r + np.log(unit_r), cell_r, data.n_cells)
@@ -381,6 +535,8 @@ def _fit_strata(gathered: _Gathered, strata: TargetStrata, profile: Profile, *, 
     log_factor[~np.isfinite(log_total_c) | (strata.mass <= 0)] = -np.inf
     if len(data.names) == 1:
         return FittedStrata(strata, gathered.bins, log_factor, {})
-    count_ck = count_pairs(data.cell[: data.n_pool], data.source[: data.n_pool], (len(strata.strata), len(data.names)))
+    count_ck = count_pairs(
+        data.cell[: data.n_pool], data.source[: data.n_pool], (len(strata.strata), len(data.names))
+    )
     only, flags = seen_by_one(strata, count_ck, data.names), flag_identifying(strata, count_ck)
     return FittedStrata(strata, gathered.bins, log_factor, only, flags)

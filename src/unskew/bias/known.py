@@ -1,4 +1,6 @@
-"""Biasing functions that are known: given as columns, functions or a matrix, or as the part of the population each source draws from."""
+"""Biasing functions that are known: given as columns, functions or a matrix, or as the part of the
+population each source draws from.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,11 @@ class Known(Bias):
 
     Parameters
     ----------
-    omega : ``{source: column | function | number}``, a function being called with the table and returning one number for each row; or one
-        function that returns (n, K) for all sources at once; or the matrix itself, (n, K) for exactly the images of the pool (a DataFrame
-        with the ids as index and the sources as columns is joined by id). A text with a colon names a function, ``module:function``.
+    omega : ``{source: column | function | number}``, a function being called with the table and
+        returning one number for each row; or one function that returns (n, K) for all sources at
+        once; or the matrix itself, (n, K) for exactly the images of the pool (a DataFrame with the
+        ids as index and the sources as columns is joined by id). A text with a colon names a
+        function, ``module:function``.
     log : the numbers are log ω.
 
     Examples
@@ -56,11 +60,19 @@ class Known(Bias):
     @property
     def columns(self) -> tuple[str, ...]:
         given = self.omega.values() if isinstance(self.omega, Mapping) else ()
-        return tuple(value for value in given if isinstance(value, str) and not names_function(value))
+        return tuple(
+            value for value in given if isinstance(value, str) and not names_function(value)
+        )
 
-    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
+    def estimate(
+        self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
+    ) -> Factor:
         if isinstance(self.omega, Mapping):
-            return _KnownColumns(data.names, _by_source(self.omega, data, "omega", None if data.sample is None else 1.0), self.log)
+            return _KnownColumns(
+                data.names,
+                _by_source(self.omega, data, "omega", None if data.sample is None else 1.0),
+                self.log,
+            )
         if callable(self.omega) or isinstance(self.omega, str):
             return _KnownFunction(data.names, data.sample, read_function(self.omega), self.log)
         if isinstance(start, _KnownMatrix) and COPY_OF in data.frame.columns:
@@ -70,13 +82,15 @@ class Known(Bias):
 
 @dataclass(frozen=True)
 class Subpopulation(Bias):
-    """ω_k = 1 on the images that a query selects, 0 elsewhere: source k draws fairly, but from a part of the population only.
+    """ω_k = 1 on the images that a query selects, 0 elsewhere: source k draws fairly, but from a
+    part of the population only.
 
     Parameters
     ----------
-    queries : ``{source: query}``, a query in the language of ``pandas.DataFrame.query`` ("hour < 6 or hour > 20"), a function of the table
-        that returns True or False for each row, or "all". Where a column that a query names is missing, the query must say what that
-        means ("hour.notna() and hour > 20"): a comparison would be False in silence.
+    queries : ``{source: query}``, a query in the language of ``pandas.DataFrame.query`` ("hour < 6
+        or hour > 20"), a function of the table that returns True or False for each row, or "all".
+        Where a column that a query names is missing, the query must say what that means
+        ("hour.notna() and hour > 20"): a comparison would be False in silence.
 
     Examples
     --------
@@ -92,26 +106,42 @@ class Subpopulation(Bias):
     def __post_init__(self) -> None:
         if not isinstance(self.queries, Mapping):
             raise ConfigError(
-                f"queries is a table {{source: query}}, such as {{'night': 'hour > 20', 'any': 'all'}}; got {self.queries!r}."
+                f"queries is a table {{source: query}}, such as {{'night': 'hour > 20', 'any': "
+                f"'all'}}; got {self.queries!r}."
             )
         object.__setattr__(self, "queries", _by_name(self.queries, "queries"))
 
-    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
-        return _Queries(data.names, _by_source(self.queries, data, "queries", None if data.sample is None else "all"))
+    def estimate(
+        self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
+    ) -> Factor:
+        return _Queries(
+            data.names,
+            _by_source(self.queries, data, "queries", None if data.sample is None else "all"),
+        )
 
 
 def _by_name(given: Mapping[Any, Any], what: str) -> dict[str, Any]:
     return dict(zip(source_names(given, what), given.values(), strict=True))
 
 
-def _by_source(given: Mapping[str, Any], data: BiasData, what: str, of_sample: Any) -> tuple[Any, ...]:
+def _by_source(
+    given: Mapping[str, Any], data: BiasData, what: str, of_sample: Any
+) -> tuple[Any, ...]:
     """One entry for each source, in the order of the names; the target's sample has ω ≡ 1."""
     own = data.names if data.sample is None else data.names[:-1]
     unknown = [name for name in given if name not in own]
     lacking = [name for name in own if name not in given]
     if unknown or lacking:
-        problem = f"names {first_few(unknown)}, which is no source" if unknown else f"says nothing of {first_few(lacking)}"
-        hint = did_you_mean(unknown[0], own) if unknown else " Give 1.0 (or 'all') for a source that selects without bias."
+        problem = (
+            f"names {first_few(unknown)}, which is no source"
+            if unknown
+            else f"says nothing of {first_few(lacking)}"
+        )
+        hint = (
+            did_you_mean(unknown[0], own)
+            if unknown
+            else " Give 1.0 (or 'all') for a source that selects without bias."
+        )
         raise ConfigError(f"{what} {problem}; the sources are {first_few(own, 12)}.{hint}")
     return (*(given[name] for name in own), *(() if data.sample is None else (of_sample,)))
 
@@ -130,7 +160,12 @@ class _KnownColumns(Factor):
     log: bool
 
     def log_omega(self, frame: pd.DataFrame) -> Floats:
-        return np.column_stack([self._one(frame, name, given) for name, given in zip(self.names, self.given, strict=True)])
+        return np.column_stack(
+            [
+                self._one(frame, name, given)
+                for name, given in zip(self.names, self.given, strict=True)
+            ]
+        )
 
     def _one(self, frame: pd.DataFrame, name: str, given: Given) -> Floats:
         if isinstance(given, str) and (given in frame.columns or not names_function(given)):
@@ -138,11 +173,15 @@ class _KnownColumns(Factor):
         elif isinstance(given, Real):
             value_n = np.full(len(frame), float(given))
         else:
-            value_n = _called(_function(given, name), frame, (len(frame),), f"the omega of source `{name}`")
+            value_n = _called(
+                _function(given, name), frame, (len(frame),), f"the omega of source `{name}`"
+            )
         return _logarithm(value_n, self.log, f"the omega of source `{name}`")
 
     def describe(self) -> Description:
-        return _describe_known({name: _shown(given) for name, given in zip(self.names, self.given, strict=True)})
+        return _describe_known(
+            {name: _shown(given) for name, given in zip(self.names, self.given, strict=True)}
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +217,8 @@ class _KnownMatrix(Factor):
         unknown = wanted[row < 0].tolist()
         if unknown or self.matrix.shape[1] < len(self.names):
             raise DataError(
-                "omega was given as a matrix for the images of the pool, so it says nothing of other images"
+                "omega was given as a matrix for the images of the pool, so it says nothing of "
+                "other images"
                 f"{f', such as {first_few(unknown)}' if unknown else ', such as those of the sample'}. "
                 "To evaluate others give omega as functions or columns."
             )
@@ -194,7 +234,10 @@ class _Queries(Factor):
     queries: tuple[Any, ...]
 
     def log_omega(self, frame: pd.DataFrame) -> Floats:
-        inside = [self._one(frame, name, query) for name, query in zip(self.names, self.queries, strict=True)]
+        inside = [
+            self._one(frame, name, query)
+            for name, query in zip(self.names, self.queries, strict=True)
+        ]
         with np.errstate(divide="ignore"):
             return np.log(np.column_stack(inside).astype(np.float64))
 
@@ -209,7 +252,10 @@ class _Queries(Factor):
             selected = read_function(query)(frame)
         mask_n = np.asarray(selected)
         if mask_n.shape != (len(frame),) or mask_n.dtype.kind != "b":
-            raise DataError(f"{what} must give True or False for each of {len(frame)} rows; got {mask_n.dtype} of shape {mask_n.shape}.")
+            raise DataError(
+                f"{what} must give True or False for each of {len(frame)} rows; got {mask_n.dtype} "
+                f"of shape {mask_n.shape}."
+            )
         return mask_n
 
     def describe(self) -> Description:
@@ -223,7 +269,9 @@ class _Queries(Factor):
 
 
 def _check_queried(frame: pd.DataFrame, query: str, what: str) -> None:
-    """A comparison with a missing value is False, which would say that the source cannot select the image: nobody knows that."""
+    """A comparison with a missing value is False, which would say that the source cannot select the
+    image: nobody knows that.
+    """
     words = set(re.findall(r"`([^`]+)`", query)) | set(re.findall(r"\w+", query))
     if words & {"isna", "isnull", "notna", "notnull"}:
         return
@@ -231,14 +279,19 @@ def _check_queried(frame: pd.DataFrame, query: str, what: str) -> None:
         missing = np.flatnonzero(frame[name].isna()) if name in words else np.empty(0)
         if missing.size:
             raise DataError(
-                f"{name} is missing for {missing.size} of {len(frame)} images, the first in row {missing[0]}, and {what}, {query!r}, does "
-                f"not say whether it selects them. Leave those images out, fill the values in, or say it: '{name}.notna() and ({query})'."
+                f"{name} is missing for {missing.size} of {len(frame)} images, the first in row "
+                f"{missing[0]}, and {what}, {query!r}, does "
+                "not say whether it selects them. Leave those images out, fill the values in, or "
+                f"say it: '{name}.notna() and ({query})'."
             )
 
 
 def _evaluated(frame: pd.DataFrame, query: str, what: str) -> Any:
     if "@" in query or "__" in query:
-        raise ConfigError(f"{what} may use columns, numbers, texts and comparisons only, not '@' or '__'; got {query!r}.")
+        raise ConfigError(
+            f"{what} may use columns, numbers, texts and comparisons only, not '@' or '__'; got "
+            f"{query!r}."
+        )
     try:
         return frame.eval(query, engine="python")
     except Exception as error:  # pandas raises whatever the expression raises
@@ -252,37 +305,49 @@ def _column(frame: pd.DataFrame, given: str, source: str) -> Floats:
     """The column that holds the omega of a source; a formula, or a column of texts, is none."""
     if given not in frame.columns and not given.isidentifier():
         raise ConfigError(
-            f"the omega of source `{source}` is {given!r}, which is no column: a text names a column or a function (module:function). Give "
-            f"a formula as a function of the table, such as lambda table: {_formula(frame, given)}, or compute the column first; the "
+            f"the omega of source `{source}` is {given!r}, which is no column: a text names a "
+            "column or a function (module:function). Give "
+            "a formula as a function of the table, such as lambda table: "
+            f"{_formula(frame, given)}, or compute the column first; the "
             f"columns are {first_few(list(frame.columns), 12)}."
         )
     check_columns(frame, [given])
     if not (is_numeric(frame[given]) or frame[given].dtype == np.bool_):
         raise DataError(
             f"the omega of source `{source}` is the column {given!r}, whose values are no numbers "
-            f"({first_few(frame[given].unique().tolist())}). It holds how likely the source is to select each image, up to a constant."
+            f"({first_few(frame[given].unique().tolist())}). It holds how likely the source is to "
+            "select each image, up to a constant."
         )
     return read_numbers(frame[given], given)
 
 
 def _formula(frame: pd.DataFrame, given: str) -> str:
     """The formula with its columns taken from the table."""
-    return re.sub(r"\w+", lambda word: f"table.{word[0]}" if word[0] in frame.columns else word[0], given)
+    return re.sub(
+        r"\w+", lambda word: f"table.{word[0]}" if word[0] in frame.columns else word[0], given
+    )
 
 
 def _function(given: Any, source: str) -> Callable[..., Any]:
     if callable(given) or isinstance(given, str):
         return read_function(given)
     raise ConfigError(
-        f"the omega of source `{source}` is the name of a column, a function of the table, or one number; got {type(given).__name__}. "
-        "Numbers for each image go into a column of the pool, or all sources' into a matrix: Known(matrix)."
+        f"the omega of source `{source}` is the name of a column, a function of the table, or one "
+        f"number; got {type(given).__name__}. "
+        "Numbers for each image go into a column of the pool, or all sources' into a matrix: "
+        "Known(matrix)."
     )
 
 
-def _called(function: Callable[..., Any], frame: pd.DataFrame, shape: tuple[int, ...], what: str) -> Floats:
+def _called(
+    function: Callable[..., Any], frame: pd.DataFrame, shape: tuple[int, ...], what: str
+) -> Floats:
     value = np.asarray(function(frame), dtype=np.float64)
     if value.shape != shape:
-        raise DataError(f"{what} was given as the function {_shown(function)}, which must return shape {shape}; it returned {value.shape}.")
+        raise DataError(
+            f"{what} was given as the function {_shown(function)}, which must return shape "
+            f"{shape}; it returned {value.shape}."
+        )
     return value
 
 
@@ -291,13 +356,18 @@ def _logarithm(value: Floats, is_log: bool, what: str) -> Floats:
     if bad.any():
         row = int(np.argwhere(bad)[0][0])
         rule = "a number or -inf" if is_log else "finite and not negative"
-        raise DataError(f"{what} must be {rule}; row {row} has {float(value[bad][0])!r}. Were logarithms passed without log=True?")
+        raise DataError(
+            f"{what} must be {rule}; row {row} has {float(value[bad][0])!r}. Were logarithms "
+            "passed without log=True?"
+        )
     with np.errstate(divide="ignore"):
         return value if is_log else np.log(value)
 
 
 def _matrix_by_id(given: Any, data: BiasData) -> tuple[pd.Index, Floats]:
-    """(ids of the rows, (n, K)): a DataFrame by its index and columns, an array in the order of the pool."""
+    """(ids of the rows, (n, K)): a DataFrame by its index and columns, an array in the order of the
+    pool.
+    """
     import pandas as pd
 
     own = data.names if data.sample is None else data.names[:-1]
@@ -307,21 +377,27 @@ def _matrix_by_id(given: Any, data: BiasData) -> tuple[pd.Index, Floats]:
         lacking = [name for name in own if name not in given.columns]
         if lacking:
             raise ConfigError(
-                f"the matrix omega has no column for {first_few(lacking)}; its columns are {first_few(list(given.columns), 12)}."
+                f"the matrix omega has no column for {first_few(lacking)}; its columns are "
+                f"{first_few(list(given.columns), 12)}."
             )
         twice = given.index[given.index.duplicated()].tolist()
         if twice:
-            raise DataError(f"the matrix omega has several rows for {first_few(twice)}; its index must hold each id once.")
+            raise DataError(
+                f"the matrix omega has several rows for {first_few(twice)}; its index must hold "
+                "each id once."
+            )
         absent = ids[given.index.get_indexer(ids) < 0].tolist()
         if absent:
             raise DataError(
-                f"the matrix omega has no row for {len(absent)} images, such as {first_few(absent)}; its index must hold their ids."
+                f"the matrix omega has no row for {len(absent)} images, such as "
+                f"{first_few(absent)}; its index must hold their ids."
             )
         return given.index, given[list(own)].to_numpy(dtype=np.float64)
     matrix = np.asarray(given.toarray() if hasattr(given, "toarray") else given, dtype=np.float64)
     if matrix.shape != (len(ids), len(own)):
         raise DataError(
-            f"the matrix omega needs a row for each of {len(ids)} images and a column for each of {len(own)} sources; "
+            f"the matrix omega needs a row for each of {len(ids)} images and a column for each of "
+            f"{len(own)} sources; "
             f"got shape {matrix.shape}."
         )
     return ids, matrix
@@ -333,4 +409,6 @@ def _shown(given: Any) -> str:
 
 def _describe_known(parameters: Mapping[str, str]) -> Description:
     assumed = "the biasing functions are known, up to one factor for each source"
-    return Description("Known", (assumed,), (), "given with the biasing functions", parameters=parameters)
+    return Description(
+        "Known", (assumed,), (), "given with the biasing functions", parameters=parameters
+    )

@@ -1,4 +1,6 @@
-"""Maximum likelihood of the source labels for log-linear biasing functions, by Newton's method; strata have normalizers of their own."""
+"""Maximum likelihood of the source labels for log-linear biasing functions, by Newton's method;
+strata have normalizers of their own.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from unskew.records.arrays import count_pairs
 from unskew.solve.log_linear import sum_log_linear
 
 _MAX_STEPS = 60
-# Where Σ_i log q can grow by no more than this (the Newton decrement), one more full step is exact to rounding: convergence is quadratic.
+# Where Σ_i log q can grow by no more than this (the Newton decrement), one more full step is exact
+# to rounding: convergence is quadratic.
 _DECREMENT = 1e-8
 _SUBSAMPLE = 20_000
 # Of the value: smaller changes of it are lost in the sum.
@@ -32,7 +35,8 @@ class LogLinearFit:
 
 @dataclass(frozen=True, eq=False)
 class LogLinearProblem:
-    """Data of the fit: log ω_k(z) = offset_k(z) + θ_k·φ(z), θ of the reference 0, and a free u_ck in every stratum c.
+    """Data of the fit: log ω_k(z) = offset_k(z) + θ_k·φ(z), θ of the reference 0, and a free u_ck
+    in every stratum c.
 
     Attributes
     ----------
@@ -55,7 +59,9 @@ class LogLinearProblem:
 
     @cached_property
     def present_ck(self) -> Floats:
-        return count_pairs(self.cell, self.source, (self.n_cells, self.n_sources)).astype(np.float64)
+        return count_pairs(self.cell, self.source, (self.n_cells, self.n_sources)).astype(
+            np.float64
+        )
 
     def subset(self, at: Ints) -> LogLinearProblem:
         offset = None if self.offset is None else self.offset[at]
@@ -72,9 +78,11 @@ class LogLinearProblem:
 
 
 def own_means(offset_rk: Floats, source_r: Ints, cell_r: Ints, n_cells: int) -> Floats:
-    """(C, K) mean of log a_{i,s_i}, the other factors of ω, over the images of source k in stratum c; 0 where it has none.
+    """(C, K) mean of log a_{i,s_i}, the other factors of ω, over the images of source k in stratum
+    c; 0 where it has none.
 
-    A constant in log a_k only shifts u_k. Beginning at u_ck = log n_ck − this mean, however large it is, is beginning near.
+    A constant in log a_k only shifts u_k. Beginning at u_ck = log n_ck − this mean, however large
+    it is, is beginning near.
     """
     n_sources = offset_rk.shape[1]
     code_r = cell_r * n_sources + source_r
@@ -84,15 +92,23 @@ def own_means(offset_rk: Floats, source_r: Ints, cell_r: Ints, n_cells: int) -> 
     return np.asarray(total / np.maximum(count, 1), dtype=np.float64).reshape(n_cells, n_sources)
 
 
-def fit_log_linear(problem: LogLinearProblem, start_kd: Floats | None = None, seed: int = 0) -> LogLinearFit:
-    """Minimise −Σ_i log q_{i,s_i}(u, θ) + λ/2 Σ_k ‖θ_k‖², which is convex, by Newton's method with step halving.
+def fit_log_linear(
+    problem: LogLinearProblem, start_kd: Floats | None = None, seed: int = 0
+) -> LogLinearFit:
+    """Minimise −Σ_i log q_{i,s_i}(u, θ) + λ/2 Σ_k ‖θ_k‖², which is convex, by Newton's method with
+    step halving.
 
-    Large single-stratum problems start from the solution on a subsample. The result does not depend on the start.
+    Large single-stratum problems start from the solution on a subsample. The result does not depend
+    on the start.
     """
-    theta_kd = np.zeros((problem.n_sources, problem.phi.shape[1])) if start_kd is None else start_kd.copy()
+    theta_kd = (
+        np.zeros((problem.n_sources, problem.phi.shape[1])) if start_kd is None else start_kd.copy()
+    )
     n = problem.phi.shape[0]
     if start_kd is None and problem.n_cells == 1 and n > 3 * _SUBSAMPLE:
-        part = problem.subset(np.sort(np.random.default_rng(seed).choice(n, size=_SUBSAMPLE, replace=False)))
+        part = problem.subset(
+            np.sort(np.random.default_rng(seed).choice(n, size=_SUBSAMPLE, replace=False))
+        )
         if np.unique(part.source).size == problem.n_sources:
             begun = _newton(part, theta_kd)
             return _newton(problem, begun.theta, begun.u - _first_u(part))
@@ -103,10 +119,16 @@ def _first_u(problem: LogLinearProblem) -> Floats:
     """(C, K) log n_ck, less the mean of the other factors."""
     with np.errstate(divide="ignore"):
         u_ck = np.log(problem.present_ck)
-    return u_ck if problem.offset is None else u_ck - own_means(problem.offset, problem.source, problem.cell, problem.n_cells)
+    return (
+        u_ck
+        if problem.offset is None
+        else u_ck - own_means(problem.offset, problem.source, problem.cell, problem.n_cells)
+    )
 
 
-def _newton(problem: LogLinearProblem, theta_kd: Floats, start_ck: Floats | float = 0.0) -> LogLinearFit:
+def _newton(
+    problem: LogLinearProblem, theta_kd: Floats, start_ck: Floats | float = 0.0
+) -> LogLinearFit:
     """From θ, and from u = `_first_u` + ``start_ck``."""
     count_ck = problem.present_ck
     u_ck = _first_u(problem) + start_ck
@@ -126,16 +148,22 @@ def _newton(problem: LogLinearProblem, theta_kd: Floats, start_ck: Floats | floa
             length /= 2
         if not accepted and decrement > _ROUNDING * max(1.0, abs(value)):
             raise ConvergenceError(
-                f"the log-linear bias model was not fitted: no step lowers −Σ log q = {value:.6g}, which could fall by {decrement:.2g}. "
-                "Likely cause: other factors of ω, or features, that differ by hundreds of orders of magnitude."
+                f"the log-linear bias model was not fitted: no step lowers −Σ log q = {value:.6g}, "
+                f"which could fall by {decrement:.2g}. "
+                "Likely cause: other factors of ω, or features, that differ by hundreds of orders "
+                "of magnitude."
             )
         if not accepted:
             # Rounding: no step lowers the value although the decrement is not yet below its bound.
             break
         u_ck, theta_kd = tried
-        value, gradient, hessian = evaluated if evaluated[2][0].size else _evaluate(problem, u_ck, theta_kd, True)
+        value, gradient, hessian = (
+            evaluated if evaluated[2][0].size else _evaluate(problem, u_ck, theta_kd, True)
+        )
     else:
-        raise ConvergenceError(f"the log-linear bias model was not fitted after {_MAX_STEPS} Newton steps.")
+        raise ConvergenceError(
+            f"the log-linear bias model was not fitted after {_MAX_STEPS} Newton steps."
+        )
     penalty = problem.ridge / 2 * float(np.square(theta_kd).sum())
     return LogLinearFit(theta_kd, u_ck, -(value - penalty))
 
@@ -143,19 +171,39 @@ def _newton(problem: LogLinearProblem, theta_kd: Floats, start_ck: Floats | floa
 def _evaluate(
     problem: LogLinearProblem, u_ck: Floats, theta_kd: Floats, hessian: bool
 ) -> tuple[float, tuple[Floats, Floats], tuple[Floats, Floats, Floats]]:
-    """(value, (g_ck, g_kd), (H_ckk, B_ckkd, T_kdkd)): as in `unskew.solve.profile_likelihood`, with J_ik = φ_i for θ_k."""
-    sums = sum_log_linear(problem.phi, problem.offset, problem.source, problem.cell, u_ck, theta_kd, hessian=hessian)
+    """(value, (g_ck, g_kd), (H_ckk, B_ckkd, T_kdkd)): as in `unskew.solve.profile_likelihood`, with
+    J_ik = φ_i for θ_k.
+    """
+    sums = sum_log_linear(
+        problem.phi, problem.offset, problem.source, problem.cell, u_ck, theta_kd, hessian=hessian
+    )
     value = sums.value + problem.ridge / 2 * float(np.square(theta_kd).sum())
-    gradient = (sums.gradient[:, :, 0], sums.gradient[:, :, 1:].sum(axis=0) + problem.ridge * theta_kd)
+    gradient = (
+        sums.gradient[:, :, 0],
+        sums.gradient[:, :, 1:].sum(axis=0) + problem.ridge * theta_kd,
+    )
     if sums.hessian is None:
         return value, gradient, (np.empty(0), np.empty(0), np.empty(0))
-    return value, gradient, (sums.hessian[:, :, 0, :, 0], sums.hessian[:, :, 0, :, 1:], sums.hessian[:, :, 1:, :, 1:].sum(axis=0))
+    return (
+        value,
+        gradient,
+        (
+            sums.hessian[:, :, 0, :, 0],
+            sums.hessian[:, :, 0, :, 1:],
+            sums.hessian[:, :, 1:, :, 1:].sum(axis=0),
+        ),
+    )
 
 
 def _newton_direction(
-    problem: LogLinearProblem, count_ck: Floats, gradient: tuple[Floats, Floats], hessian: tuple[Floats, Floats, Floats]
+    problem: LogLinearProblem,
+    count_ck: Floats,
+    gradient: tuple[Floats, Floats],
+    hessian: tuple[Floats, Floats, Floats],
 ) -> tuple[Floats, Floats, float]:
-    """(step in u, step in θ, decrement gᵀI⁻¹g): u is eliminated stratum by stratum, one present source of each held fixed."""
+    """(step in u, step in θ, decrement gᵀI⁻¹g): u is eliminated stratum by stratum, one present
+    source of each held fixed.
+    """
     g_ck, g_kd = gradient
     h_ckk, b_ckkd, t_kdkd = hessian
     free = np.flatnonzero(np.arange(problem.n_sources) != problem.reference)
@@ -170,7 +218,11 @@ def _newton_direction(
         inner = np.delete(inner, int(np.argmax(count_ck[cell, inner]))) if inner.size else inner
         b_kp = b_ckkd[cell][np.ix_(inner, free)].reshape(inner.size, p)
         x = (
-            np.linalg.lstsq(h_ckk[cell][np.ix_(inner, inner)], np.column_stack([b_kp, g_ck[cell, inner]]), rcond=None)[0]
+            np.linalg.lstsq(
+                h_ckk[cell][np.ix_(inner, inner)],
+                np.column_stack([b_kp, g_ck[cell, inner]]),
+                rcond=None,
+            )[0]
             if inner.size
             else np.zeros((0, p + 1))
         )

@@ -15,14 +15,17 @@ from unskew.records import Floats
 
 @dataclass(frozen=True, init=False)
 class Product(Bias):
-    """ω_k(z) = Π_p ω_k^{(p)}(z), all parts fitted together: −Σ_i log q_{i,s_i} is minimised over the parameters of all parts and u.
+    """ω_k(z) = Π_p ω_k^{(p)}(z), all parts fitted together: −Σ_i log q_{i,s_i} is minimised over
+    the parameters of all parts and u.
 
-    A `Strata` part is a free factor a_k(y) of every source and stratum; the target's margin is what fixes the part of it that is common to
-    all sources. It amounts to normalizers u_{y,k} of every stratum's own: within stratum y the equations are those of the other factors,
-    and π_i = p(y_i) v_i/Σ_{j: y_j = y_i} v_j with v_i = 1/Σ_k e^{u_{y_i,k}} Π_p ω_k^{(p)}(z_i).
+    A `Strata` part is a free factor a_k(y) of every source and stratum; the target's margin is what
+    fixes the part of it that is common to all sources. It amounts to normalizers u_{y,k} of every
+    stratum's own: within stratum y the equations are those of the other factors, and π_i = p(y_i)
+    v_i/Σ_{j: y_j = y_i} v_j with v_i = 1/Σ_k e^{u_{y_i,k}} Π_p ω_k^{(p)}(z_i).
 
-    Other parts are fitted in turn, each given the others, until the likelihood no longer grows; tilts of degree 1 with the same ridge are
-    one tilt. Factors that read the same feature name the same reference, if they name one.
+    Other parts are fitted in turn, each given the others, until the likelihood no longer grows;
+    tilts of degree 1 with the same ridge are one tilt. Factors that read the same feature name the
+    same reference, if they name one.
 
     Examples
     --------
@@ -35,9 +38,13 @@ class Product(Bias):
     factors: tuple[Bias, ...]
 
     def __init__(self, *factors: Any) -> None:
-        given: Sequence[Any] = factors[0] if len(factors) == 1 and isinstance(factors[0], list | tuple) else factors
+        given: Sequence[Any] = (
+            factors[0] if len(factors) == 1 and isinstance(factors[0], list | tuple) else factors
+        )
         if not given:
-            raise ConfigError("a product has at least one factor: Product(Strata('label'), Tilt(['brightness'])).")
+            raise ConfigError(
+                "a product has at least one factor: Product(Strata('label'), Tilt(['brightness']))."
+            )
         wrong = [factor for factor in given if not isinstance(factor, Bias)]
         if wrong:
             raise ConfigError(f"the factors of a product are bias models; got {wrong[0]!r}.")
@@ -56,29 +63,44 @@ class Product(Bias):
                 first, second = merged[same], part
                 assert isinstance(first, Tilt)
                 assert isinstance(second, Tilt)
-                merged[same] = replace(first, features=(*first.features, *(name for name in second.features if name not in first.features)))
+                merged[same] = replace(
+                    first,
+                    features=(
+                        *first.features,
+                        *(name for name in second.features if name not in first.features),
+                    ),
+                )
         return tuple(merged)
 
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(column for part in self.parts for column in part.columns))
 
-    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
-        raise ConfigError("a product is fitted by its fit method; its parts are estimated one given the others.")
+    def estimate(
+        self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
+    ) -> Factor:
+        raise ConfigError(
+            "a product is fitted by its fit method; its parts are estimated one given the others."
+        )
 
 
 def _check_references(parts: Sequence[Bias]) -> None:
-    """How a feature enters c(z) comes from one reference: of two, the order of the factors would decide which one it is."""
+    """How a feature enters c(z) comes from one reference: of two, the order of the factors would
+    decide which one it is.
+    """
     named = [part for part in parts if part.by_likelihood and part.reference_source is not None]
     for part, other in combinations(named, 2):
         shared = [column for column in part.columns if column in other.columns]
         if shared and part.reference_source != other.reference_source:
             shown = " and ".join(
-                f"{each.reference_source!r} ({type(each).__name__} of {', '.join(each.columns)})" for each in (part, other)
+                f"{each.reference_source!r} ({type(each).__name__} of {', '.join(each.columns)})"
+                for each in (part, other)
             )
             raise ConfigError(
-                f"two factors of a product read {first_few(shared)} and name different references, {shown}: the images cannot tell which "
-                "of them selects without bias, so that the common factor c(z) is not identified. Name one reference for both."
+                f"two factors of a product read {first_few(shared)} and name different references, "
+                f"{shown}: the images cannot tell which "
+                "of them selects without bias, so that the common factor c(z) is not identified. "
+                "Name one reference for both."
             )
 
 

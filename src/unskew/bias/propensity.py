@@ -30,25 +30,31 @@ _WORTH_THREADS = 50_000
 
 @dataclass(frozen=True)
 class Propensity(Bias):
-    """ω_k(z) = (q̂_k(z)/n_k)/(q̂_r(z)/n_r), q̂ a classifier's chance that an image with these features comes from source k, r the reference.
+    """ω_k(z) = (q̂_k(z)/n_k)/(q̂_r(z)/n_r), q̂ a classifier's chance that an image with these
+    features comes from source k, r the reference.
 
-    Cross-fitted: the images of each fold get ω from the classifier that was trained on the other folds, which keep groups on one side;
-    new images get the geometric mean over the folds' classifiers.
+    Cross-fitted: the images of each fold get ω from the classifier that was trained on the other
+    folds, which keep groups on one side; new images get the geometric mean over the folds'
+    classifiers.
 
     Parameters
     ----------
-    features : columns of the table, or beginnings of columns; numeric ones are standardised, categorical ones become indicators.
-    classifier : "logistic" (regularised logistic regression), "boosting" (gradient-boosted trees), any scikit-learn classifier with
-        ``predict_proba``, or ``module:function`` of a function that makes one.
-    reference : name of the source that selects without bias as far as these features go; default: the target's sample or source.
+    features : columns of the table, or beginnings of columns; numeric ones are standardised,
+        categorical ones become indicators.
+    classifier : "logistic" (regularised logistic regression), "boosting" (gradient-boosted trees),
+        any scikit-learn classifier with ``predict_proba``, or ``module:function`` of a function
+        that makes one.
+    reference : name of the source that selects without bias as far as these features go; default:
+        the target's sample or source.
     folds : number of folds.
     floor : smallest chance that a classifier may give.
 
     Notes
     -----
-    c(z) comes from the reference. If that has no labels, p(label | features) is assumed to be the same in target and sources. Errors of
-    "logistic" come from influence functions; other classifiers have no derivatives, and errors come from a bootstrap that fits anew: a
-    hundred fits for the first mean (minutes with "boosting"), shared by all further ones.
+    c(z) comes from the reference. If that has no labels, p(label | features) is assumed to be the
+    same in target and sources. Errors of "logistic" come from influence functions; other
+    classifiers have no derivatives, and errors come from a bootstrap that fits anew: a hundred fits
+    for the first mean (minutes with "boosting"), shared by all further ones.
     """
 
     family: ClassVar[str] = "propensity"
@@ -64,22 +70,35 @@ class Propensity(Bias):
         if self.reference is not None:
             object.__setattr__(self, "reference", level_text(self.reference))
         if not is_number(self.folds) or self.folds < 2 or self.folds != int(self.folds):
-            raise ConfigError(f"folds is the number of parts for cross-fitting, a whole number of at least 2; got {self.folds!r}.")
-        if not is_number(self.floor) or not 0.0 < self.floor < 0.5:
-            raise ConfigError(f"floor is the smallest chance that a classifier may give, above 0; got {self.floor!r}.")
-        if isinstance(self.classifier, str) and ":" not in self.classifier and self.classifier not in _NAMED:
             raise ConfigError(
-                f"classifier is one of {', '.join(_NAMED)}, a scikit-learn classifier, or module:function; got {self.classifier!r}."
+                "folds is the number of parts for cross-fitting, a whole number of at least 2; "
+                f"got {self.folds!r}."
+            )
+        if not is_number(self.floor) or not 0.0 < self.floor < 0.5:
+            raise ConfigError(
+                "floor is the smallest chance that a classifier may give, above 0; got "
+                f"{self.floor!r}."
+            )
+        if (
+            isinstance(self.classifier, str)
+            and ":" not in self.classifier
+            and self.classifier not in _NAMED
+        ):
+            raise ConfigError(
+                f"classifier is one of {', '.join(_NAMED)}, a scikit-learn classifier, or "
+                f"module:function; got {self.classifier!r}."
                 f"{did_you_mean(self.classifier, _NAMED)}"
             )
         if isinstance(self.classifier, type):
             raise ConfigError(
-                f"classifier is a scikit-learn classifier, not its class: write classifier={self.classifier.__name__}(…), or "
+                "classifier is a scikit-learn classifier, not its class: write "
+                f"classifier={self.classifier.__name__}(…), or "
                 f"'{self.classifier.__module__}:{self.classifier.__qualname__}'."
             )
         if not isinstance(self.classifier, str) and not hasattr(self.classifier, "fit"):
             raise ConfigError(
-                f"classifier is one of {', '.join(_NAMED)}, a scikit-learn classifier, or module:function; got {self.classifier!r}, "
+                f"classifier is one of {', '.join(_NAMED)}, a scikit-learn classifier, or "
+                f"module:function; got {self.classifier!r}, "
                 "which has no fit method."
             )
 
@@ -93,10 +112,14 @@ class Propensity(Bias):
 
     @property
     def has_offset(self) -> bool:
-        """Can it be fitted given other estimated factors? Only the logistic regression, whose likelihood takes an offset."""
+        """Can it be fitted given other estimated factors? Only the logistic regression, whose
+        likelihood takes an offset.
+        """
         return isinstance(self.classifier, str) and self.classifier == "logistic"
 
-    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
+    def estimate(
+        self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
+    ) -> Factor:
         reference = find_reference(self, data)
         warm = start if isinstance(start, FittedPropensity) and not data.learn_anew else None
         if warm is None:
@@ -111,32 +134,76 @@ class Propensity(Bias):
                 model = self._train(data, phi_rd, log_offset_rk, train, reference, before)
                 log_rk[test] = model.log_ratio(phi_rd[test], data.cell[test])
                 models.append(model)
-        # A classifier sees the strata beside the features; θ of a logistic regression does not depend on them.
+        # A classifier sees the strata beside the features; θ of a logistic regression does not
+        # depend on them.
         find_cell = None if self.has_offset else data.find_cell
-        return FittedPropensity(data.names, reference, feature_map, tuple(models), log_rk, self._shown, self.has_offset, notes, find_cell)
+        return FittedPropensity(
+            data.names,
+            reference,
+            feature_map,
+            tuple(models),
+            log_rk,
+            self._shown,
+            self.has_offset,
+            notes,
+            find_cell,
+        )
 
     @property
     def _shown(self) -> str:
-        return self.classifier if isinstance(self.classifier, str) else type(self.classifier).__name__
+        return (
+            self.classifier if isinstance(self.classifier, str) else type(self.classifier).__name__
+        )
 
-    def _train(self, data: BiasData, phi_rd: Floats, log_offset_rk: Floats, train: Ints, reference: int, before: Any) -> Any:
+    def _train(
+        self,
+        data: BiasData,
+        phi_rd: Floats,
+        log_offset_rk: Floats,
+        train: Ints,
+        reference: int,
+        before: Any,
+    ) -> Any:
         if self.has_offset:
             offset = log_offset_rk[train] if log_offset_rk.any() else None
             problem = LogLinearProblem(
-                phi_rd[train], data.source[train], data.cell[train], data.n_sources, data.n_cells, reference, offset, _RIDGE
+                phi_rd[train],
+                data.source[train],
+                data.cell[train],
+                data.n_sources,
+                data.n_cells,
+                reference,
+                offset,
+                _RIDGE,
             )
-            return _Logistic(fit_log_linear(problem, None if before is None else before.theta_kd, data.seed).theta)
+            return _Logistic(
+                fit_log_linear(
+                    problem, None if before is None else before.theta_kd, data.seed
+                ).theta
+            )
         if data.n_sources == 1:
-            # One source, the reference itself: nothing to tell apart, and classifiers refuse a single class.
+            # One source, the reference itself: nothing to tell apart, and classifiers refuse a
+            # single class.
             return _Logistic(np.zeros((1, phi_rd.shape[1])))
         x = _with_cells(phi_rd[train], data.cell[train], data.n_cells)
         own = log_offset_rk[train, data.source[train]]
         # Weighted by 1/(other factors), source k's images look as if drawn with this factor alone.
-        # A constant of a source is left out: it would make classifiers blind to the source, and the totals below undo it.
-        own = own - own_means(log_offset_rk[train], data.source[train], np.zeros(train.size, dtype=np.int64), 1)[0, data.source[train]]
+        # A constant of a source is left out: it would make classifiers blind to the source, and the
+        # totals below undo it.
+        own = (
+            own
+            - own_means(
+                log_offset_rk[train], data.source[train], np.zeros(train.size, dtype=np.int64), 1
+            )[0, data.source[train]]
+        )
         weight = np.exp(-(own - own.min()))
         total_k = np.bincount(data.source[train], weights=weight, minlength=data.n_sources)
-        model = _fit_classifier(self._make_classifier(data.seed), x, data.source[train], weight if log_offset_rk.any() else None)
+        model = _fit_classifier(
+            self._make_classifier(data.seed),
+            x,
+            data.source[train],
+            weight if log_offset_rk.any() else None,
+        )
         return _Classifier(model, np.log(total_k), reference, data.n_cells, self.floor)
 
     def _make_classifier(self, seed: int) -> Any:
@@ -146,7 +213,11 @@ class Propensity(Bias):
             from sklearn.ensemble import HistGradientBoostingClassifier
 
             return HistGradientBoostingClassifier(
-                max_iter=100, max_leaf_nodes=15, learning_rate=0.1, l2_regularization=1.0, random_state=seed
+                max_iter=100,
+                max_leaf_nodes=15,
+                learning_rate=0.1,
+                l2_regularization=1.0,
+                random_state=seed,
             )
         if isinstance(self.classifier, str):
             from unskew.bias.schema import import_function
@@ -156,13 +227,16 @@ class Propensity(Bias):
 
 
 def split_folds(data: BiasData, n_folds: int) -> Iterator[tuple[Ints, Ints]]:
-    """(train, test) rows of each fold; every source in every training part, groups and copies of an image on one side."""
+    """(train, test) rows of each fold; every source in every training part, groups and copies of an
+    image on one side.
+    """
     unit_r = join_units(data.source.size, data.fold_group, tell_copies(data.frame))
     pairs = np.unique(np.column_stack([data.source, unit_r]), axis=0)
     units_k = np.bincount(pairs[:, 0], minlength=data.n_sources)
     if units_k.min() < 2:
         raise DataError(
-            f"cross-fitting needs at least two images (or groups) of every source; `{data.names[int(units_k.argmin())]}` has "
+            "cross-fitting needs at least two images (or groups) of every source; "
+            f"`{data.names[int(units_k.argmin())]}` has "
             f"{units_k.min()}. Leave the source out, or use Tilt."
         )
     n_folds = min(n_folds, int(units_k.min()))
@@ -172,26 +246,32 @@ def split_folds(data: BiasData, n_folds: int) -> Iterator[tuple[Ints, Ints]]:
         lacking = np.setdiff1d(np.arange(data.n_sources), data.source[train])
         if lacking.size:
             raise DataError(
-                f"groups are so large that a fold holds all images of `{data.names[int(lacking[0])]}`; use fewer folds, or Tilt."
+                "groups are so large that a fold holds all images of "
+                f"`{data.names[int(lacking[0])]}`; use fewer folds, or Tilt."
             )
         yield train, test
 
 
 def _few_threads(n_rows: int) -> AbstractContextManager[Any]:
-    """Boosting on little data spends its time in threads that wait for one another: a hundred times as long on a busy machine."""
+    """Boosting on little data spends its time in threads that wait for one another: a hundred times
+    as long on a busy machine.
+    """
     from threadpoolctl import threadpool_limits
 
     return threadpool_limits(1, user_api="openmp") if n_rows < _WORTH_THREADS else nullcontext()
 
 
 def _with_cells(phi_bd: Floats, cell_b: Ints, n_cells: int) -> Floats:
-    return phi_bd if n_cells == 1 else np.column_stack([phi_bd, cell_b[:, None] == np.arange(n_cells)])
+    return (
+        phi_bd if n_cells == 1 else np.column_stack([phi_bd, cell_b[:, None] == np.arange(n_cells)])
+    )
 
 
 def _fit_classifier(model: Any, x: Floats, source: Ints, weight: Floats | None) -> Any:
     if not hasattr(model, "predict_proba") and not hasattr(type(model), "predict_proba"):
         raise ConfigError(
-            f"the classifier of Propensity must have predict_proba; {type(model).__name__} has not. Wrap it in CalibratedClassifierCV."
+            f"the classifier of Propensity must have predict_proba; {type(model).__name__} has "
+            "not. Wrap it in CalibratedClassifierCV."
         )
     if weight is None:
         return model.fit(x, source)
@@ -199,7 +279,8 @@ def _fit_classifier(model: Any, x: Floats, source: Ints, weight: Floats | None) 
         return model.fit(x, source, sample_weight=weight)
     except TypeError as error:
         raise ConfigError(
-            f"in a product the classifier of Propensity must take sample_weight; {type(model).__name__} does not ({error})."
+            "in a product the classifier of Propensity must take sample_weight; "
+            f"{type(model).__name__} does not ({error})."
         ) from error
 
 
@@ -223,14 +304,18 @@ class _Classifier:
         x = _with_cells(phi_bd, cell_b, self.n_cells)
         chance_bk = np.full((phi_bd.shape[0], self.log_total_k.size), self.floor)
         if len(x):  # classifiers refuse an empty table
-            chance_bk[:, np.asarray(self.model.classes_, dtype=np.int64)] = np.maximum(self.model.predict_proba(x), self.floor)
+            chance_bk[:, np.asarray(self.model.classes_, dtype=np.int64)] = np.maximum(
+                self.model.predict_proba(x), self.floor
+            )
         log_bk = np.log(chance_bk) - self.log_total_k
         return np.asarray(log_bk - log_bk[:, [self.reference]])
 
 
 @dataclass(frozen=True, eq=False)
 class FittedPropensity(Factor):
-    """The classifiers of the folds; errors of "logistic" as those of a tilt at the mean of the folds' coefficients."""
+    """The classifiers of the folds; errors of "logistic" as those of a tilt at the mean of the
+    folds' coefficients.
+    """
 
     names: tuple[str, ...]
     reference: int
@@ -270,16 +355,26 @@ class FittedPropensity(Factor):
 
     def log_omega(self, frame: pd.DataFrame) -> Floats:
         phi_nd = self.feature_map.read(frame)
-        cell_n = np.zeros(len(frame), dtype=np.int64) if self.find_cell is None else self.find_cell(frame)
-        return np.asarray(np.mean([model.log_ratio(phi_nd, cell_n) for model in self.models], axis=0))
+        cell_n = (
+            np.zeros(len(frame), dtype=np.int64)
+            if self.find_cell is None
+            else self.find_cell(frame)
+        )
+        return np.asarray(
+            np.mean([model.log_ratio(phi_nd, cell_n) for model in self.models], axis=0)
+        )
 
     def describe(self) -> Description:
         names = ", ".join(column.name for column in self.feature_map.columns)
         return Description(
             "Propensity",
             (f"how likely a source selects an image depends on it through {names} alone",),
-            (f"the chance of each source given the features, by a cross-fitted classifier ({self.shown}, {len(self.models)} folds)",),
-            f"{self.names[self.reference]}, taken as a sample in which no image is preferred as far as {names} go",
+            (
+                "the chance of each source given the features, by a cross-fitted classifier "
+                f"({self.shown}, {len(self.models)} folds)",
+            ),
+            f"{self.names[self.reference]}, taken as a sample in which no image is preferred as "
+            f"far as {names} go",
             parameters={"classifier": self.shown, "folds": len(self.models)},
             notes=self.notes,
         )

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from unskew.bias.fitted import FittedBias
 
-# An image is unlike the pool where the classifier takes it for the target's at odds of more than ten to one.
+# An image is unlike the pool where the classifier takes it for the target's at odds of more than
+# ten to one.
 _UNLIKE_ODDS = 10.0
 _MOST_ROWS = 5_000
 _FEWEST_IMAGES = 40
@@ -28,13 +29,16 @@ _FOLDS = 3
 
 @dataclass(frozen=True)
 class Resemblance:
-    """How well a classifier that did not see an image tells whether it is the target's or the weighted pool's.
+    """How well a classifier that did not see an image tells whether it is the target's or the
+    weighted pool's.
 
     Attributes
     ----------
-    auc : area under its ROC curve, the pool's images counted with their weights: 0.5 = indistinguishable.
+    auc : area under its ROC curve, the pool's images counted with their weights: 0.5 =
+        indistinguishable.
     auc_before : the same with all images of the pool counted alike.
-    unlike : share of the target's images that no source resembles: taken for the target's at odds of more than ten to one.
+    unlike : share of the target's images that no source resembles: taken for the target's at odds
+        of more than ten to one.
     n_target : images of the target that judged.
     held_out : did none of those take part in the fit?
     message : this in words.
@@ -49,7 +53,8 @@ class Resemblance:
 
 
 def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | None:
-    """Cross-validated gradient boosting on the columns that the model reads; None without enough images of the target.
+    """Cross-validated gradient boosting on the columns that the model reads; None without enough
+    images of the target.
 
     Too few that were held out are joined by those that fitted; too few altogether are a warning.
     """
@@ -60,8 +65,10 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
         return None
     if len(target) < _FEWEST_IMAGES:
         warnings.warn(
-            f"whether the sources resemble the target was not judged: there are {len(target)} images of it to look at, and a classifier "
-            f"needs {_FEWEST_IMAGES}. A part of the target that no source covers would not be noticed.",
+            f"whether the sources resemble the target was not judged: there are {len(target)} "
+            "images of it to look at, and a classifier "
+            f"needs {_FEWEST_IMAGES}. A part of the target that no source covers would not be "
+            "noticed.",
             UnskewWarning,
             stacklevel=2,
         )
@@ -73,16 +80,22 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
     is_target = np.repeat([False, True], [pool_at.size, target_at.size])
     units = [np.unique(group[is_target == side]).size for side in (False, True)]
     if min(units) < 2 or sum(units) < _FOLDS:
-        # With one group on a side, some fold would have to tell it from the other without having seen it.
+        # With one group on a side, some fold would have to tell it from the other without having
+        # seen it.
         return None
-    weight = np.concatenate([weight_r[pool_at] / weight_r[pool_at].sum(), np.full(target_at.size, 1.0 / target_at.size)])
+    weight = np.concatenate(
+        [weight_r[pool_at] / weight_r[pool_at].sum(), np.full(target_at.size, 1.0 / target_at.size)]
+    )
     even = np.concatenate([np.full(pool_at.size, 1.0 / pool_at.size), weight[is_target]])
     odds = _held_out_odds(x, is_target, weight, group, data.seed)
     auc = _weighted_auc(odds, is_target, weight)
     unlike = float(np.mean(odds[is_target] > _UNLIKE_ODDS))
-    auc_before = _weighted_auc(_held_out_odds(x, is_target, even, group, data.seed), is_target, even)
+    auc_before = _weighted_auc(
+        _held_out_odds(x, is_target, even, group, data.seed), is_target, even
+    )
     message = (
-        f"A classifier tells {target_at.size:,} images of the target from the weighted pool with AUC {auc:.2f} (0.5 = not at all; "
+        f"A classifier tells {target_at.size:,} images of the target from the weighted pool with "
+        f"AUC {auc:.2f} (0.5 = not at all; "
         f"{auc_before:.2f} before weighting), and {unlike:.0%} of them resemble no source."
     )
     return Resemblance(
@@ -96,7 +109,9 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
 
 
 def _images_of_target(fitted: FittedBias) -> tuple[pd.DataFrame | None, bool]:
-    """(the images of the target that can judge, did none of them fit?); a source that is itself the target resembles itself."""
+    """(the images of the target that can judge, did none of them fit?); a source that is itself the
+    target resembles itself.
+    """
     import pandas as pd
 
     judge, sample = fitted.judge, fitted.data.sample
@@ -114,13 +129,19 @@ def _readable(fitted: FittedBias, target: pd.DataFrame) -> list[str]:
         names = expand_features(fitted.data.frame, list(dict.fromkeys(columns))) if columns else []
     except DataError:
         return []
-    return [name for name in names if name in target.columns and not bool(target[name].isna().any())]
+    return [
+        name for name in names if name in target.columns and not bool(target[name].isna().any())
+    ]
 
 
 def _thin(n: int, weight_r: Floats, rng: np.random.Generator) -> Ints:
     """Rows of the pool with weight, at most so many."""
     positive = np.flatnonzero(weight_r > 0)
-    return positive if positive.size <= _MOST_ROWS else np.sort(rng.choice(positive, size=_MOST_ROWS, replace=False))
+    return (
+        positive
+        if positive.size <= _MOST_ROWS
+        else np.sort(rng.choice(positive, size=_MOST_ROWS, replace=False))
+    )
 
 
 def _matrix(pool: pd.DataFrame, target: pd.DataFrame, names: list[str]) -> tuple[Floats, Ints]:
@@ -134,28 +155,45 @@ def _matrix(pool: pd.DataFrame, target: pd.DataFrame, names: list[str]) -> tuple
             columns.append(both[name].to_numpy(dtype=np.float64, na_value=np.nan))
         else:
             text = both[name].map(level_text)
-            columns += [(text == level).to_numpy(dtype=np.float64) for level in sorted(set(text))[:50]]
+            columns += [
+                (text == level).to_numpy(dtype=np.float64) for level in sorted(set(text))[:50]
+            ]
     groups: list[Any] = []
     for side, frame in (("pool", pool), ("target", target)):
         # The pool may have groups and the sample none: each of its images is one.
         own = frame["group"].tolist() if "group" in frame.columns else [None] * len(frame)
-        groups += [(side, "image", id) if pd.isna(value) else (side, "group", value) for value, id in zip(own, frame["id"], strict=True)]
+        groups += [
+            (side, "image", id) if pd.isna(value) else (side, "group", value)
+            for value, id in zip(own, frame["id"], strict=True)
+        ]
     return np.column_stack(columns), np.asarray(pd.factorize(pd.Series(groups))[0], dtype=np.int64)
 
 
 def _held_out_odds(x: Floats, is_target: Any, weight: Floats, group: Ints, seed: int) -> Floats:
-    """Odds target : weighted pool of every image, from the model of the folds without it; both sides have the same total weight."""
+    """Odds target : weighted pool of every image, from the model of the folds without it; both
+    sides have the same total weight.
+    """
     from sklearn.ensemble import GradientBoostingClassifier
 
     odds = np.ones(is_target.size)
     fold = deal_folds(group, is_target.astype(np.int64), _FOLDS, seed)
     for at in range(_FOLDS):
         train, test = np.flatnonzero(fold != at), np.flatnonzero(fold == at)
-        # Plain trees: the histogram-based ones bin weighted data so slowly that they lose below ten thousand images.
+        # Plain trees: the histogram-based ones bin weighted data so slowly that they lose below ten
+        # thousand images.
         model = GradientBoostingClassifier(
-            n_estimators=40, max_depth=3, learning_rate=0.15, subsample=0.7, min_samples_leaf=20, random_state=seed
+            n_estimators=40,
+            max_depth=3,
+            learning_rate=0.15,
+            subsample=0.7,
+            min_samples_leaf=20,
+            random_state=seed,
         )
-        side = np.where(is_target[train], weight[train][is_target[train]].sum(), weight[train][~is_target[train]].sum())
+        side = np.where(
+            is_target[train],
+            weight[train][is_target[train]].sum(),
+            weight[train][~is_target[train]].sum(),
+        )
         model.fit(x[train], is_target[train], sample_weight=weight[train] / side * train.size / 2)
         chance = np.clip(model.predict_proba(x[test])[:, 1], 1e-9, 1 - 1e-9)
         odds[test] = chance / (1 - chance)

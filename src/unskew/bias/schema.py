@@ -1,4 +1,6 @@
-"""A bias model <-> the ``[bias]`` part of a configuration: plain values that TOML and JSON can hold."""
+"""A bias model <-> the ``[bias]`` part of a configuration: plain values that TOML and JSON can
+hold.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,17 @@ def families() -> dict[str, type[Bias]]:
 def read_bias(settings: Any) -> Bias:
     """The model that the settings describe."""
     if not isinstance(settings, Mapping) or not isinstance(settings.get("family"), str):
-        raise ConfigError(f"a bias model says which family it is: family = one of {first_few(list(families()), 12)}; got {settings!r}.")
+        raise ConfigError(
+            "a bias model says which family it is: family = one of "
+            f"{first_few(list(families()), 12)}; got {settings!r}."
+        )
     name = settings["family"]
     known = families()
     if name not in known:
-        raise ConfigError(f"there is no family {name!r}; there are {first_few(list(known), 12)}.{did_you_mean(name, known)}")
+        raise ConfigError(
+            f"there is no family {name!r}; there are "
+            f"{first_few(list(known), 12)}.{did_you_mean(name, known)}"
+        )
     given = {key: value for key, value in settings.items() if key != "family"}
     if name == "product":
         return known[name](*[read_bias(each) for each in _factors(given)])
@@ -43,20 +51,30 @@ def read_bias(settings: Any) -> Bias:
     unknown = [key for key in given if key not in allowed]
     if unknown:
         raise ConfigError(
-            f"the family {name!r} has no setting {first_few(unknown)}; it has {first_few(allowed, 12)}.{did_you_mean(unknown[0], allowed)}"
+            f"the family {name!r} has no setting {first_few(unknown)}; it has "
+            f"{first_few(allowed, 12)}.{did_you_mean(unknown[0], allowed)}"
         )
-    lacking = [each.name for each in fields(known[name]) if each.default is MISSING and each.name not in given]  # type: ignore[arg-type]
+    lacking = [
+        each.name
+        for each in fields(known[name])
+        if each.default is MISSING and each.name not in given
+    ]  # type: ignore[arg-type]
     if lacking:
         raise ConfigError(f"the family {name!r} needs the setting {first_few(lacking)}, too.")
     _check_kinds(known[name], given)
     try:
         return known[name](**given)
     except TypeError as error:
-        raise ConfigError(f"a setting of the family {name!r} has a value of the wrong kind ({error}); got {given!r}.") from error
+        raise ConfigError(
+            f"a setting of the family {name!r} has a value of the wrong kind ({error}); got "
+            f"{given!r}."
+        ) from error
 
 
 def _check_kinds(model: type[Bias], given: Mapping[str, Any]) -> None:
-    """A setting has a value of the same kind as its default; names of columns are text. (A whole number is a number; 1 is not true.)"""
+    """A setting has a value of the same kind as its default; names of columns are text. (A whole
+    number is a number; 1 is not true.)
+    """
     for each in fields(model):  # type: ignore[arg-type]
         if each.name not in given:
             continue
@@ -70,13 +88,18 @@ def _check_kinds(model: type[Bias], given: Mapping[str, Any]) -> None:
         }
         if each.name == "features":
             expected = "a list of column names"
-            is_right[expected] = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+            is_right[expected] = isinstance(value, list | tuple) and all(
+                isinstance(name, str) for name in value
+            )
         if each.name == "reference":
             expected = "the name of a source"
-            is_right[expected] = value is None or isinstance(value, str) or (is_whole and not is_flag)
+            is_right[expected] = (
+                value is None or isinstance(value, str) or (is_whole and not is_flag)
+            )
         if not is_right.get(expected, True):
             raise ConfigError(
-                f"the setting {each.name} of the family {model.family!r} has a value of the wrong kind: it is {expected}; got {value!r}."
+                f"the setting {each.name} of the family {model.family!r} has a value of the wrong "
+                f"kind: it is {expected}; got {value!r}."
             )
 
 
@@ -87,7 +110,10 @@ _KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
 def _factors(given: Mapping[str, Any]) -> list[Any]:
     factors = given.get("factors")
     if set(given) != {"factors"} or not isinstance(factors, list | tuple) or not factors:
-        raise ConfigError(f"the family 'product' has one setting, factors, a list of bias models; got {dict(given)!r}.")
+        raise ConfigError(
+            "the family 'product' has one setting, factors, a list of bias models; got "
+            f"{dict(given)!r}."
+        )
     return list(factors)
 
 
@@ -95,7 +121,9 @@ def written_bias(model: Bias) -> dict[str, Any]:
     """The settings that are not at their default, and the family."""
     if len(getattr(model, "factors", ())):
         return {"family": model.family, "factors": [written_bias(each) for each in model.factors]}  # type: ignore[attr-defined]
-    return {"family": model.family} | {name: _plain(value, f"{model.family}.{name}") for name, value in model.settings().items()}
+    return {"family": model.family} | {
+        name: _plain(value, f"{model.family}.{name}") for name, value in model.settings().items()
+    }
 
 
 def _plain(value: Any, where: str) -> Any:
@@ -110,23 +138,36 @@ def _plain(value: Any, where: str) -> Any:
     if callable(value):
         return function_name(value)
     raise ConfigError(
-        f"{where} holds a {type(value).__name__}, which a configuration cannot hold. Give columns, or a function as module:function."
+        f"{where} holds a {type(value).__name__}, which a configuration cannot hold. Give columns, "
+        "or a function as module:function."
     )
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """``module:function``; an error for what has no such name (a lambda, a function inside another)."""
-    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "<lambda>")
+    """``module:function``; an error for what has no such name (a lambda, a function inside
+    another).
+    """
+    module, name = (
+        getattr(function, "__module__", None),
+        getattr(function, "__qualname__", "<lambda>"),
+    )
     if module in (None, "__main__") or "<" in name:
         raise ConfigError(
-            f"the function {name} has no name that a configuration could hold. Define it at the top level of a module that can be imported."
+            f"the function {name} has no name that a configuration could hold. Define it at the "
+            "top level of a module that can be imported."
         )
     return f"{module}:{name}"
 
 
 def names_function(given: Any) -> bool:
-    """Is it a text of the form ``module:function`` (and not a column or a query that happens to hold a colon)?"""
-    return isinstance(given, str) and all(part.isidentifier() for part in given.replace(":", ".", 1).split(".")) and ":" in given
+    """Is it a text of the form ``module:function`` (and not a column or a query that happens to
+    hold a colon)?
+    """
+    return (
+        isinstance(given, str)
+        and all(part.isidentifier() for part in given.replace(":", ".", 1).split("."))
+        and ":" in given
+    )
 
 
 def import_function(text: Any) -> Callable[..., Any]:
@@ -139,7 +180,9 @@ def import_function(text: Any) -> Callable[..., Any]:
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
-        raise ConfigError(f"{text!r} cannot be found ({error}). Is the module installed, or on PYTHONPATH?") from error
+        raise ConfigError(
+            f"{text!r} cannot be found ({error}). Is the module installed, or on PYTHONPATH?"
+        ) from error
     if not callable(found):
         raise ConfigError(f"{text!r} is a {type(found).__name__}, not a function.")
     return found  # type: ignore[no-any-return]

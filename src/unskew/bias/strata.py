@@ -1,4 +1,6 @@
-"""Biasing functions that depend on discrete attributes alone: label, country × gender, age in bins."""
+"""Biasing functions that depend on discrete attributes alone: label, country × gender, age in
+bins.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Strata(Bias):
-    """ω_k(y) = (n_k^(y)/n_k)/p(y) for a discrete attribute y, or several: p its distribution in the target.
+    """ω_k(y) = (n_k^(y)/n_k)/p(y) for a discrete attribute y, or several: p its distribution in the
+    target.
 
-    The normalizers are then known, Ω_k = 1, and the weights have a closed form that needs no link between the sources, only images in
-    every stratum of the target: π_i = p(y_i)/N_{y_i}, N_y the pooled count (post-stratification).
+    The normalizers are then known, Ω_k = 1, and the weights have a closed form that needs no link
+    between the sources, only images in every stratum of the target: π_i = p(y_i)/N_{y_i}, N_y the
+    pooled count (post-stratification).
 
     Parameters
     ----------
@@ -35,7 +39,8 @@ class Strata(Bias):
 
     Notes
     -----
-    c(z) comes from the target's margin. A target sample or source (which must have the attributes) gives it with its sampling error.
+    c(z) comes from the target's margin. A target sample or source (which must have the attributes)
+    gives it with its sampling error.
     """
 
     family: ClassVar[str] = "strata"
@@ -48,33 +53,54 @@ class Strata(Bias):
         if by is not None:
             names = tuple(by) if isinstance(by, Iterable) and not isinstance(by, str) else (by,)
             if not names or not all(isinstance(name, str) for name in names):
-                raise ConfigError(f"by is the name of an attribute, or a list of names; got {by!r}.")
+                raise ConfigError(
+                    f"by is the name of an attribute, or a list of names; got {by!r}."
+                )
             object.__setattr__(self, "by", names)
         if bins is not None:
             if not isinstance(bins, Mapping):
-                example = f"{{{self.columns[0]!r}: [0, 40, 60, 75]}}" if self.columns else "{'age': [0, 40, 60, 75]}"
-                raise ConfigError(f"bins says for each numeric attribute where it is cut, such as {example}; got {bins!r}.")
-            object.__setattr__(self, "bins", {name: check_edges(name, edges) for name, edges in bins.items()})
+                example = (
+                    f"{{{self.columns[0]!r}: [0, 40, 60, 75]}}"
+                    if self.columns
+                    else "{'age': [0, 40, 60, 75]}"
+                )
+                raise ConfigError(
+                    f"bins says for each numeric attribute where it is cut, such as {example}; got "
+                    f"{bins!r}."
+                )
+            object.__setattr__(
+                self, "bins", {name: check_edges(name, edges) for name, edges in bins.items()}
+            )
 
     @property
     def columns(self) -> tuple[str, ...]:
         return () if self.by is None else tuple(self.by)
 
-    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
+    def estimate(
+        self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
+    ) -> Factor:
         raise ConfigError("strata are read off with their target masses by the fit method.")
 
 
-def stratify_for(model: Strata, pool: Pool, target: Target | None, reference: pd.DataFrame | None) -> tuple[TargetStrata, Target]:
-    """The pool's strata with their target mass, and the target over just the attributes of the model.
+def stratify_for(
+    model: Strata, pool: Pool, target: Target | None, reference: pd.DataFrame | None
+) -> tuple[TargetStrata, Target]:
+    """The pool's strata with their target mass, and the target over just the attributes of the
+    model.
 
     ``reference``: the images of the target's sample or source that take part in the fit.
     """
     if target is None:
         raise ConfigError(
-            "Strata needs the target's distribution of the attributes: pass Target.margins, Target.table, Target.uniform, or a sample that "
+            "Strata needs the target's distribution of the attributes: pass Target.margins, "
+            "Target.table, Target.uniform, or a sample that "
             "has them (Target.sample, Target.source)."
         )
-    over = _restricted(model, target) if reference is None or target.kind not in ("sample", "source") else _counted(model, pool, reference)
+    over = (
+        _restricted(model, target)
+        if reference is None or target.kind not in ("sample", "source")
+        else _counted(model, pool, reference)
+    )
     return over.stratify(pool), over
 
 
@@ -84,12 +110,16 @@ def _restricted(model: Strata, target: Target) -> Target:
     lacking = [name for name in by if name not in target.by]
     if lacking:
         raise ConfigError(
-            f"Strata speaks of {first_few(lacking)}, but the target says nothing of it; the target gives {first_few(target.by)}. "
+            f"Strata speaks of {first_few(lacking)}, but the target says nothing of it; the target "
+            f"gives {first_few(target.by)}. "
             "Leave it out of Strata, or give its distribution in the target."
         )
-    if model.bins and any(tuple(edges) != tuple(target.bins.get(name, ())) for name, edges in model.bins.items()):
+    if model.bins and any(
+        tuple(edges) != tuple(target.bins.get(name, ())) for name, edges in model.bins.items()
+    ):
         raise ConfigError(
-            f"bins of Strata and of the target differ: {dict(model.bins)} and {dict(target.bins)}. Give them to the target only."
+            f"bins of Strata and of the target differ: {dict(model.bins)} and {dict(target.bins)}. "
+            "Give them to the target only."
         )
     if set(by) == set(target.by):
         return target
@@ -100,7 +130,15 @@ def _restricted(model: Strata, target: Target) -> Target:
     missing = {name: value for name, value in target.missing.items() if name in by}
     facts = tuple(each for each in (_margin(fact, by) for fact in target.facts) if each is not None)
     interactions = None if target.interactions is None else _margin(target.interactions, by)
-    return replace(target, by=by, facts=facts, interactions=interactions, bins=chosen, outside=rules, missing=missing)
+    return replace(
+        target,
+        by=by,
+        facts=facts,
+        interactions=interactions,
+        bins=chosen,
+        outside=rules,
+        missing=missing,
+    )
 
 
 def _margin(fact: Distribution, by: Sequence[str]) -> Distribution | None:
@@ -114,25 +152,42 @@ def _margin(fact: Distribution, by: Sequence[str]) -> Distribution | None:
     for cell, value in zip(fact.cells, fact.mass, strict=True):
         key = tuple(cell[at] for at in kept)
         mass[key] = mass.get(key, 0.0) + value
-    return Distribution(tuple(fact.by[at] for at in kept), tuple(mass), tuple(mass.values()), fact.n)
+    return Distribution(
+        tuple(fact.by[at] for at in kept), tuple(mass), tuple(mass.values()), fact.n
+    )
 
 
 def _counted(model: Strata, pool: Pool, frame: pd.DataFrame) -> Target:
-    """The joint distribution of the attributes in the target's sample or source, with its sampling error."""
+    """The joint distribution of the attributes in the target's sample or source, with its sampling
+    error.
+    """
     if model.by is None:
-        raise ConfigError("Strata needs the names of its attributes, because the target is a sample: Strata(by=[…]).")
+        raise ConfigError(
+            "Strata needs the names of its attributes, because the target is a sample: "
+            "Strata(by=[…])."
+        )
     bins = {name: tuple(edges) for name, edges in (model.bins or {}).items()}
     for name in model.by:
         for which, table in (("the pool", pool.frame), ("the target's sample or source", frame)):
             n_missing = int(table[name].isna().sum()) if name in table.columns else 0
             if 0 < n_missing < len(table):
                 raise DataError(
-                    f"{name} is missing for {n_missing} of {len(table)} images of {which}, and a sample does not say what that means. "
-                    "Leave them out, fill the values in, or give the distribution itself (Target.margins with missing=…)."
+                    f"{name} is missing for {n_missing} of {len(table)} images of {which}, and a "
+                    "sample does not say what that means. "
+                    "Leave them out, fill the values in, or give the distribution itself "
+                    "(Target.margins with missing=…)."
                 )
         if name not in frame.columns or bool(frame[name].isna().all()):
-            hint = " A sample without labels cannot give their distribution: use Tilt or Propensity on features." if name == "label" else ""
-            raise DataError(f"the sample of the target has no column {name!r}; its columns are {first_few(list(frame.columns), 12)}.{hint}")
+            hint = (
+                " A sample without labels cannot give their distribution: use Tilt or Propensity "
+                "on features."
+                if name == "label"
+                else ""
+            )
+            raise DataError(
+                f"the sample of the target has no column {name!r}; its columns are "
+                f"{first_few(list(frame.columns), 12)}.{hint}"
+            )
         if name not in bins:
             check_discrete(frame[name], name, f"Strata({list(model.by)}, bins={{{name!r}: […]}})")
     import pandas as pd
@@ -145,7 +200,9 @@ def _counted(model: Strata, pool: Pool, frame: pd.DataFrame) -> Target:
     if "group" in frame.columns and not bool(frame["group"].isna().any()):
         # Kish: images of one group count as one.
         n = n**2 / float(np.square(frame["group"].value_counts()).sum())
-    return Target.table(pd.concat([table, seen], ignore_index=True), by=list(model.by), n=n, bins=bins)
+    return Target.table(
+        pd.concat([table, seen], ignore_index=True), by=list(model.by), n=n, bins=bins
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,17 +225,23 @@ class FittedStrata:
     flags: tuple[str, ...] = ()
 
     def cells(self, frame: pd.DataFrame) -> Ints:
-        """(n,) stratum of every row of any table; a combination of levels that is not among the strata is an error that names it."""
+        """(n,) stratum of every row of any table; a combination of levels that is not among the
+        strata is an error that names it.
+        """
         return find_cells(frame, self.target, self.bins)
 
     def units(self, frame: pd.DataFrame, by_group: bool) -> Floats:
-        """(n,) 1, or 1/(images of its group in its stratum) if masses count groups; 0 in strata without mass."""
+        """(n,) 1, or 1/(images of its group in its stratum) if masses count groups; 0 in strata
+        without mass.
+        """
         cell_n = self.cells(frame)
         has_mass_n = self.target.mass[cell_n] > 0
         if not by_group or "group" not in frame.columns:
             return has_mass_n.astype(np.float64)
         _, pair_n, count = np.unique(
-            cells_of([text_levels(frame["group"], "group")[1], cell_n])[1], return_inverse=True, return_counts=True
+            cells_of([text_levels(frame["group"], "group")[1], cell_n])[1],
+            return_inverse=True,
+            return_counts=True,
         )
         return np.asarray(has_mass_n / count[pair_n], dtype=np.float64)
 
@@ -186,11 +249,15 @@ class FittedStrata:
         notes = list(self.target.describe())
         if self.only:
             shown = first_few([f"{stratum} ({source})" for stratum, source in self.only.items()])
-            notes.append(f"seen by one source only: weights cannot separate stratum from source: {shown}")
+            notes.append(
+                f"seen by one source only: weights cannot separate stratum from source: {shown}"
+            )
         return (*notes, *self.flags)
 
 
-def find_cells(frame: pd.DataFrame, target: TargetStrata, bins: Mapping[str, Sequence[float]]) -> Ints:
+def find_cells(
+    frame: pd.DataFrame, target: TargetStrata, bins: Mapping[str, Sequence[float]]
+) -> Ints:
     """(n,) index of every row's stratum among those of ``target``."""
     from unskew.bias.features import check_columns
 
@@ -198,46 +265,69 @@ def find_cells(frame: pd.DataFrame, target: TargetStrata, bins: Mapping[str, Seq
     read = [column_levels(frame[name], name, bins.get(name)) for name in target.by]
     cell_ca, cell_n = cells_of([code_n for _, code_n in read])
     place = {cell: at for at, cell in enumerate(target.strata)}
-    found = [tuple(levels[at] for (levels, _), at in zip(read, cell, strict=True)) for cell in cell_ca]
+    found = [
+        tuple(levels[at] for (levels, _), at in zip(read, cell, strict=True)) for cell in cell_ca
+    ]
     unknown = [cell_text(target.by, cell) for cell in found if cell not in place]
     if unknown:
         raise DataError(
-            f"images have {first_few(unknown)}, which no image had that the bias model was fitted on (or which was dropped there). "
+            f"images have {first_few(unknown)}, which no image had that the bias model was fitted "
+            "on (or which was dropped there). "
             "Leave them out, or fit on a pool that has them."
         )
     return np.array([place[cell] for cell in found], dtype=np.int64)[cell_n]
 
 
 def flag_identifying(target: TargetStrata, count_ck: Ints) -> tuple[str, ...]:
-    """Warn of strata that nearly tell the source of an image, though sources share them, and say so; `seen_by_one` names the others."""
+    """Warn of strata that nearly tell the source of an image, though sources share them, and say
+    so; `seen_by_one` names the others.
+    """
     from unskew.bias.features import IDENTIFIES, can_be_identified, share_guessed
 
     is_shared = bool(((count_ck > 0).sum(axis=1) > 1).any())
-    if not is_shared or not can_be_identified(count_ck.sum(axis=0)) or (right := share_guessed(count_ck)) < IDENTIFIES:
+    if (
+        not is_shared
+        or not can_be_identified(count_ck.sum(axis=0))
+        or (right := share_guessed(count_ck)) < IDENTIFIES
+    ):
         return ()
     note = (
-        f"{' and '.join(target.by)} identifies the source of {right:.1%} of the images: the few others alone link the sources within "
+        f"{' and '.join(target.by)} identifies the source of {right:.1%} of the images: the few "
+        "others alone link the sources within "
         "strata, and weights hardly separate stratum from source"
     )
-    warnings.warn(f"{note}. A trace of the source (a watermark, a file format) is no reason for selection.", UnskewWarning, stacklevel=5)
+    warnings.warn(
+        f"{note}. A trace of the source (a watermark, a file format) is no reason for selection.",
+        UnskewWarning,
+        stacklevel=5,
+    )
     return (note,)
 
 
 def seen_by_one(target: TargetStrata, count_ck: Ints, names: Sequence[str]) -> dict[str, str]:
-    """{stratum: the only source with images of it}, for strata with target mass; ``count_ck`` are the images of stratum and source."""
+    """{stratum: the only source with images of it}, for strata with target mass; ``count_ck`` are
+    the images of stratum and source.
+    """
     lone = np.flatnonzero(((count_ck > 0).sum(axis=1) == 1) & (target.mass > 0))
-    return {cell_text(target.by, target.strata[at]): names[int(np.argmax(count_ck[at]))] for at in lone}
+    return {
+        cell_text(target.by, target.strata[at]): names[int(np.argmax(count_ck[at]))] for at in lone
+    }
 
 
 def describe_strata(fitted: FittedStrata, alone: bool) -> Description:
     """What `Strata` contributes; ``alone``: no other factor."""
     by = " × ".join(fitted.target.by)
-    assumed = f"within every level of {by} a source selects all images alike" if alone else f"how a source selects by {by} is free"
+    assumed = (
+        f"within every level of {by} a source selects all images alike"
+        if alone
+        else f"how a source selects by {by} is free"
+    )
     n = len(fitted.target.strata)
     estimated = (
         f"counts of {n} strata"
         if alone
-        else f"a factor for every source in each of {n} strata, by maximum likelihood together with the other factors"
+        else f"a factor for every source in each of {n} strata, by maximum likelihood together "
+        "with the other factors"
     )
     return Description(
         "Strata",
@@ -245,14 +335,23 @@ def describe_strata(fitted: FittedStrata, alone: bool) -> Description:
         (estimated,),
         f"the target's distribution of {by}",
         fitted.target.population,
-        {cell_text(fitted.target.by, cell): float(mass) for cell, mass in zip(fitted.target.strata, fitted.target.mass, strict=True)},
+        {
+            cell_text(fitted.target.by, cell): float(mass)
+            for cell, mass in zip(fitted.target.strata, fitted.target.mass, strict=True)
+        },
         fitted.notes(),
     )
 
 
 def rescaled_masses(target: TargetStrata, masses: Mapping[tuple[str, ...], float]) -> TargetStrata:
-    """The same strata with other masses (a redrawn margin), by their levels: another pool has its strata in another order."""
-    lost = [cell_text(target.by, cell) for cell, mass in masses.items() if mass > 0 and cell not in target.strata]
+    """The same strata with other masses (a redrawn margin), by their levels: another pool has its
+    strata in another order.
+    """
+    lost = [
+        cell_text(target.by, cell)
+        for cell, mass in masses.items()
+        if mass > 0 and cell not in target.strata
+    ]
     if lost:
         raise CoverageError(f"no image has {first_few(lost)}, which the target has.")
     return replace(target, mass=np.array([masses.get(cell, 0.0) for cell in target.strata]))

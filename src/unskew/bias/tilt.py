@@ -20,7 +20,8 @@ from unskew.target.levels import level_text
 if TYPE_CHECKING:
     import pandas as pd
 
-# Keeps θ finite where features separate the sources; on standardised features it moves θ by far less than its standard error.
+# Keeps θ finite where features separate the sources; on standardised features it moves θ by far
+# less than its standard error.
 _SMALLEST_RIDGE = 1e-6
 # An odds ratio of e^30 within the data: the sources do not overlap there.
 _SEPARATED = 30.0
@@ -28,22 +29,28 @@ _SEPARATED = 30.0
 
 @dataclass(frozen=True)
 class Tilt(Bias):
-    """ω_k(z) = exp(θ_k·φ(z)), with ω ≡ 1 for the reference; θ by maximum likelihood of the source labels.
+    """ω_k(z) = exp(θ_k·φ(z)), with ω ≡ 1 for the reference; θ by maximum likelihood of the source
+    labels.
 
-    q_{k|z} is then a multinomial logistic regression, and the joint maximum over (u, θ) is that of Qin (1998) and Anderson's (1972)
-    density-ratio model: −Σ_i log q_{i,s_i}(u, θ) is convex. φ holds the features, numeric ones standardised and categorical ones as
-    indicators, and with ``degree=2`` the squares and products of the numeric ones (tilts between Gaussians of different covariance).
+    q_{k|z} is then a multinomial logistic regression, and the joint maximum over (u, θ) is that of
+    Qin (1998) and Anderson's (1972) density-ratio model: −Σ_i log q_{i,s_i}(u, θ) is convex. φ
+    holds the features, numeric ones standardised and categorical ones as indicators, and with
+    ``degree=2`` the squares and products of the numeric ones (tilts between Gaussians of different
+    covariance).
 
     Parameters
     ----------
-    features : columns of the table, or beginnings of columns (``border_hsv`` stands for border_hsv_h, border_hsv_s and border_hsv_v).
-    reference : name of the source that selects without bias as far as these features go; default: the target's sample or source.
+    features : columns of the table, or beginnings of columns (``border_hsv`` stands for
+        border_hsv_h, border_hsv_s and border_hsv_v).
+    reference : name of the source that selects without bias as far as these features go; default:
+        the target's sample or source.
     degree : 1, or 2.
     ridge : λ of the penalty λ/2 Σ_k ‖θ_k‖² on standardised features.
 
     Notes
     -----
-    c(z) comes from the reference. If the reference has no labels, p(label | features) is assumed to be the same in target and sources.
+    c(z) comes from the reference. If the reference has no labels, p(label | features) is assumed to
+    be the same in target and sources.
     """
 
     family: ClassVar[str] = "tilt"
@@ -68,7 +75,9 @@ class Tilt(Bias):
     def columns(self) -> tuple[str, ...]:
         return tuple(self.features)
 
-    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
+    def estimate(
+        self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
+    ) -> Factor:
         reference = find_reference(self, data)
         begin = start if isinstance(start, FittedTilt) else None
         warm = None if data.learn_anew else begin
@@ -87,8 +96,14 @@ class Tilt(Bias):
             max(self.ridge, _SMALLEST_RIDGE),
         )
         # The fit is convex: where it begins costs time, not accuracy.
-        alike = begin is not None and begin.feature_map.labels == feature_map.labels and begin.names == data.names
-        fit = fit_log_linear(problem, begin.theta if begin is not None and alike else None, data.seed)
+        alike = (
+            begin is not None
+            and begin.feature_map.labels == feature_map.labels
+            and begin.names == data.names
+        )
+        fit = fit_log_linear(
+            problem, begin.theta if begin is not None and alike else None, data.seed
+        )
         if warm is None:
             notes += _warn_if_separated(fit.theta @ problem.phi.T, data.names)
         return FittedTilt(data.names, reference, feature_map, fit.theta, problem.ridge, notes)
@@ -100,10 +115,14 @@ def find_reference(model: Bias, data: BiasData) -> int:
         return data.find_source(model.reference_source, "the reference of the bias model")
     if data.reference is None:
         raise ConfigError(
-            f"{type(model).__name__} compares every source with a reference in which no image is preferred, and there is none. Give a "
-            "sample of the target (Target.sample), say which source is unbiased (Target.source), or name a source: "
-            f"{type(model).__name__}(…, reference=…). In a configuration: sample or source under [target], or "
-            'reference = "…" under [bias]. Masses of strata do not say how images are distributed within them.'
+            f"{type(model).__name__} compares every source with a reference in which no image is "
+            "preferred, and there is none. Give a "
+            "sample of the target (Target.sample), say which source is unbiased (Target.source), "
+            "or name a source: "
+            f"{type(model).__name__}(…, reference=…). In a configuration: sample or source under "
+            "[target], or "
+            'reference = "…" under [bias]. Masses of strata do not say how images are distributed '
+            "within them."
         )
     return data.reference
 
@@ -114,10 +133,15 @@ def _warn_if_separated(tilt_kr: Floats, names: Sequence[str]) -> tuple[str, ...]
     if range_k[worst] < _SEPARATED:
         return ()
     note = (
-        f"the features separate source `{names[worst]}` from the reference: the fitted odds vary by a factor of e^{range_k[worst]:.0f} "
+        f"the features separate source `{names[worst]}` from the reference: the fitted odds vary "
+        f"by a factor of e^{range_k[worst]:.0f} "
         "over the images, so that hardly any image of one resembles the other"
     )
-    warnings.warn(f"{note}. Leave out features that only identify the source, or set ridge=1.", UnskewWarning, stacklevel=4)
+    warnings.warn(
+        f"{note}. Leave out features that only identify the source, or set ridge=1.",
+        UnskewWarning,
+        stacklevel=4,
+    )
     return (note,)
 
 
@@ -157,9 +181,13 @@ class FittedTilt(Factor):
         names = ", ".join(column.name for column in self.feature_map.columns)
         return Description(
             "Tilt",
-            (f"how likely a source selects an image depends on it through {names} alone, log-linearly",),
+            (
+                f"how likely a source selects an image depends on it through {names} alone, "
+                "log-linearly",
+            ),
             (f"{self.n_parameters} coefficients, by maximum likelihood of the source labels",),
-            f"{self.names[self.reference]}, taken as a sample in which no image is preferred as far as {names} go",
+            f"{self.names[self.reference]}, taken as a sample in which no image is preferred as "
+            f"far as {names} go",
             parameters={
                 name: dict(zip(self.feature_map.labels, row.tolist(), strict=True))
                 for name, row in zip(self.names, self.theta, strict=True)

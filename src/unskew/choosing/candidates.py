@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 BASELINE = "naive pooling"
 # As in `unskew.bias.features.flag_identifiers`.
 _IDENTIFIES = 0.99
-# A family contradicts a known fact where chance explains the difference with less than this probability.
+# A family contradicts a known fact where chance explains the difference with less than this
+# probability.
 _CONTRADICTION = 0.01
 _LONGEST_NAME = 60
 
@@ -80,7 +81,11 @@ class Candidate:
     @property
     def auc(self) -> float | None:
         """How well a classifier tells a sample of the target from the weighted pool."""
-        resemblance = None if self.weights is None or self.weights.estimation is None else self.weights.estimation.resemblance
+        resemblance = (
+            None
+            if self.weights is None or self.weights.estimation is None
+            else self.weights.estimation.resemblance
+        )
         return None if resemblance is None else resemblance.auc
 
     @property
@@ -90,25 +95,45 @@ class Candidate:
             return self.failure
         if self.verdict != "ok":
             return f"its overlap is {self.verdict}"
-        return "it tells almost every image's source, so its score says nothing" if self.identifies else None
+        return (
+            "it tells almost every image's source, so its score says nothing"
+            if self.identifies
+            else None
+        )
 
 
-def name_candidates(candidates: Sequence[Bias] | Mapping[str, Bias], pool: Pool, baseline: bool) -> dict[str, Bias]:
+def name_candidates(
+    candidates: Sequence[Bias] | Mapping[str, Bias], pool: Pool, baseline: bool
+) -> dict[str, Bias]:
     """{name: model}, naive pooling added if it is asked for and not there."""
     from unskew.bias.base import Bias as AnyBias
     from unskew.bias.known import Known
 
     given: Any = candidates
     if not isinstance(given, list | tuple | Mapping):
-        raise ConfigError(f"candidates is a list of bias models, or {{name: model}}; got {given!r}.")
+        raise ConfigError(
+            f"candidates is a list of bias models, or {{name: model}}; got {given!r}."
+        )
     models: list[Any] = list(given.values()) if isinstance(given, Mapping) else list(given)
     if not models:
-        raise ConfigError("candidates is empty: give the bias models to compare, such as [Strata('label'), Tilt(['brightness'])].")
+        raise ConfigError(
+            "candidates is empty: give the bias models to compare, such as [Strata('label'), "
+            "Tilt(['brightness'])]."
+        )
     wrong = [model for model in models if not isinstance(model, AnyBias)]
     if wrong:
-        raise ConfigError(f"candidates are bias models such as unskew.bias.Strata('label'); got {wrong[0]!r}.")
-    names = [str(name) for name in given] if isinstance(given, Mapping) else [model_name(model) for model in models]
-    named = {_unused(name, names[:at]): _by_id(model, pool) for at, (name, model) in enumerate(zip(names, models, strict=True))}
+        raise ConfigError(
+            f"candidates are bias models such as unskew.bias.Strata('label'); got {wrong[0]!r}."
+        )
+    names = (
+        [str(name) for name in given]
+        if isinstance(given, Mapping)
+        else [model_name(model) for model in models]
+    )
+    named = {
+        _unused(name, names[:at]): _by_id(model, pool)
+        for at, (name, model) in enumerate(zip(names, models, strict=True))
+    }
     if baseline and BASELINE not in named and not any(is_constant(model) for model in models):
         named[BASELINE] = Known(dict.fromkeys(pool.names, 1.0))
     return named
@@ -142,7 +167,9 @@ def is_constant(model: Bias) -> bool:
     from unskew.bias.known import Known
 
     omega = model.omega if isinstance(model, Known) else None
-    return isinstance(omega, Mapping) and all(isinstance(value, int | float) for value in omega.values())
+    return isinstance(omega, Mapping) and all(
+        isinstance(value, int | float) for value in omega.values()
+    )
 
 
 def _by_id(model: Bias, pool: Pool) -> Bias:
@@ -154,31 +181,55 @@ def _by_id(model: Bias, pool: Pool) -> Bias:
 
     if isinstance(model, Product):
         return Product(*[_by_id(factor, pool) for factor in model.factors])
-    if not isinstance(model, Known) or isinstance(model.omega, Mapping | str | pd.DataFrame) or callable(model.omega):
+    if (
+        not isinstance(model, Known)
+        or isinstance(model.omega, Mapping | str | pd.DataFrame)
+        or callable(model.omega)
+    ):
         return model
-    matrix = np.asarray(model.omega.toarray() if hasattr(model.omega, "toarray") else model.omega, dtype=np.float64)
+    matrix = np.asarray(
+        model.omega.toarray() if hasattr(model.omega, "toarray") else model.omega, dtype=np.float64
+    )
     if matrix.shape != (len(pool), len(pool.names)):
         return model  # the fit says what is wrong
-    return replace(model, omega=pd.DataFrame(matrix, index=pool.frame["id"].to_numpy(), columns=list(pool.names)))
+    return replace(
+        model,
+        omega=pd.DataFrame(matrix, index=pool.frame["id"].to_numpy(), columns=list(pool.names)),
+    )
 
 
-def evaluate_candidate(name: str, model: Bias, folds: Folds, facts: Sequence[Fact], *, checked: Sequence[str], seed: int) -> Candidate:
-    """Fit to all images, score with folds left out, compare with the facts, check the fit on the columns ``checked``.
+def evaluate_candidate(
+    name: str,
+    model: Bias,
+    folds: Folds,
+    facts: Sequence[Fact],
+    *,
+    checked: Sequence[str],
+    seed: int,
+) -> Candidate:
+    """Fit to all images, score with folds left out, compare with the facts, check the fit on the
+    columns ``checked``.
 
     What fails is said, never raised.
     """
     start = Candidate(name, model)
     is_sample = folds.target is not None and folds.target.kind == "sample"
-    weights, failure, notes = _attempt(lambda: debias(folds.pool, model, folds.target, seed=seed, judge=is_sample))
+    weights, failure, notes = _attempt(
+        lambda: debias(folds.pool, model, folds.target, seed=seed, judge=is_sample)
+    )
     if weights is None:
         return replace(start, failure=f"it cannot be fitted: {failure}")
     assert weights.estimation is not None
-    start = replace(start, weights=weights, parameters=count_parameters(weights.estimation.fitted), notes=notes)
+    start = replace(
+        start, weights=weights, parameters=count_parameters(weights.estimation.fitted), notes=notes
+    )
     score, failure, _ = _attempt(lambda: score_memberships(model, folds, seed=seed))
     if score is None:
         return replace(start, failure=f"it cannot be fitted with a fold left out: {failure}")
     flagged = _identifying_columns(model, folds.pool)
-    fit_p, unchecked = _fit_p_value(model, folds.pool, checked, weights, seed) if checked else (None, ())
+    fit_p, unchecked = (
+        _fit_p_value(model, folds.pool, checked, weights, seed) if checked else (None, ())
+    )
     return replace(
         start,
         score=score,
@@ -195,10 +246,15 @@ def _attempt(compute: Callable[[], Any]) -> tuple[Any, str, tuple[str, ...]]:
         warnings.simplefilter("always")
         try:
             result, failure = compute(), ""
-        except Exception as error:  # a candidate of the user's own may raise anything; the others must still be compared
+        # a candidate of the user's own may raise anything; the others must still be compared
+        except Exception as error:
             _logger.info("a candidate failed", exc_info=True)
             result, failure = None, f"{type(error).__name__}: {error}"
-    ours = tuple(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UnskewWarning)))
+    ours = tuple(
+        dict.fromkeys(
+            str(each.message) for each in caught if issubclass(each.category, UnskewWarning)
+        )
+    )
     for each in caught:
         if not issubclass(each.category, UnskewWarning):
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
@@ -208,8 +264,9 @@ def _attempt(compute: Callable[[], Any]) -> tuple[Any, str, tuple[str, ...]]:
 def count_parameters(fitted: FittedBias) -> float:
     """Number of fitted numbers: the order of simplicity.
 
-    Known ω and queries 0; of a `Tilt` the coefficients; of boxes the finite edges, and a width; of `Strata` the (C − 1)(K − 1) factors
-    that counts of C strata in K sources leave free; of a product the sum; infinite for a classifier other than logistic regression.
+    Known ω and queries 0; of a `Tilt` the coefficients; of boxes the finite edges, and a width; of
+    `Strata` the (C − 1)(K − 1) factors that counts of C strata in K sources leave free; of a
+    product the sum; infinite for a classifier other than logistic regression.
     """
     total = 0.0
     for factor in fitted.factors:
@@ -229,7 +286,9 @@ def _count_numbers(value: Any) -> int:
         return sum(_count_numbers(each) for each in value.values())
     if isinstance(value, list | tuple):
         return sum(_count_numbers(each) for each in value)
-    return int(isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value))
+    return int(
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    )
 
 
 def _identifying_columns(model: Bias, pool: Pool) -> tuple[str, ...]:
@@ -240,7 +299,11 @@ def _identifying_columns(model: Bias, pool: Pool) -> tuple[str, ...]:
     flagged, _, _ = _attempt(
         lambda: flag_identifiers(
             pool.frame,
-            [name for name in (expand_features(pool.frame, columns) if columns else []) if not bool(pool.frame[name].isna().any())],
+            [
+                name
+                for name in (expand_features(pool.frame, columns) if columns else [])
+                if not bool(pool.frame[name].isna().any())
+            ],
             pool.source.astype(np.int64),
             pool.names,
         )
@@ -248,11 +311,17 @@ def _identifying_columns(model: Bias, pool: Pool) -> tuple[str, ...]:
     return flagged or ()
 
 
-def _fit_p_value(model: Bias, pool: Pool, columns: Sequence[str], weights: Weights, seed: int) -> tuple[float | None, tuple[str, ...]]:
-    """(p-value on the same columns for all candidates, or None where nothing can be tested; why the check failed, if it did)."""
+def _fit_p_value(
+    model: Bias, pool: Pool, columns: Sequence[str], weights: Weights, seed: int
+) -> tuple[float | None, tuple[str, ...]]:
+    """(p-value on the same columns for all candidates, or None where nothing can be tested; why the
+    check failed, if it did).
+    """
     from unskew.bias.fit_check import check_fit
 
-    found, failure, _ = _attempt(lambda: check_fit(pool, model, weights, features=columns, seed=seed))
+    found, failure, _ = _attempt(
+        lambda: check_fit(pool, model, weights, features=columns, seed=seed)
+    )
     if found is None:
         return None, (f"its fit could not be checked ({failure})",)
     return None if math.isnan(found.p_value) else float(found.p_value), ()

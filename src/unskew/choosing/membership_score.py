@@ -1,4 +1,6 @@
-"""How well does a bias model tell, on images it was not fitted on, which source each comes from? The score that compares families."""
+"""How well does a bias model tell, on images it was not fitted on, which source each comes from?
+The score that compares families.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class Folds:
         n = len(self.pool)
         for fold in range(self.n_folds):
             train_n = self.fold[:n] != fold
-            pool = Pool(self.frame.iloc[:n][train_n].assign(source=self.pool.frame["source"][train_n]))
+            pool = Pool(
+                self.frame.iloc[:n][train_n].assign(source=self.pool.frame["source"][train_n])
+            )
             yield pool, self._target_without(fold), np.flatnonzero(self.fold == fold)
 
     def _target_without(self, fold: int) -> Target | None:
@@ -66,8 +70,13 @@ class Folds:
             assert isinstance(target.reference, Pool)
             train = self.fold[len(self.pool) :] != fold
             return replace(target, reference=Pool(target.reference.frame[train]), holdout=0.0)
-        # A stratum may lie in one fold with all of its images: the fit without them must not fail for that.
-        return replace(target, holdout=0.0) if target.kind == "source" else replace(target, uncovered="restrict")
+        # A stratum may lie in one fold with all of its images: the fit without them must not fail
+        # for that.
+        return (
+            replace(target, holdout=0.0)
+            if target.kind == "source"
+            else replace(target, uncovered="restrict")
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +85,8 @@ class MembershipScore:
 
     Attributes
     ----------
-    value : (R,) log((1 − δ) q_{i,s_i} + δ λ_{s_i}) of every row, from the fit without its fold; NaN for rows that are not scored.
+    value : (R,) log((1 − δ) q_{i,s_i} + δ λ_{s_i}) of every row, from the fit without its fold; NaN
+        for rows that are not scored.
     outside : share of the scored rows that lie outside their own source's fitted support.
     fold_mean : (F,) mean of ``value`` in each fold.
     """
@@ -96,14 +106,19 @@ class MembershipScore:
 
 
 def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Folds:
-    """Split pool and sample into folds, each source shared out evenly among them, groups and copies of an image in one."""
+    """Split pool and sample into folds, each source shared out evenly among them, groups and copies
+    of an image in one.
+    """
     import pandas as pd
 
     frame, source_r, names = pool.frame, pool.source.astype(np.int64), [*pool.names]
     if target is not None and target.kind == "sample":
         sample = target.compare(pool).sample
         assert sample is not None
-        frame = pd.concat([frame.astype({"source": object}), sample.frame.astype({"source": object})], ignore_index=True)
+        frame = pd.concat(
+            [frame.astype({"source": object}), sample.frame.astype({"source": object})],
+            ignore_index=True,
+        )
         source_r = np.concatenate([source_r, np.full(len(sample), len(names))])
         names.append("the target's sample")
     unit_r = find_fold_units(frame)
@@ -111,8 +126,10 @@ def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Fo
     units_k = np.bincount(pairs[:, 0], minlength=len(names))
     if units_k.min() < 2:
         raise DataError(
-            f"models are compared on images they were not fitted on, so every source needs at least two independent images (or groups); "
-            f"{names[int(units_k.argmin())]} has {units_k.min()}. Leave that source out of the comparison."
+            "models are compared on images they were not fitted on, so every source needs at "
+            "least two independent images (or groups); "
+            f"{names[int(units_k.argmin())]} has {units_k.min()}. Leave that source out of the "
+            "comparison."
         )
     n_folds = min(n_folds, int(units_k.min()))
     fold_r = deal_folds(unit_r, source_r, n_folds, seed)
@@ -120,13 +137,25 @@ def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Fo
         lacking = np.setdiff1d(np.arange(len(names)), source_r[fold_r != fold])
         if lacking.size:
             raise DataError(
-                f"copies and groups tie all images of {names[int(lacking[0])]} to one fold; use fewer folds, or leave the source out."
+                f"copies and groups tie all images of {names[int(lacking[0])]} to one fold; use "
+                "fewer folds, or leave the source out."
             )
-    return Folds(pool, target, frame, source_r, unit_r, fold_r, n_folds, _in_scope(pool, target, source_r.size))
+    return Folds(
+        pool,
+        target,
+        frame,
+        source_r,
+        unit_r,
+        fold_r,
+        n_folds,
+        _in_scope(pool, target, source_r.size),
+    )
 
 
 def find_fold_units(frame: pd.DataFrame) -> Ints:
-    """(R,) code of what must stay together: images of one group, copies of one image, and whatever these tie to one another."""
+    """(R,) code of what must stay together: images of one group, copies of one image, and whatever
+    these tie to one another.
+    """
     import pandas as pd
 
     code_n = None
@@ -150,9 +179,10 @@ def _in_scope(pool: Pool, target: Target | None, n_rows: int) -> npt.NDArray[np.
 def score_memberships(model: Bias, folds: Folds, *, seed: int = 0) -> MembershipScore:
     """Fit without each fold in turn, and on its images compute log((1 − δ) q_{i,s_i} + δ λ_{s_i}).
 
-    q_ik = e^{u_k} ω_k(z_i)/Σ_l e^{u_l} ω_l(z_i) with u and ω from the fit. The score is bounded, between log(δ λ) and 0, because an
-    image may lie where its own source's fitted ω is 0. It depends on ω through ratios only: a factor c(z) common to all sources changes
-    nothing, except that a sample of the target counts as one more source, whose ω is 1.
+    q_ik = e^{u_k} ω_k(z_i)/Σ_l e^{u_l} ω_l(z_i) with u and ω from the fit. The score is bounded,
+    between log(δ λ) and 0, because an image may lie where its own source's fitted ω is 0. It
+    depends on ω through ratios only: a factor c(z) common to all sources changes nothing, except
+    that a sample of the target counts as one more source, whose ω is 1.
     """
     share_k = np.bincount(folds.source) / folds.source.size
     own_r = np.zeros(folds.source.size)
@@ -162,17 +192,22 @@ def score_memberships(model: Bias, folds: Folds, *, seed: int = 0) -> Membership
         for pool, target, rows in folds.split():
             fitted = model.fit(pool, target, seed=seed)
             own_r[rows] = own_membership(fitted, folds.frame.iloc[rows], folds.source[rows])
-    value_r = np.where(folds.scored, np.log((1.0 - DELTA) * own_r + DELTA * share_k[folds.source]), np.nan)
+    value_r = np.where(
+        folds.scored, np.log((1.0 - DELTA) * own_r + DELTA * share_k[folds.source]), np.nan
+    )
     fold_mean = np.array([np.nanmean(value_r[folds.fold == fold]) for fold in range(folds.n_folds)])
     return MembershipScore(value_r, float(np.mean(own_r[folds.scored] == 0.0)), fold_mean)
 
 
-def paired_difference(better: MembershipScore, other: MembershipScore, unit_r: Ints) -> tuple[float, float]:
+def paired_difference(
+    better: MembershipScore, other: MembershipScore, unit_r: Ints
+) -> tuple[float, float]:
     """(mean of d_i = difference of the scores of image i, its standard error).
 
-    Both models are scored on the same images after fits to the same images, so most of what moves one score moves the other too: the
-    standard error of the difference is what counts, and is far smaller than that of either score. It is the larger of two: over folds
-    (what the fits without a fold have in common), and over independent units (five folds may agree by chance).
+    Both models are scored on the same images after fits to the same images, so most of what moves
+    one score moves the other too: the standard error of the difference is what counts, and is far
+    smaller than that of either score. It is the larger of two: over folds (what the fits without a
+    fold have in common), and over independent units (five folds may agree by chance).
     """
     difference_r = better.value - other.value
     scored = ~np.isnan(difference_r)
@@ -186,7 +221,9 @@ def paired_difference(better: MembershipScore, other: MembershipScore, unit_r: I
 
 
 def own_membership(fitted: FittedBias, frame: pd.DataFrame, source: Ints) -> Floats:
-    """(n,) q_{i,s_i} of images that need not have been in the fit; 0 outside the own source's support and for levels never seen."""
+    """(n,) q_{i,s_i} of images that need not have been in the fit; 0 outside the own source's
+    support and for levels never seen.
+    """
     own_n = np.zeros(len(frame))
     seen = np.flatnonzero(_rows_with_seen_levels(fitted, frame))
     if not seen.size:
@@ -199,11 +236,17 @@ def own_membership(fitted: FittedBias, frame: pd.DataFrame, source: Ints) -> Flo
 
 
 def _log_omega(fitted: FittedBias, frame: pd.DataFrame) -> Floats:
-    """(n, K) of all sources of the fit, the target's sample among them (`FittedBias.log_omega` leaves it out)."""
+    """(n, K) of all sources of the fit, the target's sample among them (`FittedBias.log_omega`
+    leaves it out).
+    """
     log_nk = np.zeros((len(frame), fitted.data.n_sources))
     for factor in fitted.factors:
         log_nk = log_nk + factor.log_omega(frame)
-    return log_nk if fitted.strata is None else log_nk + fitted.strata.log_factor[fitted.strata.cells(frame)]
+    return (
+        log_nk
+        if fitted.strata is None
+        else log_nk + fitted.strata.log_factor[fitted.strata.cells(frame)]
+    )
 
 
 def _u(fitted: FittedBias) -> Floats:
@@ -214,13 +257,17 @@ def _u(fitted: FittedBias) -> Floats:
 
 
 def _rows_with_seen_levels(fitted: FittedBias, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """(n,) False where a categorical column, or the combination that is the stratum, has a value that the fit never met."""
+    """(n,) False where a categorical column, or the combination that is the stratum, has a value
+    that the fit never met.
+    """
     from unskew.bias.features import expand_features, is_numeric
 
     seen_n = np.ones(len(frame), dtype=np.bool_)
     trained = fitted.data.frame
     strata_by = () if fitted.strata is None else fitted.strata.target.by
-    columns = [name for part in fitted.model.parts for name in part.columns if name not in strata_by]
+    columns = [
+        name for part in fitted.model.parts for name in part.columns if name not in strata_by
+    ]
     for name in expand_features(trained, list(dict.fromkeys(columns))) if columns else ():
         if not is_numeric(trained[name]):
             seen_n &= _isin(frame[name], trained[name])
@@ -245,4 +292,9 @@ def _stratum_known(fitted: FittedBias, frame: pd.DataFrame) -> npt.NDArray[np.bo
     read = [column_levels(frame[name], name, fitted.strata.bins.get(name)) for name in target.by]
     cell_ca, cell_n = cells_of([code_n for _, code_n in read])
     known = set(target.strata)
-    return np.array([tuple(levels[at] for (levels, _), at in zip(read, cell, strict=True)) in known for cell in cell_ca])[cell_n]
+    return np.array(
+        [
+            tuple(levels[at] for (levels, _), at in zip(read, cell, strict=True)) in known
+            for cell in cell_ca
+        ]
+    )[cell_n]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 # Scores of two families that agree image by image to this have the same q.
 SAME_SCORE = 1e-4
-# Standard errors that chance exceeds with a probability of 1%: the evidence against a family that contradicts a fact.
+# Standard errors that chance exceeds with a probability of 1%: the evidence against a family that
+# contradicts a fact.
 ONE_PERCENT = 2.33
 
 
@@ -39,12 +40,22 @@ class Standing:
         return self.behind <= max(ONE_PERCENT * self.behind_stderr, SAME_SCORE)
 
 
-def make_table(rated: Sequence[Candidate], chosen: Candidate | None, standing: Mapping[str, Standing]) -> pd.DataFrame:
-    """One row for each candidate: the chosen one, then by score, those that cannot be chosen last."""
+def make_table(
+    rated: Sequence[Candidate], chosen: Candidate | None, standing: Mapping[str, Standing]
+) -> pd.DataFrame:
+    """One row for each candidate: the chosen one, then by score, those that cannot be chosen
+    last.
+    """
     import pandas as pd
 
     order = sorted(
-        rated, key=lambda each: (each is not chosen, each.score is None, each.obstacle is not None and each is not chosen, -each.score_mean)
+        rated,
+        key=lambda each: (
+            each is not chosen,
+            each.score is None,
+            each.obstacle is not None and each is not chosen,
+            -each.score_mean,
+        ),
     )
     rows = []
     for each in order:
@@ -76,7 +87,11 @@ def _remark(candidate: Candidate, chosen: Candidate | None, own: Standing | None
     if candidate.obstacle is not None or own is None:
         return candidate.obstacle or "not scored"
     if not own.is_near:
-        return f"describes the sources worse, by {own.behind / max(own.behind_stderr, 1e-300):.1f} standard errors"
+        return (
+            "describes the sources worse, by "
+            f"{own.behind / max(own.behind_stderr, 1e-300):.1f} "
+            "standard errors"
+        )
     if candidate.contradicts:
         assert candidate.distance is not None
         return f"contradicts what is known about the target ({candidate.distance.fact})"
@@ -95,13 +110,28 @@ def show_table(table: pd.DataFrame) -> str:
     shown = {"candidate": table["candidate"]}
     for name in ("score", "behind"):
         error = table["stderr" if name == "score" else "behind_stderr"]
-        shown[name] = pd.Series([_with_error(value, each) for value, each in zip(table[name], error, strict=True)], dtype=object)
-    for name in ("outside", "parameters", "ess", "verdict", "fit_p", "distance", "distance_p", "auc", "remark"):
+        shown[name] = pd.Series(
+            [_with_error(value, each) for value, each in zip(table[name], error, strict=True)],
+            dtype=object,
+        )
+    for name in (
+        "outside",
+        "parameters",
+        "ess",
+        "verdict",
+        "fit_p",
+        "distance",
+        "distance_p",
+        "auc",
+        "remark",
+    ):
         if name in ("verdict", "remark"):
             shown[name] = table[name].map(lambda text: text if len(text) <= 90 else f"{text[:89]}…")
         elif table[name].notna().any():
             form = number.get(name, lambda value: f"{value:.2g}")
-            shown[name] = table[name].map(lambda value, form=form: "" if math.isnan(value) else form(value))
+            shown[name] = table[name].map(
+                lambda value, form=form: "" if math.isnan(value) else form(value)
+            )
     return str(pd.DataFrame(shown).to_string(index=False, justify="left"))
 
 

@@ -1,4 +1,6 @@
-"""How far the weighted pool is from what is known about the target: shares of levels, means of a sample."""
+"""How far the weighted pool is from what is known about the target: shares of levels, means of a
+sample.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Fact:
-    """One number that is known about the target: E[h] = ``expected`` ± ``stderr`` for the values h (n,) of the pool's images."""
+    """One number that is known about the target: E[h] = ``expected`` ± ``stderr`` for the values h
+    (n,) of the pool's images.
+    """
 
     name: str
     value: Floats = field(repr=False)
@@ -44,7 +48,8 @@ class TargetDistance:
     largest : largest |Σ_i π_i h_i − E[h]|/sd(h) over the facts, sd(h) in the pool.
     fact : the fact it belongs to.
     standard_errors : largest |Σ_i π_i h_i − E[h]| in its standard errors.
-    p_value : chance of so many standard errors if the weights were right, times the number of facts (Bonferroni), at most 1.
+    p_value : chance of so many standard errors if the weights were right, times the number of facts
+        (Bonferroni), at most 1.
     n_facts : number of facts.
     """
 
@@ -56,18 +61,26 @@ class TargetDistance:
 
 
 def known_facts(pool: Pool, targets: Sequence[Target], columns: Sequence[str]) -> tuple[Fact, ...]:
-    """Every number that the targets give: shares of strata; of a sample or an unbiased source the means of the label and ``columns``.
+    """Every number that the targets give: shares of strata; of a sample or an unbiased source the
+    means of the label and ``columns``.
 
-    Where pool and reference share none of ``columns`` (models given by functions or queries name none), all numbers that they share.
+    Where pool and reference share none of ``columns`` (models given by functions or queries name
+    none), all numbers that they share.
     """
     facts: list[Fact] = []
     for target in targets:
-        facts += _means_of_reference(pool, target, columns) if target.kind in ("sample", "source") else _shares(pool, target)
+        facts += (
+            _means_of_reference(pool, target, columns)
+            if target.kind in ("sample", "source")
+            else _shares(pool, target)
+        )
     return tuple(facts)
 
 
 def restricted_facts(pool: Pool, targets: Sequence[Target]) -> tuple[str, ...]:
-    """A sentence on every given distribution of which the pool lacks a part: it is compared with the rest."""
+    """A sentence on every given distribution of which the pool lacks a part: it is compared with
+    the rest.
+    """
     return tuple(
         f"the known shares of {' × '.join(strata.by)} are those of {strata.population}"
         for target in targets
@@ -78,8 +91,12 @@ def restricted_facts(pool: Pool, targets: Sequence[Target]) -> tuple[str, ...]:
 
 
 def _given_strata(pool: Pool, target: Target) -> Iterator[TargetStrata]:
-    """The strata of every given distribution by itself: margins are facts, a joint table raked from them is not."""
-    for each in [replace(target, by=fact.by, facts=(fact,), interactions=None) for fact in target.facts] or [target]:
+    """The strata of every given distribution by itself: margins are facts, a joint table raked from
+    them is not.
+    """
+    for each in [
+        replace(target, by=fact.by, facts=(fact,), interactions=None) for fact in target.facts
+    ] or [target]:
         yield replace(each, uncovered="restrict").stratify(pool)
 
 
@@ -87,8 +104,17 @@ def _shares(pool: Pool, target: Target) -> Iterator[Fact]:
     for strata in _given_strata(pool, target):
         for at in np.argsort(-strata.mass, kind="stable")[:_MOST_FACTS]:
             if strata.in_scope[at]:
-                stderr = 0.0 if strata.covariance is None else float(np.sqrt(max(strata.covariance[at, at], 0.0)))
-                yield Fact(cell_text(strata.by, strata.strata[at]), np.asarray(strata.code == at, float), float(strata.mass[at]), stderr)
+                stderr = (
+                    0.0
+                    if strata.covariance is None
+                    else float(np.sqrt(max(strata.covariance[at, at], 0.0)))
+                )
+                yield Fact(
+                    cell_text(strata.by, strata.strata[at]),
+                    np.asarray(strata.code == at, float),
+                    float(strata.mass[at]),
+                    stderr,
+                )
 
 
 def _means_of_reference(pool: Pool, target: Target, columns: Sequence[str]) -> Iterator[Fact]:
@@ -96,13 +122,20 @@ def _means_of_reference(pool: Pool, target: Target, columns: Sequence[str]) -> I
     from unskew.bias.features import is_numeric
 
     reference = target.compare(pool)
-    frame = reference.sample.frame if reference.sample is not None else pool.frame[pool.frame["source"] == reference.source]
+    frame = (
+        reference.sample.frame
+        if reference.sample is not None
+        else pool.frame[pool.frame["source"] == reference.source]
+    )
     n_effective = _effective_size(frame)
     for name in _shared_columns(pool, frame, columns):
         if is_numeric(pool.frame[name]) and name != "label":
             value = frame[name].to_numpy(dtype=np.float64)
             yield Fact(
-                f"mean of {name}", pool.frame[name].to_numpy(np.float64), float(value.mean()), float(value.std() / np.sqrt(n_effective))
+                f"mean of {name}",
+                pool.frame[name].to_numpy(np.float64),
+                float(value.mean()),
+                float(value.std() / np.sqrt(n_effective)),
             )
             continue
         levels, code = text_levels(pool.frame[name], name)
@@ -110,20 +143,39 @@ def _means_of_reference(pool: Pool, target: Target, columns: Sequence[str]) -> I
         share = dict(zip(found, np.bincount(own, minlength=len(found)) / own.size, strict=True))
         for at in np.argsort(-np.bincount(code), kind="stable")[:_MOST_FACTS]:
             p = float(share.get(levels[at], 0.0))
-            yield Fact(f"{name} = {levels[at]}", np.asarray(code == at, dtype=np.float64), p, float(np.sqrt(p * (1 - p) / n_effective)))
+            yield Fact(
+                f"{name} = {levels[at]}",
+                np.asarray(code == at, dtype=np.float64),
+                p,
+                float(np.sqrt(p * (1 - p) / n_effective)),
+            )
 
 
 def _shared_columns(pool: Pool, reference: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    """The label, and ``columns`` or else all numbers, as far as every image of pool and reference has them."""
+    """The label, and ``columns`` or else all numbers, as far as every image of pool and reference
+    has them.
+    """
     from unskew.bias.features import is_numeric
 
     def complete(names: Sequence[str]) -> list[str]:
         tables = (pool.frame, reference)
-        return [name for name in names if all(name in table.columns and not bool(table[name].isna().any()) for table in tables)]
+        return [
+            name
+            for name in names
+            if all(name in table.columns and not bool(table[name].isna().any()) for table in tables)
+        ]
 
     def numbers() -> list[str]:
-        found = [name for name in complete(pool.attributes) if is_numeric(pool.frame[name]) and is_numeric(reference[name])]
-        return [name for name in found if np.isfinite(pool.frame[name]).all() and np.isfinite(reference[name]).all()]
+        found = [
+            name
+            for name in complete(pool.attributes)
+            if is_numeric(pool.frame[name]) and is_numeric(reference[name])
+        ]
+        return [
+            name
+            for name in found
+            if np.isfinite(pool.frame[name]).all() and np.isfinite(reference[name]).all()
+        ]
 
     return list(dict.fromkeys([*complete(["label"]), *(complete(columns) or numbers())]))
 
@@ -136,10 +188,11 @@ def _effective_size(frame: pd.DataFrame) -> float:
 
 
 def distance_to_target(weights: Weights, facts: Sequence[Fact]) -> TargetDistance | None:
-    """The largest difference between weighted means and facts, and whether chance explains it; None without facts.
+    """The largest difference between weighted means and facts, and whether chance explains it; None
+    without facts.
 
-    The errors of weighted means account for the estimation of ω where the model is smooth; else they take ω as known, which makes
-    differences look larger than they are.
+    The errors of weighted means account for the estimation of ω where the model is smooth; else
+    they take ω as known, which makes differences look larger than they are.
     """
     if not facts:
         return None
@@ -153,7 +206,13 @@ def distance_to_target(weights: Weights, facts: Sequence[Fact]) -> TargetDistanc
             in_errors[at] = abs(difference[at]) / stderr if stderr > 0 else np.inf
     worst = int(np.argmax(scaled))
     z = float(in_errors.max())
-    return TargetDistance(float(scaled[worst]), facts[worst].name, z, float(min(1.0, 2 * len(facts) * scipy.special.ndtr(-z))), len(facts))
+    return TargetDistance(
+        float(scaled[worst]),
+        facts[worst].name,
+        z,
+        float(min(1.0, 2 * len(facts) * scipy.special.ndtr(-z))),
+        len(facts),
+    )
 
 
 def _mean_stderr(weights: Weights, value_n: Floats) -> float:

@@ -12,7 +12,16 @@ import typer
 
 from unskew.cli import learning as cli_learning
 from unskew.cli import simulation as cli_simulation
-from unskew.cli.error_messages import DONE, NOT_IDENTIFIABLE, STOPPED, UNUSABLE, explain, print_json, remarks, say_stopped
+from unskew.cli.error_messages import (
+    DONE,
+    NOT_IDENTIFIABLE,
+    STOPPED,
+    UNUSABLE,
+    explain,
+    print_json,
+    remarks,
+    say_stopped,
+)
 from unskew.cli.options import (
     AsJson,
     Configuration,
@@ -31,8 +40,10 @@ from unskew.errors import UnreadableError
 
 app = typer.Typer(
     name="unskew",
-    help="Learn from several biased image databases as if they were one unbiased one: one exact weight for every image.",
-    epilog="Begin with [bold]unskew demo[/], or with [bold]unskew init photos/north photos/south -o run.toml[/], edit run.toml, "
+    help="Learn from several biased image databases as if they were one unbiased one: one exact "
+    "weight for every image.",
+    epilog="Begin with [bold]unskew demo[/], or with [bold]unskew init photos/north photos/south "
+    "-o run.toml[/], edit run.toml, "
     "then [bold]unskew weigh run.toml -o results[/].",
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -80,7 +91,10 @@ def run_command(arguments: list[str], commands: typer.Typer = app) -> int:
 @app.command()
 def describe(
     places: Places,
-    quick: Annotated[bool, typer.Option("--quick", help="Read file headers only: no image properties but the size.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Read file headers only: no image properties but the size."),
+    ] = False,
     download: Download = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -88,14 +102,21 @@ def describe(
 ) -> None:
     """What is in these databases: sizes, classes, image properties, copies, unreadable files.
 
-    One folder is one source, named like the folder; its subfolders are classes. A single folder whose subfolders hold class folders of
-    their own is taken apart into one source for each subfolder.
+    One folder is one source, named like the folder; its subfolders are classes. A single folder
+    whose subfolders hold class folders of their own is taken apart into one source for each
+    subfolder.
     """
     from unskew.cli import terminal
     from unskew.runs import weighing as pipeline
 
     with remarks(quiet):
-        description = pipeline.describe_places(places, quick=quick, download=download, jobs=jobs, progress=shows_progress(quiet, as_json))
+        description = pipeline.describe_places(
+            places,
+            quick=quick,
+            download=download,
+            jobs=jobs,
+            progress=shows_progress(quiet, as_json),
+        )
     if as_json:
         print_json(description.to_dict())
     elif not quiet:
@@ -105,7 +126,9 @@ def describe(
 @app.command()
 def init(
     places: Places,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The configuration to write.")] = Path("run.toml"),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The configuration to write.")
+    ] = Path("run.toml"),
     overwrite: Overwrite = False,
     download: Download = False,
     as_json: AsJson = False,
@@ -113,7 +136,8 @@ def init(
 ) -> None:
     """Write a starting configuration from what was found, with comments to learn from.
 
-    It runs as it stands: `unskew weigh run.toml -o results`. What it says about the target is a guess, to be replaced by what you know.
+    It runs as it stands: `unskew weigh run.toml -o results`. What it says about the target is a
+    guess, to be replaced by what you know.
     """
     from unskew.cli import terminal
     from unskew.runs import weighing as pipeline
@@ -127,14 +151,24 @@ def init(
 
 
 @app.command()
-def check(configuration: Configuration, as_json: AsJson = False, quiet: Quiet = False, seed: Seed = None, jobs: Jobs = None) -> int:
-    """Can this be debiased? Exit code 0: yes; 3: no, and which sources lack a link or which target mass is uncovered."""
+def check(
+    configuration: Configuration,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    seed: Seed = None,
+    jobs: Jobs = None,
+) -> int:
+    """Can this be debiased? Exit code 0: yes; 3: no, and which sources lack a link or which target
+    mass is uncovered.
+    """
     from unskew.cli import terminal
     from unskew.runs import weighing as pipeline
 
     with remarks(quiet):
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
-        run = pipeline.weigh_inputs(pipeline.read_inputs(config, progress=shows_progress(quiet, as_json)))
+        run = pipeline.weigh_inputs(
+            pipeline.read_inputs(config, progress=shows_progress(quiet, as_json))
+        )
     if as_json:
         print_json(pipeline.verdict_record(run))
     elif not quiet:
@@ -145,10 +179,18 @@ def check(configuration: Configuration, as_json: AsJson = False, quiet: Quiet = 
 @app.command("weigh")
 def give_weights(
     configuration: Configuration,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results; made when it is not there.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Folder for the results; made when it is not there."),
+    ],
     overwrite: Overwrite = False,
     forecast: Annotated[
-        bool | None, typer.Option("--forecast/--no-forecast", show_default=False, help="Also what `unskew forecast` tells, on the page.")
+        bool | None,
+        typer.Option(
+            "--forecast/--no-forecast",
+            show_default=False,
+            help="Also what `unskew forecast` tells, on the page.",
+        ),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -157,8 +199,9 @@ def give_weights(
 ) -> int:
     """Give every image one weight, and write a page that shows everything.
 
-    Writes weights.parquet, solution.json, diagnostics.parquet, features.parquet, run.toml as resolved, report.html and report.json. Where
-    the target is not identifiable (exit code 3) the page says why, and there are no weights.
+    Writes weights.parquet, solution.json, diagnostics.parquet, features.parquet, run.toml as
+    resolved, report.html and report.json. Where the target is not identifiable (exit code 3) the
+    page says why, and there are no weights.
     """
     from unskew.cli import terminal
     from unskew.runs import forecast as forecast_page
@@ -193,19 +236,30 @@ app.command("evaluate")(cli_learning.judge_images)
 def export(
     results: Results,
     to: Annotated[Format, typer.Option("--to", help="The format.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File or folder to write; default: beside the weights.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="File or folder to write; default: beside the weights."
+        ),
+    ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Weights in another format: CSV, JSONL, a table of class weights, a Hugging Face dataset, WebDataset shards."""
+    """Weights in another format: CSV, JSONL, a table of class weights, a Hugging Face dataset,
+    WebDataset shards.
+    """
     from unskew.cli import terminal
     from unskew.runs import weighing as pipeline
 
     with remarks(quiet):
-        written = pipeline.export_results(results, to.value, output, overwrite=overwrite, progress=shows_progress(quiet, as_json))
+        written = pipeline.export_results(
+            results, to.value, output, overwrite=overwrite, progress=shows_progress(quiet, as_json)
+        )
     if as_json:
-        print_json({"path": str(written.path), "images": written.images, "notes": list(written.notes)})
+        print_json(
+            {"path": str(written.path), "images": written.images, "notes": list(written.notes)}
+        )
     elif not quiet:
         terminal.print_export(terminal.open_console(), written)
 
@@ -213,15 +267,20 @@ def export(
 @app.command("split")
 def deal_splits(
     configuration: Configuration,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The table to write: id, source, path, split.")] = Path("splits.csv"),
-    shares: Annotated[str, typer.Option("--shares", help="Names and shares of the splits.")] = "train=0.7,validation=0.15,test=0.15",
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The table to write: id, source, path, split.")
+    ] = Path("splits.csv"),
+    shares: Annotated[
+        str, typer.Option("--shares", help="Names and shares of the splits.")
+    ] = "train=0.7,validation=0.15,test=0.15",
     overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
     jobs: Jobs = None,
 ) -> None:
-    """Train, validation and test that keep groups and copies together and are alike in sources and strata.
+    """Train, validation and test that keep groups and copies together and are alike in sources and
+    strata.
 
     Use it with `split = { file = "splits.csv" }` in [sources].
     """
@@ -231,7 +290,9 @@ def deal_splits(
     with remarks(quiet):
         config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
         parts = pipeline.read_shares(shares)
-        counts = pipeline.write_splits(config, output, parts, overwrite=overwrite, progress=shows_progress(quiet, as_json))
+        counts = pipeline.write_splits(
+            config, output, parts, overwrite=overwrite, progress=shows_progress(quiet, as_json)
+        )
     if as_json:
         print_json(counts)
     elif not quiet:
@@ -243,18 +304,26 @@ def verify(
     results: Results,
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="Where the paths of run.toml start, if the data lie elsewhere now than when it was written."),
+        typer.Option(
+            "--data",
+            help="Where the paths of run.toml start, if the data lie elsewhere now than when it "
+            "was written.",
+        ),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> int:
-    """Recompute the weights from the fingerprinted inputs and check every claim of the report. Exit code 4: something differs."""
+    """Recompute the weights from the fingerprinted inputs and check every claim of the report. Exit
+    code 4: something differs.
+    """
     from unskew.cli import terminal
     from unskew.runs import verification as verifying
 
     with remarks(quiet):
-        checks = verifying.verify_run(results, data=data, jobs=jobs, progress=shows_progress(quiet, as_json))
+        checks = verifying.verify_run(
+            results, data=data, jobs=jobs, progress=shows_progress(quiet, as_json)
+        )
     good = all(each.ok for each in checks)
     if as_json:
         print_json({"ok": good, "checks": [each.to_dict() for each in checks]})
@@ -282,12 +351,15 @@ app.add_typer(cli_simulation.simulate_app)
 
 @app.command("demo")
 def show_demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the images and the results.")] = Path("unskew-demo"),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the images and the results.")
+    ] = Path("unskew-demo"),
     as_json: AsJson = False,
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """The whole way on embedded data: digits from three biased cameras, described, checked, weighed, reported, forecast, learned.
+    """The whole way on embedded data: digits from three biased cameras, described, checked,
+    weighed, reported, forecast, learned.
 
     Each step prints the command that does the same on your data.
     """
@@ -295,6 +367,11 @@ def show_demo(
     from unskew.cli.demo import walk_through
 
     with remarks(quiet):
-        shown = walk_through(output, terminal.open_console(quiet or as_json), jobs=jobs, progress=shows_progress(quiet, as_json))
+        shown = walk_through(
+            output,
+            terminal.open_console(quiet or as_json),
+            jobs=jobs,
+            progress=shows_progress(quiet, as_json),
+        )
     if as_json:
         print_json(shown)

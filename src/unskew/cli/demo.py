@@ -1,4 +1,6 @@
-"""``unskew demo``, step by step: the command that does it, what it prints, and at the end what it is worth."""
+"""``unskew demo``, step by step: the command that does it, what it prints, and at the end what it
+is worth.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,20 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def walk_through(output: Path, console: Console, *, jobs: int | None = None, progress: bool | None = None) -> dict[str, Any]:
+def walk_through(
+    output: Path, console: Console, *, jobs: int | None = None, progress: bool | None = None
+) -> dict[str, Any]:
     """Go the whole way in a folder; what `unskew demo --json` prints."""
     configuration, results = demo.prepare_demo(output), output / "results"
     weigh = f"unskew weigh {configuration} -o {results}"
     forecast = f"unskew forecast {configuration} --learner {demo.LEARNER} -o {results}"
 
-    terminal.print_heading(console, f"unskew describe {' '.join(str(output / name) for name in demo.CAMERAS)}")
-    told = pipeline.describe_places([output / name for name in demo.CAMERAS], jobs=jobs, progress=progress)
+    terminal.print_heading(
+        console, f"unskew describe {' '.join(str(output / name) for name in demo.CAMERAS)}"
+    )
+    told = pipeline.describe_places(
+        [output / name for name in demo.CAMERAS], jobs=jobs, progress=progress
+    )
     terminal.print_description(console, told)
 
     terminal.print_heading(console, f"unskew check {configuration}")
@@ -35,15 +43,21 @@ def walk_through(output: Path, console: Console, *, jobs: int | None = None, pro
 
     terminal.print_heading(console, forecast)
     arms = ["naive", "debiased"]
-    found, record = forecast_page.forecast_record(inputs, arms, demo.LEARNER, command=forecast, progress=progress)
+    found, record = forecast_page.forecast_record(
+        inputs, arms, demo.LEARNER, command=forecast, progress=progress
+    )
     forecast_page.write_forecast(record, results)
     terminal.print_paragraph(console, "\n".join(found.lines()))
 
-    terminal.print_heading(console, "What it is worth: logistic regression, scored on pictures drawn without bias")
+    terminal.print_heading(
+        console, "What it is worth: logistic regression, scored on pictures drawn without bias"
+    )
     scores = [demo.compare_learners(seed) for seed in demo.SEEDS]
     forecasts = [demo.forecast_trial(seed) for seed in demo.SEEDS]
     table = demo.describe_scores(scores, forecasts)
-    terminal.print_paragraph(console, "\n".join([*table, "", demo.measured_beside(found.gain, scores[0])]))
+    terminal.print_paragraph(
+        console, "\n".join([*table, "", demo.measured_beside(found.gain, scores[0])])
+    )
 
     page = (results / pipeline.PAGE).resolve()
     terminal.print_paragraph(console, f"\nThe page: {page}")

@@ -1,6 +1,7 @@
 """What went wrong, in words and as an exit code; remarks and warnings as lines on the error stream.
 
-Exit codes: 0 done; 2 wrong call or configuration; 3 not identifiable; 4 data unusable; 130 stopped by Ctrl-C; 1 a bug of ours.
+Exit codes: 0 done; 2 wrong call or configuration; 3 not identifiable; 4 data unusable; 130 stopped
+by Ctrl-C; 1 a bug of ours.
 """
 
 from __future__ import annotations
@@ -13,25 +14,44 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewError, WeakOverlapWarning
+from unskew.errors import (
+    ConfigError,
+    ConvergenceError,
+    CoverageError,
+    DataError,
+    OverlapError,
+    UnskewError,
+    WeakOverlapWarning,
+)
 
 DONE, BUG, WRONG_CALL, NOT_IDENTIFIABLE, UNUSABLE, STOPPED = 0, 1, 2, 3, 4, 130
 
-_STOPPED = "Stopped. No file was left half-written, and what was computed is kept: run {} to go on from there."
-_BUG = "This is a bug in unskew, not a mistake of yours. Please report it with the lines above and the command."
+_STOPPED = (
+    "Stopped. No file was left half-written, and what was computed is kept: run {} to go "
+    "on "
+    "from there."
+)
+_BUG = (
+    "This is a bug in unskew, not a mistake of yours. Please report it with the lines above "
+    "and "
+    "the command."
+)
 
 
 def explain(error: BaseException, as_json: bool = False, arguments: Sequence[str] = ()) -> int:
-    """Say what went wrong on the error stream, and with ``as_json`` also as one document on standard output; the exit code.
+    """Say what went wrong on the error stream, and with ``as_json`` also as one document on
+    standard output; the exit code.
 
     ``arguments`` are those of the command that was run: they decide how it is to be run again.
     """
-    # typer brings click along under one name or another, so its exceptions are known by what they carry.
+    # typer brings click along under one name or another, so its exceptions are known by what they
+    # carry.
     called = getattr(error, "exit_code", None)
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return say_stopped(as_json, arguments)
     if isinstance(error, BrokenPipeError):
-        # Somebody reads the first lines only (`unskew describe … | head`): that is no error, and nothing more can be printed.
+        # Somebody reads the first lines only (`unskew describe … | head`): that is no error, and
+        # nothing more can be printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     if called is not None:
@@ -63,7 +83,9 @@ def _again(arguments: Sequence[str]) -> str:
     """How a command goes on that was stopped: a training only if it is told to."""
     if "train" not in arguments[:1] or "--resume" in arguments:
         return "the same command again"
-    return f"the same command with --resume{' in place of --force' if '--force' in arguments else ''}"
+    return (
+        f"the same command with --resume{' in place of --force' if '--force' in arguments else ''}"
+    )
 
 
 def exit_code(error: BaseException) -> int:
@@ -77,22 +99,36 @@ def exit_code(error: BaseException) -> int:
 
 def _words(error: BaseException, arguments: Sequence[str]) -> str:
     if isinstance(error, MemoryError):
-        return "There is not enough memory for this. Use fewer features or sources at once, or a machine with more."
+        return (
+            "There is not enough memory for this. Use fewer features or sources at once, or a "
+            "machine with more."
+        )
     if isinstance(error, OSError) and not isinstance(error, UnskewError):
-        place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-        return f"{place}{error.strerror or error}. Nothing was left half-written; put that right and run {_again(arguments)}."
+        place = (
+            f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+        )
+        return (
+            f"{place}{error.strerror or error}. Nothing was left half-written; put that right "
+            f"and run {_again(arguments)}."
+        )
     return str(error)
 
 
 def _print_error(error: BaseException, message: str, code: int, as_json: bool) -> None:
     if as_json:
-        record: dict[str, Any] = {"kind": type(error).__name__, "message": message, "exit_code": code}
+        record: dict[str, Any] = {
+            "kind": type(error).__name__,
+            "message": message,
+            "exit_code": code,
+        }
         problems = getattr(error, "problems", ())
         print_json({"error": record | ({"problems": list(problems)} if problems else {})})
 
 
 def print_json(document: Any) -> None:
-    """One document on standard output; every character in ASCII, so that no name of a file is too odd for the terminal."""
+    """One document on standard output; every character in ASCII, so that no name of a file is too
+    odd for the terminal.
+    """
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
@@ -110,17 +146,27 @@ def _say(before: str, style: str, text: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    Console(stderr=True, soft_wrap=True).print(Text(before, style=style) + Text(_visible_lines(text)))
+    Console(stderr=True, soft_wrap=True).print(
+        Text(before, style=style) + Text(_visible_lines(text))
+    )
 
 
 def _visible_lines(text: str) -> str:
-    """Lines stay lines; other control characters (an escape sequence in the name of a file) are shown, not obeyed."""
-    return "".join(each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode("ascii") for each in text)
+    """Lines stay lines; other control characters (an escape sequence in the name of a file) are
+    shown, not obeyed.
+    """
+    return "".join(
+        each
+        if each.isprintable() or each == "\n"
+        else each.encode("unicode_escape").decode("ascii")
+        for each in text
+    )
 
 
 @contextmanager
 def remarks(quiet: bool) -> Iterator[None]:
-    """Warnings of the library, raised or logged, as one line each, without the place in our code; none where nothing is to be printed.
+    """Warnings of the library, raised or logged, as one line each, without the place in our code;
+    none where nothing is to be printed.
 
     That sources are weakly linked is left to the verdict, which says it in the same words.
     """

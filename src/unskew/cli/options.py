@@ -1,4 +1,6 @@
-"""What several commands share: their arguments and options, whether a bar is shown, how a command is written down."""
+"""What several commands share: their arguments and options, whether a bar is shown, how a command
+is written down.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,42 @@ Places = Annotated[
     ),
 ]
 Configuration = Annotated[
-    Path, typer.Argument(metavar="RUN.TOML", show_default=False, help="The configuration, as `unskew init` writes it.")
+    Path,
+    typer.Argument(
+        metavar="RUN.TOML",
+        show_default=False,
+        help="The configuration, as `unskew init` writes it.",
+    ),
 ]
-Results = Annotated[Path, typer.Argument(metavar="RESULTS", show_default=False, help="The folder that `unskew weigh` wrote.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, and nothing printed but errors (and JSON).")]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Of everything random; overrides \\[engine] seed.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Cores to use; all of them by default.")]
-Download = Annotated[bool, typer.Option("--download", help="Fetch a CIFAR archive that is not there from its home page, and check it.")]
+Results = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RESULTS", show_default=False, help="The folder that `unskew weigh` wrote."
+    ),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document for machines instead of text.")
+]
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet", "-q", help="No progress bar, and nothing printed but errors (and JSON)."
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, help="Of everything random; overrides \\[engine] seed."),
+]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", min=1, help="Cores to use; all of them by default.")
+]
+Download = Annotated[
+    bool,
+    typer.Option(
+        "--download",
+        help="Fetch a CIFAR archive that is not there from its home page, and check it.",
+    ),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
 
 
@@ -41,7 +71,10 @@ def listed(error: UnreadableError, output: Path) -> UnreadableError:
 
     if error.set_aside is None:
         return error
-    return UnreadableError(f"{error} All of those found are listed in {write_unreadable(error.set_aside, output)}.", error.set_aside)
+    return UnreadableError(
+        f"{error} All of those found are listed in {write_unreadable(error.set_aside, output)}.",
+        error.set_aside,
+    )
 
 
 def written_command() -> str:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 simulate_app = typer.Typer(
     name="simulate",
-    help="Biased databases with known truth, drawn from a clean one: rehearse on images of your own.",
+    help="Biased databases with known truth, drawn from a clean one: rehearse on images of your "
+    "own.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -44,17 +45,37 @@ class Link(StrEnum):
 Population = Annotated[
     Path,
     typer.Argument(
-        metavar="FOLDER|FILE", show_default=False, help="The clean database: a folder of images, classes in subfolders, or a table."
+        metavar="FOLDER|FILE",
+        show_default=False,
+        help="The clean database: a folder of images, classes in subfolders, or a table.",
     ),
 ]
-NewFolder = Annotated[Path, typer.Option("--output", "-o", help="Folder to make; nothing is ever replaced.")]
+NewFolder = Annotated[
+    Path, typer.Option("--output", "-o", help="Folder to make; nothing is ever replaced.")
+]
 Sizes = Annotated[
     str | None,
-    typer.Option("--sizes", help="Images of all sources together, or of each: 5000,2500,500. Default: as many as the population has."),
+    typer.Option(
+        "--sizes",
+        help="Images of all sources together, or of each: 5000,2500,500. Default: as many as the "
+        "population has.",
+    ),
 ]
-Ratio = Annotated[float, typer.Option("--ratio", help="Each source has this many times the images of the one before it.")]
-As = Annotated[Form, typer.Option("--as", help="A manifest that lists the images where they lie, or a folder for each source.")]
-LinkBy = Annotated[Link, typer.Option("--link", help="With --as folders: hard links, symbolic links, or copies.")]
+Ratio = Annotated[
+    float,
+    typer.Option(
+        "--ratio", help="Each source has this many times the images of the one before it."
+    ),
+]
+As = Annotated[
+    Form,
+    typer.Option(
+        "--as", help="A manifest that lists the images where they lie, or a folder for each source."
+    ),
+]
+LinkBy = Annotated[
+    Link, typer.Option("--link", help="With --as folders: hard links, symbolic links, or copies.")
+]
 SimulationSeed = Annotated[int, typer.Option("--seed", min=0, help="Of the draw.")]
 
 
@@ -62,8 +83,15 @@ SimulationSeed = Annotated[int, typer.Option("--seed", min=0, help="Of the draw.
 def simulate_classes(
     population: Population,
     output: NewFolder,
-    overlap: Annotated[float, typer.Option("--overlap", help="Share of a source's images that show the next one's classes, 0 to 1.")] = 0.1,
-    sources: Annotated[int, typer.Option("--sources", min=1, help="How many; must divide the number of classes.")] = 5,
+    overlap: Annotated[
+        float,
+        typer.Option(
+            "--overlap", help="Share of a source's images that show the next one's classes, 0 to 1."
+        ),
+    ] = 0.1,
+    sources: Annotated[
+        int, typer.Option("--sources", min=1, help="How many; must divide the number of classes.")
+    ] = 5,
     sizes: Sizes = None,
     ratio: Ratio = 1.0,
     form: As = Form.manifest,
@@ -73,11 +101,20 @@ def simulate_classes(
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """Sources that show mostly classes of their own, and some of the next one's (the article's section 4.2)."""
+    """Sources that show mostly classes of their own, and some of the next one's (the article's
+    section 4.2).
+    """
     from unskew.simulation.databases import read_sizes, simulate_overlapping_classes
 
     def draw(pool: Pool) -> Simulation:
-        return simulate_overlapping_classes(pool, overlap=overlap, n_sources=sources, sizes=read_sizes(sizes), ratio=ratio, seed=seed)
+        return simulate_overlapping_classes(
+            pool,
+            overlap=overlap,
+            n_sources=sources,
+            sizes=read_sizes(sizes),
+            ratio=ratio,
+            seed=seed,
+        )
 
     _simulate(population, output, draw, (), form, link, as_json, quiet, jobs)
 
@@ -86,9 +123,18 @@ def simulate_classes(
 def simulate_cameras(
     population: Population,
     output: NewFolder,
-    decay: Annotated[float, typer.Option("--decay", help="Distance from its bin at which a source sees nothing any more, above 0.")] = 0.1,
+    decay: Annotated[
+        float,
+        typer.Option(
+            "--decay",
+            help="Distance from its bin at which a source sees nothing any more, above 0.",
+        ),
+    ] = 0.1,
     features: Annotated[
-        list[str] | None, typer.Option("--feature", help="What the bins are cut in; may be repeated. Default: border_hsv.")
+        list[str] | None,
+        typer.Option(
+            "--feature", help="What the bins are cut in; may be repeated. Default: border_hsv."
+        ),
     ] = None,
     sizes: Sizes = None,
     ratio: Ratio = 1.0,
@@ -99,13 +145,17 @@ def simulate_cameras(
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """Sources that each see one bin of colours fully, and the rest the less the further away (the article's section 4.3)."""
+    """Sources that each see one bin of colours fully, and the rest the less the further away (the
+    article's section 4.3).
+    """
     from unskew.simulation.databases import read_sizes, simulate_acquisition
 
     named = tuple(features or ("border_hsv",))
 
     def draw(pool: Pool) -> Simulation:
-        return simulate_acquisition(pool, decay=decay, features=named, sizes=read_sizes(sizes), ratio=ratio, seed=seed)
+        return simulate_acquisition(
+            pool, decay=decay, features=named, sizes=read_sizes(sizes), ratio=ratio, seed=seed
+        )
 
     _simulate(population, output, draw, named, form, link, as_json, quiet, jobs)
 
@@ -114,9 +164,19 @@ def simulate_cameras(
 def simulate_hiding(
     population: Population,
     output: NewFolder,
-    hidden: Annotated[list[str], typer.Option("--hidden", help="A label that the large source never shows; may be repeated.")],
+    hidden: Annotated[
+        list[str],
+        typer.Option(
+            "--hidden", help="A label that the large source never shows; may be repeated."
+        ),
+    ],
     sizes: Annotated[
-        str | None, typer.Option("--sizes", help="Images of both together, or of each: 45000,500. Default: all, 9 in 10 of them censored.")
+        str | None,
+        typer.Option(
+            "--sizes",
+            help="Images of both together, or of each: 45000,500. Default: all, 9 in 10 of them "
+            "censored.",
+        ),
     ] = None,
     form: As = Form.manifest,
     link: LinkBy = Link.hard,
@@ -136,7 +196,12 @@ def simulate_hiding(
 
 @simulate_app.command("compare")
 def show_closeness(
-    simulated: Annotated[Path, typer.Argument(metavar="SIMULATED", show_default=False, help="The folder that `unskew simulate` wrote.")],
+    simulated: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SIMULATED", show_default=False, help="The folder that `unskew simulate` wrote."
+        ),
+    ],
     results: Results,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -150,7 +215,9 @@ def show_closeness(
     if as_json:
         print_json(found.to_dict())
     else:
-        terminal.print_paragraph(terminal.open_console(quiet), "\n".join(map(terminal.visible, found.lines())))
+        terminal.print_paragraph(
+            terminal.open_console(quiet), "\n".join(map(terminal.visible, found.lines()))
+        )
 
 
 def _simulate(
@@ -173,19 +240,35 @@ def _simulate(
     with remarks(quiet):
         simulated_files.check_new_folder(output, place)
         simulation = draw(read_population(place, features=features, jobs=jobs, progress=progress))
-        written = simulated_files.write_simulation(simulation, output, form=form.value, link=link.value, progress=progress)
+        written = simulated_files.write_simulation(
+            simulation, output, form=form.value, link=link.value, progress=progress
+        )
     if as_json:
         print_json(_record(simulation, output, written))
         return
     console = terminal.open_console(quiet)
     rows = [
         (name, terminal.number(size), f"{value:.4g}")
-        for name, size, value in zip(simulation.names, simulation.scenario.sizes.tolist(), simulation.scenario.normalizer, strict=True)
+        for name, size, value in zip(
+            simulation.names,
+            simulation.scenario.sizes.tolist(),
+            simulation.scenario.normalizer,
+            strict=True,
+        )
     ]
-    terminal.print_table(console, f"{output}: {simulation.scenario.description}", ("source", "images", "true normalizer"), rows)
+    terminal.print_table(
+        console,
+        f"{output}: {simulation.scenario.description}",
+        ("source", "images", "true normalizer"),
+        rows,
+    )
     folder, results = shlex.quote(str(output)), shlex.quote(str(output / "results"))
     configuration = shlex.quote(str(output / "run.toml"))
-    terminal.print_paragraph(console, f"Next: unskew weigh {configuration} -o {results}\nThen: unskew simulate compare {folder} {results}")
+    terminal.print_paragraph(
+        console,
+        f"Next: unskew weigh {configuration} -o {results}\nThen: unskew simulate compare {folder} "
+        f"{results}",
+    )
 
 
 def _record(simulation: Simulation, output: Path, written: list[str]) -> dict[str, Any]:
@@ -197,6 +280,8 @@ def _record(simulation: Simulation, output: Path, written: list[str]) -> dict[st
         "settings": dict(simulation.settings),
         "sources": {
             name: {"images": int(size), "normalizer": float(value)}
-            for name, size, value in zip(simulation.names, scenario.sizes, scenario.normalizer, strict=True)
+            for name, size, value in zip(
+                simulation.names, scenario.sizes, scenario.normalizer, strict=True
+            )
         },
     }

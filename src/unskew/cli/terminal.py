@@ -1,4 +1,6 @@
-"""Records as text for a terminal: tables, verdicts in words, colours only where there is a terminal."""
+"""Records as text for a terminal: tables, verdicts in words, colours only where there is a
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,14 @@ def open_console(quiet: bool = False) -> Console:
     return console if console.is_terminal else Console(highlight=False, width=140, quiet=quiet)
 
 
-def print_table(console: Console, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1) -> None:
+def print_table(
+    console: Console,
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    text_columns: int = 1,
+) -> None:
     """A table below its title, which a narrow table does not fold."""
     from rich.text import Text
 
@@ -43,15 +52,21 @@ def print_table(console: Console, title: str, columns: Sequence[str], rows: Iter
     console.print()
 
 
-def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1) -> Table:
-    """A table whose first ``text_columns`` columns are text; the others are numbers, aligned right. Nothing in it is read as markup."""
+def make_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1
+) -> Table:
+    """A table whose first ``text_columns`` columns are text; the others are numbers, aligned right.
+    Nothing in it is read as markup.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for at, column in enumerate(columns):
-        table.add_column(Text(column), justify="left" if at < text_columns else "right", overflow="fold")
+        table.add_column(
+            Text(column), justify="left" if at < text_columns else "right", overflow="fold"
+        )
     shown = list(rows)
     for row in shown[:_MOST_ROWS]:
         table.add_row(*[Text(visible(cell)) for cell in row])
@@ -62,9 +77,14 @@ def make_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text_co
 
 
 def visible(value: Any) -> str:
-    """Text in which control characters (a newline in a file name, an escape sequence) are shown, not obeyed."""
+    """Text in which control characters (a newline in a file name, an escape sequence) are shown,
+    not obeyed.
+    """
     text = "–" if value is None else str(value)
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
+        for each in text
+    )
 
 
 def percent(share: float | None) -> str:
@@ -88,14 +108,19 @@ def print_verdict(console: Console, verdict: VerdictPanel) -> None:
     """Can it be debiased, why, and what to do next."""
     from rich.text import Text
 
-    console.print(Text("Can this be debiased? ", style="bold") + Text(_WORD[verdict.level], style=f"bold {_STYLE[verdict.level]}"))
+    console.print(
+        Text("Can this be debiased? ", style="bold")
+        + Text(_WORD[verdict.level], style=f"bold {_STYLE[verdict.level]}")
+    )
     console.print(Text(visible(verdict.headline)))
     _print_pairs(console, [("·", sentence) for sentence in verdict.sentences])
     console.print()
     _print_pairs(console, verdict.figures)
     if verdict.next_steps:
         console.print(Text("\nWhat to do next", style="bold"))
-        _print_pairs(console, [(f"{at}.", step) for at, step in enumerate(verdict.next_steps, start=1)])
+        _print_pairs(
+            console, [(f"{at}.", step) for at, step in enumerate(verdict.next_steps, start=1)]
+        )
     console.print()
 
 
@@ -115,10 +140,22 @@ def _print_pairs(console: Console, pairs: Iterable[tuple[str, str]]) -> None:
 def print_sources(console: Console, summary: Summary) -> None:
     """Sizes and weights of the sources."""
     rows = [
-        (row.name, number(row.images), percent(row.share), percent(row.weight_share), effective(row.ess), number(row.unreadable))
+        (
+            row.name,
+            number(row.images),
+            percent(row.share),
+            percent(row.weight_share),
+            effective(row.ess),
+            number(row.unreadable),
+        )
         for row in summary.sources
     ]
-    print_table(console, "Sources", ("source", "images", "share", "share of weight", "effective images", "unreadable"), rows)
+    print_table(
+        console,
+        "Sources",
+        ("source", "images", "share", "share of weight", "effective images", "unreadable"),
+        rows,
+    )
 
 
 def print_written(console: Console, folder: Path, files: Sequence[str]) -> None:
@@ -127,30 +164,73 @@ def print_written(console: Console, folder: Path, files: Sequence[str]) -> None:
 
     console.print(Text(f"Written to {visible(folder)}: {', '.join(files)}"))
     if "report.html" in files:
-        console.print(Text("The page: ", style="bold") + Text(str((folder / "report.html").resolve())))
+        console.print(
+            Text("The page: ", style="bold") + Text(str((folder / "report.html").resolve()))
+        )
 
 
 def print_description(console: Console, told: PoolDescription) -> None:
     """What `unskew describe` found."""
     names = [row.name for row in told.sources]
-    rows = [(row.name, number(row.images), percent(row.share), number(row.groups), number(row.unreadable)) for row in told.sources]
+    rows = [
+        (
+            row.name,
+            number(row.images),
+            percent(row.share),
+            number(row.groups),
+            number(row.unreadable),
+        )
+        for row in told.sources
+    ]
     print_table(console, "Sources", ("source", "images", "share", "groups", "unreadable"), rows)
     for title, levels in (("Classes", told.labels), ("Splits", told.splits)):
         if levels and len(names) <= _MOST_SOURCES:
-            cells = [(row.level, number(row.images), *[number(row.by_source[name]) for name in names]) for row in levels]
-            print_table(console, f"{title}: images in all, and in each source", (title.lower(), "all", *names), cells)
+            cells = [
+                (row.level, number(row.images), *[number(row.by_source[name]) for name in names])
+                for row in levels
+            ]
+            print_table(
+                console,
+                f"{title}: images in all, and in each source",
+                (title.lower(), "all", *names),
+                cells,
+            )
         elif levels:
-            cells = [(row.level, number(row.images), number(sum(count > 0 for count in row.by_source.values()))) for row in levels]
+            cells = [
+                (
+                    row.level,
+                    number(row.images),
+                    number(sum(count > 0 for count in row.by_source.values())),
+                )
+                for row in levels
+            ]
             print_table(console, title, (title.lower(), "images", "sources that have it"), cells)
     if told.labels and told.unlabelled:
         print_paragraph(console, f"{number(told.unlabelled)} images have no label.\n")
     if told.columns:
-        print_table(console, "Attributes and image properties", ("column", "values", "missing"), _column_rows(told), text_columns=2)
+        print_table(
+            console,
+            "Attributes and image properties",
+            ("column", "values", "missing"),
+            _column_rows(told),
+            text_columns=2,
+        )
     if told.groups is not None:
-        shared = f"; {number(told.groups.shared)} have images in several sources" if told.groups.shared else ""
-        print_paragraph(console, f"{number(told.groups.groups)} groups, the largest of {number(told.groups.largest)} images{shared}.\n")
+        shared = (
+            f"; {number(told.groups.shared)} have images in several sources"
+            if told.groups.shared
+            else ""
+        )
+        print_paragraph(
+            console,
+            f"{number(told.groups.groups)} groups, the largest of {number(told.groups.largest)} "
+            f"images{shared}.\n",
+        )
     if told.copies:
-        pairs = [(row.source, row.other if row.other != row.source else "(itself)", number(row.images)) for row in told.copies]
+        pairs = [
+            (row.source, row.other if row.other != row.source else "(itself)", number(row.images))
+            for row in told.copies
+        ]
         print_table(console, "Exact copies", ("source", "and", "images"), pairs, text_columns=2)
     elif told.copies is not None:
         print_paragraph(console, "No image is an exact copy of another.\n")
@@ -202,7 +282,8 @@ def print_started(console: Console, place: Path) -> None:
     """What to do with a new configuration."""
     print_place(console, place)
     for line in (
-        "It runs as it stands; what it says about the target is a guess, to be replaced by what you know.",
+        "It runs as it stands; what it says about the target is a guess, to be replaced by what "
+        "you know.",
         f"  unskew check {visible(place)}",
         f"  unskew weigh {visible(place)} -o results",
     ):
@@ -242,7 +323,11 @@ def print_checks(console: Console, checks: Sequence[Check], only_wrong: bool = F
         mark = Text("ok      ", style="green") if check.ok else Text("DIFFERS ", style="bold red")
         console.print(mark + Text(f"{visible(check.claim)}: {visible(check.found)}"))
     wrong = sum(not check.ok for check in checks)
-    said = "Everything agrees." if not wrong else f"{wrong} of {len(checks)} claims do not hold: do not rely on these results."
+    said = (
+        "Everything agrees."
+        if not wrong
+        else f"{wrong} of {len(checks)} claims do not hold: do not rely on these results."
+    )
     console.print(Text(said, style="bold green" if not wrong else "bold red"))
 
 
@@ -265,17 +350,27 @@ _IN_BREAKDOWNS = ("accuracy", "auroc", "sensitivity", "specificity", "mae", "r2"
 _COMPARED = ("accuracy", "mae")
 
 
-def print_evaluation(console: Console, found: Evaluation, written: Path | None, title: str = "On the target") -> None:
+def print_evaluation(
+    console: Console, found: Evaluation, written: Path | None, title: str = "On the target"
+) -> None:
     """What `unskew evaluate` found."""
     covered, cell = found.coverage, found.overall
     groups = "" if cell.ess_groups is None else f", {effective(cell.ess_groups)} effective groups"
     ess = f"{effective(cell.ess)} effective images{groups}"
-    head = f"{found.task.capitalize()}, {visible(found.split)}: {number(covered.judged)} of {number(covered.images)} images judged, {ess}."
+    head = (
+        f"{found.task.capitalize()}, {visible(found.split)}: {number(covered.judged)} of "
+        f"{number(covered.images)} images judged, {ess}."
+    )
     print_paragraph(console, f"{head}\n")
     interval = f"{100 * found.level:g} % interval"
     columns = ["metric", "weighted", interval, "naive", "effective"]
     columns += [] if cell.second is None else ["second", "second − first", interval]
-    print_table(console, title, columns, [_metric_row(cell, name) for name in _METRICS if name in cell.figures])
+    print_table(
+        console,
+        title,
+        columns,
+        [_metric_row(cell, name) for name in _METRICS if name in cell.figures],
+    )
     for part in found.breakdowns:
         wanted = _IN_BREAKDOWNS if cell.second is None else _COMPARED
         names = [name for name in wanted if any(name in each.figures for each in part.cells)]
@@ -283,13 +378,31 @@ def print_evaluation(console: Console, found: Evaluation, written: Path | None, 
         heads += [] if cell.second is None else ["second − first"] * len(names)
         if part.cells:
             rows = [_cell_row(each, names) for each in part.cells]
-            print_table(console, f"By {visible(part.column)}", (part.column, "images", "weight", "effective", *heads), rows)
+            print_table(
+                console,
+                f"By {visible(part.column)}",
+                (part.column, "images", "weight", "effective", *heads),
+                rows,
+            )
         if part.worst is not None and cell.second is None:
-            print_paragraph(console, f"Worst: {visible(part.worst.where)}, {_with_interval(part.worst, True)}.\n")
+            print_paragraph(
+                console,
+                f"Worst: {visible(part.worst.where)}, {_with_interval(part.worst, True)}.\n",
+            )
         if part.withheld:
-            print_paragraph(console, f"By {visible(part.column)}: {part.withheld} withheld, fewer than ten or telling of them.\n")
-    if any(each.few for each in cell.figures.values()) or any(each.few for part in found.breakdowns for each in part.cells):
-        print_paragraph(console, f"* fewer than {found.few_effective:g} effective images (groups, where there are any): hardly known.")
+            print_paragraph(
+                console,
+                f"By {visible(part.column)}: {part.withheld} withheld, fewer than ten or telling "
+                "of them.\n",
+            )
+    if any(each.few for each in cell.figures.values()) or any(
+        each.few for part in found.breakdowns for each in part.cells
+    ):
+        print_paragraph(
+            console,
+            f"* fewer than {found.few_effective:g} effective images (groups, where there are any): "
+            "hardly known.",
+        )
     _print_pairs(console, [("·", note) for note in found.notes])
     if written is not None:
         print_place(console, written)
@@ -299,10 +412,20 @@ def _metric_row(cell: Cell, name: str) -> list[str]:
     figure = cell.figures[name]
     label, share = _METRICS[name]
     label += ("" if figure.where is None else f" ({figure.where})") + ("*" if figure.few else "")
-    row = [label, _amount(figure.value, share), _interval(figure, share), _amount(figure.naive, share), effective(figure.effective)]
+    row = [
+        label,
+        _amount(figure.value, share),
+        _interval(figure, share),
+        _amount(figure.naive, share),
+        effective(figure.effective),
+    ]
     if cell.second is not None and cell.difference is not None:
         other, gap = cell.second.get(name), cell.difference.get(name)
-        row += ["–" if other is None else _amount(other.value, share), _signed(gap, share), _interval(gap, share)]
+        row += [
+            "–" if other is None else _amount(other.value, share),
+            _signed(gap, share),
+            _interval(gap, share),
+        ]
     return row
 
 
@@ -311,7 +434,10 @@ def _cell_row(cell: Cell, names: Sequence[str]) -> list[str]:
     row.append(effective(cell.ess if cell.ess_groups is None else cell.ess_groups))
     row += [_with_interval(cell.figures.get(name), _METRICS[name][1]) for name in names]
     if cell.difference is not None:
-        row += [_with_interval(cell.difference.get(name), _METRICS[name][1], signed=True) for name in names]
+        row += [
+            _with_interval(cell.difference.get(name), _METRICS[name][1], signed=True)
+            for name in names
+        ]
     return row
 
 
@@ -325,7 +451,13 @@ def _with_interval(figure: Figure | None, share: bool, signed: bool = False) -> 
 def _amount(value: float | None, share: bool, plus: str = "") -> str:
     if value is None:
         return "–"
-    return f"{100 * value:{plus}.1f} %" if share else f"{value:{plus}.3f}" if abs(value) < 100 else f"{value:{plus}.4g}"
+    return (
+        f"{100 * value:{plus}.1f} %"
+        if share
+        else f"{value:{plus}.3f}"
+        if abs(value) < 100
+        else f"{value:{plus}.4g}"
+    )
 
 
 def _signed(figure: Figure | None, share: bool) -> str:

@@ -1,4 +1,6 @@
-"""Frozen dataclasses of settings (bias models, representations) as sections of a configuration, so that a new one needs no entry here."""
+"""Frozen dataclasses of settings (bias models, representations) as sections of a configuration, so
+that a new one needs no entry here.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +17,48 @@ from pydantic import BaseModel, Field, create_model
 
 from unskew.config.sections import Section
 
-_WORDS = {str: "a piece of text", bool: "true or false", int: "a whole number", float: "a number", Any: "a value"}
+_WORDS = {
+    str: "a piece of text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    Any: "a value",
+}
 
 
 def parameter_words(documented: type) -> dict[str, str]:
-    """What the docstring says of each parameter (numpydoc: ``name : meaning``, or ``name, other : meaning``)."""
+    """What the docstring says of each parameter (numpydoc: ``name : meaning``, or ``name, other :
+    meaning``).
+    """
     text = inspect.getdoc(documented) or ""
     found = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\w+\n-+\n|\Z)", text, re.DOTALL | re.MULTILINE)
-    entries = re.findall(r"^(\w+(?:, \w+)*) : (.*(?:\n[ \t]+.*)*)", found[1], re.MULTILINE) if found else []
-    return {name: " ".join(meaning.split()) for names, meaning in entries for name in names.split(", ")}
+    entries = (
+        re.findall(r"^(\w+(?:, \w+)*) : (.*(?:\n[ \t]+.*)*)", found[1], re.MULTILINE)
+        if found
+        else []
+    )
+    return {
+        name: " ".join(meaning.split()) for names, meaning in entries for name in names.split(", ")
+    }
 
 
 @cache
 def section_of(model: type, key: str) -> type[BaseModel]:
-    """The fields of a dataclass as the keys of a section, with their types as TOML has them; ``key`` is the one that names the class."""
+    """The fields of a dataclass as the keys of a section, with their types as TOML has them;
+    ``key`` is the one that names the class.
+    """
     hints, words = _hints(model), parameter_words(model)
     keys: dict[str, Any] = {key: (str, Field(title="a name"))}
     for each in fields(model):
         kind = toml_type(hints.get(each.name, Any))
         meaning = words.get(each.name, "")
         takes = type_words(kind) + (f" ({_first_clause(meaning)})" if meaning else "")
-        keys[each.name] = (kind, Field(... if each.default is MISSING else each.default, title=takes, description=meaning))
+        keys[each.name] = (
+            kind,
+            Field(
+                ... if each.default is MISSING else each.default, title=takes, description=meaning
+            ),
+        )
     return create_model(model.__name__, __base__=Section, **keys)
 
 
@@ -54,7 +77,10 @@ def _hints(model: type) -> Mapping[str, Any]:
 
 def toml_type(hint: Any) -> Any:
     """The type that a value has when TOML holds it; Any where that cannot be told."""
-    origin, inner = typing.get_origin(hint), tuple(toml_type(each) for each in typing.get_args(hint) if each is not Ellipsis)
+    origin, inner = (
+        typing.get_origin(hint),
+        tuple(toml_type(each) for each in typing.get_args(hint) if each is not Ellipsis),
+    )
     if origin in (typing.Union, types.UnionType):
         return typing.Union[inner]  # noqa: UP007  (the members are known only when this runs)
     if origin is typing.Literal:
@@ -68,13 +94,22 @@ def toml_type(hint: Any) -> Any:
 
 def type_words(kind: Any) -> str:
     """A type in words, as they follow "expected"."""
-    origin, inner = typing.get_origin(kind), [each for each in typing.get_args(kind) if each is not type(None)]
+    origin, inner = (
+        typing.get_origin(kind),
+        [each for each in typing.get_args(kind) if each is not type(None)],
+    )
     if origin in (typing.Union, types.UnionType):
         return ", or ".join(dict.fromkeys(type_words(each) for each in inner))
     if origin is typing.Literal:
         return " or ".join(f'"{each}"' for each in inner)
     if origin is list:
-        return "a list of names" if inner == [str] else "a list of numbers" if inner == [float] else "a list"
+        return (
+            "a list of names"
+            if inner == [str]
+            else "a list of numbers"
+            if inner == [float]
+            else "a list"
+        )
     if origin is dict:
         return "a table"
     return _WORDS.get(kind, "a value")

@@ -9,7 +9,16 @@ from unskew.config.problems import Problem
 from unskew.config.sections import LearnSection
 
 _OF_PIXELS = ("size", "resize")
-_OF_EPOCHS = ("epochs", "batch", "learning_rate", "weighting", "cutout", "patience", "devices", "precision")
+_OF_EPOCHS = (
+    "epochs",
+    "batch",
+    "learning_rate",
+    "weighting",
+    "cutout",
+    "patience",
+    "devices",
+    "precision",
+)
 _OF_PROBE = ("ridge",)
 _GOES_WITH = {
     **dict.fromkeys(_OF_PIXELS, "a network on pixels; a probe is trained on features"),
@@ -23,7 +32,10 @@ def unread_keys(learn: Mapping[str, Any]) -> dict[str, str]:
 
     One that says the default is passed over: the settings as resolved name every default.
     """
-    model, preset = learn.get("model"), learn.get("preset", LearnSection.model_fields["preset"].default)
+    model, preset = (
+        learn.get("model"),
+        learn.get("preset", LearnSection.model_fields["preset"].default),
+    )
     keys: tuple[str, ...]
     if preset != "probe":
         keys = _OF_PROBE if model != "probe" else ()
@@ -32,7 +44,11 @@ def unread_keys(learn: Mapping[str, Any]) -> dict[str, str]:
     else:
         # A network of the user's own, on features.
         keys = (*_OF_PIXELS, *_OF_PROBE)
-    return {key: _GOES_WITH[key] for key in keys if key in learn and learn[key] != LearnSection.model_fields[key].default}
+    return {
+        key: _GOES_WITH[key]
+        for key in keys
+        if key in learn and learn[key] != LearnSection.model_fields[key].default
+    }
 
 
 def learn_problems(learn: LearnSection) -> list[Problem]:

@@ -10,9 +10,20 @@ from typing import Any
 from unskew.config.problems import Problem, dotted, missing_path
 from unskew.config.toml_lines import KeyPath
 
-_FOLDER, _FILE, _EITHER = "a folder that exists", "a file that exists", "a folder or file that exists"
-# An archive may be about to be downloaded, and a dataset may be a name: whoever reads them says what is wrong.
-_KINDS = {"folders": _FOLDER, "manifest": _FILE, "arrays": _FILE, "cifar": None, "huggingface": None}
+_FOLDER, _FILE, _EITHER = (
+    "a folder that exists",
+    "a file that exists",
+    "a folder or file that exists",
+)
+# An archive may be about to be downloaded, and a dataset may be a name: whoever reads them says
+# what is wrong.
+_KINDS = {
+    "folders": _FOLDER,
+    "manifest": _FILE,
+    "arrays": _FILE,
+    "cifar": None,
+    "huggingface": None,
+}
 
 # Files of networks, as `unskew.represent.embedding_models` reads them.
 _NETWORKS = (".onnx", ".pt", ".pth", ".ts", ".torchscript")
@@ -26,7 +37,9 @@ def named_inputs(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def path_problems(settings: Mapping[str, Any], folder: Path) -> list[Problem]:
-    """What is not there, or is a file where a folder is meant, or the reverse; settings of a wrong type are passed over."""
+    """What is not there, or is a file where a folder is meant, or the reverse; settings of a wrong
+    type are passed over.
+    """
     named = [*_inputs(settings), *_cache(settings)]
     return [
         missing_path(path, given, folder / given, expected)
@@ -47,7 +60,11 @@ def _is_there(place: Path, expected: str) -> bool:
 
 
 def _inputs(settings: Mapping[str, Any]) -> Iterator[_Named]:
-    parts = (_of_sources(_table(settings, "sources")), _of_target(_table(settings, "target")), _of_represent(_table(settings, "represent")))
+    parts = (
+        _of_sources(_table(settings, "sources")),
+        _of_target(_table(settings, "target")),
+        _of_represent(_table(settings, "represent")),
+    )
     for path, given, expected in chain.from_iterable(parts):
         if isinstance(given, str) and given:
             yield path, given, expected
@@ -78,7 +95,11 @@ def _of_sources(sources: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, str 
 def names_network(feature: Mapping[str, Any]) -> bool:
     """Does it name the file of a network, and not a function that makes one?"""
     model = feature.get("model")
-    return feature.get("name") == "embedding" and isinstance(model, str) and Path(model).suffix.lower() in _NETWORKS
+    return (
+        feature.get("name") == "embedding"
+        and isinstance(model, str)
+        and Path(model).suffix.lower() in _NETWORKS
+    )
 
 
 def _of_represent(represent: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, str | None]]:
@@ -89,8 +110,12 @@ def _of_represent(represent: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, 
 
 
 def _of_target(target: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, str | None]]:
-    tables: dict[KeyPath, Any] = {("target", key): target.get(key) for key in ("table", "interactions")}
-    tables |= {("target", "margins", name): each for name, each in _table(target, "margins").items()}
+    tables: dict[KeyPath, Any] = {
+        ("target", key): target.get(key) for key in ("table", "interactions")
+    }
+    tables |= {
+        ("target", "margins", name): each for name, each in _table(target, "margins").items()
+    }
     for path, given in tables.items():
         if isinstance(given, Mapping):
             yield (*path, "file"), given.get("file"), _FILE

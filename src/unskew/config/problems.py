@@ -1,4 +1,6 @@
-"""What is wrong with a configuration, in words: the line, the key, what was expected, what was received, and the nearest valid name."""
+"""What is wrong with a configuration, in words: the line, the key, what was expected, what was
+received, and the nearest valid name.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _LONGEST_SHOWN = 60
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing to mend: where it is (the keys from the top down), and what, as a sentence that the key begins."""
+    """One thing to mend: where it is (the keys from the top down), and what, as a sentence that the
+    key begins.
+    """
 
     path: KeyPath
     message: str
@@ -34,7 +38,9 @@ def dotted(path: KeyPath) -> str:
     >>> dotted(("sources", "folders", "north west", 0))
     'sources.folders."north west"[0]'
     """
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{toml_key(key)}" for key in path).removeprefix(".")
+    return "".join(
+        f"[{key}]" if isinstance(key, int) else f".{toml_key(key)}" for key in path
+    ).removeprefix(".")
 
 
 def received(value: Any) -> str:
@@ -48,22 +54,39 @@ def received(value: Any) -> str:
 
 
 def _kind(value: Any) -> str:
-    kinds = {bool: "a truth value", int: "a whole number", float: "a number", str: "text", list: "a list", dict: "a table"}
+    kinds = {
+        bool: "a truth value",
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        list: "a list",
+        dict: "a table",
+    }
     return kinds.get(type(value), f"a {type(value).__name__}")
 
 
-def unknown_key(path: KeyPath, known: Iterable[str], elsewhere: Mapping[str, Iterable[str]] | None = None) -> Problem:
-    """A key that nobody reads: what there is, the nearest of them, or the section where it belongs."""
+def unknown_key(
+    path: KeyPath, known: Iterable[str], elsewhere: Mapping[str, Iterable[str]] | None = None
+) -> Problem:
+    """A key that nobody reads: what there is, the nearest of them, or the section where it
+    belongs.
+    """
     names, key, table = list(known), str(path[-1]), dotted(path[:-1])
     where = f"[{table}]" if table else "a configuration"
     has = f"{where} has {first_few(names, 40)}" if names else f"{where} has no keys"
-    homes = [section for section, keys in (elsewhere or {}).items() if key in keys and section != table]
+    homes = [
+        section for section, keys in (elsewhere or {}).items() if key in keys and section != table
+    ]
     hint = did_you_mean(key, names) or (f" {key} is a key of [{homes[0]}]." if homes else "")
     return Problem(path, f"there is no such key; {has}.{hint}")
 
 
 def wrong_value(path: KeyPath, takes: str, value: Any, why: str = "") -> Problem:
-    return Problem(path, f"expected {takes}; got {received(value)}{': ' + why if why else ''}.{_nearest_choice(takes, value)}")
+    return Problem(
+        path,
+        f"expected {takes}; got "
+        f"{received(value)}{': ' + why if why else ''}.{_nearest_choice(takes, value)}",
+    )
 
 
 def _nearest_choice(takes: str, value: Any) -> str:
@@ -73,9 +96,15 @@ def _nearest_choice(takes: str, value: Any) -> str:
 
 
 def problems_of(
-    errors: Sequence[ErrorDetails], section: type[BaseModel], settings: Any, path: KeyPath, elsewhere: Mapping[str, Iterable[str]]
+    errors: Sequence[ErrorDetails],
+    section: type[BaseModel],
+    settings: Any,
+    path: KeyPath,
+    elsewhere: Mapping[str, Iterable[str]],
 ) -> list[Problem]:
-    """What pydantic found in one section, one problem for each value (it reports a value once for every type that might have fitted)."""
+    """What pydantic found in one section, one problem for each value (it reports a value once for
+    every type that might have fitted).
+    """
     found: dict[KeyPath, Problem] = {}
     for error in errors:
         below, value = _walk(settings, error["loc"])
@@ -84,9 +113,13 @@ def problems_of(
             found[where] = unknown_key(where, section.model_fields, elsewhere)
         elif error["type"] == "missing":
             key = str(error["loc"][-1])
-            found[*path, key] = Problem((*path, key), f"is missing; expected {_takes(section, (key,))}.")
+            found[*path, key] = Problem(
+                (*path, key), f"is missing; expected {_takes(section, (key,))}."
+            )
         elif not below:
-            found[path] = Problem(path, f"expected a table of settings, [{dotted(path)}]; got {received(value)}.")
+            found[path] = Problem(
+                path, f"expected a table of settings, [{dotted(path)}]; got {received(value)}."
+            )
         elif not any(where[:length] in found for length in range(len(path) + 1, len(where) + 1)):
             why = str(error["ctx"]["error"]) if error["type"] == "value_error" else ""
             for deeper in [each for each in found if each[: len(where)] == where]:
@@ -96,7 +129,9 @@ def problems_of(
 
 
 def _walk(settings: Any, location: Sequence[str | int]) -> tuple[KeyPath, Any]:
-    """The part of a location that is in the settings (the rest names types that were tried), and the value there."""
+    """The part of a location that is in the settings (the rest names types that were tried), and
+    the value there.
+    """
     path: KeyPath = ()
     for key in location:
         is_element = isinstance(settings, list) and isinstance(key, int) and key < len(settings)
@@ -112,30 +147,58 @@ def _takes(section: type[BaseModel], below: KeyPath) -> str:
 
 
 def problem_of_message(path: KeyPath, message: str, places: Iterable[KeyPath]) -> Problem:
-    """An error that names no line is put at the deepest key below ``path`` that its message begins with or quotes; else at ``path``."""
-    below = [each for each in places if each[: len(path)] == path and len(each) > len(path) and isinstance(each[-1], str)]
-    begins = [each for each in below if re.match(rf"(?:\S+ )?{re.escape(str(each[-1]))}\b", message)]
-    quoted = [each for each in below if f"{each[-1]!r}" in message or f"{dotted(each[len(path) :])} " in message]
+    """An error that names no line is put at the deepest key below ``path`` that its message begins
+    with or quotes; else at ``path``.
+    """
+    below = [
+        each
+        for each in places
+        if each[: len(path)] == path and len(each) > len(path) and isinstance(each[-1], str)
+    ]
+    begins = [
+        each for each in below if re.match(rf"(?:\S+ )?{re.escape(str(each[-1]))}\b", message)
+    ]
+    quoted = [
+        each
+        for each in below
+        if f"{each[-1]!r}" in message or f"{dotted(each[len(path) :])} " in message
+    ]
     best = max(quoted, key=len) if quoted else begins[0] if begins else path
     return Problem(best, message)
 
 
 def missing_path(path: KeyPath, given: str, place: Path, what: str) -> Problem:
-    """A folder or file that is not there, or is the other of the two; with the nearest name beside it."""
+    """A folder or file that is not there, or is the other of the two; with the nearest name beside
+    it.
+    """
     said = f"expected {what}; got {received(given)}"
     try:
         if place.exists():
             return Problem(path, f"{said}, which is {'a folder' if place.is_dir() else 'a file'}.")
         if not place.parent.is_dir():
-            return Problem(path, f"{said}, but there is no folder {str(place.parent)!r} that it could be in.")
+            return Problem(
+                path, f"{said}, but there is no folder {str(place.parent)!r} that it could be in."
+            )
         beside = sorted(each.name for each in place.parent.iterdir())
-    except (OSError, ValueError) as error:  # a folder that may not be read, a name too long or with a zero in it
-        return Problem(path, f"{said}, where nothing can be found ({getattr(error, 'strerror', None) or error}).")
-    near = did_you_mean(place.name, beside) or (f" There is {first_few([repr(each) for each in beside])}." if 0 < len(beside) <= 8 else "")
-    return Problem(path, f"{said}, and there is nothing of that name in {str(place.parent)!r}.{near}")
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # a folder that may not be read, a name too long or with a zero in it
+        return Problem(
+            path,
+            f"{said}, where nothing can be found ({getattr(error, 'strerror', None) or error}).",
+        )
+    near = did_you_mean(place.name, beside) or (
+        f" There is {first_few([repr(each) for each in beside])}." if 0 < len(beside) <= 8 else ""
+    )
+    return Problem(
+        path, f"{said}, and there is nothing of that name in {str(place.parent)!r}.{near}"
+    )
 
 
-def config_error(file: str | None, text: str, problems: Sequence[Problem], places: Mapping[KeyPath, Place]) -> InvalidConfigError:
+def config_error(
+    file: str | None, text: str, problems: Sequence[Problem], places: Mapping[KeyPath, Place]
+) -> InvalidConfigError:
     """All problems of a file in one error, from top to bottom, each with its line."""
     lines = text.replace("\r\n", "\n").split("\n")
     located = [(nearest_place(places, each.path), each) for each in problems]
@@ -143,13 +206,24 @@ def config_error(file: str | None, text: str, problems: Sequence[Problem], place
     shown = [_rendered(file, place, each, places, lines) for place, each in located]
     count = "" if len(shown) == 1 else f"{file or 'the settings'}: {len(shown)} problems\n\n"
     records = [
-        {"file": file, "line": None if place is None else place.line, "key": dotted(each.path), "message": each.message}
+        {
+            "file": file,
+            "line": None if place is None else place.line,
+            "key": dotted(each.path),
+            "message": each.message,
+        }
         for place, each in located
     ]
     return InvalidConfigError(count + "\n\n".join(shown), records)
 
 
-def _rendered(file: str | None, place: Place | None, problem: Problem, places: Mapping[KeyPath, Place], lines: Sequence[str]) -> str:
+def _rendered(
+    file: str | None,
+    place: Place | None,
+    problem: Problem,
+    places: Mapping[KeyPath, Place],
+    lines: Sequence[str],
+) -> str:
     where = "" if file is None else f"{file}: " if place is None else f"{file}:{place.line}: "
     sentence = f"{where}{dotted(problem.path)}: {problem.message}"
     if place is None:
@@ -163,7 +237,9 @@ def _rendered(file: str | None, place: Place | None, problem: Problem, places: M
 
 
 def marked_line(line: str, place: Place, width: int = 1) -> str:
-    """The line with its number, and carets beneath the column; what would move the cursor of a terminal is shown as a space."""
+    """The line with its number, and carets beneath the column; what would move the cursor of a
+    terminal is shown as a space.
+    """
     clean = "".join(each if each.isprintable() else " " for each in line)
     # A line of a thousand characters is shown around the column.
     start = max(0, place.column - 60) if len(clean) > 110 else 0
@@ -177,20 +253,34 @@ def marked_line(line: str, place: Place, width: int = 1) -> str:
 def syntax_error(file: str, text: str, error: tomllib.TOMLDecodeError) -> InvalidConfigError:
     """What the parser says, with the line and a caret; and what is most often behind it."""
     lines = text.replace("\r\n", "\n").split("\n")
-    found = re.search(r"^(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$", str(error), re.DOTALL)
+    found = re.search(
+        r"^(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$",
+        str(error),
+        re.DOTALL,
+    )
     what = found["what"] if found else str(error)
     if found and found["line"]:
         place = Place(int(found["line"]), int(found["column"]))
     else:
         place = Place(len(lines), len(lines[-1]) + 1)
     line = lines[place.line - 1] if place.line <= len(lines) else ""
-    message = f"{file}:{place.line}: not valid TOML in column {place.column}: {what}.{_syntax_hint(what, line)}\n{marked_line(line, place)}"
-    return InvalidConfigError(message, [{"file": file, "line": place.line, "key": "", "message": what}])
+    message = (
+        f"{file}:{place.line}: not valid TOML in column {place.column}: "
+        f"{what}.{_syntax_hint(what, line)}\n{marked_line(line, place)}"
+    )
+    return InvalidConfigError(
+        message, [{"file": file, "line": place.line, "key": "", "message": what}]
+    )
 
 
 def _syntax_hint(what: str, line: str) -> str:
-    if "\\" in line and ("escape" in what.lower() or "backslash" in what.lower() or "hex value" in what.lower()):
-        return " Write the paths of Windows with / or in 'single quotes', where a backslash is only a backslash."
+    if "\\" in line and (
+        "escape" in what.lower() or "backslash" in what.lower() or "hex value" in what.lower()
+    ):
+        return (
+            " Write the paths of Windows with / or in 'single quotes', where a backslash is "
+            "only a backslash."
+        )
     if what.startswith("Invalid value"):
         return " Text stands in quotes, truth values are true and false."
     if what.startswith(("Cannot overwrite", "Cannot declare", "Cannot mutate")):

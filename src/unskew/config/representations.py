@@ -1,4 +1,6 @@
-"""The ``features`` of ``[represent]``: names, names with settings, and functions of the user's own."""
+"""The ``features`` of ``[represent]``: names, names with settings, and functions of the user's
+own.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _LOADS_MUCH = "embedding"
 
 
 def feature_problems(features: Any, places: Iterable[KeyPath]) -> list[Problem]:
-    """Names that nobody knows, settings that a representation does not have, and values that they cannot have."""
+    """Names that nobody knows, settings that a representation does not have, and values that they
+    cannot have.
+    """
     if not isinstance(features, list):
         return []
     problems: list[Problem] = []
@@ -33,7 +37,11 @@ def feature_problems(features: Any, places: Iterable[KeyPath]) -> list[Problem]:
         elif isinstance(name, str):
             problems += _problems_of_one(name, feature, path, places)
             if name in seen:
-                problems.append(Problem(path, f"{name} is asked for twice; their columns would have the same names."))
+                problems.append(
+                    Problem(
+                        path, f"{name} is asked for twice; their columns would have the same names."
+                    )
+                )
             seen.add(name)
     return problems
 
@@ -49,12 +57,19 @@ def _names() -> str:
     return f"one of {first_few(list(REPRESENTATIONS), 20)}, or module:function"
 
 
-def _problems_of_one(name: str, feature: Any, path: KeyPath, places: Iterable[KeyPath]) -> list[Problem]:
+def _problems_of_one(
+    name: str, feature: Any, path: KeyPath, places: Iterable[KeyPath]
+) -> list[Problem]:
     if ":" in name:
         return []
     if name not in REPRESENTATIONS:
         where = (*path, "name") if isinstance(feature, dict) else path
-        return [Problem(where, f"expected {_names()}; got {received(name)}.{did_you_mean(name, REPRESENTATIONS)}")]
+        return [
+            Problem(
+                where,
+                f"expected {_names()}; got {received(name)}.{did_you_mean(name, REPRESENTATIONS)}",
+            )
+        ]
     settings = feature if isinstance(feature, dict) else {"name": name}
     section = section_of(representation_of(name), "name")
     try:

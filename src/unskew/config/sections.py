@@ -1,6 +1,8 @@
-"""The sections of a configuration: each key with its type, its default, what it takes in words (``title``) and what it means.
+"""The sections of a configuration: each key with its type, its default, what it takes in words
+(``title``) and what it means.
 
-Error messages and docs/configuration.md are made of the same words; a test compares the page with this file.
+Error messages and docs/configuration.md are made of the same words; a test compares the page with
+this file.
 """
 
 from __future__ import annotations
@@ -9,7 +11,14 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from unskew.represent.decode import MAX_PIXELS
 from unskew.sources.settings import SETTINGS
@@ -18,8 +27,11 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 # Where images come from: exactly one of them, with the keys that may stand beside it.
-SOURCE_KINDS: dict[str, tuple[str, ...]] = {kind: (*beside, "tolerance", "max_pixels") for kind, beside in SETTINGS.items()}
-# File names, which a regular expression can read, and folders, which can be classes, only some of them have.
+SOURCE_KINDS: dict[str, tuple[str, ...]] = {
+    kind: (*beside, "tolerance", "max_pixels") for kind, beside in SETTINGS.items()
+}
+# File names, which a regular expression can read, and folders, which can be classes, only some of
+# them have.
 WITH_FILE_NAMES = ("folders", "manifest")
 _OF_MASSES = ("bins", "outside", "missing", "unit", "uncovered")
 # What is known of the population: exactly one of them, with the keys that may stand beside it.
@@ -48,11 +60,15 @@ def _filled(given: Any, kinds: Mapping[str, tuple[str, ...]], defaults: Mapping[
     kind = kind_of(given, kinds)
     if kind is None:
         return given
-    return given | {key: value for key, value in defaults.items() if key in kinds[kind] and key not in given}
+    return given | {
+        key: value for key, value in defaults.items() if key in kinds[kind] and key not in given
+    }
 
 
 class Section(BaseModel):
-    """What all sections share: an unknown key or a value of another type is an error, and nothing changes after reading."""
+    """What all sections share: an unknown key or a value of another type is an error, and nothing
+    changes after reading.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
@@ -74,7 +90,9 @@ def _file_name_rule(rule: Any) -> Any:
     except re.error as error:
         raise ValueError(f"that is no regular expression ({error})") from None
     if not pattern.groups:
-        raise ValueError("the expression has no parentheses that say which part of the name is meant")
+        raise ValueError(
+            "the expression has no parentheses that say which part of the name is meant"
+        )
     return rule
 
 
@@ -82,7 +100,8 @@ def _split_rule(rule: Any) -> Any:
     return rule if isinstance(rule, dict) and set(rule) == {"file"} else _file_name_rule(rule)
 
 
-# A column, or what the parentheses of a regular expression find in the file name (on = "path": in the path within the source).
+# A column, or what the parentheses of a regular expression find in the file name (on = "path": in
+# the path within the source).
 Column = Annotated[Text | dict[Text, Text], AfterValidator(_file_name_rule)]
 _COLUMN = "the name of a column"
 _COLUMN_OR_REGEX = 'the name of a column, or { regex = "…(…)…" }'
@@ -94,16 +113,20 @@ class SourcesSection(Section):
 
     folders: dict[Text, Text] | None = setting(
         "a table of name = folder",
-        "A folder of images for each source. Subfolders are classes; a `metadata.csv` or `metadata.jsonl` beside the images adds columns.",
+        "A folder of images for each source. Subfolders are classes; a `metadata.csv` or "
+        "`metadata.jsonl` beside the images adds columns.",
         min_length=1,
     )
     manifest: Text | dict[Text, Text] | None = setting(
         "a file, or a table of name = file",
-        "A table with one row for each image (CSV, Parquet, JSONL), or a COCO or COCO Camera Traps file. One for all sources, or one each.",
+        "A table with one row for each image (CSV, Parquet, JSONL), or a COCO or COCO Camera Traps "
+        "file. One for all sources, or one each.",
         min_length=1,
     )
     arrays: Text | dict[Text, Text] | None = setting(
-        "a file, or a table of name = file", "Images as arrays in an `.npz` file. One for all sources, or one each.", min_length=1
+        "a file, or a table of name = file",
+        "Images as arrays in an `.npz` file. One for all sources, or one each.",
+        min_length=1,
     )
     cifar: Text | dict[Text, Text] | None = setting(
         "a file or folder, or a table of name = file or folder",
@@ -111,45 +134,84 @@ class SourcesSection(Section):
         min_length=1,
     )
     huggingface: Text | dict[Text, Text] | None = setting(
-        "a dataset, or a table of name = dataset", "A Hugging Face dataset: a folder, or a name to fetch.", min_length=1
+        "a dataset, or a table of name = dataset",
+        "A Hugging Face dataset: a folder, or a name to fetch.",
+        min_length=1,
     )
-    source: Text | None = setting(_COLUMN, "The column that names each image's source, where one file holds several.")
+    source: Text | None = setting(
+        _COLUMN, "The column that names each image's source, where one file holds several."
+    )
     label: Column | Literal[False] | None = setting(
         _FOLDER_TOO,
-        'The column of labels. Without it the column `label`, or of folders the subfolder in which an image lies (`"folder"` says so, '
+        "The column of labels. Without it the column `label`, or of folders the subfolder in which "
+        'an image lies (`"folder"` says so, '
         "too); `false`: no labels.",
     )
-    id: Text | None = setting(_COLUMN, "The column of ids, one of its own for each image. Without it ids are made of sources and paths.")
+    id: Text | None = setting(
+        _COLUMN,
+        "The column of ids, one of its own for each image. Without it ids are made of sources and "
+        "paths.",
+    )
     group: Column | None = setting(
         _COLUMN_OR_REGEX,
-        "Images that belong together (one patient, one burst, one product): a column, or what the parentheses of a regular expression "
+        "Images that belong together (one patient, one burst, one product): a column, or what the "
+        "parentheses of a regular expression "
         'find in the file name (`on = "path"`: in the path within the source).',
     )
-    split: Annotated[Text | dict[Text, Text], AfterValidator(_split_rule)] | Literal[False] | None = setting(
+    split: (
+        Annotated[Text | dict[Text, Text], AfterValidator(_split_rule)] | Literal[False] | None
+    ) = setting(
         'the name of a column, "folder", { regex = "…(…)…" }, { file = "…" }, or false',
-        'The column that says train, validation or test; `"folder"`: the first subfolder says it; `{ file = "splits.csv" }`: a table of id '
-        "and split, as `unskew split` writes it. Bias models are fitted on train; every split gets weights of its own.",
+        'The column that says train, validation or test; `"folder"`: the first subfolder says it; '
+        '`{ file = "splits.csv" }`: a table of id '
+        "and split, as `unskew split` writes it. Bias models are fitted on train; every split gets "
+        "weights of its own.",
     )
-    path: Text | None = setting(_COLUMN, "The manifest's column of paths. Without it `path`, `file_name` or `filename`.")
-    image: Text | None = setting(_COLUMN, "The column of images of a Hugging Face dataset; without it, the only one.")
-    images: bool = setting("true or false", "`false`: the table alone is enough, no image is opened.", True)
-    root: Text | None = setting("a folder", "Where the paths of the manifest start; without it, at the manifest's own folder.")
-    allow_outside: bool | None = setting("true or false", "Accept paths in the manifest that lead out of `root`. Default `false`.")
+    path: Text | None = setting(
+        _COLUMN, "The manifest's column of paths. Without it `path`, `file_name` or `filename`."
+    )
+    image: Text | None = setting(
+        _COLUMN, "The column of images of a Hugging Face dataset; without it, the only one."
+    )
+    images: bool = setting(
+        "true or false", "`false`: the table alone is enough, no image is opened.", True
+    )
+    root: Text | None = setting(
+        "a folder",
+        "Where the paths of the manifest start; without it, at the manifest's own folder.",
+    )
+    allow_outside: bool | None = setting(
+        "true or false", "Accept paths in the manifest that lead out of `root`. Default `false`."
+    )
     label_separator: Text | None = setting(
-        "a piece of text", "Splits the label of an image that has several (`cat;dog`): the column becomes a list."
+        "a piece of text",
+        "Splits the label of an image that has several (`cat;dog`): the column becomes a list.",
     )
-    delimiter: Text | None = setting("a piece of text", "Between the fields of a CSV manifest; a comma if not said (a tab in a `.tsv`).")
+    delimiter: Text | None = setting(
+        "a piece of text",
+        "Between the fields of a CSV manifest; a comma if not said (a tab in a `.tsv`).",
+    )
     several: Literal["list", "join"] | None = setting(
-        '"list" or "join"', "Labels of a COCO file whose images show several categories: a list, or all of them as one level `fox+hare`."
+        '"list" or "join"',
+        "Labels of a COCO file whose images show several categories: a list, or all of them as one "
+        "level `fox+hare`.",
     )
-    verify: bool | None = setting("true or false", "Check the CIFAR archive against the official checksums. Default `true`.")
-    download: bool | None = setting("true or false", "Fetch the CIFAR archive if it is not there. Default `false`.")
+    verify: bool | None = setting(
+        "true or false", "Check the CIFAR archive against the official checksums. Default `true`."
+    )
+    download: bool | None = setting(
+        "true or false", "Fetch the CIFAR archive if it is not there. Default `false`."
+    )
     tolerance: Share = setting(
-        "a share between 0 and 1", "How many of the images may be unusable before the run stops; fewer are set aside and listed.", 0.01
+        "a share between 0 and 1",
+        "How many of the images may be unusable before the run stops; fewer are set aside and "
+        "listed.",
+        0.01,
     )
     max_pixels: int = setting(
         "a whole number above 0",
-        "Images with more pixels are set aside: a small file may unpack to more than the memory holds.",
+        "Images with more pixels are set aside: a small file may unpack to more than the memory "
+        "holds.",
         MAX_PIXELS,
         gt=0,
     )
@@ -157,7 +219,9 @@ class SourcesSection(Section):
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, given: Any) -> Any:
-        return _filled(given, SOURCE_KINDS, {"allow_outside": False, "verify": True, "download": False})
+        return _filled(
+            given, SOURCE_KINDS, {"allow_outside": False, "verify": True, "download": False}
+        )
 
 
 class RepresentSection(Section):
@@ -165,12 +229,15 @@ class RepresentSection(Section):
 
     features: list[Text | dict[str, Any]] = setting(
         'a list of names, { name = "…", … } and "module:function"',
-        "What to compute from each image, with settings where the defaults do not suit. A name stands for its columns "
+        "What to compute from each image, with settings where the defaults do not suit. A name "
+        "stands for its columns "
         "(`border_hsv` for `border_hsv_h`, `border_hsv_s` and `border_hsv_v`).",
         [],
     )
     cache: Text | Literal[False] = setting(
-        "a folder, or false", "Where computed numbers are kept, so that a second run computes nothing. `false`: nowhere.", ".unskew-cache"
+        "a folder, or false",
+        "Where computed numbers are kept, so that a second run computes nothing. `false`: nowhere.",
+        ".unskew-cache",
     )
 
 
@@ -181,43 +248,57 @@ class TargetSection(Section):
     """The population that results shall speak of."""
 
     uniform: Text | list[Text] | None = setting(
-        "an attribute, or a list of attributes", "Every level, or combination of levels, has the same mass.", min_length=1
+        "an attribute, or a list of attributes",
+        "Every level, or combination of levels, has the same mass.",
+        min_length=1,
     )
     margins: dict[Text, Any] | None = setting(
         'a table of attribute = { level = number, … } or { file = "…", n = … }',
-        "The distribution of each attribute: levels with counts or probabilities, or a CSV file of them; `n`, the size of the survey "
+        "The distribution of each attribute: levels with counts or probabilities, or a CSV file of "
+        "them; `n`, the size of the survey "
         "behind it, or a column `stderr` of the file enters every interval.",
         min_length=1,
     )
     table: Text | dict[str, Any] | None = setting(
-        'a CSV file, { file = "…", n = … }, or { by = […], rows = [[level, …, mass], …] }', "The joint distribution of several attributes."
+        'a CSV file, { file = "…", n = … }, or { by = […], rows = [[level, …, mass], …] }',
+        "The joint distribution of several attributes.",
     )
-    sample: Text | None = setting("a folder or file", "Images drawn from the target, labelled or not; they take no part in training.")
+    sample: Text | None = setting(
+        "a folder or file",
+        "Images drawn from the target, labelled or not; they take no part in training.",
+    )
     source: Text | None = setting("the name of a source", "A source that is known to be unbiased.")
     interactions: Text | dict[str, Any] | None = setting(
         "a joint table, as in target.table",
         "With `margins`: the table whose interactions are taken over; without it, the pool's.",
     )
     bins: dict[Text, list[float]] | None = setting(
-        "a table of attribute = [edge, edge, …]", "Numeric attributes are cut at these edges: [0, 40) [40, 60] of `[0, 40, 60]`."
+        "a table of attribute = [edge, edge, …]",
+        "Numeric attributes are cut at these edges: [0, 40) [40, 60] of `[0, 40, 60]`.",
     )
     outside: dict[Text, Outside | dict[str, Outside]] | None = setting(
         'a table of attribute = "keep" or "drop", or attribute = { level = "keep" or "drop" }',
-        "Levels beyond the target's scope: kept at their share of the pool, or dropped. A level without a rule is an error.",
+        "Levels beyond the target's scope: kept at their share of the pool, or dropped. A level "
+        "without a rule is an error.",
     )
     missing: dict[Text, Literal["error", "level", "drop", "keep"]] | None = setting(
         'a table of attribute = "error", "level", "drop" or "keep"',
-        "Images without a value: an error (the default), a level of their own, dropped, or kept at their share of the pool.",
+        "Images without a value: an error (the default), a level of their own, dropped, or kept at "
+        "their share of the pool.",
     )
     unit: Literal["image", "group"] | None = setting(
-        '"image" or "group"', "What the masses count; a group shares its weight among its images. Default `image`."
+        '"image" or "group"',
+        "What the masses count; a group shares its weight among its images. Default `image`.",
     )
     uncovered: Literal["error", "restrict"] | None = setting(
-        '"error" or "restrict"', "Target mass where no source has images is an error, or the target is made smaller. Default `error`."
+        '"error" or "restrict"',
+        "Target mass where no source has images is an error, or the target is made smaller. "
+        "Default `error`.",
     )
     holdout: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = setting(
         "a share from 0 to below 1",
-        "With `sample` or `source`: the share of it that judges the weights and does not fit them. Default `0.0`.",
+        "With `sample` or `source`: the share of it that judges the weights and does not fit them. "
+        "Default `0.0`.",
     )
 
     @model_validator(mode="before")
@@ -231,18 +312,27 @@ class SolveSection(Section):
 
     method: Literal["newton", "fixed_point", "sgd"] = setting(
         '"newton", "fixed_point" or "sgd"',
-        "Newton's method (exact), Vardi's iteration (an independent check), or the article's stochastic gradient descent.",
+        "Newton's method (exact), Vardi's iteration (an independent check), or the article's "
+        "stochastic gradient descent.",
         "newton",
     )
     tol: float = setting(
-        "a number between 0 and 1", "Error of the log normalizers at which to stop.", 1e-10, gt=0, lt=1, allow_inf_nan=False
+        "a number between 0 and 1",
+        "Error of the log normalizers at which to stop.",
+        1e-10,
+        gt=0,
+        lt=1,
+        allow_inf_nan=False,
     )
     max_steps: int | None = setting(
-        "a whole number above 0", "Most steps; without it 100 for newton, 100,000 for fixed_point, 4,000 for sgd.", gt=0
+        "a whole number above 0",
+        "Most steps; without it 100 for newton, 100,000 for fixed_point, 4,000 for sgd.",
+        gt=0,
     )
     max_unlike: float = setting(
         "a share above 0, at most 1",
-        "With a sample of the target: the largest share of it that no source may resemble. More is not identifiable.",
+        "With a sample of the target: the largest share of it that no source may resemble. More is "
+        "not identifiable.",
         0.2,
         gt=0,
         le=1,
@@ -255,35 +345,61 @@ class LearnSection(Section):
 
     preset: Literal["fast", "article", "probe"] = setting(
         '"fast", "article" or "probe"',
-        "`fast`: a small network and a short schedule, for processors; `article`: ResNet-56 and the article's schedule, for graphics "
+        "`fast`: a small network and a short schedule, for processors; `article`: ResNet-56 and "
+        "the article's schedule, for graphics "
         "cards; `probe`: a linear model on the numbers of `[represent]` (or of the table).",
         "fast",
     )
     model: Text | None = setting(
         'the name of a network, or "module:factory"',
-        "Instead of the preset's: `fast`, `resnet20`, `resnet32`, `resnet44`, `resnet56`, `resnet110`, or a function of your own that "
+        "Instead of the preset's: `fast`, `resnet20`, `resnet32`, `resnet44`, `resnet56`, "
+        "`resnet110`, or a function of your own that "
         "makes a torch module from the number of classes.",
     )
-    size: int = setting("a whole number from 1 to 4096", "Side in pixels of the squares that a network is given.", 32, gt=0, le=4096)
+    size: int = setting(
+        "a whole number from 1 to 4096",
+        "Side in pixels of the squares that a network is given.",
+        32,
+        gt=0,
+        le=4096,
+    )
     resize: Literal["crop", "stretch", "pad"] = setting(
-        '"crop", "stretch" or "pad"', "How an image becomes a square: its middle, the whole of it distorted, or with margins.", "crop"
+        '"crop", "stretch" or "pad"',
+        "How an image becomes a square: its middle, the whole of it distorted, or with margins.",
+        "crop",
     )
     epochs: int | None = setting(
         "a whole number above 0",
-        "Passes over the training images; without it, the preset's (of `fast`: 4, and up to 40 where images are few).",
+        "Passes over the training images; without it, the preset's (of `fast`: 4, and up to 40 "
+        "where images are few).",
         gt=0,
     )
     batch: int | None = setting(
-        "a whole number above 0", "Images in a step; without it, the preset's (of `fast`: 512, and down to 32 where images are few).", gt=0
+        "a whole number above 0",
+        "Images in a step; without it, the preset's (of `fast`: 512, and down to 32 where images "
+        "are few).",
+        gt=0,
     )
-    learning_rate: float | None = setting("a number above 0", "Its largest value; without it, the preset's.", gt=0, allow_inf_nan=False)
+    learning_rate: float | None = setting(
+        "a number above 0",
+        "Its largest value; without it, the preset's.",
+        gt=0,
+        allow_inf_nan=False,
+    )
     weighting: Literal["loss", "sampler"] | None = setting(
-        '"loss" or "sampler"', "Weights multiply the loss of an image, or say how often it is drawn; without it, the preset's."
+        '"loss" or "sampler"',
+        "Weights multiply the loss of an image, or say how often it is drawn; without it, the "
+        "preset's.",
     )
-    cutout: int | None = setting("a whole number, 0 or more", "Side of a square that is blanked out at random; 0: none.", ge=0)
+    cutout: int | None = setting(
+        "a whole number, 0 or more",
+        "Side of a square that is blanked out at random; 0: none.",
+        ge=0,
+    )
     patience: int | None = setting(
         "a whole number above 0",
-        "Epochs without a lower weighted validation loss after which training stops; without it, never.",
+        "Epochs without a lower weighted validation loss after which training stops; without it, "
+        "never.",
         gt=0,
     )
     validation: float = setting(
@@ -300,11 +416,25 @@ class LearnSection(Section):
         ["debiased"],
         min_length=1,
     )
-    by: list[Text] = setting("a list of columns", "Accuracy is also shown by these; `a*b`: by every combination of two.", [])
-    ridge: float | None = setting("a number above 0", "Penalty of the probe; without it, the preset's.", gt=0, allow_inf_nan=False)
+    by: list[Text] = setting(
+        "a list of columns",
+        "Accuracy is also shown by these; `a*b`: by every combination of two.",
+        [],
+    )
+    ridge: float | None = setting(
+        "a number above 0",
+        "Penalty of the probe; without it, the preset's.",
+        gt=0,
+        allow_inf_nan=False,
+    )
     device: Text | None = setting("a device", "`cpu`, `cuda` or `auto`; without it, the preset's.")
-    devices: int | None = setting("a whole number above 0", "How many of them share each step; without it, one.", gt=0)
-    precision: Text | None = setting("a precision of Lightning Fabric", "Such as `32-true` or `bf16-mixed`; without it, the preset's.")
+    devices: int | None = setting(
+        "a whole number above 0", "How many of them share each step; without it, one.", gt=0
+    )
+    precision: Text | None = setting(
+        "a precision of Lightning Fabric",
+        "Such as `32-true` or `bf16-mixed`; without it, the preset's.",
+    )
 
 
 class ReportSection(Section):
@@ -312,22 +442,38 @@ class ReportSection(Section):
 
     title: Text | None = setting("a piece of text", "The page's title.")
     privacy: Literal["full", "aggregate"] = setting(
-        '"full" or "aggregate"', "`aggregate`: no thumbnails, paths or ids, and cells under 10 images suppressed.", "full"
+        '"full" or "aggregate"',
+        "`aggregate`: no thumbnails, paths or ids, and cells under 10 images suppressed.",
+        "full",
     )
-    thumbnails: bool = setting("true or false", 'Show galleries of images; never with `privacy = "aggregate"`.', True)
+    thumbnails: bool = setting(
+        "true or false", 'Show galleries of images; never with `privacy = "aggregate"`.', True
+    )
     forecast: bool = setting(
         "true or false",
-        "Predict what reweighting will bring (`unskew forecast`) with every run, and show it; needs labels and features.",
+        "Predict what reweighting will bring (`unskew forecast`) with every run, and show it; "
+        "needs labels and features.",
         False,
     )
-    outcomes: list[Text] = setting("a list of columns", "Columns whose target mean is shown with its interval and its sensitivity.", [])
+    outcomes: list[Text] = setting(
+        "a list of columns",
+        "Columns whose target mean is shown with its interval and its sensitivity.",
+        [],
+    )
 
 
 class EngineSection(Section):
     """How the run is carried out."""
 
-    jobs: int | None = setting("a whole number above 0", "Processor cores to use; without it, all.", gt=0)
-    seed: int = setting("a whole number, 0 or more", "Of everything random: folds, bootstrap, held-out images.", 0, ge=0)
+    jobs: int | None = setting(
+        "a whole number above 0", "Processor cores to use; without it, all.", gt=0
+    )
+    seed: int = setting(
+        "a whole number, 0 or more",
+        "Of everything random: folds, bootstrap, held-out images.",
+        0,
+        ge=0,
+    )
 
 
 SECTIONS: dict[str, type[Section]] = {

@@ -1,6 +1,8 @@
-"""The configuration that ``unskew init`` writes: it runs as it stands, and a person learns from its comments.
+"""The configuration that ``unskew init`` writes: it runs as it stands, and a person learns from its
+comments.
 
-Lines of the form ``#key = value`` are alternatives, valid when the # is taken away; all other comments are prose and begin with ``# ``.
+Lines of the form ``#key = value`` are alternatives, valid when the # is taken away; all other
+comments are prose and begin with ``# ``.
 """
 
 from __future__ import annotations
@@ -41,8 +43,9 @@ _SAID = {
 class _Plan:
     """What a run can begin with, whatever is known later.
 
-    ``by``: the attribute whose levels are made equally frequent; without one, ``reference`` is the source that the others are made to
-    resemble in ``features``; without features, all sources are taken for unbiased.
+    ``by``: the attribute whose levels are made equally frequent; without one, ``reference`` is the
+    source that the others are made to resemble in ``features``; without features, all sources are
+    taken for unbiased.
     """
 
     by: str | None = None
@@ -52,9 +55,11 @@ class _Plan:
 
 
 def starting_config(pool: Pool, sources: Mapping[str, Any], *, name: str = "run.toml") -> str:
-    """A commented configuration for the pool that the ``[sources]`` settings gave; ``unskew weigh`` runs it unchanged.
+    """A commented configuration for the pool that the ``[sources]`` settings gave; ``unskew weigh``
+    runs it unchanged.
 
-    The target is a placeholder that always works: every class equally frequent; without classes, the largest source taken for unbiased.
+    The target is a placeholder that always works: every class equally frequent; without classes,
+    the largest source taken for unbiased.
     """
     described, plan = describe_pool(pool), _choose(pool)
     parts = [
@@ -81,9 +86,15 @@ def _choose(pool: Pool) -> _Plan:
 
 
 def _levels_of(pool: Pool, name: str) -> list[str]:
-    """The levels of a column that can be strata: at least two, and far fewer than images; else none."""
+    """The levels of a column that can be strata: at least two, and far fewer than images; else
+    none.
+    """
     column = pool.frame[name]
-    if holds_lists(column) or column.dtype.kind == "f" or (name != "label" and column.dtype.kind in "iu"):
+    if (
+        holds_lists(column)
+        or column.dtype.kind == "f"
+        or (name != "label" and column.dtype.kind in "iu")
+    ):
         return []
     levels, _ = text_levels(column, name)
     known = len(levels) - (MISSING in levels)
@@ -116,7 +127,14 @@ def _largest_source(pool: Pool) -> str:
 
 
 def _prose(text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent="# ",
+        subsequent_indent="# ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _setting(key: str, value: Any, comment: str = "", before: str = "") -> str:
@@ -132,11 +150,16 @@ def _preface(name: str) -> list[str]:
     # In a terminal as it stands, and on one line whatever the file is called.
     file = name if re.fullmatch(r"[\w./-]+", name) else toml_string(name)
     return [
-        *_prose("What was found, and what has to be known: written by `unskew init`. It runs as it stands; edit it, then"),
-        f"#     unskew check {file}               can this be debiased?",
-        f"#     unskew weigh {file} -o results    one weight for every image, and a page that explains them",
         *_prose(
-            "A line that begins with # and a key is an alternative: take the # away, and the line it replaces. Paths start at the folder "
+            "What was found, and what has to be known: written by `unskew init`. It runs as it "
+            "stands; edit it, then"
+        ),
+        f"#     unskew check {file}               can this be debiased?",
+        f"#     unskew weigh {file} -o results    one weight for every image, and a page that "
+        "explains them",
+        *_prose(
+            "A line that begins with # and a key is an alternative: take the # away, and the line "
+            "it replaces. Paths start at the folder "
             "of this file. The documentation's page on configurations explains every key."
         ),
     ]
@@ -144,27 +167,45 @@ def _preface(name: str) -> list[str]:
 
 def _sources_part(described: PoolDescription, sources: Mapping[str, Any]) -> list[str]:
     sizes = [f"{toml_string(each.name)} {each.images:,}" for each in described.sources]
-    lines = ["[sources]", *_prose(f"{described.images:,} images from {len(sizes)} source{'s' * (len(sizes) > 1)}: {first_few(sizes, 20)}.")]
+    lines = [
+        "[sources]",
+        *_prose(
+            f"{described.images:,} images from {len(sizes)} source{'s' * (len(sizes) > 1)}: "
+            f"{first_few(sizes, 20)}."
+        ),
+    ]
     if described.unreadable:
-        lines += _prose(f"{sum(each.images for each in described.unreadable):,} more cannot be used; a run lists them with their reasons.")
-        lines.append(_alternative("tolerance", 0.05, "the share of unusable images at which a run stops is else 0.01"))
+        lines += _prose(
+            f"{sum(each.images for each in described.unreadable):,} more cannot be used; a run "
+            "lists them with their reasons."
+        )
+        lines.append(
+            _alternative(
+                "tolerance", 0.05, "the share of unusable images at which a run stops is else 0.01"
+            )
+        )
     for key, value in sources.items():
         if isinstance(value, Mapping) and key != "group":
-            lines += [_setting(f"{key}.{toml_key(str(name))}", each) for name, each in value.items()]
+            lines += [
+                _setting(f"{key}.{toml_key(str(name))}", each) for name, each in value.items()
+            ]
         else:
             lines.append(_setting(toml_key(str(key)), value, _SAID.get(key, "")))
     if "folders" in sources and described.labels and "label" not in sources:
         lines.append(_alternative("label", False, "if the subfolders are not classes"))
     if described.groups is None:
         lines += _prose(
-            "Are there several images of one patient, burst or product? They are not independent: name the column, or the part of "
+            "Are there several images of one patient, burst or product? They are not independent: "
+            "name the column, or the part of "
             "the file name in parentheses, that they share."
         )
         has_names = described.has_pixels and ("folders" in sources or "manifest" in sources)
         lines.append(_alternative("group", {"regex": r"^([^_]+)_"} if has_names else "patient_id"))
     if described.columns:
         names = [toml_string(each.name) for each in described.columns]
-        lines += _prose(f"Other columns, which [target], [bias] and [report] may name: {first_few(names, 20)}.")
+        lines += _prose(
+            f"Other columns, which [target], [bias] and [report] may name: {first_few(names, 20)}."
+        )
     return lines
 
 
@@ -172,36 +213,67 @@ def _represent_part() -> list[str]:
     return [
         "[represent]",
         *_prose(
-            "Numbers computed from the pixels. Bias models may use them, and the page shows how far the sources differ in them. There are "
-            "also mean_hsv, border_hsv, colourfulness, noise, size, aspect_ratio, exif and embedding."
+            "Numbers computed from the pixels. Bias models may use them, and the page shows how "
+            "far the sources differ in them. There are "
+            "also mean_hsv, border_hsv, colourfulness, noise, size, aspect_ratio, exif and "
+            "embedding."
         ),
         _setting("features", list(_FEATURES)),
     ]
 
 
 def _target_part(described: PoolDescription, plan: _Plan) -> list[str]:
-    lines = ["[target]", *_prose("The population that results shall speak of. THIS IS A PLACEHOLDER: only you can know it.")]
+    lines = [
+        "[target]",
+        *_prose(
+            "The population that results shall speak of. THIS IS A PLACEHOLDER: only you can know "
+            "it."
+        ),
+    ]
     if plan.by is not None:
         name = toml_string(plan.by)
-        lines += _prose(f"Here every level of {name} is equally frequent, which is seldom true of a real population.")
+        lines += _prose(
+            f"Here every level of {name} is equally frequent, which is seldom true of a real "
+            "population."
+        )
         lines.append(_setting("uniform", plan.by))
         if plan.some_missing:
-            lines.append(_setting(f"missing.{toml_key(plan.by)}", "keep", "images without it keep their share of the pool; or drop, level"))
+            lines.append(
+                _setting(
+                    f"missing.{toml_key(plan.by)}",
+                    "keep",
+                    "images without it keep their share of the pool; or drop, level",
+                )
+            )
         lines += _margins_alternatives(described, plan.by)
     elif plan.reference is not None:
-        lines += _prose("Here the largest source is taken for unbiased, and the others are made to resemble it.")
+        lines += _prose(
+            "Here the largest source is taken for unbiased, and the others are made to resemble it."
+        )
         lines.append(_setting("source", plan.reference))
-        lines += _prose("If the images had labels, and their shares in the population were known (with [bias] family strata):")
+        lines += _prose(
+            "If the images had labels, and their shares in the population were known (with [bias] "
+            "family strata):"
+        )
         lines.append(
-            _alternative("margins.label", {"file": "survey.csv", "n": 400}, "a file with the columns label and count, from a survey of 400")
+            _alternative(
+                "margins.label",
+                {"file": "survey.csv", "n": 400},
+                "a file with the columns label and count, from a survey of 400",
+            )
         )
     else:
         # With nothing to tell images apart there is no target to be told.
         lines = [
             "#[target]",
-            *_prose("The population that results shall speak of: add columns to the table, then say here how they are spread in it."),
+            *_prose(
+                "The population that results shall speak of: add columns to the table, then say "
+                "here how they are spread in it."
+            ),
         ]
-    lines += _prose("If there are images of the population itself, labelled or not (with [bias] family tilt):")
+    lines += _prose(
+        "If there are images of the population itself, labelled or not (with [bias] family tilt):"
+    )
     lines.append(_alternative("sample", "target-images", "a folder, or a table"))
     if plan.by is not None:
         lines += _prose("If one source is known to be unbiased (with [bias] family tilt):")
@@ -214,9 +286,15 @@ def _margins_alternatives(described: PoolDescription, by: str) -> list[str]:
     lines = []
     counts = _counts(described, by)
     if 0 < len(counts) <= _MOST_LISTED:
-        lines += _prose("If their shares are known, say them, as counts or probabilities (here: as they are in the pool):")
+        lines += _prose(
+            "If their shares are known, say them, as counts or probabilities (here: as they are in "
+            "the pool):"
+        )
         lines.append(_alternative(key, counts))
-    lines += _prose(f"If they stand in a file with the columns {toml_string(by)} and count, from a survey of 400:")
+    lines += _prose(
+        f"If they stand in a file with the columns {toml_string(by)} and count, from a survey of "
+        "400:"
+    )
     lines.append(_alternative(key, {"file": "survey.csv", "n": 400}))
     return lines
 
@@ -229,29 +307,53 @@ def _counts(described: PoolDescription, by: str) -> dict[str, int]:
 
 
 def _bias_part(described: PoolDescription, plan: _Plan) -> list[str]:
-    lines = ["[bias]", *_prose("How the sources select their images; the documentation's page on bias models helps to choose.")]
+    lines = [
+        "[bias]",
+        *_prose(
+            "How the sources select their images; the documentation's page on bias models helps to "
+            "choose."
+        ),
+    ]
     features = list(_FEATURES) if described.has_pixels else list(plan.features)
     if plan.by is not None:
-        lines += _prose(f"Strata: they differ in how often they show each level of {toml_string(plan.by)}, and in nothing else.")
+        lines += _prose(
+            f"Strata: they differ in how often they show each level of {toml_string(plan.by)}, and "
+            "in nothing else."
+        )
         lines += [_setting("family", "strata"), _setting("by", [plan.by])]
         if features:
-            lines += _prose("If they differ in light or camera instead, and the target is a sample or a source:")
+            lines += _prose(
+                "If they differ in light or camera instead, and the target is a sample or a source:"
+            )
             lines += [_alternative("family", "tilt"), _alternative("features", features)]
             lines += _prose("If in both (with the target as above):")
-            factors = [{"family": "strata", "by": [plan.by]}, {"family": "soft_box", "features": features[:1]}]
+            factors = [
+                {"family": "strata", "by": [plan.by]},
+                {"family": "soft_box", "features": features[:1]},
+            ]
             lines += [_alternative("family", "product"), _alternative("factors", factors)]
     elif plan.reference is not None:
-        lines += _prose("Tilt: each source prefers some values of these columns over others, smoothly.")
+        lines += _prose(
+            "Tilt: each source prefers some values of these columns over others, smoothly."
+        )
         lines += [_setting("family", "tilt"), _setting("features", features)]
-        lines += _prose("If each source sees all images within certain limits and none beyond (needs no target):")
+        lines += _prose(
+            "If each source sees all images within certain limits and none beyond (needs no "
+            "target):"
+        )
         lines += [_alternative("family", "soft_box"), _alternative("standardise", True)]
     else:
         lines += _prose(
-            "Nothing but the source is known of each image, so that there is nothing to correct by: all sources are taken for "
+            "Nothing but the source is known of each image, so that there is nothing to correct "
+            "by: all sources are taken for "
             'unbiased ("all"), and all images weigh the same.'
         )
         lines.append(_setting("family", "subpopulation"))
-        lines += [_setting(f"queries.{toml_key(each.name)}", "all") for each in described.sources if each.images]
+        lines += [
+            _setting(f"queries.{toml_key(each.name)}", "all")
+            for each in described.sources
+            if each.images
+        ]
     return lines
 
 
@@ -259,7 +361,9 @@ def _last_part() -> list[str]:
     return [
         "[report]",
         _alternative("title", "Three sites, one forest"),
-        _alternative("privacy", "aggregate", "no thumbnails, paths or ids; cells under 10 images suppressed"),
+        _alternative(
+            "privacy", "aggregate", "no thumbnails, paths or ids; cells under 10 images suppressed"
+        ),
         "",
         "[engine]",
         _setting("seed", 0, "of everything random: the same seed gives the same weights"),

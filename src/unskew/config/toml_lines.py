@@ -1,4 +1,6 @@
-"""Where each key of a TOML text stands: the standard library's parser forgets positions, and an error without a line helps little."""
+"""Where each key of a TOML text stands: the standard library's parser forgets positions, and an
+error without a line helps little.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ import tomllib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-# Keys from the top down; a number is the place in an array, from 0: ("bias", "factors", 1, "family").
+# Keys from the top down; a number is the place in an array, from 0: ("bias", "factors", 1,
+# "family").
 KeyPath = tuple[str | int, ...]
 
 _BLANK = re.compile(r"[ \t]*")
@@ -31,7 +34,8 @@ class Place(NamedTuple):
 def locate_keys(text: str) -> dict[KeyPath, Place]:
     r"""Where every key, table and element of an array begins; the text must be valid TOML.
 
-    A table that has a header stands at its header; one that only dotted keys or the headers of its parts mention, at the first of them.
+    A table that has a header stands at its header; one that only dotted keys or the headers of its
+    parts mention, at the first of them.
 
     Examples
     --------
@@ -45,7 +49,9 @@ def locate_keys(text: str) -> dict[KeyPath, Place]:
 
 
 def nearest_place(places: Mapping[KeyPath, Place], path: KeyPath) -> Place | None:
-    """The place of the key, or of the closest table above it that the text has; None if there is none."""
+    """The place of the key, or of the closest table above it that the text has; None if there is
+    none.
+    """
     for length in range(len(path), 0, -1):
         if path[:length] in places:
             return places[path[:length]]
@@ -95,7 +101,9 @@ class _Reader:
         return (*path, number)
 
     def _within_last(self, keys: tuple[str, ...]) -> KeyPath:
-        """The path that a header means: the name of an array of tables stands for its last element."""
+        """The path that a header means: the name of an array of tables stands for its last
+        element.
+        """
         path: KeyPath = ()
         for key in keys:
             path = (*path, key)
@@ -142,8 +150,15 @@ class _Reader:
         elif self._accept("{"):
             self._read_inline_table(path)
         else:
-            strings = {'"""': _LONG_BASIC_STRING, "'''": _LONG_LITERAL_STRING, '"': _BASIC_STRING, "'": _LITERAL_STRING}
-            opening = next((quotes for quotes in strings if self.text.startswith(quotes, self.at)), None)
+            strings = {
+                '"""': _LONG_BASIC_STRING,
+                "'''": _LONG_LITERAL_STRING,
+                '"': _BASIC_STRING,
+                "'": _LITERAL_STRING,
+            }
+            opening = next(
+                (quotes for quotes in strings if self.text.startswith(quotes, self.at)), None
+            )
             self._skip(_BARE_VALUE if opening is None else strings[opening])
 
     def _read_array(self, path: KeyPath) -> None:

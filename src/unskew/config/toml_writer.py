@@ -1,4 +1,6 @@
-"""Values -> TOML text that the standard library reads back as the same values; the library has a parser and no writer."""
+"""Values -> TOML text that the standard library reads back as the same values; the library has a
+parser and no writer.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,24 @@ def toml_string(text: str) -> str:
     >>> print(toml_string('a "quoted" name\nin two lines'))
     "a \"quoted\" name\nin two lines"
     """
-    # Control characters would break the file, and those that turn the writing direction would deceive its reader.
-    return '"' + "".join(_SHORT.get(each, each) if each in _SHORT or each.isprintable() else _escaped(each) for each in text) + '"'
+    # Control characters would break the file, and those that turn the writing direction would
+    # deceive its reader.
+    return (
+        '"'
+        + "".join(
+            _SHORT.get(each, each) if each in _SHORT or each.isprintable() else _escaped(each)
+            for each in text
+        )
+        + '"'
+    )
 
 
 def _escaped(character: str) -> str:
     code = ord(character)
     if 0xD800 <= code <= 0xDFFF:
         raise ConfigError(
-            f"a configuration is UTF-8 text, which cannot hold the name part {character!r} (a file name that is not UTF-8, as read from "
+            f"a configuration is UTF-8 text, which cannot hold the name part {character!r} (a file "
+            "name that is not UTF-8, as read from "
             "this system). Rename the file or folder."
         )
     return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
@@ -62,13 +73,21 @@ def toml_value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(toml_value(each) for each in value) + "]"
     if isinstance(value, Mapping):
-        pairs = ", ".join(f"{toml_key(str(key))} = {toml_value(each)}" for key, each in value.items() if each is not None)
+        pairs = ", ".join(
+            f"{toml_key(str(key))} = {toml_value(each)}"
+            for key, each in value.items()
+            if each is not None
+        )
         return f"{{ {pairs} }}" if pairs else "{}"
-    raise ConfigError(f"a configuration holds text, numbers, truth values, dates, lists and tables; got {type(value).__name__} {value!r}.")
+    raise ConfigError(
+        "a configuration holds text, numbers, truth values, dates, lists and tables; got "
+        f"{type(value).__name__} {value!r}."
+    )
 
 
 def toml_document(settings: Mapping[str, Any]) -> str:
-    """A whole file: single values first, then one section for each table; lists of tables as sections of their own.
+    """A whole file: single values first, then one section for each table; lists of tables as
+    sections of their own.
 
     The same settings always give the same bytes.
 
@@ -83,7 +102,9 @@ def toml_document(settings: Mapping[str, Any]) -> str:
     single = {key: value for key, value in given.items() if not isinstance(value, Mapping)}
     sections = {key: value for key, value in given.items() if isinstance(value, Mapping)}
     blocks = ["".join(_line(key, value) for key, value in single.items())] if single else []
-    return "\n".join([*blocks, *(_section(toml_key(key), value) for key, value in sections.items())])
+    return "\n".join(
+        [*blocks, *(_section(toml_key(key), value) for key, value in sections.items())]
+    )
 
 
 def _line(key: str, value: Any) -> str:
@@ -92,11 +113,19 @@ def _line(key: str, value: Any) -> str:
 
 def _section(header: str, table: Mapping[str, Any]) -> str:
     given = {key: value for key, value in table.items() if value is not None}
-    tables = {key: value for key, value in given.items() if isinstance(value, list | tuple) and value and _all_tables(value)}
-    text = f"[{header}]\n" + "".join(_line(key, value) for key, value in given.items() if key not in tables)
+    tables = {
+        key: value
+        for key, value in given.items()
+        if isinstance(value, list | tuple) and value and _all_tables(value)
+    }
+    text = f"[{header}]\n" + "".join(
+        _line(key, value) for key, value in given.items() if key not in tables
+    )
     for key, elements in tables.items():
         for each in elements:
-            text += f"\n[[{header}.{toml_key(key)}]]\n" + "".join(_line(name, value) for name, value in each.items() if value is not None)
+            text += f"\n[[{header}.{toml_key(key)}]]\n" + "".join(
+                _line(name, value) for name, value in each.items() if value is not None
+            )
     return text
 
 

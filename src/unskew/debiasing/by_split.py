@@ -1,4 +1,6 @@
-"""Weights for every split: the bias model is fitted on train, and each split is weighed to the target by itself."""
+"""Weights for every split: the bias model is fitted on train, and each split is weighed to the
+target by itself.
+"""
 
 from __future__ import annotations
 
@@ -115,13 +117,20 @@ class SplitWeights:
         for part in self.parts:
             if part.name == name:
                 return part
-        raise DataError(f"there is no split {name!r}; the splits are {first_few([part.name for part in self.parts])}.")
+        raise DataError(
+            f"there is no split {name!r}; the splits are "
+            f"{first_few([part.name for part in self.parts])}."
+        )
 
     def frame(self) -> pd.DataFrame:
-        """One row for each image of the pool, in its order: id, weight (sum 1 within the split), sample_weight (mean 1 within it)."""
+        """One row for each image of the pool, in its order: id, weight (sum 1 within the split),
+        sample_weight (mean 1 within it).
+        """
         import pandas as pd
 
-        return pd.DataFrame({"id": self.id, "weight": self.weight, "sample_weight": self.sample_weight})
+        return pd.DataFrame(
+            {"id": self.id, "weight": self.weight, "sample_weight": self.sample_weight}
+        )
 
 
 def weigh_splits(
@@ -134,32 +143,47 @@ def weigh_splits(
     judge: bool = True,
     solve: Mapping[str, Any] | None = None,
 ) -> SplitWeights:
-    """Fit the bias model on train by `unskew.debias`, and weigh every other split to the same target.
+    """Fit the bias model on train by `unskew.debias`, and weigh every other split to the same
+    target.
 
-    In split s, π_i ∝ 1/Σ_k λ_k^s ω_k(z_i)/Ω_k: ω and Ω as fitted on train, λ_k^s the share of source k in the split itself. With a
-    `Strata` part λ and Ω are those within the stratum of the image, and weights are scaled so that each stratum has the target's mass;
-    strata without images in the split are named with their mass, and the rest of the target is taken for 1. Facts: a split that is equal
-    to train gets train's weights (except that `Propensity` judges the images it was fitted on by models that did not see them, and that
-    images of train may be held out to judge); without splits these are the weights of `unskew.debias`.
+    In split s, π_i ∝ 1/Σ_k λ_k^s ω_k(z_i)/Ω_k: ω and Ω as fitted on train, λ_k^s the share of
+    source k in the split itself. With a `Strata` part λ and Ω are those within the stratum of the
+    image, and weights are scaled so that each stratum has the target's mass; strata without images
+    in the split are named with their mass, and the rest of the target is taken for 1. Facts: a
+    split that is equal to train gets train's weights (except that `Propensity` judges the images it
+    was fitted on by models that did not see them, and that images of train may be held out to
+    judge); without splits these are the weights of `unskew.debias`.
 
-    Images that the model leaves out (beyond what their own source selects; outside the target; in a stratum of no mass, or one that train
-    has no image of) get weight 0 and are counted.
+    Images that the model leaves out (beyond what their own source selects; outside the target; in a
+    stratum of no mass, or one that train has no image of) get weight 0 and are counted.
 
     Parameters
     ----------
-    pool : the images; train is the split called train, else the largest. Without a column ``split`` the pool is one split.
+    pool : the images; train is the split called train, else the largest. Without a column ``split``
+        the pool is one split.
     bias, target, seed, max_unlike, judge, solve : as for `unskew.debias`.
     """
     if "split" not in pool.frame.columns:
-        weights = debias(pool, bias, target, seed=seed, max_unlike=max_unlike, judge=judge, solve=solve)
-        return SplitWeights(weights, ALL, (_train_part(ALL, np.arange(len(pool)), pool, weights),), pool.frame["id"].to_numpy())
+        weights = debias(
+            pool, bias, target, seed=seed, max_unlike=max_unlike, judge=judge, solve=solve
+        )
+        return SplitWeights(
+            weights,
+            ALL,
+            (_train_part(ALL, np.arange(len(pool)), pool, weights),),
+            pool.frame["id"].to_numpy(),
+        )
     check_splits(pool)
-    row_of = {name: np.flatnonzero(code) for name, code in _split_masks(pool.frame["split"]).items()}
+    row_of = {
+        name: np.flatnonzero(code) for name, code in _split_masks(pool.frame["split"]).items()
+    }
     train = _find_train(row_of)
     _check_sources(pool, row_of, train)
     train_pool = pool.take(row_of[train])
     with _said_of(train):
-        weights = debias(train_pool, bias, target, seed=seed, max_unlike=max_unlike, judge=judge, solve=solve)
+        weights = debias(
+            train_pool, bias, target, seed=seed, max_unlike=max_unlike, judge=judge, solve=solve
+        )
     parts = [_train_part(train, row_of[train], train_pool, weights)]
     others = [name for name in row_of if name != train]
     if others:
@@ -192,11 +216,17 @@ def _find_train(row_of: Mapping[str, Ints]) -> str:
 def _check_sources(pool: Pool, row_of: Mapping[str, Ints], train: str) -> None:
     """A source without images in train has no fitted ω."""
     seen = set(pool.source[row_of[train]].tolist())
-    lacking = [f"{name} ({size} images)" for k, (name, size) in enumerate(zip(pool.names, pool.sizes, strict=True)) if k not in seen]
+    lacking = [
+        f"{name} ({size} images)"
+        for k, (name, size) in enumerate(zip(pool.names, pool.sizes, strict=True))
+        if k not in seen
+    ]
     if lacking:
         raise DataError(
-            f"the bias model is fitted on the split {train!r}, which has no image of {first_few(lacking)}: how that source selects cannot "
-            "be learned. Split so that every source is in it (`unskew split` does), or leave the source out."
+            f"the bias model is fitted on the split {train!r}, which has no image of "
+            f"{first_few(lacking)}: how that source selects cannot "
+            "be learned. Split so that every source is in it (`unskew split` does), or leave the "
+            "source out."
         )
 
 
@@ -213,11 +243,19 @@ def _said_of(split: str) -> Iterator[None]:
 def _train_part(name: str, row: Ints, pool: Pool, weights: Weights) -> SplitPart:
     assert weights.estimation is not None
     fitted = weights.estimation.fitted
-    return _part(name, row, pool, weights.weight, dict(fitted.left_out), {}, fitted.describe().population)
+    return _part(
+        name, row, pool, weights.weight, dict(fitted.left_out), {}, fitted.describe().population
+    )
 
 
 def _part(
-    name: str, row: Ints, pool: Pool, weight_n: Floats, zero: dict[str, int], uncovered: dict[str, float], population: str
+    name: str,
+    row: Ints,
+    pool: Pool,
+    weight_n: Floats,
+    zero: dict[str, int],
+    uncovered: dict[str, float],
+    population: str,
 ) -> SplitPart:
     from unskew.weigh.effective_size import add_by_code, effective_size
     from unskew.weigh.solved_weights import group_codes
@@ -226,13 +264,25 @@ def _part(
     if "group" in pool.frame.columns:
         code_n, found = group_codes(pool.frame["group"], len(pool))
         groups, ess_groups = found.size, effective_size(add_by_code(code_n, weight_n, found.size))
-    return SplitPart(name, row, weight_n, groups, effective_size(weight_n), ess_groups, zero, uncovered, population)
+    return SplitPart(
+        name,
+        row,
+        weight_n,
+        groups,
+        effective_size(weight_n),
+        ess_groups,
+        zero,
+        uncovered,
+        population,
+    )
 
 
 def _whole_strata(pool: Pool, fitted: FittedBias) -> TargetStrata | None:
-    """The strata of all splits together, by the target's rules for levels outside its scope and missing ones; None without strata.
+    """The strata of all splits together, by the target's rules for levels outside its scope and
+    missing ones; None without strata.
 
-    Groups do not cross splits, so that each image's part of a unit is the same in the pool and in its split.
+    Groups do not cross splits, so that each image's part of a unit is the same in the pool and in
+    its split.
     """
     from unskew.bias.strata import Strata, stratify_for
 
@@ -244,15 +294,21 @@ def _whole_strata(pool: Pool, fitted: FittedBias) -> TargetStrata | None:
     return stratify_for(part, pool, fitted.target, reference)[0]
 
 
-def _check_uniform(target: Target | None, whole: TargetStrata | None, train: Ints) -> dict[str, float]:
-    """A uniform target is uniform over the levels of all splits: {what train has no image of: its mass}, an error unless allowed."""
+def _check_uniform(
+    target: Target | None, whole: TargetStrata | None, train: Ints
+) -> dict[str, float]:
+    """A uniform target is uniform over the levels of all splits: {what train has no image of: its
+    mass}, an error unless allowed.
+    """
     from unskew.target.resolution import allow_uncovered
 
     if target is None or target.kind != "uniform" or whole is None:
         return {}
     seen_c = np.bincount(whole.code[train][whole.code[train] >= 0], minlength=len(whole.strata)) > 0
     empty_c = ~seen_c & whole.in_scope & (whole.mass > 0)
-    empty = {cell_text(whole.by, whole.strata[c]): float(whole.mass[c]) for c in np.flatnonzero(empty_c)}
+    empty = {
+        cell_text(whole.by, whole.strata[c]): float(whole.mass[c]) for c in np.flatnonzero(empty_c)
+    }
     if empty:
         allow_uncovered(target, empty, float(whole.mass[~empty_c].sum()))
     return empty
@@ -260,13 +316,20 @@ def _check_uniform(target: Target | None, whole: TargetStrata | None, train: Int
 
 def _masses(uncovered: Mapping[str, float]) -> str:
     """``label = owl (0.2); 0.2 of it in all``, the largest first."""
-    shown = first_few([f"{cell} ({mass:.4g})" for cell, mass in sorted(uncovered.items(), key=lambda item: -item[1])])
+    shown = first_few(
+        [
+            f"{cell} ({mass:.4g})"
+            for cell, mass in sorted(uncovered.items(), key=lambda item: -item[1])
+        ]
+    )
     return f"{shown}; {sum(uncovered.values()):.4g} of it in all"
 
 
 @dataclass(frozen=True, eq=False)
 class _TrainFit:
-    """The model as fitted on train, for the images of other splits; ``whole``: the strata of all splits together."""
+    """The model as fitted on train, for the images of other splits; ``whole``: the strata of all
+    splits together.
+    """
 
     train: str
     fitted: FittedBias
@@ -284,7 +347,10 @@ class _TrainFit:
         kept = np.flatnonzero(cell_n >= 0)
         if not kept.size:
             reasons = first_few([f"{count} images: {reason}" for reason, count in zero.items()])
-            raise CoverageError(f"no image is left to weigh ({reasons}). Split so that it resembles {self.train!r}, or drop it.")
+            raise CoverageError(
+                f"no image is left to weigh ({reasons}). Split so that it resembles "
+                f"{self.train!r}, or drop it."
+            )
         part_m = unit_n[kept]
         if fitted.factors:
             part_m = part_m * self._inverse_density(log_nk[kept], source_n[kept], cell_n[kept])
@@ -297,8 +363,12 @@ class _TrainFit:
             weight_m = target.mass[cell_n[kept]] * part_m / total_c[cell_n[kept]]
             weight_n[kept] = weight_m / weight_m.sum()
             empty = np.flatnonzero((total_c <= 0) & (target.mass > 0))
-            uncovered = {cell_text(target.by, target.strata[c]): float(target.mass[c]) for c in empty}
-        return _part(name, row, pool, weight_n, zero, uncovered, self._population(uncovered, source_n[kept]))
+            uncovered = {
+                cell_text(target.by, target.strata[c]): float(target.mass[c]) for c in empty
+            }
+        return _part(
+            name, row, pool, weight_n, zero, uncovered, self._population(uncovered, source_n[kept])
+        )
 
     def _factors(self, frame: pd.DataFrame) -> Floats:
         """(n, K) log of the product of all factors but strata."""
@@ -308,7 +378,9 @@ class _TrainFit:
         return log_nk[:, : len(self.fitted.names)]
 
     def _cells(self, row: Ints, zero: dict[str, int]) -> tuple[Ints, Floats]:
-        """(stratum of every image among those of train, −1 without one; its part of a unit); what has none is counted."""
+        """(stratum of every image among those of train, −1 without one; its part of a unit); what
+        has none is counted.
+        """
         if self.whole is None or self.fitted.strata is None:
             return np.zeros(row.size, dtype=np.int64), np.ones(row.size)
         target = self.fitted.strata.target
@@ -325,29 +397,44 @@ class _TrainFit:
         cell_n[massless_n] = -1
         return cell_n, self.whole.unit[row]
 
-    def _leave_out(self, pool: Pool, log_nk: Floats, source_n: Ints, cell_n: Ints, zero: dict[str, int]) -> None:
-        """Images that their own source cannot select by the fitted model lose their place in ``cell_n``; given ω must allow them."""
+    def _leave_out(
+        self, pool: Pool, log_nk: Floats, source_n: Ints, cell_n: Ints, zero: dict[str, int]
+    ) -> None:
+        """Images that their own source cannot select by the fitted model lose their place in
+        ``cell_n``; given ω must allow them.
+        """
         from unskew.bias.strata import Strata
 
         parts = [part for part in self.fitted.model.parts if not isinstance(part, Strata)]
         impossible_n = np.isneginf(log_nk[np.arange(source_n.size), source_n]) & (cell_n >= 0)
-        given = [factor for part, factor in zip(parts, self.fitted.factors, strict=True) if not (part.by_likelihood or part.may_exclude)]
+        given = [
+            factor
+            for part, factor in zip(parts, self.fitted.factors, strict=True)
+            if not (part.by_likelihood or part.may_exclude)
+        ]
         for factor in given:
             own_n = factor.log_omega(pool.frame)[np.arange(source_n.size), source_n]
             wrong = np.flatnonzero(np.isneginf(own_n) & (cell_n >= 0))
             if wrong.size:
                 raise DataError(
-                    f"the model says source `{self.fitted.names[source_n[wrong[0]]]}` could not have produced the image "
-                    f"{pool.frame['id'].iloc[wrong[0]]}, yet it did ({wrong.size} such images): omega is zero in its own source's column."
+                    f"the model says source `{self.fitted.names[source_n[wrong[0]]]}` could not "
+                    "have produced the image "
+                    f"{pool.frame['id'].iloc[wrong[0]]}, yet it did ({wrong.size} such images): "
+                    "omega is zero in its own source's column."
                 )
-        # A source with images in a stratum where train has none of it: nothing in train's stratum may look like what it selects.
+        # A source with images in a stratum where train has none of it: nothing in train's stratum
+        # may look like what it selects.
         unlike_ck = np.isneginf(self._log_normalizer_ck)
         impossible_n |= (cell_n >= 0) & unlike_ck[cell_n, source_n]
-        _count(zero, f"beyond what their own source selects, as fitted on {self.train}", impossible_n)
+        _count(
+            zero, f"beyond what their own source selects, as fitted on {self.train}", impossible_n
+        )
         cell_n[impossible_n] = -1
 
     def _inverse_density(self, log_mk: Floats, source_m: Ints, cell_m: Ints) -> Floats:
-        """(m,) 1/Σ_k n_ck ω_k(z_i)/Ω_ck with the split's own counts n_ck, the largest of each stratum 1 (a factor that cancels)."""
+        """(m,) 1/Σ_k n_ck ω_k(z_i)/Ω_ck with the split's own counts n_ck, the largest of each
+        stratum 1 (a factor that cancels).
+        """
         log_omega_ck = self._log_normalizer_ck
         n_cells = self.fitted.data.n_cells
         size_ck = count_pairs(cell_m, source_m, (n_cells, len(self.fitted.names)))
@@ -360,14 +447,20 @@ class _TrainFit:
 
     @cached_property
     def _log_normalizer_ck(self) -> Floats:
-        """(C, K) log of Σ_i v_i ω_ik over the images i of train (and of the target's sample) in stratum c, v_i = 1/Σ_l e^{u_cl} ω_il.
+        """(C, K) log of Σ_i v_i ω_ik over the images i of train (and of the target's sample) in
+        stratum c, v_i = 1/Σ_l e^{u_cl} ω_il.
 
-        That is Ω_ck up to a factor of the stratum. By the equations of the solution it is n_ck e^{−u_ck} where source k has images.
+        That is Ω_ck up to a factor of the stratum. By the equations of the solution it is n_ck
+        e^{−u_ck} where source k has images.
         """
         fitted, data = self.fitted, self.fitted.data
         n_sources = len(fitted.names)
         size_ck = count_pairs(data.cell, data.source, (data.n_cells, data.n_sources))
-        u_ck = fitted.profile.u if fitted.strata is None else fitted.strata.log_factor + np.log(np.bincount(data.source))
+        u_ck = (
+            fitted.profile.u
+            if fitted.strata is None
+            else fitted.strata.log_factor + np.log(np.bincount(data.source))
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
             log_ck = (np.log(size_ck) - u_ck)[:, :n_sources]
         unseen_ck = size_ck[:, :n_sources] == 0
@@ -392,7 +485,10 @@ class _TrainFit:
             lost_r = np.isneginf(log_rk[:, present]).all(axis=1)
             lost = float(self.weights.weight[self.fitted.row] @ lost_r)
             if lost > 0:
-                population += f", without what only {first_few(absent)} selects, of which this split has no image ({lost:.4g} of it)"
+                population += (
+                    f", without what only {first_few(absent)} selects, of which this "
+                    f"split has no image ({lost:.4g} of it)"
+                )
         return population
 
 

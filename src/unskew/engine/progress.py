@@ -1,4 +1,6 @@
-"""One progress bar: count, rate and time left, on the error stream of a terminal; silent everywhere else."""
+"""One progress bar: count, rate and time left, on the error stream of a terminal; silent everywhere
+else.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,33 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def show_progress(label: str, total: int, show: bool | None = None) -> Iterator[Callable[[int], None]]:
+def show_progress(
+    label: str, total: int, show: bool | None = None
+) -> Iterator[Callable[[int], None]]:
     """Yields ``advance(count)``, to be called as the work goes on.
 
-    ``show``: None shows a bar where the error stream is a terminal, False never (quiet), True always.
+    ``show``: None shows a bar where the error stream is a terminal, False never (quiet), True
+    always.
     """
     if show is False or (show is None and not _on_terminal()):
         yield lambda count: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         *(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()),
         *(TextColumn("{task.fields[rate]}"), TimeRemainingColumn()),
     )
-    with Progress(*columns, console=Console(stderr=True, force_terminal=show), transient=True) as bar:
+    with Progress(
+        *columns, console=Console(stderr=True, force_terminal=show), transient=True
+    ) as bar:
         task = bar.add_task(label, total=total, rate="")
 
         def advance(count: int) -> None:

@@ -1,7 +1,8 @@
-"""Row blocks: what a matrix must offer to be read in pieces, and readers for arrays, CSR, files and anything that can be iterated again.
+"""Row blocks: what a matrix must offer to be read in pieces, and readers for arrays, CSR, files and
+anything that can be iterated again.
 
-A reader yields two-dimensional blocks of consecutive rows, dense (C-ordered float32 or float64) or CSR, the same ones in every pass.
-Nothing of the size of the whole matrix is ever allocated here.
+A reader yields two-dimensional blocks of consecutive rows, dense (C-ordered float32 or float64) or
+CSR, the same ones in every pass. Nothing of the size of the whole matrix is ever allocated here.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import scipy.sparse as sp
 
 from unskew import errors
 
-# Converted blocks hold about this many entries: 2 MB of doubles, which stay in a second- or third-level cache.
+# Converted blocks hold about this many entries: 2 MB of doubles, which stay in a second- or
+# third-level cache.
 _ENTRIES = 1 << 18
 
 # A two-dimensional NumPy array or a SciPy CSR array; SciPy ships no types.
@@ -29,7 +31,8 @@ RowBlock: TypeAlias = Any
 class Reader(Protocol):
     """Row blocks of a matrix with ``n_columns`` columns.
 
-    ``in_memory`` if reading again costs no disk or computation; ``is_sparse`` if blocks are CSR (of a stream: the first one is).
+    ``in_memory`` if reading again costs no disk or computation; ``is_sparse`` if blocks are CSR (of
+    a stream: the first one is).
     """
 
     @property
@@ -53,7 +56,9 @@ def _plain_dtype(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
 
 @dataclass(frozen=True)
 class ArrayReader:
-    """A dense array (memory-mapped ones too): in one piece if it is C-ordered floating point, else converted block by block."""
+    """A dense array (memory-mapped ones too): in one piece if it is C-ordered floating point, else
+    converted block by block.
+    """
 
     array: npt.NDArray[Any]
     in_memory: bool = True
@@ -65,7 +70,11 @@ class ArrayReader:
 
     def blocks(self) -> Iterator[RowBlock]:
         array = self.array
-        if array.dtype in (np.float32, np.float64) and array.flags.c_contiguous and array.dtype.isnative:
+        if (
+            array.dtype in (np.float32, np.float64)
+            and array.flags.c_contiguous
+            and array.dtype.isnative
+        ):
             yield array
             return
         rows = max(1, _ENTRIES // max(1, array.shape[1]))
@@ -104,7 +113,8 @@ class IterableReader:
             block = plain_block(self._in_order(raw, position))
             if block.shape[1] != self.n_columns:
                 raise errors.DataError(
-                    f"row block {position} of omega has {block.shape[1]} columns, but the first block has {self.n_columns}: "
+                    f"row block {position} of omega has {block.shape[1]} columns, but the first "
+                    f"block has {self.n_columns}: "
                     "every block needs one column for each source, in the same order."
                 )
             yield block
@@ -115,15 +125,20 @@ class IterableReader:
             return raw
         if set(map(str, raw.columns)) != set(self.column_names):
             raise errors.DataError(
-                f"row block {position} of omega has the columns {errors.first_few(list(raw.columns))}, "
+                f"row block {position} of omega has the columns "
+                f"{errors.first_few(list(raw.columns))}, "
                 f"the first block {errors.first_few(self.column_names)}."
             )
-        return raw[[name for wanted in self.column_names for name in raw.columns if str(name) == wanted]]
+        return raw[
+            [name for wanted in self.column_names for name in raw.columns if str(name) == wanted]
+        ]
 
 
 @dataclass(frozen=True)
 class ParquetRows:
-    """The columns of a Parquet file (or folder of files) as dense row blocks, read a few row groups at a time."""
+    """The columns of a Parquet file (or folder of files) as dense row blocks, read a few row groups
+    at a time.
+    """
 
     path: Path
     columns: tuple[str, ...] | None = None
@@ -140,16 +155,26 @@ class ParquetRows:
             names = ds.dataset(self.path, format="parquet").schema.names
         except (pa.ArrowInvalid, OSError) as error:
             raise errors.DataError(f"omega cannot be read from {self.path}: {error}") from None
-        return tuple(name for name in names if not name.startswith("__index_level_"))  # pandas keeps its index so
+        return tuple(
+            name for name in names if not name.startswith("__index_level_")
+        )  # pandas keeps its index so
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         import pyarrow.parquet as pq
 
-        files = sorted(self.path.glob("**/*.parquet"), key=_by_number) if self.path.is_dir() else [self.path]
+        files = (
+            sorted(self.path.glob("**/*.parquet"), key=_by_number)
+            if self.path.is_dir()
+            else [self.path]
+        )
         for file in files:
             with pq.ParquetFile(file) as parquet:
-                for batch in parquet.iter_batches(batch_size=self.batch_rows, columns=list(self.names()), use_threads=False):
-                    yield np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
+                for batch in parquet.iter_batches(
+                    batch_size=self.batch_rows, columns=list(self.names()), use_threads=False
+                ):
+                    yield np.column_stack(
+                        [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+                    )
 
 
 def _by_number(path: Path) -> list[Any]:
@@ -158,7 +183,9 @@ def _by_number(path: Path) -> list[Any]:
 
 
 def plain_csr(matrix: Any) -> sp.csr_array:
-    """``matrix`` as canonical CSR of float32 or float64 (sorted, duplicates summed), without copying what already is."""
+    """``matrix`` as canonical CSR of float32 or float64 (sorted, duplicates summed), without
+    copying what already is.
+    """
     csr = sp.csr_array(matrix)
     if not csr.has_canonical_format:
         csr = csr.copy()
@@ -174,15 +201,21 @@ def plain_block(raw: Any) -> RowBlock:
         return plain_csr(raw)
     if isinstance(raw, np.ma.MaskedArray):
         if np.ma.getmaskarray(raw).any():
-            raise errors.DataError("omega is a masked array with masked entries; every image needs a number for every source.")
+            raise errors.DataError(
+                "omega is a masked array with masked entries; every image needs a number for every "
+                "source."
+            )
         raw = raw.data
     try:
         array = np.asarray(raw)
     except ValueError as error:
-        raise errors.DataError(f"omega is no matrix: its rows have different lengths ({error}).") from None
+        raise errors.DataError(
+            f"omega is no matrix: its rows have different lengths ({error})."
+        ) from None
     if array.ndim != 2:
         raise errors.DataError(
-            f"omega has one row for each image and one column for each source, but an array of shape {array.shape} came."
+            "omega has one row for each image and one column for each source, but an array of "
+            f"shape {array.shape} came."
         )
     if array.dtype.kind == "c":
         raise errors.DataError("omega must hold real numbers, but its type is complex.")
@@ -190,12 +223,16 @@ def plain_block(raw: Any) -> RowBlock:
         try:
             array = array.astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise errors.DataError(f"omega must hold numbers, but its type is {array.dtype}.") from error
+            raise errors.DataError(
+                f"omega must hold numbers, but its type is {array.dtype}."
+            ) from error
     return np.ascontiguousarray(array, dtype=_plain_dtype(array.dtype))
 
 
 def open_reader(omega: Any) -> Reader:
-    """The reader for whatever a user passes as ω: array, DataFrame, SciPy sparse matrix, path to .npy or .parquet, or row blocks."""
+    """The reader for whatever a user passes as ω: array, DataFrame, SciPy sparse matrix, path to
+    .npy or .parquet, or row blocks.
+    """
     if isinstance(omega, str | PathLike):
         omega = _open_path(Path(omega))
     if sp.issparse(omega):
@@ -213,7 +250,8 @@ def open_reader(omega: Any) -> Reader:
     if isinstance(omega, Iterable):
         return _open_iterable(omega)
     raise errors.DataError(
-        f"omega must be an array, a SciPy sparse matrix, a DataFrame, a path to .npy or .parquet, or row blocks; "
+        "omega must be an array, a SciPy sparse matrix, a DataFrame, a path to .npy or .parquet, "
+        "or row blocks; "
         f"got {type(omega).__name__}."
     )
 
@@ -225,12 +263,19 @@ def _open_iterable(omega: Iterable[Any]) -> Reader:
     if np.ndim(first) == 1 and not sp.issparse(first):  # a list of rows, not of blocks
         return ArrayReader(plain_block(list(omega)))
     names = tuple(str(name) for name in first.columns) if hasattr(first, "columns") else None
-    return IterableReader(omega, n_columns=plain_block(first).shape[1], column_names=names, is_sparse=sp.issparse(first))
+    return IterableReader(
+        omega,
+        n_columns=plain_block(first).shape[1],
+        column_names=names,
+        is_sparse=sp.issparse(first),
+    )
 
 
 def _open_path(path: Path) -> Any:
     if not path.exists():
-        raise errors.DataError(f"omega is to be read from {path}, but there is no such file or folder.")
+        raise errors.DataError(
+            f"omega is to be read from {path}, but there is no such file or folder."
+        )
     if path.suffix == ".npy":
         try:
             return np.load(path, mmap_mode="r", allow_pickle=False)

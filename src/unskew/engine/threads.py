@@ -1,4 +1,6 @@
-"""Threads of this machine. The compiled sweeps release the GIL, so threads are enough and no data is copied."""
+"""Threads of this machine. The compiled sweeps release the GIL, so threads are enough and no data
+is copied.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ Result = TypeVar("Result")
 
 # Below this many matrix entries starting a thread costs more than the sweep.
 _WORTH_A_THREAD = 1 << 18
-# Partial sums of at most this many rows: they bound rounding errors and let threads finish together.
+# Partial sums of at most this many rows: they bound rounding errors and let threads finish
+# together.
 _ROWS_PER_TASK = 1 << 19
 
 _blas: Any = None
@@ -30,13 +33,17 @@ def available_jobs() -> int:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Matrix products inside our own threads must not start threads of their own: they would fight for the same cores."""
+    """Matrix products inside our own threads must not start threads of their own: they would fight
+    for the same cores.
+    """
     global _blas, _limiter, _users
     with _lock:
         if _blas is None:
             from threadpoolctl import ThreadpoolController
 
-            _blas = ThreadpoolController()  # looking for the libraries takes milliseconds, so only once
+            _blas = (
+                ThreadpoolController()
+            )  # looking for the libraries takes milliseconds, so only once
         if _users == 0:
             _limiter = _blas.limit(limits=1, user_api="blas")
         _users += 1
@@ -50,7 +57,9 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def row_ranges(n_rows: int, width: int, jobs: int) -> list[tuple[int, int]]:
-    """Cut ``n_rows`` rows of ``width`` entries into contiguous ranges, enough for ``jobs`` threads and never empty."""
+    """Cut ``n_rows`` rows of ``width`` entries into contiguous ranges, enough for ``jobs`` threads
+    and never empty.
+    """
     parts = max(1, -(-n_rows // _ROWS_PER_TASK))
     if jobs > 1 and n_rows * width >= _WORTH_A_THREAD:
         parts = -(-parts // jobs) * jobs
@@ -58,8 +67,12 @@ def row_ranges(n_rows: int, width: int, jobs: int) -> list[tuple[int, int]]:
     return [(start, stop) for start, stop in pairwise(edges) if stop > start]
 
 
-def run_ranges(work: Callable[[int, int], Result], ranges: Sequence[tuple[int, int]], jobs: int) -> list[Result]:
-    """``[work(start, stop) for each range]``, on up to ``jobs`` threads, in the order of the ranges (so sums are reproducible)."""
+def run_ranges(
+    work: Callable[[int, int], Result], ranges: Sequence[tuple[int, int]], jobs: int
+) -> list[Result]:
+    """``[work(start, stop) for each range]``, on up to ``jobs`` threads, in the order of the ranges
+    (so sums are reproducible).
+    """
     if jobs <= 1 or len(ranges) <= 1:
         return [work(start, stop) for start, stop in ranges]
     with ThreadPoolExecutor(max_workers=min(jobs, len(ranges))) as pool:

@@ -1,6 +1,7 @@
 """The scikit-learn door: `DebiasedClassifier` and `DebiasedRegressor`.
 
-Their base classes are scikit-learn's, which this file therefore loads; `unskew` itself loads this file only when one of them is asked for.
+Their base classes are scikit-learn's, which this file therefore loads; `unskew` itself loads this
+file only when one of them is asked for.
 """
 
 from __future__ import annotations
@@ -16,19 +17,32 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unskew.errors import ConfigError, first_few
 from unskew.estimators.pool_from_xy import Images, TargetWeights, weigh_images
-from unskew.estimators.target_score import cross_fit_scores, find_scorer, score_images, warn_if_not_the_target
+from unskew.estimators.target_score import (
+    cross_fit_scores,
+    find_scorer,
+    score_images,
+    warn_if_not_the_target,
+)
 from unskew.learn.sklearn_routing import fit_weighted
 from unskew.records import Estimate, Target
 
-# Parameters that are plain dataclasses, whose fields grid search reaches as bias__features or target__holdout.
+# Parameters that are plain dataclasses, whose fields grid search reaches as bias__features or
+# target__holdout.
 _RECORDS = ("bias", "target")
 
 
 def _replaced(record: Any, name: str, changed: Mapping[str, Any]) -> Any:
-    known = [each.name for each in fields(record) if each.init] if is_dataclass(record) and not isinstance(record, type) else []
+    known = (
+        [each.name for each in fields(record) if each.init]
+        if is_dataclass(record) and not isinstance(record, type)
+        else []
+    )
     unknown = [key for key in changed if key not in known]
     if unknown:
-        raise ConfigError(f"Invalid parameter {name}__{unknown[0]}: {name} is {record!r}, whose fields are {first_few(known) or 'none'}.")
+        raise ConfigError(
+            f"Invalid parameter {name}__{unknown[0]}: {name} is {record!r}, whose fields are "
+            f"{first_few(known) or 'none'}."
+        )
     return replace(record, **changed)
 
 
@@ -42,7 +56,9 @@ def _inner_has(method: str) -> Any:
 
 
 class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """What the two estimators share; each adds scikit-learn's mixin and its default inner estimator."""
+    """What the two estimators share; each adds scikit-learn's mixin and its default inner
+    estimator.
+    """
 
     # What only debiasing reads is routed here without being asked for.
     __metadata_request__fit = {"source": True, "group": True, "attributes": True}  # noqa: RUF012
@@ -85,21 +101,30 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : (n, p) what the model learns from; the columns of a DataFrame, or x_0, x_1, … of an array, may be named by the bias model.
-        y : (n,) the column "label" of the bias model and the target; of a classifier its values are classes, also where they are numbers.
+        X : (n, p) what the model learns from; the columns of a DataFrame, or x_0, x_1, … of an
+            array, may be named by the bias model.
+        y : (n,) the column "label" of the bias model and the target; of a classifier its values are
+            classes, also where they are numbers.
         source : (n,) the database of every image; None: all come from one.
         group : (n,) images of one group (patient, burst) are not independent.
-        sample_weight : (n,) design weights, multiplied with the debiasing weights; they do not enter the fit of the bias model.
-        attributes : DataFrame (or dict of arrays) with columns that the bias model and the target may name and the model does not see.
-        **fit_params : for ``fit`` of the inner estimator; with metadata routing enabled, what it requested.
+        sample_weight : (n,) design weights, multiplied with the debiasing weights; they do not
+            enter the fit of the bias model.
+        attributes : DataFrame (or dict of arrays) with columns that the bias model and the target
+            may name and the model does not see.
+        **fit_params : for ``fit`` of the inner estimator; with metadata routing enabled, what it
+            requested.
         """
         from sklearn import get_config
         from sklearn.utils.metadata_routing import process_routing
 
-        # Nothing but the names and the number of features is checked here: what X may hold is the inner estimator's business.
+        # Nothing but the names and the number of features is checked here: what X may hold is the
+        # inner estimator's business.
         validate_data(self, X, "no_validation" if y is None else y, skip_check_array=True)
         if y is None:
-            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).estimator.fit
         self._check_kind()
@@ -112,20 +137,29 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check_kind(self) -> None:
-        """A regressor scored as a classifier is never right, and nothing else would say so; the same the other way round."""
+        """A regressor scored as a classifier is never right, and nothing else would say so; the
+        same the other way round.
+        """
         from sklearn.base import is_classifier, is_regressor
 
         is_other, kind, door = (
-            (is_regressor, "regressor", "Regressor") if is_classifier(self) else (is_classifier, "classifier", "Classifier")
+            (is_regressor, "regressor", "Regressor")
+            if is_classifier(self)
+            else (is_classifier, "classifier", "Classifier")
         )
         if is_other(self._inner()):
-            raise ConfigError(f"{type(self._inner()).__name__} is a {kind}; wrap it in Debiased{door}, not in {type(self).__name__}.")
+            raise ConfigError(
+                f"{type(self._inner()).__name__} is a {kind}; wrap it in Debiased{door}, not in "
+                f"{type(self).__name__}."
+            )
 
     def _weigh(self, images: Images) -> TargetWeights:
         from sklearn.base import is_classifier
 
         images = replace(images, has_classes=is_classifier(self))
-        return weigh_images(images, self.bias, self.target, self.moments, max_unlike=self.max_unlike, seed=self.seed)
+        return weigh_images(
+            images, self.bias, self.target, self.moments, max_unlike=self.max_unlike, seed=self.seed
+        )
 
     def target_score(
         self,
@@ -141,29 +175,37 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         copies: bool = True,
         level: float = 0.95,
     ) -> Estimate:
-        """The score on the target, estimated from held-out images of the biased sources, with its standard error.
+        """The score on the target, estimated from held-out images of the biased sources, with its
+        standard error.
 
-        With ``cv`` folds the model is trained on all folds but one (with the weights of the whole pool) and scored on that one; the result
-        is the mean of the folds' scores S_f, each by the target weight of its fold. For a score that is a mean over images (accuracy, log
-        loss, squared error …) this is Σ_i p_i s_i, s_i the score of image i by the model that has not seen it. Any other score (ROC AUC,
-        F1, R² …) is linearised in the weights: s_i = S_f + derivative of S_f towards image i (the infinitesimal jackknife). The standard
-        error is that of the debiased mean of s_i, with all that goes into it: sources, groups, the estimation of the biasing functions.
+        With ``cv`` folds the model is trained on all folds but one (with the weights of the whole
+        pool) and scored on that one; the result is the mean of the folds' scores S_f, each by the
+        target weight of its fold. For a score that is a mean over images (accuracy, log loss,
+        squared error …) this is Σ_i p_i s_i, s_i the score of image i by the model that has not
+        seen it. Any other score (ROC AUC, F1, R² …) is linearised in the weights: s_i = S_f +
+        derivative of S_f towards image i (the infinitesimal jackknife). The standard error is that
+        of the debiased mean of s_i, with all that goes into it: sources, groups, the estimation of
+        the biasing functions.
 
-        It speaks of these trained models, as the k-fold test error of Bayle et al. (2020) does: how much they would differ on other
-        training images is no part of it, and a model fitted to all images is usually a little better. A score that does not depend
-        smoothly on the weights (a quantile, a maximum; ``neg_median_absolute_error`` is taken care of) has no valid standard error.
+        It speaks of these trained models, as the k-fold test error of Bayle et al. (2020) does: how
+        much they would differ on other training images is no part of it, and a model fitted to all
+        images is usually a little better. A score that does not depend smoothly on the weights (a
+        quantile, a maximum; ``neg_median_absolute_error`` is taken care of) has no valid standard
+        error.
 
-        Where the weights speak of another population than the target (it was restricted to what has images by ``uncovered="restrict"``, or
-        the bias model reaches a part of the population only, as `Box`, `SoftBox` and `Subpopulation` may), a warning says which.
+        Where the weights speak of another population than the target (it was restricted to what has
+        images by ``uncovered="restrict"``, or the bias model reaches a part of the population only,
+        as `Box`, `SoftBox` and `Subpopulation` may), a warning says which.
 
         Parameters
         ----------
         X, y, source, group, sample_weight, attributes : as for ``fit``.
-        scoring : a name, or a callable ``scorer(estimator, X, y, sample_weight=…)``; None: accuracy, or R² for a regressor.
-        cv : number of folds; a scikit-learn splitter, each image in one test set; or None: the fitted estimator is scored on these images,
-            which it must not have seen in ``fit``.
-        copies : images with identical X are copies of one another and stay in one fold, as groups always do. False where equal X does not
-            mean the same image (a few coarse features).
+        scoring : a name, or a callable ``scorer(estimator, X, y, sample_weight=…)``; None:
+            accuracy, or R² for a regressor.
+        cv : number of folds; a scikit-learn splitter, each image in one test set; or None: the
+            fitted estimator is scored on these images, which it must not have seen in ``fit``.
+        copies : images with identical X are copies of one another and stay in one fold, as groups
+            always do. False where equal X does not mean the same image (a few coarse features).
         level : of the interval.
         """
         images = Images(X, y, source, group, sample_weight, attributes)
@@ -190,29 +232,47 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self._ask("predict", X)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; with ``deep`` also those of the inner estimator, and the fields of bias and target (bias__features)."""
+        """Parameters by name; with ``deep`` also those of the inner estimator, and the fields of
+        bias and target (bias__features).
+        """
         params: dict[str, Any] = super().get_params(deep=deep)
         for name in _RECORDS if deep else ():
             record = params[name]
             if is_dataclass(record):
-                params |= {f"{name}__{each.name}": getattr(record, each.name) for each in fields(record) if each.init}
+                params |= {
+                    f"{name}__{each.name}": getattr(record, each.name)
+                    for each in fields(record)
+                    if each.init
+                }
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name. A field of bias or target is set in a copy: they are frozen, and may be shared."""
+        """Set parameters by name. A field of bias or target is set in a copy: they are frozen, and
+        may be shared.
+        """
         for name in _RECORDS:
             if name in params:
                 setattr(self, name, params.pop(name))
-            changed = {key.partition("__")[2]: params.pop(key) for key in list(params) if key.startswith(f"{name}__")}
+            changed = {
+                key.partition("__")[2]: params.pop(key)
+                for key in list(params)
+                if key.startswith(f"{name}__")
+            }
             if changed:
                 setattr(self, name, _replaced(getattr(self, name), name, changed))
         super().set_params(**params)
         return self
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """source, group and attributes are read here, sample_weight where it is requested, the rest by the inner estimator."""
+        """source, group and attributes are read here, sample_weight where it is requested, the rest
+        by the inner estimator.
+        """
         mapping = MethodMapping().add(caller="fit", callee="fit")
-        return MetadataRouter(owner=self).add_self_request(self).add(estimator=self._inner(), method_mapping=mapping)
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(estimator=self._inner(), method_mapping=mapping)
+        )
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import get_tags
@@ -232,20 +292,24 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
-    """A classifier that learns from biased sources as if from the target: any scikit-learn classifier, fitted with debiasing weights.
+    """A classifier that learns from biased sources as if from the target: any scikit-learn
+    classifier, fitted with debiasing weights.
 
-    ``fit`` makes a `Pool` of X, y and source, computes π = `unskew.debias` (pool, bias, target), and fits a clone of ``estimator`` with
-    the weights n π_i (times ``sample_weight``). An estimator that would ignore them is refused. ``score`` is scikit-learn's own, on the
-    images it is shown; ``target_score`` speaks of the target.
+    ``fit`` makes a `Pool` of X, y and source, computes π = `unskew.debias` (pool, bias, target),
+    and fits a clone of ``estimator`` with the weights n π_i (times ``sample_weight``). An estimator
+    that would ignore them is refused. ``score`` is scikit-learn's own, on the images it is shown;
+    ``target_score`` speaks of the target.
 
     Parameters
     ----------
     estimator : the classifier, or a pipeline that ends in one; default ``LogisticRegression()``.
-    bias : the bias model (`unskew.bias`), naming columns of X or of ``attributes``, or "label". None: `Strata` over the attributes of the
-        target or, without a target, the images as they are, which must then come from one source.
+    bias : the bias model (`unskew.bias`), naming columns of X or of ``attributes``, or "label".
+        None: `Strata` over the attributes of the target or, without a target, the images as they
+        are, which must then come from one source.
     target : the `Target`, naming the same columns.
-    moments : known target means, ``{column: mean}`` or ``{column: {"mean": 41.0, "sd": 12.0}}``, of numeric columns ("label" of a regressor
-        among them): the weights are calibrated to them, moving as little as possible (`unskew.calibrate_weights`).
+    moments : known target means, ``{column: mean}`` or ``{column: {"mean": 41.0, "sd": 12.0}}``, of
+        numeric columns ("label" of a regressor among them): the weights are calibrated to them,
+        moving as little as possible (`unskew.calibrate_weights`).
     max_unlike : as for `unskew.debias`.
     seed : of the bias model's fit (as for `unskew.debias`), and of the folds of ``target_score``.
 
@@ -254,10 +318,12 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
     estimator_ : the fitted inner estimator.
     weights_ : the debiasing `Weights`, with diagnosis and standard errors.
     calibration_ : what the moments did to them; None without moments.
-    sample_weight_ : (n,) the weights that the inner estimator learned from: debiasing × design weights, calibrated.
+    sample_weight_ : (n,) the weights that the inner estimator learned from: debiasing × design
+        weights, calibrated.
     source_names_ : names of the sources.
     classes_ : the classes.
-    n_features_in_, feature_names_in_ : number of columns of X, and their names where they are all text.
+    n_features_in_, feature_names_in_ : number of columns of X, and their names where they are all
+        text.
 
     Examples
     --------
@@ -286,7 +352,9 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
 
     @available_if(_inner_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
-        """Class probabilities of the fitted inner estimator: on the target, because it learned from target weights."""
+        """Class probabilities of the fitted inner estimator: on the target, because it learned from
+        target weights.
+        """
         return self._ask("predict_proba", X)
 
     @available_if(_inner_has("predict_log_proba"))  # type: ignore[untyped-decorator]
@@ -301,10 +369,12 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
 
 
 class DebiasedRegressor(RegressorMixin, _Debiased):  # type: ignore[misc]
-    """A regressor that learns from biased sources as if from the target: any scikit-learn regressor, fitted with debiasing weights.
+    """A regressor that learns from biased sources as if from the target: any scikit-learn
+    regressor, fitted with debiasing weights.
 
-    As `DebiasedClassifier`. What is known about the numeric label enters by bins, ``Target.margins({"label": …}, bins={"label": edges})``,
-    or by ``moments={"label": {"mean": …, "sd": …}}``.
+    As `DebiasedClassifier`. What is known about the numeric label enters by bins,
+    ``Target.margins({"label": …}, bins={"label": edges})``, or by ``moments={"label": {"mean": …,
+    "sd": …}}``.
 
     Parameters
     ----------
@@ -313,7 +383,8 @@ class DebiasedRegressor(RegressorMixin, _Debiased):  # type: ignore[misc]
 
     Attributes
     ----------
-    estimator_, weights_, calibration_, sample_weight_, source_names_, n_features_in_, feature_names_in_ : as for `DebiasedClassifier`.
+    estimator_, weights_, calibration_, sample_weight_, source_names_, n_features_in_,
+        feature_names_in_ : as for `DebiasedClassifier`.
 
     Examples
     --------

@@ -1,7 +1,9 @@
-"""Scores on the target from held-out images: cross-fitted models, and any score as a weighted mean over images.
+"""Scores on the target from held-out images: cross-fitted models, and any score as a weighted mean
+over images.
 
-A score S(w) of weighted images is written as the mean of s_i = S + dS/dw towards image i, so that Σ_i w_i s_i = S and, to first order,
-another weighting w' has S(w') = Σ_i w'_i s_i. For a mean over images s_i is the image's own score, exactly.
+A score S(w) of weighted images is written as the mean of s_i = S + dS/dw towards image i, so that
+Σ_i w_i s_i = S and, to first order, another weighting w' has S(w') = Σ_i w'_i s_i. For a mean over
+images s_i is the image's own score, exactly.
 """
 
 from __future__ import annotations
@@ -22,9 +24,11 @@ from unskew.records import Estimate, Floats, Ints
 from unskew.records.target import THE_TARGET
 from unskew.splits.folds import check_folds, deal_folds, find_copies, join_units
 
-# Distinct outcomes of a fold beyond which like ones share a derivative: each costs two evaluations of the score, a few milliseconds.
+# Distinct outcomes of a fold beyond which like ones share a derivative: each costs two evaluations
+# of the score, a few milliseconds.
 _CELLS = 128
-# Relative change of a weight for the central difference: its error is of second order, rounding far below.
+# Relative change of a weight for the central difference: its error is of second order, rounding far
+# below.
 _CHANGE = 0.05
 
 
@@ -38,7 +42,9 @@ class HeldOut:
 
 
 class Remembering:
-    """A fitted model that predicts for its held-out images once, and remembers: scores are evaluated at many weights."""
+    """A fitted model that predicts for its held-out images once, and remembers: scores are
+    evaluated at many weights.
+    """
 
     def __init__(self, model: Any, X: Any) -> None:
         self.model, self.X = model, X
@@ -73,8 +79,12 @@ def take_rows(values: Any, rows: Ints) -> Any:
     return values[rows] if hasattr(values, "shape") else [values[row] for row in rows.tolist()]
 
 
-def cross_fit_scores(model: Any, images: Images, weighing: TargetWeights, cv: Any, *, copies: bool, seed: int) -> list[HeldOut]:
-    """One model for each fold, trained with the weights of the whole pool on the other folds; with ``cv=None`` the model as it is."""
+def cross_fit_scores(
+    model: Any, images: Images, weighing: TargetWeights, cv: Any, *, copies: bool, seed: int
+) -> list[HeldOut]:
+    """One model for each fold, trained with the weights of the whole pool on the other folds; with
+    ``cv=None`` the model as it is.
+    """
     y_n = np.asarray(images.y)
     n = len(images)
     if cv is None:
@@ -86,7 +96,12 @@ def cross_fit_scores(model: Any, images: Images, weighing: TargetWeights, cv: An
     for fold in range(int(fold_n.max()) + 1):
         train, test = np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)
         _check_classes(model, y_n, train, weighing.sample_weight)
-        fitted = fit_weighted(model, take_rows(images.X, train), take_rows(images.y, train), weighing.sample_weight[train])
+        fitted = fit_weighted(
+            model,
+            take_rows(images.X, train),
+            take_rows(images.y, train),
+            weighing.sample_weight[train],
+        )
         held_out.append(HeldOut(test, Remembering(fitted, take_rows(images.X, test)), y_n[test]))
     return held_out
 
@@ -98,15 +113,19 @@ def _check_classes(model: Any, y_n: npt.NDArray[Any], train: Ints, weight_n: Flo
     left = np.unique(y_n[train[weight_n[train] > 0]])
     if is_classifier(model) and left.size == 1 and np.unique(y_n).size > 1:
         raise DataError(
-            f"with one fold held out, the images left show class {str(left[0])!r} only: the other classes have too few images, or "
-            "groups, to be in every fold. Score with cv=None on images that did not train the model, or leave those classes out."
+            f"with one fold held out, the images left show class {str(left[0])!r} only: the other "
+            "classes have too few images, or "
+            "groups, to be in every fold. Score with cv=None on images that did not train the "
+            "model, or leave those classes out."
         )
 
 
 def _folds(cv: Any, images: Images, unit_n: Ints, weighing: TargetWeights, seed: int) -> Ints:
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         if cv < 2:
-            raise ConfigError(f"cv is the number of folds, at least 2, a splitter, or None; got {cv}.")
+            raise ConfigError(
+                f"cv is the number of folds, at least 2, a splitter, or None; got {cv}."
+            )
         stratum_n = weighing.weights.source.astype(np.int64)
         label_n = np.asarray(images.y)
         # Few labels are classes: folds then share out every class of every source.
@@ -116,7 +135,10 @@ def _folds(cv: Any, images: Images, unit_n: Ints, weighing: TargetWeights, seed:
         return deal_folds(unit_n, stratum_n, int(cv), seed)
     if isinstance(cv, str) or not hasattr(cv, "split"):
         shown = f"a {type(cv).__name__}" if isinstance(cv, list | tuple | np.ndarray) else repr(cv)
-        raise ConfigError(f"cv is a number of folds, a scikit-learn splitter such as KFold(5), or None; got {shown}.")
+        raise ConfigError(
+            "cv is a number of folds, a scikit-learn splitter such as KFold(5), or None; got "
+            f"{shown}."
+        )
     with warnings.catch_warnings():
         # Whether a splitter heeds the groups is checked on what it does.
         warnings.filterwarnings("ignore", message="The groups parameter is ignored")
@@ -124,25 +146,36 @@ def _folds(cv: Any, images: Images, unit_n: Ints, weighing: TargetWeights, seed:
     return check_folds(tests, unit_n)
 
 
-def score_images(held_out: list[HeldOut], scoring: Any, weighing: TargetWeights, level: float) -> Estimate:
-    """Σ_f W_f S_f over the folds, W_f the target weight of fold f, with the standard error of the mean of the images' s_i."""
+def score_images(
+    held_out: list[HeldOut], scoring: Any, weighing: TargetWeights, level: float
+) -> Estimate:
+    """Σ_f W_f S_f over the folds, W_f the target weight of fold f, with the standard error of the
+    mean of the images' s_i.
+    """
     weight_n = weighing.weight
     value_n = np.zeros(weight_n.size)
     for part in held_out:
         weight_f = weight_n[part.rows]
-        # Images of weight 0 are no part of the target: what they score does not matter, and may not even be defined.
+        # Images of weight 0 are no part of the target: what they score does not matter, and may not
+        # even be defined.
         kept_f = weight_f > 0
         if not kept_f.any():
             continue
         if not kept_f.all():
             kept = np.flatnonzero(kept_f)
-            part = HeldOut(part.rows[kept], Remembering(part.model.model, take_rows(part.model.X, kept)), part.y[kept])
+            part = HeldOut(
+                part.rows[kept],
+                Remembering(part.model.model, take_rows(part.model.X, kept)),
+                part.y[kept],
+            )
         value_n[part.rows] = image_values(part, scoring, weight_f[kept_f] / weight_f.sum())
     return weighing.mean(value_n, level)
 
 
 def warn_if_not_the_target(weighing: TargetWeights) -> None:
-    """An estimate is a bare number: that it speaks of another population than the target must be said beside it."""
+    """An estimate is a bare number: that it speaks of another population than the target must be
+    said beside it.
+    """
     if weighing.weights.estimation is None:
         return
     population = weighing.weights.describe().population
@@ -151,7 +184,9 @@ def warn_if_not_the_target(weighing: TargetWeights) -> None:
 
 
 def image_values(part: HeldOut, scoring: Any, weight_f: Floats) -> Floats:
-    """(n_f,) s_i of the images of one fold, Σ_i w_i s_i = S_f: closed forms where they are known, else derivatives by differences."""
+    """(n_f,) s_i of the images of one fold, Σ_i w_i s_i = S_f: closed forms where they are known,
+    else derivatives by differences.
+    """
     own = _VALUES.get(scoring) if isinstance(scoring, str) else None
     if own is not None:
         return own(part, weight_f)
@@ -159,20 +194,29 @@ def image_values(part: HeldOut, scoring: Any, weight_f: Floats) -> Floats:
 
 
 def find_scorer(scoring: Any) -> Callable[..., Any]:
-    """The scorer of a name, or the one given; an error, before any model is trained, for what is none."""
+    """The scorer of a name, or the one given; an error, before any model is trained, for what is
+    none.
+    """
     from sklearn.metrics import get_scorer, get_scorer_names
 
     if isinstance(scoring, str):
         if scoring not in get_scorer_names():
             raise ConfigError(
-                f"there is no score {scoring!r}.{did_you_mean(scoring, get_scorer_names())} sklearn.metrics.get_scorer_names() lists them."
+                f"there is no score {scoring!r}.{did_you_mean(scoring, get_scorer_names())} "
+                "sklearn.metrics.get_scorer_names() lists them."
             )
         return get_scorer(scoring)  # type: ignore[no-any-return]
     if not callable(scoring):
-        raise ConfigError(f"scoring is the name of a score, or a callable scorer(estimator, X, y, sample_weight=…); got {scoring!r}.")
+        raise ConfigError(
+            "scoring is the name of a score, or a callable scorer(estimator, X, y, "
+            f"sample_weight=…); got {scoring!r}."
+        )
     if list(inspect.signature(scoring).parameters)[:1] == ["y_true"]:
         name = getattr(scoring, "__name__", "metric")
-        raise ConfigError(f"{name} compares labels with predictions; a scorer asks the model for them. Write scoring=make_scorer({name}).")
+        raise ConfigError(
+            f"{name} compares labels with predictions; a scorer asks the model for them. Write "
+            f"scoring=make_scorer({name})."
+        )
     return scoring  # type: ignore[no-any-return]
 
 
@@ -182,14 +226,22 @@ def _weighted_scorer(scoring: Any, part: HeldOut) -> Callable[[Floats], float]:
 
     def score(weight_f: Floats) -> float:
         try:
-            value = scorer(part.model, part.model.X, part.y, sample_weight=weight_f * (weight_f.size / weight_f.sum()))
+            value = scorer(
+                part.model,
+                part.model.X,
+                part.y,
+                sample_weight=weight_f * (weight_f.size / weight_f.sum()),
+            )
         except TypeError as error:
             if "sample_weight" not in str(error):
                 raise
-            raise ConfigError(f"the score {scoring!r} takes no sample_weight, so it cannot speak of the target.") from error
+            raise ConfigError(
+                f"the score {scoring!r} takes no sample_weight, so it cannot speak of the target."
+            ) from error
         if np.ndim(value) or not np.isfinite(value):
             raise DataError(
-                f"the score {scoring!r} of a fold with {part.y.size} images is {value!r}, not a finite number. Are some classes missing "
+                f"the score {scoring!r} of a fold with {part.y.size} images is {value!r}, not a "
+                "finite number. Are some classes missing "
                 "there? Then use fewer folds."
             )
         return float(value)
@@ -198,9 +250,11 @@ def _weighted_scorer(scoring: Any, part: HeldOut) -> Callable[[Floats], float]:
 
 
 def _differences(part: HeldOut, score: Callable[[Floats], float], weight_f: Floats) -> Floats:
-    """s_i = S + dS/dw by central differences, for every distinct outcome (label and prediction) or, of many, for cells of like ones.
+    """s_i = S + dS/dw by central differences, for every distinct outcome (label and prediction) or,
+    of many, for cells of like ones.
 
-    Raising all weights of cell c by the factor 1 + t changes its mass m_c by t m_c (1 − m_c) after normalisation, up to O(t²).
+    Raising all weights of cell c by the factor 1 + t changes its mass m_c by t m_c (1 − m_c) after
+    normalisation, up to O(t²).
     """
     value = score(weight_f)
     cell_f = gather_cells(_outcomes(part), _CELLS)
@@ -208,22 +262,35 @@ def _differences(part: HeldOut, score: Callable[[Floats], float], weight_f: Floa
     for cell in range(slope_c.size):
         inside_f = cell_f == cell
         mass = float(weight_f[inside_f].sum())
-        up, down = (score(np.where(inside_f, weight_f * (1.0 + change), weight_f)) for change in (_CHANGE, -_CHANGE))
+        up, down = (
+            score(np.where(inside_f, weight_f * (1.0 + change), weight_f))
+            for change in (_CHANGE, -_CHANGE)
+        )
         slope_c[cell] = (up - down) / (2.0 * _CHANGE * mass)
     slope_f = slope_c[cell_f]
     return value + slope_f - float(weight_f @ slope_f)
 
 
 def _outcomes(part: HeldOut) -> list[npt.NDArray[Any]]:
-    """What the score of an image can depend on: its label and the answers that the scorer asked for; without any, the image itself."""
-    columns = [part.y, *part.model.answers.values()] if part.model.answers else [np.arange(part.y.shape[0])]
-    return [each for column in columns for each in np.asarray(column).reshape(part.y.shape[0], -1).T]
+    """What the score of an image can depend on: its label and the answers that the scorer asked
+    for; without any, the image itself.
+    """
+    columns = (
+        [part.y, *part.model.answers.values()]
+        if part.model.answers
+        else [np.arange(part.y.shape[0])]
+    )
+    return [
+        each for column in columns for each in np.asarray(column).reshape(part.y.shape[0], -1).T
+    ]
 
 
 def gather_cells(columns: list[npt.NDArray[Any]], most: int) -> Ints:
-    """(n,) cell of every row: distinct rows, or where these are more than ``most``, halved again and again along their widest column.
+    """(n,) cell of every row: distinct rows, or where these are more than ``most``, halved again
+    and again along their widest column.
 
-    Columns are compared by rank. The few distinct values of a class label are never mixed as long as there are fewer than ``most``.
+    Columns are compared by rank. The few distinct values of a class label are never mixed as long
+    as there are fewer than ``most``.
     """
     code_nd = np.column_stack([np.unique(column, return_inverse=True)[1] for column in columns])
     distinct, cell_n = np.unique(code_nd, axis=0, return_inverse=True)
@@ -264,7 +331,9 @@ def _is_right(part: HeldOut, weight_f: Floats) -> Floats:
 
 
 def _class_probabilities(part: HeldOut) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """(n_f, M) probabilities, and where the true class is; a class that the model has not seen is nowhere."""
+    """(n_f, M) probabilities, and where the true class is; a class that the model has not seen is
+    nowhere.
+    """
     probability_fm = np.asarray(part.model.predict_proba(part.model.X), dtype=np.float64)
     return probability_fm, np.asarray(part.y)[:, None] == np.asarray(part.model.classes_)[None, :]
 
@@ -285,12 +354,22 @@ def _brier(part: HeldOut, weight_f: Floats) -> Floats:
 
 
 def _roc_auc(part: HeldOut, weight_f: Floats) -> Floats:
-    """A = P(s⁺ > s⁻) + P(s⁺ = s⁻)/2: s_i = A + (P(s⁻ < s_i) + P(s⁻ = s_i)/2 − A)/w⁺ for a positive, alike for a negative (DeLong 1988)."""
-    positive_f = part.y == part.model.classes_[-1] if len(part.model.classes_) == 2 else np.zeros(part.y.shape, dtype=np.bool_)
+    """A = P(s⁺ > s⁻) + P(s⁺ = s⁻)/2: s_i = A + (P(s⁻ < s_i) + P(s⁻ = s_i)/2 − A)/w⁺ for a positive,
+    alike for a negative (DeLong 1988).
+    """
+    positive_f = (
+        part.y == part.model.classes_[-1]
+        if len(part.model.classes_) == 2
+        else np.zeros(part.y.shape, dtype=np.bool_)
+    )
     if not 0 < np.count_nonzero(positive_f) < part.y.size:
         return _differences(part, _weighted_scorer("roc_auc", part), weight_f)
     by_decision = hasattr(part.model, "decision_function")
-    score_f = part.model.decision_function(part.model.X) if by_decision else part.model.predict_proba(part.model.X)[:, 1]
+    score_f = (
+        part.model.decision_function(part.model.X)
+        if by_decision
+        else part.model.predict_proba(part.model.X)[:, 1]
+    )
     level_f = np.unique(score_f, return_inverse=True)[1]
     mass = float(weight_f[positive_f].sum())
     positive_l = np.bincount(level_f, weights=weight_f * positive_f) / mass
@@ -298,7 +377,9 @@ def _roc_auc(part: HeldOut, weight_f: Floats) -> Floats:
     below_l = np.cumsum(negative_l) - negative_l / 2.0
     above_l = 1.0 - np.cumsum(positive_l) + positive_l / 2.0
     area = float(positive_l @ below_l)
-    slope_f = np.where(positive_f, (below_l[level_f] - area) / mass, (above_l[level_f] - area) / (1.0 - mass))
+    slope_f = np.where(
+        positive_f, (below_l[level_f] - area) / mass, (above_l[level_f] - area) / (1.0 - mass)
+    )
     return np.asarray(area + slope_f)
 
 
@@ -324,18 +405,24 @@ def _root_mean_squared_error(part: HeldOut, weight_f: Floats) -> Floats:
 
 
 def _r2(part: HeldOut, weight_f: Floats) -> Floats:
-    """R² = 1 − m/v, m the mean squared error and v the variance of y: s_i = R² − (e_i² − (1 − R²) (y_i − ȳ)²)/v."""
+    """R² = 1 − m/v, m the mean squared error and v the variance of y: s_i = R² − (e_i² − (1 − R²)
+    (y_i − ȳ)²)/v.
+    """
     deviation_f = part.y - weight_f @ part.y
     variance = weight_f @ np.square(deviation_f)
     if part.y.ndim > 1 or not variance > 0:
         return _differences(part, _weighted_scorer("r2", part), weight_f)
     square_f = np.square(part.y - _predicted(part))
     unexplained = float(weight_f @ square_f) / float(variance)
-    return np.asarray(1.0 - unexplained - (square_f - unexplained * np.square(deviation_f)) / float(variance))
+    return np.asarray(
+        1.0 - unexplained - (square_f - unexplained * np.square(deviation_f)) / float(variance)
+    )
 
 
 def _median_absolute_error(part: HeldOut, weight_f: Floats) -> Floats:
-    """−q, q the weighted median of |e|: s_i = −q − (1/2 − 1[|e_i| ≤ q])/f f the density read off quantiles nearby (Woodruff 1952)."""
+    """−q, q the weighted median of |e|: s_i = −q − (1/2 − 1[|e_i| ≤ q])/f f the density read off
+    quantiles nearby (Woodruff 1952).
+    """
     if part.y.ndim > 1:
         raise ConfigError("neg_median_absolute_error has a standard error for one output only.")
     loss_f = np.abs(part.y - _predicted(part))

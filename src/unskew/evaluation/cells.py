@@ -56,7 +56,9 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class JudgedImages:
-    """The judged images: source, weight, group, truth and the answers of the models; those of weight 0 count for naive figures only."""
+    """The judged images: source, weight, group, truth and the answers of the models; those of
+    weight 0 count for naive figures only.
+    """
 
     source: npt.NDArray[Any]
     weight: Floats
@@ -68,7 +70,10 @@ class JudgedImages:
         units = self.weight.size if self.group is None else np.unique(self.group).size
         if units < SMALLEST_CELL:
             what = "images" if self.group is None else "groups"
-            raise ConfigError(f'privacy = "aggregate" shows nothing about fewer than {SMALLEST_CELL} {what}; {units} are judged.')
+            raise ConfigError(
+                f'privacy = "aggregate" shows nothing about fewer than {SMALLEST_CELL} {what}; '
+                f"{units} are judged."
+            )
 
     @property
     def kept(self) -> Ints:
@@ -78,7 +83,12 @@ class JudgedImages:
     def plan_drawing(self, replicates: int, seed: int, level: float) -> Drawing:
         names, code = np.unique(self.source[self.kept].astype(str), return_inverse=True)
         group = None if self.group is None else self.group[self.kept]
-        return plan_drawing(Sampled(tuple(names.tolist()), code.astype(np.int32), self.weight[self.kept], group), replicates, seed, level)
+        return plan_drawing(
+            Sampled(tuple(names.tolist()), code.astype(np.int32), self.weight[self.kept], group),
+            replicates,
+            seed,
+            level,
+        )
 
 
 class Judge:
@@ -89,11 +99,19 @@ class Judge:
         self.unranked: list[str] = []
 
     def judge(self, views: Sequence[View]) -> list[tuple[tuple[Cell, ...], Figure | None]]:
-        """One cell for each level of each view, and the worst of them for the (first) model; all on the same draws."""
+        """One cell for each level of each view, and the worst of them for the (first) model; all on
+        the same draws.
+        """
         images, kept = self.images, self.images.kept
         truth, answers = images.truth.take(kept), [each.take(kept) for each in images.answers]
-        metrics = [[make_metrics(self._inside(view), truth, each) for each in answers] for view in views if view.levels]
-        drawn = iter(replicate_metrics([each for of_view in metrics for each in of_view], self.drawing))
+        metrics = [
+            [make_metrics(self._inside(view), truth, each) for each in answers]
+            for view in views
+            if view.levels
+        ]
+        drawn = iter(
+            replicate_metrics([each for of_view in metrics for each in of_view], self.drawing)
+        )
         found: list[tuple[tuple[Cell, ...], Figure | None]] = []
         of_views = iter(metrics)
         for view in views:
@@ -109,22 +127,51 @@ class Judge:
 
     def _inside(self, view: View) -> Cells:
         kept, drawing = self.images.kept, self.drawing
-        return Cells(view.code[kept], len(view.levels), drawing.units.unit_n, drawing.n_units, self.images.weight[kept])
+        return Cells(
+            view.code[kept],
+            len(view.levels),
+            drawing.units.unit_n,
+            drawing.n_units,
+            self.images.weight[kept],
+        )
 
-    def _cells(self, view: View, metrics: Sequence[Metrics], replicate: Sequence[Mapping[str, Floats]]) -> tuple[Cell, ...]:
+    def _cells(
+        self, view: View, metrics: Sequence[Metrics], replicate: Sequence[Mapping[str, Floats]]
+    ) -> tuple[Cell, ...]:
         images, level, n = self.images, self.drawing.level, self.images.weight.size
         plain = Cells(view.code, len(view.levels), np.arange(n), n, np.ones(n))
         naive = [make_metrics(plain, images.truth, each) for each in images.answers]
         if any(not each.can_rank(self.drawing.replicates) for each in metrics):
             self.unranked.append(view.name)
-        figures = [describe_cells(*each, level) for each in zip(metrics, naive, replicate, strict=True)]
+        figures = [
+            describe_cells(*each, level) for each in zip(metrics, naive, replicate, strict=True)
+        ]
         second = figures[1] if len(figures) == 2 else None
-        gaps = None if second is None else describe_differences(figures[0], second, replicate[0], replicate[1], level)
-        small_c = small_classes(view, images.truth, images.group) if self.private else np.zeros(len(view.levels), dtype=np.bool_)
+        gaps = (
+            None
+            if second is None
+            else describe_differences(figures[0], second, replicate[0], replicate[1], level)
+        )
+        small_c = (
+            small_classes(view, images.truth, images.group)
+            if self.private
+            else np.zeros(len(view.levels), dtype=np.bool_)
+        )
         cells = []
         for c, cell in enumerate(self._sizes(view, metrics[0].cells)):
-            shown = [None if part is None else self._shown(part[c], bool(small_c[c])) for part in (figures[0], second, gaps)]
-            cells.append(replace(cell, name=view.levels[c], figures=shown[0] or {}, second=shown[1], difference=shown[2]))
+            shown = [
+                None if part is None else self._shown(part[c], bool(small_c[c]))
+                for part in (figures[0], second, gaps)
+            ]
+            cells.append(
+                replace(
+                    cell,
+                    name=view.levels[c],
+                    figures=shown[0] or {},
+                    second=shown[1],
+                    difference=shown[2],
+                )
+            )
         return tuple(cells)
 
     def _sizes(self, view: View, inside: Cells) -> list[Cell]:
@@ -133,9 +180,17 @@ class Judge:
         count_c = count_units(None, view.code, n_cells)
         groups_c = None if images.group is None else count_units(images.group, view.code, n_cells)
         own = replace(inside, unit=np.arange(images.kept.size), n_units=images.kept.size)
-        ess_c, ess_units_c = own.effective(own.code, n_cells), inside.effective(inside.code, n_cells)
+        ess_c, ess_units_c = (
+            own.effective(own.code, n_cells),
+            inside.effective(inside.code, n_cells),
+        )
         mass_c = (
-            np.bincount(inside.code[inside.code >= 0], weights=inside.weight[inside.code >= 0], minlength=n_cells) / inside.weight.sum()
+            np.bincount(
+                inside.code[inside.code >= 0],
+                weights=inside.weight[inside.code >= 0],
+                minlength=n_cells,
+            )
+            / inside.weight.sum()
         )
         return [
             Cell(
@@ -153,13 +208,20 @@ class Judge:
 
     def _shown(self, figures: Mapping[str, Figure], small: bool) -> dict[str, Figure]:
         """The figures that exist and may be shown."""
-        kept = {name: each for name, each in figures.items() if each.value is not None or each.naive is not None}
+        kept = {
+            name: each
+            for name, each in figures.items()
+            if each.value is not None or each.naive is not None
+        }
         if small:
             kept = {name: each for name, each in kept.items() if name not in BY_CLASS}
         if not self.private:
             return kept
         return {
-            name: replace(each, effective=None if each.effective is None else self._rounded(each.effective)) for name, each in kept.items()
+            name: replace(
+                each, effective=None if each.effective is None else self._rounded(each.effective)
+            )
+            for name, each in kept.items()
         }
 
     def _rounded(self, effective: float) -> float:
@@ -169,9 +231,18 @@ class Judge:
         """What to know about the intervals."""
         drawing, found = self.drawing, []
         if drawing.replicates and drawing.units.cannot_vary:
-            found.append("There are no intervals: with one group in every source nothing tells how much groups differ.")
+            found.append(
+                "There are no intervals: with one group in every source nothing tells how much "
+                "groups differ."
+            )
         elif drawing.replicates and drawing.n_single:
-            found.append(f"{drawing.n_single} sources have a single group or image, whose variation no interval can see.")
+            found.append(
+                f"{drawing.n_single} sources have a single group or image, whose variation no "
+                "interval can see."
+            )
         if self.unranked:
-            found.append(f"AUROC has no interval, or is left out (by {first_few(self.unranked)}): too many images × classes × replicates.")
+            found.append(
+                f"AUROC has no interval, or is left out (by {first_few(self.unranked)}): too many "
+                "images × classes × replicates."
+            )
         return found

@@ -1,4 +1,6 @@
-"""Truth and predictions side by side: which columns are which model's, what is true, which images have both."""
+"""Truth and predictions side by side: which columns are which model's, what is true, which images
+have both.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,12 @@ class Case:
 
 
 def read_case(
-    judged: Judged, table: pd.DataFrame, aligned: Sequence[pd.DataFrame], choice: str | None, regression: bool | None, positive: str | None
+    judged: Judged,
+    table: pd.DataFrame,
+    aligned: Sequence[pd.DataFrame],
+    choice: str | None,
+    regression: bool | None,
+    positive: str | None,
 ) -> Case:
     """What is true and what was said of every image of the split."""
     labels = judged.frame["label"] if "label" in judged.frame.columns else None
@@ -58,7 +65,8 @@ def read_case(
     numbers = is_regression(column, said, bool(first.score or first.by_class), regression)
     if regression is None and numbers:
         notes.append(
-            "The truth and the predictions are numbers that are not all whole: judged as a regression (--classification: as classes)."
+            "The truth and the predictions are numbers that are not all whole: judged as a "
+            "regression (--classification: as classes)."
         )
     if numbers:
         truth, known_n = Truth(value=read_finite(column, origin)), column.notna().to_numpy()
@@ -67,13 +75,24 @@ def read_case(
         # Classes that the split does not have may be among the scores, and make two of one.
         further = {name for each in models for name in each.by_class}
         if origin == "label":
-            further |= {level_text(value) for value in table["label"].dropna().unique().tolist()} if not further else set()
+            further |= (
+                {level_text(value) for value in table["label"].dropna().unique().tolist()}
+                if not further
+                else set()
+            )
         truth, known_n = read_classes(column, sorted(further), positive)
         answers, heard = _class_answers(aligned, models, truth, notes)
         if positive is None and truth.positive is not None:
-            notes.append(f"The positive class is {truth.classes[truth.positive]!r}, the last of the two; --positive names the other.")
+            notes.append(
+                f"The positive class is {truth.classes[truth.positive]!r}, the last of the two; "
+                "--positive names the other."
+            )
     reasons = [("have no truth", ~known_n)]
-    names = ["have no prediction"] if len(models) == 1 else ["have no prediction of the first model", "have none of the second"]
+    names = (
+        ["have no prediction"]
+        if len(models) == 1
+        else ["have no prediction of the first model", "have none of the second"]
+    )
     reasons += [(name, ~heard_n) for name, heard_n in zip(names, heard, strict=True)]
     usable_n = known_n.copy()
     for heard_n in heard:
@@ -83,40 +102,58 @@ def read_case(
 
 def _check_same_truth(one: pd.Series[Any], other: pd.Series[Any]) -> None:
     both = (one.notna() & other.notna()).to_numpy()
-    wrong = np.flatnonzero(one[both].map(level_text).to_numpy(dtype=object) != other[both].map(level_text).to_numpy(dtype=object))
+    wrong = np.flatnonzero(
+        one[both].map(level_text).to_numpy(dtype=object)
+        != other[both].map(level_text).to_numpy(dtype=object)
+    )
     if wrong.size:
         raise DataError(
-            f"the two files of predictions have different y for {wrong.size} of {int(both.sum())} images: "
-            f"{first_few(one.index[both][wrong].tolist())}. They must be judged against the same truth."
+            f"the two files of predictions have different y for {wrong.size} of {int(both.sum())} "
+            "images: "
+            f"{first_few(one.index[both][wrong].tolist())}. They must be judged against the same "
+            "truth."
         )
 
 
 def _models(aligned: Sequence[pd.DataFrame], levels: Sequence[str]) -> list[Columns]:
-    """The columns of the models; the second is in a table of its own, or in the columns …_b of the first."""
+    """The columns of the models; the second is in a table of its own, or in the columns …_b of the
+    first.
+    """
     models = [find_columns(list(each.columns), levels) for each in aligned]
     for columns, each in zip(models, aligned, strict=True):
         if not columns:
             raise DataError(
-                f"predictions have a column 'prediction', 'score' or 'score_<class>'; these have {first_few(list(each.columns), 12)}."
+                "predictions have a column 'prediction', 'score' or 'score_<class>'; these have "
+                f"{first_few(list(each.columns), 12)}."
             )
     other = find_columns(list(aligned[0].columns), levels, second=True)
     if other and len(aligned) == 2:
         raise ConfigError(
-            "the second model is in a file of its own, and in columns prediction_b or score_b of the first: keep one of them."
+            "the second model is in a file of its own, and in columns prediction_b or score_b of "
+            "the first: keep one of them."
         )
     return [*models, other] if other else models
 
 
-def _tables_of(aligned: Sequence[pd.DataFrame], models: Sequence[Columns]) -> list[tuple[pd.DataFrame, Columns, str]]:
+def _tables_of(
+    aligned: Sequence[pd.DataFrame], models: Sequence[Columns]
+) -> list[tuple[pd.DataFrame, Columns, str]]:
     said = ["the predictions", "the predictions of the second model"]
-    return [(aligned[min(at, len(aligned) - 1)], columns, said[at]) for at, columns in enumerate(models)]
+    return [
+        (aligned[min(at, len(aligned) - 1)], columns, said[at]) for at, columns in enumerate(models)
+    ]
 
 
-def _number_answers(aligned: Sequence[pd.DataFrame], models: Sequence[Columns]) -> tuple[list[Answers], list[npt.NDArray[np.bool_]]]:
+def _number_answers(
+    aligned: Sequence[pd.DataFrame], models: Sequence[Columns]
+) -> tuple[list[Answers], list[npt.NDArray[np.bool_]]]:
     answers, heard = [], []
     for table, columns, said in _tables_of(aligned, models):
         if columns.prediction is None:
-            raise DataError(f"a regression needs a column 'prediction' of numbers; {said} have {first_few(list(table.columns), 12)}.")
+            raise DataError(
+                f"a regression needs a column 'prediction' of numbers; {said} have "
+                f"{first_few(list(table.columns), 12)}."
+            )
         value_n = read_finite(table[columns.prediction], columns.prediction)
         answers.append(Answers(value=value_n))
         heard.append(~np.isnan(value_n))
@@ -126,5 +163,8 @@ def _number_answers(aligned: Sequence[pd.DataFrame], models: Sequence[Columns]) 
 def _class_answers(
     aligned: Sequence[pd.DataFrame], models: Sequence[Columns], truth: Truth, notes: list[str]
 ) -> tuple[list[Answers], list[npt.NDArray[np.bool_]]]:
-    found = [read_class_answers(table, columns, truth, said, notes) for table, columns, said in _tables_of(aligned, models)]
+    found = [
+        read_class_answers(table, columns, truth, said, notes)
+        for table, columns, said in _tables_of(aligned, models)
+    ]
     return [answers for answers, _ in found], [heard_n for _, heard_n in found]

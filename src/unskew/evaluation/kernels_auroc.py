@@ -1,4 +1,6 @@
-"""The compiled loop behind areas under ROC curves of many replicates at once. Importing this loads Numba."""
+"""The compiled loop behind areas under ROC curves of many replicates at once. Importing this loads
+Numba.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,12 @@ def sum_areas(
     positive_cb: Floats,
     negative_cb: Floats,
 ) -> None:
-    """Find Σ_{i positive, j negative} v_i v_j (1[s_i > s_j] + 1[s_i = s_j]/2), Σ_i v_i and Σ_j v_j of every cell; v = count × weight.
+    """Find Σ_{i positive, j negative} v_i v_j (1[s_i > s_j] + 1[s_i = s_j]/2), Σ_i v_i and Σ_j v_j
+    of every cell; v = count × weight.
 
-    Entries s are sorted by cell, then by score; ``tied_s`` says that the next entry of the same cell has the same score. Cell c has
-    the entries start_c … start_{c+1} − 1. The inner loops run over the replicates b, which lie side by side in memory.
+    Entries s are sorted by cell, then by score; ``tied_s`` says that the next entry of the same
+    cell has the same score. Cell c has the entries start_c … start_{c+1} − 1. The inner loops run
+    over the replicates b, which lie side by side in memory.
     """
     n_replicates = count_mb.shape[1]
     area_b, above_b, below_b, positive_t, negative_t = np.zeros((5, n_replicates))
@@ -35,7 +39,8 @@ def sum_areas(
             weight, count_b = weight_s[s], count_mb[unit_s[s]]
             tied = tied_s[s]
             if not (tied or before):
-                # Most entries have a score of their own, and most of these are negatives: these two loops do nearly all the work.
+                # Most entries have a score of their own, and most of these are negatives: these two
+                # loops do nearly all the work.
                 if positive_s[s]:
                     for b in range(n_replicates):
                         area_b[b] += weight * count_b[b] * below_b[b]

@@ -1,4 +1,6 @@
-"""Somebody's predictions beside the weights of a run: read, joined by id, everything that does not match counted and named."""
+"""Somebody's predictions beside the weights of a run: read, joined by id, everything that does not
+match counted and named.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ _TEST = ("test", "testing")
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """The images that may be judged, in the order of their ids, so that the order of nobody's rows matters.
+    """The images that may be judged, in the order of their ids, so that the order of nobody's rows
+    matters.
 
     Attributes
     ----------
@@ -54,7 +57,8 @@ class Coverage:
     judged : of these, the ones judged.
     missing : of these, the ones without a prediction, a score or a truth.
     weight : share of the weight that the judged images carry.
-    zero : images of weight 0 in the split: no part of the target, and only in the naive figures (if they have a prediction).
+    zero : images of weight 0 in the split: no part of the target, and only in the naive figures (if
+        they have a prediction).
     elsewhere : predictions of images that are in other splits; not used.
     extra : predictions whose id no image has; not used.
     """
@@ -68,8 +72,14 @@ class Coverage:
     extra: int | None
 
     def withheld(self) -> Coverage:
-        """The same without counts of 1 to 9, and the count that would give the first of them away; what is withheld is None."""
-        small = [name for name in ("missing", "zero", "elsewhere", "extra") if too_small(getattr(self, name))]
+        """The same without counts of 1 to 9, and the count that would give the first of them away;
+        what is withheld is None.
+        """
+        small = [
+            name
+            for name in ("missing", "zero", "elsewhere", "extra")
+            if too_small(getattr(self, name))
+        ]
         changed: dict[str, Any] = dict.fromkeys(small)
         if "missing" in small:
             changed |= {"images": None, "weight": float(f"{self.weight:.2g}")}
@@ -81,15 +91,25 @@ class Coverage:
         if self.missing != 0:
             among = "" if self.images is None else f" of {self.images:,}"
             notes.append(
-                f"{_count(self.missing)}{among} images have no prediction, score or truth: the figures speak of the others, which carry "
+                f"{_count(self.missing)}{among} images have no prediction, score or truth: the "
+                "figures speak of the others, which carry "
                 f"{100 * self.weight:.3g} % of the weight."
             )
         if self.zero != 0:
-            notes.append(f"{_count(self.zero)} images have weight 0: they are no part of the target, and count in the naive figures only.")
+            notes.append(
+                f"{_count(self.zero)} images have weight 0: they are no part of the target, and "
+                "count in the naive figures only."
+            )
         if self.elsewhere != 0:
-            notes.append(f"{_count(self.elsewhere)} predictions are of images in other splits, and were not used.")
+            notes.append(
+                f"{_count(self.elsewhere)} predictions are of images in other splits, and were not "
+                "used."
+            )
         if self.extra != 0:
-            notes.append(f"{_count(self.extra)} predictions are of images that have no weight, and were left aside.")
+            notes.append(
+                f"{_count(self.extra)} predictions are of images that have no weight, and were "
+                "left aside."
+            )
         return notes
 
 
@@ -98,7 +118,9 @@ def _count(count: int | None) -> str:
 
 
 def read_predictions(predictions: pd.DataFrame | str | PathLike[str]) -> pd.DataFrame:
-    """The table in a CSV, TSV, Parquet, JSONL or JSON file, or the DataFrame as it is; with a column id."""
+    """The table in a CSV, TSV, Parquet, JSONL or JSON file, or the DataFrame as it is; with a
+    column id.
+    """
     import pandas as pd
 
     if isinstance(predictions, pd.DataFrame):
@@ -113,75 +135,123 @@ def read_predictions(predictions: pd.DataFrame | str | PathLike[str]) -> pd.Data
         raise DataError(f"{said} has no rows: there is not a single prediction in it.")
     if "id" not in frame.columns:
         raise DataError(
-            f"{said} has no column 'id', by which predictions are joined to images; its columns are {first_few(list(frame.columns), 12)}."
+            f"{said} has no column 'id', by which predictions are joined to images; its columns "
+            f"are {first_few(list(frame.columns), 12)}."
             f"{did_you_mean('id', frame.columns)} The ids are those of weights.parquet."
         )
     missing = int(frame["id"].isna().sum())
     if missing:
-        raise DataError(f"{missing} of {len(frame)} rows of {said} have no id, so nobody knows which image they speak of.")
+        raise DataError(
+            f"{missing} of {len(frame)} rows of {said} have no id, so nobody knows which image "
+            "they speak of."
+        )
     key = frame["id"].map(level_text)
     twice = key[key.duplicated()].unique().tolist()
     if twice:
         raise DataError(
-            f"every image has one prediction, but {len(twice)} ids occur more than once in {said}: {first_few(twice)}. Were two files put "
-            "together, or several crops of an image predicted? Keep one row for each image (a second model has its own file or columns)."
+            f"every image has one prediction, but {len(twice)} ids occur more than once in {said}: "
+            f"{first_few(twice)}. Were two files put "
+            "together, or several crops of an image predicted? Keep one row for each image (a "
+            "second model has its own file or columns)."
         )
     return frame.set_axis(pd.Index(key.to_numpy(dtype=object)), axis=0)
 
 
 def check_weights(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with its sample weights as ``sample_weight`` and a source, in the order of the ids as text; or what is wrong with it."""
+    """The table with its sample weights as ``sample_weight`` and a source, in the order of the ids
+    as text; or what is wrong with it.
+    """
     name = "sample_weight" if "sample_weight" in table.columns else "weight"
     lacking = [each for each in ("id", name) if each not in table.columns]
     if lacking:
-        raise DataError(f"a table of weights has the columns id, source, sample_weight …; this one lacks {first_few(lacking)}.")
+        raise DataError(
+            "a table of weights has the columns id, source, sample_weight …; this one lacks "
+            f"{first_few(lacking)}."
+        )
     key = table["id"].map(level_text)
     twice = key[key.duplicated()].unique().tolist()
     if twice or table["id"].isna().any():
-        raise DataError(f"every image has one weight and one id; {len(twice)} ids of the weights occur more than once: {first_few(twice)}.")
+        raise DataError(
+            f"every image has one weight and one id; {len(twice)} ids of the weights occur more "
+            f"than once: {first_few(twice)}."
+        )
     weight_n = read_numbers(table[name], name)
     wrong = np.flatnonzero(~(np.isfinite(weight_n) & (weight_n >= 0)))
     if wrong.size:
         shown = first_few([f"{key.iloc[at]} ({weight_n[at]:g})" for at in wrong])
         raise DataError(
-            f"weights are finite and not negative, but {wrong.size} of {len(table)} are not: {shown}. Were they changed afterwards?"
+            f"weights are finite and not negative, but {wrong.size} of {len(table)} are not: "
+            f"{shown}. Were they changed afterwards?"
         )
     order = np.argsort(key.to_numpy(dtype=object), kind="stable")
     source = table["source"].map(level_text) if "source" in table.columns else "all"
-    return table.assign(sample_weight=weight_n, source=source).set_axis(key.to_numpy(dtype=object), axis=0).iloc[order]
+    return (
+        table.assign(sample_weight=weight_n, source=source)
+        .set_axis(key.to_numpy(dtype=object), axis=0)
+        .iloc[order]
+    )
 
 
 def choose_images(table: pd.DataFrame, split: str | None) -> Judged:
-    """The images of a split. By default test; else all splits but train; without splits, or with ``split="all"``, all images."""
+    """The images of a split. By default test; else all splits but train; without splits, or with
+    ``split="all"``, all images.
+    """
     splits = table["split"] if "split" in table.columns else None
     if splits is None or splits.isna().all():
         if split not in (None, ALL):
-            raise ConfigError(f"the images have no splits, so there is no split {split!r} to judge. Leave --split out.")
-        note = "These weights have no splits: images that the model was trained on are judged, too, if there are any, which flatters it."
+            raise ConfigError(
+                f"the images have no splits, so there is no split {split!r} to judge. Leave "
+                "--split out."
+            )
+        note = (
+            "These weights have no splits: images that the model was trained on are judged, "
+            "too, if there are any, which flatters it."
+        )
         return _judged(table, np.ones(len(table), dtype=np.bool_), "all images", note)
     text_n = splits.map(level_text).to_numpy(dtype=object)
     names = list(dict.fromkeys(sorted(text_n.tolist())))
     if split == ALL:
-        return _judged(table, np.ones(len(table), dtype=np.bool_), "all splits", "Images of train are judged, too, which flatters a model.")
+        return _judged(
+            table,
+            np.ones(len(table), dtype=np.bool_),
+            "all splits",
+            "Images of train are judged, too, which flatters a model.",
+        )
     if split is not None:
         if split not in names:
-            raise ConfigError(f"there is no split {split!r}; the splits are {first_few(names, 12)}, or all.{did_you_mean(split, names)}")
+            raise ConfigError(
+                f"there is no split {split!r}; the splits are {first_few(names, 12)}, or "
+                f"all.{did_you_mean(split, names)}"
+            )
         return _judged(table, text_n == split, split)
     tests = [name for name in names if name.strip().lower() in _TEST]
     others = tests[:1] or [name for name in names if name.strip().lower() not in _TRAIN]
     if not others or (not tests and len(others) == len(names) and len(names) == 1):
         return _judged(
-            table, np.ones(len(table), dtype=np.bool_), names[0], "There is one split only; a model is not judged on what it saw."
+            table,
+            np.ones(len(table), dtype=np.bool_),
+            names[0],
+            "There is one split only; a model is not judged on what it saw.",
         )
-    note = "" if tests else f"There is no split called test: judged are {first_few(others)}, all but train. Choose another by --split."
+    note = (
+        ""
+        if tests
+        else f"There is no split called test: judged are {first_few(others)}, all but train. "
+        "Choose another by --split."
+    )
     return _judged(table, np.isin(text_n, others), " + ".join(others), note)
 
 
-def _judged(table: pd.DataFrame, chosen_n: npt.NDArray[np.bool_], split: str, note: str = "") -> Judged:
+def _judged(
+    table: pd.DataFrame, chosen_n: npt.NDArray[np.bool_], split: str, note: str = ""
+) -> Judged:
     frame = table[chosen_n]
     weight_n = frame["sample_weight"].to_numpy(dtype=np.float64)
     if not weight_n.sum() > 0:
-        raise DataError(f"all {len(frame)} images of the split {split!r} have weight 0: none of them belongs to the target.")
+        raise DataError(
+            f"all {len(frame)} images of the split {split!r} have weight 0: none of them belongs "
+            "to the target."
+        )
     return Judged(frame, frame.index.to_numpy(dtype=object), weight_n, split, note)
 
 
@@ -192,18 +262,26 @@ def read_numbers(column: pd.Series[Any], name: str) -> Floats:
     try:
         return np.asarray(pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan))
     except (ValueError, TypeError) as error:
-        raise DataError(f"the column {name!r} holds numbers, but some of its entries are none: {error}.") from error
+        raise DataError(
+            f"the column {name!r} holds numbers, but some of its entries are none: {error}."
+        ) from error
 
 
-def align_predictions(table: pd.DataFrame, judged: Judged, predictions: pd.DataFrame, *, allow_extra: bool, said: str) -> pd.DataFrame:
-    """The predictions in the order of the judged images, empty where there is none; ids that no image has are an error unless allowed."""
+def align_predictions(
+    table: pd.DataFrame, judged: Judged, predictions: pd.DataFrame, *, allow_extra: bool, said: str
+) -> pd.DataFrame:
+    """The predictions in the order of the judged images, empty where there is none; ids that no
+    image has are an error unless allowed.
+    """
     extra = predictions.index[~predictions.index.isin(table.index)].tolist()
     if len(extra) == len(predictions):
         raise DataError(_none_match(table, extra, said))
     if extra and not allow_extra:
         raise DataError(
-            f"{len(extra)} of {len(predictions)} {said} have an id that no image of the weights has: {first_few(extra)}. Are they of "
-            "another run, or of images that were left out (unreadable.csv)? Say --allow-extra (allow_extra=True) to leave them aside."
+            f"{len(extra)} of {len(predictions)} {said} have an id that no image of the weights "
+            f"has: {first_few(extra)}. Are they of "
+            "another run, or of images that were left out (unreadable.csv)? Say --allow-extra "
+            "(allow_extra=True) to leave them aside."
         )
     return predictions.reindex(judged.key)
 
@@ -212,16 +290,25 @@ def _none_match(table: pd.DataFrame, extra: Sequence[str], said: str) -> str:
     hint = "Write the predictions with the ids of weights.parquet."
     for name in ("path", "label", "group"):
         if name in table.columns and set(extra) <= {
-            level_text(value) for value in table[name].dropna().tolist() if not isinstance(value, list)
+            level_text(value)
+            for value in table[name].dropna().tolist()
+            if not isinstance(value, list)
         }:
-            hint = f"They are entries of its column {name!r}: join by that column, and write the id beside each."
+            hint = (
+                f"They are entries of its column {name!r}: join by that column, and write the "
+                "id beside each."
+            )
             break
     else:
         tails = {os.path.basename(key) for key in table.index}
         if {os.path.basename(each) for each in extra} <= tails:
-            hint = "The names of the files agree: write the whole id, with the source and the folder in front."
+            hint = (
+                "The names of the files agree: write the whole id, with the source and the "
+                "folder in front."
+            )
     return (
-        f"not one of the {len(extra)} {said} has the id of an image: they have {first_few(extra, 3)}, the weights "
+        f"not one of the {len(extra)} {said} has the id of an image: they have "
+        f"{first_few(extra, 3)}, the weights "
         f"{first_few(list(table.index), 3)}. {hint}"
     )
 
@@ -234,20 +321,33 @@ def cover(
     reasons: Sequence[tuple[str, npt.NDArray[np.bool_]]],
     allow_missing: bool,
 ) -> Coverage:
-    """What is covered; images with weight but without a prediction are an error unless allowed, by reason: how many, which first."""
+    """What is covered; images with weight but without a prediction are an error unless allowed, by
+    reason: how many, which first.
+    """
     needed_n = judged.weight > 0
     missing_n = needed_n & ~usable_n
     if missing_n.any() and not allow_missing:
         told = [
-            f"{int((part_n & needed_n).sum())} {reason}: {first_few(judged.key[part_n & needed_n].tolist())}" for reason, part_n in reasons
+            f"{int((part_n & needed_n).sum())} {reason}: "
+            f"{first_few(judged.key[part_n & needed_n].tolist())}"
+            for reason, part_n in reasons
         ]
-        told = [text for text, (_, part_n) in zip(told, reasons, strict=True) if (part_n & needed_n).any()]
+        told = [
+            text
+            for text, (_, part_n) in zip(told, reasons, strict=True)
+            if (part_n & needed_n).any()
+        ]
         raise DataError(
-            f"{int(missing_n.sum())} of {int(needed_n.sum())} images ({judged.split}) cannot be judged. {'; '.join(told)}. Predict them "
-            "too, or say --allow-missing (allow_missing=True): the figures then speak of the others only, and the coverage is stated."
+            f"{int(missing_n.sum())} of {int(needed_n.sum())} images ({judged.split}) cannot be "
+            f"judged. {'; '.join(told)}. Predict them "
+            "too, or say --allow-missing (allow_missing=True): the figures then speak of the "
+            "others only, and the coverage is stated."
         )
     if not (needed_n & usable_n).any():
-        raise DataError(f"not one image ({judged.split}) has a weight, a prediction and a truth: there is nothing to judge.")
+        raise DataError(
+            f"not one image ({judged.split}) has a weight, a prediction and a truth: there is "
+            "nothing to judge."
+        )
     own = set(judged.key.tolist())
     known = set(table.index.tolist())
     keys = set().union(*(each.index.tolist() for each in predictions))

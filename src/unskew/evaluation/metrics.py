@@ -1,7 +1,9 @@
-"""Weighted metrics of predictions, for every cell of a breakdown and every bootstrap replicate at once.
+"""Weighted metrics of predictions, for every cell of a breakdown and every bootstrap replicate at
+once.
 
-A replicate counts unit u (an image, or a group of images) c_u times. All metrics but AUROC are functions of sums Σ_u c_u T_pu, with T_pu
-the sum of something over the images of unit u, so that one sparse product gives them for all cells and replicates; AUROC sorts once.
+A replicate counts unit u (an image, or a group of images) c_u times. All metrics but AUROC are
+functions of sums Σ_u c_u T_pu, with T_pu the sum of something over the images of unit u, so that
+one sparse product gives them for all cells and replicates; AUROC sorts once.
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ CALIBRATION_BINS = 15
 SHARES = ("accuracy", "balanced_accuracy", "worst_class", "auroc", "sensitivity", "specificity")
 # What tells classes apart, and does not exist where all images are of one class.
 BY_CLASS = ("balanced_accuracy", "worst_class", "auroc", "sensitivity", "specificity")
-# An extreme or an absolute value: replicates lie on one side of the estimate, and are moved back by their mean excess.
+# An extreme or an absolute value: replicates lie on one side of the estimate, and are moved back by
+# their mean excess.
 EXTREMES = ("worst_class", "calibration_error")
 CLASSIFICATION = (*SHARES, "log_loss", "calibration_error")
 REGRESSION = ("mae", "rmse", "r2")
-# Images × classes × replicates beyond which AUROC has no interval: several seconds. To sort costs as much as so many replicates.
+# Images × classes × replicates beyond which AUROC has no interval: several seconds. To sort costs
+# as much as so many replicates.
 _MOST_RANKED = 2**32
 _SORTING = 80
 
@@ -35,7 +39,8 @@ class Answers:
 
     Attributes
     ----------
-    predicted : (n,) code of the predicted class, −1 for a class that is none of the truth's; for regression None.
+    predicted : (n,) code of the predicted class, −1 for a class that is none of the truth's; for
+        regression None.
     probability : (n, K) of each class.
     score : (n,) score of the positive class, on any scale: what AUROC of two classes needs.
     value : (n,) the predicted number of a regression.
@@ -48,7 +53,12 @@ class Answers:
 
     def take(self, rows: Any) -> Answers:
         """The answers about some of the images."""
-        return Answers(*[None if each is None else each[rows] for each in (self.predicted, self.probability, self.score, self.value)])
+        return Answers(
+            *[
+                None if each is None else each[rows]
+                for each in (self.predicted, self.probability, self.score, self.value)
+            ]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +80,10 @@ class Truth:
 
     def take(self, rows: Any) -> Truth:
         """The truth of some of the images."""
-        code, value = None if self.code is None else self.code[rows], None if self.value is None else self.value[rows]
+        code, value = (
+            None if self.code is None else self.code[rows],
+            None if self.value is None else self.value[rows],
+        )
         return Truth(self.classes, code, value, self.positive)
 
 
@@ -94,19 +107,25 @@ class Cells:
     weight: Floats = field(repr=False)
 
     def sums(self, code_n: Ints, n_codes: int, value_n: Floats) -> Any:
-        """(n_codes, m) sparse: sum of ``value_n`` over the images of each code and unit; images of code −1 count nowhere."""
+        """(n_codes, m) sparse: sum of ``value_n`` over the images of each code and unit; images of
+        code −1 count nowhere.
+        """
         import scipy.sparse
 
         kept = np.flatnonzero((code_n >= 0) & (value_n != 0))
         shape = (n_codes, self.n_units)
-        return scipy.sparse.coo_array((value_n[kept], (code_n[kept], self.unit[kept])), shape=shape).tocsr()
+        return scipy.sparse.coo_array(
+            (value_n[kept], (code_n[kept], self.unit[kept])), shape=shape
+        ).tocsr()
 
     def within(self, code_n: Ints, n_codes: int) -> Ints:
         """(n,) code of the combination of cell and ``code_n``, −1 where either is."""
         return np.where((self.code >= 0) & (code_n >= 0), self.code * n_codes + code_n, -1)
 
     def effective(self, code_n: Ints, n_codes: int) -> Floats:
-        """(n_codes,) Kish's effective number of units, (Σ_u W_u)²/Σ_u W_u², W_u the weight of unit u in each code; 0 without weight."""
+        """(n_codes,) Kish's effective number of units, (Σ_u W_u)²/Σ_u W_u², W_u the weight of unit
+        u in each code; 0 without weight.
+        """
         sum_cm = self.sums(code_n, n_codes, self.weight)
         total, square = sum_cm.sum(axis=1), sum_cm.power(2).sum(axis=1)
         return np.asarray(np.divide(total**2, square, out=np.zeros(n_codes), where=square > 0))
@@ -140,7 +159,9 @@ class ClassMetrics:
         self.rankings: list[_Ranking] | None = None
 
     def _terms(self, truth_n: Ints) -> dict[str, Any]:
-        """The sums behind the metrics, each (codes, m): of images predicted right, of log-losses, of right − confidence in each bin."""
+        """The sums behind the metrics, each (codes, m): of images predicted right, of log-losses,
+        of right − confidence in each bin.
+        """
         cells, weight_n, terms = self.cells, self.cells.weight, dict[str, Any]()
         if self.answers.predicted is not None:
             right_n = weight_n * (self.answers.predicted == truth_n)
@@ -150,22 +171,34 @@ class ClassMetrics:
             true_n = probability_nk[np.arange(truth_n.size), truth_n]
             # As scikit-learn clips.
             tiny = float(np.finfo(np.float64).eps)
-            terms["loss"] = cells.sums(cells.code, cells.size, -weight_n * np.log(np.clip(true_n, tiny, 1.0 - tiny)))
+            terms["loss"] = cells.sums(
+                cells.code, cells.size, -weight_n * np.log(np.clip(true_n, tiny, 1.0 - tiny))
+            )
             confidence_n = probability_nk.max(axis=1)
-            bin_n = np.clip(np.ceil(confidence_n * CALIBRATION_BINS).astype(np.int64) - 1, 0, CALIBRATION_BINS - 1)
+            bin_n = np.clip(
+                np.ceil(confidence_n * CALIBRATION_BINS).astype(np.int64) - 1,
+                0,
+                CALIBRATION_BINS - 1,
+            )
             excess_n = weight_n * ((probability_nk.argmax(axis=1) == truth_n) - confidence_n)
-            terms["excess"] = cells.sums(cells.within(bin_n, CALIBRATION_BINS), cells.size * CALIBRATION_BINS, excess_n)
+            terms["excess"] = cells.sums(
+                cells.within(bin_n, CALIBRATION_BINS), cells.size * CALIBRATION_BINS, excess_n
+            )
         return terms
 
     @property
     def ranked_classes(self) -> list[int]:
-        """The positive class of two, every class that is anywhere beside another of more; none without scores."""
+        """The positive class of two, every class that is anywhere beside another of more; none
+        without scores.
+        """
         if self.truth.positive is not None:
             return [] if self.answers.score is None else [self.truth.positive]
         return [] if self.answers.probability is None else [int(k) for k in self.ranked_k]
 
     def rank_images(self) -> None:
-        """Sort once for all replicates to come; without this every call of `figures` sorts anew, one class after the other."""
+        """Sort once for all replicates to come; without this every call of `figures` sorts anew,
+        one class after the other.
+        """
         if self.rankings is None:
             self.rankings = [self._ranking(k) for k in self.ranked_classes]
 
@@ -183,7 +216,13 @@ class ClassMetrics:
         tied_s = np.zeros(order.size, dtype=np.bool_)
         tied_s[:-1] = (cell_s[1:] == cell_s[:-1]) & (score_s[1:] == score_s[:-1])
         start_c = np.searchsorted(cell_s, np.arange(cells.size + 1))
-        return _Ranking(cells.unit[order], cells.weight[order], positive_n[order], tied_s, start_c.astype(np.int64))
+        return _Ranking(
+            cells.unit[order],
+            cells.weight[order],
+            positive_n[order],
+            tied_s,
+            start_c.astype(np.int64),
+        )
 
     @property
     def n_sums(self) -> int:
@@ -192,10 +231,15 @@ class ClassMetrics:
 
     def can_rank(self, n_replicates: int) -> bool:
         """Is AUROC of that many replicates affordable? With 0, that of the images themselves."""
-        return len(self.ranked_classes) * self.cells.code.size * (n_replicates + _SORTING) <= _MOST_RANKED
+        return (
+            len(self.ranked_classes) * self.cells.code.size * (n_replicates + _SORTING)
+            <= _MOST_RANKED
+        )
 
     def figures(self, count_mb: Floats, ranked: bool = True) -> dict[str, Floats]:
-        """{metric: (C, B)} in every cell and replicate; NaN where it does not exist. ``ranked``: AUROC as well."""
+        """{metric: (C, B)} in every cell and replicate; NaN where it does not exist. ``ranked``:
+        AUROC as well.
+        """
         sums = {name: np.asarray(term @ count_mb) for name, term in self.term.items()}
         shape = (self.cells.size, self.n_classes, count_mb.shape[1])
         weight_ckb = sums["weight"].reshape(shape)
@@ -209,12 +253,16 @@ class ClassMetrics:
             found["auroc"] = self._areas(count_mb)
         if "loss" in sums:
             found["log_loss"] = _ratio(sums["loss"], weight_cb)
-            excess_cb = np.abs(sums["excess"].reshape(self.cells.size, CALIBRATION_BINS, -1)).sum(axis=1)
+            excess_cb = np.abs(sums["excess"].reshape(self.cells.size, CALIBRATION_BINS, -1)).sum(
+                axis=1
+            )
             found["calibration_error"] = _ratio(excess_cb, weight_cb)
         return found
 
     def _by_class(self, recall_ckb: Floats) -> dict[str, Floats]:
-        """Mean and smallest recall over the classes that the cell has; a replicate that lost one of them has neither."""
+        """Mean and smallest recall over the classes that the cell has; a replicate that lost one of
+        them has neither.
+        """
         present_ck1 = self.present_ck[:, :, None]
         lost_cb = (np.isnan(recall_ckb) & present_ck1).any(axis=1)
         nowhere_cb = lost_cb | ~self.comparable_c[:, None]
@@ -222,18 +270,30 @@ class ClassMetrics:
         known_ckb = np.where(present_ck1, np.nan_to_num(recall_ckb), 0.0)
         found = {
             "balanced_accuracy": np.where(nowhere_cb, np.nan, known_ckb.sum(axis=1) / n_present_c1),
-            "worst_class": np.where(nowhere_cb, np.nan, np.where(present_ck1, known_ckb, np.inf).min(axis=1)),
+            "worst_class": np.where(
+                nowhere_cb, np.nan, np.where(present_ck1, known_ckb, np.inf).min(axis=1)
+            ),
         }
         if self.truth.positive is not None:
-            for name, k in (("sensitivity", self.truth.positive), ("specificity", 1 - self.truth.positive)):
+            for name, k in (
+                ("sensitivity", self.truth.positive),
+                ("specificity", 1 - self.truth.positive),
+            ):
                 found[name] = np.where(self.comparable_c[:, None], recall_ckb[:, k], np.nan)
         return found
 
     def _areas(self, count_mb: Floats) -> Floats:
-        """(C, B) AUROC of two classes, or its mean over the classes (one against the rest) that the cell has beside others."""
-        total_cb, n_c1 = np.zeros((self.cells.size, count_mb.shape[1])), np.zeros((self.cells.size, 1))
+        """(C, B) AUROC of two classes, or its mean over the classes (one against the rest) that the
+        cell has beside others.
+        """
+        total_cb, n_c1 = (
+            np.zeros((self.cells.size, count_mb.shape[1])),
+            np.zeros((self.cells.size, 1)),
+        )
         for at, k in enumerate(self.ranked_classes):
-            area_cb = _area(self._ranking(k) if self.rankings is None else self.rankings[at], count_mb)
+            area_cb = _area(
+                self._ranking(k) if self.rankings is None else self.rankings[at], count_mb
+            )
             used_c = self.comparable_c & self.present_ck[:, k]
             total_cb += np.where(used_c[:, None], area_cb, 0.0)
             n_c1 += used_c[:, None]
@@ -243,14 +303,23 @@ class ClassMetrics:
         """The class of the smallest recall in every cell; None where `figures` has none."""
         if "right" not in self.term:
             return [None] * self.cells.size
-        recall_ck = _ratio(self.term["right"].sum(axis=1), self.term["weight"].sum(axis=1)).reshape(self.cells.size, self.n_classes)
+        recall_ck = _ratio(self.term["right"].sum(axis=1), self.term["weight"].sum(axis=1)).reshape(
+            self.cells.size, self.n_classes
+        )
         worst_c = np.where(self.present_ck, recall_ck, np.inf).argmin(axis=1)
-        return [self.truth.classes[k] if fine else None for k, fine in zip(worst_c.tolist(), self.comparable_c.tolist(), strict=True)]
+        return [
+            self.truth.classes[k] if fine else None
+            for k, fine in zip(worst_c.tolist(), self.comparable_c.tolist(), strict=True)
+        ]
 
     def effective(self) -> dict[str, Floats]:
-        """{metric: (C,)} how many effective units stand behind it: of the cell, of the class, of the smallest class."""
+        """{metric: (C,)} how many effective units stand behind it: of the cell, of the class, of
+        the smallest class.
+        """
         cells = self.cells
-        class_ck = cells.effective(self.pair_n, cells.size * self.n_classes).reshape(cells.size, self.n_classes)
+        class_ck = cells.effective(self.pair_n, cells.size * self.n_classes).reshape(
+            cells.size, self.n_classes
+        )
         smallest_c = np.where(self.present_ck, class_ck, np.inf).min(axis=1, initial=np.inf)
         worst_c = np.zeros(cells.size)
         for c, name in enumerate(self.worst()):
@@ -258,12 +327,17 @@ class ClassMetrics:
         found = dict.fromkeys(CLASSIFICATION, cells.effective(cells.code, cells.size))
         found |= {"balanced_accuracy": smallest_c, "auroc": smallest_c, "worst_class": worst_c}
         if self.truth.positive is not None:
-            found |= {"sensitivity": class_ck[:, self.truth.positive], "specificity": class_ck[:, 1 - self.truth.positive]}
+            found |= {
+                "sensitivity": class_ck[:, self.truth.positive],
+                "specificity": class_ck[:, 1 - self.truth.positive],
+            }
         return found
 
 
 class NumberMetrics:
-    """Metrics of a regression in every cell: mean absolute error, root of the mean squared error, R²."""
+    """Metrics of a regression in every cell: mean absolute error, root of the mean squared error,
+    R².
+    """
 
     def __init__(self, cells: Cells, truth: Truth, answers: Answers) -> None:
         assert truth.value is not None
@@ -273,7 +347,10 @@ class NumberMetrics:
         inside = np.flatnonzero(cells.code >= 0)
         cell_i = cells.code[inside]
         total_c = np.bincount(cell_i, weights=weight_n[inside], minlength=cells.size)
-        centre_c = _ratio(np.bincount(cell_i, weights=(weight_n * truth.value)[inside], minlength=cells.size), total_c)
+        centre_c = _ratio(
+            np.bincount(cell_i, weights=(weight_n * truth.value)[inside], minlength=cells.size),
+            total_c,
+        )
         # Relative to the cell's mean, so that squares of large numbers do not cancel.
         deviation_n = truth.value - np.nan_to_num(centre_c)[np.maximum(cells.code, 0)]
         values = {
@@ -283,7 +360,10 @@ class NumberMetrics:
             "deviation": deviation_n,
             "spread": deviation_n**2,
         }
-        self.term = {name: cells.sums(cells.code, cells.size, weight_n * value_n) for name, value_n in values.items()}
+        self.term = {
+            name: cells.sums(cells.code, cells.size, weight_n * value_n)
+            for name, value_n in values.items()
+        }
 
     @property
     def n_sums(self) -> int:
@@ -295,14 +375,20 @@ class NumberMetrics:
         return True
 
     def figures(self, count_mb: Floats, ranked: bool = True) -> dict[str, Floats]:
-        """{metric: (C, B)} in every cell and replicate; R² = 1 − Σ w e²/Σ w (y − ȳ)², NaN where y does not vary."""
+        """{metric: (C, B)} in every cell and replicate; R² = 1 − Σ w e²/Σ w (y − ȳ)², NaN where y
+        does not vary.
+        """
         sums = {name: np.asarray(term @ count_mb) for name, term in self.term.items()}
         weight_cb = sums["weight"]
         square_cb = _ratio(sums["square"], weight_cb)
         variance_cb = _ratio(sums["spread"], weight_cb) - _ratio(sums["deviation"], weight_cb) ** 2
         # What rounding leaves of a constant is no variance.
         variance_cb[variance_cb <= 1e-14 * _ratio(sums["spread"], weight_cb)] = 0.0
-        return {"mae": _ratio(sums["error"], weight_cb), "rmse": np.sqrt(square_cb), "r2": 1.0 - _ratio(square_cb, variance_cb)}
+        return {
+            "mae": _ratio(sums["error"], weight_cb),
+            "rmse": np.sqrt(square_cb),
+            "r2": 1.0 - _ratio(square_cb, variance_cb),
+        }
 
     def rank_images(self) -> None:
         """There is nothing to rank."""
@@ -321,7 +407,11 @@ Metrics = ClassMetrics | NumberMetrics
 
 def make_metrics(cells: Cells, truth: Truth, answers: Answers) -> Metrics:
     """Of a classifier or of a regression, as the truth has classes or numbers."""
-    return ClassMetrics(cells, truth, answers) if truth.code is not None else NumberMetrics(cells, truth, answers)
+    return (
+        ClassMetrics(cells, truth, answers)
+        if truth.code is not None
+        else NumberMetrics(cells, truth, answers)
+    )
 
 
 def figures_of_data(metrics: Metrics) -> dict[str, Floats]:
@@ -339,7 +429,9 @@ def _area(ranking: _Ranking, count_mb: Floats) -> Floats:
     """(C, B) AUROC of every cell and replicate; NaN where one of the two kinds is missing."""
     from unskew.evaluation.kernels_auroc import sum_areas
 
-    area_cb, positive_cb, negative_cb = (np.zeros((ranking.start.size - 1, count_mb.shape[1])) for _ in range(3))
+    area_cb, positive_cb, negative_cb = (
+        np.zeros((ranking.start.size - 1, count_mb.shape[1])) for _ in range(3)
+    )
     sum_areas(
         *(count_mb, ranking.unit, ranking.weight, ranking.positive, ranking.tied, ranking.start),
         *(area_cb, positive_cb, negative_cb),
@@ -349,4 +441,6 @@ def _area(ranking: _Ranking, count_mb: Floats) -> Floats:
 
 def _ratio(above: Any, below: Any) -> Floats:
     """above/below, NaN where there is nothing below."""
-    return np.asarray(np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0))
+    return np.asarray(
+        np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
+    )

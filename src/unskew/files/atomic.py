@@ -14,7 +14,8 @@ from unskew.errors import DataError
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yields a path beside ``path`` to write to; it takes the place of ``path`` when the block ends well and is removed when not.
+    """Yields a path beside ``path`` to write to; it takes the place of ``path`` when the block ends
+    well and is removed when not.
 
     A full disk, a read-only folder and a missing one are a `DataError` in words.
     """
@@ -27,7 +28,10 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield beside
         beside.replace(target)
     except OSError as error:
-        raise DataError(f"{target} cannot be written ({error.strerror or error}); what was there before is untouched.") from error
+        raise DataError(
+            f"{target} cannot be written ({error.strerror or error}); what was there before is "
+            "untouched."
+        ) from error
     finally:
         # The folder itself may be read-only, or gone; the first error is the one to show.
         with suppress(OSError):
@@ -42,8 +46,9 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 @contextmanager
 def written_together(folder: str | os.PathLike[str], names: Iterable[str]) -> Iterator[Path]:
-    """Yields a new folder inside ``folder`` to write to; when the block ends well, its files take their places in ``folder``, one after the
-    other and at once, and those of ``names`` that were not written go: files of two runs are never mixed. Other files are left alone.
+    """Yields a new folder inside ``folder`` to write to; when the block ends well, its files take
+    their places in ``folder``, one after the other and at once, and those of ``names`` that were
+    not written go: files of two runs are never mixed. Other files are left alone.
     """
     target = Path(folder)
     beside, is_new = target / ".unfinished", not target.exists()
@@ -58,7 +63,10 @@ def written_together(folder: str | os.PathLike[str], names: Iterable[str]) -> It
         for name in set(names) - set(written):
             (target / name).unlink(missing_ok=True)
     except OSError as error:
-        raise DataError(f"{target} cannot be written ({error.strerror or error}); what was there before is untouched.") from error
+        raise DataError(
+            f"{target} cannot be written ({error.strerror or error}); what was there before is "
+            "untouched."
+        ) from error
     except DataError as error:
         # The folder within is nobody's business, and gone.
         raise DataError(str(error).replace(str(beside), str(target))) from error
@@ -84,14 +92,17 @@ def may_write(folder: str | os.PathLike[str]) -> bool:
 
 @contextmanager
 def folder_written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yields a new folder beside ``path`` to fill; it takes the place of ``path`` when the block ends well and is removed when not.
+    """Yields a new folder beside ``path`` to fill; it takes the place of ``path`` when the block
+    ends well and is removed when not.
 
     What was at ``path`` before is moved aside and deleted only when the new folder is in its place.
     """
     target = Path(path)
     if not target.parent.is_dir():
         raise DataError(f"{target} cannot be written: there is no folder {str(target.parent)!r}.")
-    beside, old = (target.with_name(f".{target.name}.{os.getpid()}.{word}") for word in ("part", "old"))
+    beside, old = (
+        target.with_name(f".{target.name}.{os.getpid()}.{word}") for word in ("part", "old")
+    )
     try:
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir()
@@ -105,7 +116,10 @@ def folder_written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
                 old.replace(target)
             raise
     except OSError as error:
-        raise DataError(f"{target} cannot be written ({error.strerror or error}); what was there before is untouched.") from error
+        raise DataError(
+            f"{target} cannot be written ({error.strerror or error}); what was there before is "
+            "untouched."
+        ) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)

@@ -1,4 +1,6 @@
-"""Where a result comes from: versions, and fingerprints of everything that went in, so that a third party can check it."""
+"""Where a result comes from: versions, and fingerprints of everything that went in, so that a third
+party can check it.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,13 @@ _BLOCK = 1 << 20
 
 
 def find_versions(further: Sequence[str] = ()) -> dict[str, str]:
-    """Versions of Python and of the packages that a result may depend on, ``further`` ones among them."""
-    found = {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
+    """Versions of Python and of the packages that a result may depend on, ``further`` ones among
+    them.
+    """
+    found = {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
     for name in (*_PACKAGES, *further):
         try:
             found[name] = importlib.metadata.version(name)
@@ -47,7 +54,8 @@ def fingerprint_rows(rows: Iterable[str]) -> str:
 
 
 def fingerprint_pool(pool: Pool) -> dict[str, str]:
-    """Fingerprints of what a pool says about its images (``table``), and of the images themselves if they were read (``images``).
+    """Fingerprints of what a pool says about its images (``table``), and of the images themselves
+    if they were read (``images``).
 
     Neither depends on the order of rows or on where files lie.
     """
@@ -66,7 +74,8 @@ def _lines(frame: pd.DataFrame) -> list[str]:
     for name in frame.columns:
         values = frame[name]
         if values.dtype.kind == "f":
-            # What is the same number to twelve digits is the same: representations may differ in the last bit from machine to machine.
+            # What is the same number to twelve digits is the same: representations may differ in
+            # the last bit from machine to machine.
             columns.append([f"{name}={value:.12g}" for value in values.to_numpy(dtype=np.float64)])
         else:
             columns.append([f"{name}={value}" for value in values.tolist()])

@@ -1,14 +1,17 @@
-"""Arms trained on all folds but one, and right or wrong on that one; and what training on fewer images costs.
+"""Arms trained on all folds but one, and right or wrong on that one; and what training on fewer
+images costs.
 
-A model trained on the share f = (k−1)/k of the images is a little worse than one trained on all. How much is read off models trained on
-half of those. Along a learning curve a − b f^{−γ}
+A model trained on the share f = (k−1)/k of the images is a little worse than one trained on all.
+How much is read off models trained on half of those. Along a learning curve a − b f^{−γ}
 
     a(1) = a(f) + ρ (a(f) − a(f/2)),   ρ = (f^{−γ} − 1)/((f/2)^{−γ} − f^{−γ}),
 
-linear in what happened to each image, so that it has the standard error of a mean over images. What a model with a given number of
-parameters loses by estimating them is of the order of 1/n: γ = 1, for which ρ = 1/k. On CIFAR-10 probes went along this curve (for k = 5
-the measured ρ stands in docs/learning-performance.md). Where every doubling of the images adds as much as the last one, γ → 0 and
-ρ = log₂(k/(k−1)), which is larger: for k = 5, 0.32 instead of 0.20. Half that difference counts as an error.
+linear in what happened to each image, so that it has the standard error of a mean over images. What
+a model with a given number of parameters loses by estimating them is of the order of 1/n: γ = 1,
+for which ρ = 1/k. On CIFAR-10 probes went along this curve (for k = 5 the measured ρ stands in
+docs/learning-performance.md). Where every doubling of the images adds as much as the last one, γ →
+0 and ρ = log₂(k/(k−1)), which is larger: for k = 5, 0.32 instead of 0.20. Half that difference
+counts as an error.
 """
 
 from __future__ import annotations
@@ -40,12 +43,20 @@ class Trained(Protocol):
 class Learner(Protocol):
     """What is trained: the probe, or any scikit-learn classifier.
 
-    ``adds_weights``: is an image twice the same as once with the sum of the weights? Then copies cost nothing.
+    ``adds_weights``: is an image twice the same as once with the sum of the weights? Then copies
+    cost nothing.
     """
 
     adds_weights: ClassVar[bool]
 
-    def train(self, X_nd: npt.NDArray[Any], label_n: Ints, weight_n: Floats, n_classes: int, start: Any = None) -> Trained: ...
+    def train(
+        self,
+        X_nd: npt.NDArray[Any],
+        label_n: Ints,
+        weight_n: Floats,
+        n_classes: int,
+        start: Any = None,
+    ) -> Trained: ...
 
 
 @dataclass(frozen=True)
@@ -57,9 +68,18 @@ class ProbeLearner:
     tol: float = 1e-4
     adds_weights: ClassVar[bool] = True
 
-    def train(self, X_nd: npt.NDArray[Any], label_n: Ints, weight_n: Floats, n_classes: int, start: Any = None) -> Trained:
+    def train(
+        self,
+        X_nd: npt.NDArray[Any],
+        label_n: Ints,
+        weight_n: Floats,
+        n_classes: int,
+        start: Any = None,
+    ) -> Trained:
         begin = start if isinstance(start, Probe) else None
-        return fit_probe(X_nd, label_n, weight_n, n_classes, ridge=self.ridge, tol=self.tol, start=begin)
+        return fit_probe(
+            X_nd, label_n, weight_n, n_classes, ridge=self.ridge, tol=self.tol, start=begin
+        )
 
 
 @dataclass(frozen=True)
@@ -70,7 +90,14 @@ class EstimatorLearner:
     # A tree that wants so many images in a leaf counts rows.
     adds_weights: ClassVar[bool] = False
 
-    def train(self, X_nd: npt.NDArray[Any], label_n: Ints, weight_n: Floats, n_classes: int, start: Any = None) -> Trained:
+    def train(
+        self,
+        X_nd: npt.NDArray[Any],
+        label_n: Ints,
+        weight_n: Floats,
+        n_classes: int,
+        start: Any = None,
+    ) -> Trained:
         seen = np.unique(label_n[weight_n > 0])
         if seen.size == 1:
             return _Constant(int(seen[0]))
@@ -95,7 +122,10 @@ class _TrainedEstimator:
         if logit_offset is None:
             return np.asarray(self.fitted.predict(X_nd), dtype=np.int64)
         if not hasattr(self.fitted, "predict_proba"):
-            raise ConfigError(f"logit adjustment needs predict_proba, which {type(self.fitted).__name__} does not have.")
+            raise ConfigError(
+                f"logit adjustment needs predict_proba, which {type(self.fitted).__name__} does "
+                "not have."
+            )
         class_m = np.asarray(self.fitted.classes_, dtype=np.int64)
         with np.errstate(divide="ignore"):
             logit_nm = np.log(self.fitted.predict_proba(X_nd)) - logit_offset[class_m]
@@ -104,7 +134,9 @@ class _TrainedEstimator:
 
 @dataclass(frozen=True, eq=False)
 class Arm:
-    """One way to learn from the pool: a weight for every image, and for logit adjustment an offset for every class."""
+    """One way to learn from the pool: a weight for every image, and for logit adjustment an offset
+    for every class.
+    """
 
     name: str
     weight: Floats = field(repr=False)
@@ -119,7 +151,8 @@ class Hits:
     ----------
     full : (n,) 1 or 0, by the model trained on all other folds.
     half : (n,) 1, ½ or 0, the mean over two models, each trained on one half of those.
-    split : (n,) 1, 0 or −1, the difference of these two: how much it matters on which images a model was trained.
+    split : (n,) 1, 0 or −1, the difference of these two: how much it matters on which images a
+        model was trained.
     """
 
     full: Floats = field(repr=False)
@@ -139,8 +172,8 @@ class Hits:
 class Deal:
     """Every image has a fold, and lies in one of its two halves.
 
-    Which half of the others goes with which is drawn anew for every fold: ``swap[f, g]`` says whether the halves of fold g trade places
-    when fold f is left out.
+    Which half of the others goes with which is drawn anew for every fold: ``swap[f, g]`` says
+    whether the halves of fold g trade places when fold f is left out.
     """
 
     fold: Ints = field(repr=False)
@@ -161,9 +194,11 @@ class Deal:
 
 
 def deal_halves(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int, order_n: Ints) -> Deal:
-    """Deal units (groups and copies) into ``n_folds`` folds of two halves each, stratum after stratum, so that all are alike.
+    """Deal units (groups and copies) into ``n_folds`` folds of two halves each, stratum after
+    stratum, so that all are alike.
 
-    ``order_n``: the images in an order of their own (by id), so that the order of the rows does not matter.
+    ``order_n``: the images in an order of their own (by id), so that the order of the rows does not
+    matter.
     """
     _, unit_m = np.unique(unit_n[order_n], return_index=True)
     # Units are numbered by their first image in that order, whatever numbers they came with.
@@ -172,12 +207,14 @@ def deal_halves(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int, order_n:
     n_units = unit_m.size
     if n_folds < 2 or 2 * n_folds > n_units:
         raise ConfigError(
-            "folds is the number of parts that are left out in turn, at least 2, each with two images or more that may be separated from "
+            "folds is the number of parts that are left out in turn, at least 2, each with two "
+            "images or more that may be separated from "
             f"the rest; got {n_folds!r}, and the images form {n_units} groups that belong together."
         )
     part_n = np.empty(unit_n.size, dtype=np.int64)
     part_n[order_n] = deal_folds(own_n, stratum_n[order_n], 2 * n_folds, seed)
-    # Neighbours in the deal go to different folds and different halves; for even k the second round swaps the halves.
+    # Neighbours in the deal go to different folds and different halves; for even k the second round
+    # swaps the halves.
     swapped_n = part_n // n_folds if n_folds % 2 == 0 else np.zeros_like(part_n)
     swap_ff = np.random.default_rng(seed).integers(0, 2, (n_folds, n_folds))
     return Deal(part_n % n_folds, (part_n + swapped_n) % 2, swap_ff, n_folds)
@@ -186,7 +223,8 @@ def deal_halves(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int, order_n:
 def merge_copies(X_nd: npt.NDArray[Any], label_n: Ints, unit_n: Ints) -> tuple[Ints, Ints]:
     """(m,) rows of which no two are copies, and (n,) which of these each row is.
 
-    Rows of one unit are copies if they have the features and the label of its first row; others stand for themselves.
+    Rows of one unit are copies if they have the features and the label of its first row; others
+    stand for themselves.
     """
     _, first_u, unit_n = np.unique(unit_n, return_index=True, return_inverse=True)
     stands_n = np.arange(label_n.size)
@@ -210,13 +248,28 @@ def cross_fit_arms(
     learner: Learner,
     advance: Callable[[int], None] = lambda count: None,
 ) -> dict[str, Hits]:
-    """`cross_fit_arm` of each, by name; where weights add up, copies of an image are one row with the sum of their weights."""
-    kept, row_n = merge_copies(X_nd, label_n, unit_n) if learner.adds_weights else (np.arange(label_n.size), np.arange(label_n.size))
+    """`cross_fit_arm` of each, by name; where weights add up, copies of an image are one row with
+    the sum of their weights.
+    """
+    kept, row_n = (
+        merge_copies(X_nd, label_n, unit_n)
+        if learner.adds_weights
+        else (np.arange(label_n.size), np.arange(label_n.size))
+    )
     if kept.size == label_n.size:
-        return {arm.name: cross_fit_arm(arm, X_nd, label_n, n_classes, deal, learner, advance) for arm in arms}
+        return {
+            arm.name: cross_fit_arm(arm, X_nd, label_n, n_classes, deal, learner, advance)
+            for arm in arms
+        }
     X_md, label_m, deal_m = X_nd[kept], label_n[kept], deal.take(kept)
-    merged = [Arm(arm.name, np.bincount(row_n, weights=arm.weight).astype(np.float64), arm.logit_offset) for arm in arms]
-    return {arm.name: cross_fit_arm(arm, X_md, label_m, n_classes, deal_m, learner, advance).take(row_n) for arm in merged}
+    merged = [
+        Arm(arm.name, np.bincount(row_n, weights=arm.weight).astype(np.float64), arm.logit_offset)
+        for arm in arms
+    ]
+    return {
+        arm.name: cross_fit_arm(arm, X_md, label_m, n_classes, deal_m, learner, advance).take(row_n)
+        for arm in merged
+    }
 
 
 def cross_fit_arm(
@@ -233,14 +286,17 @@ def cross_fit_arm(
     for fold in range(deal.n_folds):
         test = np.flatnonzero(deal.fold == fold)
         X_td, label_t = X_nd[test], label_n[test]
-        # No model begins where one that has seen the held-out images ended: what a solver leaves undone would tell.
+        # No model begins where one that has seen the held-out images ended: what a solver leaves
+        # undone would tell.
         begin: Trained | None = None
         for at, within in enumerate((None, 0, 1)):
             train = deal.training_rows(fold, within)
             train = train[arm.weight[train] > 0]
             # Nothing to learn from is never right.
             if train.size:
-                model = learner.train(X_nd[train], label_n[train], arm.weight[train], n_classes, begin)
+                model = learner.train(
+                    X_nd[train], label_n[train], arm.weight[train], n_classes, begin
+                )
                 hit_3n[at, test] = model.predict(X_td, arm.logit_offset) == label_t
                 begin = begin or model
             advance(1)
@@ -253,22 +309,28 @@ def curve_factor(n_folds: int) -> float:
 
 
 def curve_factor_error(n_folds: int) -> float:
-    """Half the difference between ρ and that of a curve along which every doubling adds the same, log₂(k/(k−1))."""
+    """Half the difference between ρ and that of a curve along which every doubling adds the same,
+    log₂(k/(k−1)).
+    """
     return (math.log2(n_folds / (n_folds - 1)) - curve_factor(n_folds)) / 2.0
 
 
 def extrapolate(hits: Hits, n_folds: int) -> Floats:
-    """(n,) v_i = h_i + ρ (h_i − g_i), h and g the hits of the full and the half models: their mean is the accuracy with all images."""
+    """(n,) v_i = h_i + ρ (h_i − g_i), h and g the hits of the full and the half models: their mean
+    is the accuracy with all images.
+    """
     return np.asarray(hits.full + curve_factor(n_folds) * (hits.full - hits.half))
 
 
 def training_variance(hits: Hits, weight_n: Floats, deal: Deal) -> float:
-    """Variance of the accuracy over the images that a model happened to be trained on, as far as the halves tell; rather too large.
+    """Variance of the accuracy over the images that a model happened to be trained on, as far as
+    the halves tell; rather too large.
 
-    In fold f two models trained on different halves differ by D_f in accuracy (weighted by ``weight_n``), E D_f² = 2 σ² + v_f with v_f the
-    variance from the images of the fold that judge them. v_f is not deducted: what is left of a few folds would be 0 half of the time where
-    σ² is small, and intervals too short. The variance of a model trained on all images is taken for half that of one trained on half as
-    many, σ²/2: the mean of D_f²/4 over folds.
+    In fold f two models trained on different halves differ by D_f in accuracy (weighted by
+    ``weight_n``), E D_f² = 2 σ² + v_f with v_f the variance from the images of the fold that judge
+    them. v_f is not deducted: what is left of a few folds would be 0 half of the time where σ² is
+    small, and intervals too short. The variance of a model trained on all images is taken for half
+    that of one trained on half as many, σ²/2: the mean of D_f²/4 over folds.
     """
     found = []
     for fold in range(deal.n_folds):

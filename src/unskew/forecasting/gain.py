@@ -1,4 +1,6 @@
-"""The gain of reweighting, predicted before training: bias → weights → cross-fitted probes → accuracy on the target, `forecast_gain`."""
+"""The gain of reweighting, predicted before training: bias → weights → cross-fitted probes →
+accuracy on the target, `forecast_gain`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ import numpy.typing as npt
 from unskew.debiasing.pool_weights import debias
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
-from unskew.forecasting.cross_fitting import Arm, count_fits, cross_fit_arms, curve_factor, deal_halves
+from unskew.forecasting.cross_fitting import (
+    Arm,
+    count_fits,
+    cross_fit_arms,
+    curve_factor,
+    deal_halves,
+)
 from unskew.forecasting.probe_data import ProbeData, find_learner, fitting_scale, gather_probe_data
 from unskew.forecasting.record import (
     ArmForecast,
@@ -35,7 +43,8 @@ if TYPE_CHECKING:
 # p-value of check_fit below which it objects, as in choose_bias; replicates enough to tell.
 _MISFIT = 0.01
 _REPLICATES = 199
-# Leading directions of the features in which the sources are compared, beside what the model itself reads.
+# Leading directions of the features in which the sources are compared, beside what the model itself
+# reads.
 _DIRECTIONS = 3
 # Fewer effective images than this behind a class: its accuracy is hardly known, and a note says so.
 _FEW_IN_CLASS = 30.0
@@ -61,33 +70,42 @@ def forecast_gain(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Forecast:
-    """What will reweighting bring? The accuracy of each arm on the target, from held-out images, without training a network.
+    """What will reweighting bring? The accuracy of each arm on the target, from held-out images,
+    without training a network.
 
-    Debiasing weights π come from `unskew.debias`. For each arm a probe is trained with the arm's weights on all folds but one; h_i says
-    whether it is right on the held-out image i, and the arm's accuracy on the target is Σ_i π_i h_i, extrapolated to models trained on all
-    images (`unskew.forecasting.cross_fitting`). Arms are compared image by image, so that the error of a gain is that of Σ_i π_i (h_i − h'_i).
-    Errors account for the estimation of ω, for groups and for copies of an image (which stay on one side of every fold), for the
-    extrapolation, and for the images that a model happens to be trained on, as far as two models trained on halves tell.
+    Debiasing weights π come from `unskew.debias`. For each arm a probe is trained with the arm's
+    weights on all folds but one; h_i says whether it is right on the held-out image i, and the
+    arm's accuracy on the target is Σ_i π_i h_i, extrapolated to models trained on all images
+    (`unskew.forecasting.cross_fitting`). Arms are compared image by image, so that the error of a
+    gain is that of Σ_i π_i (h_i − h'_i). Errors account for the estimation of ω, for groups and for
+    copies of an image (which stay on one side of every fold), for the extrapolation, and for the
+    images that a model happens to be trained on, as far as two models trained on halves tell.
 
-    Facts: the order of the rows does not matter; where all ω are equal all weights are, and the gain is 0.
+    Facts: the order of the rows does not matter; where all ω are equal all weights are, and the
+    gain is 0.
 
-    Everything is conditional on the bias model, and ``objection`` says if `unskew.check_fit` finds the sources otherwise than it expects,
-    in what the model reads, the label, and the three leading directions of the features.
+    Everything is conditional on the bias model, and ``objection`` says if `unskew.check_fit` finds
+    the sources otherwise than it expects, in what the model reads, the label, and the three leading
+    directions of the features.
 
     Parameters
     ----------
     pool : the images, with labels.
     bias, target, max_unlike, solve : as for `unskew.debias`.
-    features : what the probe learns from: names (or beginnings) of columns, or an (n, d) matrix in the order of the pool (an embedding,
-        pixels).
-    arms : "naive" and "debiased" (always there), and baselines (`unskew.learn.BASELINES`); "all" stands for all that can be made.
+    features : what the probe learns from: names (or beginnings) of columns, or an (n, d) matrix in
+        the order of the pool (an embedding, pixels).
+    arms : "naive" and "debiased" (always there), and baselines (`unskew.learn.BASELINES`); "all"
+        stands for all that can be made.
     own : arms of your own, a name and one weight for each image.
     options : of baselines, by name.
-    learner : a scikit-learn classifier that takes weights, in place of the linear probe; it sees the features unscaled.
+    learner : a scikit-learn classifier that takes weights, in place of the linear probe; it sees
+        the features unscaled.
     folds : k; a model is trained on k−1 of k parts, and twice on half of those.
-    ridge, scaling : of the probe (`fit_probe`, `scale_features`). Scaling None: "fourth_root" for a matrix and for the numbered columns of
-        one representation (embedding_0, …), "standard" for columns of different kinds.
-    copies : images whose features are identical are copies of one image; None: where there are at least eight features.
+    ridge, scaling : of the probe (`fit_probe`, `scale_features`). Scaling None: "fourth_root" for a
+        matrix and for the numbered columns of one representation (embedding_0, …), "standard" for
+        columns of different kinds.
+    copies : images whose features are identical are copies of one image; None: where there are at
+        least eight features.
     check : let `unskew.check_fit` object.
     seed : of folds and fits.
     progress : None shows a bar on terminals.
@@ -113,17 +131,34 @@ def forecast_gain(
     trained, called = find_learner(learner, ridge)
     data = gather_probe_data(pool, features, scaling=scaling, copies=copies, scaled=learner is None)
     # What `check_fit` looks at does not depend on the learner.
-    X_nd = data.X if learner is None or not check else scale_features(data.X, scaling or fitting_scale(pool, features))
-    weights, fit = _weigh(pool, bias, target, data, X_nd, check=check, max_unlike=max_unlike, solve=solve, seed=seed)
-    made, unavailable = _make_arms(pool, target, weights, data, asked, own or {}, options or {}, lenient=lenient)
+    X_nd = (
+        data.X
+        if learner is None or not check
+        else scale_features(data.X, scaling or fitting_scale(pool, features))
+    )
+    weights, fit = _weigh(
+        pool, bias, target, data, X_nd, check=check, max_unlike=max_unlike, solve=solve, seed=seed
+    )
+    made, unavailable = _make_arms(
+        pool, target, weights, data, asked, own or {}, options or {}, lenient=lenient
+    )
     stratum_n = weights.source.astype(np.int64) * len(data.classes) + data.label
     deal = deal_halves(data.unit, stratum_n, folds, seed, data.order)
     with show_progress("training probes", count_fits(len(made), folds), progress) as advance:
-        hits = cross_fit_arms(made, data.X, data.label, data.unit, len(data.classes), deal, trained, advance)
+        hits = cross_fit_arms(
+            made, data.X, data.label, data.unit, len(data.classes), deal, trained, advance
+        )
     mean, given = target_mean(weights, data.unit)
     judge = Judge(weights.weight, mean, data.label, data.classes, data.unit, deal)
-    found = [judge.forecast(arm.name, arm.weight, hits[arm.name], None if arm.name == "naive" else hits["naive"]) for arm in made]
-    others = [(arm.name, judge.accuracy(hits[arm.name].minus(hits["debiased"]))) for arm in made[2:]]
+    found = [
+        judge.forecast(
+            arm.name, arm.weight, hits[arm.name], None if arm.name == "naive" else hits["naive"]
+        )
+        for arm in made
+    ]
+    others = [
+        (arm.name, judge.accuracy(hits[arm.name].minus(hits["debiased"]))) for arm in made[2:]
+    ]
     notes = [*given, *compare_arms(others), *_notes(data, weights), *unavailable]
     return _assemble(weights, data, found, fit, called, folds, seed, notes)
 
@@ -134,10 +169,16 @@ def _check_arms(arms: Sequence[str], own: Mapping[str, npt.ArrayLike]) -> list[s
     known = tuple(dict.fromkeys(["naive", "debiased", *BASELINES, "all"]))
     for name in asked:
         if name not in known:
-            raise ConfigError(f"there is no arm {name!r}; the arms are {', '.join(known)}.{did_you_mean(name, known)}")
+            raise ConfigError(
+                f"there is no arm {name!r}; the arms are "
+                f"{', '.join(known)}.{did_you_mean(name, known)}"
+            )
     taken = [name for name in own if name in known]
     if taken:
-        raise ConfigError(f"an arm of your own cannot be called {taken[0]!r}, which is one of ours; give it another name.")
+        raise ConfigError(
+            f"an arm of your own cannot be called {taken[0]!r}, which is one of ours; give it "
+            "another name."
+        )
     return list(dict.fromkeys(["naive", "debiased", *(BASELINES if "all" in asked else asked)]))
 
 
@@ -155,22 +196,39 @@ def _weigh(
 ) -> tuple[Weights, FitCheck | None]:
     """The debiasing weights, errors of which know copies, and the test of the model behind them."""
     grouped = _with_units(pool, target, data.unit)
-    directions = _directions(X_nd, seed) if check and (target is None or target.kind != "sample") else {}
-    weights = debias(grouped.with_columns(directions), bias, target, max_unlike=max_unlike, solve=solve, seed=seed)
+    directions = (
+        _directions(X_nd, seed) if check and (target is None or target.kind != "sample") else {}
+    )
+    weights = debias(
+        grouped.with_columns(directions),
+        bias,
+        target,
+        max_unlike=max_unlike,
+        solve=solve,
+        seed=seed,
+    )
     if not check:
         return weights, None
-    return weights, _check_model(grouped.with_columns(directions), bias, weights, list(directions), seed)
+    return weights, _check_model(
+        grouped.with_columns(directions), bias, weights, list(directions), seed
+    )
 
 
 def _with_units(pool: Pool, target: Target | None, unit_n: Ints) -> Pool:
-    """The pool with units (groups, copies) as groups, where there are copies; not where the target itself counts groups."""
+    """The pool with units (groups, copies) as groups, where there are copies; not where the target
+    itself counts groups.
+    """
     if int(unit_n.max()) + 1 == unit_n.size or (target is not None and target.unit == "group"):
         return pool
     _, first_u = np.unique(unit_n, return_index=True)
     if "group" in pool.frame.columns:
         return pool.with_columns({"group": pool.frame["group"].to_numpy()[first_u][unit_n]})
     return pool.with_columns(
-        {"group": np.array([f"copies of {name}" for name in pool.frame["id"].to_numpy()[first_u]], dtype=object)[unit_n]}
+        {
+            "group": np.array(
+                [f"copies of {name}" for name in pool.frame["id"].to_numpy()[first_u]], dtype=object
+            )[unit_n]
+        }
     )
 
 
@@ -183,20 +241,33 @@ def _directions(X_nd: npt.NDArray[Any], seed: int) -> dict[str, Floats]:
     score_nc, size_c, _ = randomized_svd(centred_nd, count, n_iter=2, random_state=seed)
     # Rounding is no direction.
     kept = np.flatnonzero(size_c > max(1e-6 * size_c[0], 0.0))
-    return {f"(direction {c + 1} of the features)": np.asarray(score_nc[:, c], dtype=np.float64) for c in kept}
+    return {
+        f"(direction {c + 1} of the features)": np.asarray(score_nc[:, c], dtype=np.float64)
+        for c in kept
+    }
 
 
-def _check_model(pool: Pool, bias: Bias, weights: Weights, directions: Sequence[str], seed: int) -> FitCheck | None:
-    """`check_fit` on what the model reads, the label and the directions; None where that cannot be done."""
+def _check_model(
+    pool: Pool, bias: Bias, weights: Weights, directions: Sequence[str], seed: int
+) -> FitCheck | None:
+    """`check_fit` on what the model reads, the label and the directions; None where that cannot be
+    done.
+    """
     from unskew.bias.features import expand_features
 
     assert weights.estimation is not None
     frame = weights.estimation.fitted.data.frame
     read = [name for part in bias.parts for name in part.columns]
-    names = dict.fromkeys([*(expand_features(frame, list(dict.fromkeys(read))) if read else []), "label", *directions])
-    usable = [name for name in names if name in frame.columns and not bool(frame[name].isna().any())]
+    names = dict.fromkeys(
+        [*(expand_features(frame, list(dict.fromkeys(read))) if read else []), "label", *directions]
+    )
+    usable = [
+        name for name in names if name in frame.columns and not bool(frame[name].isna().any())
+    ]
     try:
-        return weights.check_fit(pool, features=usable, n=_REPLICATES, seed=seed) if usable else None
+        return (
+            weights.check_fit(pool, features=usable, n=_REPLICATES, seed=seed) if usable else None
+        )
     except DataError:
         return None
 
@@ -212,7 +283,9 @@ def _make_arms(
     *,
     lenient: bool,
 ) -> tuple[list[Arm], list[str]]:
-    """The arms that can be made, and sentences on the others where "all" were asked for (``lenient``)."""
+    """The arms that can be made, and sentences on the others where "all" were asked for
+    (``lenient``).
+    """
     from unskew.errors import UnskewError
 
     made, unavailable = [], []
@@ -221,15 +294,27 @@ def _make_arms(
             made.append(Arm(name, weights.weight))
             continue
         try:
-            made.append(_baseline_arm(make_baseline(name, pool, target, **options.get(name, {})), data.classes))
+            made.append(
+                _baseline_arm(
+                    make_baseline(name, pool, target, **options.get(name, {})), data.classes
+                )
+            )
         except UnskewError as error:
             if name in options or not lenient:
                 raise
             unavailable.append(f"{name} cannot be made: {error}")
     for name, given in own.items():
         weight_n = np.asarray(given, dtype=np.float64)
-        if weight_n.shape != (len(pool),) or not np.isfinite(weight_n).all() or weight_n.min() < 0 or not weight_n.any():
-            raise DataError(f"the arm {name!r} has one weight for each of the {len(pool)} images, finite, not negative and not all zero.")
+        if (
+            weight_n.shape != (len(pool),)
+            or not np.isfinite(weight_n).all()
+            or weight_n.min() < 0
+            or not weight_n.any()
+        ):
+            raise DataError(
+                f"the arm {name!r} has one weight for each of the {len(pool)} images, finite, not "
+                "negative and not all zero."
+            )
         made.append(Arm(name, weight_n / weight_n.sum()))
     return made, unavailable
 
@@ -238,22 +323,35 @@ def _baseline_arm(baseline: Baseline, classes: Sequence[str]) -> Arm:
     if baseline.logit_offset is None or baseline.classes is None:
         return Arm(baseline.name, baseline.weight)
     if baseline.form == "loss":
-        raise ConfigError("a probe is trained as ever and its logits adjusted afterwards: use form='posthoc' of logit_adjustment.")
+        raise ConfigError(
+            "a probe is trained as ever and its logits adjusted afterwards: use form='posthoc' of "
+            "logit_adjustment."
+        )
     offset_m = np.zeros(len(classes))
     kept = [name for name in classes if name in baseline.classes]
-    offset_m[[classes.index(name) for name in kept]] = offset_of(kept, baseline.classes, baseline.logit_offset)
+    offset_m[[classes.index(name) for name in kept]] = offset_of(
+        kept, baseline.classes, baseline.logit_offset
+    )
     return Arm(baseline.name, baseline.weight, offset_m)
 
 
 def target_mean(weights: Weights, unit_n: Ints) -> tuple[TargetMean, list[str]]:
     """(the mean on the target with its error, sentences on what that leaves out).
 
-    A family without derivatives (a box, trees) would be fitted anew a hundred times for its errors; here they are given the weights.
+    A family without derivatives (a box, trees) would be fitted anew a hundred times for its errors;
+    here they are given the weights.
     """
     estimation = weights.estimation
-    if estimation is None or estimation.omega_is_known or all(factor.is_smooth for factor in estimation.fitted.factors):
+    if (
+        estimation is None
+        or estimation.omega_is_known
+        or all(factor.is_smooth for factor in estimation.fitted.factors)
+    ):
         return weights.mean, []
-    said = "Errors are given the weights: that the biasing functions are estimated is no part of them (weights.bootstrap tells)."
+    said = (
+        "Errors are given the weights: that the biasing functions are estimated is no part of "
+        "them (weights.bootstrap tells)."
+    )
     return lambda value_n: plain_mean(weights.weight, value_n, unit_n), [said]
 
 
@@ -269,15 +367,24 @@ def _class_sizes(data: ProbeData, weight_n: Floats) -> tuple[dict[str, float], d
 
 def _per_unit(unit_n: Ints, weight_n: Floats) -> Floats:
     """The weight of every unit that occurs."""
-    return np.asarray(np.bincount(np.unique(unit_n, return_inverse=True)[1], weights=weight_n), dtype=np.float64)
+    return np.asarray(
+        np.bincount(np.unique(unit_n, return_inverse=True)[1], weights=weight_n), dtype=np.float64
+    )
 
 
 def _notes(data: ProbeData, weights: Weights) -> list[str]:
     share, ess = _class_sizes(data, weights.weight)
-    few = [f"{name} ({ess[name]:.0f})" for name in data.classes if share[name] > 0 and ess[name] < _FEW_IN_CLASS]
+    few = [
+        f"{name} ({ess[name]:.0f})"
+        for name in data.classes
+        if share[name] > 0 and ess[name] < _FEW_IN_CLASS
+    ]
     notes = []
     if few:
-        notes.append(f"Few effective images stand behind {first_few(few, 12)}: accuracies there are hardly known.")
+        notes.append(
+            f"Few effective images stand behind {first_few(few, 12)}: accuracies there are hardly "
+            "known."
+        )
     absent = [name for name in data.classes if share[name] <= 0]
     if absent:
         notes.append(f"The target has none of {first_few(absent, 12)}.")
@@ -302,7 +409,9 @@ def _assemble(
     share, class_ess = _class_sizes(data, weights.weight)
     n, ess, heavy = weights.weight.size, weights.ess, heavy_share(weights.weight)
     ess_units = kish(_per_unit(data.unit, weights.weight)) if data.n_units < n else None
-    verdict, recommendation = recommend(naive, debiased, heavy, n / ess, ess if ess_units is None else ess_units, called)
+    verdict, recommendation = recommend(
+        naive, debiased, heavy, n / ess, ess if ess_units is None else ess_units, called
+    )
     objects = fit is not None and fit.p_value < _MISFIT
     if objects:
         recommendation += "; if the bias model holds, to which check_fit objects"
@@ -320,7 +429,8 @@ def _assemble(
         ess_units=ess_units,
         heavy_share=heavy,
         pareto_k=weights.diagnosis.pareto_k,
-        condition=f"All of this is conditional on the bias model ({described.family}, for {described.population}): held-out images are "
+        condition=f"All of this is conditional on the bias model ({described.family}, for "
+        f"{described.population}): held-out images are "
         "weighted by it, and where it is wrong so is the forecast.",
         objection=fit.message if fit is not None and objects else None,
         fit_p_value=None if fit is None or not np.isfinite(fit.p_value) else fit.p_value,
@@ -333,9 +443,13 @@ def _assemble(
 
 
 def _method(found: Sequence[ArmForecast], folds: int) -> str:
-    added = ", ".join(f"{arm.name} {points(arm.accuracy.value - arm.held_out, signed=True)}" for arm in found)
+    added = ", ".join(
+        f"{arm.name} {points(arm.accuracy.value - arm.held_out, signed=True)}" for arm in found
+    )
     return (
-        f"Trained on {folds - 1} of {folds} folds (groups and copies stay together), scored on the one left out by the debiasing weights, "
-        f"and extrapolated to all images along a learning curve through models trained on half as many (factor {curve_factor(folds):.2f}); "
+        f"Trained on {folds - 1} of {folds} folds (groups and copies stay together), scored on the "
+        "one left out by the debiasing weights, "
+        "and extrapolated to all images along a learning curve through models trained on half as "
+        f"many (factor {curve_factor(folds):.2f}); "
         f"that adds, in points: {added}. ± is one standard error."
     )

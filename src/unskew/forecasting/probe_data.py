@@ -1,4 +1,6 @@
-"""What a probe learns from: features, labels as codes, and which images may not be separated; for forecasts and rehearsals."""
+"""What a probe learns from: features, labels as codes, and which images may not be separated; for
+forecasts and rehearsals.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,10 @@ class ProbeData:
     X : (n, d) features.
     label : (n,) code of each image's class, an index into ``classes``.
     classes : the M classes as text.
-    unit : (n,) images of one unit (a group, copies of one image, chains of these) stay on one side of every fold.
-    order : (n,) the rows in the order of their ids, so that results do not depend on the order of the rows.
+    unit : (n,) images of one unit (a group, copies of one image, chains of these) stay on one side
+        of every fold.
+    order : (n,) the rows in the order of their ids, so that results do not depend on the order of
+        the rows.
     """
 
     X: npt.NDArray[Any] = field(repr=False)
@@ -51,19 +55,25 @@ class ProbeData:
         unit_m = np.unique(self.unit[rows], return_inverse=True)[1].astype(np.int64)
         rank_n = np.empty(self.order.size, dtype=np.int64)
         rank_n[self.order] = np.arange(self.order.size)
-        return ProbeData(self.X[rows], self.label[rows], self.classes, unit_m, np.argsort(rank_n[rows]))
+        return ProbeData(
+            self.X[rows], self.label[rows], self.classes, unit_m, np.argsort(rank_n[rows])
+        )
 
 
-def gather_probe_data(pool: Pool, features: Any, *, scaling: Scaling | None, copies: bool | None, scaled: bool = True) -> ProbeData:
+def gather_probe_data(
+    pool: Pool, features: Any, *, scaling: Scaling | None, copies: bool | None, scaled: bool = True
+) -> ProbeData:
     """Features as a matrix, labels as codes, units.
 
     Parameters
     ----------
-    features : names (or beginnings) of columns, or an (n, d) matrix in the order of the pool's rows (an embedding, pixels).
-    scaling : of `scale_features`. None: "fourth_root" for a matrix and for the numbered columns of one representation (embedding_0,
-        embedding_1, …), whose sizes mean something relative to one another; "standard" for columns of different kinds.
-    copies : images whose features are identical are copies of one image; None: only where there are at least eight features. The same
-        ``content`` always means copies.
+    features : names (or beginnings) of columns, or an (n, d) matrix in the order of the pool's rows
+        (an embedding, pixels).
+    scaling : of `scale_features`. None: "fourth_root" for a matrix and for the numbered columns of
+        one representation (embedding_0, embedding_1, …), whose sizes mean something relative to one
+        another; "standard" for columns of different kinds.
+    copies : images whose features are identical are copies of one image; None: only where there are
+        at least eight features. The same ``content`` always means copies.
     scaled : False: the features as they are, for learners that scale them themselves.
     """
     X_nd = _matrix(pool, features)
@@ -71,7 +81,9 @@ def gather_probe_data(pool: Pool, features: Any, *, scaling: Scaling | None, cop
     if copies is None:
         copies = X_nd.shape[1] >= _ENOUGH_FEATURES
     group_n = pool.frame["group"].to_numpy() if "group" in pool.frame.columns else None
-    unit_n = join_units(len(pool), group_n, content_codes(pool.frame), find_copies(X_nd) if copies else None)
+    unit_n = join_units(
+        len(pool), group_n, content_codes(pool.frame), find_copies(X_nd) if copies else None
+    )
     order_n = np.argsort(pool.frame["id"].astype(str).to_numpy(dtype=object), kind="stable")
     if scaled:
         X_nd = scale_features(X_nd, scaling or fitting_scale(pool, features))
@@ -84,47 +96,73 @@ def fitting_scale(pool: Pool, features: Any) -> Scaling:
     if not _are_names(features):
         return "fourth_root"
     names = expand_features(pool.frame, [features] if isinstance(features, str) else list(features))
-    stems = {name.rpartition("_")[0] if name.rpartition("_")[2].isdecimal() else name for name in names}
+    stems = {
+        name.rpartition("_")[0] if name.rpartition("_")[2].isdecimal() else name for name in names
+    }
     return "fourth_root" if len(stems) == 1 else "standard"
 
 
 def _are_names(features: Any) -> bool:
-    return isinstance(features, str) or (isinstance(features, Sequence) and all(isinstance(each, str) for each in features))
+    return isinstance(features, str) or (
+        isinstance(features, Sequence) and all(isinstance(each, str) for each in features)
+    )
 
 
 def find_learner(learner: Any, ridge: float) -> tuple[Learner, str]:
-    """(what is trained, what it is called): the probe for None, or clones of a scikit-learn classifier."""
+    """(what is trained, what it is called): the probe for None, or clones of a scikit-learn
+    classifier.
+    """
     if learner is None:
         return ProbeLearner(ridge), "a linear probe"
     if isinstance(learner, type):
-        raise ConfigError(f"learner is a scikit-learn classifier, not its class: write learner={learner.__name__}(…).")
+        raise ConfigError(
+            "learner is a scikit-learn classifier, not its class: write "
+            f"learner={learner.__name__}(…)."
+        )
     if not hasattr(learner, "fit") or not hasattr(learner, "predict"):
-        raise ConfigError(f"learner is a scikit-learn classifier, or None for the linear probe; got {learner!r}.")
+        raise ConfigError(
+            f"learner is a scikit-learn classifier, or None for the linear probe; got {learner!r}."
+        )
     from sklearn.base import is_regressor
 
     if is_regressor(learner):
-        raise ConfigError(f"learner is a classifier, and {type(learner).__name__} predicts numbers: accuracy is that of classes.")
+        raise ConfigError(
+            f"learner is a classifier, and {type(learner).__name__} predicts numbers: accuracy is "
+            "that of classes."
+        )
     return EstimatorLearner(learner), type(learner).__name__
 
 
 def read_classes(pool: Pool, least: int = 2) -> tuple[tuple[str, ...], Ints]:
-    """(classes as text, code of every image); every image needs one label, and there are at least ``least`` classes."""
+    """(classes as text, code of every image); every image needs one label, and there are at least
+    ``least`` classes.
+    """
     if "label" not in pool.frame.columns:
         raise DataError(
-            "accuracy needs the label of every image, and these have none. Images have labels in a folder for each class, or in a table "
+            "accuracy needs the label of every image, and these have none. Images have labels in a "
+            "folder for each class, or in a table "
             "with a column label (in Python: Pool.from_frame(…, label=…))."
         )
     column = pool.frame["label"]
     if holds_lists(column):
-        raise DataError("images have several labels each (lists), and accuracy needs one. Take one label at a time, as present or absent.")
+        raise DataError(
+            "images have several labels each (lists), and accuracy needs one. Take one label at a "
+            "time, as present or absent."
+        )
     levels, code_n = text_levels(column, "label")
     if MISSING in levels:
         count = int((code_n == levels.index(MISSING)).sum())
-        raise DataError(f"accuracy needs the label of every image; {count} of {len(pool)} have none. Leave those out.")
+        raise DataError(
+            f"accuracy needs the label of every image; {count} of {len(pool)} have none. Leave "
+            "those out."
+        )
     if len(levels) < least:
         raise DataError(f"there is one class only ({levels[0]}): nothing can be learned.")
     if least > 1 and len(levels) > max(2, len(pool) // 2):
-        raise DataError(f"label has {len(levels)} values for {len(pool)} images ({first_few(levels)}): are these classes?")
+        raise DataError(
+            f"label has {len(levels)} values for {len(pool)} images ({first_few(levels)}): are "
+            "these classes?"
+        )
     # By name (numbers by value), so that the order of the rows does not matter.
     rank = sorted(range(len(levels)), key=lambda at: _by_value(levels[at]))
     place_m = np.empty(len(levels), dtype=np.int64)
@@ -143,15 +181,19 @@ def _matrix(pool: Pool, features: Any) -> npt.NDArray[Any]:
     """(n, d) finite numbers."""
     if features is None:
         raise ConfigError(
-            "features says what the probe learns from: names of columns, or a matrix with a row for each image (an embedding, pixels). "
+            "features says what the probe learns from: names of columns, or a matrix with a row "
+            "for each image (an embedding, pixels). "
             f"The pool has {first_few(pool.attributes, 12) or 'no columns but roles'}."
         )
     if _are_names(features):
-        return _column_matrix(pool.frame, [features] if isinstance(features, str) else list(features))
+        return _column_matrix(
+            pool.frame, [features] if isinstance(features, str) else list(features)
+        )
     X_nd = np.asarray(features)
     if X_nd.ndim < 2 or X_nd.shape[0] != len(pool) or X_nd.dtype.kind not in "fiub":
         raise DataError(
-            f"features is a matrix of numbers with one row for each of the {len(pool)} images, in the order of the pool; got shape "
+            f"features is a matrix of numbers with one row for each of the {len(pool)} images, in "
+            "the order of the pool; got shape "
             f"{X_nd.shape} of {X_nd.dtype}."
         )
     X_nd = X_nd.reshape(len(pool), -1)
@@ -159,7 +201,10 @@ def _matrix(pool: Pool, features: Any) -> npt.NDArray[Any]:
         X_nd = X_nd.astype(np.float64 if X_nd.dtype.itemsize > 2 else np.float32)
     if not np.isfinite(X_nd).all():
         bad = np.flatnonzero(~np.isfinite(X_nd).all(axis=1))
-        raise DataError(f"features must be finite; those of {bad.size} images are not, such as {pool.frame['id'].iloc[bad[0]]}.")
+        raise DataError(
+            f"features must be finite; those of {bad.size} images are not, such as "
+            f"{pool.frame['id'].iloc[bad[0]]}."
+        )
     return X_nd
 
 
@@ -170,9 +215,14 @@ def _column_matrix(frame: pd.DataFrame, features: list[str]) -> npt.NDArray[Any]
     names = expand_features(frame, features, "the probe")
     told = [name for name in names if name in ("label", "id", "source", "split", "path", "content")]
     if told:
-        raise ConfigError(f"features are what a model sees of an image, and {told[0]!r} is not; leave it out.")
+        raise ConfigError(
+            f"features are what a model sees of an image, and {told[0]!r} is not; leave it out."
+        )
     blocks = [
-        read_numbers(frame[name], name)[:, None] if is_numeric(frame[name]) else learn_column(frame, name).read(frame) for name in names
+        read_numbers(frame[name], name)[:, None]
+        if is_numeric(frame[name])
+        else learn_column(frame, name).read(frame)
+        for name in names
     ]
     X_nd = np.concatenate(blocks, axis=1)
     if not X_nd.shape[1]:

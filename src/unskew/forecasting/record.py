@@ -1,4 +1,5 @@
-"""What is expected of each arm on the target, before anything is trained: from hits on held-out images to accuracies with errors.
+"""What is expected of each arm on the target, before anything is trained: from hits on held-out
+images to accuracies with errors.
 
 Accuracies are numbers from 0 to 1; in words and tables they are points, 0 to 100.
 """
@@ -14,7 +15,13 @@ import numpy as np
 import scipy.special
 
 from unskew.errors import DataError, first_few
-from unskew.forecasting.cross_fitting import Deal, Hits, curve_factor_error, extrapolate, training_variance
+from unskew.forecasting.cross_fitting import (
+    Deal,
+    Hits,
+    curve_factor_error,
+    extrapolate,
+    training_variance,
+)
 from unskew.records import Estimate, Floats, Ints
 
 if TYPE_CHECKING:
@@ -36,9 +43,11 @@ class ArmForecast:
     name : "naive", "debiased", a baseline, or an arm of the user's.
     accuracy : on the target, of the model trained on all images.
     gain : over naive, with its paired error; None for naive itself.
-    held_out : accuracy on the target of the models trained on all folds but one, before the learning curve is extrapolated.
+    held_out : accuracy on the target of the models trained on all folds but one, before the
+        learning curve is extrapolated.
     by_class : accuracy within each class that the target has.
-    worst_class : the class with the lowest of these; the lowest of many uncertain numbers is a little too low.
+    worst_class : the class with the lowest of these; the lowest of many uncertain numbers is a
+        little too low.
     ess : Kish's effective number of images of the arm's own weights.
     """
 
@@ -66,11 +75,15 @@ class Forecast:
     recommendation : the verdict with its reason, in words.
     gain : accuracy of debiased − accuracy of naive on the target, with paired error.
     arms : every arm, naive and debiased first.
-    class_share, class_ess : target share of every class, and the effective number of images behind it.
-    images, ess, design_effect : n, Kish's 1/Σπ², and their ratio: the factor by which unequal weights multiply the variance of a mean.
-    ess_units : the same in units that are independent (groups, distinct images); None where images are.
+    class_share, class_ess : target share of every class, and the effective number of images behind
+        it.
+    images, ess, design_effect : n, Kish's 1/Σπ², and their ratio: the factor by which unequal
+        weights multiply the variance of a mean.
+    ess_units : the same in units that are independent (groups, distinct images); None where images
+        are.
     heavy_share : the smallest share of the images that carries 60% of the weight.
-    pareto_k : tail index of the weights (above 0.7: averages are unreliable); None where there are too few to tell.
+    pareto_k : tail index of the weights (above 0.7: averages are unreliable); None where there are
+        too few to tell.
     condition : what it is conditional on, the bias model.
     objection : what `unskew.check_fit` objects to that; None if nothing.
     fit_p_value : of that test; None where nothing can be tested.
@@ -105,10 +118,15 @@ class Forecast:
         for each in self.arms:
             if each.name == name:
                 return each
-        raise DataError(f"there is no arm {name!r}; the arms are {first_few([each.name for each in self.arms], 12)}.")
+        raise DataError(
+            f"there is no arm {name!r}; the arms are "
+            f"{first_few([each.name for each in self.arms], 12)}."
+        )
 
     def table(self) -> pd.DataFrame:
-        """One row for each arm, in points: accuracy with standard error and interval, worst class, gain over naive, effective images."""
+        """One row for each arm, in points: accuracy with standard error and interval, worst class,
+        gain over naive, effective images.
+        """
         import pandas as pd
 
         return pd.DataFrame([_row(each) for each in self.arms])
@@ -157,7 +175,8 @@ def finite(value: Any) -> Any:
 
 
 def plain_mean(weight_n: Floats, value_n: Floats, unit_n: Ints, level: float = LEVEL) -> Estimate:
-    """μ̂ = Σ_i w_i v_i with the error of a mean given the weights, Σ_u (Σ_{i in u} w_i (v_i − μ̂))² over the m units, times m/(m − 1).
+    """μ̂ = Σ_i w_i v_i with the error of a mean given the weights, Σ_u (Σ_{i in u} w_i (v_i − μ̂))²
+    over the m units, times m/(m − 1).
 
     ``weight_n`` sums to 1. That weights are estimated is no part of it.
     """
@@ -177,15 +196,27 @@ def widen(estimate: Estimate, further: float) -> Estimate:
         return estimate
     stderr = math.hypot(estimate.stderr, further)
     low, high = estimate.interval
-    # Student's quantile of the interval, kept for the larger error; the normal one where there was none.
-    quantile = (high - low) / (2.0 * estimate.stderr) if estimate.stderr > 0 else float(scipy.special.ndtri(0.5 + estimate.level / 2))
-    return Estimate(estimate.value, stderr, (estimate.value - quantile * stderr, estimate.value + quantile * stderr), estimate.level)
+    # Student's quantile of the interval, kept for the larger error; the normal one where there was
+    # none.
+    quantile = (
+        (high - low) / (2.0 * estimate.stderr)
+        if estimate.stderr > 0
+        else float(scipy.special.ndtri(0.5 + estimate.level / 2))
+    )
+    return Estimate(
+        estimate.value,
+        stderr,
+        (estimate.value - quantile * stderr, estimate.value + quantile * stderr),
+        estimate.level,
+    )
 
 
 def bounded(estimate: Estimate) -> Estimate:
     """An accuracy lies between 0 and 1; extrapolation may step over."""
     low, high = (min(max(bound, 0.0), 1.0) for bound in estimate.interval)
-    return Estimate(min(max(estimate.value, 0.0), 1.0), estimate.stderr, (low, high), estimate.level)
+    return Estimate(
+        min(max(estimate.value, 0.0), 1.0), estimate.stderr, (low, high), estimate.level
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,11 +240,13 @@ class Judge:
     deal: Deal = field(repr=False)
 
     def accuracy(self, hits: Hits) -> Estimate:
-        """Target mean of v_i (of an arm, or of the difference of two), with what held-out images alone do not tell.
+        """Target mean of v_i (of an arm, or of the difference of two), with what held-out images
+        alone do not tell.
 
-        That is how the learning curve goes on, on which images a model happened to be trained, and one image more or less: that no image
-        changed sides among the m effective ones does not mean that none ever will (1/m², as if one more had, either way). Two arms whose
-        models never differ are taken for the same.
+        That is how the learning curve goes on, on which images a model happened to be trained, and
+        one image more or less: that no image changed sides among the m effective ones does not mean
+        that none ever will (1/m², as if one more had, either way). Two arms whose models never
+        differ are taken for the same.
         """
         if not (hits.full.any() or hits.half.any() or hits.split.any()):
             return self.mean(hits.full)
@@ -223,9 +256,15 @@ class Judge:
         one_more = 1.0 / kish(np.bincount(self.unit, weights=self.weight).astype(np.float64))
         return widen(self.mean(extrapolate(hits, n_folds)), math.hypot(curve, trained, one_more))
 
-    def forecast(self, name: str, arm_weight_n: Floats, hits: Hits, naive: Hits | None) -> ArmForecast:
-        """One arm's accuracy, its gain over ``naive`` (None: it is naive), and its accuracy in every class that has weight."""
-        by_class = class_accuracies(extrapolate(hits, self.deal.n_folds), self.weight, self.label, self.classes, self.unit)
+    def forecast(
+        self, name: str, arm_weight_n: Floats, hits: Hits, naive: Hits | None
+    ) -> ArmForecast:
+        """One arm's accuracy, its gain over ``naive`` (None: it is naive), and its accuracy in
+        every class that has weight.
+        """
+        by_class = class_accuracies(
+            extrapolate(hits, self.deal.n_folds), self.weight, self.label, self.classes, self.unit
+        )
         return ArmForecast(
             name=name,
             accuracy=bounded(self.accuracy(hits)),
@@ -238,7 +277,12 @@ class Judge:
 
 
 def class_accuracies(
-    value_n: Floats, weight_n: Floats, label_n: Ints, classes: Sequence[str], unit_n: Ints, level: float = LEVEL
+    value_n: Floats,
+    weight_n: Floats,
+    label_n: Ints,
+    classes: Sequence[str],
+    unit_n: Ints,
+    level: float = LEVEL,
 ) -> dict[str, Estimate]:
     """Accuracy within every class of positive weight; errors are given the weights."""
     found = {}
@@ -246,7 +290,9 @@ def class_accuracies(
         own = np.flatnonzero((label_n == code) & (weight_n > 0))
         if own.size:
             unit_m = np.unique(unit_n[own], return_inverse=True)[1]
-            found[name] = bounded(plain_mean(weight_n[own] / weight_n[own].sum(), value_n[own], unit_m, level))
+            found[name] = bounded(
+                plain_mean(weight_n[own] / weight_n[own].sum(), value_n[own], unit_m, level)
+            )
     return found
 
 
@@ -260,7 +306,9 @@ def kish(weight_n: Floats) -> float:
 
 
 def heavy_share(weight_n: Floats, carried: float = HEAVY) -> float:
-    """The smallest share of the images whose weights sum to ``carried`` of the total: ``carried`` itself iff all weights are equal."""
+    """The smallest share of the images whose weights sum to ``carried`` of the total: ``carried``
+    itself iff all weights are equal.
+    """
     falling_n = np.sort(weight_n)[::-1]
     # 1e-12, so that rounding does not ask for one image more.
     count = int(np.searchsorted(np.cumsum(falling_n), (carried - 1e-12) * falling_n.sum())) + 1

@@ -1,4 +1,6 @@
-"""Does the bias model work on your data? Each source in turn is the target, and what is predicted there is compared with the truth."""
+"""Does the bias model work on your data? Each source in turn is the target, and what is predicted
+there is compared with the truth.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,23 @@ import numpy as np
 
 from unskew.debiasing.pool_weights import debias
 from unskew.engine.progress import show_progress
-from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, OverlapError, UnskewWarning, first_few
-from unskew.forecasting.cross_fitting import Arm, Learner, count_fits, cross_fit_arms, deal_halves, extrapolate
+from unskew.errors import (
+    ConfigError,
+    ConvergenceError,
+    CoverageError,
+    DataError,
+    OverlapError,
+    UnskewWarning,
+    first_few,
+)
+from unskew.forecasting.cross_fitting import (
+    Arm,
+    Learner,
+    count_fits,
+    cross_fit_arms,
+    deal_halves,
+    extrapolate,
+)
 from unskew.forecasting.gain import target_mean
 from unskew.forecasting.probe_data import ProbeData, find_learner, gather_probe_data
 from unskew.forecasting.record import Judge, TargetMean, bounded, kish, plain_mean
@@ -44,16 +61,19 @@ def rehearse(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Rehearsal:
-    """Take each source in turn as the target, weight the others to it, and compare the accuracy that is predicted with the true one.
+    """Take each source in turn as the target, weight the others to it, and compare the accuracy
+    that is predicted with the true one.
 
-    Of the source that plays the target only that is used which one would know of a target: with `Strata` how often each level occurs in
-    it, with `Tilt` and `Propensity` its images without their labels (`Target.sample`). Families that speak of selection alone (`Known`,
-    `Subpopulation`, `Box`, `SoftBox`) are fitted to all sources, and the others get the weights ω_k(z)/Σ_{l≠k} n_l ω_l(z)/Ω_l that make
-    them look like source k. Naive and debiased models are then trained on the others; their accuracy is predicted as by
-    `unskew.learn.forecast_gain`, and compared with that on the source's own images.
+    Of the source that plays the target only that is used which one would know of a target: with
+    `Strata` how often each level occurs in it, with `Tilt` and `Propensity` its images without
+    their labels (`Target.sample`). Families that speak of selection alone (`Known`,
+    `Subpopulation`, `Box`, `SoftBox`) are fitted to all sources, and the others get the weights
+    ω_k(z)/Σ_{l≠k} n_l ω_l(z)/Ω_l that make them look like source k. Naive and debiased models are
+    then trained on the others; their accuracy is predicted as by `unskew.learn.forecast_gain`, and
+    compared with that on the source's own images.
 
-    A source is a harder target than most: it lies at the edge of what the others show. One that cannot be reached is reported with the
-    reason, and is no failure of the model.
+    A source is a harder target than most: it lies at the edge of what the others show. One that
+    cannot be reached is reported with the reason, and is no failure of the model.
 
     Parameters
     ----------
@@ -79,11 +99,16 @@ def rehearse(
     'transfers'
     """
     if len(pool.names) < 2:
-        raise DataError(f"a rehearsal takes each source as the target of the others, and there is one source only ({pool.names[0]}).")
+        raise DataError(
+            "a rehearsal takes each source as the target of the others, and there is one source "
+            f"only ({pool.names[0]})."
+        )
     trained, called = find_learner(learner, ridge)
     data = gather_probe_data(pool, features, scaling=scaling, copies=copies, scaled=learner is None)
     stage = _Stage(pool, _without_reference(bias, target), data, trained, folds, max_unlike, seed)
-    with show_progress("training probes", len(pool.names) * count_fits(len(_ARMS), folds), progress) as advance:
+    with show_progress(
+        "training probes", len(pool.names) * count_fits(len(_ARMS), folds), progress
+    ) as advance:
         sources = tuple(stage.play(k, advance) for k in range(len(pool.names)))
     family = " × ".join(type(part).__name__ for part in bias.parts)
     verdict, message = judge_rehearsal(sources, family)
@@ -91,13 +116,17 @@ def rehearse(
 
 
 def _without_reference(bias: Bias, target: Target | None) -> Bias:
-    """The model with the source in question as its reference, and with attributes and bins of its own."""
+    """The model with the source in question as its reference, and with attributes and bins of its
+    own.
+    """
     from unskew.bias.base import Bias as AnyBias
     from unskew.bias.product import Product
     from unskew.bias.strata import Strata
 
     if not isinstance(bias, AnyBias):
-        raise ConfigError(f"bias is a bias model such as unskew.bias.Strata('label'); got {bias!r}.")
+        raise ConfigError(
+            f"bias is a bias model such as unskew.bias.Strata('label'); got {bias!r}."
+        )
     parts: list[Any] = []
     for part in bias.parts:
         if part.reference_source is not None:
@@ -107,14 +136,19 @@ def _without_reference(bias: Bias, target: Target | None) -> Bias:
             bins = {name: edges for name, edges in target.bins.items() if name in by}
             part = replace(part, by=by, bins=part.bins or bins or None)
         if isinstance(part, Strata) and part.by is None:
-            raise ConfigError("say over which attributes the strata are, Strata(by=[…]), or pass the target that names them.")
+            raise ConfigError(
+                "say over which attributes the strata are, Strata(by=[…]), or pass the target that "
+                "names them."
+            )
         parts.append(part)
     return parts[0] if len(parts) == 1 else Product(*parts)
 
 
 @dataclass(frozen=True, eq=False)
 class _Weighted:
-    """The others, weighted to one source: (n,) weights over the rows of the others, and means under them with errors."""
+    """The others, weighted to one source: (n,) weights over the rows of the others, and means under
+    them with errors.
+    """
 
     weight: Floats = field(repr=False)
     mean: TargetMean = field(repr=False)
@@ -141,15 +175,24 @@ class _Stage:
         judges = own[~np.isin(self.data.unit[own], self.data.unit[others])]
         try:
             if judges.size < 2:
-                raise CoverageError(f"{own.size - judges.size} of its {own.size} images have copies, or are of groups, in other sources.")
+                raise CoverageError(
+                    f"{own.size - judges.size} of its {own.size} images have copies, or are of "
+                    "groups, in other sources."
+                )
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", UnskewWarning)
                 weighted = self._weigh(k, own, others)
         except (CoverageError, OverlapError, ConvergenceError, DataError) as error:
             advance(count_fits(len(_ARMS), self.folds))
             return SourceRehearsal(name, own.size, obstacle=str(error))
-        said = tuple(dict.fromkeys(str(each.message) for each in caught if issubclass(each.category, UnskewWarning)))
-        return self._compare(name, own, judges, others, replace(weighted, notes=(*weighted.notes, *said)), advance)
+        said = tuple(
+            dict.fromkeys(
+                str(each.message) for each in caught if issubclass(each.category, UnskewWarning)
+            )
+        )
+        return self._compare(
+            name, own, judges, others, replace(weighted, notes=(*weighted.notes, *said)), advance
+        )
 
     def _weigh(self, k: int, own: Ints, others: Ints) -> _Weighted:
         if not _reads_a_target(self.bias):
@@ -157,23 +200,35 @@ class _Stage:
         rest, sample = self.pool.take(others), self.pool.take(own)
         reads_label = any("label" in part.columns for part in self.bias.parts)
         sample = Pool(sample.frame if reads_label else sample.frame.drop(columns="label"))
-        weights = debias(rest, self.bias, Target.sample(sample), max_unlike=self.max_unlike, seed=self.seed)
+        weights = debias(
+            rest, self.bias, Target.sample(sample), max_unlike=self.max_unlike, seed=self.seed
+        )
         mean, given = target_mean(weights, self.data.take(others).unit)
         return _Weighted(weights.weight, mean, tuple(given))
 
     def _select(self, k: int, own: Ints, others: Ints) -> _Weighted:
-        """Weights ω_k/Σ_{l≠k} n_l ω_l/Ω_l of the others, from the model fitted to all; errors are given the weights."""
+        """Weights ω_k/Σ_{l≠k} n_l ω_l/Ω_l of the others, from the model fitted to all; errors are
+        given the weights.
+        """
         weights = self._all
         log_nk, size_k = self._log_omega, np.bincount(self.pool.source)
         with np.errstate(divide="ignore"):
-            log_share_k = np.log(np.where(np.arange(size_k.size) == k, 0.0, size_k)) - weights.solution.log_normalizer
+            log_share_k = (
+                np.log(np.where(np.arange(size_k.size) == k, 0.0, size_k))
+                - weights.solution.log_normalizer
+            )
         density_n = log_sums(log_nk + log_share_k)
         unlike = float(np.mean(np.isneginf(density_n[own])))
         if unlike > self.max_unlike:
             raise CoverageError(
-                f"{unlike:.1%} of its images lie where no other source selects anything, more than max_unlike = {self.max_unlike:g}."
+                f"{unlike:.1%} of its images lie where no other source selects anything, more than "
+                f"max_unlike = {self.max_unlike:g}."
             )
-        log_m = np.where(np.isneginf(density_n), -np.inf, log_nk[:, k] - np.where(np.isneginf(density_n), 0.0, density_n))[others]
+        log_m = np.where(
+            np.isneginf(density_n),
+            -np.inf,
+            log_nk[:, k] - np.where(np.isneginf(density_n), 0.0, density_n),
+        )[others]
         if np.isneginf(log_m).all():
             raise CoverageError("by the model it selects nothing of what the other sources show.")
         weight_m = np.exp(log_m - log_m.max())
@@ -197,20 +252,40 @@ class _Stage:
         return log_nk
 
     def _compare(
-        self, name: str, own: Ints, judges: Ints, others: Ints, weighted: _Weighted, advance: Callable[[int], None]
+        self,
+        name: str,
+        own: Ints,
+        judges: Ints,
+        others: Ints,
+        weighted: _Weighted,
+        advance: Callable[[int], None],
     ) -> SourceRehearsal:
         """Train on the others, predict for the source, look at the source."""
         rest, here = self.data.take(others), self.data.take(judges)
         n_classes = len(self.data.classes)
-        arms = (Arm("naive", np.full(others.size, 1.0 / others.size)), Arm("debiased", weighted.weight))
+        arms = (
+            Arm("naive", np.full(others.size, 1.0 / others.size)),
+            Arm("debiased", weighted.weight),
+        )
         source_m = self.pool.source[others].astype(np.int64)
-        deal = deal_halves(rest.unit, source_m * n_classes + rest.label, self.folds, self.seed, rest.order)
-        hits = cross_fit_arms(arms, rest.X, rest.label, rest.unit, n_classes, deal, self.learner, advance)
-        whole = {arm.name: self.learner.train(rest.X, rest.label, arm.weight, n_classes) for arm in arms}
-        right = {arm: (whole[arm].predict(here.X) == here.label).astype(np.float64) for arm in _ARMS}
+        deal = deal_halves(
+            rest.unit, source_m * n_classes + rest.label, self.folds, self.seed, rest.order
+        )
+        hits = cross_fit_arms(
+            arms, rest.X, rest.label, rest.unit, n_classes, deal, self.learner, advance
+        )
+        whole = {
+            arm.name: self.learner.train(rest.X, rest.label, arm.weight, n_classes) for arm in arms
+        }
+        right = {
+            arm: (whole[arm].predict(here.X) == here.label).astype(np.float64) for arm in _ARMS
+        }
         even_j = np.full(judges.size, 1.0 / judges.size)
         judge = Judge(weighted.weight, weighted.mean, rest.label, rest.classes, rest.unit, deal)
-        found = {arm.name: judge.forecast(arm.name, arm.weight, hits[arm.name], hits["naive"]) for arm in arms}
+        found = {
+            arm.name: judge.forecast(arm.name, arm.weight, hits[arm.name], hits["naive"])
+            for arm in arms
+        }
         return SourceRehearsal(
             source=name,
             images=own.size,
@@ -228,18 +303,24 @@ class _Stage:
         notes = []
         if judges.size < own.size:
             notes.append(
-                f"{own.size - judges.size} of its {own.size} images have copies, or are of groups, in other sources and do not judge."
+                f"{own.size - judges.size} of its {own.size} images have copies, or are of groups, "
+                "in other sources and do not judge."
             )
         unseen = np.setdiff1d(self.data.label[judges], label_m)
         if unseen.size:
             share = float(np.isin(self.data.label[judges], unseen).mean())
             names = first_few([self.data.classes[code] for code in unseen], 8)
-            notes.append(f"{share:.1%} of its images are of classes that no other source shows ({names}): no model can be right there.")
+            notes.append(
+                f"{share:.1%} of its images are of classes that no other source shows ({names}): "
+                "no model can be right there."
+            )
         return notes
 
 
 def _reads_a_target(bias: Bias) -> bool:
-    """Does the family take c(z) from a target (strata, tilts, propensities)? The others speak of selection alone."""
+    """Does the family take c(z) from a target (strata, tilts, propensities)? The others speak of
+    selection alone.
+    """
     from unskew.bias.propensity import Propensity
     from unskew.bias.strata import Strata
     from unskew.bias.tilt import Tilt

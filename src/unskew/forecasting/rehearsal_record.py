@@ -1,4 +1,6 @@
-"""What a rehearsal found: predicted against true accuracy for each source, and the verdict in words."""
+"""What a rehearsal found: predicted against true accuracy for each source, and the verdict in
+words.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from unskew.records import Estimate
 if TYPE_CHECKING:
     import pandas as pd
 
-# A prediction holds if it is off by no more than two standard errors (its own and that of the truth), or by two points.
+# A prediction holds if it is off by no more than two standard errors (its own and that of the
+# truth), or by two points.
 _ERRORS = 2.0
 _NEAR = 0.02
 # Beyond this combined standard error (five points) agreement says nothing.
@@ -33,12 +36,14 @@ class SourceRehearsal:
     ----------
     source, images : its name and number of images.
     obstacle : why it cannot be reached from the others; None if it can, and then the rest is there.
-    judged : number of its images that judged (those with copies, or of groups, in other sources are left out).
+    judged : number of its images that judged (those with copies, or of groups, in other sources are
+        left out).
     ess : effective number of images of the others, weighted to it.
     predicted : accuracy on it of "naive" and "debiased", from held-out images of the others.
     true : their accuracy on its images.
     predicted_gain, true_gain : debiased − naive, paired.
-    usual : what ordinary cross-validation of naive on the others, without weights, would have predicted.
+    usual : what ordinary cross-validation of naive on the others, without weights, would have
+        predicted.
     notes : what else happened.
     """
 
@@ -64,12 +69,20 @@ class SourceRehearsal:
         return self.predicted[arm].value - self.true[arm].value if self.reached else math.nan
 
     def miss_stderr(self, arm: str = "debiased") -> float:
-        """Standard error of that difference, prediction and truth taken for independent; NaN where it was not reached."""
-        return math.hypot(self.predicted[arm].stderr, self.true[arm].stderr) if self.reached else math.nan
+        """Standard error of that difference, prediction and truth taken for independent; NaN where
+        it was not reached.
+        """
+        return (
+            math.hypot(self.predicted[arm].stderr, self.true[arm].stderr)
+            if self.reached
+            else math.nan
+        )
 
     @property
     def holds(self) -> bool | None:
-        """Is the prediction for debiased within its error of the truth? None where that cannot be told."""
+        """Is the prediction for debiased within its error of the truth? None where that cannot be
+        told.
+        """
         if not self.reached:
             return None
         if not self.miss_stderr() <= _VAGUE:
@@ -80,7 +93,11 @@ class SourceRehearsal:
     @property
     def winner_right(self) -> bool | None:
         """Was it predicted which arm is better? None where they do not truly differ by a point."""
-        if self.predicted_gain is None or self.true_gain is None or abs(self.true_gain.value) <= _DIFFERS:
+        if (
+            self.predicted_gain is None
+            or self.true_gain is None
+            or abs(self.true_gain.value) <= _DIFFERS
+        ):
             return None
         return self.predicted_gain.value * self.true_gain.value > 0
 
@@ -110,10 +127,15 @@ class Rehearsal:
         for each in self.sources:
             if each.source == name:
                 return each
-        raise DataError(f"there is no source {name!r}; the sources are {first_few([each.source for each in self.sources], 12)}.")
+        raise DataError(
+            f"there is no source {name!r}; the sources are "
+            f"{first_few([each.source for each in self.sources], 12)}."
+        )
 
     def table(self) -> pd.DataFrame:
-        """One row for each source, in points: predicted and true accuracy of both arms with errors, gains, the usual prediction."""
+        """One row for each source, in points: predicted and true accuracy of both arms with errors,
+        gains, the usual prediction.
+        """
         import pandas as pd
 
         return pd.DataFrame([_row(each) for each in self.sources])
@@ -123,19 +145,32 @@ class Rehearsal:
         width = max(len(each.source) for each in self.sources)
         lines = [self.message, ""]
         lines.append(
-            f"  {'target':{width}}  {'naive: predicted':>16}  {'true':>10}  {'debiased: predicted':>19}  {'true':>10}  {'usual':>5}"
+            f"  {'target':{width}}  {'naive: predicted':>16}  {'true':>10}  "
+            f"{'debiased: predicted':>19}  {'true':>10}  {'usual':>5}"
         )
         for each in self.sources:
             if not each.reached:
                 lines.append(f"  {each.source:{width}}  not reached: {each.obstacle}")
                 continue
-            shown = [_shown(numbers[arm]) for arm in ("naive", "debiased") for numbers in (each.predicted, each.true)]
+            shown = [
+                _shown(numbers[arm])
+                for arm in ("naive", "debiased")
+                for numbers in (each.predicted, each.true)
+            ]
             tail = "" if each.holds is not False else "  off"
             lines.append(
-                f"  {each.source:{width}}  {shown[0]:>16}  {shown[1]:>10}  {shown[2]:>19}  {shown[3]:>10}  {100 * each.usual:5.1f}{tail}"
+                f"  {each.source:{width}}  {shown[0]:>16}  {shown[1]:>10}  {shown[2]:>19}  "
+                f"{shown[3]:>10}  {100 * each.usual:5.1f}{tail}"
             )
-        lines += ["", "± is one standard error; usual: cross-validation of naive on the other sources, without weights."]
-        return [*lines, *(f"Note on {each.source}: {note}" for each in self.sources for note in each.notes)]
+        lines += [
+            "",
+            "± is one standard error; usual: cross-validation of naive on the other sources, "
+            "without weights.",
+        ]
+        return [
+            *lines,
+            *(f"Note on {each.source}: {note}" for each in self.sources for note in each.notes),
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and texts for JSON; what is not a finite number is None."""
@@ -151,12 +186,19 @@ def _shown(estimate: Estimate) -> str:
 
 
 def _row(each: SourceRehearsal) -> dict[str, Any]:
-    row: dict[str, Any] = {"source": each.source, "images": each.images, "reached": each.reached, "ess": each.ess}
+    row: dict[str, Any] = {
+        "source": each.source,
+        "images": each.images,
+        "reached": each.reached,
+        "ess": each.ess,
+    }
     for arm in ("naive", "debiased"):
         for what, numbers in (("predicted", each.predicted), ("true", each.true)):
             row[f"{arm}_{what}"] = 100 * numbers[arm].value if arm in numbers else math.nan
             row[f"{arm}_{what}_stderr"] = 100 * numbers[arm].stderr if arm in numbers else math.nan
-    row["gain_predicted"] = math.nan if each.predicted_gain is None else 100 * each.predicted_gain.value
+    row["gain_predicted"] = (
+        math.nan if each.predicted_gain is None else 100 * each.predicted_gain.value
+    )
     row["gain_true"] = math.nan if each.true_gain is None else 100 * each.true_gain.value
     return {**row, "usual": 100 * each.usual, "holds": each.holds, "remark": each.obstacle or ""}
 
@@ -166,24 +208,45 @@ def judge_rehearsal(sources: Sequence[SourceRehearsal], family: str) -> tuple[st
     told = [each for each in sources if each.holds is not None]
     held = [each for each in told if each.holds]
     if not told:
-        why = "no source can be reached from the others" if not any(each.reached for each in sources) else "errors are too large to tell"
-        return "cannot tell", f"Whether the bias model ({family}) transfers cannot be told: {why}.{_unreached(sources)}"
-    verdict = "transfers" if len(held) == len(told) else "transfers in part" if 2 * len(held) > len(told) else "does not transfer"
-    miss, usual = (sum(values) / len(told) for values in ([abs(each.miss()) for each in told], [_usual_miss(each) for each in told]))
+        why = (
+            "no source can be reached from the others"
+            if not any(each.reached for each in sources)
+            else "errors are too large to tell"
+        )
+        return (
+            "cannot tell",
+            f"Whether the bias model ({family}) transfers cannot be told: "
+            f"{why}.{_unreached(sources)}",
+        )
+    verdict = (
+        "transfers"
+        if len(held) == len(told)
+        else "transfers in part"
+        if 2 * len(held) > len(told)
+        else "does not transfer"
+    )
+    miss, usual = (
+        sum(values) / len(told)
+        for values in ([abs(each.miss()) for each in told], [_usual_miss(each) for each in told])
+    )
     parts = [
-        f"The bias model ({family}) {verdict}: weighted to each source in turn, the predicted accuracy of the debiased model holds on "
-        f"{len(held)} of {len(told)} (off by {points(miss)} points on average; ordinary cross-validation of naive by {points(usual)})."
+        f"The bias model ({family}) {verdict}: weighted to each source in turn, the predicted "
+        "accuracy of the debiased model holds on "
+        f"{len(held)} of {len(told)} (off by {points(miss)} points on average; ordinary "
+        f"cross-validation of naive by {points(usual)})."
     ]
     for each in told:
         if not each.holds:
             parts.append(
-                f"On `{each.source}` it is {plus_minus(each.true['debiased'])}, and {plus_minus(each.predicted['debiased'])} was predicted."
+                f"On `{each.source}` it is {plus_minus(each.true['debiased'])}, and "
+                f"{plus_minus(each.predicted['debiased'])} was predicted."
             )
     asked = [each for each in told if each.winner_right is not None]
     if asked:
         right = sum(bool(each.winner_right) for each in asked)
         parts.append(
-            f"Where naive and debiased truly differ by more than a point, the better one was predicted {right} of {len(asked)} times."
+            "Where naive and debiased truly differ by more than a point, the better one was "
+            f"predicted {right} of {len(asked)} times."
         )
     return verdict, " ".join(parts) + _unreached(sources)
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from unskew.forecasting.record import HEAVY, ArmForecast, Forecast
 from unskew.records import Estimate
 
-# A gain below half a point is not worth the trouble; one that cannot exceed two points is not worth more images to find out.
+# A gain below half a point is not worth the trouble; one that cannot exceed two points is not worth
+# more images to find out.
 _WORTH = 0.005
 _NO_MATTER = 0.02
 # Weights that cost no more than this factor of variance are close to equal.
@@ -34,11 +35,22 @@ def plus_minus(estimate: Estimate, signed: bool = False) -> str:
         return f"{points(estimate.value, signed)} ± ?"
     whole = abs(round(100 * estimate.value, 1)) >= 10 and round(100 * estimate.stderr) >= 1
     error = f"{100 * estimate.stderr:.0f}" if whole else f"{100 * estimate.stderr:.1f}"
-    value = points(estimate.value, signed) if whole or abs(estimate.value) < 0.1 else f"{100 * estimate.value:{'+' if signed else ''}.1f}"
+    value = (
+        points(estimate.value, signed)
+        if whole or abs(estimate.value) < 0.1
+        else f"{100 * estimate.value:{'+' if signed else ''}.1f}"
+    )
     return f"{value.replace('-', '−')} ± {error}"
 
 
-def recommend(naive: ArmForecast, debiased: ArmForecast, heavy: float, design_effect: float, ess: float, learner: str) -> tuple[str, str]:
+def recommend(
+    naive: ArmForecast,
+    debiased: ArmForecast,
+    heavy: float,
+    design_effect: float,
+    ess: float,
+    learner: str,
+) -> tuple[str, str]:
     """(verdict, the verdict with its reason)."""
     gain = debiased.gain
     assert gain is not None
@@ -52,19 +64,39 @@ def recommend(naive: ArmForecast, debiased: ArmForecast, heavy: float, design_ef
     worst = worst_words(naive, debiased)
     if low > 0 and gain.value >= _WORTH:
         worth = f" (worth {ess:,.0f} equally weighted ones)" if heavy <= _FEW_CARRY else ""
-        caution = f"; but {carried}{worth}: more images like the heavy ones would help most" if few else ""
+        caution = (
+            f"; but {carried}{worth}: more images like the heavy ones would help most"
+            if few
+            else ""
+        )
         return "reweight", f"reweight: {expected}, {worst}{caution}"
     if high < 0 and gain.value <= -_WORTH:
-        why = carried if few else f"the images differ so much in weight that the pool is worth {ess:,.0f} of them"
+        why = (
+            carried
+            if few
+            else f"the images differ so much in weight that the pool is worth {ess:,.0f} of them"
+        )
         return "don't", f"don't: {expected}; {why}"
     if few and gain.value < _WORTH:
-        return "don't", f"don't: {carried}, and no gain is in sight ({plus_minus(gain, signed=True)} points for {learner})"
+        return (
+            "don't",
+            f"don't: {carried}, and no gain is in sight ({plus_minus(gain, signed=True)} points "
+            f"for {learner})",
+        )
     if high < _NO_MATTER or low > 0:
         if design_effect < _CLOSE:
             return "don't bother", f"don't bother: the pool is already close ({expected}, {worst})"
-        return "don't bother", f"don't bother: it hardly makes a difference to {learner} ({plus_minus(gain, signed=True)} points, {worst})"
+        return (
+            "don't bother",
+            f"don't bother: it hardly makes a difference to {learner} "
+            f"({plus_minus(gain, signed=True)} points, {worst})",
+        )
     doubt = f"{carried}, and " if few else ""
-    return "unclear", f"unclear: {expected}, {worst}; {doubt}the held-out images do not tell whether reweighting helps"
+    return (
+        "unclear",
+        f"unclear: {expected}, {worst}; {doubt}the held-out images do not tell whether reweighting "
+        "helps",
+    )
 
 
 def worst_words(naive: ArmForecast, debiased: ArmForecast) -> str:
@@ -76,9 +108,12 @@ def worst_words(naive: ArmForecast, debiased: ArmForecast) -> str:
 
 
 def compare_arms(differences: Sequence[tuple[str, Estimate]]) -> list[str]:
-    """Sentences on baselines that are expected to do better than debiased; ``differences`` are those paired gains over debiased."""
+    """Sentences on baselines that are expected to do better than debiased; ``differences`` are
+    those paired gains over debiased.
+    """
     return [
-        f"{name} is expected to do better than debiased: {plus_minus(difference, signed=True)} points."
+        f"{name} is expected to do better than debiased: {plus_minus(difference, signed=True)} "
+        "points."
         for name, difference in differences
         if difference.interval[0] > 0 and difference.value >= _WORTH
     ]
@@ -88,19 +123,30 @@ def forecast_lines(forecast: Forecast) -> list[str]:
     """Recommendation, table, cost of the weights, condition and objection, method, notes."""
     width = max(len(arm.name) for arm in forecast.arms)
     lines = [_sentence(forecast.recommendation), ""]
-    lines.append(f"  {'':{width}}  accuracy      95% interval  worst class  gain over naive  worth images")
+    lines.append(
+        f"  {'':{width}}  accuracy      95% interval  worst class  gain over naive  worth images"
+    )
     for arm in forecast.arms:
         low, high = (100 * bound for bound in arm.accuracy.interval)
         gain = "" if arm.gain is None else plus_minus(arm.gain, signed=True)
         accuracy = f"{100 * arm.accuracy.value:.1f} ± {100 * arm.accuracy.stderr:.1f}"
         worst = f"{100 * arm.worst.value:.0f}"
-        lines.append(f"  {arm.name:{width}}  {accuracy:>10}  {low:6.1f} – {high:5.1f}  {worst:>11}  {gain:>15}  {arm.ess:>12,.0f}")
+        lines.append(
+            f"  {arm.name:{width}}  {accuracy:>10}  {low:6.1f} – {high:5.1f}  {worst:>11}  "
+            f"{gain:>15}  {arm.ess:>12,.0f}"
+        )
     units = "" if forecast.ess_units is None else f", {forecast.ess_units:,.0f} independent ones"
-    tail = "" if forecast.pareto_k is None or not forecast.pareto_k > 0.7 else f" The tail index is {forecast.pareto_k:.2f}: unreliable."
+    tail = (
+        ""
+        if forecast.pareto_k is None or not forecast.pareto_k > 0.7
+        else f" The tail index is {forecast.pareto_k:.2f}: unreliable."
+    )
     lines += [
         "",
-        f"The weighted pool is worth {forecast.ess:,.0f} of its {forecast.images:,} images{units} (design effect "
-        f"{forecast.design_effect:.3g}); {_share(forecast.heavy_share)} of the images carry {HEAVY:.0%} of the weight.{tail}",
+        f"The weighted pool is worth {forecast.ess:,.0f} of its {forecast.images:,} images{units} "
+        "(design effect "
+        f"{forecast.design_effect:.3g}); {_share(forecast.heavy_share)} of the images carry "
+        f"{HEAVY:.0%} of the weight.{tail}",
         forecast.condition,
     ]
     lines += [f"Objection: {forecast.objection}"] if forecast.objection else []

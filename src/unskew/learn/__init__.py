@@ -1,4 +1,6 @@
-"""Stage 6, weighted training: sampler and loss for torch, the forecast of what reweighting brings, and baselines to compare with."""
+"""Stage 6, weighted training: sampler and loss for torch, the forecast of what reweighting brings,
+and baselines to compare with.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +33,8 @@ __all__ = [
     "update_batch_norm",
 ]
 
-# Loaded when asked for: base classes of the first two are torch's, which takes longer than all the rest and may not be installed.
+# Loaded when asked for: base classes of the first two are torch's, which takes longer than all the
+# rest and may not be installed.
 _LATER = {
     **{"WeightedSampler": "sampler", "WeightedLoss": "loss"},
     **{"TrainSettings": "presets", "settings_of": "presets", "TrainingData": "training_data"},
@@ -40,7 +43,8 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    # The forecast goes through all stages from the bias model on, so its file stands beside them; its name belongs here.
+    # The forecast goes through all stages from the bias model on, so its file stands beside them;
+    # its name belongs here.
     if name == "forecast_gain":
         from unskew.forecasting.gain import forecast_gain
 

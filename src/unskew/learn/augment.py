@@ -11,7 +11,9 @@ Padding = Literal["reflect", "zeros"]
 
 
 class Changes(NamedTuple):
-    """What is done to each of b images: shift ``down`` and ``right`` in pixels, ``flip`` or not, the centre of the square to cut out."""
+    """What is done to each of b images: shift ``down`` and ``right`` in pixels, ``flip`` or not,
+    the centre of the square to cut out.
+    """
 
     down: torch.Tensor
     right: torch.Tensor
@@ -24,30 +26,49 @@ class Changes(NamedTuple):
         return Changes(*(values[part] for values in self))
 
 
-def draw_changes(b: int, shape: tuple[int, ...], generator: torch.Generator, *, pad: int) -> Changes:
-    """Shifts uniform on −pad … pad, flips with probability 1/2, centres uniform over images of ``shape``; all from ``generator``."""
+def draw_changes(
+    b: int, shape: tuple[int, ...], generator: torch.Generator, *, pad: int
+) -> Changes:
+    """Shifts uniform on −pad … pad, flips with probability 1/2, centres uniform over images of
+    ``shape``; all from ``generator``.
+    """
     import torch
 
     def whole(low: int, high: int) -> torch.Tensor:
         return torch.randint(low, high, (b,), generator=generator, device=generator.device)
 
-    return Changes(whole(-pad, pad + 1), whole(-pad, pad + 1), whole(0, 2).bool(), whole(0, shape[0]), whole(0, shape[1]))
+    return Changes(
+        whole(-pad, pad + 1),
+        whole(-pad, pad + 1),
+        whole(0, 2).bool(),
+        whole(0, shape[0]),
+        whole(0, shape[1]),
+    )
 
 
 def augment_images(
-    images: torch.Tensor, changes: Changes, *, padding: Padding = "reflect", cutout: int = 0, fill: torch.Tensor | None = None
+    images: torch.Tensor,
+    changes: Changes,
+    *,
+    padding: Padding = "reflect",
+    cutout: int = 0,
+    fill: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """(b, h, w, 3) uint8 → the same shape: each image shifted, mirrored or not, and partly blotted out.
+    """(b, h, w, 3) uint8 → the same shape: each image shifted, mirrored or not, and partly blotted
+    out.
 
     Parameters
     ----------
     changes : what is done to each image, on the device of the images.
-    padding : what comes in at the border: "reflect", the image mirrored there; "zeros", the colour ``fill``.
-    cutout : side of a square of the colour ``fill`` whose centre is uniform over the image, so that it may reach over the border
-        (DeVries & Taylor 2017); 0: none.
+    padding : what comes in at the border: "reflect", the image mirrored there; "zeros", the colour
+        ``fill``.
+    cutout : side of a square of the colour ``fill`` whose centre is uniform over the image, so that
+        it may reach over the border (DeVries & Taylor 2017); 0: none.
     fill : (3,) uint8, the mean colour, which is zero for the network. Default: black.
     """
-    shown = crop_and_flip(images, changes.down, changes.right, changes.flip, padding=padding, fill=fill)
+    shown = crop_and_flip(
+        images, changes.down, changes.right, changes.flip, padding=padding, fill=fill
+    )
     return cut_out(shown, changes.row, changes.column, cutout, fill=fill) if cutout else shown
 
 
@@ -60,9 +81,11 @@ def crop_and_flip(
     padding: Padding = "reflect",
     fill: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Pixel (y, x) of image i is pixel (y + down_i, x' + right_i) of the padded one, x' = x, or w − 1 − x where ``flip``.
+    """Pixel (y, x) of image i is pixel (y + down_i, x' + right_i) of the padded one, x' = x, or w −
+    1 − x where ``flip``.
 
-    One gather by index, without a padded copy: a position beyond the border is reflected at it (−1 → 1), or filled.
+    One gather by index, without a padded copy: a position beyond the border is reflected at it (−1
+    → 1), or filled.
     """
     import torch
 
@@ -79,14 +102,25 @@ def crop_and_flip(
     return shown
 
 
-def cut_out(images: torch.Tensor, row: torch.Tensor, column: torch.Tensor, side: int, *, fill: torch.Tensor | None = None) -> torch.Tensor:
-    """A square of ``side`` pixels, from (row_i − ⌊side/2⌋, column_i − ⌊side/2⌋) on, gets the colour ``fill``; in place."""
+def cut_out(
+    images: torch.Tensor,
+    row: torch.Tensor,
+    column: torch.Tensor,
+    side: int,
+    *,
+    fill: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """A square of ``side`` pixels, from (row_i − ⌊side/2⌋, column_i − ⌊side/2⌋) on, gets the colour
+    ``fill``; in place.
+    """
     import torch
 
     _, h, w, _ = images.shape
     below = torch.arange(h, device=images.device) - (row[:, None] - side // 2)
     beside = torch.arange(w, device=images.device) - (column[:, None] - side // 2)
-    inside = ((below >= 0) & (below < side))[:, :, None] & ((beside >= 0) & (beside < side))[:, None, :]
+    inside = ((below >= 0) & (below < side))[:, :, None] & ((beside >= 0) & (beside < side))[
+        :, None, :
+    ]
     images[inside] = _colour(images, fill)
     return images
 

@@ -1,4 +1,6 @@
-"""Batch normalisation after weighted training: running statistics of the target, not of the pool."""
+"""Batch normalisation after weighted training: running statistics of the target, not of the
+pool.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +13,40 @@ if TYPE_CHECKING:
     import torch
 
 
-def update_batch_norm(model: torch.nn.Module, batches: Iterable[Any], *, inputs: Callable[[Any], Any] | None = None) -> None:
+def update_batch_norm(
+    model: torch.nn.Module, batches: Iterable[Any], *, inputs: Callable[[Any], Any] | None = None
+) -> None:
     """Estimate the running means and variances of batch normalisation anew, on a weighted sample.
 
-    A weighted *loss* changes what the parameters learn, but not what the layers see: during training their running statistics average over
-    the pool as it is, with all its bias, and evaluation would normalise by these. So before evaluation the images are drawn once more by
-    their weights, and the statistics are the averages over these batches, each counted by its size. Where a `WeightedSampler` drew the
-    images of training, the statistics are right already; this then only makes them sharper. Parameters do not change; other layers
-    (dropout) are in evaluation mode meanwhile; every layer's mode is restored. Under torch.distributed the processes' statistics are
-    averaged.
+    A weighted *loss* changes what the parameters learn, but not what the layers see: during
+    training their running statistics average over the pool as it is, with all its bias, and
+    evaluation would normalise by these. So before evaluation the images are drawn once more by
+    their weights, and the statistics are the averages over these batches, each counted by its size.
+    Where a `WeightedSampler` drew the images of training, the statistics are right already; this
+    then only makes them sharper. Parameters do not change; other layers (dropout) are in evaluation
+    mode meanwhile; every layer's mode is restored. Under torch.distributed the processes'
+    statistics are averaged.
 
     Parameters
     ----------
     model : a network; without batch normalisation nothing is done.
-    batches : batches drawn by weight, on the device of the model: a DataLoader whose sampler is a `WeightedSampler`.
-    inputs : batch → what the model is called with. Default: the batch, or its first part where it is a tuple or list.
+    batches : batches drawn by weight, on the device of the model: a DataLoader whose sampler is a
+        `WeightedSampler`.
+    inputs : batch → what the model is called with. Default: the batch, or its first part where it
+        is a tuple or list.
     """
     from torch.nn.modules.batchnorm import _BatchNorm
     from torch.nn.parallel import DistributedDataParallel
 
     if isinstance(model, DistributedDataParallel):
-        model = model.module  # the wrapper would overwrite the statistics of all processes by those of the first
-    layers = [layer for layer in model.modules() if isinstance(layer, _BatchNorm) and layer.track_running_stats]
+        model = (
+            model.module
+        )  # the wrapper would overwrite the statistics of all processes by those of the first
+    layers = [
+        layer
+        for layer in model.modules()
+        if isinstance(layer, _BatchNorm) and layer.track_running_stats
+    ]
     if not layers:
         return
     modes = [(module, module.training) for module in model.modules()]
@@ -51,7 +65,9 @@ def update_batch_norm(model: torch.nn.Module, batches: Iterable[Any], *, inputs:
     _average_over_processes(layers)
 
 
-def _run_through(model: torch.nn.Module, layers: list[Any], batches: Iterable[Any], inputs: Callable[[Any], Any]) -> None:
+def _run_through(
+    model: torch.nn.Module, layers: list[Any], batches: Iterable[Any], inputs: Callable[[Any], Any]
+) -> None:
     import torch
 
     seen = 0
@@ -61,10 +77,15 @@ def _run_through(model: torch.nn.Module, layers: list[Any], batches: Iterable[An
             size = len(images)
             seen += size
             for layer in layers:
-                layer.momentum = size / seen  # the running average becomes the mean over all images so far
+                layer.momentum = (
+                    size / seen
+                )  # the running average becomes the mean over all images so far
             model(images)
     if not seen:
-        raise DataError("there was not a single batch to estimate the statistics of batch normalisation on. Was the loader used up?")
+        raise DataError(
+            "there was not a single batch to estimate the statistics of batch normalisation on. "
+            "Was the loader used up?"
+        )
 
 
 def _first_part(batch: Any) -> Any:

@@ -1,4 +1,6 @@
-"""What a training leaves in its folder: a checkpoint after every epoch, the model at the end; written whole, read without running code."""
+"""What a training leaves in its folder: a checkpoint after every epoch, the model at the end;
+written whole, read without running code.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _MAY_DIFFER = ("device", "devices")
 def prepare_folder(folder: Path, *, resume: bool, force: bool) -> None:
     """Make the folder; one that holds a run is refused unless it is to be resumed, or replaced."""
     if resume and force:
-        raise ConfigError("resume goes on with the run in the folder, force replaces it: give one of the two.")
+        raise ConfigError(
+            "resume goes on with the run in the folder, force replaces it: give one of the two."
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -37,7 +41,8 @@ def prepare_folder(folder: Path, *, resume: bool, force: bool) -> None:
     if not force:
         state = "a finished run" if MODEL in held else "an unfinished run"
         raise ConfigError(
-            f"{folder} already holds {state} ({', '.join(held)}), which is not overwritten. Take another folder, "
+            f"{folder} already holds {state} ({', '.join(held)}), which is not overwritten. Take "
+            "another folder, "
             "resume it (resume), or replace it (force)."
         )
     # The model goes first: what a kill leaves behind is then at worst an unfinished run.
@@ -56,7 +61,9 @@ def save_state(path: Path, state: Mapping[str, Any]) -> None:
 
 
 def save_settings(folder: Path, settings: Mapping[str, Any], **facts: Any) -> None:
-    write_text(folder / SETTINGS, json.dumps({**settings, **facts}, indent=2, ensure_ascii=False) + "\n")
+    write_text(
+        folder / SETTINGS, json.dumps({**settings, **facts}, indent=2, ensure_ascii=False) + "\n"
+    )
 
 
 def load_seconds(folder: Path) -> list[float]:
@@ -77,19 +84,29 @@ def load_state(path: Path) -> dict[str, Any]:
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError, KeyError, ValueError) as error:
         first = (str(error).splitlines() or [""])[0][:200]
         raise DataError(
-            f"{path} cannot be read: the file is damaged, or was written by something else ({type(error).__name__}: {first}). Put it back "
+            f"{path} cannot be read: the file is damaged, or was written by something else "
+            f"({type(error).__name__}: {first}). Put it back "
             "from a copy, or train again with --force (in Python force=True)."
         ) from error
     if not isinstance(state, dict) or state.get("format") != _FORMAT:
         found = state.get("format") if isinstance(state, dict) else type(state).__name__
-        raise DataError(f"{path} is not a checkpoint of this version of unskew: its format is {found!r}, expected {_FORMAT}.")
+        raise DataError(
+            f"{path} is not a checkpoint of this version of unskew: its format is {found!r}, "
+            f"expected {_FORMAT}."
+        )
     return state
 
 
 def refuse_other_run(
-    state: Mapping[str, Any], settings: Mapping[str, Any], fingerprint: Mapping[str, str], watched: Sequence[str], path: Path
+    state: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    fingerprint: Mapping[str, str],
+    watched: Sequence[str],
+    path: Path,
 ) -> None:
-    """A run goes on with what it began with: other settings or data are an error that says which."""
+    """A run goes on with what it began with: other settings or data are an error that says
+    which.
+    """
     there = state["settings"]
     differing = [
         f"{name} ({there.get(name)!r} there, {settings.get(name)!r} now)"
@@ -97,13 +114,22 @@ def refuse_other_run(
         if name not in _MAY_DIFFER and _plain(there.get(name)) != _plain(settings.get(name))
     ]
     before = state["fingerprint"]
-    differing += [f"the {name}" for name in sorted(set(before) | set(fingerprint)) if before.get(name) != fingerprint.get(name)]
+    differing += [
+        f"the {name}"
+        for name in sorted(set(before) | set(fingerprint))
+        if before.get(name) != fingerprint.get(name)
+    ]
     if sorted(state["watched"]) != sorted(watched):
-        differing.append(f"the watched sets ({', '.join(state['watched']) or 'none'} there, {', '.join(watched) or 'none'} now)")
+        differing.append(
+            f"the watched sets ({', '.join(state['watched']) or 'none'} there, "
+            f"{', '.join(watched) or 'none'} now)"
+        )
     if differing:
         raise ConfigError(
-            f"the run in {path} cannot be resumed, because it was begun with other data or settings. What differs: "
-            f"{'; '.join(differing)}. Resume it with what it was begun with, take another folder, or replace it (force)."
+            f"the run in {path} cannot be resumed, because it was begun with other data or "
+            "settings. What differs: "
+            f"{'; '.join(differing)}. Resume it with what it was begun with, take another folder, "
+            "or replace it (force)."
         )
 
 
@@ -114,7 +140,8 @@ def fill_network(network: Any, tensors: Mapping[str, Any], model: str, path: Pat
     except RuntimeError as error:
         first = str(error).strip().splitlines()
         raise DataError(
-            f"{path} holds the weights of another model than {model!r}: {first[min(1, len(first) - 1)].strip()[:300]} "
+            f"{path} holds the weights of another model than {model!r}: "
+            f"{first[min(1, len(first) - 1)].strip()[:300]} "
             "Was the network's code changed since, or the file copied from another run?"
         ) from error
 

@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def odds_of_target(pool: pd.DataFrame, sample: pd.DataFrame, features: Sequence[str], C: float) -> Floats:
+def odds_of_target(
+    pool: pd.DataFrame, sample: pd.DataFrame, features: Sequence[str], C: float
+) -> Floats:
     """(n,) P(target | x)/P(pool | x) for every image of the pool, scaled to sum 1.
 
-    By Bayes' rule the odds are p_target(x)/p_pool(x) up to a constant. The classifier is logistic regression with ridge penalty 1/C on
-    standardised numbers and on indicators of levels, so log weights are linear in them: Gaussians of one covariance are fitted exactly,
-    and so, without penalty, is a single attribute, with weights p_target(level)/p_pool(level).
+    By Bayes' rule the odds are p_target(x)/p_pool(x) up to a constant. The classifier is logistic
+    regression with ridge penalty 1/C on standardised numbers and on indicators of levels, so log
+    weights are linear in them: Gaussians of one covariance are fitted exactly, and so, without
+    penalty, is a single attribute, with weights p_target(level)/p_pool(level).
 
     Parameters
     ----------
@@ -41,14 +44,22 @@ def _check_features(table: pd.DataFrame, features: Sequence[str], what: str) -> 
     columns = list(table.columns)
     for name in features:
         if name not in columns:
-            raise DataError(f"{what} has no column {name!r}; it has {first_few(columns, 12)}.{did_you_mean(name, columns)}")
+            raise DataError(
+                f"{what} has no column {name!r}; it has "
+                f"{first_few(columns, 12)}.{did_you_mean(name, columns)}"
+            )
         missing = int(table[name].isna().sum())
         if missing:
-            raise DataError(f"{name} is missing for {missing} of {len(table)} images of {what}; fill it in, or leave those images out.")
+            raise DataError(
+                f"{name} is missing for {missing} of {len(table)} images of {what}; fill it in, or "
+                "leave those images out."
+            )
 
 
 def _logistic(both: pd.DataFrame, C: float) -> Any:
-    """Logistic regression behind a step that standardises numbers and writes levels as indicators."""
+    """Logistic regression behind a step that standardises numbers and writes levels as
+    indicators.
+    """
     import pandas as pd
     from sklearn.compose import make_column_transformer
     from sklearn.linear_model import LogisticRegression
@@ -58,13 +69,22 @@ def _logistic(both: pd.DataFrame, C: float) -> Any:
     if not C > 0:
         raise ConfigError(f"C is the inverse strength of the penalty, above 0; got {C!r}.")
     is_number = {
-        name: bool(pd.api.types.is_numeric_dtype(both[name])) and not pd.api.types.is_bool_dtype(both[name]) for name in both.columns
+        name: bool(pd.api.types.is_numeric_dtype(both[name]))
+        and not pd.api.types.is_bool_dtype(both[name])
+        for name in both.columns
     }
     numbers = [name for name, number in is_number.items() if number]
     levels = [name for name, number in is_number.items() if not number]
-    infinite = [name for name in numbers if not np.isfinite(both[name].to_numpy(dtype=np.float64)).all()]
+    infinite = [
+        name for name in numbers if not np.isfinite(both[name].to_numpy(dtype=np.float64)).all()
+    ]
     if infinite:
         raise DataError(f"features must be finite; {first_few(infinite)} has infinite values.")
-    steps = make_column_transformer((StandardScaler(), numbers), (OneHotEncoder(sparse_output=False), levels))
-    # Few features, so Newton's method: it converges to the last digits, and weights are compared with closed forms.
-    return make_pipeline(steps, LogisticRegression(C=C, solver="newton-cholesky", max_iter=1000, tol=1e-8))
+    steps = make_column_transformer(
+        (StandardScaler(), numbers), (OneHotEncoder(sparse_output=False), levels)
+    )
+    # Few features, so Newton's method: it converges to the last digits, and weights are compared
+    # with closed forms.
+    return make_pipeline(
+        steps, LogisticRegression(C=C, solver="newton-cholesky", max_iter=1000, tol=1e-8)
+    )

@@ -1,4 +1,6 @@
-"""Batches of rows on the device: from its memory where they fit, else read as they are asked for."""
+"""Batches of rows on the device: from its memory where they fit, else read as they are asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _SHARE_OF_MEMORY = 0.4
 
 
 class DeviceRows:
-    """The rows of some data, by index, as tensors on ``device``. On a CPU every batch is gathered from the array or memmap itself."""
+    """The rows of some data, by index, as tensors on ``device``. On a CPU every batch is gathered
+    from the array or memmap itself.
+    """
 
     def __init__(self, data: TrainingData, device: torch.device) -> None:
         import torch
@@ -26,7 +30,10 @@ class DeviceRows:
         self._label = torch.as_tensor(data.label, dtype=torch.int64).to(device)
         self._weight = torch.as_tensor(data.weight, dtype=torch.float64).to(device)
         self._held: torch.Tensor | None = None
-        if device.type == "cuda" and data.X.nbytes < _SHARE_OF_MEMORY * torch.cuda.mem_get_info(device)[0]:
+        if (
+            device.type == "cuda"
+            and data.X.nbytes < _SHARE_OF_MEMORY * torch.cuda.mem_get_info(device)[0]
+        ):
             self._held = torch.as_tensor(np.array(data.X[:])).to(device)
 
     def __len__(self) -> int:

@@ -1,9 +1,11 @@
-"""A small network that learns much in few passes: minutes on a CPU. After Jordan's airbench (2024), whose blocks it has, narrower.
+"""A small network that learns much in few passes: minutes on a CPU. After Jordan's airbench (2024),
+whose blocks it has, narrower.
 
-A 2×2 convolution that whitens, then three blocks of 32, 128 and 128 channels: convolution, max-pooling, batch normalisation, GELU,
-convolution, batch normalisation, GELU; the largest value over positions, and a linear layer whose logits are divided by 9, so that early
-steps are gentle. Convolutions of the blocks begin as identities as far as they have as many channels; batch normalisation shifts and does
-not scale.
+A 2×2 convolution that whitens, then three blocks of 32, 128 and 128 channels: convolution,
+max-pooling, batch normalisation, GELU, convolution, batch normalisation, GELU; the largest value
+over positions, and a linear layer whose logits are divided by 9, so that early steps are gentle.
+Convolutions of the blocks begin as identities as far as they have as many channels; batch
+normalisation shifts and does not scale.
 """
 
 from __future__ import annotations
@@ -28,22 +30,38 @@ class FastNetwork(nn.Module):
         super().__init__()
         self.first = nn.Sequential(nn.Conv2d(3, _FIRST, 2), nn.GELU())
         self.first[0].weight.requires_grad_(False)
-        self.blocks = nn.Sequential(*(_block(n_in, n_out) for n_in, n_out in zip((_FIRST, *WIDTHS[:-1]), WIDTHS, strict=True)))
+        self.blocks = nn.Sequential(
+            *(
+                _block(n_in, n_out)
+                for n_in, n_out in zip((_FIRST, *WIDTHS[:-1]), WIDTHS, strict=True)
+            )
+        )
         self.last = nn.Linear(WIDTHS[-1], n_classes, bias=False)
 
     @torch.no_grad()
     def look_at(self, x: Tensor) -> None:
-        """Before the first step: the first convolution becomes ±v_j/√(λ_j + ε), λ_j and v_j those of the patches of (b, 3, h, w) images.
+        """Before the first step: the first convolution becomes ±v_j/√(λ_j + ε), λ_j and v_j those
+        of the patches of (b, 3, h, w) images.
 
-        Its outputs are uncorrelated and of equal size, which is what lets the blocks learn from the first steps on; it is not trained.
+        Its outputs are uncorrelated and of equal size, which is what lets the blocks learn from the
+        first steps on; it is not trained.
         """
         convolution = self.first[0]
         assert isinstance(convolution, nn.Conv2d)
-        patch = x.double().unfold(2, 2, 1).unfold(3, 2, 1).permute(0, 2, 3, 1, 4, 5).reshape(-1, _FIRST // 2)
+        patch = (
+            x.double()
+            .unfold(2, 2, 1)
+            .unfold(3, 2, 1)
+            .permute(0, 2, 3, 1, 4, 5)
+            .reshape(-1, _FIRST // 2)
+        )
         variance, direction = torch.linalg.eigh(torch.cov(patch.T))
-        # The sign of an eigenvector is the library's choice: the first of its largest entries is positive.
+        # The sign of an eigenvector is the library's choice: the first of its largest entries is
+        # positive.
         largest = direction.gather(0, direction.abs().argmax(dim=0, keepdim=True))
-        row = (direction * largest.sign() / (variance + _LEAST_VARIANCE).sqrt()).T.reshape(-1, *convolution.weight.shape[1:])
+        row = (direction * largest.sign() / (variance + _LEAST_VARIANCE).sqrt()).T.reshape(
+            -1, *convolution.weight.shape[1:]
+        )
         convolution.weight.copy_(torch.cat([row, -row]))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -53,7 +71,8 @@ class FastNetwork(nn.Module):
 
 def _block(n_in: int, n_out: int) -> nn.Sequential:
     return nn.Sequential(
-        *(_convolution(n_in, n_out), nn.MaxPool2d(2), _shift(n_out), nn.GELU()), *(_convolution(n_out, n_out), _shift(n_out), nn.GELU())
+        *(_convolution(n_in, n_out), nn.MaxPool2d(2), _shift(n_out), nn.GELU()),
+        *(_convolution(n_out, n_out), _shift(n_out), nn.GELU()),
     )
 
 

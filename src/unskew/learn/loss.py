@@ -18,21 +18,27 @@ _CLASS_WEIGHTS = ("weight", "pos_weight", "class_weight", "class_weights")
 
 
 class WeightedLoss(torch.nn.Module):
-    """(1/B) Σ_b v_b ℓ_b over a batch of B images, v_i = w_i/mean(w) the weights scaled to mean 1, ℓ_b the loss of one image.
+    """(1/B) Σ_b v_b ℓ_b over a batch of B images, v_i = w_i/mean(w) the weights scaled to mean 1,
+    ℓ_b the loss of one image.
 
-    Divided by the batch size and not by the weights of the batch, so that uniform minibatches are unbiased: the expectation of the loss,
-    and of its gradient, is Σ_i π_i ℓ_i, π_i = w_i/Σw, the same as that of the plain mean over a batch drawn by `WeightedSampler`. With the
-    whole dataset as one batch it is Σ_i π_i ℓ_i: a weight of zero is the image removed (whatever its loss, even NaN), a weight of two the
-    image twice. Equal weights give the plain mean. With the sampler *and* this loss every image would be weighted twice.
+    Divided by the batch size and not by the weights of the batch, so that uniform minibatches are
+    unbiased: the expectation of the loss, and of its gradient, is Σ_i π_i ℓ_i, π_i = w_i/Σw, the
+    same as that of the plain mean over a batch drawn by `WeightedSampler`. With the whole dataset
+    as one batch it is Σ_i π_i ℓ_i: a weight of zero is the image removed (whatever its loss, even
+    NaN), a weight of two the image twice. Equal weights give the plain mean. With the sampler *and*
+    this loss every image would be weighted twice.
 
     Parameters
     ----------
-    loss : a module with ``reduction="none"``, or a function (prediction, truth) → one loss for each image; a function with an argument
-        ``reduction`` (``torch.nn.functional.cross_entropy``) is called with "none". Losses of shape (B, …) are averaged within the image.
-    weights, ids, allow_extra : as for `WeightedSampler`. With ``ids``, or with bare numbers, a batch says its images by their rows in the
-        dataset; without ``ids``, by their ids, and the mean of all weights is scaled to 1.
-    allow_class_weights : a loss with class weights of its own is refused unless this is True: the image weights already carry the classes
-        to the target, and class weights on top carry them elsewhere.
+    loss : a module with ``reduction="none"``, or a function (prediction, truth) → one loss for each
+        image; a function with an argument ``reduction`` (``torch.nn.functional.cross_entropy``) is
+        called with "none". Losses of shape (B, …) are averaged within the image.
+    weights, ids, allow_extra : as for `WeightedSampler`. With ``ids``, or with bare numbers, a
+        batch says its images by their rows in the dataset; without ``ids``, by their ids, and the
+        mean of all weights is scaled to 1.
+    allow_class_weights : a loss with class weights of its own is refused unless this is True: the
+        image weights already carry the classes to the target, and class weights on top carry them
+        elsewhere.
 
     Examples
     --------
@@ -57,29 +63,39 @@ class WeightedLoss(torch.nn.Module):
         if not allow_class_weights:
             _refuse_class_weights(loss)
         named = named_weights(weights) if ids is None else None
-        weight_n = join_weights(weights, ids, allow_extra=allow_extra) if named is None else named[1]
+        weight_n = (
+            join_weights(weights, ids, allow_extra=allow_extra) if named is None else named[1]
+        )
         self._row = None if named is None else {name: row for row, name in enumerate(named[0])}
         self._any_zero = bool(np.any(weight_n == 0))
         # Divided by the largest first: the sum of huge weights would overflow.
         weight_n = weight_n / weight_n.max()
-        # Data, not state: it stays out of checkpoints, and in double precision whatever the precision of the model.
+        # Data, not state: it stays out of checkpoints, and in double precision whatever the
+        # precision of the model.
         self.sample_weight = torch.from_numpy(weight_n / weight_n.mean())
         self._on_device: dict[torch.device, torch.Tensor] = {}
 
     def forward(self, prediction: torch.Tensor, truth: Any, image: Any) -> torch.Tensor:
-        """The weighted loss of a batch; ``image`` says which images it holds, by row or by id (see above)."""
+        """The weighted loss of a batch; ``image`` says which images it holds, by row or by id (see
+        above).
+        """
         n = len(prediction)
         weight = self._weights_of(image, prediction.device)
         if len(weight) != n:
-            raise DataError(f"a batch has one prediction for each image; got {n} predictions and {len(weight)} images.")
+            raise DataError(
+                f"a batch has one prediction for each image; got {n} predictions and {len(weight)} "
+                "images."
+            )
         if self._any_zero:
-            # Nothing of a removed image comes through, neither the value nor the gradient, not even 0 × NaN.
+            # Nothing of a removed image comes through, neither the value nor the gradient, not even
+            # 0 × NaN.
             kept = (weight > 0).reshape(-1, *[1] * (prediction.ndim - 1))
             prediction = torch.where(kept, prediction, torch.zeros_like(prediction))
         losses = self.loss(prediction, truth)
         if losses.ndim == 0 or len(losses) != n:
             raise ConfigError(
-                f"the loss must give one value for each of the {n} images of the batch; it gave shape {tuple(losses.shape)}. "
+                f"the loss must give one value for each of the {n} images of the batch; it gave "
+                f"shape {tuple(losses.shape)}. "
                 "Pass it with reduction='none'."
             )
         losses = losses.flatten(1).mean(1) if losses.ndim > 1 else losses
@@ -96,28 +112,45 @@ class WeightedLoss(torch.nn.Module):
                 rows = torch.as_tensor(image)
             except (TypeError, ValueError, RuntimeError) as error:
                 raise DataError(
-                    "a batch says its images by their rows in the dataset, whole numbers, where the loss was given ids or bare numbers; "
-                    f"got {type(image).__name__} ({error}). Pass the rows; or leave ids out of WeightedLoss, and a batch says ids."
+                    "a batch says its images by their rows in the dataset, whole numbers, where "
+                    "the loss was given ids or bare numbers; "
+                    f"got {type(image).__name__} ({error}). Pass the rows; or leave ids out of "
+                    "WeightedLoss, and a batch says ids."
                 ) from None
             _refuse_rows(rows, len(self.sample_weight))
         else:
             names = image.tolist() if hasattr(image, "tolist") else list(image)
             unknown = [name for name in names if name not in self._row]
             if unknown:
-                raise DataError(f"{len(unknown)} of the {len(names)} images of a batch have no weight, the first {first_few(unknown, 3)}.")
+                raise DataError(
+                    f"{len(unknown)} of the {len(names)} images of a batch have no weight, the "
+                    f"first {first_few(unknown, 3)}."
+                )
             rows = torch.tensor([self._row[name] for name in names], dtype=torch.int64)
         if device not in self._on_device:
             # Apple's devices know no double precision.
-            self._on_device[device] = self.sample_weight.to(device, torch.float32 if device.type == "mps" else torch.float64)
+            self._on_device[device] = self.sample_weight.to(
+                device, torch.float32 if device.type == "mps" else torch.float64
+            )
         return self._on_device[device][rows.to(device)]
 
 
 def _refuse_rows(rows: torch.Tensor, n: int) -> None:
     if rows.is_floating_point() or rows.dtype == torch.bool:
-        raise DataError(f"a batch says its images by their rows in the dataset, whole numbers; got {rows.dtype}.")
+        raise DataError(
+            "a batch says its images by their rows in the dataset, whole numbers; got "
+            f"{rows.dtype}."
+        )
     # Elsewhere a look at the values would make the device wait, and it refuses them itself.
-    if rows.device.type == "cpu" and rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < n:
-        raise DataError(f"rows of the dataset are numbered from 0 to {n - 1}; a batch has {int(rows.min())} to {int(rows.max())}.")
+    if (
+        rows.device.type == "cpu"
+        and rows.numel()
+        and not 0 <= int(rows.min()) <= int(rows.max()) < n
+    ):
+        raise DataError(
+            f"rows of the dataset are numbered from 0 to {n - 1}; a batch has {int(rows.min())} to "
+            f"{int(rows.max())}."
+        )
 
 
 def _per_image(loss: Callable[..., Any]) -> Callable[..., Any]:
@@ -128,7 +161,8 @@ def _per_image(loss: Callable[..., Any]) -> Callable[..., Any]:
         return functools.partial(loss, reduction="none") if _has_reduction(loss) else loss
     if reduction != "none":
         raise ConfigError(
-            f"the loss must give one value for each image, to be weighted; this one is set to reduction={reduction!r}. "
+            "the loss must give one value for each image, to be weighted; this one is set to "
+            f"reduction={reduction!r}. "
             "Pass it with reduction='none': torch.nn.CrossEntropyLoss(reduction='none')."
         )
     return loss
@@ -146,12 +180,17 @@ def _has_reduction(loss: Callable[..., Any]) -> bool:
 def _refuse_class_weights(loss: Callable[..., Any]) -> None:
     found: Mapping[str, Any] = loss.keywords if isinstance(loss, functools.partial) else {}
     if isinstance(loss, torch.nn.Module):
-        # Weights of classes are buffers, or plain attributes; a parameter of that name belongs to a layer.
+        # Weights of classes are buffers, or plain attributes; a parameter of that name belongs to a
+        # layer.
         found = {name.rsplit(".", 1)[-1]: value for name, value in loss.named_buffers()}
-        found.update({name: loss.__dict__[name] for name in _CLASS_WEIGHTS if name in loss.__dict__})
+        found.update(
+            {name: loss.__dict__[name] for name in _CLASS_WEIGHTS if name in loss.__dict__}
+        )
     given = [name for name in _CLASS_WEIGHTS if found.get(name) is not None]
     if given:
         raise ConfigError(
-            f"the loss has class weights ({', '.join(given)}), and the image weights already carry the classes to the target: together "
-            "they would weight the classes twice. Take the class weights out, or pass allow_class_weights=True if both are meant."
+            f"the loss has class weights ({', '.join(given)}), and the image weights already carry "
+            "the classes to the target: together "
+            "they would weight the classes twice. Take the class weights out, or pass "
+            "allow_class_weights=True if both are meant."
         )

@@ -22,12 +22,16 @@ from unskew.records import Floats
 
 
 class ScaledNetwork(nn.Module):
-    """Rows as they are stored → logits: (b, h, w, 3) uint8 images or (b, d) features, centred, divided, and through ``network``."""
+    """Rows as they are stored → logits: (b, h, w, 3) uint8 images or (b, d) features, centred,
+    divided, and through ``network``.
+    """
 
     mean: Tensor
     factor: Tensor
 
-    def __init__(self, network: nn.Module, mean: Floats, divisor: Floats, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, network: nn.Module, mean: Floats, divisor: Floats, dtype: torch.dtype = torch.float32
+    ) -> None:
         super().__init__()
         self.network = network
         self.register_buffer("mean", torch.as_tensor(mean, dtype=dtype))
@@ -38,7 +42,9 @@ class ScaledNetwork(nn.Module):
         return logits
 
     def scale(self, rows: Tensor) -> Tensor:
-        """(b, 3, h, w) or (b, d). The channels of images lie last in memory, as they came: networks run faster that way on a CPU."""
+        """(b, 3, h, w) or (b, d). The channels of images lie last in memory, as they came: networks
+        run faster that way on a CPU.
+        """
         x: Tensor = (rows.to(self.mean.dtype) - self.mean) * self.factor
         return x.permute(0, 3, 1, 2) if x.ndim == 4 else x
 
@@ -61,17 +67,27 @@ class LinearProbe(nn.Module):
             self.linear.bias.copy_(torch.from_numpy(probe.intercept))
 
 
-def make_network(model: str, shape: tuple[int, ...], n_classes: int, mean: Floats, divisor: Floats) -> ScaledNetwork:
-    """The network that ``model`` names, for rows of ``shape``; its output is tried, and checked against the number of classes."""
+def make_network(
+    model: str, shape: tuple[int, ...], n_classes: int, mean: Floats, divisor: Floats
+) -> ScaledNetwork:
+    """The network that ``model`` names, for rows of ``shape``; its output is tried, and checked
+    against the number of classes.
+    """
     images = len(shape) == 3
     if model == "probe":
-        return ScaledNetwork(LinearProbe(int(np.prod(shape)), n_classes), mean, divisor, torch.float64)
+        return ScaledNetwork(
+            LinearProbe(int(np.prod(shape)), n_classes), mean, divisor, torch.float64
+        )
     if ":" not in model and not images:
-        raise ConfigError(f"model {model!r} learns from images, and these are features: use 'probe', or a module:factory of your own.")
+        raise ConfigError(
+            f"model {model!r} learns from images, and these are features: use 'probe', or a "
+            "module:factory of your own."
+        )
     if model == "fast":
         if min(shape[:2]) < SMALLEST_SIDE:
             raise ConfigError(
-                f"model 'fast' halves images three times: they need {SMALLEST_SIDE} × {SMALLEST_SIDE} pixels; got {shape[:2]}."
+                f"model 'fast' halves images three times: they need {SMALLEST_SIDE} × "
+                f"{SMALLEST_SIDE} pixels; got {shape[:2]}."
             )
         network: nn.Module = FastNetwork(n_classes)
     elif ":" not in model:
@@ -94,22 +110,38 @@ def _call_factory(model: str, n_classes: int) -> nn.Module:
         found: Any = importlib.import_module(module)
     except ImportError as error:
         raise ConfigError(
-            f"model {model!r}: the module {module!r} cannot be imported ({error}). Is it installed, or in the folder that Python starts in?"
+            f"model {model!r}: the module {module!r} cannot be imported ({error}). Is it "
+            "installed, or in the folder that Python starts in?"
         ) from error
-    except (Exception, SystemExit) as error:  # whatever a module of the user raises is the user's to read
-        raise ConfigError(f"model {model!r}: the module {module!r} fails when it is imported: {_told(error)}") from error
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # whatever a module of the user raises is the user's to read
+        raise ConfigError(
+            f"model {model!r}: the module {module!r} fails when it is imported: {_told(error)}"
+        ) from error
     for part in name.split("."):
         if not hasattr(found, part):
-            raise ConfigError(f"model {model!r}: {module!r} has no {part!r}.{did_you_mean(part, dir(found))}")
+            raise ConfigError(
+                f"model {model!r}: {module!r} has no {part!r}.{did_you_mean(part, dir(found))}"
+            )
         found = getattr(found, part)
     if not callable(found):
-        raise ConfigError(f"model {model!r} names {name!r}, which cannot be called: name a function or class that makes the network.")
+        raise ConfigError(
+            f"model {model!r} names {name!r}, which cannot be called: name a function or class "
+            "that makes the network."
+        )
     try:
         network = _called(found, n_classes)
     except Exception as error:
-        raise ConfigError(f"model {model!r}: {name!r} fails when it is called for {n_classes} classes: {_told(error)}") from error
+        raise ConfigError(
+            f"model {model!r}: {name!r} fails when it is called for {n_classes} classes: "
+            f"{_told(error)}"
+        ) from error
     if not isinstance(network, nn.Module):
-        raise ConfigError(f"model {model!r} must return a torch.nn.Module; it returned {type(network).__name__}.")
+        raise ConfigError(
+            f"model {model!r} must return a torch.nn.Module; it returned {type(network).__name__}."
+        )
     return network
 
 
@@ -122,7 +154,11 @@ def _called(factory: Callable[..., Any], n_classes: int) -> Any:
         if name in parameters:
             return factory(**{name: n_classes})
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    required = [each for each in parameters.values() if each.default is inspect.Parameter.empty and each.kind in kinds]
+    required = [
+        each
+        for each in parameters.values()
+        if each.default is inspect.Parameter.empty and each.kind in kinds
+    ]
     return factory(n_classes) if required else factory()
 
 
@@ -133,20 +169,32 @@ def _try_out(network: nn.Module, model: str, shape: tuple[int, ...], n_classes: 
         try:
             logits = network(rows)
         except Exception as error:  # whatever a network of the user raises is the user's to read
-            raise ConfigError(f"model {model!r} fails on rows of the shape {shape}: {_told(error)}") from error
+            raise ConfigError(
+                f"model {model!r} fails on rows of the shape {shape}: {_told(error)}"
+            ) from error
     network.train()
     if not isinstance(logits, Tensor) or logits.shape != (2, n_classes):
-        got = f"the shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
+        got = (
+            f"the shape {tuple(logits.shape)}"
+            if isinstance(logits, Tensor)
+            else type(logits).__name__
+        )
         raise ConfigError(
-            f"model {model!r} must give one number for each of the {n_classes} classes, (b, {n_classes}); for 2 rows it gave {got}. "
+            f"model {model!r} must give one number for each of the {n_classes} classes, (b, "
+            f"{n_classes}); for 2 rows it gave {got}. "
             "Let its factory take n_classes, and end it with a linear layer of that size."
         )
 
 
 def _try_training(network: nn.Module, model: str, shape: tuple[int, ...]) -> None:
-    """One step of a network of the user, forward and backward, with a copy: neither the network nor random numbers are changed."""
+    """One step of a network of the user, forward and backward, with a copy: neither the network nor
+    random numbers are changed.
+    """
     if not any(each.requires_grad for each in network.parameters()):
-        raise ConfigError(f"model {model!r} has no parameters that could be trained: does its factory freeze all of them?")
+        raise ConfigError(
+            f"model {model!r} has no parameters that could be trained: does its factory freeze all "
+            "of them?"
+        )
     try:
         trial = copy.deepcopy(network)
     except Exception:  # a network that cannot be copied may still be trained
@@ -154,14 +202,23 @@ def _try_training(network: nn.Module, model: str, shape: tuple[int, ...]) -> Non
     rows = torch.zeros(2, *shape, dtype=torch.uint8 if len(shape) == 3 else torch.float32)
     try:
         with torch.random.fork_rng([]):
-            loss = nn.functional.cross_entropy(trial.train()(rows), torch.zeros(2, dtype=torch.int64))
+            loss = nn.functional.cross_entropy(
+                trial.train()(rows), torch.zeros(2, dtype=torch.int64)
+            )
             torch.autograd.backward(loss)
     except Exception as error:
-        raise ConfigError(f"model {model!r} cannot be trained: a step with two rows of the shape {shape} fails: {_told(error)}") from error
+        raise ConfigError(
+            f"model {model!r} cannot be trained: a step with two rows of the shape {shape} fails: "
+            f"{_told(error)}"
+        ) from error
 
 
 def _told(error: BaseException) -> str:
     """What was raised, and in which line of which file."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
-    where = "".join(f" ({Path(each.filename).name}, line {each.lineno})" for each in last if not isinstance(error, SyntaxError))
+    where = "".join(
+        f" ({Path(each.filename).name}, line {each.lineno})"
+        for each in last
+        if not isinstance(error, SyntaxError)
+    )
     return f"{type(error).__name__}: {error}{where}"

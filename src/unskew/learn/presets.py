@@ -20,31 +20,39 @@ Weighting = Literal["loss", "sampler"]
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """How a model is trained. `settings_of` gives those of a preset; the defaults here are the preset "fast".
+    """How a model is trained. `settings_of` gives those of a preset; the defaults here are the
+    preset "fast".
 
     Attributes
     ----------
-    preset : "fast" (small network, one-cycle schedule: minutes on a CPU), "article" (ResNet-56 as the article trains it: a graphics
-        card), "probe" (a linear probe on features: exact, no epochs).
-    model : "fast", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "probe", or ``module:factory``: called with the number of
-        classes (if it takes ``n_classes``, ``num_classes`` or one required argument) or without, it returns a torch.nn.Module that maps
+    preset : "fast" (small network, one-cycle schedule: minutes on a CPU), "article" (ResNet-56 as
+        the article trains it: a graphics card), "probe" (a linear probe on features: exact, no
+        epochs).
+    model : "fast", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "probe", or
+        ``module:factory``: called with the number of classes (if it takes ``n_classes``,
+        ``num_classes`` or one required argument) or without, it returns a torch.nn.Module that maps
         (b, 3, h, w) images scaled to mean 0 and deviation 1, or (b, d) features, to (b, M) logits.
     epochs, batch : passes over the images; images of one step, all processes together.
-    learning_rate, momentum, nesterov, weight_decay : of stochastic gradient descent. ``learning_rate`` is the highest of the schedule.
-    schedule, milestones : "one_cycle": up over the first quarter of the steps, then down to 0, both linearly; "steps": divided by 10 at
-        the beginning of each epoch of ``milestones`` (counted from 0); "constant".
-    augment : random crops after padding by ``pad`` pixels (``padding``: "reflect", or "zeros": the mean colour), and flips.
+    learning_rate, momentum, nesterov, weight_decay : of stochastic gradient descent.
+        ``learning_rate`` is the highest of the schedule.
+    schedule, milestones : "one_cycle": up over the first quarter of the steps, then down to 0, both
+        linearly; "steps": divided by 10 at the beginning of each epoch of ``milestones`` (counted
+        from 0); "constant".
+    augment : random crops after padding by ``pad`` pixels (``padding``: "reflect", or "zeros": the
+        mean colour), and flips.
     cutout : side of a square that is blotted out at a random place of each image; 0: none.
     label_smoothing : of the training loss.
-    weighting : "sampler": images are drawn in proportion to their weights, by ``scheme``, "systematic" or "multinomial" (independent draws,
-        the article's); "loss": every image once per epoch, its loss times its weight. The expected gradient is the same; its variance is
-        E[w |g|²] for the former and E[w² |g|²] for the latter, which is much larger where some weights are.
-    patience : stop when the weighted validation loss has not improved for so many epochs. With validation images the weights of the best
-        epoch are kept, without them those of the last.
+    weighting : "sampler": images are drawn in proportion to their weights, by ``scheme``,
+        "systematic" or "multinomial" (independent draws, the article's); "loss": every image once
+        per epoch, its loss times its weight. The expected gradient is the same; its variance is E[w
+        |g|²] for the former and E[w² |g|²] for the latter, which is much larger where some weights are.
+    patience : stop when the weighted validation loss has not improved for so many epochs. With
+        validation images the weights of the best epoch are kept, without them those of the last.
     ridge : penalty of the probe.
     scaling : of features, as `scale_features`: "standard", "fourth_root" or "none".
     seed : the same seed, data and settings give the same model (bit for bit on one machine's CPU).
-    device, devices, precision : "auto", "cpu" or "cuda"; how many of them; "32-true", "64-true", "16-mixed" or "bf16-mixed".
+    device, devices, precision : "auto", "cpu" or "cuda"; how many of them; "32-true", "64-true",
+        "16-mixed" or "bf16-mixed".
     """
 
     preset: str = "fast"
@@ -83,12 +91,30 @@ PRESETS: dict[str, dict[str, Any]] = {
     "fast": {},
     # He et al. (2016) with the article's epochs, and its sampling by weight.
     "article": {
-        **{"model": "resnet56", "epochs": 205, "batch": 128, "schedule": "steps", "milestones": (103, 154)},
-        **{"learning_rate": 0.1, "momentum": 0.9, "nesterov": False, "weight_decay": 1e-4, "label_smoothing": 0.0},
+        **{
+            "model": "resnet56",
+            "epochs": 205,
+            "batch": 128,
+            "schedule": "steps",
+            "milestones": (103, 154),
+        },
+        **{
+            "learning_rate": 0.1,
+            "momentum": 0.9,
+            "nesterov": False,
+            "weight_decay": 1e-4,
+            "label_smoothing": 0.0,
+        },
         **{"pad": 4, "padding": "zeros", "scheme": "multinomial"},
     },
     # Exact: the settings of stochastic gradient descent say nothing here.
-    "probe": {"model": "probe", "epochs": 1, "augment": False, "label_smoothing": 0.0, "scaling": "fourth_root"},
+    "probe": {
+        "model": "probe",
+        "epochs": 1,
+        "augment": False,
+        "label_smoothing": 0.0,
+        "scaling": "fourth_root",
+    },
 }
 # Of the preset "fast" with another network: its own rate is for logits divided by 9.
 _OTHER_NETWORKS: dict[str, Any] = {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 5e-4}
@@ -97,7 +123,8 @@ _OTHER_NETWORKS: dict[str, Any] = {"learning_rate": 0.1, "momentum": 0.9, "weigh
 def settings_of(preset: str = "fast", **overrides: Any) -> TrainSettings:
     """The settings of a preset, some of them changed.
 
-    With "fast" and another network the learning rate is 0.1, the momentum 0.9 and the weight decay 5e-4, unless said otherwise.
+    With "fast" and another network the learning rate is 0.1, the momentum 0.9 and the weight decay
+    5e-4, unless said otherwise.
 
     Examples
     --------
@@ -105,28 +132,49 @@ def settings_of(preset: str = "fast", **overrides: Any) -> TrainSettings:
     (103, 154)
     """
     if preset not in PRESETS:
-        raise ConfigError(f"preset is one of {', '.join(map(repr, PRESETS))}; got {preset!r}.{did_you_mean(preset, PRESETS)}")
+        raise ConfigError(
+            f"preset is one of {', '.join(map(repr, PRESETS))}; got "
+            f"{preset!r}.{did_you_mean(preset, PRESETS)}"
+        )
     known = [each.name for each in fields(TrainSettings)]
     for name in overrides:
         if name not in known:
-            raise ConfigError(f"training has no setting {name!r}.{did_you_mean(name, known)} It has {', '.join(known)}.")
-    others = _OTHER_NETWORKS if preset == "fast" and overrides.get("model", "fast") != "fast" else {}
+            raise ConfigError(
+                f"training has no setting {name!r}.{did_you_mean(name, known)} It has "
+                f"{', '.join(known)}."
+            )
+    others = (
+        _OTHER_NETWORKS if preset == "fast" and overrides.get("model", "fast") != "fast" else {}
+    )
     return TrainSettings(**{"preset": preset, **PRESETS[preset], **others, **overrides})
 
 
 def settings_dict(settings: TrainSettings) -> dict[str, Any]:
     """The settings as plain values, for a file."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(settings).items()}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(settings).items()
+    }
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
-    **{"preset": tuple(PRESETS), "schedule": SCHEDULES, "padding": get_args(Padding), "weighting": get_args(Weighting)},
+    **{
+        "preset": tuple(PRESETS),
+        "schedule": SCHEDULES,
+        "padding": get_args(Padding),
+        "weighting": get_args(Weighting),
+    },
     **{"scheme": get_args(Scheme), "scaling": SCALINGS, "device": DEVICES, "precision": PRECISIONS},
 }
-# The smallest value of whole numbers; lower and upper bound of others, and whether the lower one is allowed itself.
+# The smallest value of whole numbers; lower and upper bound of others, and whether the lower one is
+# allowed itself.
 _WHOLE = {"epochs": 1, "batch": 1, "pad": 0, "cutout": 0, "seed": 0, "devices": 1, "patience": 1}
 _NUMBERS = {
-    **{"learning_rate": (0.0, math.inf, False), "momentum": (0.0, 1.0, True), "weight_decay": (0.0, math.inf, True)},
+    **{
+        "learning_rate": (0.0, math.inf, False),
+        "momentum": (0.0, 1.0, True),
+        "weight_decay": (0.0, math.inf, True),
+    },
     **{"label_smoothing": (0.0, 1.0, True), "ridge": (0.0, math.inf, False)},
 }
 
@@ -135,7 +183,10 @@ def _check_settings(settings: TrainSettings) -> None:
     for name, choices in _CHOICES.items():
         value = getattr(settings, name)
         if value not in choices:
-            raise ConfigError(f"{name} is one of {', '.join(map(repr, choices))}; got {value!r}.{did_you_mean(value, choices)}")
+            raise ConfigError(
+                f"{name} is one of {', '.join(map(repr, choices))}; got "
+                f"{value!r}.{did_you_mean(value, choices)}"
+            )
     for name, least in _WHOLE.items():
         value = getattr(settings, name)
         if not (name == "patience" and value is None) and not _is_whole(value, least):
@@ -145,7 +196,10 @@ def _check_settings(settings: TrainSettings) -> None:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not (low < value < high or (closed and value == low)):
             upper = "" if high == math.inf else f" and below {high:g}"
-            raise ConfigError(f"{name} is a number {'of at least' if closed else 'above'} {low:g}{upper}; got {value!r}.")
+            raise ConfigError(
+                f"{name} is a number {'of at least' if closed else 'above'} {low:g}{upper}; got "
+                f"{value!r}."
+            )
     for name in ("nesterov", "augment"):
         if not isinstance(getattr(settings, name), bool):
             raise ConfigError(f"{name} is true or false; got {getattr(settings, name)!r}.")
@@ -155,8 +209,14 @@ def _check_settings(settings: TrainSettings) -> None:
 
 def _check_milestones(settings: TrainSettings) -> None:
     given: Any = settings.milestones
-    if not isinstance(given, tuple) or not all(_is_whole(each, 1) for each in given) or list(given) != sorted(set(given)):
-        raise ConfigError(f"milestones are epochs in ascending order, whole numbers of at least 1; got {given!r}.")
+    if (
+        not isinstance(given, tuple)
+        or not all(_is_whole(each, 1) for each in given)
+        or list(given) != sorted(set(given))
+    ):
+        raise ConfigError(
+            f"milestones are epochs in ascending order, whole numbers of at least 1; got {given!r}."
+        )
 
 
 def _check_model(model: Any) -> None:
@@ -164,10 +224,16 @@ def _check_model(model: Any) -> None:
         return
     if not isinstance(model, str) or ":" not in model:
         named = ", ".join(map(repr, MODELS))
-        raise ConfigError(f"model is {named} or 'module:factory' for a network of your own; got {model!r}.{did_you_mean(model, MODELS)}")
+        raise ConfigError(
+            f"model is {named} or 'module:factory' for a network of your own; got "
+            f"{model!r}.{did_you_mean(model, MODELS)}"
+        )
     module, _, factory = model.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), *factory.split("."))):
-        raise ConfigError(f"model 'module:factory' names a module that Python can import, and a function in it; got {model!r}.")
+        raise ConfigError(
+            "model 'module:factory' names a module that Python can import, and a function in it; "
+            f"got {model!r}."
+        )
 
 
 def _is_whole(value: Any, least: int) -> bool:

@@ -1,4 +1,6 @@
-"""A linear probe: multinomial logistic regression with image weights and ridge, fast enough to be fitted dozens of times."""
+"""A linear probe: multinomial logistic regression with image weights and ridge, fast enough to be
+fitted dozens of times.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ logger = logging.getLogger(__name__)
 
 Scaling = Literal["standard", "fourth_root", "none"]
 SCALINGS: tuple[Scaling, ...] = ("standard", "fourth_root", "none")
-# Pairs of steps and gradients that L-BFGS remembers: each is small beside the features, and more of them save passes over those.
+# Pairs of steps and gradients that L-BFGS remembers: each is small beside the features, and more of
+# them save passes over those.
 _MEMORY = 20
 # Features below this many numbers are passed over faster by one thread than by several.
 _WORTH_THREADS = 1 << 20
@@ -42,12 +45,20 @@ class Probe:
 
     def logits(self, X_nd: npt.NDArray[Any]) -> Floats:
         """(n, M) x·W_m + b_m."""
-        return np.asarray(X_nd @ self.coefficient.astype(X_nd.dtype, copy=False), dtype=np.float64) + self.intercept
+        return (
+            np.asarray(X_nd @ self.coefficient.astype(X_nd.dtype, copy=False), dtype=np.float64)
+            + self.intercept
+        )
 
     def predict(self, X_nd: npt.NDArray[Any], logit_offset: Floats | None = None) -> Ints:
-        """(n,) the class with the largest logit, ``logit_offset`` (M,) subtracted first where it is given."""
+        """(n,) the class with the largest logit, ``logit_offset`` (M,) subtracted first where it is
+        given.
+        """
         logit_nm = self.logits(X_nd)
-        return np.asarray((logit_nm if logit_offset is None else logit_nm - logit_offset).argmax(axis=1), dtype=np.int64)
+        return np.asarray(
+            (logit_nm if logit_offset is None else logit_nm - logit_offset).argmax(axis=1),
+            dtype=np.int64,
+        )
 
 
 def fit_probe(
@@ -61,11 +72,13 @@ def fit_probe(
     max_steps: int = 500,
     start: Probe | None = None,
 ) -> Probe:
-    """Minimise Σ_i p_i (log Σ_m e^{z_im} − z_{i,y_i}) + ridge/2 Σ_m ‖W_m‖², z_im = x_i·W_m + b_m, p_i = w_i/Σ_j w_j, by L-BFGS.
+    """Minimise Σ_i p_i (log Σ_m e^{z_im} − z_{i,y_i}) + ridge/2 Σ_m ‖W_m‖², z_im = x_i·W_m + b_m,
+    p_i = w_i/Σ_j w_j, by L-BFGS.
 
-    Facts: multiplying all weights by one number changes nothing; weight zero = image removed; weight two = image repeated. It is
-    scikit-learn's ``LogisticRegression(C=1/(ridge Σ_i w_i))`` with ``sample_weight`` (of two classes, which scikit-learn gives one
-    coefficient vector, ``C=2/(ridge Σ_i w_i)``). Intercepts are not penalised.
+    Facts: multiplying all weights by one number changes nothing; weight zero = image removed;
+    weight two = image repeated. It is scikit-learn's ``LogisticRegression(C=1/(ridge Σ_i w_i))``
+    with ``sample_weight`` (of two classes, which scikit-learn gives one coefficient vector,
+    ``C=2/(ridge Σ_i w_i)``). Intercepts are not penalised.
 
     Parameters
     ----------
@@ -76,7 +89,8 @@ def fit_probe(
     ridge : of the mean loss, so that it need not change with n.
     tol : largest entry of the gradient at which to stop.
     max_steps : L-BFGS steps.
-    start : where to begin; the minimum is unique, so this saves time and changes nothing beyond ``tol``.
+    start : where to begin; the minimum is unique, so this saves time and changes nothing beyond
+        ``tol``.
     """
     _check(X_nd, label_n, weight_n, n_classes, ridge)
     rows = np.flatnonzero(weight_n > 0)
@@ -95,12 +109,24 @@ def fit_probe(
             _begin(start, seen, d),
             jac=True,
             method="L-BFGS-B",
-            # The gradient decides; ftol, far below what rounding leaves of a decrease, ends a search that no longer moves.
-            options={"maxiter": max_steps, "maxcor": _MEMORY, "gtol": tol, "ftol": float(np.finfo(X_nd.dtype).eps) * 1e-3, "maxls": 40},
+            # The gradient decides; ftol, far below what rounding leaves of a decrease, ends a
+            # search that no longer moves.
+            options={
+                "maxiter": max_steps,
+                "maxcor": _MEMORY,
+                "gtol": tol,
+                "ftol": float(np.finfo(X_nd.dtype).eps) * 1e-3,
+                "maxls": 40,
+            },
         )
     converged = bool(np.abs(found.jac).max() <= 10 * tol)
     if not converged:
-        logger.info("the probe stopped at a gradient of %.2g after %d steps: %s", np.abs(found.jac).max(), found.nit, found.message)
+        logger.info(
+            "the probe stopped at a gradient of %.2g after %d steps: %s",
+            np.abs(found.jac).max(),
+            found.nit,
+            found.message,
+        )
     solution = found.x.reshape(d + 1, seen.size)
     coefficient[:, seen] = solution[:d]
     intercept[seen] = solution[d] - solution[d].mean()
@@ -131,7 +157,9 @@ class _Problem:
         own_n = z_nm[np.arange(n), self.label_n]
         np.exp(z_nm, out=z_nm)
         total_n = z_nm.sum(axis=1)
-        value = float(self.share_n @ (np.log(total_n) - own_n)) + 0.5 * self.ridge * float(np.square(point[:d]).sum())
+        value = float(self.share_n @ (np.log(total_n) - own_n)) + 0.5 * self.ridge * float(
+            np.square(point[:d]).sum()
+        )
         z_nm *= (self.share_n / total_n)[:, None]
         z_nm[np.arange(n), self.label_n] -= self.share_n
         gradient = np.empty_like(point)
@@ -141,36 +169,62 @@ class _Problem:
         return value, gradient.ravel()
 
 
-def _check(X_nd: npt.NDArray[Any], label_n: Ints, weight_n: Floats, n_classes: int, ridge: float) -> None:
+def _check(
+    X_nd: npt.NDArray[Any], label_n: Ints, weight_n: Floats, n_classes: int, ridge: float
+) -> None:
     if X_nd.ndim != 2 or X_nd.dtype not in (np.float32, np.float64):
-        raise DataError(f"features are a matrix of float32 or float64, one row for each image; got shape {X_nd.shape} of {X_nd.dtype}.")
+        raise DataError(
+            "features are a matrix of float32 or float64, one row for each image; got shape "
+            f"{X_nd.shape} of {X_nd.dtype}."
+        )
     if label_n.shape != (X_nd.shape[0],) or weight_n.shape != label_n.shape:
-        raise DataError(f"the features have {X_nd.shape[0]} rows, but there are {label_n.shape} labels and {weight_n.shape} weights.")
+        raise DataError(
+            f"the features have {X_nd.shape[0]} rows, but there are {label_n.shape} labels and "
+            f"{weight_n.shape} weights."
+        )
     if not np.isfinite(weight_n).all() or weight_n.min(initial=0.0) < 0 or not weight_n.any():
         raise DataError("weights are finite, not negative, and not all zero.")
     if label_n.min() < 0 or label_n.max() >= n_classes:
-        raise DataError(f"labels are codes from 0 to {n_classes - 1}; got {int(label_n.min())} … {int(label_n.max())}.")
+        raise DataError(
+            f"labels are codes from 0 to {n_classes - 1}; got {int(label_n.min())} … "
+            f"{int(label_n.max())}."
+        )
     if not ridge > 0:
-        raise ConfigError(f"ridge is the strength of a penalty, above 0 (without one separable classes have no solution); got {ridge!r}.")
+        raise ConfigError(
+            "ridge is the strength of a penalty, above 0 (without one separable classes have no "
+            f"solution); got {ridge!r}."
+        )
 
 
 def scale_features(X_nd: npt.NDArray[Any], scaling: Scaling = "standard") -> npt.NDArray[Any]:
-    """(n, d) the columns centred and divided by their standard deviation, or by its square root, or by nothing.
+    """(n, d) the columns centred and divided by their standard deviation, or by its square root, or
+    by nothing.
 
-    "fourth_root": by the fourth root of the variance, all columns then by one number so that their variances are 1 on average. Principal
-    components keep some of their order that way: noise in late ones is not blown up to the size of the first. "none": centred only.
-    Constant columns become 0. Integers become float32 (exact for pixels), float32 and float64 stay what they are.
+    "fourth_root": by the fourth root of the variance, all columns then by one number so that their
+    variances are 1 on average. Principal components keep some of their order that way: noise in
+    late ones is not blown up to the size of the first. "none": centred only. Constant columns
+    become 0. Integers become float32 (exact for pixels), float32 and float64 stay what they are.
     """
     if scaling not in SCALINGS:
         raise ConfigError(f"scaling is one of {', '.join(map(repr, SCALINGS))}; got {scaling!r}.")
-    X_nd = X_nd if X_nd.dtype in (np.float32, np.float64) else X_nd.astype(np.float64 if X_nd.dtype.itemsize > 2 else np.float32)
+    X_nd = (
+        X_nd
+        if X_nd.dtype in (np.float32, np.float64)
+        else X_nd.astype(np.float64 if X_nd.dtype.itemsize > 2 else np.float32)
+    )
     mean_d = X_nd.mean(axis=0, dtype=np.float64)
     deviation_d = np.sqrt(X_nd.var(axis=0, dtype=np.float64))
     # What is constant up to rounding has no scale.
-    varies_d = deviation_d > 1e-6 * np.abs(mean_d) if X_nd.dtype == np.float32 else deviation_d > 1e-12 * np.abs(mean_d)
+    varies_d = (
+        deviation_d > 1e-6 * np.abs(mean_d)
+        if X_nd.dtype == np.float32
+        else deviation_d > 1e-12 * np.abs(mean_d)
+    )
     divisor_d = np.ones_like(deviation_d)
     if scaling != "none":
-        divisor_d[varies_d] = deviation_d[varies_d] if scaling == "standard" else np.sqrt(deviation_d[varies_d])
+        divisor_d[varies_d] = (
+            deviation_d[varies_d] if scaling == "standard" else np.sqrt(deviation_d[varies_d])
+        )
     if scaling == "fourth_root" and varies_d.any():
         divisor_d *= np.sqrt(deviation_d[varies_d].mean())
     factor_d = np.where(varies_d, 1.0 / divisor_d, 0.0)

@@ -1,8 +1,11 @@
-"""The residual networks for small images of He, Zhang, Ren & Sun, Deep Residual Learning for Image Recognition (2016), section 4.2.
+"""The residual networks for small images of He, Zhang, Ren & Sun, Deep Residual Learning for Image
+Recognition (2016), section 4.2.
 
-A 3×3 convolution, three stages of n blocks with 16, 32 and 64 channels at full, half and quarter size, the mean over positions, one linear
-layer: 6n + 2 layers. Shortcuts have no parameters (option A): where channels double, every second position is taken and the new channels
-are zero. Parameters with 10 classes, as in their table 6: 0.27 M (20 layers), 0.46 M (32), 0.66 M (44), 0.85 M (56), 1.7 M (110).
+A 3×3 convolution, three stages of n blocks with 16, 32 and 64 channels at full, half and quarter
+size, the mean over positions, one linear layer: 6n + 2 layers. Shortcuts have no parameters (option
+A): where channels double, every second position is taken and the new channels are zero. Parameters
+with 10 classes, as in their table 6: 0.27 M (20 layers), 0.46 M (32), 0.66 M (44), 0.85 M (56), 1.7
+M (110).
 """
 
 from __future__ import annotations
@@ -21,12 +24,23 @@ class ResNet(nn.Module):
         super().__init__()
         n_blocks, rest = divmod(depth - 2, 6)
         if rest or n_blocks < 1:
-            raise ValueError(f"the depth of a residual network for small images is 6n + 2, n at least 1; got {depth}")
-        self.first = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+            raise ValueError(
+                "the depth of a residual network for small images is 6n + 2, n at least 1; got "
+                f"{depth}"
+            )
+        self.first = nn.Sequential(
+            nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()
+        )
         self.stages = nn.Sequential(
             *(_Block(16, 16, 1) for _ in range(n_blocks)),
-            *(_Block(16 if not number else 32, 32, 1 if number else 2) for number in range(n_blocks)),
-            *(_Block(32 if not number else 64, 64, 1 if number else 2) for number in range(n_blocks)),
+            *(
+                _Block(16 if not number else 32, 32, 1 if number else 2)
+                for number in range(n_blocks)
+            ),
+            *(
+                _Block(32 if not number else 64, 64, 1 if number else 2)
+                for number in range(n_blocks)
+            ),
         )
         self.last = nn.Linear(64, n_classes)
         for module in self.modules():
@@ -46,7 +60,11 @@ class _Block(nn.Module):
         self.stride = stride
         self.new_channels = n_out - n_in
         self.residual = nn.Sequential(
-            *(nn.Conv2d(n_in, n_out, 3, stride, padding=1, bias=False), nn.BatchNorm2d(n_out), nn.ReLU()),
+            *(
+                nn.Conv2d(n_in, n_out, 3, stride, padding=1, bias=False),
+                nn.BatchNorm2d(n_out),
+                nn.ReLU(),
+            ),
             *(nn.Conv2d(n_out, n_out, 3, padding=1, bias=False), nn.BatchNorm2d(n_out)),
         )
 
@@ -54,5 +72,8 @@ class _Block(nn.Module):
         shortcut = x
         if self.new_channels:
             half = self.new_channels // 2
-            shortcut = functional.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, half, self.new_channels - half))
+            shortcut = functional.pad(
+                x[:, :, :: self.stride, :: self.stride],
+                (0, 0, 0, 0, half, self.new_channels - half),
+            )
         return torch.relu(shortcut + self.residual(x))

@@ -1,4 +1,6 @@
-"""`WeightedSampler`: weighted sampling for torch's DataLoader that stays one weighted sample under distributed training."""
+"""`WeightedSampler`: weighted sampling for torch's DataLoader that stays one weighted sample under
+distributed training.
+"""
 
 from __future__ import annotations
 
@@ -25,27 +27,35 @@ _PIECE = 2**16
 class WeightedSampler(DistributedSampler[int]):
     """Draws images in proportion to their weights, one draw per epoch for all processes together.
 
-    Every process makes the same global draw of ``size`` images from (seed, epoch), and process r of R takes draws r, r + R, r + 2R, …:
-    the union over processes is one weighted sample whatever R, up to ``size`` mod R trailing draws that are left out so that all have
-    equally many. Lightning's Trainer and Fabric leave the sampler as it is, because it is a `DistributedSampler`; Accelerate shards what
-    it prepares once more: there give ``num_replicas=1, rank=0``, and it hands out the batches of the global draw.
+    Every process makes the same global draw of ``size`` images from (seed, epoch), and process r of
+    R takes draws r, r + R, r + 2R, …: the union over processes is one weighted sample whatever R,
+    up to ``size`` mod R trailing draws that are left out so that all have equally many. Lightning's
+    Trainer and Fabric leave the sampler as it is, because it is a `DistributedSampler`; Accelerate
+    shards what it prepares once more: there give ``num_replicas=1, rank=0``, and it hands out the
+    batches of the global draw.
 
-    Facts: the expected number of times that image i appears is m·π_i, π_i = w_i/Σw, m = ``size``; "systematic": it is ⌊mπ_i⌋ or ⌈mπ_i⌉, so
-    its variance is f(1 − f) with f the fraction of mπ_i, at most 1/4; "multinomial": its variance is mπ_i(1 − π_i); an image of weight zero
-    is never drawn. A draw depends on (weights, size, scheme, seed, epoch) only.
+    Facts: the expected number of times that image i appears is m·π_i, π_i = w_i/Σw, m = ``size``;
+    "systematic": it is ⌊mπ_i⌋ or ⌈mπ_i⌉, so its variance is f(1 − f) with f the fraction of mπ_i,
+    at most 1/4; "multinomial": its variance is mπ_i(1 − π_i); an image of weight zero is never
+    drawn. A draw depends on (weights, size, scheme, seed, epoch) only.
 
     Parameters
     ----------
-    weights : `Weights`, a table with id and weight, or a mapping id → weight, joined by ``ids``; or one number for every image of the
-        dataset in its order (then without ``ids``). Their sum does not matter.
+    weights : `Weights`, a table with id and weight, or a mapping id → weight, joined by ``ids``; or
+        one number for every image of the dataset in its order (then without ``ids``). Their sum
+        does not matter.
     ids : the id of every image of the dataset, in its order.
-    size : m, how many images one epoch draws, all processes together. Default: as many as the dataset has.
-    scheme : "systematic", or "multinomial": independent draws, as in the article (and torch's WeightedRandomSampler).
-    replacement : False: no image appears twice in an epoch, i is included with probability min(1, c·π_i); ``size`` must be given.
+    size : m, how many images one epoch draws, all processes together. Default: as many as the
+        dataset has.
+    scheme : "systematic", or "multinomial": independent draws, as in the article (and torch's
+        WeightedRandomSampler).
+    replacement : False: no image appears twice in an epoch, i is included with probability min(1,
+        c·π_i); ``size`` must be given.
     seed : with the epoch it decides the draw; the same in every process.
-    num_replicas, rank : how many processes share the draw, and which of them this is. Default: as torch.distributed says when the epoch
-        begins; 1 and 0 where it is not in use.
-    allow_extra : weights of images that the dataset does not hold are left out instead of being an error.
+    num_replicas, rank : how many processes share the draw, and which of them this is. Default: as
+        torch.distributed says when the epoch begins; 1 and 0 where it is not in use.
+    allow_extra : weights of images that the dataset does not hold are left out instead of being an
+        error.
 
     Examples
     --------
@@ -69,10 +79,14 @@ class WeightedSampler(DistributedSampler[int]):
         rank: int | None = None,
         allow_extra: bool = False,
     ) -> None:
-        # The base class is not initialised: it would ask torch.distributed, which may not have started yet.
+        # The base class is not initialised: it would ask torch.distributed, which may not have
+        # started yet.
         self.weight = join_weights(weights, ids, allow_extra=allow_extra)
         if not replacement and size is None:
-            raise ConfigError("without replacement an epoch that draws all images would ignore the weights: give size, how many it draws.")
+            raise ConfigError(
+                "without replacement an epoch that draws all images would ignore the weights: give "
+                "size, how many it draws."
+            )
         self.size = self.weight.size if size is None else size
         self.scheme = scheme
         self.replacement = replacement
@@ -83,7 +97,9 @@ class WeightedSampler(DistributedSampler[int]):
         self.shuffle = True
         self.drop_last = True
         self.epoch = 0
-        self._first = 0  # draws of this epoch that were used before a resume, all processes together
+        self._first = (
+            0  # draws of this epoch that were used before a resume, all processes together
+        )
         self._reading: _Reading | None = None
         self._resumed = False
         self._counted_from = 0
@@ -103,7 +119,10 @@ class WeightedSampler(DistributedSampler[int]):
         """How many images this process, as any other, gets in an epoch: ⌊size/R⌋."""
         count = self.size // self.num_replicas
         if not count:
-            raise DataError(f"an epoch of {self.size} images cannot be shared by {self.num_replicas} processes: raise size.")
+            raise DataError(
+                f"an epoch of {self.size} images cannot be shared by {self.num_replicas} "
+                "processes: raise size."
+            )
         return count
 
     @property
@@ -115,11 +134,15 @@ class WeightedSampler(DistributedSampler[int]):
         return self.num_samples
 
     def __iter__(self) -> Iterator[int]:
-        """The rows of this process. An epoch read to its end moves on to the next by itself, unless `set_epoch` says otherwise."""
+        """The rows of this process. An epoch read to its end moves on to the next by itself, unless
+        `set_epoch` says otherwise.
+        """
         return itertools.chain.from_iterable(self._pieces())
 
     def _pieces(self) -> Iterator[Iterator[int]]:
-        """Begins when the first row is asked for: until then the epoch may be set, or a state loaded."""
+        """Begins when the first row is asked for: until then the epoch may be set, or a state
+        loaded.
+        """
         n_ranks, rank = self._ranks()
         epoch, first = self.epoch, self._first
         self._first = 0
@@ -131,13 +154,16 @@ class WeightedSampler(DistributedSampler[int]):
             self._start(epoch + 1)
 
     def draw_epoch(self, epoch: int) -> Ints:
-        """(size,) the global draw of an epoch: rows of the dataset, in the order in which the processes take them by turns."""
+        """(size,) the global draw of an epoch: rows of the dataset, in the order in which the
+        processes take them by turns.
+        """
         return self._plan.draw(np.random.default_rng([self.seed, epoch]))
 
     def set_epoch(self, epoch: int) -> None:
         """The epoch that the next iteration draws.
 
-        A caller that counts from 0 again after `load_state_dict`, as Fabric's loaders do, goes on from the resumed epoch.
+        A caller that counts from 0 again after `load_state_dict`, as Fabric's loaders do, goes on
+        from the resumed epoch.
         """
         epoch = _whole(epoch, "epoch")
         if self._resumed:
@@ -147,29 +173,55 @@ class WeightedSampler(DistributedSampler[int]):
         if epoch != self.epoch:
             self._start(epoch)
 
-    def state_dict(self, *, epoch: int | None = None, consumed: int | None = None) -> dict[str, Any]:
-        """Where the epoch stands, the same in every process; `load_state_dict` goes on from there, on any number of processes.
+    def state_dict(
+        self, *, epoch: int | None = None, consumed: int | None = None
+    ) -> dict[str, Any]:
+        """Where the epoch stands, the same in every process; `load_state_dict` goes on from there,
+        on any number of processes.
 
         Parameters
         ----------
-        epoch, consumed : the epoch, and how many of its images training has used (all processes together: batches × batch size ×
-            processes), where a DataLoader with workers reads ahead of the training. Default: what was read from the sampler. torchdata's
-            StatefulDataLoader needs neither.
+        epoch, consumed : the epoch, and how many of its images training has used (all processes
+            together: batches × batch size × processes), where a DataLoader with workers reads ahead
+            of the training. Default: what was read from the sampler. torchdata's StatefulDataLoader
+            needs neither.
         """
         if (epoch is None) != (consumed is None):
-            raise ConfigError("give both epoch and consumed (images of that epoch that all processes together have used), or neither.")
+            raise ConfigError(
+                "give both epoch and consumed (images of that epoch that all processes together "
+                "have used), or neither."
+            )
         if epoch is None or consumed is None:
-            epoch, consumed = (self.epoch, self._first) if self._reading is None else (self._reading.epoch, self._reading.consumed)
-        return {"epoch": _whole(epoch, "epoch"), "consumed": _whole(consumed, "consumed"), **self._identity}
+            epoch, consumed = (
+                (self.epoch, self._first)
+                if self._reading is None
+                else (self._reading.epoch, self._reading.consumed)
+            )
+        return {
+            "epoch": _whole(epoch, "epoch"),
+            "consumed": _whole(consumed, "consumed"),
+            **self._identity,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next iteration goes on where ``state`` was taken; a state of other weights, size, scheme or seed is an error."""
+        """The next iteration goes on where ``state`` was taken; a state of other weights, size,
+        scheme or seed is an error.
+        """
         lacking = [name for name in ("epoch", "consumed", *self._identity) if name not in state]
         if lacking:
-            raise DataError(f"this is not the state of a WeightedSampler: it lacks {', '.join(lacking)}.")
-        differing = [f"{name} {state[name]!r} there, {own!r} here" for name, own in self._identity.items() if state[name] != own]
+            raise DataError(
+                f"this is not the state of a WeightedSampler: it lacks {', '.join(lacking)}."
+            )
+        differing = [
+            f"{name} {state[name]!r} there, {own!r} here"
+            for name, own in self._identity.items()
+            if state[name] != own
+        ]
         if differing:
-            raise DataError(f"the state is that of another sampler, so the epoch cannot be continued: {'; '.join(differing)}.")
+            raise DataError(
+                "the state is that of another sampler, so the epoch cannot be continued: "
+                f"{'; '.join(differing)}."
+            )
         self._start(_whole(state["epoch"], "epoch"))
         self._first = _whole(state["consumed"], "consumed")
         self._resumed = True
@@ -179,7 +231,12 @@ class WeightedSampler(DistributedSampler[int]):
     def _identity(self) -> dict[str, Any]:
         """What decides the draw, besides the epoch."""
         fingerprint = hashlib.blake2b(self.weight.tobytes(), digest_size=8).hexdigest()
-        settings = {"size": int(self.size), "scheme": self.scheme, "replacement": self.replacement, "seed": self.seed}
+        settings = {
+            "size": int(self.size),
+            "scheme": self.scheme,
+            "replacement": self.replacement,
+            "seed": self.seed,
+        }
         return {**settings, "weights": fingerprint}
 
     def _start(self, epoch: int) -> None:
@@ -194,7 +251,9 @@ class WeightedSampler(DistributedSampler[int]):
 
 
 class _Reading:
-    """One pass over the rows of a process, which knows how far it has come without counting every row."""
+    """One pass over the rows of a process, which knows how far it has come without counting every
+    row.
+    """
 
     def __init__(self, epoch: int, first: int, n_ranks: int) -> None:
         self.epoch = epoch
@@ -226,7 +285,10 @@ def _fixed_ranks(num_replicas: int | None, rank: int | None) -> tuple[int, int] 
     if num_replicas is None and rank is None:
         return None
     if num_replicas is None or rank is None:
-        raise ConfigError(f"num_replicas and rank belong together; got num_replicas={num_replicas!r}, rank={rank!r}.")
+        raise ConfigError(
+            f"num_replicas and rank belong together; got num_replicas={num_replicas!r}, "
+            f"rank={rank!r}."
+        )
     n_ranks, number = _whole(num_replicas, "num_replicas"), _whole(rank, "rank")
     if number >= n_ranks:
         raise ConfigError(f"rank counts from 0 to num_replicas − 1 = {n_ranks - 1}; got {number}.")

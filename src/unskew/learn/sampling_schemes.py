@@ -1,4 +1,6 @@
-"""Which images an epoch shows, and how often: systematic, multinomial, or without replacement. NumPy only."""
+"""Which images an epoch shows, and how often: systematic, multinomial, or without replacement.
+NumPy only.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,9 @@ from unskew.records import Floats, Ints
 
 Scheme = Literal["systematic", "multinomial"]
 
-# m·π_i is computed with a relative error of at most log₂(n) roundings of the sum, under 1e-14 for n = 10⁸; what comes this close to a
-# whole number was meant to be one, and then the image appears exactly so often.
+# m·π_i is computed with a relative error of at most log₂(n) roundings of the sum, under 1e-14 for n
+# = 10⁸; what comes this close to a whole number was meant to be one, and then the image appears
+# exactly so often.
 _SAME = 1e-13
 
 
@@ -22,14 +25,16 @@ _SAME = 1e-13
 class SystematicPlan:
     """How often every image appears: e_i = ``whole`` + ``fraction``, Σ_i e_i = ``size``.
 
-    Image i appears ⌊e_i⌋ times, and once more with the probability of its fraction: the fractions are laid end to end in a random order
-    on a line, and where a whole number plus one common random start falls into a piece, that image is taken.
+    Image i appears ⌊e_i⌋ times, and once more with the probability of its fraction: the fractions
+    are laid end to end in a random order on a line, and where a whole number plus one common random
+    start falls into a piece, that image is taken.
 
     Attributes
     ----------
     whole : the rows that appear for certain, each ⌊e_i⌋ times.
     row : (f,) the rows whose e_i is not a whole number.
-    fraction : (f,) e_i − ⌊e_i⌋ of these in units of 2⁻⁶⁴: sums wrap at 1 and are exact, whatever the number of images.
+    fraction : (f,) e_i − ⌊e_i⌋ of these in units of 2⁻⁶⁴: sums wrap at 1 and are exact, whatever
+        the number of images.
     size : how many images are drawn.
     """
 
@@ -51,7 +56,9 @@ class SystematicPlan:
         return drawn
 
     def _exactly(self, order: Ints, taken: npt.NDArray[np.bool_], rng: np.random.Generator) -> Ints:
-        """Rounding leaves Σ_i e_i off by some 1e-15 × size, and with that probability the draw by one image: one fraction more, or less."""
+        """Rounding leaves Σ_i e_i off by some 1e-15 × size, and with that probability the draw by
+        one image: one fraction more, or less.
+        """
         found = order[taken]
         surplus = self.whole.size + found.size - self.size
         if surplus > 0:
@@ -74,7 +81,8 @@ class MultinomialPlan:
     def draw(self, rng: np.random.Generator) -> Ints:
         """(size,) rows in random order.
 
-        Sorted uniform points are the partial sums of exponential gaps (Devroye 1986, V.3.1); sorted, they walk through memory once.
+        Sorted uniform points are the partial sums of exponential gaps (Devroye 1986, V.3.1);
+        sorted, they walk through memory once.
         """
         gap = rng.standard_exponential(self.size + 1)
         point = np.cumsum(gap, out=gap)
@@ -87,24 +95,37 @@ class MultinomialPlan:
         return drawn
 
 
-def plan_draws(weight_n: Floats, size: int, scheme: Scheme = "systematic", *, replacement: bool = True) -> SystematicPlan | MultinomialPlan:
-    """What an epoch of ``size`` images draws from, computed once; ``plan.draw(rng)`` gives the rows of one epoch.
+def plan_draws(
+    weight_n: Floats, size: int, scheme: Scheme = "systematic", *, replacement: bool = True
+) -> SystematicPlan | MultinomialPlan:
+    """What an epoch of ``size`` images draws from, computed once; ``plan.draw(rng)`` gives the rows
+    of one epoch.
 
     Parameters
     ----------
     weight_n : (n,) weights, not negative, not all zero; their sum does not matter.
     size : m, how many images are drawn.
-    scheme : "systematic" (image i appears ⌊mπ_i⌋ or ⌈mπ_i⌉ times) or "multinomial" (m independent draws).
-    replacement : False: no image appears twice; i is included with probability min(1, c·π_i), c such that these sum to m.
+    scheme : "systematic" (image i appears ⌊mπ_i⌋ or ⌈mπ_i⌉ times) or "multinomial" (m independent
+        draws).
+    replacement : False: no image appears twice; i is included with probability min(1, c·π_i), c
+        such that these sum to m.
     """
     if scheme not in get_args(Scheme):
-        raise ConfigError(f"scheme is 'systematic' or 'multinomial'; got {scheme!r}.{did_you_mean(scheme, get_args(Scheme))}")
+        raise ConfigError(
+            "scheme is 'systematic' or 'multinomial'; got "
+            f"{scheme!r}.{did_you_mean(scheme, get_args(Scheme))}"
+        )
     if isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
-        raise ConfigError(f"size is how many images an epoch draws, a whole number of at least 1; got {size!r}.")
+        raise ConfigError(
+            f"size is how many images an epoch draws, a whole number of at least 1; got {size!r}."
+        )
     scaled_n = weight_n / weight_n.max()
     if not replacement:
         if scheme == "multinomial":
-            raise ConfigError("multinomial draws are independent, so images repeat: without replacement use scheme='systematic'.")
+            raise ConfigError(
+                "multinomial draws are independent, so images repeat: without replacement use "
+                "scheme='systematic'."
+            )
         return _systematic(inclusion_probabilities(scaled_n, size), size)
     if scheme == "multinomial":
         return MultinomialPlan(np.cumsum(scaled_n), int(size))
@@ -115,20 +136,25 @@ def plan_draws(weight_n: Floats, size: int, scheme: Scheme = "systematic", *, re
 def inclusion_probabilities(weight_n: Floats, size: int) -> Floats:
     """(n,) min(1, c·w_i), with c such that they sum to ``size``.
 
-    With weights in descending order the first k are certain, k the smallest number with (size − k)·w_{k+1} < Σ_{j>k} w_j, and
-    c = (size − k)/Σ_{j>k} w_j.
+    With weights in descending order the first k are certain, k the smallest number with (size −
+    k)·w_{k+1} < Σ_{j>k} w_j, and c = (size − k)/Σ_{j>k} w_j.
     """
     n_positive = int(np.count_nonzero(weight_n))
     if size > n_positive:
         raise DataError(
-            f"without replacement no image appears twice, so {size} images cannot be drawn from {n_positive} with a weight above zero. "
+            f"without replacement no image appears twice, so {size} images cannot be drawn from "
+            f"{n_positive} with a weight above zero. "
             "Draw fewer (size), or with replacement."
         )
     if size == n_positive:
         return (weight_n > 0).astype(np.float64)
     ascending = np.sort(weight_n)
-    rest = np.cumsum(ascending)[::-1]  # summed from the smallest, so that none is lost in the large ones
-    certain = int(np.argmax((size - np.arange(size + 1)) * ascending[::-1][: size + 1] < rest[: size + 1]))
+    rest = np.cumsum(ascending)[
+        ::-1
+    ]  # summed from the smallest, so that none is lost in the large ones
+    certain = int(
+        np.argmax((size - np.arange(size + 1)) * ascending[::-1][: size + 1] < rest[: size + 1])
+    )
     probability: Floats = np.minimum(weight_n * ((size - certain) / rest[certain]), 1.0)
     if certain:
         probability[weight_n >= ascending[-certain]] = 1.0
@@ -144,7 +170,8 @@ def _systematic(expected_n: Floats, size: int) -> SystematicPlan:
     expected_n *= 2.0**64
     fraction = expected_n.astype(np.uint64)
     row = np.flatnonzero(fraction)
-    # Most images appear never or once for certain: repeating only the others is several times faster than repeating all.
+    # Most images appear never or once for certain: repeating only the others is several times
+    # faster than repeating all.
     once = np.flatnonzero(floor)
     often = once[floor[once] > 1]
     whole = np.concatenate([once, np.repeat(often, floor[often].astype(np.int64) - 1)])

@@ -16,9 +16,11 @@ from unskew.target.levels import level_text
 
 
 def fit_positive_rows(estimator: Any, X: Any, y: Any, weight_n: Floats) -> Any:
-    """A clone of ``estimator`` fitted on the rows of positive weight, with weights of mean 1 there unless they are all the same.
+    """A clone of ``estimator`` fitted on the rows of positive weight, with weights of mean 1 there
+    unless they are all the same.
 
-    Where they differ they must reach its predictor: `ConfigError` where a step or a wrapper would drop them.
+    Where they differ they must reach its predictor: `ConfigError` where a step or a wrapper would
+    drop them.
     """
     from sklearn.base import clone
     from sklearn.utils import _safe_indexing
@@ -26,18 +28,26 @@ def fit_positive_rows(estimator: Any, X: Any, y: Any, weight_n: Floats) -> Any:
     for name, given in (("X", X), ("y", y)):
         n_rows = given.shape[0] if hasattr(given, "shape") else len(given)
         if n_rows != weight_n.size:
-            raise DataError(f"{name} has one row for each of the {weight_n.size} images of the pool, in its order; got {n_rows}.")
+            raise DataError(
+                f"{name} has one row for each of the {weight_n.size} images of the pool, in its "
+                f"order; got {n_rows}."
+            )
     rows = np.flatnonzero(weight_n > 0)
     weight_m = weight_n[rows] / weight_n[rows].mean()
     if rows.size < weight_n.size:
         X, y = _safe_indexing(X, rows), _safe_indexing(y, rows)
     # Equal up to rounding: then every estimator will do.
-    return clone(estimator).fit(X, y) if np.ptp(weight_m) <= 1e-12 else fit_weighted(estimator, X, y, weight_m)
+    return (
+        clone(estimator).fit(X, y)
+        if np.ptp(weight_m) <= 1e-12
+        else fit_weighted(estimator, X, y, weight_m)
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class AdjustedClassifier:
-    """A fitted classifier whose probabilities are p_y e^{−offset_y}, normalised: the post-hoc form of logit adjustment.
+    """A fitted classifier whose probabilities are p_y e^{−offset_y}, normalised: the post-hoc form
+    of logit adjustment.
 
     Attributes
     ----------
@@ -52,7 +62,10 @@ class AdjustedClassifier:
 
     def __post_init__(self) -> None:
         if not hasattr(self.estimator, "predict_proba"):
-            raise ConfigError(f"logit adjustment needs predict_proba, which {type(self.estimator).__name__} does not have.")
+            raise ConfigError(
+                f"logit adjustment needs predict_proba, which {type(self.estimator).__name__} does "
+                "not have."
+            )
         offset_of(self.estimator.classes_, self.classes, self.logit_offset)
 
     def __sklearn_tags__(self) -> Any:
@@ -63,7 +76,10 @@ class AdjustedClassifier:
 
     def fit(self, X: Any, y: Any) -> AdjustedClassifier:
         """Always refused: it is fitted already."""
-        raise ConfigError("this classifier is fitted, and its offsets belong to the pool it was fitted on; use Baseline.fit.")
+        raise ConfigError(
+            "this classifier is fitted, and its offsets belong to the pool it was fitted on; use "
+            "Baseline.fit."
+        )
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
@@ -73,7 +89,9 @@ class AdjustedClassifier:
     def predict_proba(self, X: Any) -> Floats:
         """(n, M) adjusted probabilities; rows sum to 1."""
         with np.errstate(divide="ignore"):
-            logit_nm = np.log(self.estimator.predict_proba(X)) - offset_of(self.classes_, self.classes, self.logit_offset)
+            logit_nm = np.log(self.estimator.predict_proba(X)) - offset_of(
+                self.classes_, self.classes, self.logit_offset
+            )
         proba_nm = np.exp(logit_nm - logit_nm.max(axis=1, keepdims=True))
         proba_nm /= proba_nm.sum(axis=1, keepdims=True)
         return np.asarray(proba_nm, dtype=np.float64)
@@ -84,7 +102,12 @@ class AdjustedClassifier:
 
     def score(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> float:
         """Accuracy, as every classifier of scikit-learn has it."""
-        return float(np.average(self.predict(X) == np.asarray(y), weights=None if sample_weight is None else np.asarray(sample_weight)))
+        return float(
+            np.average(
+                self.predict(X) == np.asarray(y),
+                weights=None if sample_weight is None else np.asarray(sample_weight),
+            )
+        )
 
 
 def offset_of(wanted: Any, classes: Sequence[str], logit_offset: Floats) -> Floats:
@@ -93,7 +116,9 @@ def offset_of(wanted: Any, classes: Sequence[str], logit_offset: Floats) -> Floa
     unknown = [value for value in wanted if level_text(value) not in place]
     if unknown:
         raise DataError(
-            f"the classifier knows the classes {first_few(unknown)}, which the labels of the pool do not have; they are "
-            f"{first_few(classes, 12)}. Was it fitted with other labels, or with codes instead of names?"
+            f"the classifier knows the classes {first_few(unknown)}, which the labels of the pool "
+            "do not have; they are "
+            f"{first_few(classes, 12)}. Was it fitted with other labels, or with codes instead of "
+            "names?"
         )
     return logit_offset[[place[level_text(value)] for value in wanted]]

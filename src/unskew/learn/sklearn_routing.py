@@ -1,4 +1,6 @@
-"""How weights reach the step of a scikit-learn estimator that learns from them, or a refusal when they would be dropped on the way."""
+"""How weights reach the step of a scikit-learn estimator that learns from them, or a refusal when
+they would be dropped on the way.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,23 @@ from unskew.records import Floats
 
 @dataclass(frozen=True)
 class WeightPath:
-    """The way of the weights: the ``keywords`` of the outermost ``fit`` that take them, and the estimators that must learn from them."""
+    """The way of the weights: the ``keywords`` of the outermost ``fit`` that take them, and the
+    estimators that must learn from them.
+    """
 
     keywords: tuple[str, ...]
     learners: tuple[Any, ...]
 
 
-def fit_weighted(estimator: Any, X: Any, y: Any, weight_n: Floats, fit_params: Mapping[str, Any] | None = None) -> Any:
-    """A clone of ``estimator`` fitted with ``weight_n``, which reach its predictor; `ConfigError` where they could not.
+def fit_weighted(
+    estimator: Any, X: Any, y: Any, weight_n: Floats, fit_params: Mapping[str, Any] | None = None
+) -> Any:
+    """A clone of ``estimator`` fitted with ``weight_n``, which reach its predictor; `ConfigError`
+    where they could not.
 
-    In a pipeline every step that takes weights gets them (a scaler then scales by the target's spread), under the names of the steps
-    (``logisticregression__sample_weight``); with metadata routing enabled, as ``sample_weight``, unless a step requested not to.
+    In a pipeline every step that takes weights gets them (a scaler then scales by the target's
+    spread), under the names of the steps (``logisticregression__sample_weight``); with metadata
+    routing enabled, as ``sample_weight``, unless a step requested not to.
     """
     from sklearn import clone, get_config
 
@@ -36,12 +44,17 @@ def fit_weighted(estimator: Any, X: Any, y: Any, weight_n: Floats, fit_params: M
         _request_weights(fitted, path)
     twice = [name for name in fit_params if name in (*keywords, *path.keywords)]
     if twice:
-        raise ConfigError(f"{twice[0]} is set by the debiasing weights; pass your own as sample_weight, and both are multiplied.")
+        raise ConfigError(
+            f"{twice[0]} is set by the debiasing weights; pass your own as sample_weight, and both "
+            "are multiplied."
+        )
     return fitted.fit(X, y, **dict.fromkeys(keywords, weight_n), **fit_params)
 
 
 def find_weight_path(estimator: Any) -> WeightPath:
-    """Follow pipelines and wrappers down to the predictor; an error that names the step where the weights would be lost."""
+    """Follow pipelines and wrappers down to the predictor; an error that names the step where the
+    weights would be lost.
+    """
     from sklearn import get_config
     from sklearn.pipeline import Pipeline
 
@@ -59,13 +72,19 @@ def find_weight_path(estimator: Any) -> WeightPath:
             if path.keywords != ("sample_weight",):
                 raise _loses_weights(estimator, child)
     if inner_paths and _takes_anything(estimator.fit):
-        # Ensembles name the weights alike for all their members; a wrapper of one estimator hands its keywords on as they are.
-        return WeightPath(("sample_weight",) if hasattr(estimator, "estimators") else inner_paths[0].keywords, learners)
+        # Ensembles name the weights alike for all their members; a wrapper of one estimator hands
+        # its keywords on as they are.
+        return WeightPath(
+            ("sample_weight",) if hasattr(estimator, "estimators") else inner_paths[0].keywords,
+            learners,
+        )
     raise _ignores_weights(estimator)
 
 
 def _check_inside(estimator: Any) -> None:
-    """Without routing, a wrapper that takes weights hands them on as ``sample_weight`` to an ``estimator`` that has it, else not at all."""
+    """Without routing, a wrapper that takes weights hands them on as ``sample_weight`` to an
+    ``estimator`` that has it, else not at all.
+    """
     from sklearn.ensemble import BaggingClassifier, BaggingRegressor
     from sklearn.frozen import FrozenEstimator
 
@@ -83,14 +102,24 @@ def _check_inside(estimator: Any) -> None:
 def _pipeline_path(pipeline: Any) -> WeightPath:
     name, last = pipeline.steps[-1]
     if not hasattr(last, "fit"):
-        raise ConfigError(f"the last step of the pipeline, {name!r}, is no predictor, so nothing can learn from the weights.")
+        raise ConfigError(
+            f"the last step of the pipeline, {name!r}, is no predictor, so nothing can learn from "
+            "the weights."
+        )
     inner = find_weight_path(last)
-    on_the_way = [f"{step}__sample_weight" for step, each in pipeline.steps[:-1] if _transforms_weighted(each)]
-    return WeightPath((*on_the_way, *(f"{name}__{keyword}" for keyword in inner.keywords)), (pipeline, *inner.learners))
+    on_the_way = [
+        f"{step}__sample_weight" for step, each in pipeline.steps[:-1] if _transforms_weighted(each)
+    ]
+    return WeightPath(
+        (*on_the_way, *(f"{name}__{keyword}" for keyword in inner.keywords)),
+        (pipeline, *inner.learners),
+    )
 
 
 def _transforms_weighted(step: Any) -> bool:
-    """Does the pipeline's call of ``fit_transform``, with weights, reach a ``fit`` that takes them?"""
+    """Does the pipeline's call of ``fit_transform``, with weights, reach a ``fit`` that takes
+    them?
+    """
     if not hasattr(step, "fit") or not _takes_weights(step.fit):
         return False
     method = getattr(step, "fit_transform", step.fit)
@@ -102,7 +131,9 @@ def _takes_weights(method: Any) -> bool:
 
 
 def _takes_anything(method: Any) -> bool:
-    return any(each.kind is each.VAR_KEYWORD for each in inspect.signature(method).parameters.values())
+    return any(
+        each.kind is each.VAR_KEYWORD for each in inspect.signature(method).parameters.values()
+    )
 
 
 def _children(estimator: Any) -> list[Any]:
@@ -112,7 +143,8 @@ def _children(estimator: Any) -> list[Any]:
     members = getattr(estimator, "estimators", None)
     if isinstance(members, list):
         return [each[1] for each in members if isinstance(each, tuple) and hasattr(each[1], "fit")]
-    # Only where it hands the weights on: a wrapper that uses them itself (bagging draws by them) needs no such estimator inside.
+    # Only where it hands the weights on: a wrapper that uses them itself (bagging draws by them)
+    # needs no such estimator inside.
     if _takes_weights(estimator.fit) and not isinstance(estimator, CalibratedClassifierCV):
         return []
     return _wrapped(estimator)
@@ -126,8 +158,10 @@ def _wrapped(estimator: Any) -> list[Any]:
 def _ignores_weights(estimator: Any) -> ConfigError:
     name = type(estimator).__name__
     return ConfigError(
-        f"{name}.fit has no parameter sample_weight, so weights that differ between images would be dropped in silence and the model would "
-        "learn the biased pool. Use an estimator that takes sample_weight (in a pipeline the last step counts), or fit it on "
+        f"{name}.fit has no parameter sample_weight, so weights that differ between images would "
+        "be dropped in silence and the model would "
+        "learn the biased pool. Use an estimator that takes sample_weight (in a pipeline the last "
+        "step counts), or fit it on "
         "images drawn in proportion to their weights; among baselines, 'subsample' needs none."
     )
 
@@ -135,14 +169,18 @@ def _ignores_weights(estimator: Any) -> ConfigError:
 def _loses_weights(estimator: Any, child: Any) -> ConfigError:
     name, inner = type(estimator).__name__, type(child).__name__
     return ConfigError(
-        f"{name} hands the weights on as sample_weight, which {inner}.fit does not have: they would be dropped on the way, and the {inner} "
-        f"would learn the biased pool. Enable sklearn.set_config(enable_metadata_routing=True), by which they get there, or wrap the "
+        f"{name} hands the weights on as sample_weight, which {inner}.fit does not have: they "
+        f"would be dropped on the way, and the {inner} "
+        "would learn the biased pool. Enable sklearn.set_config(enable_metadata_routing=True), by "
+        "which they get there, or wrap the "
         f"predictor alone: make_pipeline(StandardScaler(), {name}(…))."
     )
 
 
 def _request_weights(estimator: Any, path: WeightPath) -> None:
-    """Whoever takes weights and has not decided asks for them; a learner that decided against them is an error."""
+    """Whoever takes weights and has not decided asks for them; a learner that decided against them
+    is an error.
+    """
     from sklearn.utils.metadata_routing import get_routing_for_object
 
     for each in [estimator, *estimator.get_params(deep=True).values()]:
@@ -155,7 +193,8 @@ def _request_weights(estimator: Any, path: WeightPath) -> None:
             each.set_fit_request(sample_weight=True)
         elif request is not True and any(each is learner for learner in path.learners):
             raise ConfigError(
-                f"{type(each).__name__} must learn from the weights, but its request for sample_weight is {request!r}; call "
+                f"{type(each).__name__} must learn from the weights, but its request for "
+                f"sample_weight is {request!r}; call "
                 "set_fit_request(sample_weight=True) on it, or leave the request unset."
             )
         # A search inside then chooses by its score on the target.

@@ -14,7 +14,15 @@ import numpy.typing as npt
 
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, did_you_mean, missing_extra
-from unskew.learn.checkpoints import CHECKPOINT, MODEL, fill_network, load_seconds, load_state, save_settings, save_state
+from unskew.learn.checkpoints import (
+    CHECKPOINT,
+    MODEL,
+    fill_network,
+    load_seconds,
+    load_state,
+    save_settings,
+    save_state,
+)
 from unskew.learn.presets import DEVICES, TrainSettings
 from unskew.learn.training_data import row_blocks
 from unskew.records import Floats
@@ -28,12 +36,15 @@ class TrainedModel:
     ----------
     settings : what it was trained by.
     classes : the M classes as text, in the order of its scores.
-    epoch : the epoch, counted from 0, whose weights it has: the one with the lowest weighted validation loss, or the last.
-    history : one mapping for each epoch: ``epoch``, ``train_loss``, ``learning_rate`` (at its end), ``seconds``, and, of the validation
-        images, ``validation_loss`` and ``validation_accuracy`` (weighted) and ``validation_accuracy_unweighted``; of watched images the
-        same under their names.
+    epoch : the epoch, counted from 0, whose weights it has: the one with the lowest weighted
+        validation loss, or the last.
+    history : one mapping for each epoch: ``epoch``, ``train_loss``, ``learning_rate`` (at its end),
+        ``seconds``, and, of the validation images, ``validation_loss`` and ``validation_accuracy``
+        (weighted) and ``validation_accuracy_unweighted``; of watched images the same under their
+        names.
     shape : of one row of X, (h, w, 3) or (d,).
-    fingerprint : of the data it was trained on, by part (images, labels, weights, ids, classes, and those of validation).
+    fingerprint : of the data it was trained on, by part (images, labels, weights, ids, classes, and
+        those of validation).
     network : the torch module: (b, h, w, 3) uint8 or (b, d) float32 → (b, M) logits.
     """
 
@@ -45,13 +56,22 @@ class TrainedModel:
     fingerprint: dict[str, str] = field(repr=False)
     network: Any = field(repr=False)
 
-    def scores(self, X: npt.NDArray[Any], *, device: str = "auto", progress: bool | None = None) -> Floats:
-        """(m, M) the probability of each class for each row of X; rows sum to 1. ``device``: "auto", "cpu" or "cuda"."""
+    def scores(
+        self, X: npt.NDArray[Any], *, device: str = "auto", progress: bool | None = None
+    ) -> Floats:
+        """(m, M) the probability of each class for each row of X; rows sum to 1. ``device``:
+        "auto", "cpu" or "cuda".
+        """
         import torch
 
-        if X.shape[1:] != self.shape or X.dtype != (np.uint8 if len(self.shape) == 3 else np.float32):
+        if X.shape[1:] != self.shape or X.dtype != (
+            np.uint8 if len(self.shape) == 3 else np.float32
+        ):
             kind = "uint8" if len(self.shape) == 3 else "float32"
-            raise DataError(f"the model was trained on rows of the shape {self.shape} of {kind}; got {X.shape[1:]} of {X.dtype}.")
+            raise DataError(
+                f"the model was trained on rows of the shape {self.shape} of {kind}; got "
+                f"{X.shape[1:]} of {X.dtype}."
+            )
         score_nm = np.empty((len(X), len(self.classes)))
         place = found_device(device)
         self.network.eval().to(place)
@@ -68,14 +88,21 @@ def found_device(device: str) -> str:
     import torch
 
     if device not in DEVICES:
-        raise ConfigError(f"device is one of {', '.join(map(repr, DEVICES))}; got {device!r}.{did_you_mean(device, DEVICES)}")
+        raise ConfigError(
+            f"device is one of {', '.join(map(repr, DEVICES))}; got "
+            f"{device!r}.{did_you_mean(device, DEVICES)}"
+        )
     there = torch.cuda.is_available()
     if device == "cuda" and not there:
-        raise ConfigError("device 'cuda' is not to be had here: use 'cpu', or 'auto', which takes what there is.")
+        raise ConfigError(
+            "device 'cuda' is not to be had here: use 'cpu', or 'auto', which takes what there is."
+        )
     return "cuda" if there and device != "cpu" else "cpu"
 
 
-def new_network(settings: TrainSettings, shape: tuple[int, ...], n_classes: int, mean: Floats, divisor: Floats) -> Any:
+def new_network(
+    settings: TrainSettings, shape: tuple[int, ...], n_classes: int, mean: Floats, divisor: Floats
+) -> Any:
     """The network that the settings name, for rows of ``shape``, before training."""
     from unskew.learn.model_zoo import make_network
 
@@ -86,18 +113,25 @@ def new_network(settings: TrainSettings, shape: tuple[int, ...], n_classes: int,
 def save_model(folder: Path, state: Mapping[str, Any]) -> None:
     """``settings.json``, ``model.pt``; the checkpoint, which the model replaces, goes.
 
-    How long epochs took stands in the former: the bytes of a model depend on the data, the settings and the seed alone,
-    and not on whether it was resumed.
+    How long epochs took stands in the former: the bytes of a model depend on the data, the settings
+    and the seed alone, and not on whether it was resumed.
     """
     facts = {name: state[name] for name in ("classes", "epoch", "fingerprint")}
-    save_settings(folder, state["settings"], **facts, seconds=[row["seconds"] for row in state["history"]])
-    history = [{name: value for name, value in row.items() if name != "seconds"} for row in state["history"]]
+    save_settings(
+        folder, state["settings"], **facts, seconds=[row["seconds"] for row in state["history"]]
+    )
+    history = [
+        {name: value for name, value in row.items() if name != "seconds"}
+        for row in state["history"]
+    ]
     save_state(folder / MODEL, _built_anew({**state, "history": history}))
     (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
 def _built_anew(value: Any) -> Any:
-    """Equal values as equal bytes: a pickle writes a text once for each object, and what was read from a checkpoint is another object."""
+    """Equal values as equal bytes: a pickle writes a text once for each object, and what was read
+    from a checkpoint is another object.
+    """
     if isinstance(value, Mapping):
         return {_built_anew(key): _built_anew(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -108,11 +142,17 @@ def _built_anew(value: Any) -> Any:
 
 
 def load_trained(folder: str | os.PathLike[str]) -> TrainedModel:
-    """The model that `train_model` wrote into ``folder``. Nothing in the file is run; a ``module:factory`` is imported and called."""
+    """The model that `train_model` wrote into ``folder``. Nothing in the file is run; a
+    ``module:factory`` is imported and called.
+    """
     path = Path(folder) / MODEL
     if not path.exists():
         unfinished = (Path(folder) / CHECKPOINT).exists()
-        cause = "its training has not come to an end: resume it." if unfinished else "was a model trained there?"
+        cause = (
+            "its training has not come to an end: resume it."
+            if unfinished
+            else "was a model trained there?"
+        )
         raise DataError(f"there is no trained model in {Path(folder)} ({MODEL}); {cause}")
     try:
         import torch
@@ -126,11 +166,17 @@ def load_trained(folder: str | os.PathLike[str]) -> TrainedModel:
         network = new_network(settings, shape, len(classes), np.zeros(width), np.ones(width))
     fill_network(network, state["network"], settings.model, path)
     history = with_seconds(state["history"], Path(folder))
-    return TrainedModel(settings, classes, state["epoch"], history, shape, state["fingerprint"], network.eval())
+    return TrainedModel(
+        settings, classes, state["epoch"], history, shape, state["fingerprint"], network.eval()
+    )
 
 
-def with_seconds(history: Sequence[Mapping[str, float]], folder: Path) -> tuple[dict[str, float], ...]:
-    """The history with the seconds of every epoch, where ``settings.json`` is there to tell them."""
+def with_seconds(
+    history: Sequence[Mapping[str, float]], folder: Path
+) -> tuple[dict[str, float], ...]:
+    """The history with the seconds of every epoch, where ``settings.json`` is there to tell
+    them.
+    """
     seconds = load_seconds(folder)
     if len(seconds) != len(history):
         return tuple(dict(row) for row in history)

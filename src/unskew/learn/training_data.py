@@ -17,9 +17,11 @@ from unskew.learn.probe import SCALINGS, Scaling
 from unskew.learn.weights_by_id import join_weights
 from unskew.records import Floats, Ints
 
-# Numbers in a block of rows that is looked at at once: a thousand images of 32 × 32 pixels, fewer of larger ones.
+# Numbers in a block of rows that is looked at at once: a thousand images of 32 × 32 pixels, fewer
+# of larger ones.
 _BLOCK = 1000 * 32 * 32 * 3
-# Of larger arrays only evenly spaced rows of this many bytes together enter the fingerprint: reading terabytes once more takes hours.
+# Of larger arrays only evenly spaced rows of this many bytes together enter the fingerprint:
+# reading terabytes once more takes hours.
 _FINGERPRINTED_BYTES = 1 << 30
 
 
@@ -29,10 +31,12 @@ class TrainingData:
 
     Attributes
     ----------
-    X : (n, h, w, 3) uint8 images, an array or a memmap (then read by batch); or (n, d) float32 features.
+    X : (n, h, w, 3) uint8 images, an array or a memmap (then read by batch); or (n, d) float32
+        features.
     label : (n,) code of each row's class, an index into ``classes``.
     classes : the M classes as text.
-    weight : (n,) sample weights; not negative, not all zero. Their scale does not matter; rows of weight zero are removed.
+    weight : (n,) sample weights; not negative, not all zero. Their scale does not matter; rows of
+        weight zero are removed.
     id : (n,) what each row is called.
     validation : the same of other images, with weights of their own: judged after every epoch.
     """
@@ -62,23 +66,30 @@ class TrainingData:
         return self.X.ndim == 4
 
     def without_zeros(self) -> TrainingData:
-        """The rows whose weight is above zero, here and in ``validation``; the weights scaled to mean 1."""
+        """The rows whose weight is above zero, here and in ``validation``; the weights scaled to
+        mean 1.
+        """
         validation = None if self.validation is None else self.validation.without_zeros()
         scaled_n = self.weight / self.weight.max()  # the sum of huge weights would overflow
         rows = np.flatnonzero(scaled_n > 0)
         X = self.X
         if rows.size < len(self):
-            # An array larger than memory stays where it is; its rows are picked as they are asked for.
+            # An array larger than memory stays where it is; its rows are picked as they are asked
+            # for.
             X = cast(npt.NDArray[Any], PickedRows(X, rows)) if isinstance(X, np.memmap) else X[rows]
         weight_n = scaled_n[rows] / scaled_n[rows].mean()
-        return TrainingData(X, self.label[rows].astype(np.int64), self.classes, weight_n, self.id[rows], validation)
+        return TrainingData(
+            X, self.label[rows].astype(np.int64), self.classes, weight_n, self.id[rows], validation
+        )
 
     def fingerprint(self) -> dict[str, str]:
         """SHA-256 of each part, so that a run that goes on with other data can say what differs."""
         found = {"images" if self.holds_images else "features": _fingerprint_rows(self.X)}
         found["labels"] = _digest(np.ascontiguousarray(self.label, dtype=np.int64))
         found["weights"] = _digest(np.ascontiguousarray(self.weight, dtype=np.float64))
-        found["ids"] = _digest("\n".join(map(str, self.id.tolist())).encode("utf-8", "surrogatepass"))
+        found["ids"] = _digest(
+            "\n".join(map(str, self.id.tolist())).encode("utf-8", "surrogatepass")
+        )
         found["classes"] = _digest("\n".join(self.classes).encode("utf-8", "surrogatepass"))
         inner = {} if self.validation is None else self.validation.fingerprint()
         return found | {f"validation {name}": value for name, value in inner.items()}
@@ -87,17 +98,23 @@ class TrainingData:
         """To another process a memmap goes as the place of its file, not as the bytes in it."""
         state = dict(self.__dict__)
         X: Any = self.X
-        state["X"] = PickedRows(_to_place(X.X), X.rows) if isinstance(X, PickedRows) else _to_place(X)
+        state["X"] = (
+            PickedRows(_to_place(X.X), X.rows) if isinstance(X, PickedRows) else _to_place(X)
+        )
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         X = state["X"]
         self.__dict__.update(state)
-        self.__dict__["X"] = PickedRows(_from_place(X.X), X.rows) if isinstance(X, PickedRows) else _from_place(X)
+        self.__dict__["X"] = (
+            PickedRows(_from_place(X.X), X.rows) if isinstance(X, PickedRows) else _from_place(X)
+        )
 
 
 class PickedRows:
-    """Some rows of an array on disk, read when they are asked for; as much of an array as training needs."""
+    """Some rows of an array on disk, read when they are asked for; as much of an array as training
+    needs.
+    """
 
     def __init__(self, X: Any, rows: Ints) -> None:
         self.X, self.rows = X, rows
@@ -136,33 +153,50 @@ class _Mapped:
 
 def _to_place(X: Any) -> Any:
     # Only a whole map knows its place: a slice of one keeps the offset of the whole.
-    if isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.filename is not None and X.flags.c_contiguous:  # type: ignore[unreachable]
+    if (
+        isinstance(X, np.memmap)
+        and isinstance(X.base, mmap.mmap)
+        and X.filename is not None
+        and X.flags.c_contiguous
+    ):  # type: ignore[unreachable]
         return _Mapped(str(X.filename), str(X.dtype), X.offset, X.shape)  # type: ignore[unreachable]
     return X
 
 
 def _from_place(X: Any) -> Any:
-    return np.memmap(X.file, np.dtype(X.dtype), "r", X.offset, X.shape) if isinstance(X, _Mapped) else X
+    return (
+        np.memmap(X.file, np.dtype(X.dtype), "r", X.offset, X.shape)
+        if isinstance(X, _Mapped)
+        else X
+    )
 
 
 def check_alike(data: TrainingData, other: TrainingData, what: str) -> None:
-    """Another set of images that the same model is to judge: the same classes, shape and kind of rows."""
+    """Another set of images that the same model is to judge: the same classes, shape and kind of
+    rows.
+    """
     if other.classes != data.classes:
         raise DataError(
-            f"{what} have other classes than the training images: {first_few(other.classes)} there, {first_few(data.classes)} here. "
+            f"{what} have other classes than the training images: {first_few(other.classes)} "
+            f"there, {first_few(data.classes)} here. "
             "Labels are codes of one common list of classes."
         )
     if other.X.shape[1:] != data.X.shape[1:]:
-        raise DataError(f"{what} have the shape {other.X.shape[1:]}, the training images {data.X.shape[1:]}.")
+        raise DataError(
+            f"{what} have the shape {other.X.shape[1:]}, the training images {data.X.shape[1:]}."
+        )
     if other.validation is not None:
-        raise ConfigError(f"{what} have validation images themselves; give these to the training images.")
+        raise ConfigError(
+            f"{what} have validation images themselves; give these to the training images."
+        )
 
 
 def measure_scale(data: TrainingData, scaling: Scaling) -> tuple[Floats, Floats]:
     """Mean and divisor of each channel of images (3,), or of each feature (d,), under the weights.
 
-    Images: Σ_i π_i mean over pixels, and the standard deviation likewise, whatever ``scaling``. Features: as `scale_features` does, with
-    the weighted mean and variance; a constant one has an infinite divisor, and becomes 0.
+    Images: Σ_i π_i mean over pixels, and the standard deviation likewise, whatever ``scaling``.
+    Features: as `scale_features` does, with the weighted mean and variance; a constant one has an
+    infinite divisor, and becomes 0.
     """
     if scaling not in SCALINGS:
         raise ConfigError(f"scaling is one of {', '.join(map(repr, SCALINGS))}; got {scaling!r}.")
@@ -173,7 +207,9 @@ def measure_scale(data: TrainingData, scaling: Scaling) -> tuple[Floats, Floats]
         block = np.asarray(data.X[rows], dtype=np.float32).reshape(len(share_n[rows]), -1, width)
         first += share_n[rows] @ block.mean(axis=1, dtype=np.float64)
     for rows in row_blocks(data.X):
-        centred = np.asarray(data.X[rows], dtype=np.float32).reshape(len(share_n[rows]), -1, width) - first.astype(np.float32)
+        centred = np.asarray(data.X[rows], dtype=np.float32).reshape(
+            len(share_n[rows]), -1, width
+        ) - first.astype(np.float32)
         second += share_n[rows] @ np.square(centred, out=centred).mean(axis=1, dtype=np.float64)
     deviation = np.sqrt(second)
     # What is constant up to the rounding of float32 has no scale.
@@ -205,27 +241,46 @@ def _check_rows(data: TrainingData) -> None:
     features = X.ndim == 2 and X.shape[1] > 0 and X.dtype == np.float32
     if not (images or features):
         raise DataError(
-            f"X is images, (n, h, w, 3) of uint8, or features, (n, d) of float32; got the shape {X.shape} of {X.dtype}. "
+            "X is images, (n, h, w, 3) of uint8, or features, (n, d) of float32; got the shape "
+            f"{X.shape} of {X.dtype}. "
             "Grey images become three equal channels: np.repeat(X[..., None], 3, axis=3)."
         )
-    lengths = {"X": len(X), "label": data.label.shape, "weight": data.weight.shape, "id": data.id.shape}
+    lengths = {
+        "X": len(X),
+        "label": data.label.shape,
+        "weight": data.weight.shape,
+        "id": data.id.shape,
+    }
     if not (data.label.shape == data.weight.shape == data.id.shape == (len(X),)):
-        told = ", ".join(f"{name} {value[0] if isinstance(value, tuple) and len(value) == 1 else value}" for name, value in lengths.items())
-        raise DataError(f"X, label, weight and id have one entry for each image; got {told}. Were rows dropped from some of them only?")
+        told = ", ".join(
+            f"{name} {value[0] if isinstance(value, tuple) and len(value) == 1 else value}"
+            for name, value in lengths.items()
+        )
+        raise DataError(
+            f"X, label, weight and id have one entry for each image; got {told}. Were rows dropped "
+            "from some of them only?"
+        )
     if features and not all(np.isfinite(X[rows]).all() for rows in row_blocks(X)):
         bad = next(row for row in range(len(X)) if not np.isfinite(X[row]).all())
-        raise DataError(f"features are finite numbers; those of {str(data.id[bad])!r} are not. Fill the gaps, or leave the image out.")
+        raise DataError(
+            f"features are finite numbers; those of {str(data.id[bad])!r} are not. Fill the gaps, "
+            "or leave the image out."
+        )
 
 
 def _check_labels(data: TrainingData) -> None:
     if len(data.classes) < 2 or len(set(data.classes)) < len(data.classes):
         raise DataError(f"classes are at least two different names; got {first_few(data.classes)}.")
     if data.label.dtype.kind not in "iu":
-        raise DataError(f"labels are codes, whole numbers that count the classes from 0; got {data.label.dtype}.")
+        raise DataError(
+            "labels are codes, whole numbers that count the classes from 0; got "
+            f"{data.label.dtype}."
+        )
     wrong = np.flatnonzero((data.label < 0) | (data.label >= len(data.classes)))
     if wrong.size:
         raise DataError(
-            f"labels are codes from 0 to {len(data.classes) - 1}, one for each class; {wrong.size} are not, the first, of "
+            f"labels are codes from 0 to {len(data.classes) - 1}, one for each class; {wrong.size} "
+            "are not, the first, of "
             f"{str(data.id[wrong[0]])!r}, is {data.label[wrong[0]]}."
         )
 

@@ -1,4 +1,6 @@
-"""TensorBoard's view of a training: a function of its history, so that a resumed run neither repeats nor lacks an epoch."""
+"""TensorBoard's view of a training: a function of its history, so that a resumed run neither
+repeats nor lacks an epoch.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from unskew.errors import missing_extra
 
 
 class TrainingLogs:
-    """Writes one point per epoch and measure under ``folder``; what a run before wrote there is written anew from its history."""
+    """Writes one point per epoch and measure under ``folder``; what a run before wrote there is
+    written anew from its history.
+    """
 
     def __init__(self, folder: Path | None, history: Sequence[dict[str, float]]) -> None:
         self._writer: Any = None
@@ -21,7 +25,9 @@ class TrainingLogs:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
-            raise missing_extra("torch", "writing logs for TensorBoard (logs=False: none)", error) from None
+            raise missing_extra(
+                "torch", "writing logs for TensorBoard (logs=False: none)", error
+            ) from None
         shutil.rmtree(folder, ignore_errors=True)
         self._writer = SummaryWriter(str(folder))
         ended = time.time() - sum(row["seconds"] for row in history)

@@ -1,4 +1,6 @@
-"""The nouns that the stages hand to one another: frozen, with methods that compute delegated by a lazy import."""
+"""The nouns that the stages hand to one another: frozen, with methods that compute delegated by a
+lazy import.
+"""
 
 from unskew.records.arrays import Codes, Floats, Ints
 from unskew.records.images import ChosenImages, Images, JoinedImages, RawImage

@@ -11,14 +11,16 @@ import numpy.typing as npt
 
 from unskew.records.arrays import Ints
 
-# An image as it lies there: the bytes of an encoded file (JPEG, PNG …), or its pixels, (height, width) or (height, width, 1, 3 or 4).
+# An image as it lies there: the bytes of an encoded file (JPEG, PNG …), or its pixels, (height,
+# width) or (height, width, 1, 3 or 4).
 RawImage = bytes | npt.NDArray[Any]
 
 
 class Images(ABC):
     """The images behind the rows of a pool, in its order, each read when it is asked for.
 
-    Implementations live in `unskew.sources`; they are cheap to pickle or safe to read from several threads at once.
+    Implementations live in `unskew.sources`; they are cheap to pickle or safe to read from several
+    threads at once.
     """
 
     @abstractmethod
@@ -27,14 +29,18 @@ class Images(ABC):
 
     @abstractmethod
     def read(self, row: int) -> RawImage:
-        """The image of that row, not decoded; `unskew.errors.ImageError` with the reason where it cannot be had."""
+        """The image of that row, not decoded; `unskew.errors.ImageError` with the reason where it
+        cannot be had.
+        """
 
     @abstractmethod
     def take(self, rows: Ints) -> Images:
         """The images of these rows, in this order."""
 
     def place(self, row: int) -> str | None:
-        """The file that holds the image of that row, or None; what does not change with it need not be read again."""
+        """The file that holds the image of that row, or None; what does not change with it need not
+        be read again.
+        """
         return None
 
 

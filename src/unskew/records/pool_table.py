@@ -1,4 +1,6 @@
-"""Tables and arrays -> `Pool`: one row for each image, with a source and an id that stays the same."""
+"""Tables and arrays -> `Pool`: one row for each image, with a source and an id that stays the
+same.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +21,43 @@ ROLES = ("id", "source", "label", "group", "split", "path", "content")
 SET_ASIDE = ("id", "source", "path", "reason")
 
 
-def pool_from_frame(frame: pd.DataFrame, source: str, label: str | None, id: str | None, group: str | None, split: str | None) -> Pool:
-    """Rename the columns to their roles; a column that already has the name of a role is read as such."""
+def pool_from_frame(
+    frame: pd.DataFrame,
+    source: str,
+    label: str | None,
+    id: str | None,
+    group: str | None,
+    split: str | None,
+) -> Pool:
+    """Rename the columns to their roles; a column that already has the name of a role is read as
+    such.
+    """
     named = {"id": id, "source": source, "label": label, "group": group, "split": split}
     _check_columns(frame)
     renamed: dict[str, str] = {}
     for role, column in named.items():
         # The default label is a guess: a pool without labels is a pool, too.
-        if column is None or (role == "label" and column == "label" and column not in frame.columns):
+        if column is None or (
+            role == "label" and column == "label" and column not in frame.columns
+        ):
             continue
         if column not in frame.columns:
             raise DataError(
-                f"the table has no column {column!r}, which was named as the {role} of the images; its columns are "
+                f"the table has no column {column!r}, which was named as the {role} of the images; "
+                "its columns are "
                 f"{first_few(list(frame.columns), 12)}.{did_you_mean(column, frame.columns)}"
             )
         if column != role and role in frame.columns:
             raise DataError(
-                f"the column {column!r} was named as the {role} of the images, but the table also has a column {role!r}. "
+                f"the column {column!r} was named as the {role} of the images, but the table also "
+                f"has a column {role!r}. "
                 f"Drop or rename one of the two."
             )
         if column in renamed:
-            raise DataError(f"the column {column!r} was named both as {renamed[column]} and as {role}; one column has one role.")
+            raise DataError(
+                f"the column {column!r} was named both as {renamed[column]} and as {role}; one "
+                "column has one role."
+            )
         renamed[column] = role
     read = frame.rename(columns=renamed)
     if "id" not in read.columns:
@@ -48,17 +66,27 @@ def pool_from_frame(frame: pd.DataFrame, source: str, label: str | None, id: str
     return Pool(read[first + [column for column in read.columns if column not in ROLES]])
 
 
-def pool_of_images(frame: pd.DataFrame, images: Images | None, set_aside: Sequence[tuple[Any, str, str, str]] = ()) -> Pool:
-    """A pool whose columns have their roles already; ``set_aside``: id, source, path and reason of each image that cannot be used."""
+def pool_of_images(
+    frame: pd.DataFrame, images: Images | None, set_aside: Sequence[tuple[Any, str, str, str]] = ()
+) -> Pool:
+    """A pool whose columns have their roles already; ``set_aside``: id, source, path and reason of
+    each image that cannot be used.
+    """
     import pandas as pd
 
     first = [role for role in ROLES if role in frame.columns]
     ordered = frame[first + [column for column in frame.columns if column not in ROLES]]
-    return Pool(ordered, images, pd.DataFrame(list(set_aside), columns=list(SET_ASIDE)) if set_aside else None)
+    return Pool(
+        ordered,
+        images,
+        pd.DataFrame(list(set_aside), columns=list(SET_ASIDE)) if set_aside else None,
+    )
 
 
 def pool_from_arrays(source: Any, label: Any, columns: dict[str, Any], images: Any = None) -> Pool:
-    """One array for each column, all of the same length; (n, d) arrays become the columns name_0 … name_{d-1}."""
+    """One array for each column, all of the same length; (n, d) arrays become the columns name_0 …
+    name_{d-1}.
+    """
     import pandas as pd
 
     n = len(source)
@@ -69,7 +97,10 @@ def pool_from_arrays(source: Any, label: Any, columns: dict[str, Any], images: A
     from unskew.sources.arrays import ArrayImages
 
     if len(images) != n:
-        raise DataError(f"every image has a source and every row an image; got {len(images)} images and {n} entries in source.")
+        raise DataError(
+            f"every image has a source and every row an image; got {len(images)} images and {n} "
+            "entries in source."
+        )
     return Pool(pool.frame, ArrayImages(images))
 
 
@@ -82,16 +113,21 @@ def columns_from_arrays(arrays: Mapping[str, Any], n: int) -> dict[str, Any]:
         if values is None:
             continue
         if len(values) != n:
-            raise DataError(f"every column has one entry for each image; source has {n}, but {name!r} has {len(values)}.")
+            raise DataError(
+                f"every column has one entry for each image; source has {n}, but {name!r} has "
+                f"{len(values)}."
+            )
         if name == "label" and any(isinstance(value, list | tuple) for value in values):
-            # Several labels of one image are a list, not a matrix, even where every image has the same number of them.
+            # Several labels of one image are a list, not a matrix, even where every image has the
+            # same number of them.
             data[name] = pd.Series([list(value) for value in values], dtype=object)
         elif np.ndim(values) == 2:
             matrix = np.asarray(values)
             data |= {f"{name}_{d}": matrix[:, d] for d in range(matrix.shape[1])}
         elif np.ndim(values) > 2:
             raise DataError(
-                f"a column has one or two dimensions; {name!r} has shape {np.shape(values)}. Flatten it, or summarise each image "
+                f"a column has one or two dimensions; {name!r} has shape {np.shape(values)}. "
+                "Flatten it, or summarise each image "
                 "(pixels are given as images=…)."
             )
         else:
@@ -106,16 +142,26 @@ def checked_frame(frame: pd.DataFrame) -> pd.DataFrame:
     from unskew.target.levels import text_levels
 
     if not isinstance(frame, pd.DataFrame):
-        raise DataError(f"a pool is made of a pandas DataFrame; got {type(frame).__name__}. Arrays go through Pool.from_arrays.")
-    # Names are text, as everything that names a column is: of pandas.DataFrame(array) they are the numbers 0, 1, …
+        raise DataError(
+            f"a pool is made of a pandas DataFrame; got {type(frame).__name__}. Arrays go through "
+            "Pool.from_arrays."
+        )
+    # Names are text, as everything that names a column is: of pandas.DataFrame(array) they are the
+    # numbers 0, 1, …
     if not all(isinstance(name, str) for name in frame.columns):
         frame = frame.set_axis([str(name) for name in frame.columns], axis="columns")
     _check_columns(frame)
     for role in ("id", "source"):
         if role not in frame.columns:
-            raise DataError(f"a pool needs a column {role!r}; this table has {first_few(list(frame.columns), 12)}. See Pool.from_frame.")
+            raise DataError(
+                f"a pool needs a column {role!r}; this table has "
+                f"{first_few(list(frame.columns), 12)}. See Pool.from_frame."
+            )
     if len(frame) == 0:
-        raise DataError("the table has no rows: there is not a single image. Were the sources read, and did a filter drop everything?")
+        raise DataError(
+            "the table has no rows: there is not a single image. Were the sources read, and did a "
+            "filter drop everything?"
+        )
     _check_ids(frame["id"])
     for role in ("source", "group"):
         _check_present(frame, role)
@@ -130,13 +176,16 @@ def checked_images(pool: Pool) -> None:
     """One image for each row, or an error."""
     if pool.images is not None and len(pool.images) != len(pool.frame):
         raise DataError(
-            f"a pool has one image for each row of its table; got {len(pool.images)} images and {len(pool.frame)} rows. "
+            f"a pool has one image for each row of its table; got {len(pool.images)} images and "
+            f"{len(pool.frame)} rows. "
             "Rows are chosen by pool.take(rows), which takes the images along."
         )
 
 
 def take_rows(pool: Pool, rows: Any) -> Pool:
-    """Rows of the table and their images; categories of sources that have no images left are dropped."""
+    """Rows of the table and their images; categories of sources that have no images left are
+    dropped.
+    """
     at = np.asarray(rows)
     at = np.flatnonzero(at) if at.dtype == np.bool_ else at.astype(np.int64)
     frame = pool.frame.iloc[at].reset_index(drop=True)
@@ -147,18 +196,26 @@ def take_rows(pool: Pool, rows: Any) -> Pool:
 def _check_columns(frame: pd.DataFrame) -> None:
     twice = frame.columns[frame.columns.duplicated()].unique().tolist()
     if twice:
-        raise DataError(f"two columns of the table have the same name: {first_few(twice)}. Rename or drop one of them.")
+        raise DataError(
+            f"two columns of the table have the same name: {first_few(twice)}. Rename or drop one "
+            "of them."
+        )
 
 
 def _check_ids(id_n: pd.Series[Any]) -> None:
     missing = int(id_n.isna().sum())
     if missing:
-        raise DataError(f"every image needs an id, because weights are joined to images by it; {missing} of {len(id_n)} have none.")
+        raise DataError(
+            f"every image needs an id, because weights are joined to images by it; {missing} of "
+            f"{len(id_n)} have none."
+        )
     twice = id_n[id_n.duplicated()].unique().tolist()
     if twice:
         raise DataError(
-            f"ids must be unique, because weights are joined to images by them; {len(twice)} occur more than once: {first_few(twice)}. "
-            "Was a table read twice, or does the id repeat from source to source (then put the source in front of it)?"
+            f"ids must be unique, because weights are joined to images by them; {len(twice)} occur "
+            f"more than once: {first_few(twice)}. "
+            "Was a table read twice, or does the id repeat from source to source (then put the "
+            "source in front of it)?"
         )
 
 
@@ -172,4 +229,7 @@ def _check_present(frame: pd.DataFrame, role: str) -> None:
             "group": "Give images that belong to no group one of their own, for instance their id.",
         }[role]
         shown = first_few(frame.loc[missing_n, "id"].tolist())
-        raise DataError(f"{role} is missing for {int(missing_n.sum())} of {len(frame)} images (id {shown}). {way_out}")
+        raise DataError(
+            f"{role} is missing for {int(missing_n.sum())} of {len(frame)} images (id {shown}). "
+            f"{way_out}"
+        )

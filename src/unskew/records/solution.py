@@ -18,10 +18,12 @@ Verdict = Literal["ok", "weak", "disconnected"]
 class Overlap:
     """Are the sources linked to one another, and how well?
 
-    The overlap graph has an edge k→l iff some image of source l has ω_k > 0. The normalizers exist and are unique (up to one
-    common factor) iff that directed graph is strongly connected (Gill, Vardi & Wellner 1988, theorem 1.1).
+    The overlap graph has an edge k→l iff some image of source l has ω_k > 0. The normalizers exist
+    and are unique (up to one common factor) iff that directed graph is strongly connected (Gill,
+    Vardi & Wellner 1988, theorem 1.1).
 
-    Known before the solve: everything but the last four fields, which exist only at a solution (None before).
+    Known before the solve: everything but the last four fields, which exist only at a solution
+    (None before).
 
     Attributes
     ----------
@@ -29,16 +31,21 @@ class Overlap:
     verdict : "disconnected" (no solution), "weak" (a solution that rests on few images) or "ok".
     components : the groups of sources that are linked in both directions; one group iff connected.
     message : the verdict in words, with the weakest or the missing link named.
-    link_count : (K, K), ``link_count[k, l]`` = number of images of source l with ω_k > 0 (the edge k→l).
-    common_mass : (K, K), share of the pooled images on which both ω_k and ω_l are positive (None, and ``bottleneck`` NaN, for
-        thousands of sources that overlap almost everywhere: it would cost more than the solve).
+    link_count : (K, K), ``link_count[k, l]`` = number of images of source l with ω_k > 0 (the edge
+        k→l).
+    common_mass : (K, K), share of the pooled images on which both ω_k and ω_l are positive (None,
+        and ``bottleneck`` NaN, for thousands of sources that overlap almost everywhere: it would
+        cost more than the solve).
     bottleneck : the largest t such that the undirected graph of ``common_mass >= t`` is connected.
-    weakest_link : (k, l), the sources at the bottleneck of the directed graph: l's images that k could have produced.
+    weakest_link : (k, l), the sources at the bottleneck of the directed graph: l's images that k
+        could have produced.
     weakest_count : number of images on that link.
     epsilon : smallest positive ω after each ω_k is scaled to maximum 1 (the article's ε).
-    thresholds : the values below which the verdict turns to "weak", under the names of the fields they judge.
+    thresholds : the values below which the verdict turns to "weak", under the names of the fields
+        they judge.
     kappa : the bottleneck under the weights, that is under the estimated target (the article's κ).
-    matrix : (K, K), Λ⁻¹QᵀQ/n: the chance that an image drawn as source k draws would be taken for one of source l. Rows sum to 1.
+    matrix : (K, K), Λ⁻¹QᵀQ/n: the chance that an image drawn as source k draws would be taken for
+        one of source l. Rows sum to 1.
     spectral_gap : 1 − second eigenvalue of ``matrix``; 0 = disconnected, 1 = all ω proportional.
     sigma2 : second smallest eigenvalue of the Hessian (the article's σ).
     """
@@ -61,7 +68,9 @@ class Overlap:
 
     @property
     def connected(self) -> bool:
-        """Is the directed graph strongly connected? Then, and only then, the normalizers are identifiable."""
+        """Is the directed graph strongly connected? Then, and only then, the normalizers are
+        identifiable.
+        """
         return len(self.components) == 1
 
 
@@ -69,17 +78,28 @@ class Status(Enum):
     """How a solve ended. The member's value is the message that a user reads."""
 
     CONVERGED = "converged"
-    PRESCRIBED = "made the prescribed number of stochastic steps, as the article does; that is no proof of convergence, see error_estimate"
-    MAX_STEPS = "stopped after max_steps before the tolerance was met; raise max_steps, or use another start or method"
+    PRESCRIBED = (
+        "made the prescribed number of stochastic steps, as the article does; that is no "
+        "proof of convergence, see error_estimate"
+    )
+    MAX_STEPS = (
+        "stopped after max_steps before the tolerance was met; raise max_steps, or use "
+        "another start or method"
+    )
     STALLED = (
-        "no step along the search direction lowers the objective any further, although the Newton step is still larger than "
-        "the tolerance; the link between some sources is too weak for double precision (see overlap.weakest_link)"
+        "no step along the search direction lowers the objective any further, although the Newton "
+        "step is still larger than "
+        "the tolerance; the link between some sources is too weak for double precision (see "
+        "overlap.weakest_link)"
     )
     TOO_WEAK = (
-        "the overlap is positive but so small that it vanishes in double precision, so the relative normalizers of some sources "
+        "the overlap is positive but so small that it vanishes in double precision, so the "
+        "relative normalizers of some sources "
         "cannot be computed; treat the sources as disconnected (see overlap.weakest_link)"
     )
-    DISCONNECTED = "the overlap graph is not strongly connected: the normalizers are not identifiable"
+    DISCONNECTED = (
+        "the overlap graph is not strongly connected: the normalizers are not identifiable"
+    )
 
 
 @dataclass(frozen=True)
@@ -96,8 +116,9 @@ class Step:
 class Solution:
     """The solved biased-sampling equations.
 
-    At the minimum of D(u) = (1/n) Σ_i log Σ_k e^{u_k} ω_ik − Σ_k λ_k u_k the normalizers are Ω_k = λ_k e^{−u_k}, with the free constant
-    in u fixed so that the weights π_i = 1/(n Σ_k e^{u_k} ω_ik) sum to one. Then Σ_i π_i ω_ik = Ω_k and n π_i Σ_k λ_k ω_ik/Ω_k = 1.
+    At the minimum of D(u) = (1/n) Σ_i log Σ_k e^{u_k} ω_ik − Σ_k λ_k u_k the normalizers are Ω_k =
+    λ_k e^{−u_k}, with the free constant in u fixed so that the weights π_i = 1/(n Σ_k e^{u_k} ω_ik)
+    sum to one. Then Σ_i π_i ω_ik = Ω_k and n π_i Σ_k λ_k ω_ik/Ω_k = 1.
 
     Attributes
     ----------
@@ -110,11 +131,13 @@ class Solution:
     gradient_norm : largest absolute component of the gradient, a defect in shares.
     error_estimate : estimated absolute error of log(Ω_k/Ω_l), the largest over pairs.
     n_steps : steps taken on the full data.
-    n_passes : passes over the stored rows (of collapsed data, over the distinct ones), without those of a subsample.
+    n_passes : passes over the stored rows (of collapsed data, over the distinct ones), without
+        those of a subsample.
     trace : one ``Step`` for each step.
-    hessian : (K, K) Hessian of D at u (a SciPy sparse matrix for sparse ω with thousands of sources).
-    hessian_exact : False where it was estimated from a subsample (many sources, dense ω), or never formed and None (thousands of
-        sources that overlap almost everywhere).
+    hessian : (K, K) Hessian of D at u (a SciPy sparse matrix for sparse ω with thousands of
+        sources).
+    hessian_exact : False where it was estimated from a subsample (many sources, dense ω), or never
+        formed and None (thousands of sources that overlap almost everywhere).
     """
 
     names: tuple[str, ...]
@@ -138,7 +161,9 @@ class Solution:
 
     @property
     def normalizer(self) -> Floats:
-        """(K,) Ω_k = Σ_i π_i ω_ik. May overflow where ω itself does; ``log_normalizer`` never does."""
+        """(K,) Ω_k = Σ_i π_i ω_ik. May overflow where ω itself does; ``log_normalizer`` never
+        does.
+        """
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray(np.exp(self.log_normalizer))
 

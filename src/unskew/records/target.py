@@ -26,8 +26,8 @@ TARGET_OF_NUMBERS = "the target of the biasing functions"
 class Target:
     """The population that results shall speak of, said once: use the class methods.
 
-    Numbers: whole numbers are counts and are normalised; all others are probabilities and must sum to 1 (to 1e-9). Levels are compared as
-    text: 3, 3.0 and "3" are one level.
+    Numbers: whole numbers are counts and are normalised; all others are probabilities and must sum
+    to 1 (to 1e-9). Levels are compared as text: 3, 3.0 and "3" are one level.
 
     Attributes
     ----------
@@ -36,13 +36,17 @@ class Target:
     facts : the given distributions.
     interactions : the table that margins are raked from; None: the pool's own.
     bins : edges for numeric attributes: [a, b), the last one closed.
-    outside : for levels beyond the target's scope, "keep" (at their pool share) or "drop": one rule per attribute, or one per level.
-        Values beyond the bins of an attribute with edges 0 … 120 are the levels "< 0" and "> 120". A level without a rule is an error.
-    missing : for missing values of an attribute "error" (default), "level" (a level of its own, "(missing)"), "drop", or "keep" (at their
-        pool share).
-    unit : "image", or "group": masses count groups; a group counts once in every stratum it has images in, and shares that among them.
-    uncovered : target mass on a stratum without images is an "error", or the target is made smaller: "restrict".
-    reference : the sample (a `Pool`, or where one lies) or the name of the source known to be unbiased.
+    outside : for levels beyond the target's scope, "keep" (at their pool share) or "drop": one rule
+        per attribute, or one per level. Values beyond the bins of an attribute with edges 0 … 120
+        are the levels "< 0" and "> 120". A level without a rule is an error.
+    missing : for missing values of an attribute "error" (default), "level" (a level of its own,
+        "(missing)"), "drop", or "keep" (at their pool share).
+    unit : "image", or "group": masses count groups; a group counts once in every stratum it has
+        images in, and shares that among them.
+    uncovered : target mass on a stratum without images is an "error", or the target is made
+        smaller: "restrict".
+    reference : the sample (a `Pool`, or where one lies) or the name of the source known to be
+        unbiased.
     holdout : share of the reference that judges and does not fit.
     """
 
@@ -60,16 +64,26 @@ class Target:
 
     @classmethod
     def uniform(cls, by: str | Sequence[str], **options: Unpack[TargetOptions]) -> Target:
-        """Every level of ``by`` has the same mass; of several attributes, every combination of their levels."""
+        """Every level of ``by`` has the same mass; of several attributes, every combination of
+        their levels.
+        """
         from unskew.target.building import uniform_target
 
         return uniform_target(by, options)
 
     @classmethod
-    def margins(cls, margins: Mapping[str, Any], *, interactions: pd.DataFrame | None = None, **options: Unpack[TargetOptions]) -> Target:
-        """``{attribute: {level: number}}``; with the error of the survey, ``{attribute: {"mass": {level: number}, "n": 400}}`` or "stderr".
+    def margins(
+        cls,
+        margins: Mapping[str, Any],
+        *,
+        interactions: pd.DataFrame | None = None,
+        **options: Unpack[TargetOptions],
+    ) -> Target:
+        """``{attribute: {level: number}}``; with the error of the survey, ``{attribute: {"mass":
+        {level: number}, "n": 400}}`` or "stderr".
 
-        Several margins are raked from ``interactions`` (a joint table, default the pool's), whose odds ratios are thereby assumed.
+        Several margins are raked from ``interactions`` (a joint table, default the pool's), whose
+        odds ratios are thereby assumed.
         """
         from unskew.target.building import margins_target
 
@@ -77,9 +91,15 @@ class Target:
 
     @classmethod
     def table(
-        cls, table: pd.DataFrame, by: Sequence[str] | None = None, n: float | None = None, **options: Unpack[TargetOptions]
+        cls,
+        table: pd.DataFrame,
+        by: Sequence[str] | None = None,
+        n: float | None = None,
+        **options: Unpack[TargetOptions],
     ) -> Target:
-        """The joint distribution: a column for each attribute and one called count, mass, probability or share; ``n`` as in a survey."""
+        """The joint distribution: a column for each attribute and one called count, mass,
+        probability or share; ``n`` as in a survey.
+        """
         from unskew.target.building import table_target
 
         return table_target(table, by, n, options)
@@ -93,7 +113,9 @@ class Target:
 
     @classmethod
     def source(cls, name: str, holdout: float = 0.0) -> Target:
-        """The population that the source ``name`` was drawn from, because that source is known to be unbiased."""
+        """The population that the source ``name`` was drawn from, because that source is known to
+        be unbiased.
+        """
         from unskew.target.building import source_target
 
         return source_target(name, holdout)
@@ -112,7 +134,9 @@ class Target:
         return written_target(self)
 
     def resolve(self, pool: Pool | pd.DataFrame) -> TargetStrata | TargetReference:
-        """What the target asks of this pool: the mass of every stratum, or the reference to resemble."""
+        """What the target asks of this pool: the mass of every stratum, or the reference to
+        resemble.
+        """
         return self.compare(pool) if self.kind in ("sample", "source") else self.stratify(pool)
 
     def stratify(self, pool: Pool | pd.DataFrame) -> TargetStrata:
@@ -122,7 +146,9 @@ class Target:
         return stratify_pool(self, pool)
 
     def compare(self, pool: Pool | pd.DataFrame) -> TargetReference:
-        """The sample, or the source of the pool, that stands for the target; an error for masses."""
+        """The sample, or the source of the pool, that stands for the target; an error for
+        masses.
+        """
         from unskew.target.resolution import find_reference
 
         return find_reference(self, pool)

@@ -49,10 +49,13 @@ class Weights:
     names : names of the K sources.
     solution : the solved equations behind the weights.
     overlap : the overlap graph with κ, overlap matrix, spectral gap and σ₂ at the solution.
-    group : (n,) code of each image's group (patient, burst), an index into ``group_names``; None without groups.
+    group : (n,) code of each image's group (patient, burst), an index into ``group_names``; None
+        without groups.
     group_names : the groups as they were given.
-    rows : ω as the solver reads it (not a copy: don't change ω afterwards); the uncertainty methods read memberships from it.
-    estimation : how ω was estimated, if `unskew.debias` did; errors then account for it. None where ω was handed in.
+    rows : ω as the solver reads it (not a copy: don't change ω afterwards); the uncertainty methods
+        read memberships from it.
+    estimation : how ω was estimated, if `unskew.debias` did; errors then account for it. None where
+        ω was handed in.
     """
 
     weight: Floats = field(repr=False)
@@ -78,7 +81,9 @@ class Weights:
 
     @property
     def ess(self) -> float:
-        """Kish's effective number of images, 1/Σ_i π_i²; between 1 and n, equal to n iff all weights are equal."""
+        """Kish's effective number of images, 1/Σ_i π_i²; between 1 and n, equal to n iff all
+        weights are equal.
+        """
         return self.diagnosis.ess
 
     @property
@@ -94,7 +99,8 @@ class Weights:
         return diagnose_weights(self)
 
     def mean(self, values: npt.ArrayLike, level: float = 0.95) -> Estimate:
-        """Target mean Σ_i π_i h_i of ``values`` with its asymptotic standard error, cluster-robust if there are groups.
+        """Target mean Σ_i π_i h_i of ``values`` with its asymptotic standard error, cluster-robust
+        if there are groups.
 
         The error accounts for the estimation of ω where `unskew.debias` estimated it.
         """
@@ -103,19 +109,26 @@ class Weights:
         return weighted_mean(self, values, level=level)
 
     def covariance(self) -> Floats:
-        """(K, K) asymptotic covariance of log Ω̂ for known ω (Gill et al. 1988; Kong et al. 2003), cluster-robust if there are groups."""
+        """(K, K) asymptotic covariance of log Ω̂ for known ω (Gill et al. 1988; Kong et al. 2003),
+        cluster-robust if there are groups.
+        """
         from unskew.weigh.uncertainty import log_normalizer_covariance
 
         return log_normalizer_covariance(self)
 
-    def bootstrap(self, n: int = 200, seed: int = 0, values: npt.ArrayLike | None = None) -> Bootstrap:
-        """``n`` bootstrap replicates within sources, by group where there are groups; disconnected replicates are counted."""
+    def bootstrap(
+        self, n: int = 200, seed: int = 0, values: npt.ArrayLike | None = None
+    ) -> Bootstrap:
+        """``n`` bootstrap replicates within sources, by group where there are groups; disconnected
+        replicates are counted.
+        """
         from unskew.weigh.uncertainty import bootstrap_weights
 
         return bootstrap_weights(self, n=n, seed=seed, values=values)
 
     def align(self, ids: Sequence[object] | npt.NDArray[Any]) -> Floats:
-        """(len(ids),) the weights of the images ``ids``, joined by id, never by row order; an unknown id is an error.
+        """(len(ids),) the weights of the images ``ids``, joined by id, never by row order; an
+        unknown id is an error.
 
         So is an id that stands for more than one image. An image may be asked for twice.
         """
@@ -129,38 +142,52 @@ class Weights:
 
         write_weights(self, path)
 
-    def sensitivity(self, values: npt.ArrayLike, factor: float = 2.0, **options: Any) -> Sensitivity:
-        """The range of a target mean when c(z), which the images cannot tell, may vary within ``factor``; see `bound_weights_mean`."""
+    def sensitivity(
+        self, values: npt.ArrayLike, factor: float = 2.0, **options: Any
+    ) -> Sensitivity:
+        """The range of a target mean when c(z), which the images cannot tell, may vary within
+        ``factor``; see `bound_weights_mean`.
+        """
         from unskew.weigh.sensitivity import bound_weights_mean
 
         return bound_weights_mean(self, values, factor, **options)
 
     def check_fit(self, pool: Pool, **options: Any) -> FitCheck:
-        """Does each source look as the bias model expects? `unskew.check_fit` with the model behind these weights, if there is one."""
+        """Does each source look as the bias model expects? `unskew.check_fit` with the model behind
+        these weights, if there is one.
+        """
         from unskew.bias.fit_check import check_fit
 
-        return check_fit(pool, None if self.estimation is None else self.estimation.fitted, self, **options)
+        return check_fit(
+            pool, None if self.estimation is None else self.estimation.fitted, self, **options
+        )
 
     def score(self, table: Pool | pd.DataFrame) -> Floats:
-        """(m,) weights for new images without a new solve, 1/Σ_k λ_k ω_k(z)/Ω_k on the scale of ``sample_weight``.
+        """(m,) weights for new images without a new solve, 1/Σ_k λ_k ω_k(z)/Ω_k on the scale of
+        ``sample_weight``.
 
-        A new image like image i of the pool gets the same weight as that one; one that the model leaves out, or no source covers, is an
-        error.
+        A new image like image i of the pool gets the same weight as that one; one that the model
+        leaves out, or no source covers, is an error.
         """
         return self._estimation("score").score(table)
 
     def update(self, pool: Pool) -> Weights:
-        """The weights of a changed pool (images added or removed), the model fitted anew from where the last fit ended."""
+        """The weights of a changed pool (images added or removed), the model fitted anew from where
+        the last fit ended.
+        """
         return self._estimation("update").update(pool)
 
     def describe(self) -> Description:
-        """What the bias model assumed and estimated, and where the factor c(z) comes from that the images cannot tell."""
+        """What the bias model assumed and estimated, and where the factor c(z) comes from that the
+        images cannot tell.
+        """
         return self._estimation("describe").fitted.describe()
 
     def _estimation(self, method: str) -> Estimation:
         if self.estimation is None:
             raise ConfigError(
-                f"weights.{method} needs the bias model behind the weights, and these came from numbers (debias_weights, or a file). "
+                f"weights.{method} needs the bias model behind the weights, and these came from "
+                "numbers (debias_weights, or a file). "
                 "Compute them with unskew.debias(pool, bias, target)."
             )
         return self.estimation

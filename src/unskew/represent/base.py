@@ -1,7 +1,8 @@
 """The contract of a representation: an image as a few numbers.
 
-A representation is a frozen dataclass whose fields are its settings. It says what it `needs` of an image, turns a batch of images into one
-row of values each (`compute`), and, where the values of one image depend on all the others (a PCA), what follows (`finish`)::
+A representation is a frozen dataclass whose fields are its settings. It says what it `needs` of an
+image, turns a batch of images into one row of values each (`compute`), and, where the values of one
+image depend on all the others (a PCA), what follows (`finish`)::
 
     @dataclass(frozen=True)
     class Redness(Representation):
@@ -11,9 +12,10 @@ row of values each (`compute`), and, where the values of one image depend on all
         def compute(self, batch):                      # (m, h, w, 3) uint8, all of one size
             return batch[..., 0].mean(axis=(1, 2))[:, None] / 255
 
-What is remembered of an image is the row that `compute` returned for it, under the hash of the image and `to_dict()`, which holds the
-name, the `version` and the settings: **raise `version` when the numbers change.** The value of an image must not depend on the other images
-of its batch, nor on the size of the batch.
+What is remembered of an image is the row that `compute` returned for it, under the hash of the
+image and `to_dict()`, which holds the name, the `version` and the settings: **raise `version` when
+the numbers change.** The value of an image must not depend on the other images of its batch, nor on
+the size of the batch.
 """
 
 from __future__ import annotations
@@ -28,10 +30,12 @@ import numpy as np
 import numpy.typing as npt
 
 Pixels = npt.NDArray[np.uint8]
-# "header": size and EXIF, nothing is decoded. "reduced": a copy whose shorter side has at least `side` pixels, each the average of f × f
-# pixels, f the largest power of two that leaves so many (f = 1 for small images). "pixels": the whole image.
+# "header": size and EXIF, nothing is decoded. "reduced": a copy whose shorter side has at least
+# `side` pixels, each the average of f × f pixels, f the largest power of two that leaves so many (f
+# = 1 for small images). "pixels": the whole image.
 Needs = Literal["header", "reduced", "pixels"]
-# The shorter side of the reduced copy: 64 × 64 pixels give the mean colour of a photograph to about 1/255.
+# The shorter side of the reduced copy: 64 × 64 pixels give the mean colour of a photograph to about
+# 1/255.
 REDUCED_SIDE = 64
 
 
@@ -61,11 +65,14 @@ class Representation(ABC):
     Attributes
     ----------
     name : what it is called in ``features``, and how its columns begin.
-    version : raised whenever the same image gives other numbers than before: what was remembered no longer holds.
+    version : raised whenever the same image gives other numbers than before: what was remembered no
+        longer holds.
     needs : "header", "reduced" or "pixels"; decides what `compute` is given.
-    side : of the reduced copy, the least length of the shorter side (with ``needs = "reduced"`` only).
+    side : of the reduced copy, the least length of the shorter side (with ``needs = "reduced"``
+        only).
     batch_size : images in a batch; None: as many as stay in the processor's cache.
-    one_at_a_time : `compute` uses all cores by itself (a neural network), so it is never called by two threads at once.
+    one_at_a_time : `compute` uses all cores by itself (a neural network), so it is never called by
+        two threads at once.
     """
 
     name: ClassVar[str]
@@ -77,7 +84,9 @@ class Representation(ABC):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Full names of the columns that the pool gets; empty where they follow from the number of values: name, or name_0, name_1 …"""
+        """Full names of the columns that the pool gets; empty where they follow from the number of
+        values: name, or name_0, name_1 …
+        """
         return (self.name,)
 
     @property
@@ -86,16 +95,19 @@ class Representation(ABC):
         return ()
 
     def placed(self, jobs: int, folder: Path | None) -> Representation:
-        """Told once, before anything else: how many threads `compute` may use, and where it may keep files of its own (None: nowhere).
+        """Told once, before anything else: how many threads `compute` may use, and where it may
+        keep files of its own (None: nowhere).
 
         Returns the representation to work with: by default itself, which needs neither.
         """
         return self
 
     def prepare(self, pixels: Pixels) -> npt.NDArray[Any]:
-        """One image (h, w, 3), upright, before it enters a batch: resizing or cropping belongs here. Called in the threads that decode.
+        """One image (h, w, 3), upright, before it enters a batch: resizing or cropping belongs
+        here. Called in the threads that decode.
 
-        Batches hold images of the same shape only; a representation that brings all to one shape gets full batches.
+        Batches hold images of the same shape only; a representation that brings all to one shape
+        gets full batches.
         """
         return pixels
 
@@ -103,24 +115,32 @@ class Representation(ABC):
     def compute(self, batch: Any) -> npt.NDArray[Any]:
         """One row for each image, (m, d).
 
-        ``batch`` is a sequence of m `Header` where the header is all that is needed, otherwise an array (m, …) of what `prepare` returned:
-        by default (m, h, w, 3) uint8. The d values are what is remembered; without a `finish` of its own they are the `columns`.
-        Text columns make it an array of objects. A value that does not exist is NaN (None for text).
+        ``batch`` is a sequence of m `Header` where the header is all that is needed, otherwise an
+        array (m, …) of what `prepare` returned: by default (m, h, w, 3) uint8. The d values are
+        what is remembered; without a `finish` of its own they are the `columns`. Text columns make
+        it an array of objects. A value that does not exist is NaN (None for text).
         """
 
     def finish(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """From what `compute` gave for all images of all pools, (n, d), to the `columns`, (n, c). Nothing by default.
+        """From what `compute` gave for all images of all pools, (n, d), to the `columns`, (n, c).
+        Nothing by default.
 
-        ``values`` has the dtype that `compute` returned and may be mapped from a file: pass over it in blocks of rows.
+        ``values`` has the dtype that `compute` returned and may be mapped from a file: pass over it
+        in blocks of rows.
         """
         return values
 
     def to_dict(self) -> dict[str, Any]:
-        """Name, version and settings, as plain JSON: part of the key under which values are remembered.
+        """Name, version and settings, as plain JSON: part of the key under which values are
+        remembered.
 
         Settings that change `finish` alone may be left out.
         """
-        return {"name": self.name, "version": self.version, **{item.name: getattr(self, item.name) for item in fields(self)}}
+        return {
+            "name": self.name,
+            "version": self.version,
+            **{item.name: getattr(self, item.name) for item in fields(self)},
+        }
 
 
 def column_names(name: str, parts: Sequence[str]) -> tuple[str, ...]:

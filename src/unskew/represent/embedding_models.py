@@ -1,6 +1,8 @@
-"""What ``model`` of an embedding may name: ``module:factory``, a TorchScript file, an ONNX file, or the network of the extra `embed`.
+"""What ``model`` of an embedding may name: ``module:factory``, a TorchScript file, an ONNX file, or
+the network of the extra `embed`.
 
-Files are loaded as what they are. A pickled checkpoint, which could run anything while it is read, is refused.
+Files are loaded as what they are. A pickled checkpoint, which could run anything while it is read,
+is refused.
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ from typing import Any
 
 from unskew.errors import ConfigError, did_you_mean
 from unskew.represent import efficientnet
-from unskew.represent.networks import Network, OnnxNetwork, Place, TorchNetwork, import_torch, torch_device
+from unskew.represent.networks import (
+    Network,
+    OnnxNetwork,
+    Place,
+    TorchNetwork,
+    import_torch,
+    torch_device,
+)
 from unskew.represent.user_functions import find_function
 
 _ONNX = (".onnx",)
@@ -27,7 +36,9 @@ _STD = (0.229, 0.224, 0.225)
 
 
 class Model(ABC):
-    """A network by name: a fingerprint, and how it is brought into action. ``mean`` and ``std`` (RGB, of 1) are what it expects."""
+    """A network by name: a fingerprint, and how it is brought into action. ``mean`` and ``std``
+    (RGB, of 1) are what it expects.
+    """
 
     mean: tuple[float, float, float] = _MEAN
     std: tuple[float, float, float] = _STD
@@ -45,12 +56,15 @@ class Model(ABC):
 
 
 def find_model(name: str | None, blocks: Sequence[int] = ()) -> Model:
-    """The model of that name (None: EfficientNet-lite0, with the means of ``blocks``); nothing heavy is loaded yet."""
+    """The model of that name (None: EfficientNet-lite0, with the means of ``blocks``); nothing
+    heavy is loaded yet.
+    """
     if name is None or name == efficientnet.NAME:
         return EfficientNetLite(blocks)
     if blocks:
         raise ConfigError(
-            f"blocks are those of {efficientnet.NAME}, the default model; the blocks of {name!r} are not known. Leave blocks out, and let "
+            f"blocks are those of {efficientnet.NAME}, the default model; the blocks of {name!r} "
+            "are not known. Leave blocks out, and let "
             "the model itself return what you want of its layers, side by side."
         )
     suffix = Path(name).suffix.lower()
@@ -62,13 +76,16 @@ def find_model(name: str | None, blocks: Sequence[int] = ()) -> Model:
     if colon and all(part.isidentifier() for part in (*module.split("."), factory)):
         return Factory(name)
     raise ConfigError(
-        f"model is module:factory, an ONNX file (.onnx), a TorchScript file ({', '.join(_TORCHSCRIPT)}) or {efficientnet.NAME!r}, "
+        "model is module:factory, an ONNX file (.onnx), a TorchScript file "
+        f"({', '.join(_TORCHSCRIPT)}) or {efficientnet.NAME!r}, "
         f"the default; got {name!r}.{did_you_mean(name, [efficientnet.NAME])}"
     )
 
 
 def is_model_file(name: object) -> bool:
-    """Does the model's name mean a file, so that it is relative to the folder of a configuration?"""
+    """Does the model's name mean a file, so that it is relative to the folder of a
+    configuration?
+    """
     return isinstance(name, str) and Path(name).suffix.lower() in _ONNX + _TORCHSCRIPT
 
 
@@ -95,7 +112,16 @@ class OnnxFile(Model):
     def fingerprint(self) -> str:
         path = _existing(self.name)
         # Large graphs keep their weights in a file beside them.
-        return hash_files([path, *(beside for end in (".data", "_data") if (beside := path.with_name(path.name + end)).is_file())])
+        return hash_files(
+            [
+                path,
+                *(
+                    beside
+                    for end in (".data", "_data")
+                    if (beside := path.with_name(path.name + end)).is_file()
+                ),
+            ]
+        )
 
     def load(self, size: int, place: Place) -> Network:
         return OnnxNetwork(self.name, str(_existing(self.name)), place)
@@ -111,13 +137,20 @@ class TorchScriptFile(Model):
         torch = import_torch(f"the model {self.name!r}")
         try:
             with warnings.catch_warnings():
-                # torch prefers another format; files in this one are what people have, and it still reads them.
-                warnings.filterwarnings("ignore", message=r"`torch\.jit\.load` is deprecated", category=DeprecationWarning)
+                # torch prefers another format; files in this one are what people have, and it still
+                # reads them.
+                warnings.filterwarnings(
+                    "ignore",
+                    message=r"`torch\.jit\.load` is deprecated",
+                    category=DeprecationWarning,
+                )
                 module = torch.jit.load(str(_existing(self.name)), map_location=torch_device(place))
         except RuntimeError as error:
             raise ConfigError(
-                f"{self.name} is not a TorchScript file. A checkpoint (torch.save of a module, or of its state_dict) is not loaded: it "
-                "lacks the network, and reading it may run code. Save torch.jit.script(module), export ONNX, or name module:factory."
+                f"{self.name} is not a TorchScript file. A checkpoint (torch.save of a module, or "
+                "of its state_dict) is not loaded: it "
+                "lacks the network, and reading it may run code. Save torch.jit.script(module), "
+                "export ONNX, or name module:factory."
             ) from error
         return TorchNetwork(self.name, module, place)
 
@@ -132,16 +165,24 @@ class Factory(Model):
             made = find_function(self.name)()
         except ConfigError:
             raise
-        except Exception as error:  # code of the user: whatever it raises is theirs to read, in words
+        except (
+            Exception
+        ) as error:  # code of the user: whatever it raises is theirs to read, in words
             raise ConfigError(
-                f"the model {self.name!r} cannot be made: {type(error).__name__}: {error}. It is called without arguments."
+                f"the model {self.name!r} cannot be made: {type(error).__name__}: {error}. It is "
+                "called without arguments."
             ) from error
         if not isinstance(made, torch.nn.Module):
-            raise ConfigError(f"{self.name!r}, called without arguments, must return a torch.nn.Module; it returned {type(made).__name__}.")
+            raise ConfigError(
+                f"{self.name!r}, called without arguments, must return a torch.nn.Module; it "
+                f"returned {type(made).__name__}."
+            )
         return made
 
     def fingerprint(self) -> str:
-        """Of the parameters and buffers, the architecture as torch prints it, and the file of the factory (what `forward` does)."""
+        """Of the parameters and buffers, the architecture as torch prints it, and the file of the
+        factory (what `forward` does).
+        """
         torch = import_torch(f"the model {self.name!r}")
         total = hashlib.sha256(repr(self.module).encode())
         for name, value in sorted(self.module.state_dict().items()):
@@ -172,5 +213,7 @@ def hash_files(paths: Iterable[Path]) -> str:
 def _existing(name: str) -> Path:
     path = Path(name)
     if not path.is_file():
-        raise ConfigError(f"there is no file {name!r}, which was named as the model of the embedding.")
+        raise ConfigError(
+            f"there is no file {name!r}, which was named as the model of the embedding."
+        )
     return path

@@ -1,6 +1,8 @@
-"""What the camera wrote beside the image: make, model, ISO, exposure, focal length, date; where it stood only when asked.
+"""What the camera wrote beside the image: make, model, ISO, exposure, focal length, date; where it
+stood only when asked.
 
-Arrays, and files without EXIF, have none of it: NaN and None. Nothing else of the EXIF is read (names of persons, serial numbers, notes).
+Arrays, and files without EXIF, have none of it: NaN and None. Nothing else of the EXIF is read
+(names of persons, serial numbers, notes).
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ def exif_values(header: Header) -> dict[str, Any]:
 
     Returns
     -------
-    dict with make, model (text); iso; exposure (seconds); focal_length (mm, of the lens, not 35 mm equivalent); date (text,
-    2019-06-12T10:11:12, camera's clock, when the picture was taken or else changed); year (the same as a decimal number, 2019.45).
+    dict with make, model (text); iso; exposure (seconds); focal_length (mm, of the lens, not 35 mm
+    equivalent); date (text, 2019-06-12T10:11:12, camera's clock, when the picture was taken or else
+    changed); year (the same as a decimal number, 2019.45).
     """
     tags = header.exif
     date = _date(tags.get(_DATE_TAKEN)) or _date(tags.get(_DATE_CHANGED))
@@ -48,12 +51,17 @@ def exif_values(header: Header) -> dict[str, Any]:
 
 def gps_values(header: Header) -> dict[str, float]:
     """Latitude and longitude in degrees, north and east positive; NaN where they are not known."""
-    return {"latitude": _degrees(header.gps, 1, 2, "S", 90.0), "longitude": _degrees(header.gps, 3, 4, "W", 180.0)}
+    return {
+        "latitude": _degrees(header.gps, 1, 2, "S", 90.0),
+        "longitude": _degrees(header.gps, 3, 4, "W", 180.0),
+    }
 
 
 @dataclass(frozen=True)
 class Exif(Representation):
-    """Camera and exposure from the EXIF of the file (`exif_values`), with ``gps`` also where it was taken (`gps_values`)."""
+    """Camera and exposure from the EXIF of the file (`exif_values`), with ``gps`` also where it was
+    taken (`gps_values`).
+    """
 
     name: ClassVar[str] = "exif"
     needs: ClassVar[Needs] = "header"
@@ -79,8 +87,11 @@ class Exif(Representation):
 def _text(value: Any) -> str | None:
     if isinstance(value, bytes):
         value = value.decode("utf-8", errors="replace")
-    # Fixed-length fields are filled up with zeros and blanks; anything that does not print is damage.
-    text = "".join(letter for letter in str(value or "").split("\0")[0] if letter.isprintable()).strip()
+    # Fixed-length fields are filled up with zeros and blanks; anything that does not print is
+    # damage.
+    text = "".join(
+        letter for letter in str(value or "").split("\0")[0] if letter.isprintable()
+    ).strip()
     return text[:200] or None
 
 
@@ -107,7 +118,9 @@ def _decimal_year(date: datetime) -> float:
     return date.year + (date - datetime(date.year, 1, 1)).total_seconds() / (days * 86_400)
 
 
-def _degrees(gps: Mapping[int, Any], side_tag: int, value_tag: int, negative: str, limit: float) -> float:
+def _degrees(
+    gps: Mapping[int, Any], side_tag: int, value_tag: int, negative: str, limit: float
+) -> float:
     """Degrees, minutes, seconds and the side (N, S, E, W)."""
     try:
         parts = [float(part) for part in gps[value_tag]]

@@ -1,8 +1,11 @@
-"""What was computed is remembered: Parquet files under the hash of the image and the settings of the representation.
+"""What was computed is remembered: Parquet files under the hash of the image and the settings of
+the representation.
 
-A cache is a folder of shelves, one for each representation with its settings; a shelf is a folder of small Parquet files that are written
-whole and never changed. Several runs may therefore use one cache at the same time, a killed run loses at most what it had not written yet,
-and a file that cannot be read is set aside and its values computed again. Deleting the folder costs time, nothing else.
+A cache is a folder of shelves, one for each representation with its settings; a shelf is a folder
+of small Parquet files that are written whole and never changed. Several runs may therefore use one
+cache at the same time, a killed run loses at most what it had not written yet, and a file that
+cannot be read is set aside and its values computed again. Deleting the folder costs time, nothing
+else.
 """
 
 from __future__ import annotations
@@ -37,17 +40,23 @@ _ROWS_AT_ONCE = 4096
 
 
 class Shelf:
-    """Rows of values, each under its key, in ``folder``. ``text``: which of the values of a row are text."""
+    """Rows of values, each under its key, in ``folder``. ``text``: which of the values of a row are
+    text.
+    """
 
     def __init__(self, folder: Path, settings: dict[str, Any], text: tuple[int, ...] = ()) -> None:
         self.folder, self.text = folder, text
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not (folder / "settings.json").exists():
-                write_text(folder / "settings.json", json.dumps(settings, indent=1, sort_keys=True, default=str) + "\n")
+                write_text(
+                    folder / "settings.json",
+                    json.dumps(settings, indent=1, sort_keys=True, default=str) + "\n",
+                )
         except OSError as error:
             raise DataError(
-                f"the cache {str(folder.parent)!r} cannot be used ({error.strerror or error}). Give a folder that can be written, or none."
+                f"the cache {str(folder.parent)!r} cannot be used ({error.strerror or error}). "
+                "Give a folder that can be written, or none."
             ) from error
 
     def keys(self) -> Keys:
@@ -60,27 +69,43 @@ class Shelf:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        columns: dict[str, Any] = {"key": pa.array(key_n.tolist(), type=pa.binary(KEY_DTYPE.itemsize))}
+        columns: dict[str, Any] = {
+            "key": pa.array(key_n.tolist(), type=pa.binary(KEY_DTYPE.itemsize))
+        }
         if values.dtype == object:
             for at in range(values.shape[1]):
-                columns[f"value_{at}"] = pa.array(list(values[:, at]), type=pa.string() if at in self.text else pa.float64())
+                columns[f"value_{at}"] = pa.array(
+                    list(values[:, at]), type=pa.string() if at in self.text else pa.float64()
+                )
         else:
-            columns["value"] = pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])
+            columns["value"] = pa.FixedSizeListArray.from_arrays(
+                pa.array(np.ascontiguousarray(values).ravel()), values.shape[1]
+            )
         with written_whole(self.folder / f"part-{uuid.uuid4().hex}.parquet") as beside:
             pq.write_table(pa.table(columns), beside, row_group_size=_ROWS_AT_ONCE)
 
     def find(self, wanted_n: Keys) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]:
-        """Positions in ``wanted_n`` (which may repeat) and their rows of values, a block at a time."""
+        """Positions in ``wanted_n`` (which may repeat) and their rows of values, a block at a
+        time.
+        """
         order = np.argsort(wanted_n, kind="stable")
         ordered = wanted_n[order]
         for table in self._tables():
             key = _keys_of(table)
-            first, last = np.searchsorted(ordered, key, side="left"), np.searchsorted(ordered, key, side="right")
+            first, last = (
+                np.searchsorted(ordered, key, side="left"),
+                np.searchsorted(ordered, key, side="right"),
+            )
             count = last - first
             if count.any():
-                # Every row of the table as often as it is wanted, beside the places where it is wanted.
+                # Every row of the table as often as it is wanted, beside the places where it is
+                # wanted.
                 row = np.repeat(np.arange(len(key)), count)
-                place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
+                place = (
+                    np.arange(count.sum())
+                    - np.repeat(np.cumsum(count) - count, count)
+                    + np.repeat(first, count)
+                )
                 yield order[place], self._values_of(table)[row]
 
     def _values_of(self, table: pa.Table) -> npt.NDArray[Any]:
@@ -100,7 +125,10 @@ class Shelf:
         for path in sorted(self.folder.glob("part-*.parquet")):
             try:
                 with pq.ParquetFile(path) as file:
-                    tables = [pa.Table.from_batches([batch]) for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns)]
+                    tables = [
+                        pa.Table.from_batches([batch])
+                        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns)
+                    ]
             except FileNotFoundError:
                 continue
             except (OSError, ValueError, KeyError, pa.ArrowException) as error:
@@ -111,7 +139,12 @@ class Shelf:
 
 def open_shelf(cache: str | os.PathLike[str], representation: Representation) -> Shelf:
     """The shelf of a representation with its settings and version."""
-    settings = {**representation.to_dict(), "needs": representation.needs, "side": representation.side, "decoding": DECODING_VERSION}
+    settings = {
+        **representation.to_dict(),
+        "needs": representation.needs,
+        "side": representation.side,
+        "decoding": DECODING_VERSION,
+    }
     text = tuple(representation.columns.index(column) for column in representation.text_columns)
     return _open(cache, representation.name, settings, text)
 
@@ -121,25 +154,44 @@ def open_file_shelf(cache: str | os.PathLike[str]) -> Shelf:
     return _open(cache, "files", {"name": "files", "version": 2}, text=(0,))
 
 
-def _open(cache: str | os.PathLike[str], name: str, settings: dict[str, Any], text: tuple[int, ...]) -> Shelf:
+def _open(
+    cache: str | os.PathLike[str], name: str, settings: dict[str, Any], text: tuple[int, ...]
+) -> Shelf:
     plain = json.dumps(settings, sort_keys=True, default=str)
     key = hashlib.blake2b(plain.encode(), digest_size=8).hexdigest()
-    return Shelf(Path(cache) / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)[:60]}-{key}", settings, text)
+    return Shelf(
+        Path(cache) / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)[:60]}-{key}", settings, text
+    )
 
 
 def _keys_of(table: pa.Table) -> Keys:
     import pyarrow as pa
 
     # One buffer of keys without gaps; a copy, because the table goes.
-    keys = pa.concat_arrays(table.column("key").chunks) if table.num_rows else pa.array([], type=pa.binary(KEY_DTYPE.itemsize))
+    keys = (
+        pa.concat_arrays(table.column("key").chunks)
+        if table.num_rows
+        else pa.array([], type=pa.binary(KEY_DTYPE.itemsize))
+    )
     if keys.type != pa.binary(KEY_DTYPE.itemsize):
         raise ValueError(f"keys are {keys.type}")
-    return np.frombuffer(keys.buffers()[1] or b"", dtype=KEY_DTYPE, count=len(keys), offset=keys.offset * KEY_DTYPE.itemsize).copy()
+    return np.frombuffer(
+        keys.buffers()[1] or b"",
+        dtype=KEY_DTYPE,
+        count=len(keys),
+        offset=keys.offset * KEY_DTYPE.itemsize,
+    ).copy()
 
 
 def _set_aside(path: Path, error: Exception) -> None:
-    _LOG.warning("%s of the cache cannot be read (%s); it is set aside, and its values are computed again.", path, error)
+    _LOG.warning(
+        "%s of the cache cannot be read (%s); it is set aside, and its values are computed again.",
+        path,
+        error,
+    )
     try:
         path.rename(path.with_suffix(".corrupt"))
-    except OSError:  # another run was faster, or the folder is read-only; the file is passed over either way
+    except (
+        OSError
+    ):  # another run was faster, or the folder is read-only; the file is passed over either way
         return

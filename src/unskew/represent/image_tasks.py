@@ -1,4 +1,6 @@
-"""What one thread, or process, does: read some images, hash them, decode what is needed, compute what is not known yet."""
+"""What one thread, or process, does: read some images, hash them, decode what is needed, compute
+what is not known yet.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,12 @@ from unskew.represent.content import FileStamp, hash_image
 from unskew.represent.decode import Picture, reasons
 from unskew.represent.feature_cache import Keys
 
-# A batch this large stays in the processor's cache, so that large images go one by one and small ones by the hundred.
+# A batch this large stays in the processor's cache, so that large images go one by one and small
+# ones by the hundred.
 _BATCH_BYTES = 262_144
 _HEADERS_AT_ONCE = 1024
-# Images decoded at the same time, in all threads and processes together; a pixel takes 4 bytes in Pillow and 3 as an array.
+# Images decoded at the same time, in all threads and processes together; a pixel takes 4 bytes in
+# Pillow and 3 as an array.
 _PIXELS_AT_ONCE = 40_000_000
 # Small ones need not wait.
 _SMALL_PIXELS = 250_000
@@ -30,7 +34,9 @@ _SMALL_PIXELS = 250_000
 
 @dataclass
 class Found:
-    """What came out of some rows: hashes of images and of files, rows of values for each representation, and reasons of failure."""
+    """What came out of some rows: hashes of images and of files, rows of values for each
+    representation, and reasons of failure.
+    """
 
     content: dict[int, bytes] = field(default_factory=dict)
     stamp: dict[bytes, bytes] = field(default_factory=dict)
@@ -39,12 +45,16 @@ class Found:
     n_rows: int = 0
 
     def join_values(self) -> None:
-        """One array for each representation: large images come in batches of one, and many small arrays are slow to hand over."""
+        """One array for each representation: large images come in batches of one, and many small
+        arrays are slow to hand over.
+        """
         parts: dict[int, tuple[list[int], list[npt.NDArray[Any]]]] = defaultdict(lambda: ([], []))
         for number, rows, values in self.values:
             parts[number][0].extend(rows)
             parts[number][1].append(values)
-        self.values = [(number, rows, np.concatenate(values)) for number, (rows, values) in parts.items()]
+        self.values = [
+            (number, rows, np.concatenate(values)) for number, (rows, values) in parts.items()
+        ]
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,9 @@ class Group:
 
 
 class Worker:
-    """Settings of a run; `work` may be called by several threads. ``known`` None: nothing is remembered, so nothing is hashed."""
+    """Settings of a run; `work` may be called by several threads. ``known`` None: nothing is
+    remembered, so nothing is hashed.
+    """
 
     def __init__(
         self,
@@ -93,7 +105,12 @@ class Worker:
         max_pixels: int | None,
         pixels_at_once: int | None = None,
     ) -> None:
-        self.images, self.representations, self.known, self.max_pixels = images, representations, known, max_pixels
+        self.images, self.representations, self.known, self.max_pixels = (
+            images,
+            representations,
+            known,
+            max_pixels,
+        )
         self.pixels_at_once = pixels_at_once or _PIXELS_AT_ONCE
         self.stop = threading.Event()
         self._budget = _PixelBudget(self.pixels_at_once)
@@ -102,11 +119,23 @@ class Worker:
 
     def shared_among(self, processes: int) -> Worker:
         """The same for each of so many processes, which together hold as many pixels."""
-        return Worker(self.images, self.representations, self.known, self.max_pixels, max(1, self.pixels_at_once // processes))
+        return Worker(
+            self.images,
+            self.representations,
+            self.known,
+            self.max_pixels,
+            max(1, self.pixels_at_once // processes),
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Locks stay behind.
-        return Worker, (self.images, self.representations, self.known, self.max_pixels, self.pixels_at_once)
+        return Worker, (
+            self.images,
+            self.representations,
+            self.known,
+            self.max_pixels,
+            self.pixels_at_once,
+        )
 
     def work(self, rows: Sequence[int]) -> Found:
         """Everything about these rows; fewer when `stop` is set meanwhile."""
@@ -145,10 +174,16 @@ class Worker:
         if missing:
             self._represent(row, raw, missing, found, batches)
 
-    def _represent(self, row: int, raw: RawImage, missing: list[int], found: Found, batches: _Batches) -> None:
+    def _represent(
+        self, row: int, raw: RawImage, missing: list[int], found: Found, batches: _Batches
+    ) -> None:
         with reasons():
             picture, groups = Picture(raw, self.max_pixels), self._grouped(tuple(missing))
-            with self._budget.hold(picture.n_pixels) if picture.n_pixels > _SMALL_PIXELS else nullcontext():
+            with (
+                self._budget.hold(picture.n_pixels)
+                if picture.n_pixels > _SMALL_PIXELS
+                else nullcontext()
+            ):
                 # First everything that may fail, then what is kept.
                 given = [self._given(group.first, picture) for group in groups]
                 for group, item in zip(groups, given, strict=True):
@@ -162,13 +197,20 @@ class Worker:
                 one = self.representations[number]
                 alike = type(one).prepare is Representation.prepare and one.batch_size is None
                 shared[(one.needs, one.side) if alike else number].append(number)
-            self._groups[missing] = [Group(tuple(numbers), self.representations[numbers[0]]) for numbers in shared.values()]
+            self._groups[missing] = [
+                Group(tuple(numbers), self.representations[numbers[0]])
+                for numbers in shared.values()
+            ]
         return self._groups[missing]
 
     def _given(self, representation: Representation, picture: Picture) -> Header | npt.NDArray[Any]:
         if representation.needs == "header":
             return picture.header
-        pixels = picture.pixels if representation.needs == "pixels" else picture.reduced(representation.side)
+        pixels = (
+            picture.pixels
+            if representation.needs == "pixels"
+            else picture.reduced(representation.side)
+        )
         try:
             return representation.prepare(pixels)
         except Exception as error:
@@ -183,7 +225,8 @@ class Worker:
             raise _failure(representation, error) from error
         if values.ndim != 2 or len(values) != len(batch):
             raise DataError(
-                f"{representation.name} must give one row of values for each image, ({len(batch)}, d); got shape {values.shape}."
+                f"{representation.name} must give one row of values for each image, ({len(batch)}, "
+                f"d); got shape {values.shape}."
             )
         return values
 
@@ -193,7 +236,9 @@ class _Batches:
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
-        self._waiting: dict[tuple[Group, Any], tuple[list[int], list[Any]]] = defaultdict(lambda: ([], []))
+        self._waiting: dict[tuple[Group, Any], tuple[list[int], list[Any]]] = defaultdict(
+            lambda: ([], [])
+        )
 
     def put(self, group: Group, row: int, item: Any, found: Found) -> None:
         header = group.first.needs == "header"
@@ -201,7 +246,9 @@ class _Batches:
         rows, items = self._waiting[key]
         rows.append(row)
         items.append(item)
-        limit = group.first.batch_size or (_HEADERS_AT_ONCE if header else _BATCH_BYTES // max(1, item.nbytes))
+        limit = group.first.batch_size or (
+            _HEADERS_AT_ONCE if header else _BATCH_BYTES // max(1, item.nbytes)
+        )
         if len(rows) >= limit:
             self._compute(key, found)
 
@@ -212,13 +259,23 @@ class _Batches:
     def _compute(self, key: tuple[Group, Any], found: Found) -> None:
         rows, items = self._waiting.pop(key)
         group = key[0]
-        batch = items if group.first.needs == "header" else items[0][None] if len(items) == 1 else np.stack(items)
+        batch = (
+            items
+            if group.first.needs == "header"
+            else items[0][None]
+            if len(items) == 1
+            else np.stack(items)
+        )
         for number in group.numbers:
-            found.values.append((number, rows, self.worker.compute(self.worker.representations[number], batch)))
+            found.values.append(
+                (number, rows, self.worker.compute(self.worker.representations[number], batch))
+            )
 
 
 class _PixelBudget:
-    """Large images wait for one another, so that memory stays bounded whatever the number of threads."""
+    """Large images wait for one another, so that memory stays bounded whatever the number of
+    threads.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit, self._used, self._changed = limit, 0, threading.Condition()

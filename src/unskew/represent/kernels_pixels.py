@@ -1,6 +1,7 @@
 """The loops over pixels, compiled when they are first called (numba), run without the GIL.
 
-They sum whole numbers, exactly, or in the order of the pixels of one image: the other images of a batch cannot change a sum.
+They sum whole numbers, exactly, or in the order of the pixels of one image: the other images of a
+batch cannot change a sum.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from unskew.represent.base import Pixels
 
 
 def hsv_sums(images: Pixels, at: npt.NDArray[np.int64]) -> Floats:
-    """Sums of H, S, V (each in [0, 1]) over the pixels ``at`` (positions in the flattened image) of images (n, h, w, 3): (n, 3).
+    """Sums of H, S, V (each in [0, 1]) over the pixels ``at`` (positions in the flattened image) of
+    images (n, h, w, 3): (n, 3).
 
-    With v = max and d = max − min of R, G, B: V = v/255, S = d/v, H = k/(6d) where k is (g − b) mod 6d, 2d + (b − r) or 4d + (r − g) as
-    red, green or blue is the largest; S = 0 where v = 0, and H = 0 where d = 0.
+    With v = max and d = max − min of R, G, B: V = v/255, S = d/v, H = k/(6d) where k is (g − b) mod
+    6d, 2d + (b − r) or 4d + (r − g) as red, green or blue is the largest; S = 0 where v = 0, and H
+    = 0 where d = 0.
     """
     total = np.empty((len(images), 3))
     flat = np.ascontiguousarray(images).reshape(len(images), -1, 3)
@@ -29,7 +32,9 @@ def hsv_sums(images: Pixels, at: npt.NDArray[np.int64]) -> Floats:
 
 
 def combination_sums(images: Pixels, weight_c: tuple[int, int, int]) -> list[tuple[int, int]]:
-    """For each image Σ y and Σ y² over its pixels, y = w_R R + w_G G + w_B B with whole weights of at most 1000 in all."""
+    """For each image Σ y and Σ y² over its pixels, y = w_R R + w_G G + w_B B with whole weights of
+    at most 1000 in all.
+    """
     total = np.empty((len(images), 2), dtype=np.int64)
     flat = np.ascontiguousarray(images).reshape(len(images), -1, 3)
     _compiled(_combination_sums)(flat, *weight_c, total)
@@ -37,12 +42,16 @@ def combination_sums(images: Pixels, weight_c: tuple[int, int, int]) -> list[tup
 
 
 def laplacian_sums(images: Pixels) -> list[tuple[int, int]]:
-    """For each image Σ L and Σ L² over the pixels that have four neighbours; L = up + down + left + right − 4 × itself, of the grey values.
+    """For each image Σ L and Σ L² over the pixels that have four neighbours; L = up + down + left +
+    right − 4 × itself, of the grey values.
 
-    Grey is 0.299 R + 0.587 G + 0.114 B in Pillow's fixed point, (19595 R + 38470 G + 7471 B + 32768) >> 16.
+    Grey is 0.299 R + 0.587 G + 0.114 B in Pillow's fixed point, (19595 R + 38470 G + 7471 B +
+    32768) >> 16.
     """
     total = np.empty((len(images), 2), dtype=np.int64)
-    _compiled(_laplacian_sums)(np.ascontiguousarray(images), np.empty((3, images.shape[2]), dtype=np.int32), total)
+    _compiled(_laplacian_sums)(
+        np.ascontiguousarray(images), np.empty((3, images.shape[2]), dtype=np.int32), total
+    )
     return [(int(first), int(second)) for first, second in total]
 
 
@@ -65,7 +74,11 @@ def _hsv_sums(flat: Any, at: Any, reciprocal: Any, total: Any) -> None:
     for i in range(flat.shape[0]):
         hue, saturation, value = 0.0, 0.0, np.int64(0)
         for place in at:
-            r, g, b = np.int32(flat[i, place, 0]), np.int32(flat[i, place, 1]), np.int32(flat[i, place, 2])
+            r, g, b = (
+                np.int32(flat[i, place, 0]),
+                np.int32(flat[i, place, 1]),
+                np.int32(flat[i, place, 2]),
+            )
             v = max(r, g, b)
             d = v - min(r, g, b)
             k = g - b if g >= b else g - b + 6 * d
@@ -81,7 +94,11 @@ def _combination_sums(flat: Any, w_r: Any, w_g: Any, w_b: Any, total: Any) -> No
     for i in range(flat.shape[0]):
         first, second = np.int64(0), np.int64(0)
         for place in range(flat.shape[1]):
-            y = w_r * np.int64(flat[i, place, 0]) + w_g * np.int64(flat[i, place, 1]) + w_b * np.int64(flat[i, place, 2])
+            y = (
+                w_r * np.int64(flat[i, place, 0])
+                + w_g * np.int64(flat[i, place, 1])
+                + w_b * np.int64(flat[i, place, 2])
+            )
             first += y
             second += y * y
         total[i, 0], total[i, 1] = first, second
@@ -97,7 +114,9 @@ def _laplacian_sums(images: Any, line: Any, total: Any) -> None:
             pixel = images[i, y]
             for x in range(width):
                 r, g, b = np.int32(pixel[x, 0]), np.int32(pixel[x, 1]), np.int32(pixel[x, 2])
-                down[x] = (np.int32(19595) * r + np.int32(38470) * g + np.int32(7471) * b + np.int32(32768)) >> np.int32(16)
+                down[x] = (
+                    np.int32(19595) * r + np.int32(38470) * g + np.int32(7471) * b + np.int32(32768)
+                ) >> np.int32(16)
             if y >= 2:
                 for x in range(1, width - 1):
                     value = up[x] + down[x] + here[x - 1] + here[x + 1] - np.int32(4) * here[x]

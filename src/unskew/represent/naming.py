@@ -29,7 +29,9 @@ Feature = str | Mapping[str, Any] | Representation | Callable[..., Any]
 
 
 def read_features(features: Feature | Iterable[Feature]) -> tuple[Representation, ...]:
-    """Representations from names, ``{"name": …, settings}``, ``"module:function"``, functions, or themselves."""
+    """Representations from names, ``{"name": …, settings}``, ``"module:function"``, functions, or
+    themselves.
+    """
     if isinstance(features, str | Mapping | Representation) or callable(features):
         features = [features]
     read = tuple(_read(feature) for feature in features)
@@ -37,7 +39,8 @@ def read_features(features: Feature | Iterable[Feature]) -> tuple[Representation
     for representation in read:
         if seen.setdefault(representation.name, representation) is not representation:
             raise ConfigError(
-                f"the representation {representation.name!r} is asked for twice; their columns would have the same names. Leave one out."
+                f"the representation {representation.name!r} is asked for twice; their columns "
+                "would have the same names. Leave one out."
             )
     return read
 
@@ -49,12 +52,19 @@ def _read(feature: Feature) -> Representation:
         return _from_name(feature, {})
     if isinstance(feature, Mapping):
         if not isinstance(feature.get("name"), str):
-            raise ConfigError(f'a representation with settings is written as {{name = "border_hsv", width = 4}}; got {dict(feature)!r}.')
-        return _from_name(feature["name"], {key: value for key, value in feature.items() if key != "name"})
+            raise ConfigError(
+                f'a representation with settings is written as {{name = "border_hsv", width = 4}}; '
+                f"got {dict(feature)!r}."
+            )
+        return _from_name(
+            feature["name"], {key: value for key, value in feature.items() if key != "name"}
+        )
     if callable(feature):
         reference = f"{feature.__module__}:{getattr(feature, '__qualname__', type(feature).__name__).replace('<lambda>', 'function')}"
         return OwnFunction.from_mapping(reference.replace("<locals>.", ""), {}, feature)
-    raise ConfigError(f"a representation is a name, a table with a name, or module:function; got {feature!r}.")
+    raise ConfigError(
+        f"a representation is a name, a table with a name, or module:function; got {feature!r}."
+    )
 
 
 def _from_name(name: str, settings: Mapping[str, Any]) -> Representation:
@@ -65,11 +75,14 @@ def _from_name(name: str, settings: Mapping[str, Any]) -> Representation:
         unknown = [key for key in settings if key not in known]
         if unknown:
             allowed = f"it takes {first_few(known, 20)}" if known else "it takes none"
-            raise ConfigError(f"{name} has no setting {unknown[0]!r}; {allowed}.{did_you_mean(unknown[0], known)}")
+            raise ConfigError(
+                f"{name} has no setting {unknown[0]!r}; {allowed}.{did_you_mean(unknown[0], known)}"
+            )
         return made(**settings)
     if ":" in name:
         return OwnFunction.from_mapping(name, settings)
     raise ConfigError(
-        f"there is no representation {name!r}; there are {first_few(list(REPRESENTATIONS), 20)}, or module:function of your own."
+        f"there is no representation {name!r}; there are {first_few(list(REPRESENTATIONS), 20)}, "
+        "or module:function of your own."
         f"{did_you_mean(name, REPRESENTATIONS)}"
     )

@@ -1,4 +1,6 @@
-"""A neural network in action: a batch of images in, one row of numbers for each out, by torch or by onnxruntime."""
+"""A neural network in action: a batch of images in, one row of numbers for each out, by torch or by
+onnxruntime.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,18 @@ from unskew.errors import ConfigError, DataError, missing_extra
 
 Floats32 = npt.NDArray[np.float32]
 DEVICES = ("cpu", "cuda")
-_ONNX_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
+_ONNX_TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+}
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a network runs: on ``jobs`` threads or on the graphics card; files made for it are kept in ``cache``, if that is a folder."""
+    """Where a network runs: on ``jobs`` threads or on the graphics card; files made for it are kept
+    in ``cache``, if that is a folder.
+    """
 
     device: str = "cpu"
     jobs: int = 1
@@ -38,25 +46,35 @@ class Network(ABC):
     name: str
 
     def embed(self, images: Floats32) -> Floats32:
-        """One finite row for each image, or an error; a map of features, (b, d, y, x), is averaged over its positions."""
+        """One finite row for each image, or an error; a map of features, (b, d, y, x), is averaged
+        over its positions.
+        """
         try:
             value = self._run(np.ascontiguousarray(images, dtype=np.float32))
         except (ConfigError, DataError):
             raise
-        except Exception as error:  # whatever the network of the user raises is the user's to read, in words
-            raise DataError(f"{self.name} failed on images of the shape {images.shape}: {type(error).__name__}: {error}") from error
+        except (
+            Exception
+        ) as error:  # whatever the network of the user raises is the user's to read, in words
+            raise DataError(
+                f"{self.name} failed on images of the shape {images.shape}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
         if value.ndim == 4:
             value = value.mean(axis=(2, 3))
         if value.ndim != 2 or len(value) != len(images):
             raise DataError(
-                f"{self.name} must give one row of numbers for each image, (b, d), or a map of them, (b, d, y, x); for {len(images)} "
-                f"images it gave the shape {value.shape}. End it with a pooling or a flattening layer."
+                f"{self.name} must give one row of numbers for each image, (b, d), or a map of "
+                f"them, (b, d, y, x); for {len(images)} "
+                f"images it gave the shape {value.shape}. End it with a pooling or a flattening "
+                "layer."
             )
         row_bd = np.asarray(value, dtype=np.float32)
         bad = int((~np.isfinite(row_bd).all(axis=1)).sum())
         if bad:
             raise DataError(
-                f"{self.name} gave NaN or infinity for {bad} of {len(images)} images. Likely causes: another mean and std than it was "
+                f"{self.name} gave NaN or infinity for {bad} of {len(images)} images. Likely "
+                "causes: another mean and std than it was "
                 "trained with, half precision that overflows, or a training that diverged."
             )
         return row_bd
@@ -67,7 +85,9 @@ class Network(ABC):
 
 
 class TorchNetwork(Network):
-    """A torch module, or a TorchScript one, without dropout and with the statistics of its training (``eval``)."""
+    """A torch module, or a TorchScript one, without dropout and with the statistics of its training
+    (``eval``).
+    """
 
     def __init__(self, name: str, module: Any, place: Place) -> None:
         self.name, self.place = name, place
@@ -94,28 +114,51 @@ class OnnxNetwork(Network):
         self.name = name
         self.session = _start_session(name, graph, place)
         inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
-        if len(inputs) != 1 or len(outputs) != 1 or inputs[0].type not in _ONNX_TYPES or not _takes_images(inputs[0].shape):
+        if (
+            len(inputs) != 1
+            or len(outputs) != 1
+            or inputs[0].type not in _ONNX_TYPES
+            or not _takes_images(inputs[0].shape)
+        ):
             raise ConfigError(
-                f"{name} must take one input of numbers, (b, 3, h, w), and give one output, (b, d); it takes "
-                f"{', '.join(f'{item.name} {item.shape} {item.type}' for item in inputs)} and gives "
-                f"{', '.join(f'{item.name} {item.shape}' for item in outputs)}. Export it again with one of each, channels first."
+                f"{name} must take one input of numbers, (b, 3, h, w), and give one output, (b, "
+                "d); it takes "
+                f"{', '.join(f'{item.name} {item.shape} {item.type}' for item in inputs)} and "
+                "gives "
+                f"{', '.join(f'{item.name} {item.shape}' for item in outputs)}. Export it again "
+                "with one of each, channels first."
             )
         self.input = inputs[0].name
         self.dtype = _ONNX_TYPES[inputs[0].type]
-        # Lengths that the export left open are names or None; a graph exported with one image in mind takes one at a time.
-        self.batch, _, *self.size = (length if isinstance(length, int) else None for length in inputs[0].shape)
+        # Lengths that the export left open are names or None; a graph exported with one image in
+        # mind takes one at a time.
+        self.batch, _, *self.size = (
+            length if isinstance(length, int) else None for length in inputs[0].shape
+        )
 
     def _run(self, images: Floats32) -> npt.NDArray[Any]:
         for fixed, given in zip(self.size, images.shape[2:], strict=True):
             if fixed is not None and fixed != given:
-                raise ConfigError(f"{self.name} takes images of {self.size[0]}×{self.size[1]} pixels only: set size = {fixed}.")
+                raise ConfigError(
+                    f"{self.name} takes images of {self.size[0]}×{self.size[1]} pixels only: set "
+                    f"size = {fixed}."
+                )
         step = self.batch or len(images)
-        return np.concatenate([self._run_part(images[start : start + step], step) for start in range(0, len(images), step)])
+        return np.concatenate(
+            [
+                self._run_part(images[start : start + step], step)
+                for start in range(0, len(images), step)
+            ]
+        )
 
     def _run_part(self, images: Floats32, step: int) -> npt.NDArray[Any]:
         missing = step - len(images)
-        filled = np.concatenate([images, np.repeat(images[:1], missing, axis=0)]) if missing else images
-        value: npt.NDArray[Any] = self.session.run(None, {self.input: filled.astype(self.dtype, copy=False)})[0]
+        filled = (
+            np.concatenate([images, np.repeat(images[:1], missing, axis=0)]) if missing else images
+        )
+        value: npt.NDArray[Any] = self.session.run(
+            None, {self.input: filled.astype(self.dtype, copy=False)}
+        )[0]
         return value[: len(images)] if missing else value
 
 
@@ -131,7 +174,10 @@ def import_torch(wish: str) -> Any:
 def torch_device(place: Place) -> str:
     """The device's name; an error where torch cannot use it."""
     if place.device == "cuda" and not import_torch("device = 'cuda'").cuda.is_available():
-        raise ConfigError("device = 'cuda', but torch finds no graphics card here (torch.cuda.is_available() is false); use 'cpu'.")
+        raise ConfigError(
+            "device = 'cuda', but torch finds no graphics card here (torch.cuda.is_available() is "
+            "false); use 'cpu'."
+        )
     return place.device
 
 
@@ -142,7 +188,10 @@ def _start_session(name: str, graph: str | bytes, place: Place) -> Any:
         raise missing_extra("embed", f"the model {name!r}", error) from error
     provider = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}[place.device]
     if provider not in onnxruntime.get_available_providers():
-        raise ConfigError(f"device = {place.device!r}, but the onnxruntime installed here cannot use it (it has no {provider}).")
+        raise ConfigError(
+            f"device = {place.device!r}, but the onnxruntime installed here cannot use it (it has "
+            f"no {provider})."
+        )
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = place.jobs
     options.inter_op_num_threads = 1

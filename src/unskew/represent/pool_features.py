@@ -64,28 +64,37 @@ def represent_images(
     progress: bool | None = None,
     content: bool = False,
 ) -> Pool | tuple[Pool, ...]:
-    """Images as a few numbers: the pool with columns such as ``border_hsv_h``, ``border_hsv_s``, ``border_hsv_v``.
+    """Images as a few numbers: the pool with columns such as ``border_hsv_h``, ``border_hsv_s``,
+    ``border_hsv_v``.
 
     Parameters
     ----------
-    pool : a pool with images; or several (sources and a target sample), which are represented together: a PCA is common to them.
-    features : names (``"border_hsv"``), names with settings (``{"name": "border_hsv", "width": 4}``), functions of your own
-        (``"module:function"``, or the function), or `Representation` objects. docs/representations.md says what each number means.
-    cache : folder where values are remembered by the content of the image and the settings. What is known is not computed again, a run
-        that was interrupted goes on where it was, and a changed image is computed anew.
-    jobs : cores to use; None: all. Threads begin; where files are many, processes take over (not with functions of your own).
-    tolerance : share of images that may be unusable. They leave the pool into ``pool.set_aside``, each with its reason.
+    pool : a pool with images; or several (sources and a target sample), which are represented
+        together: a PCA is common to them.
+    features : names (``"border_hsv"``), names with settings (``{"name": "border_hsv", "width":
+        4}``), functions of your own (``"module:function"``, or the function), or `Representation`
+        objects. docs/representations.md says what each number means.
+    cache : folder where values are remembered by the content of the image and the settings. What is
+        known is not computed again, a run that was interrupted goes on where it was, and a changed
+        image is computed anew.
+    jobs : cores to use; None: all. Threads begin; where files are many, processes take over (not
+        with functions of your own).
+    tolerance : share of images that may be unusable. They leave the pool into ``pool.set_aside``,
+        each with its reason.
     max_pixels : larger images are not decoded (decompression bombs); None: no limit.
     progress : None shows a progress bar on a terminal, False never, True always.
-    content : also add the column ``content``, as `hash_images` does, while the images are being read.
+    content : also add the column ``content``, as `hash_images` does, while the images are being
+        read.
 
     Returns
     -------
-    Pool, or a tuple of pools in the order given. Values depend on neither the number of jobs nor the order of the images.
+    Pool, or a tuple of pools in the order given. Values depend on neither the number of jobs nor
+    the order of the images.
 
     Raises
     ------
-    UnreadableError : more images are unusable than is tolerated, or (unless ``tolerance`` is 1) all of a source; ``set_aside`` holds them.
+    UnreadableError : more images are unusable than is tolerated, or (unless ``tolerance`` is 1) all
+        of a source; ``set_aside`` holds them.
     """
     pools = (pool,) if isinstance(pool, Pool) else tuple(pool)
     representations = read_features(features)
@@ -115,9 +124,19 @@ def run_pools(
     content: bool,
     label: str,
 ) -> tuple[Pool, ...]:
-    """Read all images of all pools once, and add the columns of the representations; with ``content``, also the hashes."""
-    options: dict[str, Any] = {"cache": cache, "jobs": jobs, "tolerance": tolerance, "max_pixels": max_pixels, "progress": progress}
-    results, usable, aside = run_images(pools, representations, content=content, label=label, **options)
+    """Read all images of all pools once, and add the columns of the representations; with
+    ``content``, also the hashes.
+    """
+    options: dict[str, Any] = {
+        "cache": cache,
+        "jobs": jobs,
+        "tolerance": tolerance,
+        "max_pixels": max_pixels,
+        "progress": progress,
+    }
+    results, usable, aside = run_images(
+        pools, representations, content=content, label=label, **options
+    )
     hashed = {"content": results.content[usable].astype(str).astype(object)} if content else {}
     return _enter_columns(pools, hashed | _columns(results, usable), usable, aside)
 
@@ -134,18 +153,25 @@ def run_images(
     content: bool,
     label: str,
 ) -> tuple[Results, npt.NDArray[np.bool_], list[pd.DataFrame]]:
-    """What was computed of all images of all pools one after the other, which of them are usable, and of each pool those that are not."""
+    """What was computed of all images of all pools one after the other, which of them are usable,
+    and of each pool those that are not.
+    """
     _check(pools, representations, tolerance, max_pixels)
     images = JoinedImages([pool.images for pool in pools if pool.images is not None])
     n_jobs = count_jobs(jobs)
-    representations = tuple(one.placed(n_jobs, None if cache is None else Path(cache) / "networks") for one in representations)
+    representations = tuple(
+        one.placed(n_jobs, None if cache is None else Path(cache) / "networks")
+        for one in representations
+    )
     shelves, files = open_shelves(cache, representations)
     results = Results(len(images), representations, shelves, files, hashes=content)
     before = sum(0 if pool.set_aside is None else len(pool.set_aside) for pool in pools)
 
     def give_up(n_failed: int) -> None:
         if n_failed + before > tolerance * (len(images) + before):
-            set_aside = _joined([*(pool.set_aside for pool in pools), *_aside(pools, results.failed)])
+            set_aside = _joined(
+                [*(pool.set_aside for pool in pools), *_aside(pools, results.failed)]
+            )
             raise too_many_unreadable(set_aside, len(images) + before, tolerance)
 
     def worker_of(known: Known | None) -> Worker:
@@ -154,7 +180,9 @@ def run_images(
     with show_progress(label, len(images), progress) as advance:
         run_rows(worker_of, results, jobs=n_jobs, advance=advance, give_up=give_up)
     aside = _aside(pools, results.failed)
-    lost = [name for pool, part in zip(pools, aside, strict=True) for name in _lost_sources(pool, part)]
+    lost = [
+        name for pool, part in zip(pools, aside, strict=True) for name in _lost_sources(pool, part)
+    ]
     if lost and (tolerance < 1.0 or len(results.failed) == len(images)):
         raise no_image_left(lost, _joined(aside))
     usable = np.ones(len(images), dtype=bool)
@@ -173,12 +201,22 @@ def compute_rows(
     progress: bool | None = None,
     label: str = "Representing images",
 ) -> tuple[Pool, npt.NDArray[Any]]:
-    """(the pool without unusable images, (n, d) what `compute` gave for the others): one representation that is too wide for columns.
+    """(the pool without unusable images, (n, d) what `compute` gave for the others): one
+    representation that is too wide for columns.
 
-    ``finish`` is left to the caller. The values are mapped from a temporary file where they are too many for the memory.
+    ``finish`` is left to the caller. The values are mapped from a temporary file where they are too
+    many for the memory.
     """
-    options: dict[str, Any] = {"cache": cache, "jobs": jobs, "tolerance": tolerance, "max_pixels": max_pixels, "progress": progress}
-    results, usable, aside = run_images((pool,), (representation,), content=False, label=label, **options)
+    options: dict[str, Any] = {
+        "cache": cache,
+        "jobs": jobs,
+        "tolerance": tolerance,
+        "max_pixels": max_pixels,
+        "progress": progress,
+    }
+    results, usable, aside = run_images(
+        (pool,), (representation,), content=False, label=label, **options
+    )
     table = results.values[0]
     assert table is not None  # there is a usable image
     (kept,) = _enter_columns((pool,), {}, usable, aside)
@@ -187,27 +225,50 @@ def compute_rows(
 
 def _lost_sources(pool: Pool, aside: pd.DataFrame) -> list[str]:
     failed = aside["source"].value_counts()
-    return [name for name, size in zip(pool.names, pool.sizes, strict=True) if failed.get(name, 0) == size]
+    return [
+        name
+        for name, size in zip(pool.names, pool.sizes, strict=True)
+        if failed.get(name, 0) == size
+    ]
 
 
-def _check(pools: tuple[Pool, ...], representations: tuple[Representation, ...], tolerance: float, max_pixels: int | None) -> None:
+def _check(
+    pools: tuple[Pool, ...],
+    representations: tuple[Representation, ...],
+    tolerance: float,
+    max_pixels: int | None,
+) -> None:
     if not pools:
-        raise DataError("there is no pool whose images could be represented; got an empty sequence.")
+        raise DataError(
+            "there is no pool whose images could be represented; got an empty sequence."
+        )
     if not 0.0 <= tolerance <= 1.0:
-        raise ConfigError(f"tolerance is the share of images that may be unusable, from 0 to 1; got {tolerance!r}.")
+        raise ConfigError(
+            "tolerance is the share of images that may be unusable, from 0 to 1; got "
+            f"{tolerance!r}."
+        )
     if max_pixels is not None and max_pixels < 1:
-        raise ConfigError(f"max_pixels is a number of pixels, or None for no limit; got {max_pixels!r}.")
+        raise ConfigError(
+            f"max_pixels is a number of pixels, or None for no limit; got {max_pixels!r}."
+        )
     for pool in pools:
         if pool.images is None:
             raise DataError(
-                "this pool is a table without images, so nothing can be computed from them. Read the sources with images "
-                "(Pool.from_folders, Pool.from_manifest; no `images = false`), or use columns that the table has."
+                "this pool is a table without images, so nothing can be computed from them. Read "
+                "the sources with images "
+                "(Pool.from_folders, Pool.from_manifest; no `images = false`), or use columns that "
+                "the table has."
             )
         for representation in representations:
-            taken = [column for column in representation.columns or (representation.name,) if column in pool.frame.columns]
+            taken = [
+                column
+                for column in representation.columns or (representation.name,)
+                if column in pool.frame.columns
+            ]
             if taken:
                 raise DataError(
-                    f"the pool has a column {taken[0]!r} already, which the representation {representation.name!r} would replace. "
+                    f"the pool has a column {taken[0]!r} already, which the representation "
+                    f"{representation.name!r} would replace. "
                     "Rename or drop that column, or leave out the representation."
                 )
 
@@ -221,10 +282,15 @@ def _columns(results: Results, usable: npt.NDArray[np.bool_]) -> dict[str, Any]:
         names = representation.columns or _numbered(representation.name, values.shape[1])
         if values.shape != (int(usable.sum()), len(names)):
             raise DataError(
-                f"{representation.name} has {len(names)} columns for {usable.sum()} images; got an array of shape {values.shape}."
+                f"{representation.name} has {len(names)} columns for {usable.sum()} images; got an "
+                f"array of shape {values.shape}."
             )
         for at, name in enumerate(names):
-            columns[name] = values[:, at] if name in representation.text_columns else values[:, at].astype(np.float64)
+            columns[name] = (
+                values[:, at]
+                if name in representation.text_columns
+                else values[:, at].astype(np.float64)
+            )
     return columns
 
 
@@ -244,7 +310,10 @@ def _kept(table: npt.NDArray[Any], usable: npt.NDArray[np.bool_]) -> npt.NDArray
 
 
 def _enter_columns(
-    pools: tuple[Pool, ...], columns: Mapping[str, Any], usable: npt.NDArray[np.bool_], aside: Sequence[pd.DataFrame]
+    pools: tuple[Pool, ...],
+    columns: Mapping[str, Any],
+    usable: npt.NDArray[np.bool_],
+    aside: Sequence[pd.DataFrame],
 ) -> tuple[Pool, ...]:
     """Every pool with its part of the columns, without its unusable rows."""
     import pandas as pd
@@ -254,11 +323,19 @@ def _enter_columns(
         usable_here = usable[first : first + len(pool)]
         last_usable = first_usable + int(usable_here.sum())
         kept = pool if usable_here.all() else pool.take(usable_here)
-        frame = kept.frame.assign(**{name: values[first_usable:last_usable] for name, values in columns.items()})
+        frame = kept.frame.assign(
+            **{name: values[first_usable:last_usable] for name, values in columns.items()}
+        )
         ordered = [role for role in ROLES if role in frame.columns]
         before = [] if pool.set_aside is None else [pool.set_aside]
         set_aside = pd.concat([*before, part], ignore_index=True) if len(part) else pool.set_aside
-        entered.append(Pool(frame[ordered + [name for name in frame.columns if name not in ROLES]], kept.images, set_aside))
+        entered.append(
+            Pool(
+                frame[ordered + [name for name in frame.columns if name not in ROLES]],
+                kept.images,
+                set_aside,
+            )
+        )
         first, first_usable = first + len(pool), last_usable
     return tuple(entered)
 
@@ -274,7 +351,14 @@ def _aside(pools: tuple[Pool, ...], failed: Mapping[int, str]) -> list[pd.DataFr
         path = frame["path"].tolist() if "path" in frame.columns else [None] * len(rows)
         reason = [failed[row + first] for row in rows]
         tables.append(
-            pd.DataFrame({"id": frame["id"].tolist(), "source": frame["source"].astype(str).tolist(), "path": path, "reason": reason})
+            pd.DataFrame(
+                {
+                    "id": frame["id"].tolist(),
+                    "source": frame["source"].astype(str).tolist(),
+                    "path": path,
+                    "reason": reason,
+                }
+            )
         )
         first += len(pool)
     return tables
@@ -283,4 +367,6 @@ def _aside(pools: tuple[Pool, ...], failed: Mapping[int, str]) -> list[pd.DataFr
 def _joined(tables: Sequence[pd.DataFrame | None]) -> pd.DataFrame:
     import pandas as pd
 
-    return pd.concat([table for table in tables if table is not None and len(table)], ignore_index=True)
+    return pd.concat(
+        [table for table in tables if table is not None and len(table)], ignore_index=True
+    )

@@ -1,8 +1,10 @@
-"""Processes that represent images: Python's lock lets two threads gain little where an image is more than its decoding.
+"""Processes that represent images: Python's lock lets two threads gain little where an image is
+more than its decoding.
 
-They take more than a second to start, so threads begin, and all but one give way to processes where much is left to do. They are started
-by loky (part of joblib, which scikit-learn needs): unlike those of the standard library they do not run the user's script again, so it
-needs no ``if __name__ == "__main__"``.
+They take more than a second to start, so threads begin, and all but one give way to processes where
+much is left to do. They are started by loky (part of joblib, which scikit-learn needs): unlike
+those of the standard library they do not run the user's script again, so it needs no ``if __name__
+== "__main__"``.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ class Processes:
         return self._executor.submit(_work, self._place, rows)  # type: ignore[no-any-return]
 
     def end(self) -> None:
-        """End the processes as they are: they write nothing, so what is under way is lost and nothing else."""
+        """End the processes as they are: they write nothing, so what is under way is lost and
+        nothing else.
+        """
         self._executor.shutdown(wait=True, kill_workers=True)
         self._folder.cleanup()
 
@@ -51,8 +55,9 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 def can_use_processes(worker: Worker, jobs: int) -> bool:
     """Are these images files, and do the representations come from here?
 
-    Arrays would have to be copied to the processes; a function of the user's own may be known to this process alone; a network uses all
-    cores by itself. Processes that were started by `multiprocessing` as daemons may not start others.
+    Arrays would have to be copied to the processes; a function of the user's own may be known to
+    this process alone; a network uses all cores by itself. Processes that were started by
+    `multiprocessing` as daemons may not start others.
     """
     import multiprocessing
 
@@ -93,8 +98,10 @@ def result_of(future: Future[Found]) -> Found:
         return future.result()
     except BrokenExecutor as error:
         raise DataError(
-            "a process that decoded images ended abruptly: memory ran out, or a file makes the decoder crash. What was computed is kept "
-            "where there is a cache. Run it again with one job (--jobs 1, jobs=1), which starts no processes."
+            "a process that decoded images ended abruptly: memory ran out, or a file makes the "
+            "decoder crash. What was computed is kept "
+            "where there is a cache. Run it again with one job (--jobs 1, jobs=1), which starts no "
+            "processes."
         ) from error
 
 

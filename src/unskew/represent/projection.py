@@ -1,7 +1,9 @@
-"""Principal components of many numbers per image: fitted block by block, so that memory does not grow with the images.
+"""Principal components of many numbers per image: fitted block by block, so that memory does not
+grow with the images.
 
-With the mean m and the covariance S = Σ_i (x_i − m)(x_i − m)ᵀ/(n − 1) of all images, S v_j = λ_j v_j, λ_1 ≥ λ_2 ≥ …,
-image i is shown by v_jᵀ(x_i − m), j = 1 … c; whitened by v_jᵀ(x_i − m)/√λ_j, which has variance 1.
+With the mean m and the covariance S = Σ_i (x_i − m)(x_i − m)ᵀ/(n − 1) of all images, S v_j = λ_j
+v_j, λ_1 ≥ λ_2 ≥ …, image i is shown by v_jᵀ(x_i − m), j = 1 … c; whitened by v_jᵀ(x_i − m)/√λ_j,
+which has variance 1.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from unskew.records.arrays import Floats
 
 # The covariance has d² entries: 134 MB at this d, and its eigenvectors take minutes beyond.
 LARGEST_DIMENSION = 4096
-# A variance below this share of the total is rounding, and a loading this close to the largest ties with it.
+# A variance below this share of the total is rounding, and a loading this close to the largest ties
+# with it.
 _ROUNDING = 1e-12
 _TIE = 1e-6
 
@@ -26,8 +29,9 @@ _TIE = 1e-6
 class Projection:
     """Directions of largest variance, and how to express images by them.
 
-    Facts: ``axis_cd`` has orthonormal rows; the entry of largest size in each row is positive (the first of those that tie), so that the
-    same images give the same signs on every machine; ``variance_c`` falls.
+    Facts: ``axis_cd`` has orthonormal rows; the entry of largest size in each row is positive (the
+    first of those that tie), so that the same images give the same signs on every machine;
+    ``variance_c`` falls.
 
     Attributes
     ----------
@@ -48,8 +52,14 @@ class Projection:
 
     @property
     def explained_c(self) -> Floats:
-        """(c,) λ_j / Σ λ: the share of the variance that each component shows; 0 where all images are alike."""
-        return self.variance_c / self.total_variance if self.total_variance > 0 else np.zeros_like(self.variance_c)
+        """(c,) λ_j / Σ λ: the share of the variance that each component shows; 0 where all images
+        are alike.
+        """
+        return (
+            self.variance_c / self.total_variance
+            if self.total_variance > 0
+            else np.zeros_like(self.variance_c)
+        )
 
     def project(self, values_nd: Any) -> Floats:
         """(n, d) -> (n, c): v_jᵀ(x_i − m), divided by √λ_j when whitened."""
@@ -78,7 +88,8 @@ def fit_projection(blocks: Iterable[Any], components: int, *, whiten: bool = Fal
     n, mean_d, scatter_dd = _gather_moments(blocks, components)
     if n <= components:
         raise DataError(
-            f"{components} principal components need more than {components} images; there are {n}. Ask for fewer components, "
+            f"{components} principal components need more than {components} images; there are {n}. "
+            "Ask for fewer components, "
             f"at most {max(n - 1, 0)} here, or represent more images together."
         )
     d = mean_d.size
@@ -87,11 +98,20 @@ def fit_projection(blocks: Iterable[Any], components: int, *, whiten: bool = Fal
     covariance_dd = scatter_dd / (n - 1)
     variance_c, vector_dc = eigh(covariance_dd, subset_by_index=(d - components, d - 1))
     axis_cd = _signed(vector_dc.T[::-1])
-    return Projection(mean_d, axis_cd, np.maximum(variance_c[::-1], 0.0), float(np.trace(covariance_dd)), whiten, n)
+    return Projection(
+        mean_d,
+        axis_cd,
+        np.maximum(variance_c[::-1], 0.0),
+        float(np.trace(covariance_dd)),
+        whiten,
+        n,
+    )
 
 
 def _gather_moments(blocks: Iterable[Any], components: int) -> tuple[int, Floats, Floats]:
-    """n, the mean, and Σ (x − m)(x − m)ᵀ; blocks are joined by the update of Chan, Golub & LeVeque (1983), which does not cancel."""
+    """n, the mean, and Σ (x − m)(x − m)ᵀ; blocks are joined by the update of Chan, Golub & LeVeque
+    (1983), which does not cancel.
+    """
     n, mean_d, scatter_dd = 0, np.zeros(0), np.zeros((0, 0))
     for block in blocks:
         value_md = np.asarray(block, dtype=np.float64)
@@ -103,7 +123,10 @@ def _gather_moments(blocks: Iterable[Any], components: int) -> tuple[int, Floats
             mean_d, scatter_dd = np.zeros(d), np.zeros((d, d))
         if not np.isfinite(value_md).all():
             bad = int((~np.isfinite(value_md).all(axis=1)).sum())
-            raise DataError(f"principal components need finite numbers; {bad} of {m} images of one batch have NaN or infinity.")
+            raise DataError(
+                f"principal components need finite numbers; {bad} of {m} images of one batch have "
+                "NaN or infinity."
+            )
         block_mean_d = value_md.mean(axis=0)
         centred_md = value_md - block_mean_d
         shift_d = block_mean_d - mean_d
@@ -116,21 +139,28 @@ def _gather_moments(blocks: Iterable[Any], components: int) -> tuple[int, Floats
 
 def _check_dimension(d: int, components: int) -> None:
     if components < 1:
-        raise ConfigError(f"components is the number of principal components, 1 or more; got {components}.")
+        raise ConfigError(
+            f"components is the number of principal components, 1 or more; got {components}."
+        )
     if components > d:
         raise ConfigError(
-            f"components = {components}, but there are only {d} numbers for each image, and so at most {d} principal components. "
+            f"components = {components}, but there are only {d} numbers for each image, and so at "
+            f"most {d} principal components. "
             f"Set components = {d} or less."
         )
     if d > LARGEST_DIMENSION:
         raise DataError(
-            f"{d} numbers for each image are too many for principal components (at most {LARGEST_DIMENSION}): their covariance would "
-            f"have {d}² entries. Let the network average over positions, or end at a narrower layer."
+            f"{d} numbers for each image are too many for principal components (at most "
+            f"{LARGEST_DIMENSION}): their covariance would "
+            f"have {d}² entries. Let the network average over positions, or end at a narrower "
+            "layer."
         )
 
 
 def _signed(axis_cd: Floats) -> Floats:
-    """Each row times ±1, so that its entry of largest size is positive; of entries that tie up to rounding, the first decides."""
+    """Each row times ±1, so that its entry of largest size is positive; of entries that tie up to
+    rounding, the first decides.
+    """
     size_cd = np.abs(axis_cd)
     first_c = np.argmax(size_cd >= (1 - _TIE) * size_cd.max(axis=1, keepdims=True), axis=1)
     sign_c = np.where(axis_cd[np.arange(len(axis_cd)), first_c] < 0, -1.0, 1.0)

@@ -19,13 +19,15 @@ from unskew.represent.pool_features import compute_rows
 
 @dataclass(frozen=True)
 class Squares(Representation):
-    """The pixels of a square copy, (size, size, 3), as one row of size × size × 3 bytes; remembered by content as every representation is.
+    """The pixels of a square copy, (size, size, 3), as one row of size × size × 3 bytes; remembered
+    by content as every representation is.
 
     Parameters
     ----------
     size : side in pixels.
-    resize : "crop" (the largest square in the middle), "stretch" (the whole image, its aspect ratio lost) or "pad" (the whole image with
-        grey margins). An image that is such a square already stays as it is.
+    resize : "crop" (the largest square in the middle), "stretch" (the whole image, its aspect ratio
+        lost) or "pad" (the whole image with grey margins). An image that is such a square already
+        stays as it is.
     """
 
     name: ClassVar[str] = "squares"
@@ -36,10 +38,15 @@ class Squares(Representation):
 
     def __post_init__(self) -> None:
         if type(self.size) is not int or self.size < 1:
-            raise ConfigError(f"the side of the squares is a whole number of pixels, 1 or more; got {self.size!r}.")
+            raise ConfigError(
+                "the side of the squares is a whole number of pixels, 1 or more; got "
+                f"{self.size!r}."
+            )
         if self.resize not in RESIZE_RULES:
             known = " or ".join(map(repr, RESIZE_RULES))
-            raise ConfigError(f"resize is {known}; got {self.resize!r}.{did_you_mean(self.resize, RESIZE_RULES)}")
+            raise ConfigError(
+                f"resize is {known}; got {self.resize!r}.{did_you_mean(self.resize, RESIZE_RULES)}"
+            )
 
     def prepare(self, pixels: Pixels) -> Pixels:
         """(h, w, 3) -> (size, size, 3)."""
@@ -63,9 +70,11 @@ def square_images(
     max_pixels: int | None = MAX_PIXELS,
     progress: bool | None = None,
 ) -> tuple[Pool, npt.NDArray[np.uint8]]:
-    """(the pool without images that cannot be decoded, (n, size, size, 3) uint8 pixels of those that can, in its order).
+    """(the pool without images that cannot be decoded, (n, size, size, 3) uint8 pixels of those
+    that can, in its order).
 
-    The pixels are mapped from a temporary file where they are too many for the memory. Settings as of `unskew.represent_images`.
+    The pixels are mapped from a temporary file where they are too many for the memory. Settings as
+    of `unskew.represent_images`.
     """
     kept, table = compute_rows(
         pool,

@@ -21,16 +21,19 @@ from unskew.represent.base import Needs, Pixels, Representation
 
 @dataclass(frozen=True)
 class OwnFunction(Representation):
-    """``function(images, **options)``: (m, h, w, 3) uint8, all of one size, to (m,) or (m, d) numbers.
+    """``function(images, **options)``: (m, h, w, 3) uint8, all of one size, to (m,) or (m, d)
+    numbers.
 
-    The columns are called as the function: ``edges``, or ``edges_0``, ``edges_1`` … What is remembered holds as long as the file in which
-    the function stands does not change; of a function that has no place in a module (a lambda, a closure, a method) nothing is.
+    The columns are called as the function: ``edges``, or ``edges_0``, ``edges_1`` … What is
+    remembered holds as long as the file in which the function stands does not change; of a function
+    that has no place in a module (a lambda, a closure, a method) nothing is.
 
     Attributes
     ----------
     reference : ``module:function``.
     options : keyword arguments, as JSON.
-    reduced : give it reduced copies (shorter side of at least 64 pixels) instead of the whole images.
+    reduced : give it reduced copies (shorter side of at least 64 pixels) instead of the whole
+        images.
     """
 
     reference: str
@@ -39,10 +42,17 @@ class OwnFunction(Representation):
     function: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def from_mapping(cls, reference: str, options: Mapping[str, Any], function: Callable[..., Any] | None = None) -> OwnFunction:
+    def from_mapping(
+        cls, reference: str, options: Mapping[str, Any], function: Callable[..., Any] | None = None
+    ) -> OwnFunction:
         """Options beside ``reduced`` go to the function."""
         rest = {key: value for key, value in options.items() if key != "reduced"}
-        return cls(reference, json.dumps(rest, sort_keys=True), bool(options.get("reduced", False)), function or find_function(reference))
+        return cls(
+            reference,
+            json.dumps(rest, sort_keys=True),
+            bool(options.get("reduced", False)),
+            function or find_function(reference),
+        )
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -58,9 +68,11 @@ class OwnFunction(Representation):
 
     @cached_property
     def _source(self) -> str:
-        """A hash of the file in which the function stands; where the file alone does not give it, something that never comes again.
+        """A hash of the file in which the function stands; where the file alone does not give it,
+        something that never comes again.
 
-        Lambdas, functions within functions and methods of objects depend on more than their file: on what they were made with.
+        Lambdas, functions within functions and methods of objects depend on more than their file:
+        on what they were made with.
         """
         try:
             named = find_function(self.reference)
@@ -73,14 +85,24 @@ class OwnFunction(Representation):
             return uuid.uuid4().hex
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.reference, "version": self._source, "options": self.options, "reduced": self.reduced}
+        return {
+            "name": self.reference,
+            "version": self._source,
+            "options": self.options,
+            "reduced": self.reduced,
+        }
 
     def compute(self, batch: Pixels) -> npt.NDArray[Any]:
         function = self.function or find_function(self.reference)
         values = np.asarray(function(batch, **json.loads(self.options)))
-        if values.dtype.kind not in "fiub" or values.ndim not in (1, 2) or len(values) != len(batch):
+        if (
+            values.dtype.kind not in "fiub"
+            or values.ndim not in (1, 2)
+            or len(values) != len(batch)
+        ):
             raise DataError(
-                f"{self.reference} must return one row of numbers for each image, an array ({len(batch)},) or ({len(batch)}, d); "
+                f"{self.reference} must return one row of numbers for each image, an array "
+                f"({len(batch)},) or ({len(batch)}, d); "
                 f"got {values.dtype} of shape {values.shape}."
             )
         return values.astype(np.float64).reshape(len(batch), -1)
@@ -98,7 +120,9 @@ def find_function(reference: str) -> Callable[..., Any]:
         ) from error
     for part in path.split("."):
         if not hasattr(found, part):
-            raise ConfigError(f"{reference!r}: the module {module_name!r} was found, but has no {path!r}.")
+            raise ConfigError(
+                f"{reference!r}: the module {module_name!r} was found, but has no {path!r}."
+            )
         found = getattr(found, part)
     if not callable(found):
         raise ConfigError(f"{reference!r} is no function but {type(found).__name__}.")

@@ -1,4 +1,6 @@
-"""All images of a run, in threads and processes: results are gathered, and written to the cache from time to time, also on Ctrl-C."""
+"""All images of a run, in threads and processes: results are gathered, and written to the cache
+from time to time, also on Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ _ROWS_PER_TASK = 64
 _WRITE_ROWS, _WRITE_SECONDS = 4096, 15.0
 # Work left, in seconds of all threads, from which on processes are started, which takes one or two.
 _WORTH_PROCESSES = 4.0
-# Larger tables of values (embeddings of many images) are kept in a temporary file instead of memory.
+# Larger tables of values (embeddings of many images) are kept in a temporary file instead of
+# memory.
 _LARGEST_IN_MEMORY = 256 * 2**20
 
 
@@ -40,7 +43,13 @@ class Results:
         files: Shelf | None,
         hashes: bool = False,
     ) -> None:
-        self.n, self.representations, self.shelves, self.files, self.hashes = n, representations, shelves, files, hashes
+        self.n, self.representations, self.shelves, self.files, self.hashes = (
+            n,
+            representations,
+            shelves,
+            files,
+            hashes,
+        )
         self.content = np.zeros(n, dtype=KEY_DTYPE)
         self.failed: dict[int, str] = {}
         self.values: list[npt.NDArray[Any] | None] = [None] * len(representations)
@@ -67,10 +76,14 @@ class Results:
         if self.shelves is None or self.files is None:
             return
         for number, shelf in enumerate(self.shelves):
-            parts = [(rows, values) for one in found for at, rows, values in one.values if at == number]
+            parts = [
+                (rows, values) for one in found for at, rows, values in one.values if at == number
+            ]
             if parts:
                 # Copies of one image are written once.
-                keys, first = np.unique(self.content[np.concatenate([rows for rows, _ in parts])], return_index=True)
+                keys, first = np.unique(
+                    self.content[np.concatenate([rows for rows, _ in parts])], return_index=True
+                )
                 shelf.add(keys, np.concatenate([values for _, values in parts])[first])
         stamps = {stamp: content for one in found for stamp, content in one.stamp.items()}
         if stamps:
@@ -88,7 +101,9 @@ class Results:
                     self._enter(number, rows[at], values)
 
     def lacking(self) -> list[int]:
-        """Rows of which a value is neither computed nor found, though the image is fine: the cache lost them meanwhile."""
+        """Rows of which a value is neither computed nor found, though the image is fine: the cache
+        lost them meanwhile.
+        """
         lacking: npt.NDArray[np.bool_] = np.logical_not(self._done.all(axis=0))
         lacking[list(self.failed)] = False
         return np.flatnonzero(lacking).tolist()
@@ -109,12 +124,17 @@ def run_rows(
     advance: Callable[[int], None],
     give_up: Callable[[int], None],
 ) -> None:
-    """Compute what is not known. ``give_up(number of failures)`` may raise; whatever is raised, what was computed is written first."""
+    """Compute what is not known. ``give_up(number of failures)`` may raise; whatever is raised,
+    what was computed is written first.
+    """
     rows: list[int] = list(range(results.n))
-    # A second time only for values that another process removed from the cache since they were looked up.
+    # A second time only for values that another process removed from the cache since they were
+    # looked up.
     for attempt in range(2):
         worker = worker_of(what_is_known(results) if attempt == 0 else _nothing_known(results))
-        _run_tasks(worker, rows, results, jobs, advance if attempt == 0 else lambda count: None, give_up)
+        _run_tasks(
+            worker, rows, results, jobs, advance if attempt == 0 else lambda count: None, give_up
+        )
         results.recall()
         rows = results.lacking()
         if not rows:
@@ -122,11 +142,17 @@ def run_rows(
 
 
 def what_is_known(results: Results) -> Known | None:
-    """The sorted keys of the cache. None where there is none and nobody asks for hashes: then they are not computed."""
+    """The sorted keys of the cache. None where there is none and nobody asks for hashes: then they
+    are not computed.
+    """
     if results.shelves is None or results.files is None:
         return _nothing_known(results) if results.hashes else None
     keys = tuple(shelf.keys() for shelf in results.shelves)
-    complete = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), keys) if keys else np.empty(0, dtype=KEY_DTYPE)
+    complete = (
+        reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), keys)
+        if keys
+        else np.empty(0, dtype=KEY_DTYPE)
+    )
     stamp = results.files.keys()
     content = np.zeros(len(stamp), dtype=KEY_DTYPE)
     for at, values in results.files.find(stamp):
@@ -147,7 +173,9 @@ def _run_tasks(
     advance: Callable[[int], None],
     give_up: Callable[[int], None],
 ) -> None:
-    tasks = iter([rows[start : start + _ROWS_PER_TASK] for start in range(0, len(rows), _ROWS_PER_TASK)])
+    tasks = iter(
+        [rows[start : start + _ROWS_PER_TASK] for start in range(0, len(rows), _ROWS_PER_TASK)]
+    )
     with pillow_unlimited(), _Crew(worker, jobs) as crew:
         left = len(rows)
         try:
@@ -165,7 +193,9 @@ def _run_tasks(
 
 
 class _Crew:
-    """Threads, which begin; where seconds of work are left, all but one of them give way to processes."""
+    """Threads, which begin; where seconds of work are left, all but one of them give way to
+    processes.
+    """
 
     def __init__(self, worker: Worker, jobs: int) -> None:
         self._worker, self._jobs = worker, jobs
@@ -190,7 +220,10 @@ class _Crew:
         while len(self._by_threads) < 2 * threads and (task := next(tasks, None)) is not None:
             self._by_threads.add(self._threads.submit(self._worker.work, task))
         if self._processes is not None:
-            while len(self._by_processes) < 2 * (self._jobs - 1) and (task := next(tasks, None)) is not None:
+            while (
+                len(self._by_processes) < 2 * (self._jobs - 1)
+                and (task := next(tasks, None)) is not None
+            ):
                 self._by_processes.add(self._processes.submit(task))
         return bool(self._by_threads or self._by_processes)
 
@@ -205,18 +238,28 @@ class _Crew:
 
     def strengthen(self, left: int) -> None:
         """Start processes where they are worth it."""
-        if self._may_strengthen and self._processes is None and self._pace.seconds(left) > _WORTH_PROCESSES:
+        if (
+            self._may_strengthen
+            and self._processes is None
+            and self._pace.seconds(left) > _WORTH_PROCESSES
+        ):
             self._processes = Processes(self._worker, self._jobs - 1)
 
     def stop(self) -> list[Found]:
         """What threads have found by now; what is under way in processes is lost."""
         self._worker.stop.set()
-        kept = [future for future in self._by_threads if not future.cancel() and future.exception() is None]
+        kept = [
+            future
+            for future in self._by_threads
+            if not future.cancel() and future.exception() is None
+        ]
         return [future.result() for future in kept]
 
 
 class _Pace:
-    """How long so many rows will take, from the last tenth of a second: what lies in the cache goes faster than what does not."""
+    """How long so many rows will take, from the last tenth of a second: what lies in the cache goes
+    faster than what does not.
+    """
 
     def __init__(self) -> None:
         self._since, self._rows, self._seconds_per_row = time.monotonic(), 0, 0.0
@@ -233,11 +276,20 @@ class _Pace:
 
 
 def count_jobs(jobs: int | None) -> int:
-    """The number of threads, or processes: all processors that this process may use, or as many as were asked for."""
+    """The number of threads, or processes: all processors that this process may use, or as many as
+    were asked for.
+    """
     if jobs is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
     if type(jobs) is not int or jobs < 1:
-        raise ConfigError(f"jobs is the number of cores to use, a whole number of at least 1, or None for all processors; got {jobs!r}.")
+        raise ConfigError(
+            "jobs is the number of cores to use, a whole number of at least 1, or None for all "
+            f"processors; got {jobs!r}."
+        )
     return jobs
 
 
@@ -247,7 +299,9 @@ def open_shelves(
     """The shelves of a cache: one for each representation, and the one that knows files."""
     if cache is None:
         return None, None
-    return [open_shelf(cache, representation) for representation in representations], open_file_shelf(cache)
+    return [
+        open_shelf(cache, representation) for representation in representations
+    ], open_file_shelf(cache)
 
 
 def _empty_table(n: int, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

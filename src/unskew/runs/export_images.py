@@ -43,11 +43,15 @@ _PNG_MODES = ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")
 _TAR_BLOCK = 512
 
 
-def write_image_folder(table: pd.DataFrame, pool: Pool, path: Path, progress: bool | None = None) -> Export:
-    """A folder that ``datasets.load_dataset("imagefolder", data_dir=…)`` reads, or ``load_dataset`` by its path.
+def write_image_folder(
+    table: pd.DataFrame, pool: Pool, path: Path, progress: bool | None = None
+) -> Export:
+    """A folder that ``datasets.load_dataset("imagefolder", data_dir=…)`` reads, or ``load_dataset``
+    by its path.
 
-    One subfolder for each split with its images and a ``metadata.jsonl``; file names are hashes of ids, because names such as "test" in
-    them would be taken for splits. Images stay as they are; arrays become PNG.
+    One subfolder for each split with its images and a ``metadata.jsonl``; file names are hashes of
+    ids, because names such as "test" in them would be taken for splits. Images stay as they are;
+    arrays become PNG.
     """
     rows = _rows_by_split(table)
     folders = _split_folders(rows)
@@ -56,19 +60,32 @@ def write_image_folder(table: pd.DataFrame, pool: Pool, path: Path, progress: bo
             folder = beside / folders[split]
             folder.mkdir()
             with (folder / "metadata.jsonl").open("w", encoding="utf-8", newline="\n") as file:
-                for key, row, image, suffix in _samples(table, pool, at_m, _FOLDER_FORMATS, progress):
+                for key, row, image, suffix in _samples(
+                    table, pool, at_m, _FOLDER_FORMATS, progress
+                ):
                     (folder / f"{key}.{suffix}").write_bytes(image)
-                    file.write(json.dumps({"file_name": f"{key}.{suffix}", **row}, ensure_ascii=False, allow_nan=False) + "\n")
+                    file.write(
+                        json.dumps(
+                            {"file_name": f"{key}.{suffix}", **row},
+                            ensure_ascii=False,
+                            allow_nan=False,
+                        )
+                        + "\n"
+                    )
         (beside / "README.md").write_text(_card(folders.values()), encoding="utf-8")
     return Export(path, len(table))
 
 
-def write_shards(table: pd.DataFrame, pool: Pool, path: Path, shard_bytes: int, progress: bool | None = None) -> Export:
-    """WebDataset: ``<split>-000000.tar`` …, each image as ``<key>.jpg`` or ``.png``, ``<key>.cls`` and ``<key>.json``.
+def write_shards(
+    table: pd.DataFrame, pool: Pool, path: Path, shard_bytes: int, progress: bool | None = None
+) -> Export:
+    """WebDataset: ``<split>-000000.tar`` …, each image as ``<key>.jpg`` or ``.png``, ``<key>.cls``
+    and ``<key>.json``.
 
-    The key is a hash of the id, the id is in the JSON with the weight. ``.cls`` is the place of the label in ``classes.json``; images
-    without a label, or with several, have none. Images lie in the order of their keys, so that sources and classes are mixed, and the same
-    images give the same bytes.
+    The key is a hash of the id, the id is in the JSON with the weight. ``.cls`` is the place of the
+    label in ``classes.json``; images without a label, or with several, have none. Images lie in the
+    order of their keys, so that sources and classes are mixed, and the same images give the same
+    bytes.
     """
     rows = _rows_by_split(table)
     folders = _split_folders(rows)
@@ -76,17 +93,26 @@ def write_shards(table: pd.DataFrame, pool: Pool, path: Path, shard_bytes: int, 
     with folder_written_whole(path) as beside:
         for split, at_m in rows.items():
             with closing(_Shards(beside, folders[split], shard_bytes)) as shards:
-                for key, row, image, suffix in _samples(table, pool, at_m, _SHARD_FORMATS, progress):
-                    files = {suffix: image, "json": json.dumps(row, ensure_ascii=False, allow_nan=False).encode()}
+                for key, row, image, suffix in _samples(
+                    table, pool, at_m, _SHARD_FORMATS, progress
+                ):
+                    files = {
+                        suffix: image,
+                        "json": json.dumps(row, ensure_ascii=False, allow_nan=False).encode(),
+                    }
                     if row.get("label") is not None and not is_list(row["label"]):
                         files["cls"] = str(classes[level_text(row["label"])]).encode()
                     shards.add(key, files)
-        (beside / "classes.json").write_text(json.dumps(list(classes), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (beside / "classes.json").write_text(
+            json.dumps(list(classes), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
     return Export(path, len(table))
 
 
 class _Shards:
-    """Tar files of one split, numbered; each holds at least one image and is closed before it grows beyond the limit."""
+    """Tar files of one split, numbered; each holds at least one image and is closed before it grows
+    beyond the limit.
+    """
 
     def __init__(self, folder: Path, split: str, limit: int) -> None:
         self.folder, self.split, self.limit = folder, split, limit
@@ -100,7 +126,11 @@ class _Shards:
             self.close()
         if self.tar is None:
             # USTAR: plain headers that every reader knows; dates, owners and the machine stay out.
-            self.tar = tarfile.open(self.folder / f"{self.split}-{self.number:06d}.tar", "w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
+            self.tar = tarfile.open(
+                self.folder / f"{self.split}-{self.number:06d}.tar",
+                "w",
+                format=tarfile.USTAR_FORMAT,
+            )  # noqa: SIM115
             self.number, self.size = self.number + 1, 0
         for suffix, data in sorted(files.items()):
             info = tarfile.TarInfo(f"{key}.{suffix}")
@@ -117,16 +147,24 @@ class _Shards:
 def _rows_by_split(table: pd.DataFrame) -> dict[str, Ints]:
     """Rows of each split in the order of their keys."""
     position = {value: at for at, value in enumerate(table["id"].tolist())}
-    rows = {split: [position[value] for value in part["id"].tolist()] for split, part in split_rows(table).items()}
+    rows = {
+        split: [position[value] for value in part["id"].tolist()]
+        for split, part in split_rows(table).items()
+    }
     keys = [_key(value) for value in table["id"]]
     if len(set(keys)) < len(keys):
         raise DataError("two ids have the same hash; rename one of the images.")
-    return {split: np.array(sorted(at, key=lambda each: keys[each]), dtype=np.int64) for split, at in rows.items()}
+    return {
+        split: np.array(sorted(at, key=lambda each: keys[each]), dtype=np.int64)
+        for split, at in rows.items()
+    }
 
 
 def _key(id: Any) -> str:
     """A name without dots, slashes or words: 20 hexadecimal digits of the id's hash."""
-    return hashlib.blake2b(level_text(id).encode(errors="surrogatepass"), digest_size=10).hexdigest()
+    return hashlib.blake2b(
+        level_text(id).encode(errors="surrogatepass"), digest_size=10
+    ).hexdigest()
 
 
 def _split_folders(splits: dict[str, Any]) -> dict[str, str]:
@@ -135,7 +173,10 @@ def _split_folders(splits: dict[str, Any]) -> dict[str, str]:
         return {"all": "train"}
     names = {split: re.sub(r"\W+", "_", split) for split in splits}
     if len(set(names.values())) < len(names):
-        raise DataError(f"the splits {', '.join(map(repr, splits))} cannot be told apart as names of files; rename them.")
+        raise DataError(
+            f"the splits {', '.join(map(repr, splits))} cannot be told apart as names of files; "
+            "rename them."
+        )
     return names
 
 
@@ -146,7 +187,12 @@ def _classes(table: pd.DataFrame) -> dict[str, int]:
         for value, missing in zip(table["label"], table["label"].isna(), strict=True)
         if not is_list(value) and not missing
     }
-    ordered = sorted(labels, key=lambda label: (0, int(label), "") if re.fullmatch(r"\d{1,18}", label) else (1, 0, label))
+    ordered = sorted(
+        labels,
+        key=lambda label: (
+            (0, int(label), "") if re.fullmatch(r"\d{1,18}", label) else (1, 0, label)
+        ),
+    )
     return {label: at for at, label in enumerate(ordered)}
 
 
@@ -162,18 +208,28 @@ def _samples(
                 image, suffix = _encoded(pool.images.read(at), formats)
             except ImageError as error:
                 raise DataError(
-                    f"the image {row['id']} cannot be exported: {error}. It had a weight; was it moved or changed since?"
+                    f"the image {row['id']} cannot be exported: {error}. It had a weight; was it "
+                    "moved or changed since?"
                 ) from error
-            yield _key(row["id"]), {name: value for name, value in row.items() if name in used}, image, suffix
+            yield (
+                _key(row["id"]),
+                {name: value for name, value in row.items() if name in used},
+                image,
+                suffix,
+            )
             advance(1)
 
 
 def _encoded(raw: RawImage, formats: tuple[str, ...]) -> tuple[bytes, str]:
-    """The image as the bytes of a file, untouched where its format is among ``formats`` and as PNG where not."""
+    """The image as the bytes of a file, untouched where its format is among ``formats`` and as PNG
+    where not.
+    """
     from PIL import Image, ImageOps
 
     if isinstance(raw, bytes):
-        suffix = next((suffix for beginning, suffix in _BEGINNINGS if raw.startswith(beginning)), "")
+        suffix = next(
+            (suffix for beginning, suffix in _BEGINNINGS if raw.startswith(beginning)), ""
+        )
         if raw[:4] == b"RIFF" and raw[8:12] == b"WEBP":
             suffix = "webp"
         if suffix in formats:
@@ -186,7 +242,9 @@ def _encoded(raw: RawImage, formats: tuple[str, ...]) -> tuple[bytes, str]:
             raise ImageError(f"not an image that can be decoded ({error})") from error
     else:
         pixels = np.asarray(raw)
-        picture = Image.fromarray(pixels[:, :, 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels)
+        picture = Image.fromarray(
+            pixels[:, :, 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels
+        )
     if picture.mode not in _PNG_MODES:
         picture = picture.convert("RGB")
     written = io.BytesIO()
@@ -195,9 +253,15 @@ def _encoded(raw: RawImage, formats: tuple[str, ...]) -> tuple[bytes, str]:
 
 
 def _card(folders: Any) -> str:
-    """The README of a dataset; its first part tells ``load_dataset`` which folder is which split, whatever they are called."""
-    files = "\n".join(f"      - split: {json.dumps(name)}\n        path: {json.dumps(f'{name}/**')}" for name in folders)
+    """The README of a dataset; its first part tells ``load_dataset`` which folder is which split,
+    whatever they are called.
+    """
+    files = "\n".join(
+        f"      - split: {json.dumps(name)}\n        path: {json.dumps(f'{name}/**')}"
+        for name in folders
+    )
     return (
         f"---\nconfigs:\n  - config_name: default\n    data_files:\n{files}\n---\n\n"
-        "Images with debiasing weights: `weight` sums to 1 within a split, `sample_weight` is the same with mean 1.\n"
+        "Images with debiasing weights: `weight` sums to 1 within a split, `sample_weight` is the "
+        "same with mean 1.\n"
     )

@@ -1,4 +1,6 @@
-"""Weights in the formats that others read: tables, class weights, and folders of images with their weights."""
+"""Weights in the formats that others read: tables, class weights, and folders of images with their
+weights.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 @dataclass(frozen=True)
 class Export:
-    """What was written: the file or folder, the number of images, and what the reader should know."""
+    """What was written: the file or folder, the number of images, and what the reader should
+    know.
+    """
 
     path: Path
     images: int
@@ -63,25 +67,35 @@ def export_weights(
 
     Parameters
     ----------
-    table : `unskew.weigh.weights_table.read_weights_table` of a run: id, source, path, label, group, split, weight, sample_weight.
-    to : "csv" and "jsonl" (one row for each image), "class-weights" (JSON, or CSV where ``path`` ends so: the sample weight of each label
-        in each split, where weights depend on nothing else), "hf" (a folder that Hugging Face's ``imagefolder`` reads), "webdataset" (tar
-        shards).
+    table : `unskew.weigh.weights_table.read_weights_table` of a run: id, source, path, label,
+        group, split, weight, sample_weight.
+    to : "csv" and "jsonl" (one row for each image), "class-weights" (JSON, or CSV where ``path``
+        ends so: the sample weight of each label in each split, where weights depend on nothing
+        else), "hf" (a folder that Hugging Face's ``imagefolder`` reads), "webdataset" (tar shards).
     path : the file or folder to write.
     pool : the images, for "hf" and "webdataset"; joined by id.
     overwrite : replace what is there; otherwise that is an error.
-    guard_formulas : in CSV, text that a spreadsheet would run as a formula (it begins with = + - @ and is no number) gets an apostrophe in
-        front, as spreadsheets write text. JSONL and Parquet hold such text as it is.
+    guard_formulas : in CSV, text that a spreadsheet would run as a formula (it begins with = + - @
+        and is no number) gets an apostrophe in front, as spreadsheets write text. JSONL and Parquet
+        hold such text as it is.
     shard_bytes : a shard of "webdataset" is closed before it grows beyond this.
     progress : a bar while images are written; None: where the error stream is a terminal.
     """
     place = Path(path)
     if to not in PLACES:
-        raise ConfigError(f"weights are exported to {', '.join(PLACES)}; got {to!r}.{did_you_mean(to, PLACES)}")
+        raise ConfigError(
+            f"weights are exported to {', '.join(PLACES)}; got {to!r}.{did_you_mean(to, PLACES)}"
+        )
     if place.exists() and not overwrite:
-        raise DataError(f"{str(place)!r} is there already. Say overwrite (--overwrite) to replace it, or name another place.")
+        raise DataError(
+            f"{str(place)!r} is there already. Say overwrite (--overwrite) to replace it, or name "
+            "another place."
+        )
     if place.is_dir() != (to in NEEDS_IMAGES) and place.exists():
-        raise DataError(f"{to} writes a {'folder' if to in NEEDS_IMAGES else 'file'}, but {str(place)!r} is not one. Name another place.")
+        raise DataError(
+            f"{to} writes a {'folder' if to in NEEDS_IMAGES else 'file'}, but {str(place)!r} is "
+            "not one. Name another place."
+        )
     if to in NEEDS_IMAGES:
         from unskew.runs.export_images import write_image_folder, write_shards
 
@@ -97,12 +111,16 @@ def export_weights(
 def _images_of(table: pd.DataFrame, pool: Pool | None, to: str) -> Pool:
     """The rows of the pool that the table speaks of, in its order."""
     if pool is None or pool.images is None:
-        raise DataError(f"{to} holds the images themselves, but these weights come from a table without images. Use csv or jsonl.")
+        raise DataError(
+            f"{to} holds the images themselves, but these weights come from a table without "
+            "images. Use csv or jsonl."
+        )
     position = {value: at for at, value in enumerate(pool.frame["id"].tolist())}
     lacking = [value for value in table["id"].tolist() if value not in position]
     if lacking:
         raise DataError(
-            f"{len(lacking)} of {len(table)} images that have a weight are not among the sources any more: {first_few(lacking)}. Put them "
+            f"{len(lacking)} of {len(table)} images that have a weight are not among the sources "
+            f"any more: {first_few(lacking)}. Put them "
             "back, or compute the weights anew."
         )
     return pool.take(np.array([position[value] for value in table["id"].tolist()], dtype=np.int64))
@@ -116,7 +134,10 @@ def plain_rows(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _plain_column(column: pd.Series[Any]) -> list[Any]:
-    return [_plain_value(value, missing) for value, missing in zip(column.tolist(), column.isna().tolist(), strict=True)]
+    return [
+        _plain_value(value, missing)
+        for value, missing in zip(column.tolist(), column.isna().tolist(), strict=True)
+    ]
 
 
 def _plain_value(value: Any, missing: bool) -> Any:
@@ -144,7 +165,9 @@ def _write_csv(table: pd.DataFrame, path: Path, guard: bool) -> Export:
 
 
 class _Cells:
-    """Values as cells of a CSV file: lists as JSON, numbers with all their digits, formulas made harmless and counted."""
+    """Values as cells of a CSV file: lists as JSON, numbers with all their digits, formulas made
+    harmless and counted.
+    """
 
     def __init__(self, guard: bool) -> None:
         self.guard, self.count = guard, 0
@@ -163,20 +186,30 @@ class _Cells:
     def notes(self) -> tuple[str, ...]:
         if not self.count:
             return ()
-        return (f"{self.count} cells begin as a formula does (= + - @) and have an apostrophe in front; jsonl holds them as they are.",)
+        return (
+            f"{self.count} cells begin as a formula does (= + - @) and have an apostrophe in "
+            "front; jsonl holds them as they are.",
+        )
 
 
 def _write_class_weights(table: pd.DataFrame, path: Path, guard: bool) -> Export:
     found = {split: _label_weights(split, rows) for split, rows in split_rows(table).items()}
     if path.suffix.lower() != ".csv":
         with written_whole(path) as beside:
-            beside.write_text(json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+            beside.write_text(
+                json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+                encoding="utf-8",
+            )
         return Export(path, len(table))
     cell = _Cells(guard)
     with written_whole(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("split", "label", "weight"))
-        writer.writerows([cell(each) for each in (split, label, weight)] for split, of in found.items() for label, weight in of.items())
+        writer.writerows(
+            [cell(each) for each in (split, label, weight)]
+            for split, of in found.items()
+            for label, weight in of.items()
+        )
     return Export(path, len(table), cell.notes())
 
 
@@ -184,29 +217,42 @@ def split_rows(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The rows of each split; all of them as "all" where there are no splits."""
     if table["split"].isna().all():
         return {"all": table}
-    return {level_text(name): rows for name, rows in table.groupby("split", sort=False, dropna=False)}
+    return {
+        level_text(name): rows for name, rows in table.groupby("split", sort=False, dropna=False)
+    }
 
 
 def _label_weights(split: str, rows: pd.DataFrame) -> dict[str, float]:
     """{label: sample weight} of one split; an error where images of one label differ."""
     if any(is_list(value) for value in rows["label"]):
         raise DataError(
-            "images have several labels each, so there is no weight for a label alone. Export csv or jsonl: a weight per image."
+            "images have several labels each, so there is no weight for a label alone. Export csv "
+            "or jsonl: a weight per image."
         )
     missing = int(rows["label"].isna().sum())
     if missing:
         raise DataError(
-            f"class weights need a label for every image, but {missing} of {len(rows)} in the split {split!r} have none. Export csv or "
+            f"class weights need a label for every image, but {missing} of {len(rows)} in the "
+            f"split {split!r} have none. Export csv or "
             "jsonl."
         )
-    by_label = rows.groupby(rows["label"].map(level_text))["sample_weight"].agg(["min", "max", "mean", "size"])
+    by_label = rows.groupby(rows["label"].map(level_text))["sample_weight"].agg(
+        ["min", "max", "mean", "size"]
+    )
     by_label["spread"] = by_label["max"] - by_label["min"]
-    uneven = by_label[by_label["spread"] > _SAME * by_label["max"]].sort_values("spread", ascending=False)
+    uneven = by_label[by_label["spread"] > _SAME * by_label["max"]].sort_values(
+        "spread", ascending=False
+    )
     if len(uneven):
-        shown = [f"{name} from {row['min']:.6g} to {row['max']:.6g} ({int(row['size'])} images)" for name, row in uneven.iterrows()]
+        shown = [
+            f"{name} from {row['min']:.6g} to {row['max']:.6g} ({int(row['size'])} images)"
+            for name, row in uneven.iterrows()
+        ]
         raise DataError(
-            f"the weights do not depend on the label alone: in the split {split!r} the sample weights of {len(uneven)} of {len(by_label)} "
-            f"labels differ from image to image: {first_few(shown)}. Export csv or jsonl, which hold a weight for every image."
+            f"the weights do not depend on the label alone: in the split {split!r} the sample "
+            f"weights of {len(uneven)} of {len(by_label)} "
+            f"labels differ from image to image: {first_few(shown)}. Export csv or jsonl, which "
+            "hold a weight for every image."
         )
     return {str(name): float(weight) for name, weight in by_label["mean"].items()}
 
@@ -222,8 +268,8 @@ def export_run(
 ) -> Export:
     """Export the weights in the output folder of a run; by default beside them.
 
-    ``read_pool`` gives the images where the format holds them, and is called only then; by default they are found by ``run.toml`` in the
-    folder.
+    ``read_pool`` gives the images where the format holds them, and is called only then; by default
+    they are found by ``run.toml`` in the folder.
     """
     from unskew.weigh.weights_table import read_weights_table
 

@@ -1,4 +1,6 @@
-"""A forecast beside the run it belongs to: the file `forecast.json`, whether the two are of the same inputs, and the panel on the page."""
+"""A forecast beside the run it belongs to: the file `forecast.json`, whether the two are of the
+same inputs, and the panel on the page.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +20,40 @@ from unskew.report.summary.record import Summary
 from unskew.report.writing import summary_from_json, write_summary
 from unskew.runs.probing import forecast_inputs, images_to_train_on
 from unskew.runs.tables import json_value
-from unskew.runs.weighing import FORECAST, PAGE, SUMMARY, Inputs, Refusal, Run, describe_origin, write_record
+from unskew.runs.weighing import (
+    FORECAST,
+    PAGE,
+    SUMMARY,
+    Inputs,
+    Refusal,
+    Run,
+    describe_origin,
+    write_record,
+)
 
 if TYPE_CHECKING:
     from unskew.forecasting.record import Forecast
 
 log = logging.getLogger(__name__)
 
-# The sections that a forecast depends on; of [engine] only the seed. [report] and [learn] change nothing in it, nor does the cache.
+# The sections that a forecast depends on; of [engine] only the seed. [report] and [learn] change
+# nothing in it, nor does the cache.
 _SECTIONS = ("sources", "represent", "target", "bias", "solve", "engine")
 _WITHOUT_EFFECT = ("cache", "jobs")
 
 
 def forecast_record(
-    inputs: Inputs, arms: Sequence[str], learner: str | None = None, *, command: str | None = None, progress: bool | None = None
+    inputs: Inputs,
+    arms: Sequence[str],
+    learner: str | None = None,
+    *,
+    command: str | None = None,
+    progress: bool | None = None,
 ) -> tuple[Forecast, dict[str, Any]]:
     """(the forecast, what `forecast.json` holds).
 
-    That is the forecast, what was asked for, how many groups (images, without groups) each class has, and where it comes from.
+    That is the forecast, what was asked for, how many groups (images, without groups) each class
+    has, and where it comes from.
     """
     forecast = forecast_inputs(inputs, arms, learner, progress=progress)
     origin = describe_origin(inputs, command)
@@ -43,7 +61,10 @@ def forecast_record(
         origin = private_provenance(origin, inputs.pool)
     frame = images_to_train_on(inputs.pool).frame
     unit = frame["group" if "group" in frame.columns else "id"]
-    size = {str(name): int(count) for name, count in unit.groupby(frame["label"].astype(str)).nunique().items()}
+    size = {
+        str(name): int(count)
+        for name, count in unit.groupby(frame["label"].astype(str)).nunique().items()
+    }
     record: dict[str, Any] = json_value(
         {
             **forecast.to_dict(),
@@ -56,36 +77,68 @@ def forecast_record(
     return forecast, record
 
 
-def complete_run(run: Run | Refusal, folder: Path, *, progress: bool | None = None) -> Run | Refusal:
-    """The run with a forecast if its settings ask for one, else with that which lies in its folder already, if it is of the same inputs."""
+def complete_run(
+    run: Run | Refusal, folder: Path, *, progress: bool | None = None
+) -> Run | Refusal:
+    """The run with a forecast if its settings ask for one, else with that which lies in its folder
+    already, if it is of the same inputs.
+    """
     if isinstance(run, Refusal):
         return run
-    return add_forecast(run, progress=progress) if run.inputs.config.report.forecast else join_forecast(run, folder)
+    return (
+        add_forecast(run, progress=progress)
+        if run.inputs.config.report.forecast
+        else join_forecast(run, folder)
+    )
 
 
-def add_forecast(run: Run, arms: Sequence[str] = ("naive", "debiased"), learner: str | None = None, *, progress: bool | None = None) -> Run:
-    """The run with a forecast, or with a note on its page that says why there is none: weights are never lost over a forecast."""
+def add_forecast(
+    run: Run,
+    arms: Sequence[str] = ("naive", "debiased"),
+    learner: str | None = None,
+    *,
+    progress: bool | None = None,
+) -> Run:
+    """The run with a forecast, or with a note on its page that says why there is none: weights are
+    never lost over a forecast.
+    """
     try:
         command = run.summary.provenance.get("command")
         _, record = forecast_record(run.inputs, arms, learner, command=command, progress=progress)
         return replace(run, summary=_with_panel(run.summary, record), forecast=record)
-    except Exception as error:  # whatever a probe runs into; the weights are there, and shall be written
+    except (
+        Exception
+    ) as error:  # whatever a probe runs into; the weights are there, and shall be written
         known = isinstance(error, UnskewError)
-        log.warning("no forecast: %s", error if known else f"{type(error).__name__}: {error}", exc_info=not known and log.isEnabledFor(10))
+        log.warning(
+            "no forecast: %s",
+            error if known else f"{type(error).__name__}: {error}",
+            exc_info=not known and log.isEnabledFor(10),
+        )
         # The message may name an image or count some.
-        said = str(error) if known and run.summary.privacy == "full" else "`unskew forecast` with the same configuration says why"
+        said = (
+            str(error)
+            if known and run.summary.privacy == "full"
+            else "`unskew forecast` with the same configuration says why"
+        )
         note = f"A forecast was asked for, and none can be made: {said.rstrip('.')}."
-        return replace(run, summary=replace(run.summary, notes={**run.summary.notes, "forecast": note}))
+        return replace(
+            run, summary=replace(run.summary, notes={**run.summary.notes, "forecast": note})
+        )
 
 
 def join_forecast(run: Run, folder: Path) -> Run:
-    """The run with the forecast that lies in its folder already, where that is of the same inputs."""
+    """The run with the forecast that lies in its folder already, where that is of the same
+    inputs.
+    """
     found = _find_forecast(run.summary, folder)
     return run if found is None else replace(run, summary=_with_panel(run.summary, found))
 
 
 def write_forecast(record: Mapping[str, Any], folder: Path) -> Path | None:
-    """Write `forecast.json` and, where the folder holds a run of the same inputs, its page anew with the panel; the page, or None."""
+    """Write `forecast.json` and, where the folder holds a run of the same inputs, its page anew
+    with the panel; the page, or None.
+    """
     page = None
     with written_together(folder, ()) as beside:
         write_record(record, beside, FORECAST)
@@ -97,9 +150,13 @@ def write_forecast(record: Mapping[str, Any], folder: Path) -> Path | None:
 
 
 def write_page_again(folder: Path) -> Path:
-    """The page once more, from report.json, with the forecast of the same run that lies beside it; its path."""
+    """The page once more, from report.json, with the forecast of the same run that lies beside it;
+    its path.
+    """
     if not (folder / SUMMARY).is_file():
-        raise DataError(f"{str(folder)!r} holds no {SUMMARY}, which `unskew weigh run.toml -o {folder}` writes.")
+        raise DataError(
+            f"{str(folder)!r} holds no {SUMMARY}, which `unskew weigh run.toml -o {folder}` writes."
+        )
     summary = summary_from_json((folder / SUMMARY).read_text(encoding="utf-8"))
     found = _find_forecast(summary, folder)
     with written_together(folder, ()) as beside:
@@ -124,7 +181,9 @@ def _find_summary(folder: Path) -> Summary | None:
 
 
 def _find_forecast(summary: Summary, folder: Path) -> Mapping[str, Any] | None:
-    """The forecast in a folder if it is of the run of ``summary``; where it is not, or cannot be used, that is said."""
+    """The forecast in a folder if it is of the run of ``summary``; where it is not, or cannot be
+    used, that is said.
+    """
     path = folder / FORECAST
     if not path.is_file() or summary.weights is None:
         return None
@@ -143,9 +202,15 @@ def _find_forecast(summary: Summary, folder: Path) -> Mapping[str, Any] | None:
 
 def _belongs(record: Mapping[str, Any], summary: Summary, path: Path) -> bool:
     """Are forecast and run of the same images, files and settings? If not, that is said."""
-    other = list(_differences(record.get("provenance"), summary.provenance)) if summary.weights is not None else ["there are no weights"]
+    other = (
+        list(_differences(record.get("provenance"), summary.provenance))
+        if summary.weights is not None
+        else ["there are no weights"]
+    )
     if other:
-        log.warning("%s is not shown on the page, which is of other inputs: %s", path, first_few(other))
+        log.warning(
+            "%s is not shown on the page, which is of other inputs: %s", path, first_few(other)
+        )
     return not other
 
 

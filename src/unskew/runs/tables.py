@@ -27,7 +27,9 @@ def write_frame(frame: pd.DataFrame, path: Path) -> None:
 
 def features_table(pool: Pool) -> pd.DataFrame:
     """What is known of every image: id, source, content, attributes and features."""
-    frame = pool.frame.drop(columns=[name for name in ("path", "label", "group", "split") if name in pool.frame.columns])
+    frame = pool.frame.drop(
+        columns=[name for name in ("path", "label", "group", "split") if name in pool.frame.columns]
+    )
     return frame.assign(source=frame["source"].astype(str))
 
 

@@ -15,8 +15,21 @@ from unskew.config.paths import named_inputs
 from unskew.config.run_config import RunConfig, read_config, resolved, write_config
 from unskew.config.starter_file import starting_config
 from unskew.debiasing.by_split import SplitWeights, weigh_splits
-from unskew.errors import ConfigError, CoverageError, DataError, OverlapError, did_you_mean, first_few
-from unskew.files.atomic import may_write, nearest_place, write_text, written_together, written_whole
+from unskew.errors import (
+    ConfigError,
+    CoverageError,
+    DataError,
+    OverlapError,
+    did_you_mean,
+    first_few,
+)
+from unskew.files.atomic import (
+    may_write,
+    nearest_place,
+    write_text,
+    written_together,
+    written_whole,
+)
 from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
 from unskew.records import Pool, Target
 from unskew.report.summary.record import SplitRow, Summary
@@ -26,7 +39,13 @@ from unskew.report.writing import write_summary
 from unskew.represent.content import hash_images
 from unskew.represent.pool_features import represent_images
 from unskew.runs.export_tables import Export, export_run
-from unskew.runs.tables import diagnostics_table, features_table, json_value, solution_record, write_frame
+from unskew.runs.tables import (
+    diagnostics_table,
+    features_table,
+    json_value,
+    solution_record,
+    write_frame,
+)
 from unskew.sources.description import PoolDescription, describe_pool
 from unskew.sources.discovery import find_sources
 from unskew.sources.labels import label_indicators
@@ -39,9 +58,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES = "weights.parquet", "solution.json", "diagnostics.parquet", "features.parquet"
-CONFIGURATION, PAGE, SUMMARY, UNREADABLE = "run.toml", "report.html", "report.json", "unreadable.csv"
-# Also written by `unskew forecast`, before or after the run: not one of the files that a run without a forecast takes away.
+WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES = (
+    "weights.parquet",
+    "solution.json",
+    "diagnostics.parquet",
+    "features.parquet",
+)
+CONFIGURATION, PAGE, SUMMARY, UNREADABLE = (
+    "run.toml",
+    "report.html",
+    "report.json",
+    "unreadable.csv",
+)
+# Also written by `unskew forecast`, before or after the run: not one of the files that a run
+# without a forecast takes away.
 FORECAST = "forecast.json"
 _FILES = (WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES, UNREADABLE, CONFIGURATION, PAGE, SUMMARY)
 
@@ -69,7 +99,9 @@ class Inputs:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run in memory: its inputs, the weights of every split, what the page shows, and the forecast if one was made with it."""
+    """A run in memory: its inputs, the weights of every split, what the page shows, and the
+    forecast if one was made with it.
+    """
 
     inputs: Inputs
     weights: SplitWeights
@@ -79,17 +111,23 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Refusal:
-    """A run that ends without weights because the target is not identifiable: why, and what the page shows."""
+    """A run that ends without weights because the target is not identifiable: why, and what the
+    page shows.
+    """
 
     inputs: Inputs
     error: OverlapError | CoverageError
     summary: Summary = field(repr=False)
 
 
-def load_config(path: Path, *, seed: int | None = None, jobs: int | None = None, forecast: bool | None = None) -> RunConfig:
+def load_config(
+    path: Path, *, seed: int | None = None, jobs: int | None = None, forecast: bool | None = None
+) -> RunConfig:
     """The settings of a file, with what the command line overrides."""
     config = read_config(path)
-    given = {name: value for name, value in {"seed": seed, "jobs": jobs}.items() if value is not None}
+    given = {
+        name: value for name, value in {"seed": seed, "jobs": jobs}.items() if value is not None
+    }
     changes: dict[str, Any] = {"engine": config.engine.model_copy(update=given)} if given else {}
     if forecast is not None:
         changes["report"] = config.report.model_copy(update={"forecast": forecast})
@@ -100,36 +138,56 @@ def read_pool(config: RunConfig) -> Pool:
     """The images of all sources with their splits; no image is opened."""
     sources = config.sources.settings()
     split = sources.get("split")
-    split_file = sources.pop("split")["file"] if isinstance(split, dict) and "file" in split else None
+    split_file = (
+        sources.pop("split")["file"] if isinstance(split, dict) and "file" in split else None
+    )
     pool = read_sources(sources, config.folder)
     if split_file is not None:
         pool = join_splits(pool, config.place(split_file))
     check_splits(pool)
-    if _names_indicator({"target": config.target and config.target.settings(), "bias": config.bias, "outcomes": config.report.outcomes}):
+    if _names_indicator(
+        {
+            "target": config.target and config.target.settings(),
+            "bias": config.bias,
+            "outcomes": config.report.outcomes,
+        }
+    ):
         pool = label_indicators(pool)
     return pool
 
 
 def _names_indicator(settings: Any) -> bool:
-    """Is a column such as ``label=cat`` named, which says whether an image shows it (images with several labels)?"""
+    """Is a column such as ``label=cat`` named, which says whether an image shows it (images with
+    several labels)?
+    """
     if isinstance(settings, Mapping):
-        return any(_names_indicator(key) or _names_indicator(value) for key, value in settings.items())
+        return any(
+            _names_indicator(key) or _names_indicator(value) for key, value in settings.items()
+        )
     if isinstance(settings, list | tuple):
         return any(_names_indicator(each) for each in settings)
     return isinstance(settings, str) and settings.startswith("label=")
 
 
 def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
-    """Sources -> represent: the pool with copies marked, features computed and unusable images set aside, and the target's sample."""
+    """Sources -> represent: the pool with copies marked, features computed and unusable images set
+    aside, and the target's sample.
+    """
     _find_modules_beside(config)
     pool = read_pool(config)
     if pool.images is None and config.represent.features:
         raise ConfigError(
-            f"represent.features asks for {first_few([str(each) for each in config.represent.features])}, computed from pixels, but "
+            "represent.features asks for "
+            f"{first_few([str(each) for each in config.represent.features])}, computed from "
+            "pixels, but "
             "sources.images = false says that no image is opened. Leave one of the two out."
         )
     settings = {} if config.target is None else config.target.settings()
-    sample = read_sample(settings["sample"], config.folder, images=pool.images is not None) if "sample" in settings else None
+    sample = (
+        read_sample(settings["sample"], config.folder, images=pool.images is not None)
+        if "sample" in settings
+        else None
+    )
     pools = [pool] if sample is None else [pool, sample]
     if pool.images is not None:
         pools = list(_represented(config, pools, progress))
@@ -139,7 +197,9 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
 
 
 def _find_modules_beside(config: RunConfig) -> None:
-    """A ``module:function`` of the user's own may lie beside the data; what is installed goes first."""
+    """A ``module:function`` of the user's own may lie beside the data; what is installed goes
+    first.
+    """
     if str(config.folder) not in sys.path:
         sys.path.append(str(config.folder))
 
@@ -149,7 +209,8 @@ def usable_cache(cache: Path | None) -> Path | None:
     if cache is None or may_write(cache):
         return cache
     log.warning(
-        "nothing can be kept in %s, which is read-only: the next run will compute everything again. Name another folder by "
+        "nothing can be kept in %s, which is read-only: the next run will compute everything "
+        "again. Name another folder by "
         "represent.cache, or say cache = false.",
         cache,
     )
@@ -190,10 +251,17 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run | Refusal
     solve = {name: value for name, value in config.solve.settings().items() if name != "max_unlike"}
     try:
         weights = weigh_splits(
-            inputs.pool, inputs.bias, inputs.target, seed=config.engine.seed, max_unlike=config.solve.max_unlike, solve=solve
+            inputs.pool,
+            inputs.bias,
+            inputs.target,
+            seed=config.engine.seed,
+            max_unlike=config.solve.max_unlike,
+            solve=solve,
         )
     except (OverlapError, CoverageError) as error:
-        return Refusal(inputs, error, summarize_refusal(inputs.pool, error, target=inputs.target, **told))
+        return Refusal(
+            inputs, error, summarize_refusal(inputs.pool, error, target=inputs.target, **told)
+        )
     # The page is about the images that the model was fitted on; the other splits are listed.
     pool = replace(inputs.pool.take(weights.parts[0].row), set_aside=inputs.pool.set_aside)
     summary = summarize_run(
@@ -211,7 +279,9 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run | Refusal
 def _split_rows(weights: SplitWeights) -> tuple[SplitRow, ...]:
     if len(weights.parts) == 1:
         return ()
-    return tuple(SplitRow(part.name, part.images, part.groups, part.ess, part.note) for part in weights.parts)
+    return tuple(
+        SplitRow(part.name, part.images, part.groups, part.ess, part.note) for part in weights.parts
+    )
 
 
 def _outcomes(pool: Pool, columns: Sequence[str]) -> dict[str, Any] | None:
@@ -221,13 +291,17 @@ def _outcomes(pool: Pool, columns: Sequence[str]) -> dict[str, Any] | None:
         if name not in pool.frame.columns:
             known = ("label", *pool.attributes)
             raise ConfigError(
-                f"report.outcomes names {name!r}, but the images have the columns {first_few(known, 12)}.{did_you_mean(name, known)}"
+                f"report.outcomes names {name!r}, but the images have the columns "
+                f"{first_few(known, 12)}.{did_you_mean(name, known)}"
             )
         column = pool.frame[name]
         if column.dtype.kind in "fiub":
             outcomes[name] = column.to_numpy(dtype="float64")
         else:
-            outcomes |= {f"{name} = {level}": (column == level).to_numpy(dtype="float64") for level in column.dropna().unique().tolist()}
+            outcomes |= {
+                f"{name} = {level}": (column == level).to_numpy(dtype="float64")
+                for level in column.dropna().unique().tolist()
+            }
     return outcomes or None
 
 
@@ -251,7 +325,9 @@ def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
 
 
 def shown_settings(config: RunConfig) -> dict[str, Any]:
-    """The settings as the page shows them: not where the data lie on this machine, which changes no result."""
+    """The settings as the page shows them: not where the data lie on this machine, which changes no
+    result.
+    """
     settings = {name: each for name, each in resolved(config).items() if name != "folder"}
     if config.report.privacy != "aggregate":
         return settings
@@ -259,7 +335,9 @@ def shown_settings(config: RunConfig) -> dict[str, Any]:
 
 
 def _without_folders(settings: Any, places: set[str]) -> Any:
-    """The settings with the last part of each path only: the folders above may tell whose data these are."""
+    """The settings with the last part of each path only: the folders above may tell whose data
+    these are.
+    """
     if isinstance(settings, Mapping):
         return {key: _without_folders(value, places) for key, value in settings.items()}
     if isinstance(settings, list):
@@ -268,9 +346,11 @@ def _without_folders(settings: Any, places: set[str]) -> Any:
 
 
 def write_run(run: Run | Refusal, out: Path) -> list[str]:
-    """Write the files of a run, all of them or none; their names. Of a refused one, the page and the settings.
+    """Write the files of a run, all of them or none; their names. Of a refused one, the page and
+    the settings.
 
-    Files of an earlier run in the folder are replaced or go: weights never lie beside the page of another run.
+    Files of an earlier run in the folder are replaced or go: weights never lie beside the page of
+    another run.
     """
     with written_together(out, _FILES) as beside:
         _write_files(run, beside, out)
@@ -283,7 +363,13 @@ def _write_files(run: Run | Refusal, folder: Path, home: Path) -> None:
         write_weights_table(inputs.pool, run.weights.frame(), folder / WEIGHTS)
         write_text(
             folder / SOLUTION,
-            json.dumps(solution_record(run.weights.weights, inputs.bias), indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+            json.dumps(
+                solution_record(run.weights.weights, inputs.bias),
+                indent=2,
+                ensure_ascii=False,
+                allow_nan=False,
+            )
+            + "\n",
         )
         write_frame(diagnostics_table(run.summary), folder / DIAGNOSTICS)
         write_frame(features_table(inputs.pool), folder / FEATURES)
@@ -313,47 +399,81 @@ def verdict_record(run: Run | Refusal) -> dict[str, Any]:
 
 
 def check_output(out: Path, overwrite: bool, configuration: Path | None = None) -> None:
-    """May results be written there? Said before the work, not after it. ``configuration`` is the file that the run is read from."""
+    """May results be written there? Said before the work, not after it. ``configuration`` is the
+    file that the run is read from.
+    """
     import os
 
     if out.exists() and not out.is_dir():
-        raise ConfigError(f"{str(out)!r} is a file; results are written into a folder. Give another one with -o.")
+        raise ConfigError(
+            f"{str(out)!r} is a file; results are written into a folder. Give another one with -o."
+        )
     # A run that was stopped, or refused, left no results.
     results = (out / WEIGHTS).exists() and (out / SUMMARY).exists()
     if results and not overwrite:
-        raise ConfigError(f"{str(out)!r} holds the results of another run. Add --overwrite to replace them, or name another folder by -o.")
-    if (out / CONFIGURATION).exists() and not (out / SUMMARY).exists():
-        own = configuration is not None and configuration.exists() and os.path.samefile(out / CONFIGURATION, configuration)
         raise ConfigError(
-            f"{str(out)!r} holds {'the' if own else 'a'} {CONFIGURATION} that {'you wrote' if own else 'no run wrote'}, and the settings "
+            f"{str(out)!r} holds the results of another run. Add --overwrite to replace them, or "
+            "name another folder by -o."
+        )
+    if (out / CONFIGURATION).exists() and not (out / SUMMARY).exists():
+        own = (
+            configuration is not None
+            and configuration.exists()
+            and os.path.samefile(out / CONFIGURATION, configuration)
+        )
+        raise ConfigError(
+            f"{str(out)!r} holds {'the' if own else 'a'} {CONFIGURATION} that "
+            f"{'you wrote' if own else 'no run wrote'}, and the settings "
             f"as resolved would take its place. Name another folder, such as -o {out / 'results'}."
         )
     above = nearest_place(out)
     if not above.is_dir():
-        raise ConfigError(f"results cannot be written into {str(out)!r}: {str(above)!r} is a file. Give another folder with -o.")
+        raise ConfigError(
+            f"results cannot be written into {str(out)!r}: {str(above)!r} is a file. Give another "
+            "folder with -o."
+        )
     if not may_write(out):
-        raise DataError(f"nothing can be written into {str(above)!r}: it is read-only for you. Give another folder with -o.")
+        raise DataError(
+            f"nothing can be written into {str(above)!r}: it is read-only for you. Give another "
+            "folder with -o."
+        )
 
 
-def export_results(out: Path, to: str, path: Path | None, *, overwrite: bool = False, progress: bool | None = None) -> Export:
+def export_results(
+    out: Path, to: str, path: Path | None, *, overwrite: bool = False, progress: bool | None = None
+) -> Export:
     """The weights of an output folder in another format."""
     return export_run(out, to, path, overwrite=overwrite, progress=progress)
 
 
 def describe_places(
-    places: Sequence[Path], *, quick: bool = False, download: bool = False, jobs: int | None = None, progress: bool | None = None
+    places: Sequence[Path],
+    *,
+    quick: bool = False,
+    download: bool = False,
+    jobs: int | None = None,
+    progress: bool | None = None,
 ) -> PoolDescription:
-    """What is in these databases: read, every image looked at, copies found; nothing is written and nothing is too broken."""
+    """What is in these databases: read, every image looked at, copies found; nothing is written and
+    nothing is too broken.
+    """
     pool = _read_places(find_sources(places, Path(), download=download), Path(), download)
     if pool.images is not None:
-        features = ["size"] if quick else ["size", "brightness", "contrast", "colourfulness", "sharpness"]
-        pool = represent_images(pool, features, jobs=jobs, tolerance=1.0, progress=progress, content=True)
+        features = (
+            ["size"] if quick else ["size", "brightness", "contrast", "colourfulness", "sharpness"]
+        )
+        pool = represent_images(
+            pool, features, jobs=jobs, tolerance=1.0, progress=progress, content=True
+        )
     return describe_pool(pool)
 
 
 def _read_places(settings: dict[str, Any], folder: Path, download: bool) -> Pool:
     if download and "cifar" not in settings:
-        raise ConfigError("--download fetches a CIFAR archive, such as cifar-10-python.tar.gz; what was named is something else.")
+        raise ConfigError(
+            "--download fetches a CIFAR archive, such as cifar-10-python.tar.gz; what was named is "
+            "something else."
+        )
     return read_sources(settings | ({"download": True} if download else {}), folder)
 
 
@@ -362,12 +482,20 @@ def _check_new_file(output: Path, overwrite: bool) -> None:
     if output.is_dir():
         raise ConfigError(f"{str(output)!r} is a folder; give the name of a file with -o.")
     if output.exists() and not overwrite:
-        raise ConfigError(f"{str(output)!r} is there already. Add --overwrite to replace it, or give another name with -o.")
+        raise ConfigError(
+            f"{str(output)!r} is there already. Add --overwrite to replace it, or give another "
+            "name with -o."
+        )
     if not output.parent.is_dir():
-        raise ConfigError(f"{str(output)!r} cannot be written: there is no folder {str(output.parent)!r}. Make it first.")
+        raise ConfigError(
+            f"{str(output)!r} cannot be written: there is no folder {str(output.parent)!r}. Make "
+            "it first."
+        )
 
 
-def write_starting_config(places: Sequence[Path], output: Path, *, overwrite: bool = False, download: bool = False) -> None:
+def write_starting_config(
+    places: Sequence[Path], output: Path, *, overwrite: bool = False, download: bool = False
+) -> None:
     """A configuration for these databases that runs as it stands."""
     _check_new_file(output, overwrite)
     settings = find_sources(places, output.parent, download=download)
@@ -383,15 +511,24 @@ def read_shares(text: str) -> dict[str, float]:
         try:
             value = float(share)
         except ValueError:
-            raise ConfigError(f"shares are written name=share,name=share, e.g. train=0.8,test=0.2; got {text!r}.") from None
+            raise ConfigError(
+                f"shares are written name=share,name=share, e.g. train=0.8,test=0.2; got {text!r}."
+            ) from None
         if name in shares:
-            raise ConfigError(f"the split {name!r} has two shares in {text!r}; name each split once.")
+            raise ConfigError(
+                f"the split {name!r} has two shares in {text!r}; name each split once."
+            )
         shares[name] = value
     return shares
 
 
 def write_splits(
-    config: RunConfig, output: Path, shares: Mapping[str, float], *, overwrite: bool = False, progress: bool | None = None
+    config: RunConfig,
+    output: Path,
+    shares: Mapping[str, float],
+    *,
+    overwrite: bool = False,
+    progress: bool | None = None,
 ) -> dict[str, dict[str, int]]:
     """A table id, source, path, split; how many images of each source went where."""
     import pandas as pd
@@ -400,19 +537,30 @@ def write_splits(
     inputs = read_inputs(config, progress=progress)
     if "split" in inputs.pool.frame.columns:
         raise ConfigError(
-            f"the images have splits already ({first_few(sorted(set(map(str, inputs.pool.frame['split']))))}); dealing them out again "
-            "would change what is train and what is test. To do that all the same, take `split` out of [sources] (of folders called "
+            "the images have splits already "
+            f"({first_few(sorted(set(map(str, inputs.pool.frame['split']))))}); dealing them out "
+            "again "
+            "would change what is train and what is test. To do that all the same, take `split` "
+            "out of [sources] (of folders called "
             "train and test: split = false)."
         )
     by = None if inputs.target is None or not inputs.target.by else list(inputs.target.by)
     pool = split_pool(inputs.pool, shares, by=by, seed=config.engine.seed)
     with written_whole(output) as beside:
-        pool.frame[[name for name in ("id", "source", "path", "split") if name in pool.frame.columns]].to_csv(beside, index=False)
+        pool.frame[
+            [name for name in ("id", "source", "path", "split") if name in pool.frame.columns]
+        ].to_csv(beside, index=False)
     counts = pd.crosstab(pool.frame["source"], pool.frame["split"]).reindex(columns=list(shares))
-    return {str(name): {str(k): int(v) for k, v in row.items()} for name, row in counts.to_dict("index").items()}
+    return {
+        str(name): {str(k): int(v) for k, v in row.items()}
+        for name, row in counts.to_dict("index").items()
+    }
 
 
 def write_record(record: Mapping[str, Any], folder: Path, name: str) -> None:
     """A record as JSON in a folder, which is made when it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / name, json.dumps(json_value(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(
+        folder / name,
+        json.dumps(json_value(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+    )

@@ -1,4 +1,6 @@
-"""Biased databases whose truth is known: what tests, benchmarks and the demo hold the estimates against."""
+"""Biased databases whose truth is known: what tests, benchmarks and the demo hold the estimates
+against.
+"""
 
 from unskew.scenarios.censoring import censored
 from unskew.scenarios.class_overlap import class_mixtures, overlapping_classes

@@ -21,11 +21,13 @@ def censored(
     sizes: Sequence[int] | Ints,
     seed: int | np.random.Generator,
 ) -> Scenario:
-    """Source 0 never shows the labels in ``hidden``, source 1 is an unbiased sample: ω_0 = 1{y not hidden}, ω_1 = 1.
+    """Source 0 never shows the labels in ``hidden``, source 1 is an unbiased sample: ω_0 = 1{y not
+    hidden}, ω_1 = 1.
 
-    Hence Ω_0 = P(y not hidden) and Ω_1 = 1 under the target, which is the population. Naive pooling shows the hidden labels n_1/n times
-    as often as they are. The weights are those of nested sets: with N_h hidden images among the n_1 of source 1, a hidden
-    image weighs 1/n_1 and the others share what is left.
+    Hence Ω_0 = P(y not hidden) and Ω_1 = 1 under the target, which is the population. Naive pooling
+    shows the hidden labels n_1/n times as often as they are. The weights are those of nested sets:
+    with N_h hidden images among the n_1 of source 1, a hidden image weighs 1/n_1 and the others
+    share what is left.
 
     Parameters
     ----------
@@ -43,20 +45,28 @@ def censored(
     ([0.5, 1.0], False)
     """
     label_n = np.asarray(label)
-    unknown = sorted({str(value) for value in hidden} - {str(value) for value in np.unique(label_n)})
+    unknown = sorted(
+        {str(value) for value in hidden} - {str(value) for value in np.unique(label_n)}
+    )
     if unknown:
-        raise ConfigError(f"hidden names labels that the population does not have: {', '.join(unknown)}.")
+        raise ConfigError(
+            f"hidden names labels that the population does not have: {', '.join(unknown)}."
+        )
     is_hidden_n = np.isin(label_n, np.array(list(hidden)))
     if is_hidden_n.all():
         raise ConfigError("hidden names every label, so source 0 would have nothing to show.")
     feature_np = None if features is None else np.asarray(features, dtype=np.float64)
     if feature_np is not None and (feature_np.ndim != 2 or feature_np.shape[0] != label_n.size):
-        raise ConfigError(f"features needs one row for each of the {label_n.size} images; got shape {feature_np.shape}.")
+        raise ConfigError(
+            f"features needs one row for each of the {label_n.size} images; got shape "
+            f"{feature_np.shape}."
+        )
     return draw_from_population(
         np.column_stack([~is_hidden_n, np.ones(label_n.size)]).astype(np.float64),
         feature_np,
         label_n,
         sizes=sizes,
         seed=seed,
-        description=f"a source that never shows {len(set(hidden))} of {np.unique(label_n).size} labels, and an unbiased one",
+        description=f"a source that never shows {len(set(hidden))} of {np.unique(label_n).size} "
+        "labels, and an unbiased one",
     )

@@ -1,4 +1,6 @@
-"""Gaussian features, exponentially tilted: every source is a shifted Gaussian, and all integrals are known."""
+"""Gaussian features, exponentially tilted: every source is a shifted Gaussian, and all integrals
+are known.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +25,23 @@ def tilts(
     group_sd: float = 0.7,
     seed: int | np.random.Generator,
 ) -> Scenario:
-    """Sources tilted from a standard Gaussian: target N(0, I), ω_k(z) = exp(θ_k·z), hence source k is N(θ_k, I) and Ω_k = exp(|θ_k|²/2).
+    """Sources tilted from a standard Gaussian: target N(0, I), ω_k(z) = exp(θ_k·z), hence source k
+    is N(θ_k, I) and Ω_k = exp(|θ_k|²/2).
 
-    With ``group_size`` the images of a source come in groups that share a random effect, z = θ_k + τ b_g + √(1−τ²) e with b_g and e
-    standard Gaussian and τ = ``group_sd``: each image is still exactly N(θ_k, I), and two images of one group have correlation τ² in
-    every coordinate.
+    With ``group_size`` the images of a source come in groups that share a random effect, z = θ_k +
+    τ b_g + √(1−τ²) e with b_g and e standard Gaussian and τ = ``group_sd``: each image is still
+    exactly N(θ_k, I), and two images of one group have correlation τ² in every coordinate.
 
     Parameters
     ----------
     n : total number of images, or one number for each source.
     n_sources : K, unless ``theta`` is given.
     dim : d, unless ``theta`` is given.
-    theta : (K, d) the tilts; by default evenly spaced on a circle of radius ``spread`` (on [−spread, spread] when ``dim`` is 1).
+    theta : (K, d) the tilts; by default evenly spaced on a circle of radius ``spread`` (on
+        [−spread, spread] when ``dim`` is 1).
     spread : how far the sources are from the target.
-    group_size : images in a group (the last group of a source may be smaller); None for independent images.
+    group_size : images in a group (the last group of a source may be smaller); None for independent
+        images.
     group_sd : τ in [0, 1].
     seed : of the draw.
 
@@ -46,11 +51,21 @@ def tilts(
     >>> scenario.log_normalizer.tolist(), scenario.features.shape
     ([0.0, 1.0], (600, 2))
     """
-    theta_kd = _even_tilts(n_sources, dim, spread) if theta is None else np.asarray(theta, dtype=np.float64)
+    theta_kd = (
+        _even_tilts(n_sources, dim, spread)
+        if theta is None
+        else np.asarray(theta, dtype=np.float64)
+    )
     if theta_kd.ndim != 2 or not np.all(np.isfinite(theta_kd)):
-        raise ConfigError(f"theta needs one finite row for each source and one column for each feature; got shape {theta_kd.shape}.")
+        raise ConfigError(
+            "theta needs one finite row for each source and one column for each feature; got "
+            f"shape {theta_kd.shape}."
+        )
     if not 0.0 <= group_sd <= 1.0:
-        raise ConfigError(f"group_sd is the standard deviation that a group shares out of a total of 1; got {group_sd}.")
+        raise ConfigError(
+            "group_sd is the standard deviation that a group shares out of a total of 1; got "
+            f"{group_sd}."
+        )
     size_k = split_sizes(n, theta_kd.shape[0])
     source_n = source_codes(size_k)
     rng = np.random.default_rng(seed)
@@ -62,11 +77,15 @@ def tilts(
         noise_nd = group_sd * effect_gd[group_n] + np.sqrt(1.0 - group_sd**2) * noise_nd
     z_nd = theta_kd[source_n] + noise_nd
     return Scenario(
-        description=f"{theta_kd.shape[0]} Gaussian sources in {theta_kd.shape[1]} dimensions, tilted from the standard Gaussian",
+        description=f"{theta_kd.shape[0]} Gaussian sources in {theta_kd.shape[1]} dimensions, "
+        "tilted from the standard Gaussian",
         log_omega=z_nd @ theta_kd.T,
         source=source_n,
         log_normalizer=np.sum(theta_kd**2, axis=1) / 2.0,
-        target_mean={"features": np.zeros(theta_kd.shape[1]), "features_squared": np.ones(theta_kd.shape[1])},
+        target_mean={
+            "features": np.zeros(theta_kd.shape[1]),
+            "features_squared": np.ones(theta_kd.shape[1]),
+        },
         features=z_nd,
         group=group_n,
     )
@@ -90,4 +109,6 @@ def _group_codes(size_k: Ints, group_size: int) -> Ints:
         raise ConfigError(f"group_size must be at least 1; got {group_size}.")
     groups_k = -(-size_k // group_size)
     first_k = np.cumsum(groups_k) - groups_k
-    return np.concatenate([first + np.arange(size) // group_size for first, size in zip(first_k, size_k, strict=True)])
+    return np.concatenate(
+        [first + np.arange(size) // group_size for first, size in zip(first_k, size_k, strict=True)]
+    )

@@ -1,4 +1,6 @@
-"""Sources that differ in how their images were taken: soft boxes around the bins of a few features (the article's section 4.3)."""
+"""Sources that differ in how their images were taken: soft boxes around the bins of a few features
+(the article's section 4.3).
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,13 @@ def acquisition(
     sizes: int | Sequence[int] | Ints | None = None,
     seed: int | np.random.Generator,
 ) -> Scenario:
-    """Source k sees its own bin of the features fully, and what lies outside the less the further it is away (the article's 4.3).
+    """Source k sees its own bin of the features fully, and what lies outside the less the further
+    it is away (the article's 4.3).
 
-    The d features are split at their medians into K = 2^d bins; image x lies in bin Σ_j 2^{d−1−j} 1{x_j > median_j} (for hue, saturation
-    and value: 4·b_H + 2·b_S + b_V). Source k selects with ω_k(x) = max(0, 1 − ‖x − projection of x on bin k‖₁/γ), which is 1 in bin k,
-    and draws with replacement from the population, which is the target.
+    The d features are split at their medians into K = 2^d bins; image x lies in bin Σ_j 2^{d−1−j}
+    1{x_j > median_j} (for hue, saturation and value: 4·b_H + 2·b_S + b_V). Source k selects with
+    ω_k(x) = max(0, 1 − ‖x − projection of x on bin k‖₁/γ), which is 1 in bin k, and draws with
+    replacement from the population, which is the target.
 
     Parameters
     ----------
@@ -37,7 +41,8 @@ def acquisition(
     Returns
     -------
     Scenario
-        With the true ω and the true Ω_k = mean of ω_k over the population; ``index`` says which images were drawn.
+        With the true ω and the true Ω_k = mean of ω_k over the population; ``index`` says which
+        images were drawn.
 
     Examples
     --------
@@ -48,10 +53,19 @@ def acquisition(
     ((1000, 4), True)
     """
     feature_np = np.asarray(features, dtype=np.float64)
-    if feature_np.ndim != 2 or not 1 <= feature_np.shape[1] <= 10 or not np.all(np.isfinite(feature_np)):
-        raise ConfigError(f"features needs one row of one to ten finite numbers for each image; got shape {feature_np.shape}.")
+    if (
+        feature_np.ndim != 2
+        or not 1 <= feature_np.shape[1] <= 10
+        or not np.all(np.isfinite(feature_np))
+    ):
+        raise ConfigError(
+            "features needs one row of one to ten finite numbers for each image; got shape "
+            f"{feature_np.shape}."
+        )
     if not decay > 0:
-        raise ConfigError(f"decay is the distance at which omega falls to zero, above 0; got {decay}.")
+        raise ConfigError(
+            f"decay is the distance at which omega falls to zero, above 0; got {decay}."
+        )
     omega_nk = soft_bins(feature_np, decay)
     return draw_from_population(
         omega_nk,
@@ -59,19 +73,28 @@ def acquisition(
         label,
         sizes=feature_np.shape[0] if sizes is None else sizes,
         seed=seed,
-        description=f"{omega_nk.shape[1]} sources, each with its own bin of {feature_np.shape[1]} features, falling off over {decay:g}",
+        description=f"{omega_nk.shape[1]} sources, each with its own bin of {feature_np.shape[1]} "
+        f"features, falling off over {decay:g}",
     )
 
 
 def soft_bins(feature_np: Floats, decay: float) -> Floats:
-    """(N, 2^d) ω_k(x) = max(0, 1 − ℓ1 distance of x to bin k / ``decay``) for the bins cut at the medians."""
+    """(N, 2^d) ω_k(x) = max(0, 1 − ℓ1 distance of x to bin k / ``decay``) for the bins cut at the
+    medians.
+    """
     n_features = feature_np.shape[1]
-    above_np = np.maximum(feature_np - np.median(feature_np, axis=0), 0.0)  # distance to the lower half
-    below_np = np.maximum(np.median(feature_np, axis=0) - feature_np, 0.0)  # distance to the upper half
+    above_np = np.maximum(
+        feature_np - np.median(feature_np, axis=0), 0.0
+    )  # distance to the lower half
+    below_np = np.maximum(
+        np.median(feature_np, axis=0) - feature_np, 0.0
+    )  # distance to the upper half
     distance_nk = np.zeros((feature_np.shape[0], 2**n_features))
     for k in range(2**n_features):
         upper = [(k >> (n_features - 1 - j)) & 1 for j in range(n_features)]
-        distance_nk[:, k] = sum(below_np[:, j] if is_upper else above_np[:, j] for j, is_upper in enumerate(upper))
+        distance_nk[:, k] = sum(
+            below_np[:, j] if is_upper else above_np[:, j] for j, is_upper in enumerate(upper)
+        )
     return np.maximum(0.0, 1.0 - distance_nk / decay)
 
 
@@ -84,24 +107,36 @@ def draw_from_population(
     seed: int | np.random.Generator,
     description: str,
 ) -> Scenario:
-    """Draw n_k images for each source with probability ω_ik/Σ_j ω_jk from a finite population, with replacement; the target is uniform."""
+    """Draw n_k images for each source with probability ω_ik/Σ_j ω_jk from a finite population, with
+    replacement; the target is uniform.
+    """
     n_population, n_sources = omega_nk.shape
     label_n = None if label is None else np.asarray(label)
     if label_n is not None and label_n.shape != (n_population,):
-        raise ConfigError(f"label needs one entry for each of the {n_population} images of the population; got shape {label_n.shape}.")
+        raise ConfigError(
+            f"label needs one entry for each of the {n_population} images of the population; got "
+            f"shape {label_n.shape}."
+        )
     size_k = split_sizes(sizes, n_sources)
     rng = np.random.default_rng(seed)
     total_k = omega_nk.sum(axis=0)
     if not np.all(total_k > 0):
         raise ConfigError(
-            f"source {int(np.argmin(total_k))} could not draw a single image of this population: its omega is zero everywhere."
+            f"source {int(np.argmin(total_k))} could not draw a single image of this population: "
+            "its omega is zero everywhere."
         )
-    index_n = np.concatenate([rng.choice(n_population, size=n, p=omega_nk[:, k] / total_k[k]) for k, n in enumerate(size_k)]).astype(
-        np.int64
-    )
+    index_n = np.concatenate(
+        [
+            rng.choice(n_population, size=n, p=omega_nk[:, k] / total_k[k])
+            for k, n in enumerate(size_k)
+        ]
+    ).astype(np.int64)
     means: dict[str, Floats] = {}
     if feature_np is not None:
-        means |= {"features": feature_np.mean(axis=0), "features_squared": np.mean(feature_np**2, axis=0)}
+        means |= {
+            "features": feature_np.mean(axis=0),
+            "features_squared": np.mean(feature_np**2, axis=0),
+        }
     drawn_label_n = None
     if label_n is not None:
         _, code_n = np.unique(label_n, return_inverse=True)

@@ -1,4 +1,6 @@
-"""Nested truncation: each source sees everything that the one before it sees, and more (Vardi 1985's example)."""
+"""Nested truncation: each source sees everything that the one before it sees, and more (Vardi
+1985's example).
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,16 @@ from unskew.scenarios.record import Scenario, source_codes, split_sizes
 
 
 def nested_sets(
-    n: int | Sequence[int] | Ints, *, edges: Sequence[float] | Floats = (0.2, 0.5, 1.0), seed: int | np.random.Generator
+    n: int | Sequence[int] | Ints,
+    *,
+    edges: Sequence[float] | Floats = (0.2, 0.5, 1.0),
+    seed: int | np.random.Generator,
 ) -> Scenario:
-    """Sources that draw uniformly from A_1 ⊂ A_2 ⊂ … ⊂ A_K, where A_k = [0, edge_k) and the target is uniform on A_K = [0, 1).
+    """Sources that draw uniformly from A_1 ⊂ A_2 ⊂ … ⊂ A_K, where A_k = [0, edge_k) and the target
+    is uniform on A_K = [0, 1).
 
-    ω_k is the indicator of A_k, so Ω_k = edge_k. The label of an image is its stratum j: B_j = A_j − A_{j−1} (codes 0 … K−1).
+    ω_k is the indicator of A_k, so Ω_k = edge_k. The label of an image is its stratum j: B_j = A_j
+    − A_{j−1} (codes 0 … K−1).
 
     Parameters
     ----------
@@ -29,7 +36,8 @@ def nested_sets(
     Returns
     -------
     Scenario
-        ``nested_sets_solution(scenario.label, scenario.source)`` is the closed form of what the solver must find.
+        ``nested_sets_solution(scenario.label, scenario.source)`` is the closed form of what the
+        solver must find.
 
     Examples
     --------
@@ -48,11 +56,16 @@ def nested_sets(
     # A product rounded up to its own edge would leave its own set.
     stratum_n = np.minimum(stratum_n, source_n)
     return Scenario(
-        description=f"{edge_k.size} nested sets [0, edge) with edges {', '.join(f'{edge:g}' for edge in edge_k)}",
+        description=f"{edge_k.size} nested sets [0, edge) with edges "
+        f"{', '.join(f'{edge:g}' for edge in edge_k)}",
         log_omega=np.where(stratum_n[:, None] <= np.arange(edge_k.size), 0.0, -np.inf),
         source=source_n,
         log_normalizer=np.log(edge_k),
-        target_mean={"label_share": mass_k, "features": np.array([0.5]), "features_squared": np.array([1.0 / 3.0])},
+        target_mean={
+            "label_share": mass_k,
+            "features": np.array([0.5]),
+            "features_squared": np.array([1.0 / 3.0]),
+        },
         label=stratum_n,
         features=z_n[:, None],
     )
@@ -60,7 +73,9 @@ def nested_sets(
 
 @dataclass(frozen=True, eq=False)
 class NestedSolution:
-    """The exact nonparametric maximum-likelihood estimate for nested sets: ``weight`` (n,), summing to 1, and ``normalizer`` (K,)."""
+    """The exact nonparametric maximum-likelihood estimate for nested sets: ``weight`` (n,), summing
+    to 1, and ``normalizer`` (K,).
+    """
 
     weight: Floats = field(repr=False)
     normalizer: Floats
@@ -69,15 +84,18 @@ class NestedSolution:
 def nested_sets_solution(stratum: npt.ArrayLike, source: npt.ArrayLike) -> NestedSolution:
     """Solve the biased-sampling equations for nested sets in closed form.
 
-    Let N_j be the pooled number of images in stratum B_j, n_k the size of source k, and P_j the mass of B_j, so that
-    Ω_k = P_1 + … + P_k. In the reversed hazards h_j = P_j/Ω_j the log-likelihood Σ_j N_j log P_j − Σ_k n_k log Ω_k separates into
-    Σ_j N_j log h_j + (R_j − N_j) log(1 − h_j), where R_j = Σ_{i≤j} N_i − Σ_{k<j} n_k counts the images of A_j that come from sources
-    j, j+1, …, K. Hence h_j = N_j/R_j and
+    Let N_j be the pooled number of images in stratum B_j, n_k the size of source k, and P_j the
+    mass of B_j, so that Ω_k = P_1 + … + P_k. In the reversed hazards h_j = P_j/Ω_j the
+    log-likelihood Σ_j N_j log P_j − Σ_k n_k log Ω_k separates into Σ_j N_j log h_j + (R_j − N_j)
+    log(1 − h_j), where R_j = Σ_{i≤j} N_i − Σ_{k<j} n_k counts the images of A_j that come from
+    sources j, j+1, …, K. Hence h_j = N_j/R_j and
 
-        Ω_k = Π_{j>k} (1 − N_j/R_j),    P_j = (N_j/R_j) Ω_j,    π_i = P_j/N_j = Ω_j/R_j for an image i in B_j.
+        Ω_k = Π_{j>k} (1 − N_j/R_j),    P_j = (N_j/R_j) Ω_j,    π_i = P_j/N_j = Ω_j/R_j for an image
+        i in B_j.
 
-    This is Lynden-Bell's product-limit estimator (1971) for truncated data. It exists iff R_j > N_j for every j > 1: some image of a
-    source j or later lies in A_{j−1}, which is strong connectivity of the overlap graph.
+    This is Lynden-Bell's product-limit estimator (1971) for truncated data. It exists iff R_j > N_j
+    for every j > 1: some image of a source j or later lies in A_{j−1}, which is strong connectivity
+    of the overlap graph.
 
     Parameters
     ----------
@@ -87,7 +105,9 @@ def nested_sets_solution(stratum: npt.ArrayLike, source: npt.ArrayLike) -> Neste
     stratum_n = np.asarray(stratum).astype(np.int64)
     source_n = np.asarray(source).astype(np.int64)
     if np.any(stratum_n > source_n):
-        raise ConfigError("an image of source k lies in A_k, so its stratum cannot exceed its source.")
+        raise ConfigError(
+            "an image of source k lies in A_k, so its stratum cannot exceed its source."
+        )
     n_sources = int(source_n.max()) + 1
     count_k = np.bincount(stratum_n, minlength=n_sources)
     size_k = np.bincount(source_n, minlength=n_sources)
@@ -96,7 +116,8 @@ def nested_sets_solution(stratum: npt.ArrayLike, source: npt.ArrayLike) -> Neste
     if np.any(at_risk_k[1:] == count_k[1:]):
         lacking = int(np.flatnonzero(at_risk_k[1:] == count_k[1:])[0])
         raise OverlapError(
-            f"no image of a source after {lacking} lies in the set of source {lacking}: the sets' masses cannot be compared."
+            f"no image of a source after {lacking} lies in the set of source {lacking}: the sets' "
+            "masses cannot be compared."
         )
     normalizer_k = np.append(np.cumprod(survivor_k[::-1])[::-1], 1.0)
     return NestedSolution(weight=(normalizer_k / at_risk_k)[stratum_n], normalizer=normalizer_k)

@@ -1,4 +1,6 @@
-"""What a scenario hands over: drawn images, their sources, and the truth that a user would not know."""
+"""What a scenario hands over: drawn images, their sources, and the truth that a user would not
+know.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,15 @@ class Scenario:
     log_omega : (n, K) log ω_k(z_i), true; −inf where source k cannot select the image.
     source : (n,) code 0 … K−1 of each image's source.
     log_normalizer : (K,) log Ω_k under the target, true (not estimated from the draw).
-    target_mean : true means under the target by name: ``"label_share"`` (M,) the probability of each label, ``"features"`` (p,) and
-        ``"features_squared"`` (p,) the first two moments of the features. Only names that the scenario knows are there.
+    target_mean : true means under the target by name: ``"label_share"`` (M,) the probability of
+        each label, ``"features"`` (p,) and ``"features_squared"`` (p,) the first two moments of the
+        features. Only names that the scenario knows are there.
     label : (n,) class or stratum of each image, or None.
     features : (n, p), or None.
-    group : (n,) code of each image's group (images of one group are dependent, and of one source), or None.
-    index : (n,) which image of the population was drawn, or None when there is no finite population.
+    group : (n,) code of each image's group (images of one group are dependent, and of one source),
+        or None.
+    index : (n,) which image of the population was drawn, or None when there is no finite
+        population.
     """
 
     description: str
@@ -60,13 +65,17 @@ class Scenario:
 
     @property
     def omega_estimated(self) -> Floats:
-        """(n, K) what a user would estimate from the draw and the target's margin: ω̂_k(y) = n_k^(y)/(M p(y)), M the number of labels.
+        """(n, K) what a user would estimate from the draw and the target's margin: ω̂_k(y) =
+        n_k^(y)/(M p(y)), M the number of labels.
 
-        With a uniform target this is the article's ω̂_k(y) = n_k^(y), the number of images of source k with label y. Its exact weights
-        are π_i ∝ p(y_i)/N_{y_i}, N_y the pooled count: the weighted label shares equal the target's restricted to the labels drawn.
+        With a uniform target this is the article's ω̂_k(y) = n_k^(y), the number of images of
+        source k with label y. Its exact weights are π_i ∝ p(y_i)/N_{y_i}, N_y the pooled count: the
+        weighted label shares equal the target's restricted to the labels drawn.
         """
         if self.label is None:
-            raise ConfigError("omega_estimated counts labels per source, and this scenario has no labels.")
+            raise ConfigError(
+                "omega_estimated counts labels per source, and this scenario has no labels."
+            )
         share_m = self.target_mean["label_share"]
         count_mk = np.zeros((share_m.size, self.log_normalizer.size))
         np.add.at(count_mk, (self.label, self.source), 1.0)
@@ -75,15 +84,24 @@ class Scenario:
 
 
 def split_sizes(n: int | Sequence[int] | Ints, n_sources: int) -> Ints:
-    """(K,) sizes of the sources: a total ``n`` is shared out evenly, the first sources taking the rest; K sizes stay as given."""
+    """(K,) sizes of the sources: a total ``n`` is shared out evenly, the first sources taking the
+    rest; K sizes stay as given.
+    """
     if np.ndim(n) == 0:
         total = int(np.asarray(n))
         if total < n_sources:
-            raise ConfigError(f"every source needs at least one image: got n={total} for {n_sources} sources.")
-        return np.full(n_sources, total // n_sources, dtype=np.int64) + (np.arange(n_sources) < total % n_sources)
+            raise ConfigError(
+                f"every source needs at least one image: got n={total} for {n_sources} sources."
+            )
+        return np.full(n_sources, total // n_sources, dtype=np.int64) + (
+            np.arange(n_sources) < total % n_sources
+        )
     size_k = np.asarray(n, dtype=np.int64)
     if size_k.shape != (n_sources,) or size_k.min() < 1:
-        raise ConfigError(f"sizes needs {n_sources} positive whole numbers, one for each source; got {list(np.asarray(n).tolist())}.")
+        raise ConfigError(
+            f"sizes needs {n_sources} positive whole numbers, one for each source; got "
+            f"{list(np.asarray(n).tolist())}."
+        )
     return size_k
 
 
@@ -93,15 +111,21 @@ def source_codes(size_k: Ints) -> Ints:
 
 
 def geometric_sizes(n: int, n_sources: int, ratio: float) -> Ints:
-    """(K,) n_k ∝ ratio^k with Σ n_k = ``n`` exactly, each at least 1; the largest remainders are rounded up.
+    """(K,) n_k ∝ ratio^k with Σ n_k = ``n`` exactly, each at least 1; the largest remainders are
+    rounded up.
 
     >>> geometric_sizes(50_000, 8, 0.75).tolist()
     [13891, 10418, 7814, 5860, 4395, 3296, 2472, 1854]
     """
     if not ratio > 0 or not np.isfinite(ratio):
-        raise ConfigError(f"ratio is how many times larger each source is than the one before it, above 0; got {ratio}.")
+        raise ConfigError(
+            "ratio is how many times larger each source is than the one before it, above 0; got "
+            f"{ratio}."
+        )
     if n < n_sources:
-        raise ConfigError(f"every source needs at least one image: got n={n} for {n_sources} sources.")
+        raise ConfigError(
+            f"every source needs at least one image: got n={n} for {n_sources} sources."
+        )
     # In logarithms, so that no power of the ratio overflows.
     log_k = np.arange(n_sources) * np.log(ratio)
     share_k = np.exp(log_k - log_k.max())

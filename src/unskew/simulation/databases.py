@@ -1,6 +1,8 @@
-"""Biased databases drawn from a clean one, so that anybody can rehearse on images of their own: the truth is known.
+"""Biased databases drawn from a clean one, so that anybody can rehearse on images of their own: the
+truth is known.
 
-The images of a folder are the population, and the target. A scenario of `unskew.scenarios` draws from it, with replacement.
+The images of a folder are the population, and the target. A scenario of `unskew.scenarios` draws
+from it, with replacement.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ class Simulation:
         import pandas as pd
 
         drawn = pd.DataFrame({"source": self.scenario.source, "image": self.index})
-        return np.asarray(drawn.groupby(["source", "image"]).cumcount().to_numpy(dtype=np.int64) + 1)
+        return np.asarray(
+            drawn.groupby(["source", "image"]).cumcount().to_numpy(dtype=np.int64) + 1
+        )
 
     @property
     def true_weight(self) -> Floats:
@@ -73,10 +77,18 @@ class Simulation:
         return np.asarray(weight_n / weight_n.sum())
 
 
-def read_population(place: Path, *, features: Sequence[str] = (), jobs: int | None = None, progress: bool | None = None) -> Pool:
-    """The images of a folder (or a table, arrays, a CIFAR archive), all of its sources and splits together, with features.
+def read_population(
+    place: Path,
+    *,
+    features: Sequence[str] = (),
+    jobs: int | None = None,
+    progress: bool | None = None,
+) -> Pool:
+    """The images of a folder (or a table, arrays, a CIFAR archive), all of its sources and splits
+    together, with features.
 
-    Images that cannot be read, where features ask for their pixels, are set aside: they are not part of the population.
+    Images that cannot be read, where features ask for their pixels, are set aside: they are not
+    part of the population.
     """
     from unskew.represent.pool_features import represent_images
     from unskew.sources.discovery import find_sources
@@ -84,7 +96,9 @@ def read_population(place: Path, *, features: Sequence[str] = (), jobs: int | No
 
     pool = read_sources(find_sources([place], Path()), Path())
     if pool.images is None:
-        raise DataError(f"{str(place)!r} lists no images, only a table; simulated databases are made of images.")
+        raise DataError(
+            f"{str(place)!r} lists no images, only a table; simulated databases are made of images."
+        )
     if features:
         pool = represent_images(pool, list(features), jobs=jobs, tolerance=1.0, progress=progress)
     if not len(pool):
@@ -93,22 +107,36 @@ def read_population(place: Path, *, features: Sequence[str] = (), jobs: int | No
 
 
 def simulate_overlapping_classes(
-    population: Pool, *, overlap: float, n_sources: int = 5, sizes: int | Sequence[int] | None = None, ratio: float = 1.0, seed: int = 0
+    population: Pool,
+    *,
+    overlap: float,
+    n_sources: int = 5,
+    sizes: int | Sequence[int] | None = None,
+    ratio: float = 1.0,
+    seed: int = 0,
 ) -> Simulation:
-    """The article's 4.2: source k shows mostly its own classes and, with probability ``overlap``, those of the next.
+    """The article's 4.2: source k shows mostly its own classes and, with probability ``overlap``,
+    those of the next.
 
     Classes are in the order of their names (numbers by value).
     """
     levels, code_n = _labels(population)
     if n_sources < 1 or len(levels) % n_sources:
         fit = [each for each in range(2, len(levels) + 1) if len(levels) % each == 0]
-        way_out = f"Say --sources with one of {first_few(fit, 12)}." if fit else "Take images of two classes or more."
+        way_out = (
+            f"Say --sources with one of {first_few(fit, 12)}."
+            if fit
+            else "Take images of two classes or more."
+        )
         raise ConfigError(
-            f"each source has classes of its own, equally many, so the number of sources must divide that of classes: got {n_sources} "
+            "each source has classes of its own, equally many, so the number of sources must "
+            f"divide that of classes: got {n_sources} "
             f"sources for {len(levels)} classes. {way_out}"
         )
     size_k = _sizes(sizes, ratio, len(population), n_sources)
-    scenario = overlapping_classes(code_n, overlap=overlap, n_sources=n_sources, n_classes=len(levels), sizes=size_k, seed=seed)
+    scenario = overlapping_classes(
+        code_n, overlap=overlap, n_sources=n_sources, n_classes=len(levels), sizes=size_k, seed=seed
+    )
     return Simulation(
         kind="overlapping-classes",
         settings={"overlap": overlap, "sources": n_sources, "sizes": size_k.tolist(), "seed": seed},
@@ -129,22 +157,38 @@ def simulate_acquisition(
     ratio: float = 1.0,
     seed: int = 0,
 ) -> Simulation:
-    """The article's 4.3: the features are cut at their medians, source k sees its own bin fully and the rest the less the further away.
+    """The article's 4.3: the features are cut at their medians, source k sees its own bin fully and
+    the rest the less the further away.
 
     ``population`` has the columns of the features (``read_population(place, features=…)``).
     """
     columns = _feature_columns(population, features)
     if len(columns) > 10:
-        raise ConfigError(f"{len(columns)} features make 2^{len(columns)} bins; name at most ten (got {first_few(columns, 12)}).")
+        raise ConfigError(
+            f"{len(columns)} features make 2^{len(columns)} bins; name at most ten (got "
+            f"{first_few(columns, 12)})."
+        )
     feature_nd = population.frame[columns].to_numpy(dtype=np.float64)
     if not np.isfinite(feature_nd).all():
-        lacking = [name for name, good in zip(columns, np.isfinite(feature_nd).all(axis=0), strict=True) if not good]
-        raise DataError(f"some images have no {first_few(lacking)}, so they lie in no bin. Name features that every image has.")
+        lacking = [
+            name
+            for name, good in zip(columns, np.isfinite(feature_nd).all(axis=0), strict=True)
+            if not good
+        ]
+        raise DataError(
+            f"some images have no {first_few(lacking)}, so they lie in no bin. Name features that "
+            "every image has."
+        )
     size_k = _sizes(sizes, ratio, len(population), 2 ** len(columns))
     scenario = acquisition(feature_nd, decay=decay, sizes=size_k, seed=seed)
     return Simulation(
         kind="acquisition",
-        settings={"decay": decay, "features": list(features), "sizes": size_k.tolist(), "seed": seed},
+        settings={
+            "decay": decay,
+            "features": list(features),
+            "sizes": size_k.tolist(),
+            "seed": seed,
+        },
         names=_names("bin", 2 ** len(columns), start=0),
         scenario=scenario,
         population=population,
@@ -153,19 +197,32 @@ def simulate_acquisition(
     )
 
 
-def simulate_censored(population: Pool, *, hidden: Sequence[str], sizes: int | Sequence[int] | None = None, seed: int = 0) -> Simulation:
-    """A source that never shows the labels ``hidden``, and a small unbiased one (a tenth of all images unless ``sizes`` says otherwise)."""
+def simulate_censored(
+    population: Pool,
+    *,
+    hidden: Sequence[str],
+    sizes: int | Sequence[int] | None = None,
+    seed: int = 0,
+) -> Simulation:
+    """A source that never shows the labels ``hidden``, and a small unbiased one (a tenth of all
+    images unless ``sizes`` says otherwise).
+    """
     levels, code_n = _labels(population)
     unknown = [each for each in hidden if each not in levels]
     if unknown or not hidden:
         said = f"there are no images of {first_few(unknown)}" if unknown else "no label was named"
-        raise ConfigError(f"--hidden names labels that the censored source never shows; {said}. The labels are {first_few(levels, 12)}.")
+        raise ConfigError(
+            f"--hidden names labels that the censored source never shows; {said}. The labels are "
+            f"{first_few(levels, 12)}."
+        )
     n = len(population) if sizes is None else sizes
     if not isinstance(n, Sequence):
         large = round(_CENSORED_SHARE * n)
         n = [large, n - large]
     size_k = _sizes(n, 1.0, len(population), 2)
-    scenario = censored(code_n, hidden=[levels.index(each) for each in hidden], sizes=size_k, seed=seed)
+    scenario = censored(
+        code_n, hidden=[levels.index(each) for each in hidden], sizes=size_k, seed=seed
+    )
     assert scenario.index is not None
     is_shown_n = ~np.isin(code_n, [levels.index(each) for each in hidden])
     return Simulation(
@@ -174,7 +231,10 @@ def simulate_censored(population: Pool, *, hidden: Sequence[str], sizes: int | S
         names=("censored", "unbiased"),
         scenario=scenario,
         population=population,
-        bias={"family": "subpopulation", "queries": {"censored": f"{SHOWN} == 1", "unbiased": "all"}},
+        bias={
+            "family": "subpopulation",
+            "queries": {"censored": f"{SHOWN} == 1", "unbiased": "all"},
+        },
         columns={SHOWN: is_shown_n[scenario.index].astype(np.int64)},
     )
 
@@ -186,16 +246,27 @@ def read_sizes(text: str | None) -> int | list[int] | None:
     try:
         numbers = [int(each) for each in text.split(",")]
     except ValueError:
-        raise ConfigError(f"--sizes is one whole number for all sources together, or one for each: 5000,2500,500; got {text!r}.") from None
+        raise ConfigError(
+            "--sizes is one whole number for all sources together, or one for each: "
+            f"5000,2500,500; got {text!r}."
+        ) from None
     return numbers if len(numbers) > 1 else numbers[0]
 
 
-def _sizes(sizes: int | Sequence[int] | None, ratio: float, n_population: int, n_sources: int) -> Ints:
+def _sizes(
+    sizes: int | Sequence[int] | None, ratio: float, n_population: int, n_sources: int
+) -> Ints:
     if isinstance(sizes, Sequence):
         if ratio != 1.0:
-            raise ConfigError("--ratio shares a total out among the sources; with one size for each source it has nothing to say.")
+            raise ConfigError(
+                "--ratio shares a total out among the sources; with one size for each source it "
+                "has nothing to say."
+            )
         if len(sizes) != n_sources or min(sizes) < 1:
-            raise ConfigError(f"--sizes needs {n_sources} whole numbers above 0, one for each source; got {list(sizes)}.")
+            raise ConfigError(
+                f"--sizes needs {n_sources} whole numbers above 0, one for each source; got "
+                f"{list(sizes)}."
+            )
         return np.asarray(sizes, dtype=np.int64)
     return geometric_sizes(n_population if sizes is None else sizes, n_sources, ratio)
 
@@ -203,12 +274,20 @@ def _sizes(sizes: int | Sequence[int] | None, ratio: float, n_population: int, n
 def _labels(population: Pool) -> tuple[list[str], Ints]:
     """(the labels as text in their order, (N,) code of every image)."""
     if "label" not in population.frame.columns:
-        raise DataError("the images have no labels: put them into one folder for each class, or use another scenario.")
+        raise DataError(
+            "the images have no labels: put them into one folder for each class, or use another "
+            "scenario."
+        )
     column = population.frame["label"]
     if holds_lists(column):
-        raise DataError("some images have several labels; this scenario draws images by their one label.")
+        raise DataError(
+            "some images have several labels; this scenario draws images by their one label."
+        )
     if column.isna().any():
-        raise DataError(f"{int(column.isna().sum())} of {len(column)} images have no label; this scenario draws images by their label.")
+        raise DataError(
+            f"{int(column.isna().sum())} of {len(column)} images have no label; this scenario "
+            "draws images by their label."
+        )
     text_n = [level_text(value) for value in column.tolist()]
     levels = sorted(set(text_n), key=_by_value)
     place = {level: at for at, level in enumerate(levels)}
@@ -239,12 +318,15 @@ def _feature_columns(population: Pool, features: Sequence[str]) -> list[str]:
     columns = list(expand_features(population.frame, list(features)))
     other = [name for name in columns if not is_numeric(population.frame[name])]
     if other:
-        raise ConfigError(f"bins are cut at medians, so features are numbers; {first_few(other)} is not.")
+        raise ConfigError(
+            f"bins are cut at medians, so features are numbers; {first_few(other)} is not."
+        )
     return columns
 
 
 def drawn_table(simulation: Simulation) -> pd.DataFrame:
-    """One row for each drawn image: id, source, image (its id in the population), label, group, and the scenario's columns.
+    """One row for each drawn image: id, source, image (its id in the population), label, group, and
+    the scenario's columns.
 
     A drawn image has an id of its own; draws of the same image have the same group.
     """
@@ -255,21 +337,36 @@ def drawn_table(simulation: Simulation) -> pd.DataFrame:
     source = np.array(simulation.names, dtype=object)[simulation.scenario.source]
     table = pd.DataFrame({"source": source, "image": image})
     # Always numbered: no id of the population can then look like the repeat of another.
-    table.insert(0, "id", [f"{name}/{each}#{m}" for name, each, m in zip(source, image, simulation.repeat.tolist(), strict=True)])
+    table.insert(
+        0,
+        "id",
+        [
+            f"{name}/{each}#{m}"
+            for name, each, m in zip(source, image, simulation.repeat.tolist(), strict=True)
+        ],
+    )
     if "label" in frame.columns and not holds_lists(frame["label"]):
         table["label"] = _label_text(frame["label"], simulation.index)
-    table["group"] = frame["group"].astype(str).to_numpy(dtype=object)[simulation.index] if "group" in frame.columns else image
+    table["group"] = (
+        frame["group"].astype(str).to_numpy(dtype=object)[simulation.index]
+        if "group" in frame.columns
+        else image
+    )
     return table.assign(**simulation.columns)
 
 
 def _label_text(column: pd.Series, index_n: Ints) -> list[str | None]:
     import pandas as pd
 
-    return [None if pd.isna(value) else level_text(value) for value in column.iloc[index_n].tolist()]
+    return [
+        None if pd.isna(value) else level_text(value) for value in column.iloc[index_n].tolist()
+    ]
 
 
 def common_root(population: Pool) -> tuple[str, list[str]] | None:
-    """(the folder that all image files lie below, their paths within it); None where images are in no files."""
+    """(the folder that all image files lie below, their paths within it); None where images are in
+    no files.
+    """
     assert population.images is not None
     places = [population.images.place(row) for row in range(len(population))]
     if any(place is None for place in places):

@@ -1,9 +1,11 @@
-"""What ``unskew demo`` works on: handwritten digits photographed by three cameras, as image files with a configuration.
+"""What ``unskew demo`` works on: handwritten digits photographed by three cameras, as image files
+with a configuration.
 
-The cameras differ in which digits they see and in the light they see them in; where the model will be used, every digit occurs as
-often as in the whole collection, and light is dim more often than not. The mix was picked, among a few tried, because bias hurts
-there: an illustration, not a benchmark. What one should see: the debiased model is several points better than the naive one, and as good
-as one that knows how the cameras select.
+The cameras differ in which digits they see and in the light they see them in; where the model will
+be used, every digit occurs as often as in the whole collection, and light is dim more often than
+not. The mix was picked, among a few tried, because bias hurts there: an illustration, not a
+benchmark. What one should see: the debiased model is several points better than the naive one, and
+as good as one that knows how the cameras select.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ LIGHTS = ("dim", "normal", "bright")
 LIGHT_FACTOR = np.array([0.35, 0.65, 1.0])
 NOISE = 0.15
 LIGHT_SHARE = np.array([0.4, 0.3, 0.3])
-# How readily each camera takes the digits 0 … 9, and the three lights, up to a factor. The big one never shows 1, 8 and 9, hardly ever
-# 3, and works in bright light; the small ones see the rest, mostly in the dark.
+# How readily each camera takes the digits 0 … 9, and the three lights, up to a factor. The big one
+# never shows 1, 8 and 9, hardly ever 3, and works in bright light; the small ones see the rest,
+# mostly in the dark.
 DIGIT_ODDS = np.array(
     [
         (20, 0, 20, 1, 20, 20, 20, 20, 0, 0),
@@ -74,7 +77,9 @@ LEARNER = "sklearn.linear_model:LogisticRegression"
 
 @dataclass(frozen=True, eq=False)
 class Photos:
-    """Pixels (n, 64) between 0 and 1, the digit (n,) each shows, its light (n,), and which handwriting (n,) it is a picture of."""
+    """Pixels (n, 64) between 0 and 1, the digit (n,) each shows, its light (n,), and which
+    handwriting (n,) it is a picture of.
+    """
 
     pixels: Floats
     digit: Ints
@@ -106,7 +111,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Score:
-    """Shares of test images that were recognised: all of them, those of the digit recognised worst, and those in dim light."""
+    """Shares of test images that were recognised: all of them, those of the digit recognised worst,
+    and those in dim light.
+    """
 
     accuracy: float
     worst_digit: float
@@ -114,7 +121,9 @@ class Score:
 
 
 def make_trial(seed: int) -> Trial:
-    """Hold out handwritings for the test, then let the cameras draw from the rest; the rest, in the target's light, is the target."""
+    """Hold out handwritings for the test, then let the cameras draw from the rest; the rest, in the
+    target's light, is the target.
+    """
     from sklearn.datasets import load_digits
 
     image, digit = load_digits(return_X_y=True)
@@ -124,14 +133,22 @@ def make_trial(seed: int) -> Trial:
 
     def shoot(writing: Ints, light: Ints) -> Photos:
         lit = LIGHT_FACTOR[light][:, None] * image[writing] / 16.0
-        return Photos(np.clip(lit + rng.normal(0.0, NOISE, lit.shape), 0.0, 1.0), digit[writing], light, writing)
+        return Photos(
+            np.clip(lit + rng.normal(0.0, NOISE, lit.shape), 0.0, 1.0),
+            digit[writing],
+            light,
+            writing,
+        )
 
     # Every handwriting in every light, and how often it is met.
     writing, light = np.repeat(rest, 3), np.tile(np.arange(3), rest.size)
     chance = LIGHT_SHARE[light] / rest.size
     digit_share = np.bincount(digit[rest]) / rest.size
     omega = (DIGIT_ODDS / digit_share)[:, digit[writing]].T * (LIGHT_ODDS / LIGHT_SHARE)[:, light].T
-    picked_k = [rng.choice(chance.size, size, p=omega[:, k] * chance / np.sum(omega[:, k] * chance)) for k, size in enumerate(SIZES)]
+    picked_k = [
+        rng.choice(chance.size, size, p=omega[:, k] * chance / np.sum(omega[:, k] * chance))
+        for k, size in enumerate(SIZES)
+    ]
     picked = np.concatenate(picked_k)
     unbiased = rng.choice(chance.size, picked.size, p=chance)
     per_cell = np.round(10_000 * digit_share[:, None] * LIGHT_SHARE).astype(np.int64)
@@ -146,17 +163,24 @@ def make_trial(seed: int) -> Trial:
 
 
 def grey_values(images: Any) -> Floats:
-    """(m, 64): the grey values of (m, 32, 32, 3) pictures of digits before they were enlarged, between 0 and 1."""
+    """(m, 64): the grey values of (m, 32, 32, 3) pictures of digits before they were enlarged,
+    between 0 and 1.
+    """
     small = np.asarray(images)[:, ::_ZOOM, ::_ZOOM, 0]
     return np.asarray(small.reshape(len(small), -1) / 255.0, dtype=np.float64)
 
 
 def write_cameras(trial: Trial, folder: Path) -> Path:
-    """The pictures as PNG files, camera/digit/file, with metadata.csv; the target's table, and the configuration: its path."""
+    """The pictures as PNG files, camera/digit/file, with metadata.csv; the target's table, and the
+    configuration: its path.
+    """
     from PIL import Image
 
     photos = trial.photos
-    grey = np.kron(np.round(255 * photos.pixels).astype(np.uint8).reshape(-1, 8, 8), np.ones((1, _ZOOM, _ZOOM), dtype=np.uint8))
+    grey = np.kron(
+        np.round(255 * photos.pixels).astype(np.uint8).reshape(-1, 8, 8),
+        np.ones((1, _ZOOM, _ZOOM), dtype=np.uint8),
+    )
     lines: dict[str, list[str]] = {name: ["file_name,light,writing"] for name in CAMERAS}
     for i, picture in enumerate(grey):
         camera = CAMERAS[trial.source[i]]
@@ -166,19 +190,31 @@ def write_cameras(trial: Trial, folder: Path) -> Path:
         lines[camera].append(f"{name},{LIGHTS[photos.light[i]]},digit{photos.writing[i]:04d}")
     for camera, text in lines.items():
         write_text(folder / camera / "metadata.csv", "\n".join(text) + "\n")
-    cells = [f"{digit},{LIGHTS[light]},{trial.count[digit, light]}" for digit in range(10) for light in range(3)]
+    cells = [
+        f"{digit},{LIGHTS[light]},{trial.count[digit, light]}"
+        for digit in range(10)
+        for light in range(3)
+    ]
     write_text(folder / "population.csv", "\n".join(["label,light,count", *cells]) + "\n")
     write_text(folder / "run.toml", CONFIGURATION)
     return folder / "run.toml"
 
 
 def prepare_demo(folder: Path, seed: int = 0) -> Path:
-    """Write the demo's images into a new folder, or one that an earlier demo made; the path of its configuration."""
+    """Write the demo's images into a new folder, or one that an earlier demo made; the path of its
+    configuration.
+    """
     import shutil
 
     if folder.exists() and any(folder.iterdir()):
-        if not (folder / "run.toml").is_file() or (folder / "run.toml").read_text(encoding="utf-8") != CONFIGURATION:
-            raise ConfigError(f"{str(folder)!r} is not empty, and no earlier demo made it. Name another folder by -o.")
+        if (
+            not (folder / "run.toml").is_file()
+            or (folder / "run.toml").read_text(encoding="utf-8") != CONFIGURATION
+        ):
+            raise ConfigError(
+                f"{str(folder)!r} is not empty, and no earlier demo made it. Name another folder "
+                "by -o."
+            )
         for name in (*CAMERAS, "results"):
             shutil.rmtree(folder / name, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -191,7 +227,9 @@ def train_and_score(training: Photos, test: Photos, sample_weight: Floats | None
     """Logistic regression with scikit-learn's default settings, scored on the unbiased test set."""
     from sklearn.linear_model import LogisticRegression
 
-    model: Any = LogisticRegression(max_iter=2000).fit(training.pixels, training.digit, sample_weight=sample_weight)
+    model: Any = LogisticRegression(max_iter=2000).fit(
+        training.pixels, training.digit, sample_weight=sample_weight
+    )
     right = model.predict(test.pixels) == test.digit
     worst = min(float(right[test.digit == digit].mean()) for digit in range(10))
     return Score(float(right.mean()), worst, float(right[test.light == 0].mean()))
@@ -202,9 +240,16 @@ def pool_trial(trial: Trial) -> tuple[unskew.Pool, unskew.Target]:
     import pandas as pd
 
     photos = trial.photos
-    cells = {"label": np.repeat(np.arange(10), 3), "light": np.tile(LIGHTS, 10), "count": trial.count.ravel()}
+    cells = {
+        "label": np.repeat(np.arange(10), 3),
+        "light": np.tile(LIGHTS, 10),
+        "count": trial.count.ravel(),
+    }
     pool = unskew.Pool.from_arrays(
-        np.array(CAMERAS)[trial.source], label=photos.digit, group=photos.writing, light=np.array(LIGHTS)[photos.light]
+        np.array(CAMERAS)[trial.source],
+        label=photos.digit,
+        group=photos.writing,
+        light=np.array(LIGHTS)[photos.light],
     )
     return pool, unskew.Target.table(pd.DataFrame(cells), uncovered="restrict")
 
@@ -221,22 +266,34 @@ def compare_learners(seed: int) -> dict[str, Score]:
     with threadpool_limits(1):  # the matrices are so small that threads mostly wait for one another
         return {
             "naive (all images alike)": train_and_score(photos, trial.test),
-            "debiased (omega estimated)": train_and_score(photos, trial.test, estimated.sample_weight),
+            "debiased (omega estimated)": train_and_score(
+                photos, trial.test, estimated.sample_weight
+            ),
             "oracle (true omega)": train_and_score(photos, trial.test, oracle.sample_weight),
             "unbiased sample, same size": train_and_score(trial.unbiased, trial.test),
         }
 
 
 def forecast_trial(seed: int) -> tuple[float, float]:
-    """(gain of debiased over naive, the same in the worst digit) as they are forecast from the biased pictures of a trial alone.
+    """(gain of debiased over naive, the same in the worst digit) as they are forecast from the
+    biased pictures of a trial alone.
 
-    The probe with this penalty, on pixels as they are, is scikit-learn's LogisticRegression with its default settings, only faster.
+    The probe with this penalty, on pixels as they are, is scikit-learn's LogisticRegression with
+    its default settings, only faster.
     """
     trial = make_trial(seed)
     pool, target = pool_trial(trial)
     bias, penalty = unskew.bias.Strata(["label", "light"]), 1.0 / len(pool)
     found = unskew.learn.forecast_gain(
-        pool, bias, target, trial.photos.pixels, ridge=penalty, scaling="none", check=False, seed=seed, progress=False
+        pool,
+        bias,
+        target,
+        trial.photos.pixels,
+        ridge=penalty,
+        scaling="none",
+        check=False,
+        seed=seed,
+        progress=False,
     )
     naive, debiased = found.arms
     return found.gain.value, debiased.worst.value - naive.worst.value
@@ -248,28 +305,45 @@ def mean_and_stderr(values: Sequence[float]) -> str:
     return f"{percent.mean():5.1f} ± {percent.std(ddof=1) / np.sqrt(percent.size):.1f}"
 
 
-def describe_scores(scores: Sequence[dict[str, Score]], forecasts: Sequence[tuple[float, float]] = ()) -> list[str]:
-    """The table of accuracies: mean ± standard error over the seeds; the last line is what was forecast of the last but one."""
+def describe_scores(
+    scores: Sequence[dict[str, Score]], forecasts: Sequence[tuple[float, float]] = ()
+) -> list[str]:
+    """The table of accuracies: mean ± standard error over the seeds; the last line is what was
+    forecast of the last but one.
+    """
     columns = ("accuracy", "worst_digit", "dim")
     title = f"accuracy in %, {len(scores)} seeds"
     lines = [f"{title:<30}{'all digits':>14}{'worst digit':>14}{'dim light':>14}"]
     for name in scores[0]:
-        cells = [mean_and_stderr([getattr(score[name], column) for score in scores]) for column in columns]
+        cells = [
+            mean_and_stderr([getattr(score[name], column) for score in scores])
+            for column in columns
+        ]
         lines.append(f"{name:<30}" + "".join(f"{cell:>14}" for cell in cells))
     naive, debiased, *_ = scores[0]
-    gains = [mean_and_stderr([getattr(score[debiased], column) - getattr(score[naive], column) for score in scores]) for column in columns]
+    gains = [
+        mean_and_stderr(
+            [getattr(score[debiased], column) - getattr(score[naive], column) for score in scores]
+        )
+        for column in columns
+    ]
     lines.append(f"{'gain: debiased - naive':<30}" + "".join(f"{gain:>14}" for gain in gains))
     if forecasts:
         predicted = [mean_and_stderr(each) for each in zip(*forecasts, strict=True)]
-        lines.append(f"{'the same gain, as forecast':<30}" + "".join(f"{each:>14}" for each in predicted))
+        lines.append(
+            f"{'the same gain, as forecast':<30}" + "".join(f"{each:>14}" for each in predicted)
+        )
     return lines
 
 
 def measured_beside(forecast: Estimate, scores: dict[str, Score]) -> str:
-    """``forecast +6.6 ± 3.2, measured +6.5``: the gain on the pictures that were written, in points."""
+    """``forecast +6.6 ± 3.2, measured +6.5``: the gain on the pictures that were written, in
+    points.
+    """
     naive, debiased, *_ = scores.values()
     measured = 100 * (debiased.accuracy - naive.accuracy)
     told = (
-        f"Gain on the pictures above: forecast {100 * forecast.value:+.1f} ± {100 * forecast.stderr:.1f}, measured {measured:+.1f} points."
+        f"Gain on the pictures above: forecast {100 * forecast.value:+.1f} ± "
+        f"{100 * forecast.stderr:.1f}, measured {measured:+.1f} points."
     )
     return told.replace("-", "−")

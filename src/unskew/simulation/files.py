@@ -1,4 +1,6 @@
-"""A simulation as files: the databases as a manifest or as folders, the truth beside them, and a configuration that debiases them."""
+"""A simulation as files: the databases as a manifest or as folders, the truth beside them, and a
+configuration that debiases them.
+"""
 
 from __future__ import annotations
 
@@ -24,34 +26,51 @@ Form = Literal["manifest", "folders"]
 Link = Literal["hard", "symbolic", "copy"]
 MANIFEST, CONFIGURATION = "manifest.csv", "run.toml"
 TRUTH, TRUTH_RECORD, POPULATION = "truth.parquet", "truth.json", "population.parquet"
-# What a class may be called for its folder to have the same name; all others are class-3 and the like.
+# What a class may be called for its folder to have the same name; all others are class-3 and the
+# like.
 _LONGEST = 100
 
 
 def check_new_folder(out: Path, place: Path) -> None:
     """May a simulation be written there? Said before the work, not after it."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ConfigError(f"{str(out)!r} is there already, and simulated databases replace nothing. Give another folder with -o.")
+        raise ConfigError(
+            f"{str(out)!r} is there already, and simulated databases replace nothing. Give another "
+            "folder with -o."
+        )
     if place.is_dir() and place.resolve() in (out.resolve(), *out.resolve().parents):
-        raise ConfigError(f"{str(out)!r} lies within {str(place)!r}, whose images are the population. Give a folder outside it with -o.")
+        raise ConfigError(
+            f"{str(out)!r} lies within {str(place)!r}, whose images are the population. Give a "
+            "folder outside it with -o."
+        )
     if not out.absolute().parent.is_dir():
-        raise ConfigError(f"{str(out)!r} cannot be written: there is no folder {str(out.absolute().parent)!r}. Make it first.")
+        raise ConfigError(
+            f"{str(out)!r} cannot be written: there is no folder {str(out.absolute().parent)!r}. "
+            "Make it first."
+        )
     if not may_write(out):
         raise DataError(
-            f"nothing can be written into {str(out.absolute().parent)!r}: it is read-only for you. Give another folder with -o."
+            f"nothing can be written into {str(out.absolute().parent)!r}: it is read-only for you. "
+            "Give another folder with -o."
         )
 
 
 def write_simulation(
-    simulation: Simulation, out: Path, *, form: Form = "manifest", link: Link = "hard", progress: bool | None = None
+    simulation: Simulation,
+    out: Path,
+    *,
+    form: Form = "manifest",
+    link: Link = "hard",
+    progress: bool | None = None,
 ) -> list[str]:
     """Write everything, all of it or nothing; the names of the files.
 
-    ``form="manifest"`` copies nothing: one table lists the drawn images where they lie. ``form="folders"`` makes a folder for each source,
-    classes in subfolders, with a metadata.csv: by hard links, symbolic links or copies.
+    ``form="manifest"`` copies nothing: one table lists the drawn images where they lie.
+    ``form="folders"`` makes a folder for each source, classes in subfolders, with a metadata.csv:
+    by hard links, symbolic links or copies.
     """
-    # Without a slash at its end, and from here on whatever the program's folder. No link above it: ".." leads out of where a folder
-    # really lies, and so do the paths that are written.
+    # Without a slash at its end, and from here on whatever the program's folder. No link above it:
+    # ".." leads out of where a folder really lies, and so do the paths that are written.
     out = Path(os.path.realpath(out))
     with folder_written_whole(out) as folder:
         if form == "manifest":
@@ -68,12 +87,16 @@ def _write_manifest(simulation: Simulation, folder: Path, out: Path) -> dict[str
     found = common_root(simulation.population)
     if found is None:
         raise ConfigError(
-            "these images lie in no files of their own, so that no manifest can list them. Say --as folders: then they are written out."
+            "these images lie in no files of their own, so that no manifest can list them. Say "
+            "--as folders: then they are written out."
         )
     root, paths = found
     odd = next((path for path in (root, *paths) if not _is_text(path)), None)
     if odd is not None:
-        raise DataError(f"the name of {os.fsencode(odd)!r} is not UTF-8, so that no manifest can list it. Rename it, or say --as folders.")
+        raise DataError(
+            f"the name of {os.fsencode(odd)!r} is not UTF-8, so that no manifest can list it. "
+            "Rename it, or say --as folders."
+        )
     table = drawn_table(simulation).drop(columns="image")
     table.insert(2, "path", np.array(paths, dtype=object)[simulation.index])
     table.to_csv(folder / MANIFEST, index=False, lineterminator="\n")
@@ -88,14 +111,22 @@ def _is_text(path: str) -> bool:
     return True
 
 
-def _write_folders(simulation: Simulation, folder: Path, out: Path, link: Link, progress: bool | None) -> dict[str, Any]:
+def _write_folders(
+    simulation: Simulation, folder: Path, out: Path, link: Link, progress: bool | None
+) -> dict[str, Any]:
     """A folder for each source with its metadata.csv; the ``[sources]`` part."""
     table = drawn_table(simulation)
     classes = _class_folders(table)
     extension = _extensions(simulation)
-    rows = zip(table["source"], classes, simulation.index.tolist(), simulation.repeat.tolist(), strict=True)
-    # Numbered, not named: names may be too long, or equal in two folders, and the metadata say which image it is.
-    files = [os.path.join(source, *inner, f"{row:06d}-{m}{extension[row]}") for source, inner, row, m in rows]
+    rows = zip(
+        table["source"], classes, simulation.index.tolist(), simulation.repeat.tolist(), strict=True
+    )
+    # Numbered, not named: names may be too long, or equal in two folders, and the metadata say
+    # which image it is.
+    files = [
+        os.path.join(source, *inner, f"{row:06d}-{m}{extension[row]}")
+        for source, inner, row, m in rows
+    ]
     with show_progress("Writing images", len(files), progress) as advance:
         for file, row in zip(files, simulation.index.tolist(), strict=True):
             _place_image(simulation, row, folder / file, out / file, link)
@@ -103,31 +134,52 @@ def _write_folders(simulation: Simulation, folder: Path, out: Path, link: Link, 
     for name in simulation.names:
         own = table["source"] == name
         described = table[own].drop(columns="source")
-        described.insert(0, "file_name", [os.path.relpath(file, name) for file, mine in zip(files, own, strict=True) if mine])
+        described.insert(
+            0,
+            "file_name",
+            [os.path.relpath(file, name) for file, mine in zip(files, own, strict=True) if mine],
+        )
         described.to_csv(folder / name / "metadata.csv", index=False, lineterminator="\n")
-    settings: dict[str, Any] = {"folders": {name: name for name in simulation.names}, "id": "id", "group": "group", "split": False}
+    settings: dict[str, Any] = {
+        "folders": {name: name for name in simulation.names},
+        "id": "id",
+        "group": "group",
+        "split": False,
+    }
     return settings | ({"label": "label"} if "label" in table.columns else {"label": False})
 
 
 def _class_folders(table: pd.DataFrame) -> list[tuple[str, ...]]:
-    """For every row the subfolder of its class: the label itself where a folder can be called so."""
+    """For every row the subfolder of its class: the label itself where a folder can be called
+    so.
+    """
     if "label" not in table.columns:
         return [()] * len(table)
-    names = {label: _folder_name(label, at) for at, label in enumerate(dict.fromkeys(table["label"]))}
-    # On file systems that do not tell cases apart, two classes would share a folder; the metadata keep them apart.
+    names = {
+        label: _folder_name(label, at) for at, label in enumerate(dict.fromkeys(table["label"]))
+    }
+    # On file systems that do not tell cases apart, two classes would share a folder; the metadata
+    # keep them apart.
     return [(names[label],) for label in table["label"]]
 
 
 def _folder_name(label: Any, at: int) -> str:
     text = "" if label is None else str(label)
-    good = text.isprintable() and 0 < len(text.encode("utf-8", "replace")) <= _LONGEST and not set(text) & set('/\\:*?"<>|')
+    good = (
+        text.isprintable()
+        and 0 < len(text.encode("utf-8", "replace")) <= _LONGEST
+        and not set(text) & set('/\\:*?"<>|')
+    )
     return text if good and text == text.strip(". ") else f"class-{at}"
 
 
 def _extensions(simulation: Simulation) -> list[str]:
     images = simulation.population.images
     assert images is not None
-    return [Path(images.place(row) or ".png").suffix if images.place(row) else ".png" for row in range(len(simulation.population))]
+    return [
+        Path(images.place(row) or ".png").suffix if images.place(row) else ".png"
+        for row in range(len(simulation.population))
+    ]
 
 
 def _place_image(simulation: Simulation, row: int, file: Path, final: Path, link: Link) -> None:
@@ -147,10 +199,17 @@ def _place_image(simulation: Simulation, row: int, file: Path, final: Path, link
         else:
             os.link(real, file)
     except OSError as error:
-        if link == "copy" or error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES):
+        if link == "copy" or error.errno not in (
+            errno.EXDEV,
+            errno.EPERM,
+            errno.EMLINK,
+            errno.ENOTSUP,
+            errno.EACCES,
+        ):
             raise
         raise DataError(
-            f"{place} cannot be linked ({error.strerror}): hard links stay on one disk, and some systems allow none. Say --link copy."
+            f"{place} cannot be linked ({error.strerror}): hard links stay on one disk, and some "
+            "systems allow none. Say --link copy."
         ) from error
 
 
@@ -160,15 +219,22 @@ def _write_pixels(raw: Any, file: Path) -> None:
     if isinstance(raw, bytes):
         file.write_bytes(raw)
     else:
-        Image.fromarray(raw[..., 0] if raw.ndim == 3 and raw.shape[2] == 1 else raw).save(file, format="PNG")
+        Image.fromarray(raw[..., 0] if raw.ndim == 3 and raw.shape[2] == 1 else raw).save(
+            file, format="PNG"
+        )
 
 
 def _write_truth(simulation: Simulation, folder: Path) -> None:
-    """What nobody knows of databases that were not simulated: ω and the weight of every image, the normalizers, the population."""
+    """What nobody knows of databases that were not simulated: ω and the weight of every image, the
+    normalizers, the population.
+    """
     scenario = simulation.scenario
     truth = drawn_table(simulation)[["id", "source", "image"]]
     omega_nk = scenario.omega
-    truth = truth.assign(**{f"omega_{name}": omega_nk[:, k] for k, name in enumerate(simulation.names)}, weight=simulation.true_weight)
+    truth = truth.assign(
+        **{f"omega_{name}": omega_nk[:, k] for k, name in enumerate(simulation.names)},
+        weight=simulation.true_weight,
+    )
     truth.to_parquet(folder / TRUTH, index=False)
     population = simulation.population.frame
     kept = [name for name in population.columns if name not in ("source", "split", "content")]
@@ -183,7 +249,9 @@ def _write_truth(simulation: Simulation, folder: Path) -> None:
         "population": len(simulation.population),
         "sources": {
             name: {"images": int(size), "normalizer": float(value)}
-            for name, size, value in zip(simulation.names, scenario.sizes, scenario.normalizer, strict=True)
+            for name, size, value in zip(
+                simulation.names, scenario.sizes, scenario.normalizer, strict=True
+            )
         },
         "distinct_images": int(np.unique(simulation.index).size),
     }
@@ -193,12 +261,18 @@ def _write_truth(simulation: Simulation, folder: Path) -> None:
 def _configuration(simulation: Simulation, sources: dict[str, Any]) -> str:
     """A run.toml that debiases the databases as it stands."""
     lines = [
-        f"# Simulated databases ({simulation.kind}), written by `unskew simulate`: {simulation.scenario.description}.",
+        f"# Simulated databases ({simulation.kind}), written by `unskew simulate`: "
+        f"{simulation.scenario.description}.",
         "#     unskew weigh run.toml -o results            one weight for every image",
         "#     unskew simulate compare . results           how close they come to the truth",
         "",
     ]
-    sections = {"sources": sources, "represent": simulation.represent, "target": simulation.target, "bias": simulation.bias}
+    sections = {
+        "sources": sources,
+        "represent": simulation.represent,
+        "target": simulation.target,
+        "bias": simulation.bias,
+    }
     for name, section in sections.items():
         if section:
             lines += [f"[{name}]", *_lines(section), ""]
@@ -211,5 +285,9 @@ def _lines(section: Any, before: str = "") -> list[str]:
     lines = []
     for key, value in section.items():
         name = f"{before}{toml_key(str(key))}"
-        lines += _lines(value, f"{name}.") if isinstance(value, dict) else [f"{name} = {toml_value(value)}"]
+        lines += (
+            _lines(value, f"{name}.")
+            if isinstance(value, dict)
+            else [f"{name} = {toml_value(value)}"]
+        )
     return lines

@@ -19,9 +19,11 @@ class Closeness:
 
     Attributes
     ----------
-    weight_distance : ½ Σ_i |π_i − π*_i|, total variation from the true weights; 0 is perfect, 1 is as far as can be.
+    weight_distance : ½ Σ_i |π_i − π*_i|, total variation from the true weights; 0 is perfect, 1 is
+        as far as can be.
     label_distance : ½ Σ_y |mass of y − share in the population|; None without labels.
-    feature_distances : {feature: 1-D Wasserstein distance from the population, in its standard deviations}.
+    feature_distances : {feature: 1-D Wasserstein distance from the population, in its standard
+        deviations}.
     """
 
     weight_distance: float
@@ -31,7 +33,9 @@ class Closeness:
 
 @dataclass(frozen=True)
 class TruthComparison:
-    """Weights of a run and naive pooling beside the truth. ``missing``: images of the truth that the run does not have."""
+    """Weights of a run and naive pooling beside the truth. ``missing``: images of the truth that
+    the run does not have.
+    """
 
     scenario: str
     images: int
@@ -48,25 +52,36 @@ class TruthComparison:
         """In words."""
         naive, debiased, true = self.naive, self.debiased, self.true
         lines = [
-            f"{self.images:,} images{f' ({self.missing:,} of the simulation are not in the results)' if self.missing else ''}, "
+            f"{self.images:,} "
+            f"images{f' ({self.missing:,} of the simulation are not in the results)' if self.missing else ''}, "
             f"scenario {self.scenario}. Distances from the truth, smaller is better:",
-            f"  weights from the true ones (total variation): naive {naive.weight_distance:.4f}, debiased {debiased.weight_distance:.4f}",
+            f"  weights from the true ones (total variation): naive {naive.weight_distance:.4f}, "
+            f"debiased {debiased.weight_distance:.4f}",
         ]
-        if naive.label_distance is not None and debiased.label_distance is not None and true.label_distance is not None:
+        if (
+            naive.label_distance is not None
+            and debiased.label_distance is not None
+            and true.label_distance is not None
+        ):
             lines.append(
-                f"  labels from the population (total variation): naive {naive.label_distance:.4f}, debiased "
+                "  labels from the population (total variation): naive "
+                f"{naive.label_distance:.4f}, debiased "
                 f"{debiased.label_distance:.4f}, true weights {true.label_distance:.4f}"
             )
         for name in naive.feature_distances:
             lines.append(
-                f"  {name} from the population (Wasserstein, in standard deviations): naive {naive.feature_distances[name]:.4f}, debiased "
-                f"{debiased.feature_distances[name]:.4f}, true weights {true.feature_distances[name]:.4f}"
+                f"  {name} from the population (Wasserstein, in standard deviations): naive "
+                f"{naive.feature_distances[name]:.4f}, debiased "
+                f"{debiased.feature_distances[name]:.4f}, true weights "
+                f"{true.feature_distances[name]:.4f}"
             )
         return lines
 
 
 def compare_with_truth(simulated: Path, results: Path) -> TruthComparison:
-    """The weights of ``results`` (a folder of `unskew weigh`) beside the truth of ``simulated`` (a folder of `unskew simulate`)."""
+    """The weights of ``results`` (a folder of `unskew weigh`) beside the truth of ``simulated`` (a
+    folder of `unskew simulate`).
+    """
     import json
 
     import pandas as pd
@@ -80,10 +95,13 @@ def compare_with_truth(simulated: Path, results: Path) -> TruthComparison:
     if not (results / "weights.parquet").is_file():
         raise DataError(f"{str(results)!r} holds no weights.parquet, which `unskew weigh` writes.")
     weights = read_weights_table(results / "weights.parquet")
-    joined = truth.merge(weights[["id", "weight"]].rename(columns={"weight": "found"}).astype({"id": str}), on="id")
+    joined = truth.merge(
+        weights[["id", "weight"]].rename(columns={"weight": "found"}).astype({"id": str}), on="id"
+    )
     if len(joined) < len(weights) or not len(joined):
         raise DataError(
-            f"{len(weights) - len(joined):,} of {len(weights):,} images of {str(results)!r} are not among those of {str(simulated)!r}. Are "
+            f"{len(weights) - len(joined):,} of {len(weights):,} images of {str(results)!r} are "
+            f"not among those of {str(simulated)!r}. Are "
             "these the results of that simulation?"
         )
     drawn = population.set_index("id").loc[joined["image"]].reset_index(drop=True)
@@ -110,7 +128,11 @@ def _closeness(weight_n: Floats, true_n: Floats, drawn: Any, population: Any) ->
         if population[name].dtype.kind == "f" and float(population[name].std(ddof=0)) > 0:
             apart = wasserstein_distance(drawn[name], population[name], weight_n)
             distances[str(name)] = float(apart / population[name].std(ddof=0))
-    return Closeness(float(np.abs(weight_n - true_n).sum() / 2), _label_distance(weight_n, drawn, population), distances)
+    return Closeness(
+        float(np.abs(weight_n - true_n).sum() / 2),
+        _label_distance(weight_n, drawn, population),
+        distances,
+    )
 
 
 def _label_distance(weight_n: Floats, drawn: Any, population: Any) -> float | None:

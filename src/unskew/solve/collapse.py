@@ -1,6 +1,8 @@
-"""Identical rows collapsed to counts: strata, boxes and indicators have few distinct rows, and then the solve no longer depends on n.
+"""Identical rows collapsed to counts: strata, boxes and indicators have few distinct rows, and then
+the solve no longer depends on n.
 
-What is kept is the distinct (row, source) pairs, so that counts stay apart by source (the overlap graph and the bootstrap need that).
+What is kept is the distinct (row, source) pairs, so that counts stay apart by source (the overlap
+graph and the bootstrap need that).
 """
 
 from __future__ import annotations
@@ -16,21 +18,25 @@ from unskew.records import Floats
 from unskew.solve.omega_rows import Rows
 
 _TRIAL_ROWS = 512
-# Collapsing pays if it leaves at most one row in eight; a trial with more than half distinct rows will not get there.
+# Collapsing pays if it leaves at most one row in eight; a trial with more than half distinct rows
+# will not get there.
 _PAYS = 8
 _MOST_PAIRS = 1 << 16
 _WIDEST = 4096
 
 
 def collapse_rows(rows: Rows) -> tuple[Rows, npt.NDArray[np.int64] | None]:
-    """(rows, first): the distinct rows with counts, and where each was first seen; unchanged and None where that does not pay."""
+    """(rows, first): the distinct rows with counts, and where each was first seen; unchanged and
+    None where that does not pay.
+    """
     unchanged = (rows, None)
     if rows.count_n.size or rows.n_stored < 64 or (rows.n_sources > _WIDEST and not rows.is_sparse):
         return unchanged
     on_trial = _distinct_on_trial(rows)
     if on_trial is None:
         return unchanged
-    # A small table stays in the first-level cache; what a trial saw 32 times over is hardly ever exceeded.
+    # A small table stays in the first-level cache; what a trial saw 32 times over is hardly ever
+    # exceeded.
     limit = min(max(rows.n_stored // _PAYS, 16), _MOST_PAIRS, max(1024, 32 * on_trial))
     found = _number_pairs(rows, limit)
     if found is None:
@@ -47,7 +53,9 @@ def collapse_rows(rows: Rows) -> tuple[Rows, npt.NDArray[np.int64] | None]:
 
 
 def _distinct_on_trial(rows: Rows) -> int | None:
-    """Number of distinct pairs among a few rows of the first block; None if more than half of them are distinct."""
+    """Number of distinct pairs among a few rows of the first block; None if more than half of them
+    are distinct.
+    """
     first = next(iter(rows.reader.blocks()), None)
     if first is None:
         return None
@@ -58,7 +66,9 @@ def _distinct_on_trial(rows: Rows) -> int | None:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Distinct (row, source) pairs: where each was first seen, how often, and the pair of every row."""
+    """Distinct (row, source) pairs: where each was first seen, how often, and the pair of every
+    row.
+    """
 
     first_row: npt.NDArray[np.int64]
     count_d: Floats
@@ -70,12 +80,20 @@ def _distinct(omega: RowBlock, source_n: npt.NDArray[np.int32], limit: int) -> _
     from unskew.solve import kernels_inspect
 
     factor_k = 1 + (np.arange(1, omega.shape[1] + 1) * 0.6180339887498949) % 1
-    slots = np.full(1 << max(6, int(2 * limit).bit_length()), -1, dtype=np.int64)  # at most half full
-    first_row, key_d, count_d = np.empty(limit, dtype=np.int64), np.empty(limit, dtype=np.uint64), np.zeros(limit)
+    slots = np.full(
+        1 << max(6, int(2 * limit).bit_length()), -1, dtype=np.int64
+    )  # at most half full
+    first_row, key_d, count_d = (
+        np.empty(limit, dtype=np.int64),
+        np.empty(limit, dtype=np.uint64),
+        np.zeros(limit),
+    )
     inverse_n = np.empty(omega.shape[0], dtype=np.int32)
     table = (factor_k, slots, first_row, key_d, count_d, inverse_n, limit)
     if sp.issparse(omega):
-        found = kernels_inspect.collapse_sparse(omega.data, omega.indices, omega.indptr, source_n, *table)
+        found = kernels_inspect.collapse_sparse(
+            omega.data, omega.indices, omega.indptr, source_n, *table
+        )
     else:
         found = kernels_inspect.collapse_dense(omega, source_n, *table)
     return None if found < 0 else _Pairs(first_row[:found], count_d[:found], inverse_n)
@@ -90,13 +108,17 @@ def _number_pairs(rows: Rows, limit: int) -> tuple[_Pairs, RowBlock] | None:
         # Known pairs stand before the block's own rows, so that one numbering serves both.
         known = first_row.size
         omega = block.omega if pattern_nk is None else _stacked(pattern_nk, block.omega)
-        source_n = np.concatenate([rows.source_n[first_row], block.source_n]) if known else block.source_n
+        source_n = (
+            np.concatenate([rows.source_n[first_row], block.source_n]) if known else block.source_n
+        )
         found = _distinct(omega, source_n, limit)
         if found is None:
             return None
         inverse_n[block.start : block.stop] = found.inverse_n[known:]
         first_row = np.concatenate([first_row, found.first_row[known:] - known + block.start])
-        count_d = found.count_d + np.pad(count_d - 1, (0, found.count_d.size - known))  # each known pair stood there once
+        count_d = found.count_d + np.pad(
+            count_d - 1, (0, found.count_d.size - known)
+        )  # each known pair stood there once
         pattern_nk = omega[found.first_row]
     return None if pattern_nk is None else (_Pairs(first_row, count_d, inverse_n), pattern_nk)
 

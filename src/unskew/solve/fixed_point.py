@@ -1,6 +1,7 @@
 """Vardi's iteration, in plain NumPy: slow, simple, and an independent check of Newton's method.
 
-Ω_k ← Σ_i π_i ω_ik with π_i ∝ 1/Σ_l λ_l ω_il/Ω_l (Vardi 1985); in u_k = log(λ_k/Ω_k): u_k ← u_k + log λ_k − log mean_i q_ik.
+Ω_k ← Σ_i π_i ω_ik with π_i ∝ 1/Σ_l λ_l ω_il/Ω_l (Vardi 1985); in u_k = log(λ_k/Ω_k): u_k ← u_k +
+log λ_k − log mean_i q_ik.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from unskew.solve.omega_rows import Rows
 _ROWS = 1 << 16
 
 
-def iterate_fixed_point(rows: Rows, start_k: Floats, tol: float, max_steps: int) -> tuple[Floats, Status, float, tuple[Step, ...]]:
-    """(u, status, error estimate, trace). The error of a linearly converging step δ with rate ρ is δ ρ/(1 − ρ)."""
+def iterate_fixed_point(
+    rows: Rows, start_k: Floats, tol: float, max_steps: int
+) -> tuple[Floats, Status, float, tuple[Step, ...]]:
+    """(u, status, error estimate, trace). The error of a linearly converging step δ with rate ρ is
+    δ ρ/(1 − ρ).
+    """
     u_k = np.array(start_k, dtype=np.float64)
     trace: list[Step] = []
     previous, error = np.inf, np.inf
@@ -25,7 +30,14 @@ def iterate_fixed_point(rows: Rows, start_k: Floats, tol: float, max_steps: int)
         size = float(np.ptp(step_k))
         if not np.isfinite(size):  # the start is so far away that memberships left double precision
             return u_k, Status.STALLED, np.inf, tuple(trace)
-        trace.append(Step(value, float(np.max(np.abs(mass_k - rows.size_k))) / float(rows.size_k.sum()), size, "fixed point"))
+        trace.append(
+            Step(
+                value,
+                float(np.max(np.abs(mass_k - rows.size_k))) / float(rows.size_k.sum()),
+                size,
+                "fixed point",
+            )
+        )
         u_k = u_k + step_k - step_k.mean()
         rate = size / previous if previous > 0 else 0.0
         error = size * rate / (1 - rate) if rate < 1 else np.inf
@@ -44,7 +56,9 @@ def membership_sums(rows: Rows, u_k: Floats) -> tuple[Floats, float]:
         for start in range(0, block.omega.shape[0], _ROWS):
             omega = block.omega[start : start + _ROWS]
             sum_n = omega @ a_k
-            count_n = block.count_n[start : start + _ROWS] if block.count_n.size else np.ones(sum_n.size)
+            count_n = (
+                block.count_n[start : start + _ROWS] if block.count_n.size else np.ones(sum_n.size)
+            )
             mass_k += a_k * (omega.T @ (count_n / sum_n))
             value += float(count_n @ np.log(sum_n))
             if block.row_scale_n is not None:

@@ -1,4 +1,6 @@
-"""One pass over ω before anything else: is every entry usable, which entries are positive, how large are they?"""
+"""One pass over ω before anything else: is every entry usable, which entries are positive, how
+large are they?
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,12 @@ from unskew.records import Floats
 from unskew.solve.objective import DENSE_SUMS, expanded, is_matrix_free
 from unskew.solve.omega_rows import Block, Rows
 
-# Up to here pairs of positive entries are counted in the sweep; beyond, by matrix products of indicators.
+# Up to here pairs of positive entries are counted in the sweep; beyond, by matrix products of
+# indicators.
 _COUNT_PAIRS = 64
 _PRODUCT_ROWS = 4096
-# Of some rows: smallest positive and largest entry of each column, links and common images; None where all entries are positive.
+# Of some rows: smallest positive and largest entry of each column, links and common images; None
+# where all entries are positive.
 _Found = tuple[Floats, Floats, Floats | None, Floats | None]
 
 
@@ -32,7 +36,8 @@ class Inspection:
     size_k : n_k.
     log_low_k, log_high_k : logarithms of the smallest positive and the largest ω_k.
     link_kl : ``link_kl[k, l]`` = number of images of source l with ω_k > 0.
-    common_kk : number of images with both ω_k > 0 and ω_l > 0; None for thousands of sources that overlap almost everywhere.
+    common_kk : number of images with both ω_k > 0 and ω_l > 0; None for thousands of sources that
+        overlap almost everywhere.
     """
 
     size_k: Floats
@@ -47,7 +52,9 @@ class Inspection:
         return float(np.exp(np.min(self.log_low_k - self.log_high_k)))
 
 
-def inspect_rows(rows: Rows, names: Sequence[str], first_row: npt.NDArray[np.int64] | None = None) -> Inspection:
+def inspect_rows(
+    rows: Rows, names: Sequence[str], first_row: npt.NDArray[np.int64] | None = None
+) -> Inspection:
     """Read every row once; raise ``DataError`` for the first entry or row that makes no sense.
 
     ``first_row`` gives the image behind each stored row where identical rows were collapsed.
@@ -61,7 +68,9 @@ def inspect_rows(rows: Rows, names: Sequence[str], first_row: npt.NDArray[np.int
             _check_logarithms(block, names, first_row)
         low_k, high_k, link, common = _inspect_block(block, rows, names, first_row)
         log_low_k, log_high_k = np.minimum(log_low_k, low_k), np.maximum(log_high_k, high_k)
-        link_kl, common_kk = (link, common) if block.start == 0 else (link_kl + link, common_kk + common)
+        link_kl, common_kk = (
+            (link, common) if block.start == 0 else (link_kl + link, common_kk + common)
+        )
     return Inspection(rows.size_k, log_low_k, log_high_k, link_kl, common_kk)
 
 
@@ -72,47 +81,76 @@ def common_positive(rows: Rows, weight_n: Floats) -> Any:
 
 
 def link_counts(rows: Rows) -> Any:
-    """(K, K) links of ``rows`` under their counts: ``[k, l]`` = number of images of source l with ω_k > 0."""
+    """(K, K) links of ``rows`` under their counts: ``[k, l]`` = number of images of source l with
+    ω_k > 0.
+    """
     unscaled = rows.unscaled
     return sum(_inspect_block(block, unscaled, (), None)[2] for block in unscaled.blocks())
 
 
-def _inspect_block(block: Block, rows: Rows, names: Sequence[str], first_row: Any) -> tuple[Floats, Floats, Any, Any]:
+def _inspect_block(
+    block: Block, rows: Rows, names: Sequence[str], first_row: Any
+) -> tuple[Floats, Floats, Any, Any]:
     """(log smallest positive, log largest, links, common) of a block."""
     if sp.issparse(block.omega):
         return _inspect_sparse(block, rows, names, first_row)
     ranges = row_ranges(block.omega.shape[0], rows.n_sources, rows.jobs)
     is_log = rows.log and rows.reference_k is None
     look = _inspect_logarithms if is_log else _inspect_range
-    parts = run_ranges(lambda start, stop: look(block, names, first_row, start, stop), ranges, rows.jobs)
-    link_kl, common_kk = _add_links(block, rows, [(*bounds, part[2], part[3]) for bounds, part in zip(ranges, parts, strict=True)])
-    low_k, high_k = np.min([part[0] for part in parts], axis=0), np.max([part[1] for part in parts], axis=0)
+    parts = run_ranges(
+        lambda start, stop: look(block, names, first_row, start, stop), ranges, rows.jobs
+    )
+    link_kl, common_kk = _add_links(
+        block,
+        rows,
+        [(*bounds, part[2], part[3]) for bounds, part in zip(ranges, parts, strict=True)],
+    )
+    low_k, high_k = (
+        np.min([part[0] for part in parts], axis=0),
+        np.max([part[1] for part in parts], axis=0),
+    )
     if not is_log:
         with np.errstate(divide="ignore"):
             low_k, high_k = np.log(low_k), np.log(np.maximum(high_k, 0.0))
     return low_k, high_k, link_kl, common_kk
 
 
-def _add_links(block: Block, rows: Rows, parts: Sequence[tuple[int, int, Floats | None, Floats | None]]) -> tuple[Floats, Floats]:
-    """Links and common images of all ranges; where all entries are positive (None) every source is linked to every image."""
+def _add_links(
+    block: Block, rows: Rows, parts: Sequence[tuple[int, int, Floats | None, Floats | None]]
+) -> tuple[Floats, Floats]:
+    """Links and common images of all ranges; where all entries are positive (None) every source is
+    linked to every image.
+    """
     n_sources = rows.n_sources
     link_kl, common_kk = np.zeros((n_sources, n_sources)), np.zeros((n_sources, n_sources))
     if all(link is None for _, _, link, _ in parts) and len(block.source_n) == rows.n_stored:
         parts = []
         size_k = rows.size_k
-        link_kl, common_kk = np.tile(size_k, (n_sources, 1)), np.full((n_sources, n_sources), size_k.sum())
+        link_kl, common_kk = (
+            np.tile(size_k, (n_sources, 1)),
+            np.full((n_sources, n_sources), size_k.sum()),
+        )
     for start, stop, link, common in parts:
         if link is None or common is None:
             count_n = block.count_n[start:stop] if block.count_n.size else None
-            size_k = np.bincount(block.source_n[start:stop], weights=count_n, minlength=n_sources).astype(np.float64)
-            link, common = np.tile(size_k, (n_sources, 1)), np.full((n_sources, n_sources), size_k.sum())
+            size_k = np.bincount(
+                block.source_n[start:stop], weights=count_n, minlength=n_sources
+            ).astype(np.float64)
+            link, common = (
+                np.tile(size_k, (n_sources, 1)),
+                np.full((n_sources, n_sources), size_k.sum()),
+            )
         link_kl += link
         common_kk += common
     return link_kl, common_kk
 
 
-def _inspect_range(block: Block, names: Sequence[str], first_row: Any, start: int, stop: int) -> _Found:
-    """Rows [start, stop) of a dense block: a quick look for all positive (then no links), a closer one where there are zeros."""
+def _inspect_range(
+    block: Block, names: Sequence[str], first_row: Any, start: int, stop: int
+) -> _Found:
+    """Rows [start, stop) of a dense block: a quick look for all positive (then no links), a closer
+    one where there are zeros.
+    """
     from unskew.solve import kernels_inspect
 
     low_k, high_k = _no_extremes(block)
@@ -126,7 +164,9 @@ def _inspect_range(block: Block, names: Sequence[str], first_row: Any, start: in
     return low_k, high_k, *_links_beside_zeros(block, 0.0, names, first_row, start, stop)
 
 
-def _inspect_logarithms(block: Block, names: Sequence[str], first_row: Any, start: int, stop: int) -> _Found:
+def _inspect_logarithms(
+    block: Block, names: Sequence[str], first_row: Any, start: int, stop: int
+) -> _Found:
     """The same of logarithms, of which −inf are the zeros."""
     from unskew.solve import kernels_inspect
 
@@ -144,14 +184,18 @@ def _no_extremes(block: Block) -> tuple[Floats, Floats]:
     return np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
 
 
-def _links_beside_zeros(block: Block, zero: float, names: Sequence[str], first_row: Any, start: int, stop: int) -> tuple[Floats, Floats]:
+def _links_beside_zeros(
+    block: Block, zero: float, names: Sequence[str], first_row: Any, start: int, stop: int
+) -> tuple[Floats, Floats]:
     """Links and common images of rows [start, stop): entries above ``zero`` are positive."""
     from unskew.solve import kernels_inspect
 
     omega_nk, n_sources = block.omega, block.omega.shape[1]
     link_kl = np.zeros((n_sources, n_sources))
     common_kk = np.zeros((n_sources, n_sources) if n_sources <= _COUNT_PAIRS else (0, 0))
-    row, code = kernels_inspect.inspect_zeros(omega_nk, zero, block.source_n, block.count_n, link_kl, common_kk, start, stop)
+    row, code = kernels_inspect.inspect_zeros(
+        omega_nk, zero, block.source_n, block.count_n, link_kl, common_kk, start, stop
+    )
     if code:
         _raise_for_row(block, row, code, names, first_row)
     if n_sources > _COUNT_PAIRS:
@@ -173,7 +217,9 @@ def _common_by_products(positive_nk: npt.NDArray[np.bool_], count_n: Floats | No
     return total
 
 
-def _inspect_sparse(block: Block, rows: Rows, names: Sequence[str], first_row: Any) -> tuple[Floats, Floats, Any, Any]:
+def _inspect_sparse(
+    block: Block, rows: Rows, names: Sequence[str], first_row: Any
+) -> tuple[Floats, Floats, Any, Any]:
     from unskew.solve import kernels_inspect
 
     omega, n_sources = block.omega, rows.n_sources
@@ -182,10 +228,14 @@ def _inspect_sparse(block: Block, rows: Rows, names: Sequence[str], first_row: A
         finite = np.isfinite(omega.data)
         np.minimum.at(low_k, omega.indices[finite], omega.data[finite])
         np.maximum.at(high_k, omega.indices[finite], omega.data[finite])
-        omega = sp.csr_array((finite.astype(np.float64), omega.indices, omega.indptr), shape=omega.shape)
+        omega = sp.csr_array(
+            (finite.astype(np.float64), omega.indices, omega.indptr), shape=omega.shape
+        )
     if n_sources > DENSE_SUMS:
         extremes = _sparse_extremes(omega, low_k, high_k, rows.log)
-        return *extremes, *_sparse_links(omega, block, n_sources, is_matrix_free(rows), names, first_row)
+        return *extremes, *_sparse_links(
+            omega, block, n_sources, is_matrix_free(rows), names, first_row
+        )
     size, stride, shift = rows.band_storage
     link_b, common_b = np.zeros(size), np.zeros(size)
     minimum_k, maximum_k = np.full(n_sources, np.inf), np.zeros(n_sources)
@@ -216,7 +266,9 @@ def _inspect_sparse(block: Block, rows: Rows, names: Sequence[str], first_row: A
     return low_k, high_k, link_kl, common_kk
 
 
-def _sparse_extremes(omega: sp.csr_array, low_k: Floats, high_k: Floats, log: bool) -> tuple[Floats, Floats]:
+def _sparse_extremes(
+    omega: sp.csr_array, low_k: Floats, high_k: Floats, log: bool
+) -> tuple[Floats, Floats]:
     if log:
         return low_k, high_k
     positive = omega.data > 0
@@ -227,12 +279,21 @@ def _sparse_extremes(omega: sp.csr_array, low_k: Floats, high_k: Floats, log: bo
 
 
 def _sparse_links(
-    omega: sp.csr_array, block: Block, n_sources: int, matrix_free: bool, names: Sequence[str], first_row: Any
+    omega: sp.csr_array,
+    block: Block,
+    n_sources: int,
+    matrix_free: bool,
+    names: Sequence[str],
+    first_row: Any,
 ) -> tuple[Any, Any]:
-    """Links and common mass of thousands of sources, as sparse matrices; no common mass where it would cost too much."""
+    """Links and common mass of thousands of sources, as sparse matrices; no common mass where it
+    would cost too much.
+    """
     if not np.all(np.isfinite(omega.data)) or np.any(omega.data < 0):
         _raise_for_entry(block, names, first_row)
-    positive = sp.csr_array(((omega.data > 0).astype(np.float64), omega.indices, omega.indptr), shape=omega.shape)
+    positive = sp.csr_array(
+        ((omega.data > 0).astype(np.float64), omega.indices, omega.indptr), shape=omega.shape
+    )
     n = omega.shape[0]
     source = sp.csr_array((np.ones(n), block.source_n, np.arange(n + 1)), shape=(n, n_sources))
     own = np.asarray(positive.multiply(source).sum(axis=1)).ravel()
@@ -266,14 +327,22 @@ def _first(omega: Any, wrong: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
     """(row, column, value) of the first stored entry that is marked ``wrong``."""
     if sp.issparse(omega):
         entry = int(np.flatnonzero(wrong)[0])
-        return int(np.searchsorted(omega.indptr, entry, side="right")) - 1, int(omega.indices[entry]), float(omega.data[entry])
+        return (
+            int(np.searchsorted(omega.indptr, entry, side="right")) - 1,
+            int(omega.indices[entry]),
+            float(omega.data[entry]),
+        )
     row, column = (int(index) for index in np.argwhere(wrong)[0])
     return row, column, float(omega[row, column])
 
 
 def _raise_for_row(block: Block, row: int, code: int, names: Sequence[str], first_row: Any) -> None:
     image = _image(block, int(row), first_row)
-    raise errors.impossible_image(image) if code == 1 else errors.impossible_origin(image, names[int(block.source_n[row])])
+    raise (
+        errors.impossible_image(image)
+        if code == 1
+        else errors.impossible_origin(image, names[int(block.source_n[row])])
+    )
 
 
 def _check_logarithms(block: Block, names: Sequence[str], first_row: Any) -> None:

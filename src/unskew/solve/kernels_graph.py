@@ -1,4 +1,6 @@
-"""Compiled loops over the graph of sources: weakest links, Laplacian systems, balanced flows. Importing this file loads Numba."""
+"""Compiled loops over the graph of sources: weakest links, Laplacian systems, balanced flows.
+Importing this file loads Numba.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,11 @@ from unskew.solve.kernels_compiler import compiled
 
 @compiled
 def widest_paths(capacity_kl):
-    """(width, from, to): the widest path from node 0 to the node that is hardest to reach, and its narrowest edge.
+    """(width, from, to): the widest path from node 0 to the node that is hardest to reach, and its
+    narrowest edge.
 
-    Dijkstra's algorithm with the minimum along a path in place of the sum; the width is 0 if some node cannot be reached.
+    Dijkstra's algorithm with the minimum along a path in place of the sum; the width is 0 if some
+    node cannot be reached.
     """
     n_nodes = capacity_kl.shape[0]
     width = np.zeros(n_nodes)
@@ -36,7 +40,11 @@ def widest_paths(capacity_kl):
                 if edge < width[node]:
                     width[k], narrow_from[k], narrow_to[k] = edge, node, k
                 else:
-                    width[k], narrow_from[k], narrow_to[k] = width[node], narrow_from[node], narrow_to[node]
+                    width[k], narrow_from[k], narrow_to[k] = (
+                        width[node],
+                        narrow_from[node],
+                        narrow_to[node],
+                    )
     return least, narrow_from[worst], narrow_to[worst]
 
 
@@ -44,11 +52,12 @@ def widest_paths(capacity_kl):
 def eliminate(weight_kk, flow_kk, band, order, pivot_k, step_k):
     """Solve the Laplacian system L x = b without a single cancellation between sources, in place.
 
-    L_kl = −weight_kl (k ≠ l), rows summing to zero; b_k = Σ_l flow_kl with flow antisymmetric. Eliminating node k joins its
-    neighbours: weight_ij += w_ik w_kj / w_k and flow_ij += (w_jk f_ik − w_ik f_jk) / w_k, where w_k = Σ_j w_kj is a sum of positive
-    terms (Grassmann, Taksar & Heyman 1985). So a link of 1e-12 beside others of size 1 is solved to full relative precision.
-    Nodes are taken in order where a narrow ``band`` bounds the work, else by smallest degree. The solution is centred.
-    Returns False if a pivot vanishes or the solution is not finite.
+    L_kl = −weight_kl (k ≠ l), rows summing to zero; b_k = Σ_l flow_kl with flow antisymmetric.
+    Eliminating node k joins its neighbours: weight_ij += w_ik w_kj / w_k and flow_ij += (w_jk f_ik
+    − w_ik f_jk) / w_k, where w_k = Σ_j w_kj is a sum of positive terms (Grassmann, Taksar & Heyman
+    1985). So a link of 1e-12 beside others of size 1 is solved to full relative precision. Nodes
+    are taken in order where a narrow ``band`` bounds the work, else by smallest degree. The
+    solution is centred. Returns False if a pivot vanishes or the solution is not finite.
     """
     n_sources = step_k.size
     in_order = 4 * band < n_sources
@@ -117,10 +126,12 @@ def eliminate(weight_kk, flow_kk, band, order, pivot_k, step_k):
 
 @compiled
 def balance(log_in, log_out, neighbour, indptr, shift_k, sweeps, enough):
-    """Osborne's iteration: shifts δ that balance the flows e^{log_flow_kl + δ_k − δ_l} at every node, in logarithms.
+    """Osborne's iteration: shifts δ that balance the flows e^{log_flow_kl + δ_k − δ_l} at every
+    node, in logarithms.
 
-    The pairs of node k are ``indptr[k]:indptr[k + 1]``, with ``log_in`` = log_flow[k, l] and ``log_out`` = log_flow[l, k] for
-    l = ``neighbour``. δ_k ← ½ log(Σ_l e^{out_l + δ_l} / Σ_l e^{in_l − δ_l}); stops when no shift moves by more than ``enough``.
+    The pairs of node k are ``indptr[k]:indptr[k + 1]``, with ``log_in`` = log_flow[k, l] and
+    ``log_out`` = log_flow[l, k] for l = ``neighbour``. δ_k ← ½ log(Σ_l e^{out_l + δ_l} / Σ_l
+    e^{in_l − δ_l}); stops when no shift moves by more than ``enough``.
     """
     for _ in range(sweeps):
         moved = 0.0
@@ -146,7 +157,8 @@ def balance(log_in, log_out, neighbour, indptr, shift_k, sweeps, enough):
 
 @compiled
 def balance_groups(log_flow_kl, shift_k, steps, enough):
-    """Newton's method on the same problem, minimise Σ_kl e^{log_flow_kl + δ_k − δ_l}, for sources that have to move together.
+    """Newton's method on the same problem, minimise Σ_kl e^{log_flow_kl + δ_k − δ_l}, for sources
+    that have to move together.
 
     ``log_flow_kl`` is −inf on the diagonal.
     """
@@ -209,7 +221,9 @@ def divergence(flow_lk, band):
 
 @compiled
 def slope(flow_lk, step_k, band):
-    """Σ_{k<l} (F_kl − F_lk)(step_k − step_l), where F_kl = flow_lk[l, k]: n times the derivative of the objective along the step."""
+    """Σ_{k<l} (F_kl − F_lk)(step_k − step_l), where F_kl = flow_lk[l, k]: n times the derivative of
+    the objective along the step.
+    """
     total = 0.0
     for k in range(step_k.size):
         for j in range(max(0, k - band), k):

@@ -1,4 +1,5 @@
-"""Compiled loops that look at ω before it is solved: extremes, zeros, links, equal rows, a stratified choice of rows.
+"""Compiled loops that look at ω before it is solved: extremes, zeros, links, equal rows, a
+stratified choice of rows.
 
 Importing this file loads Numba: other files import it inside the functions that need it.
 """
@@ -18,7 +19,8 @@ def column_extremes(omega_nk, above, low_k, high_k, start, stop):
 
     Returns the sum of all entries, which is finite if all of them are.
 
-    Four columns at a time are one vector; written with comparisons because these compile to one instruction each, unlike min and max.
+    Four columns at a time are one vector; written with comparisons because these compile to one
+    instruction each, unlike min and max.
     """
     n_sources = omega_nk.shape[1]
     check = 0.0
@@ -34,7 +36,12 @@ def column_extremes(omega_nk, above, low_k, high_k, start, stop):
                 x0, x1, x2, x3 = columns[i, 0], columns[i, 1], columns[i, 2], columns[i, 3]
                 l0, l1 = (x0 if above < x0 < l0 else l0), (x1 if above < x1 < l1 else l1)
                 l2, l3 = (x2 if above < x2 < l2 else l2), (x3 if above < x3 < l3 else l3)
-                h0, h1, h2, h3 = (x0 if x0 > h0 else h0), (x1 if x1 > h1 else h1), (x2 if x2 > h2 else h2), (x3 if x3 > h3 else h3)
+                h0, h1, h2, h3 = (
+                    (x0 if x0 > h0 else h0),
+                    (x1 if x1 > h1 else h1),
+                    (x2 if x2 > h2 else h2),
+                    (x3 if x3 > h3 else h3),
+                )
                 s0 += x0
                 s1 += x1
                 s2 += x2
@@ -57,7 +64,9 @@ def column_extremes(omega_nk, above, low_k, high_k, start, stop):
 
 @compiled
 def _inspect_few(omega_nk, zero, source_n, count_n, link_kl, common_kk, start, stop):
-    """`inspect_zeros` where there are few columns: images are counted by which of them are positive, pairs added up at the end."""
+    """`inspect_zeros` where there are few columns: images are counted by which of them are
+    positive, pairs added up at the end.
+    """
     n_sources = omega_nk.shape[1]
     weighted = count_n.size > 0
     count_pk = np.zeros((1 << n_sources, n_sources))
@@ -114,8 +123,24 @@ def inspect_zeros(omega_nk, zero, source_n, count_n, link_kl, common_kk, start, 
 
 
 @compiled
-def inspect_sparse(data, column, indptr, source_n, count_n, low_k, high_k, link_b, common_b, stride, shift, start, stop):
-    """The same for CSR rows, sums stored as in ``sweep_sparse``; also the largest entry. Code 3 = NaN, infinite or negative."""
+def inspect_sparse(
+    data,
+    column,
+    indptr,
+    source_n,
+    count_n,
+    low_k,
+    high_k,
+    link_b,
+    common_b,
+    stride,
+    shift,
+    start,
+    stop,
+):
+    """The same for CSR rows, sums stored as in ``sweep_sparse``; also the largest entry. Code 3 =
+    NaN, infinite or negative.
+    """
     weighted = count_n.size > 0
     for i in range(start, stop):
         own_positive = False
@@ -151,13 +176,17 @@ def mirror(matrix_kk, band):
 
 
 @compiled
-def collapse_dense(omega_nk, source_n, factor_k, slot_table, first_row, key_d, count_d, inverse_n, limit):
-    """Number the distinct (row, source) pairs in order of appearance; returns how many, or -1 if collapsing is no use.
+def collapse_dense(
+    omega_nk, source_n, factor_k, slot_table, first_row, key_d, count_d, inverse_n, limit
+):
+    """Number the distinct (row, source) pairs in order of appearance; returns how many, or -1 if
+    collapsing is no use.
 
-    ``slot_table`` is an open-addressing hash table of pair numbers (power-of-two size, -1 = free); ``first_row[d]`` is the row where
-    pair d was first seen, ``key_d[d]`` its key (a random combination of its entries, bit by bit), ``count_d[d]`` how often it was seen.
-    Every row is compared with its pair in full at the end of its tile: if two different rows ever share a key, the answer is -1,
-    never a wrong number. -1 too if there are more than ``limit`` pairs.
+    ``slot_table`` is an open-addressing hash table of pair numbers (power-of-two size, -1 = free);
+    ``first_row[d]`` is the row where pair d was first seen, ``key_d[d]`` its key (a random
+    combination of its entries, bit by bit), ``count_d[d]`` how often it was seen. Every row is
+    compared with its pair in full at the end of its tile: if two different rows ever share a key,
+    the answer is -1, never a wrong number. -1 too if there are more than ``limit`` pairs.
     """
     n_rows, n_sources = omega_nk.shape
     mix_n = np.empty(TILE_ROWS)
@@ -172,7 +201,9 @@ def collapse_dense(omega_nk, source_n, factor_k, slot_table, first_row, key_d, c
             f0, f1, f2, f3 = factor_k[k], factor_k[k + 1], factor_k[k + 2], factor_k[k + 3]
             columns = omega_nk[first : first + m, k : k + 4]
             for i in range(m):
-                mix_n[i] += (f0 * columns[i, 0] + f1 * columns[i, 1]) + (f2 * columns[i, 2] + f3 * columns[i, 3])
+                mix_n[i] += (f0 * columns[i, 0] + f1 * columns[i, 1]) + (
+                    f2 * columns[i, 2] + f3 * columns[i, 3]
+                )
             k += 4
         while k < n_sources:
             for i in range(m):
@@ -203,7 +234,9 @@ def collapse_dense(omega_nk, source_n, factor_k, slot_table, first_row, key_d, c
 
 @compiled
 def _pair_of(key, slot_table, key_d, found, limit):
-    """The pair that has this key; a new one, numbered ``found``, if none has; -1 if there are ``limit`` already."""
+    """The pair that has this key; a new one, numbered ``found``, if none has; -1 if there are
+    ``limit`` already.
+    """
     mask = np.uint64(slot_table.size - 1)
     slot = (key >> np.uint64(44)) & mask
     pair = slot_table[slot]
@@ -220,7 +253,19 @@ def _pair_of(key, slot_table, key_d, found, limit):
 
 
 @compiled
-def collapse_sparse(data, column, indptr, source_n, factor_k, slot_table, first_row, key_d, count_d, inverse_n, limit):
+def collapse_sparse(
+    data,
+    column,
+    indptr,
+    source_n,
+    factor_k,
+    slot_table,
+    first_row,
+    key_d,
+    count_d,
+    inverse_n,
+    limit,
+):
     """The same for CSR rows with sorted columns."""
     mix = np.empty(1)
     key_of_mix = mix.view(np.uint64)
@@ -229,7 +274,9 @@ def collapse_sparse(data, column, indptr, source_n, factor_k, slot_table, first_
         mix[0] = source_n[i]
         for p in range(indptr[i], indptr[i + 1]):
             mix[0] += factor_k[column[p]] * data[p]
-        pair = _pair_of(key_of_mix[0] * np.uint64(0x9FB21C651E98DF25), slot_table, key_d, found, limit)
+        pair = _pair_of(
+            key_of_mix[0] * np.uint64(0x9FB21C651E98DF25), slot_table, key_d, found, limit
+        )
         if pair < 0:
             return -1
         if pair == found:
@@ -237,7 +284,10 @@ def collapse_sparse(data, column, indptr, source_n, factor_k, slot_table, first_
             found += 1
         other = first_row[pair]
         shift = indptr[other] - indptr[i]
-        same = source_n[other] == source_n[i] and indptr[other + 1] - indptr[other] == indptr[i + 1] - indptr[i]
+        same = (
+            source_n[other] == source_n[i]
+            and indptr[other + 1] - indptr[other] == indptr[i + 1] - indptr[i]
+        )
         if same:
             for p in range(indptr[i], indptr[i + 1]):
                 same &= column[p] == column[p + shift] and data[p] == data[p + shift]
@@ -250,7 +300,9 @@ def collapse_sparse(data, column, indptr, source_n, factor_k, slot_table, first_
 
 @compiled
 def choose_stratified(source_n, stride_k, next_k, chosen):
-    """Row numbers of a systematic sample, every ``stride_k[l]``-th row of source l from its ``next_k[l]``-th on; returns how many."""
+    """Row numbers of a systematic sample, every ``stride_k[l]``-th row of source l from its
+    ``next_k[l]``-th on; returns how many.
+    """
     seen_k = np.zeros(stride_k.size)
     taken = 0
     for i in range(source_n.size):
@@ -265,7 +317,9 @@ def choose_stratified(source_n, stride_k, next_k, chosen):
 
 @compiled
 def widest_row(column, indptr):
-    """Largest distance between the first and the last column of a row: no two sources further apart share an image."""
+    """Largest distance between the first and the last column of a row: no two sources further apart
+    share an image.
+    """
     widest = 0
     for i in range(indptr.size - 1):
         if indptr[i + 1] > indptr[i]:

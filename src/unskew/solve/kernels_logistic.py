@@ -6,13 +6,16 @@ import numpy as np
 
 from unskew.solve.kernels_compiler import TILE_ROWS, compiled
 
-# A sum of logarithms is the logarithm of a product, taken where that becomes so large: one logarithm for many images.
+# A sum of logarithms is the logarithm of a product, taken where that becomes so large: one
+# logarithm for many images.
 _LARGE_PRODUCT = 1e150
 
 
 @compiled
 def shares_of_tile(wide_dt, n_tile, offset, source, cell, u, theta, start, q_kt, scratch_t):
-    """Fill q_ik ∝ exp(u_k + offset_ik + θ_k·φ_i) of a tile that begins at ``start``; returns Σ_i −log q_{i,s_i}."""
+    """Fill q_ik ∝ exp(u_k + offset_ik + θ_k·φ_i) of a tile that begins at ``start``; returns Σ_i
+    −log q_{i,s_i}.
+    """
     n_sources = theta.shape[0]
     largest_t = scratch_t
     for k in range(n_sources):
@@ -106,20 +109,27 @@ def add_products_by_stratum(wide_dt, n_tile, q_kt, cell, start, pairs):
 
 @compiled
 def sweep_logistic(phi, offset, source, cell, u, theta, start, stop, gradient, pairs):
-    """Σ_i −log q_{i,s_i}; adds Σ_i r_ik (1, φ_i) to ``gradient`` (C, K, W) and Σ_i q_k (1{k=l} − q_l) (1, φ)(1, φ)ᵀ to ``pairs``.
+    """Σ_i −log q_{i,s_i}; adds Σ_i r_ik (1, φ_i) to ``gradient`` (C, K, W) and Σ_i q_k (1{k=l} −
+    q_l) (1, φ)(1, φ)ᵀ to ``pairs``.
 
-    ``offset`` has no rows where there is none. ``pairs`` (C, K(K+1)/2, W(W+1)/2) holds k ≤ l and the upper triangle of the products; with
-    no entries it is left alone.
+    ``offset`` has no rows where there is none. ``pairs`` (C, K(K+1)/2, W(W+1)/2) holds k ≤ l and
+    the upper triangle of the products; with no entries it is left alone.
     """
     n_sources, n_features = theta.shape
-    wide_dt, q_kt, scratch_t = np.ones((n_features + 1, TILE_ROWS)), np.empty((n_sources, TILE_ROWS)), np.empty(TILE_ROWS)
+    wide_dt, q_kt, scratch_t = (
+        np.ones((n_features + 1, TILE_ROWS)),
+        np.empty((n_sources, TILE_ROWS)),
+        np.empty(TILE_ROWS),
+    )
     value = 0.0
     for first in range(start, stop, TILE_ROWS):
         n_tile = min(TILE_ROWS, stop - first)
         for d in range(n_features):
             for t in range(n_tile):
                 wide_dt[d + 1, t] = phi[first + t, d]
-        value += shares_of_tile(wide_dt, n_tile, offset, source, cell, u, theta, first, q_kt, scratch_t)
+        value += shares_of_tile(
+            wide_dt, n_tile, offset, source, cell, u, theta, first, q_kt, scratch_t
+        )
         if pairs.shape[1] > 0:
             if u.shape[0] == 1:
                 add_products(wide_dt, n_tile, q_kt, scratch_t, pairs[0])

@@ -1,15 +1,20 @@
-"""Compiled loops over the rows of ω: one sweep reads each row once and never writes anything of the size of ω.
+"""Compiled loops over the rows of ω: one sweep reads each row once and never writes anything of the
+size of ω.
 
-Everything here releases the GIL and works on the row range ``[start, stop)``, so that ranges run on threads. Importing this file loads
-Numba: other files import it inside the functions that need it. Shapes are in the names: ``omega_nk``, ``flow_lk``.
+Everything here releases the GIL and works on the row range ``[start, stop)``, so that ranges run on
+threads. Importing this file loads Numba: other files import it inside the functions that need it.
+Shapes are in the names: ``omega_nk``, ``flow_lk``.
 
-Conventions of all sweeps, with s_i = Σ_k a_k ω_ik, a_k = e^{u_k} and the membership q_ik = a_k ω_ik / s_i:
+Conventions of all sweeps, with s_i = Σ_k a_k ω_ik, a_k = e^{u_k} and the membership q_ik = a_k ω_ik
+/ s_i:
 
 ``flow_lk[l, k] += Σ_{i in source l} c_i q_ik / a_k``
-    how much of source l's images the model ascribes to source k (callers multiply by a_k once). Sums of positive terms:
-    each entry has a small *relative* error, which is what makes weak overlap solvable. With ``by_source=False`` all goes to row 0.
+    how much of source l's images the model ascribes to source k (callers multiply by a_k once).
+    Sums of positive terms: each entry has a small *relative* error, which is what makes weak
+    overlap solvable. With ``by_source=False`` all goes to row 0.
 ``cross_kk[k, l] += Σ_i c_i q_ik q_il / (a_k a_l)`` for l < k only
-    the off-diagonal part of QᵀQ; the Hessian's diagonal follows from it because its rows sum to zero.
+    the off-diagonal part of QᵀQ; the Hessian's diagonal follows from it because its rows sum to
+    zero.
 """
 
 from __future__ import annotations
@@ -24,11 +29,24 @@ _FLUSH = 2048  # rows summed before adding to the total, so that rounding errors
 
 
 @compiled
-def sweep_few(omega_nk, source_n, count_n, a_k, flow_lk, cross_kk, inverse_k, with_cross, by_source, start, stop):
-    """Objective, flow and cross products for few sources: tiles of rows are transposed so that loops run over rows.
+def sweep_few(
+    omega_nk,
+    source_n,
+    count_n,
+    a_k,
+    flow_lk,
+    cross_kk,
+    inverse_k,
+    with_cross,
+    by_source,
+    start,
+    stop,
+):
+    """Objective, flow and cross products for few sources: tiles of rows are transposed so that
+    loops run over rows.
 
-    Unless it is empty, ``inverse_k`` (K + 1) receives Σ_i q_ik/(a_k s_i), and last Σ_i 1/s_i (rows without counts only).
-    Returns (Σ c log s, min s, max s).
+    Unless it is empty, ``inverse_k`` (K + 1) receives Σ_i q_ik/(a_k s_i), and last Σ_i 1/s_i (rows
+    without counts only). Returns (Σ c log s, min s, max s).
     """
     n_sources = a_k.size
     weighted = count_n.size > 0
@@ -118,7 +136,9 @@ def _add_inverse(tile_kn, inverse_n, m, inverse_k):
 
 @compiled
 def _log_product(value_n, m):
-    """Σ_i log value_n[i] with one logarithm for eight factors; the caller guarantees 1e-38 < value < 1e38."""
+    """Σ_i log value_n[i] with one logarithm for eight factors; the caller guarantees 1e-38 < value
+    < 1e38.
+    """
     h = m // 8
     total = 0.0
     for i in range(h):
@@ -132,7 +152,9 @@ def _log_product(value_n, m):
 
 @compiled
 def _add_flow(tile_kn, part_k, source_n, m, flow_lk, by_source):
-    """Add a tile to the flows: its sums ``part_k`` where it has one source or sources are pooled, else row by row."""
+    """Add a tile to the flows: its sums ``part_k`` where it has one source or sources are pooled,
+    else row by row.
+    """
     n_sources = tile_kn.shape[0]
     one_source = True
     if by_source:
@@ -185,7 +207,8 @@ def _add_cross_products(tile_kn, count_n, m, cross_kk):
 
 @compiled
 def sweep_many(omega_nk, source_n, count_n, a_k, flow_lk, scaled_nk, start, stop):
-    """Objective and flow for many sources, row by row; ``scaled_nk[i - start]`` becomes sqrt(c_i) ω_i / s_i for the caller's product.
+    """Objective and flow for many sources, row by row; ``scaled_nk[i - start]`` becomes sqrt(c_i)
+    ω_i / s_i for the caller's product.
 
     Returns (Σ c log s, min s, max s). An empty ``scaled_nk`` is not written.
     """
@@ -222,10 +245,26 @@ def sweep_many(omega_nk, source_n, count_n, a_k, flow_lk, scaled_nk, start, stop
 
 
 @compiled
-def sweep_sparse(data, column, indptr, source_n, count_n, a_k, flow_b, cross_b, stride, shift, with_cross, start, stop):
-    """The same for CSR rows with sorted columns; cross products cost the square of the non-zeros of a row, not of K.
+def sweep_sparse(
+    data,
+    column,
+    indptr,
+    source_n,
+    count_n,
+    a_k,
+    flow_b,
+    cross_b,
+    stride,
+    shift,
+    with_cross,
+    start,
+    stop,
+):
+    """The same for CSR rows with sorted columns; cross products cost the square of the non-zeros of
+    a row, not of K.
 
-    The K x K sums are stored flat, entry (k, l) at ``k * stride + shift + l``: a band around the diagonal stays in cache.
+    The K x K sums are stored flat, entry (k, l) at ``k * stride + shift + l``: a band around the
+    diagonal stays in cache.
     """
     weighted = count_n.size > 0
     value, low, high = 0.0, np.inf, 0.0
@@ -274,7 +313,9 @@ def row_sums(omega_nk, a_k, sum_n, start, stop):
 
 @compiled
 def expand_band(flat_b, stride, shift, band, out_kk):
-    """Copy the flat storage of ``sweep_sparse`` into the band of ``out_kk``, which is zero elsewhere."""
+    """Copy the flat storage of ``sweep_sparse`` into the band of ``out_kk``, which is zero
+    elsewhere.
+    """
     n_sources = out_kk.shape[0]
     for k in range(n_sources):
         for j in range(max(0, k - band), min(n_sources, k + band + 1)):
@@ -283,7 +324,9 @@ def expand_band(flat_b, stride, shift, band, out_kk):
 
 @compiled
 def finish_sums(flow_lk, cross_kk, a_k, band):
-    """Multiply in the factors a_k that the sweeps left out, mirror the lower triangle of ``cross_kk`` and clear its diagonal."""
+    """Multiply in the factors a_k that the sweeps left out, mirror the lower triangle of
+    ``cross_kk`` and clear its diagonal.
+    """
     for j in range(flow_lk.shape[0]):
         for k in range(max(0, j - band), min(a_k.size, j + band + 1)):
             flow_lk[j, k] *= a_k[k]

@@ -1,8 +1,10 @@
-"""Newton steps: Laplacian systems of the overlap graph, solved so that a weak link costs no accuracy.
+"""Newton steps: Laplacian systems of the overlap graph, solved so that a weak link costs no
+accuracy.
 
-The Hessian is a graph Laplacian L with positive weights w_kl and the right-hand side is a sum of flows, so elimination can be arranged
-without any subtraction between unlike quantities (Grassmann, Taksar & Heyman 1985). The error of the step is then relative to the
-local flows, not to the largest eigenvalue: two groups of sources linked by 1e-12 are as accurate as two linked by 0.1.
+The Hessian is a graph Laplacian L with positive weights w_kl and the right-hand side is a sum of
+flows, so elimination can be arranged without any subtraction between unlike quantities (Grassmann,
+Taksar & Heyman 1985). The error of the step is then relative to the local flows, not to the largest
+eigenvalue: two groups of sources linked by 1e-12 are as accurate as two linked by 0.1.
 """
 
 from __future__ import annotations
@@ -16,22 +18,28 @@ import scipy.sparse as sp
 from unskew.records import Floats
 from unskew.solve.objective import CrossProducts, Evaluation
 
-# The elimination of a dense graph costs K³ in a plain loop; beyond, a library factorisation is the better trade.
+# The elimination of a dense graph costs K³ in a plain loop; beyond, a library factorisation is the
+# better trade.
 _DENSE_ELIMINATE = 400
-# Operations of a banded Cholesky factorisation beyond which conjugate gradients take over: about K = 5,000 with a full matrix.
+# Operations of a banded Cholesky factorisation beyond which conjugate gradients take over: about K
+# = 5,000 with a full matrix.
 _MOST_BAND_WORK = 1e11
 
 
 def newton_step(evaluation: Evaluation, cross_kk: Any = None) -> Floats | None:
-    """(K,) step p with Hessian · p = −gradient, centred; None if the weights vanish in double precision.
+    """(K,) step p with Hessian · p = −gradient, centred; None if the weights vanish in double
+    precision.
 
-    ``cross_kk`` replaces the evaluation's own cross products (a Hessian from elsewhere, in the same scale n).
+    ``cross_kk`` replaces the evaluation's own cross products (a Hessian from elsewhere, in the same
+    scale n).
     """
     weight_kk = evaluation.cross_kk if cross_kk is None else cross_kk
     if evaluation.u_k.size == 1:
         return np.zeros(1)
     if isinstance(weight_kk, CrossProducts):
-        return _solve_by_gradients(weight_kk.laplacian, weight_kk.diagonal_k, -evaluation.n * evaluation.gradient_k)
+        return _solve_by_gradients(
+            weight_kk.laplacian, weight_kk.diagonal_k, -evaluation.n * evaluation.gradient_k
+        )
     if sp.issparse(weight_kk):
         return solve_laplacian(weight_kk, -evaluation.n * evaluation.gradient_k)
     if evaluation.by_source:
@@ -59,7 +67,8 @@ def _star(right_k: Floats) -> Floats:
 
 
 def solve_flows(weight_kk: Floats, flow_kk: Floats, band: int | None = None) -> Floats | None:
-    """Centred x with L x = b, b_k = Σ_l flow_kl the divergence of an antisymmetric flow, without cancellation between flows.
+    """Centred x with L x = b, b_k = Σ_l flow_kl the divergence of an antisymmetric flow, without
+    cancellation between flows.
 
     ``flow_kk`` is overwritten. ``band`` bounds the distance of non-zero entries from the diagonal.
     """
@@ -70,7 +79,9 @@ def solve_flows(weight_kk: Floats, flow_kk: Floats, band: int | None = None) -> 
 
     step_k, pivot_k = np.zeros(n_sources), np.ones(n_sources)
     order = np.zeros(n_sources, dtype=np.int64)
-    done = kernels_graph.eliminate(weight_kk.copy(), flow_kk, n_sources if band is None else band, order, pivot_k, step_k)
+    done = kernels_graph.eliminate(
+        weight_kk.copy(), flow_kk, n_sources if band is None else band, order, pivot_k, step_k
+    )
     return step_k if done else None
 
 
@@ -86,7 +97,8 @@ def _solve_cholesky(weight_kk: Floats, right_k: Floats) -> Floats | None:
 
 
 def _solve_sparse(weight_kk: sp.csr_array, right_k: Floats) -> Floats | None:
-    """Cholesky in a band after reverse Cuthill-McKee ordering; conjugate gradients where no order makes the band narrow.
+    """Cholesky in a band after reverse Cuthill-McKee ordering; conjugate gradients where no order
+    makes the band narrow.
 
     Graphs without a narrow band are well connected, and on those conjugate gradients converge fast.
     """
@@ -112,7 +124,9 @@ def _solve_sparse(weight_kk: sp.csr_array, right_k: Floats) -> Floats | None:
     return _centred(step_k)
 
 
-def _solve_by_gradients(multiply: Callable[[Floats], Floats], diagonal_k: Floats, right_k: Floats) -> Floats | None:
+def _solve_by_gradients(
+    multiply: Callable[[Floats], Floats], diagonal_k: Floats, right_k: Floats
+) -> Floats | None:
     """Conjugate gradients on the Laplacian, preconditioned by its diagonal."""
     from scipy.sparse.linalg import LinearOperator, cg
 

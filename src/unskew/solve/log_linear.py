@@ -1,4 +1,6 @@
-"""Value, gradient and Hessian of −Σ_i log q_{i,s_i} for log ω_ik = offset_ik + θ_k·φ_i, with u of every stratum's own."""
+"""Value, gradient and Hessian of −Σ_i log q_{i,s_i} for log ω_ik = offset_ik + θ_k·φ_i, with u of
+every stratum's own.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from unskew.engine.threads import available_jobs, one_blas_thread, row_ranges, r
 from unskew.records import Floats, Ints
 from unskew.solve.logarithms import log_sums
 
-# Up to this many numbers K (D + 1) the compiled loop adds up the products of every image; beyond, matrix products of blocks are faster.
+# Up to this many numbers K (D + 1) the compiled loop adds up the products of every image; beyond,
+# matrix products of blocks are faster.
 _FEW_COLUMNS = 96
 _BLOCK = 1 << 17
 
@@ -32,7 +35,14 @@ class LogLinearSums:
 
 
 def sum_log_linear(
-    phi_rd: Floats, offset_rk: Floats | None, source_r: Ints, cell_r: Ints, u_ck: Floats, theta_kd: Floats, *, hessian: bool = True
+    phi_rd: Floats,
+    offset_rk: Floats | None,
+    source_r: Ints,
+    cell_r: Ints,
+    u_ck: Floats,
+    theta_kd: Floats,
+    *,
+    hessian: bool = True,
 ) -> LogLinearSums:
     """One pass over the images, on all cores."""
     n_sources, n_features = theta_kd.shape
@@ -42,7 +52,13 @@ def sum_log_linear(
 
 
 def _compiled_sums(
-    phi_rd: Floats, offset_rk: Floats | None, source_r: Ints, cell_r: Ints, u_ck: Floats, theta_kd: Floats, hessian: bool
+    phi_rd: Floats,
+    offset_rk: Floats | None,
+    source_r: Ints,
+    cell_r: Ints,
+    u_ck: Floats,
+    theta_kd: Floats,
+    hessian: bool,
 ) -> LogLinearSums:
     from unskew.solve.kernels_logistic import sweep_logistic
 
@@ -52,15 +68,26 @@ def _compiled_sums(
     offset = np.empty((0, n_sources)) if offset_rk is None else np.ascontiguousarray(offset_rk)
 
     def work(start: int, stop: int) -> tuple[float, Floats, Floats]:
-        gradient, pairs = np.zeros((n_cells, n_sources, width)), np.zeros((n_cells, n_pairs, width * (width + 1) // 2))
-        return sweep_logistic(phi_rd, offset, source_r, cell_r, u_ck, theta_kd, start, stop, gradient, pairs), gradient, pairs
+        gradient, pairs = (
+            np.zeros((n_cells, n_sources, width)),
+            np.zeros((n_cells, n_pairs, width * (width + 1) // 2)),
+        )
+        return (
+            sweep_logistic(
+                phi_rd, offset, source_r, cell_r, u_ck, theta_kd, start, stop, gradient, pairs
+            ),
+            gradient,
+            pairs,
+        )
 
     jobs = available_jobs()
     parts = run_ranges(work, row_ranges(phi_rd.shape[0], n_sources * width, jobs), jobs)
     value, gradient = sum(part[0] for part in parts), np.sum([part[1] for part in parts], axis=0)
     if not hessian:
         return LogLinearSums(value, gradient, None)
-    return LogLinearSums(value, gradient, _unpacked(np.sum([part[2] for part in parts], axis=0), n_sources, width))
+    return LogLinearSums(
+        value, gradient, _unpacked(np.sum([part[2] for part in parts], axis=0), n_sources, width)
+    )
 
 
 def _unpacked(pairs: Floats, n_sources: int, width: int) -> Floats:
@@ -75,7 +102,13 @@ def _unpacked(pairs: Floats, n_sources: int, width: int) -> Floats:
 
 
 def _product_sums(
-    phi_rd: Floats, offset_rk: Floats | None, source_r: Ints, cell_r: Ints, u_ck: Floats, theta_kd: Floats, hessian: bool
+    phi_rd: Floats,
+    offset_rk: Floats | None,
+    source_r: Ints,
+    cell_r: Ints,
+    u_ck: Floats,
+    theta_kd: Floats,
+    hessian: bool,
 ) -> LogLinearSums:
     """The same by matrix products: Σ_i (q_i ⊗ φ_i)(q_i ⊗ φ_i)ᵀ stratum by stratum."""
     (n_cells, n_sources), width = u_ck.shape, theta_kd.shape[1] + 1
@@ -89,7 +122,11 @@ def _product_sums(
             for start in range(bounds[cell], bounds[cell + 1], step):
                 at = order[start : min(start + step, bounds[cell + 1])]
                 phi_bj = np.column_stack([np.ones(at.size), phi_rd[at]])
-                logit_bk = phi_bj[:, 1:] @ theta_kd.T + u_ck[cell] + (0.0 if offset_rk is None else offset_rk[at])
+                logit_bk = (
+                    phi_bj[:, 1:] @ theta_kd.T
+                    + u_ck[cell]
+                    + (0.0 if offset_rk is None else offset_rk[at])
+                )
                 sum_b = log_sums(logit_bk)
                 row_b = np.arange(at.size)
                 value += float((sum_b - logit_bk[row_b, source_r[at]]).sum())

@@ -26,7 +26,8 @@ def row_maxima(values_nk: npt.NDArray[Any]) -> Floats:
 def log_sums(log_nk: npt.NDArray[Any]) -> Floats:
     """(n,) log Σ_k e^{x_ik} of each row, −inf where all of it is −inf.
 
-    As ``scipy.special.logsumexp(log_nk, axis=1)``, without what that does for complex and other arrays, in a third of its time.
+    As ``scipy.special.logsumexp(log_nk, axis=1)``, without what that does for complex and other
+    arrays, in a third of its time.
     """
     largest_n = row_maxima(log_nk)
     largest_n[np.isneginf(largest_n)] = 0.0
@@ -41,11 +42,17 @@ def log_sum(log_n: npt.NDArray[Any]) -> float:
     return float(log_sums(log_n[None, :])[0])
 
 
-def log_sums_by(log_n: npt.NDArray[Any], group_n: npt.NDArray[np.integer[Any]], n_groups: int) -> Floats:
-    """(G,) log Σ_{i in g} e^{x_i} of each group, −inf where it has no finite term; as ``np.logaddexp.at``, ten times faster."""
+def log_sums_by(
+    log_n: npt.NDArray[Any], group_n: npt.NDArray[np.integer[Any]], n_groups: int
+) -> Floats:
+    """(G,) log Σ_{i in g} e^{x_i} of each group, −inf where it has no finite term; as
+    ``np.logaddexp.at``, ten times faster.
+    """
     largest_g = np.full(n_groups, -np.inf)
     np.maximum.at(largest_g, group_n, log_n)
     finite_g = np.where(np.isneginf(largest_g), 0.0, largest_g)
     with np.errstate(divide="ignore"):
-        total_g = np.log(np.bincount(group_n, weights=np.exp(log_n - finite_g[group_n]), minlength=n_groups))
+        total_g = np.log(
+            np.bincount(group_n, weights=np.exp(log_n - finite_g[group_n]), minlength=n_groups)
+        )
     return np.asarray(total_g + finite_g, dtype=np.float64)

@@ -1,9 +1,12 @@
 """Newton's method on the biased-sampling objective: globalised, monotone, few passes.
 
-1. Solve a subsample first: its solution is within about √(K/m) of the full one, so that three sweeps of the full data remain.
-2. Step: the Newton step; while that is long, a step that balances the flows instead, which is exact for weak overlap, where a
+1. Solve a subsample first: its solution is within about √(K/m) of the full one, so that three
+  sweeps of the full data remain.
+2. Step: the Newton step; while that is long, a step that balances the flows instead, which is exact
+  for weak overlap, where a
    Newton step is useless (the objective is nearly flat there, then suddenly is not).
-3. Accept what lowers the objective. D is convex, so a point where it still falls along the step is lower than where we came from;
+3. Accept what lowers the objective. D is convex, so a point where it still falls along the step is
+  lower than where we came from;
    the slope, unlike the value, stays accurate where D is flat.
 4. Stop on the Newton step p: the error that remains after it is about |p|².
 """
@@ -21,20 +24,23 @@ from unskew.solve.objective import FEW_SOURCES, Evaluation, evaluate, hessian_ma
 from unskew.solve.omega_rows import Rows
 from unskew.solve.starting_point import balance_flows, balanced_start, subsample
 
-# A Newton step longer than this (range over log normalizers) has left the region where the quadratic model can be trusted.
+# A Newton step longer than this (range over log normalizers) has left the region where the
+# quadratic model can be trusted.
 _LONG_STEP = 2.0
 _LONGEST_STEP = 30.0
 # Below this a Newton step is taken as it is.
 _SHORT_STEP = 0.5
-# A step at whose end the slope is still this much of the slope at its beginning is lengthened, up to so many times.
+# A step at whose end the slope is still this much of the slope at its beginning is lengthened, up
+# to so many times.
 _STEEP = 0.9
 _MOST_TIMES = 2.0**20
 # A subsample has one row in 64, but enough rows for its Hessian to resemble the full one.
 _SUBSAMPLE_SHARE = 64
 _ROWS_PER_SOURCE = 200
 _LEAST_ROWS = 1 << 15
-# With many sources full passes are gradient-only, with the subsample's Hessian corrected by the curvature seen; if a step is not
-# at least this much shorter than the one before, the exact Hessian takes over.
+# With many sources full passes are gradient-only, with the subsample's Hessian corrected by the
+# curvature seen; if a step is not at least this much shorter than the one before, the exact Hessian
+# takes over.
 _GOOD_RATE = 0.3
 # Pooled flows lose eps/σ₂ to cancellation; below this σ₂ flows are kept apart by source.
 _WELL_CURVED = 1e-4
@@ -47,8 +53,9 @@ _EPS = float(np.finfo(np.float64).eps)
 class Outcome:
     """Where an iteration ended.
 
-    ``last`` is the evaluation before the last step, with the Hessian there if ``hessian_exact``, else one from a subsample; ``rows``
-    are the rows as they were read at the end (perhaps rescaled).
+    ``last`` is the evaluation before the last step, with the Hessian there if ``hessian_exact``,
+    else one from a subsample; ``rows`` are the rows as they were read at the end (perhaps
+    rescaled).
     """
 
     u_k: Floats
@@ -61,8 +68,17 @@ class Outcome:
     n_passes: int
 
 
-def minimize(rows: Rows, *, tol: float = 1e-10, max_steps: int = 100, start_k: Floats | None = None, seed: int = 0) -> Outcome:
-    """Minimise D over u; without ``start_k``, from balanced flows (small problems) or from the solution of a subsample (large ones)."""
+def minimize(
+    rows: Rows,
+    *,
+    tol: float = 1e-10,
+    max_steps: int = 100,
+    start_k: Floats | None = None,
+    seed: int = 0,
+) -> Outcome:
+    """Minimise D over u; without ``start_k``, from balanced flows (small problems) or from the
+    solution of a subsample (large ones).
+    """
     if start_k is not None:
         outcome = _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps)
         if outcome.status is not Status.TOO_WEAK:
@@ -72,7 +88,11 @@ def minimize(rows: Rows, *, tol: float = 1e-10, max_steps: int = 100, start_k: F
     if rows.n_stored < _LEAST_ROWS or 2 * wanted > rows.n_stored:
         return _from_flows(rows, tol, max_steps)
     part = minimize(subsample(rows, wanted, seed), tol=1e-4, max_steps=max_steps, seed=seed + 1)
-    if part.status is not Status.CONVERGED:  # a subsample may miss the images that link the sources; it must not lead the full solve astray
+    if (
+        part.status is not Status.CONVERGED
+        # a subsample may miss the images that link the sources; it must not lead the full solve
+        # astray
+    ):
         return _from_flows(rows, tol, max_steps)
     if part.rows.reference_k is not None:
         rows = rows.rescaled(part.u_k)
@@ -80,7 +100,9 @@ def minimize(rows: Rows, *, tol: float = 1e-10, max_steps: int = 100, start_k: F
 
 
 def _from_flows(rows: Rows, tol: float, max_steps: int) -> Outcome:
-    """From balanced flows; if all curvature is lost there in double precision, from those of typical images."""
+    """From balanced flows; if all curvature is lost there in double precision, from those of
+    typical images.
+    """
     for typical in (False, True):
         start_k = balanced_start(rows, typical=typical)
         outcome = _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps)
@@ -90,7 +112,9 @@ def _from_flows(rows: Rows, tol: float, max_steps: int) -> Outcome:
 
 
 def resolve(rows: Rows, start_k: Floats, tol: float = 1e-10) -> tuple[Floats, bool]:
-    """(u, converged) from a nearby start, without any check of the input: for bootstrap replicates."""
+    """(u, converged) from a nearby start, without any check of the input: for bootstrap
+    replicates.
+    """
     outcome = _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps=100)
     return outcome.u_k, outcome.status is Status.CONVERGED
 
@@ -102,7 +126,9 @@ def _readable(rows: Rows, reference_k: Floats) -> Rows:
 
 def _iterate(search: _Search, start_k: Floats, max_steps: int) -> Outcome:
     start_k = np.asarray(start_k, dtype=np.float64)
-    current = search.evaluate(start_k if search.rows.reference_k is None else search.rows.centred(start_k))
+    current = search.evaluate(
+        start_k if search.rows.reference_k is None else search.rows.centred(start_k)
+    )
     while True:
         # 1. The Newton step, and the error that it will leave.
         step_k = search.direction(current)
@@ -123,13 +149,19 @@ def _iterate(search: _Search, start_k: Floats, max_steps: int) -> Outcome:
         search.note(current, size, kind)
         following = search.advance(current, step_k, size, local)
         if following is None:
-            status = Status.CONVERGED if size <= max(search.tol, search.rounding(current)) else Status.STALLED
+            status = (
+                Status.CONVERGED
+                if size <= max(search.tol, search.rounding(current))
+                else Status.STALLED
+            )
             return search.outcome(current.u_k, status, size, current)
         current = following
 
 
 class _Search:
-    """What the loop remembers: the rows, which sums are worth their cost, curvature pairs, and the trace."""
+    """What the loop remembers: the rows, which sums are worth their cost, curvature pairs, and the
+    trace.
+    """
 
     def __init__(self, rows: Rows, tol: float, guess: Evaluation | None = None) -> None:
         self.rows, self.tol = rows, tol
@@ -137,7 +169,9 @@ class _Search:
         self.n_passes = 0
         self.previous: tuple[float, float] | None = None
         self.pairs: list[tuple[Floats, Floats]] = []
-        self.nearly_done = False  # the next evaluation may be the last, and then gives the constant of u too
+        self.nearly_done = (
+            False  # the next evaluation may be the last, and then gives the constant of u too
+        )
         many = rows.n_sources > FEW_SOURCES and not rows.is_sparse
         self.stand_in = guess.cross_kk if guess is not None and many else None
         self.with_hessian = self.stand_in is None
@@ -145,23 +179,44 @@ class _Search:
 
     @property
     def by_source(self) -> bool:
-        """Flows apart by source cost a scattered sum where sources are few and shuffled, and nothing elsewhere."""
-        return self.rows.n_sources > FEW_SOURCES or self.rows.is_sparse or self.sigma2 is None or self.sigma2 < _WELL_CURVED
+        """Flows apart by source cost a scattered sum where sources are few and shuffled, and
+        nothing elsewhere.
+        """
+        return (
+            self.rows.n_sources > FEW_SOURCES
+            or self.rows.is_sparse
+            or self.sigma2 is None
+            or self.sigma2 < _WELL_CURVED
+        )
 
     def evaluate(self, u_k: Floats) -> Evaluation:
-        """Evaluate at ``u_k``, rescaling the rows around it where numbers leave the comfortable range."""
+        """Evaluate at ``u_k``, rescaling the rows around it where numbers leave the comfortable
+        range.
+        """
         self.n_passes += 1
-        result = evaluate(self.rows, u_k, hessian=self.with_hessian, by_source=self.by_source, inverse=self.nearly_done)
+        result = evaluate(
+            self.rows,
+            u_k,
+            hessian=self.with_hessian,
+            by_source=self.by_source,
+            inverse=self.nearly_done,
+        )
         if not result.is_comfortable:
             self.rows = self.rows.rescaled(u_k)
             self.n_passes += 2
             result = evaluate(self.rows, u_k, hessian=self.with_hessian, by_source=self.by_source)
-        if self.sigma2 is None and result.cross_kk is not None and self.rows.n_stored >= _LEAST_ROWS:
+        if (
+            self.sigma2 is None
+            and result.cross_kk is not None
+            and self.rows.n_stored >= _LEAST_ROWS
+        ):
             self.sigma2 = _sigma2(result)
         return result
 
     def direction(self, current: Evaluation) -> Floats | None:
-        """The Newton step; with a Hessian that stands in, corrected by the curvature seen so far (BFGS)."""
+        """The Newton step; with a Hessian that stands in, corrected by the curvature seen so far
+        (BFGS).
+        """
         if current.cross_kk is not None:
             return newton_step(current)
         right_k = -current.gradient_k
@@ -179,7 +234,9 @@ class _Search:
         return np.asarray(solved - solved.mean())
 
     def error_after(self, current: Evaluation, size: float, local: float) -> float:
-        """Estimated error after a Newton step of range ``size``: second order in the ``local`` differences, and rounding."""
+        """Estimated error after a Newton step of range ``size``: second order in the ``local``
+        differences, and rounding.
+        """
         if current.cross_kk is None:
             return self._error_at_rate(current, size)
         constant = 0.5
@@ -190,7 +247,9 @@ class _Search:
         return max(error, rounding) if 10 * error <= max(self.tol, rounding) else float("inf")
 
     def _error_at_rate(self, current: Evaluation, size: float) -> float:
-        """After a quasi-Newton step the error is about the step times the rate at which steps shrink."""
+        """After a quasi-Newton step the error is about the step times the rate at which steps
+        shrink.
+        """
         if self.previous is None or not 0 < self.previous[0] < 1:
             return float("inf")
         rate = size / self.previous[0]
@@ -201,16 +260,27 @@ class _Search:
         """Error of log normalizers that comes from double precision alone."""
         return 16 * _EPS if current.by_source else 4 * _EPS / max(self.sigma2 or 1.0, _EPS)
 
-    def advance(self, current: Evaluation, step_k: Floats, size: float, local: float) -> Evaluation | None:
+    def advance(
+        self, current: Evaluation, step_k: Floats, size: float, local: float
+    ) -> Evaluation | None:
         """The next point, or None if the objective falls nowhere along the step."""
-        if current.cross_kk is None and self.previous is not None and size > _GOOD_RATE * self.previous[0]:
+        if (
+            current.cross_kk is None
+            and self.previous is not None
+            and size > _GOOD_RATE * self.previous[0]
+        ):
             self.with_hessian = True
         self.nearly_done = size < _NEARLY
         following = self._line_search(current, step_k)
         if following is not None:
-            self.previous = (size, local) if self.with_hessian == (current.cross_kk is not None) else None
+            self.previous = (
+                (size, local) if self.with_hessian == (current.cross_kk is not None) else None
+            )
             if self.stand_in is not None:
-                moved_k, change_k = following.u_k - current.u_k, following.gradient_k - current.gradient_k
+                moved_k, change_k = (
+                    following.u_k - current.u_k,
+                    following.gradient_k - current.gradient_k,
+                )
                 if float(moved_k @ change_k) > 0:
                     self.pairs.append((moved_k, change_k))
         return following
@@ -225,16 +295,30 @@ class _Search:
             trial = self.evaluate(current.u_k + length * step_k)
             slope_there = trial.slope(step_k)
             change = trial.value - current.value
-            if slope_there <= 0 or change <= 1e-4 * length * slope or (abs(change) <= noise and slope_there <= -0.5 * slope):
-                return self._lengthened(current, step_k, trial) if length == 1.0 and slope_there < _STEEP * slope else trial
+            if (
+                slope_there <= 0
+                or change <= 1e-4 * length * slope
+                or (abs(change) <= noise and slope_there <= -0.5 * slope)
+            ):
+                return (
+                    self._lengthened(current, step_k, trial)
+                    if length == 1.0 and slope_there < _STEEP * slope
+                    else trial
+                )
             # The zero of the secant of the slope, kept inside the interval.
-            length *= min(0.5, max(0.1, slope / (slope - slope_there))) if np.isfinite(slope_there) else 0.1
+            length *= (
+                min(0.5, max(0.1, slope / (slope - slope_there)))
+                if np.isfinite(slope_there)
+                else 0.1
+            )
         return None
 
     def _lengthened(self, current: Evaluation, step_k: Floats, trial: Evaluation) -> Evaluation:
-        """Where the objective still falls as steeply at the end of a step, twice the way, again and again.
+        """Where the objective still falls as steeply at the end of a step, twice the way, again and
+        again.
 
-        So it is where few images that their own source hardly selects put the start hundreds of units away.
+        So it is where few images that their own source hardly selects put the start hundreds of
+        units away.
         """
         slope, length = current.slope(step_k), 1.0
         while trial.slope(step_k) < _STEEP * slope and length < _MOST_TIMES:
@@ -250,14 +334,18 @@ class _Search:
         self.trace.append(Step(current.value, float(np.abs(current.gradient_k).max()), size, kind))
 
     def outcome(self, u_k: Floats, status: Status, error: float, last: Evaluation) -> Outcome:
-        """Where the search ended; the Hessian that stood in is handed on where no exact one was computed."""
+        """Where the search ended; the Hessian that stood in is handed on where no exact one was
+        computed.
+        """
         exact = last.cross_kk is not None
         last = last if exact else replace(last, cross_kk=self.stand_in)
         return Outcome(u_k, status, error, last, exact, self.rows, tuple(self.trace), self.n_passes)
 
 
 def _far_step(current: Evaluation, step_k: Floats, local: float, kind: str) -> tuple[Floats, str]:
-    """Far from the solution: balance the present flows if the Newton step is too long, or creeps where the objective is flat."""
+    """Far from the solution: balance the present flows if the Newton step is too long, or creeps
+    where the objective is flat.
+    """
     cut = (step_k * min(1.0, _LONG_STEP / local), kind if local <= _LONG_STEP else "cut newton")
     if not current.by_source or sp.issparse(current.flow_lk):
         return cut
@@ -272,6 +360,10 @@ def _far_step(current: Evaluation, step_k: Floats, local: float, kind: str) -> t
 
 def _sigma2(evaluation: Evaluation) -> float | None:
     """Second smallest eigenvalue of the Hessian; None where it is not cheap."""
-    if evaluation.cross_kk is None or sp.issparse(evaluation.cross_kk) or not 1 < evaluation.u_k.size <= FEW_SOURCES:
+    if (
+        evaluation.cross_kk is None
+        or sp.issparse(evaluation.cross_kk)
+        or not 1 < evaluation.u_k.size <= FEW_SOURCES
+    ):
         return None
     return float(np.linalg.eigvalsh(hessian_matrix(evaluation))[1])

@@ -1,12 +1,16 @@
-"""The objective of the biased-sampling equations and its derivatives, summed over the rows of ω in one sweep.
+"""The objective of the biased-sampling equations and its derivatives, summed over the rows of ω in
+one sweep.
 
-D(u) = (1/n) Σ_i log Σ_k e^{u_k} ω_ik − Σ_k λ_k u_k is convex and invariant along the all-ones direction. With memberships q_ik,
+D(u) = (1/n) Σ_i log Σ_k e^{u_k} ω_ik − Σ_k λ_k u_k is convex and invariant along the all-ones
+direction. With memberships q_ik,
 
-- gradient_k = mean_i q_ik − λ_k, which is a balance of flows: with F_kl = Σ_{i in source l} q_ik (what the model ascribes to source k
-  among the images of source l), n · gradient_k = Σ_l (F_kl − F_lk);
+- gradient_k = mean_i q_ik − λ_k, which is a balance of flows: with F_kl = Σ_{i in source l} q_ik
+  (what the model ascribes to source k among the images of source l), n · gradient_k = Σ_l (F_kl −
+  F_lk);
 - Hessian = diag(mean q) − QᵀQ/n, which is the Laplacian of a graph with weights (QᵀQ)_kl/n.
 
-Both forms are sums of positive numbers, each known to a small relative error, however weak the link between two sources is.
+Both forms are sums of positive numbers, each known to a small relative error, however weak the link
+between two sources is.
 """
 
 from __future__ import annotations
@@ -24,11 +28,13 @@ from unskew.engine.threads import one_blas_thread, row_ranges, run_ranges
 from unskew.records import Floats
 from unskew.solve.omega_rows import Block, Rows
 
-# Up to here tiles are transposed and cross products formed in the sweep; beyond, row by row and by matrix products (measured).
+# Up to here tiles are transposed and cross products formed in the sweep; beyond, row by row and by
+# matrix products (measured).
 FEW_SOURCES = 24
 # Beyond this many sources of sparse ω the K x K sums are sparse matrices too.
 DENSE_SUMS = 2000
-# Beyond this many pairs of non-zeros in the rows of sparse ω, products with QᵀQ are taken without forming it.
+# Beyond this many pairs of non-zeros in the rows of sparse ω, products with QᵀQ are taken without
+# forming it.
 MOST_PAIRS = 1e9
 # Scaled rows for the matrix product: a quarter of a megabyte stays in the second-level cache.
 _PRODUCT_ENTRIES = 1 << 15
@@ -45,11 +51,13 @@ class Evaluation:
     size_k : n_k.
     value : D(u).
     flow_lk : (K, K) with ``flow_lk[l, k]`` = F_kl, or (1, K) with the sums over l.
-    cross_kk : (K, K) QᵀQ off the diagonal, symmetric, zero on the diagonal; None if it was not asked for.
+    cross_kk : (K, K) QᵀQ off the diagonal, symmetric, zero on the diagonal; None if it was not
+        asked for.
     low, high : range of the stored row sums s_i.
     spread : range of the logarithms of the coefficients a_k.
     band : entries of ``flow_lk`` and ``cross_kk`` further than this from the diagonal are zero.
-    inverse_k : (K + 1,) Σ_i q_ik/s_i and, last, Σ_i 1/s_i, from which the constant of u follows; None if not asked for or not at hand.
+    inverse_k : (K + 1,) Σ_i q_ik/s_i and, last, Σ_i 1/s_i, from which the constant of u follows;
+        None if not asked for or not at hand.
     """
 
     u_k: Floats
@@ -74,14 +82,18 @@ class Evaluation:
 
     @property
     def imbalance_kk(self) -> Any:
-        """Antisymmetric (K, K) matrix F_lk − F_kl whose row sums are −n · gradient; None if flows were pooled."""
+        """Antisymmetric (K, K) matrix F_lk − F_kl whose row sums are −n · gradient; None if flows
+        were pooled.
+        """
         if not self.by_source:
             return None
         if sp.issparse(self.flow_lk):
             return self.flow_lk - self.flow_lk.T
         from unskew.solve import kernels_graph
 
-        out_kk = np.zeros(self.flow_lk.shape)  # from untouched pages: outside a narrow band this costs nothing
+        out_kk = np.zeros(
+            self.flow_lk.shape
+        )  # from untouched pages: outside a narrow band this costs nothing
         kernels_graph.antisymmetric(self.flow_lk, self.band, out_kk)
         return out_kk
 
@@ -97,7 +109,9 @@ class Evaluation:
         return np.asarray((self.flow_lk[0] - self.size_k) / self.n)
 
     def local_size(self, step_k: Floats) -> float:
-        """Largest difference of ``step_k`` between two sources that share images: how far memberships will move."""
+        """Largest difference of ``step_k`` between two sources that share images: how far
+        memberships will move.
+        """
         if self.cross_kk is None or isinstance(self.cross_kk, CrossProducts):
             return float(np.ptp(step_k))
         if sp.issparse(self.cross_kk):
@@ -108,7 +122,9 @@ class Evaluation:
         return float(kernels_graph.longest_local_step(self.cross_kk, step_k, self.band))
 
     def slope(self, step_k: Floats) -> float:
-        """Derivative of D along ``step_k``, summed as flows times differences of the step: accurate where the objective is flat."""
+        """Derivative of D along ``step_k``, summed as flows times differences of the step: accurate
+        where the objective is flat.
+        """
         if self.by_source and not sp.issparse(self.flow_lk):
             from unskew.solve import kernels_graph
 
@@ -117,32 +133,59 @@ class Evaluation:
 
     @property
     def is_comfortable(self) -> bool:
-        """Are all row sums, and so all products of two memberships, far from overflow and underflow?"""
-        return bool(self.low > 1e-60 and self.high < 1e60 and np.isfinite(self.value) and self.spread < 150)
+        """Are all row sums, and so all products of two memberships, far from overflow and
+        underflow?
+        """
+        return bool(
+            self.low > 1e-60 and self.high < 1e60 and np.isfinite(self.value) and self.spread < 150
+        )
 
 
-def evaluate(rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool = True, inverse: bool = False) -> Evaluation:
-    """One pass over ``rows``: D, its flows and, if asked for, the cross products and (few sources) the sums of 1/s."""
+def evaluate(
+    rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool = True, inverse: bool = False
+) -> Evaluation:
+    """One pass over ``rows``: D, its flows and, if asked for, the cross products and (few sources)
+    the sums of 1/s.
+    """
     a_k = rows.coefficients(u_k)
     spread = float(np.ptp(u_k if rows.reference_k is None else u_k - rows.reference_k))
     sums = _Sums(rows, hessian=hessian, by_source=by_source, inverse=inverse)
     offset = 0.0
-    with np.errstate(all="ignore"):  # an uncomfortable range shows in low and high, and the caller rescales
+    with np.errstate(
+        all="ignore"
+    ):  # an uncomfortable range shows in low and high, and the caller rescales
         for block in rows.blocks():
             sums.add(block, a_k, rows.jobs)
             if block.row_scale_n is not None:
-                offset += float(np.dot(block.row_scale_n, block.count_n) if block.count_n.size else block.row_scale_n.sum())
+                offset += float(
+                    np.dot(block.row_scale_n, block.count_n)
+                    if block.count_n.size
+                    else block.row_scale_n.sum()
+                )
         size_k = rows.size_k
         n = float(size_k.sum())
         value = (sums.value + offset) / n - float(size_k @ u_k) / n
         flow_lk, cross_kk = sums.finished(a_k)
-    return Evaluation(u_k, size_k, value, flow_lk, cross_kk, sums.low, sums.high, spread, rows.band, sums.finished_inverse(a_k))
+    return Evaluation(
+        u_k,
+        size_k,
+        value,
+        flow_lk,
+        cross_kk,
+        sums.low,
+        sums.high,
+        spread,
+        rows.band,
+        sums.finished_inverse(a_k),
+    )
 
 
 class CrossProducts:
-    """QᵀQ as an operator, for thousands of sources that overlap so much that the matrix itself would be too large.
+    """QᵀQ as an operator, for thousands of sources that overlap so much that the matrix itself
+    would be too large.
 
-    Q = diag(1/s) Ω diag(a), so a product costs two sparse products with Ω and no memory beyond the row sums s.
+    Q = diag(1/s) Ω diag(a), so a product costs two sparse products with Ω and no memory beyond the
+    row sums s.
     """
 
     def __init__(self, rows: Rows, a_k: Floats, mass_k: Floats) -> None:
@@ -155,7 +198,9 @@ class CrossProducts:
         for block in self.rows.blocks():
             sum_n = block.omega @ self.a_k
             count_n = block.count_n if block.count_n.size else 1.0
-            out_k -= self.a_k * (block.omega.T @ (count_n * (block.omega @ (self.a_k * v_k)) / sum_n**2))
+            out_k -= self.a_k * (
+                block.omega.T @ (count_n * (block.omega @ (self.a_k * v_k)) / sum_n**2)
+            )
         return out_k
 
     def _squares(self, block: Block) -> Floats:
@@ -177,7 +222,12 @@ class _Sums:
 
     def __init__(self, rows: Rows, *, hessian: bool, by_source: bool, inverse: bool) -> None:
         n_sources = rows.n_sources
-        self.rows, self.n_sources, self.hessian, self.by_source = rows, n_sources, hessian, by_source
+        self.rows, self.n_sources, self.hessian, self.by_source = (
+            rows,
+            n_sources,
+            hessian,
+            by_source,
+        )
         self.sparse = rows.is_sparse and n_sources > DENSE_SUMS
         self.matrix_free = is_matrix_free(rows)
         if self.matrix_free:
@@ -190,7 +240,12 @@ class _Sums:
         self.filled = False
         self.flat = False
         # Only where it is cheap: few sources, dense rows as the user gave them.
-        plain = rows.n_sources <= FEW_SOURCES and rows.reference_k is None and not rows.count_n.size and not rows.is_sparse
+        plain = (
+            rows.n_sources <= FEW_SOURCES
+            and rows.reference_k is None
+            and not rows.count_n.size
+            and not rows.is_sparse
+        )
         self.inverse_parts: list[Floats] | None = [] if inverse and plain else None
 
     def add(self, block: Block, a_k: Floats, jobs: int) -> None:
@@ -207,7 +262,9 @@ class _Sums:
         with one_blas_thread() if products else nullcontext():
             parts = run_ranges(lambda start, stop: work(block, a_k, start, stop), ranges, jobs)
         for flow, cross, (value, low, high) in parts:
-            self.flow_lk, self.cross_kk = (self.flow_lk + flow, self.cross_kk + cross) if self.filled else (flow, cross)
+            self.flow_lk, self.cross_kk = (
+                (self.flow_lk + flow, self.cross_kk + cross) if self.filled else (flow, cross)
+            )
             self.filled = True
             self.value += value
             self.low, self.high = min(self.low, low), max(self.high, high)
@@ -215,19 +272,32 @@ class _Sums:
     def finished(self, a_k: Floats) -> tuple[Any, Any]:
         """The flow and cross matrices with the factors a_k that the sweeps left out."""
         if self.matrix_free:
-            return self.flow_lk, CrossProducts(self.rows, a_k, self.flow_lk[0]) if self.hessian else None
+            return self.flow_lk, CrossProducts(
+                self.rows, a_k, self.flow_lk[0]
+            ) if self.hessian else None
         if not self.sparse:
             from unskew.solve import kernels_sweep
 
             if self.flat:
                 self.flow_lk = expanded(self.flow_lk, self.rows)
-                self.cross_kk = expanded(self.cross_kk, self.rows) if self.hessian else np.zeros(self.cross_shape)
-            kernels_sweep.finish_sums(self.flow_lk, self.cross_kk, a_k, self.rows.band if self.by_source else self.n_sources)
+                self.cross_kk = (
+                    expanded(self.cross_kk, self.rows)
+                    if self.hessian
+                    else np.zeros(self.cross_shape)
+                )
+            kernels_sweep.finish_sums(
+                self.flow_lk,
+                self.cross_kk,
+                a_k,
+                self.rows.band if self.by_source else self.n_sources,
+            )
         return self.flow_lk, self.cross_kk if self.hessian else None
 
     def finished_inverse(self, a_k: Floats) -> Floats | None:
         """The sums of 1/s with the factors a_k that the sweeps left out."""
-        return np.sum(self.inverse_parts, axis=0) * np.append(a_k, 1.0) if self.inverse_parts else None
+        return (
+            np.sum(self.inverse_parts, axis=0) * np.append(a_k, 1.0) if self.inverse_parts else None
+        )
 
     def _few_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
         from unskew.solve import kernels_sweep
@@ -235,7 +305,17 @@ class _Sums:
         flow, cross = np.zeros(self.flow_shape), np.zeros(self.cross_shape)
         inverse_k = np.zeros(0 if self.inverse_parts is None else self.n_sources + 1)
         scalars = kernels_sweep.sweep_few(
-            block.omega, block.source_n, block.count_n, a_k, flow, cross, inverse_k, self.hessian, self.by_source, start, stop
+            block.omega,
+            block.source_n,
+            block.count_n,
+            a_k,
+            flow,
+            cross,
+            inverse_k,
+            self.hessian,
+            self.by_source,
+            start,
+            stop,
         )
         if self.inverse_parts is not None:
             self.inverse_parts.append(inverse_k)
@@ -253,13 +333,23 @@ class _Sums:
         scaled_nk = np.empty((rows, n_sources) if self.hessian else (0, n_sources))
         for first in range(start, stop, rows):
             last = min(first + rows, stop)
-            scalars = kernels_sweep.sweep_many(block.omega, block.source_n, block.count_n, a_k, flow_ll, scaled_nk, first, last)
+            scalars = kernels_sweep.sweep_many(
+                block.omega, block.source_n, block.count_n, a_k, flow_ll, scaled_nk, first, last
+            )
             value, low, high = value + scalars[0], min(low, scalars[1]), max(high, scalars[2])
             if self.hessian:
-                cross = dsyrk(1.0, scaled_nk[: last - first].T, beta=1.0, c=cross, lower=1, overwrite_c=1)
-        return flow_ll if self.by_source else flow_ll.sum(axis=0, keepdims=True), np.ascontiguousarray(cross), (value, low, high)
+                cross = dsyrk(
+                    1.0, scaled_nk[: last - first].T, beta=1.0, c=cross, lower=1, overwrite_c=1
+                )
+        return (
+            flow_ll if self.by_source else flow_ll.sum(axis=0, keepdims=True),
+            np.ascontiguousarray(cross),
+            (value, low, high),
+        )
 
-    def _sparse_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
+    def _sparse_sweep(
+        self, block: Block, a_k: Floats, start: int, stop: int
+    ) -> tuple[Any, Any, Any]:
         from unskew.solve import kernels_sweep
 
         size, stride, shift = self.rows.band_storage
@@ -284,14 +374,24 @@ class _Sums:
             self.flat = True  # expanded once, when all ranges are summed
             return flow_b, cross_b, scalars
         flow = flow_b.reshape(self.n_sources, self.n_sources)
-        return flow if self.by_source else flow.sum(axis=0, keepdims=True), cross_b.reshape(self.cross_shape), scalars
+        return (
+            flow if self.by_source else flow.sum(axis=0, keepdims=True),
+            cross_b.reshape(self.cross_shape),
+            scalars,
+        )
 
-    def _sparse_products(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
-        """For thousands of sources: memberships of the range as CSR, flows and cross products as sparse matrix products."""
+    def _sparse_products(
+        self, block: Block, a_k: Floats, start: int, stop: int
+    ) -> tuple[Any, Any, Any]:
+        """For thousands of sources: memberships of the range as CSR, flows and cross products as
+        sparse matrix products.
+        """
         omega = block.omega[start:stop]
         sum_n = omega @ a_k
         count_n = block.count_n[start:stop] if block.count_n.size else np.ones(stop - start)
-        q = sp.csr_array((omega.data * a_k[omega.indices], omega.indices, omega.indptr), shape=omega.shape)
+        q = sp.csr_array(
+            (omega.data * a_k[omega.indices], omega.indices, omega.indptr), shape=omega.shape
+        )
         q.data = q.data / np.repeat(sum_n, np.diff(omega.indptr))
         scalars = (float(count_n @ np.log(sum_n)), float(sum_n.min()), float(sum_n.max()))
         if self.matrix_free:
@@ -327,7 +427,9 @@ def is_matrix_free(rows: Rows) -> bool:
 
 
 def hessian_matrix(evaluation: Evaluation) -> Any:
-    """(K, K) Hessian diag(mean q) − QᵀQ/n at the evaluated point, the Laplacian of the cross products; None if they were not formed."""
+    """(K, K) Hessian diag(mean q) − QᵀQ/n at the evaluated point, the Laplacian of the cross
+    products; None if they were not formed.
+    """
     cross_kk, n = evaluation.cross_kk, evaluation.n
     if cross_kk is None or isinstance(cross_kk, CrossProducts):
         return None

@@ -1,8 +1,11 @@
-"""The rows of ω as the solver reads them: where each image comes from, how often it counts, and how it is scaled.
+"""The rows of ω as the solver reads them: where each image comes from, how often it counts, and how
+it is scaled.
 
-Scaling. Multiplying a row of ω by a constant changes no membership, and multiplying a column by e^{r_k} only shifts u_k. Rows whose
-sums leave the comfortable range of double precision, and logarithms, are therefore stored as ω'_ik = exp(log ω_ik + r_k − m_i) with a
-reference r near the solution and m_i the row's maximum; r and m_i are kept and undone wherever they matter (π, Ω, the objective).
+Scaling. Multiplying a row of ω by a constant changes no membership, and multiplying a column by
+e^{r_k} only shifts u_k. Rows whose sums leave the comfortable range of double precision, and
+logarithms, are therefore stored as ω'_ik = exp(log ω_ik + r_k − m_i) with a reference r near the
+solution and m_i the row's maximum; r and m_i are kept and undone wherever they matter (π, Ω, the
+objective).
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ _SAFE_CONSTANT = 200.0
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows: ω (already scaled), their sources, counts (empty = one each) and the log of their row scale (None = 0)."""
+    """Consecutive rows: ω (already scaled), their sources, counts (empty = one each) and the log of
+    their row scale (None = 0).
+    """
 
     start: int
     omega: RowBlock
@@ -54,8 +59,10 @@ class Rows:
     count_n : (rows,) how often each row counts, or empty for once each.
     log : the stored values are logarithms, to be scaled while reading.
     reference_k : the r_k of the scaling, None if ω is stored as it is.
-    row_scale_n : the m_i of rows that were scaled once and stored; None if they are scaled while reading, or not at all.
-    inverse_n : (images,) the row that stands for each image after collapsing, None if every row is an image.
+    row_scale_n : the m_i of rows that were scaled once and stored; None if they are scaled while
+        reading, or not at all.
+    inverse_n : (images,) the row that stands for each image after collapsing, None if every row is
+        an image.
     origin : the rows as they were before being scaled and stored.
     jobs : threads.
     """
@@ -85,7 +92,9 @@ class Rows:
     def size_k(self) -> Floats:
         """(K,) n_k, counts included."""
         weights = self.count_n if self.count_n.size else None
-        return np.bincount(self.source_n, weights=weights, minlength=self.n_sources).astype(np.float64)
+        return np.bincount(self.source_n, weights=weights, minlength=self.n_sources).astype(
+            np.float64
+        )
 
     @property
     def is_sparse(self) -> bool:
@@ -93,25 +102,39 @@ class Rows:
 
     @cached_property
     def band(self) -> int:
-        """No two sources whose columns are further apart than this share an image (K where that is not known)."""
+        """No two sources whose columns are further apart than this share an image (K where that is
+        not known).
+        """
         if not isinstance(self.reader, SparseReader):
             return self.n_sources
         from unskew.solve import kernels_inspect
 
-        band = int(kernels_inspect.widest_row(self.reader.matrix.indices, self.reader.matrix.indptr))
+        band = int(
+            kernels_inspect.widest_row(self.reader.matrix.indices, self.reader.matrix.indptr)
+        )
         return band if 4 * band < self.n_sources else self.n_sources
 
     @cached_property
     def n_pairs(self) -> float:
         """Σ_i (non-zeros of row i)² of sparse ω: what its cross products cost."""
-        length_n = np.diff(self.reader.matrix.indptr) if isinstance(self.reader, SparseReader) else np.empty(0)
+        length_n = (
+            np.diff(self.reader.matrix.indptr)
+            if isinstance(self.reader, SparseReader)
+            else np.empty(0)
+        )
         return float(np.dot(length_n.astype(np.float64), length_n))
 
     @property
     def band_storage(self) -> tuple[int, int, int]:
-        """(size, stride, shift) of K x K sums stored flat, entry (k, l) at k * stride + shift + l."""
+        """(size, stride, shift) of K x K sums stored flat, entry (k, l) at k * stride + shift
+        + l.
+        """
         n_sources, band = self.n_sources, self.band
-        return (n_sources * n_sources, n_sources, 0) if band == n_sources else (n_sources * (2 * band + 1), 2 * band, band)
+        return (
+            (n_sources * n_sources, n_sources, 0)
+            if band == n_sources
+            else (n_sources * (2 * band + 1), 2 * band, band)
+        )
 
     def blocks(self) -> Iterator[Block]:
         """One pass over the stored rows."""
@@ -126,7 +149,13 @@ class Rows:
             scale_n = None if self.row_scale_n is None else self.row_scale_n[rows]
             if self.reference_k is not None and self.row_scale_n is None:
                 omega, scale_n = scaled_block(omega, self.reference_k, log=self.log)
-            yield Block(start, omega, self.source_n[rows], self.count_n[rows] if self.count_n.size else _NONE, scale_n)
+            yield Block(
+                start,
+                omega,
+                self.source_n[rows],
+                self.count_n[rows] if self.count_n.size else _NONE,
+                scale_n,
+            )
             start = stop
         if start != self.n_stored:
             raise errors.changed_length(self.n_stored, start)
@@ -142,14 +171,18 @@ class Rows:
         return np.asarray(u_k - np.max(u_k if self.reference_k is None else u_k - self.reference_k))
 
     def scaled_coefficients(self, u_k: Floats) -> tuple[Floats, float]:
-        """(a_k e^{−c}, c) with the largest coefficient 1: a constant in u, however large, cannot overflow."""
+        """(a_k e^{−c}, c) with the largest coefficient 1: a constant in u, however large, cannot
+        overflow.
+        """
         shifted = u_k if self.reference_k is None else u_k - self.reference_k
         top = float(np.max(shifted))
         with np.errstate(under="ignore", invalid="ignore"):
             return np.exp(shifted - top), top
 
     def rescaled(self, reference_k: Floats) -> Rows:
-        """The same rows scaled around ``reference_k``: stored once if they are in memory, while reading otherwise."""
+        """The same rows scaled around ``reference_k``: stored once if they are in memory, while
+        reading otherwise.
+        """
         origin = self.origin or self
         rows = replace(origin, reference_k=np.array(reference_k, dtype=np.float64))
         if not origin.reader.in_memory:
@@ -158,10 +191,14 @@ class Rows:
         scale_n = np.concatenate([scale for _, scale in pieces if scale is not None])
         reader: Reader
         if self.is_sparse:
-            reader = SparseReader(sp.csr_array(sp.vstack([omega for omega, _ in pieces], format="csr")))
+            reader = SparseReader(
+                sp.csr_array(sp.vstack([omega for omega, _ in pieces], format="csr"))
+            )
         else:
             reader = ArrayReader(
-                np.concatenate([np.asarray(omega) for omega, _ in pieces]) if len(pieces) > 1 else np.asarray(pieces[0][0])
+                np.concatenate([np.asarray(omega) for omega, _ in pieces])
+                if len(pieces) > 1
+                else np.asarray(pieces[0][0])
             )
         return replace(rows, reader=reader, row_scale_n=scale_n, origin=origin)
 
@@ -175,7 +212,9 @@ class Rows:
         if self.inverse_n is None:
             counts = np.asarray(count_n, dtype=np.float64)
         else:
-            counts = np.bincount(self.inverse_n, weights=count_n, minlength=self.n_stored).astype(np.float64)
+            counts = np.bincount(self.inverse_n, weights=count_n, minlength=self.n_stored).astype(
+                np.float64
+            )
         origin = None if self.origin is None else replace(self.origin, count_n=counts)
         return replace(self, count_n=counts, origin=origin)
 
@@ -186,7 +225,9 @@ class Rows:
         return link_counts(self)
 
     def row_sums(self, u_k: Floats) -> tuple[Floats, Floats | None]:
-        """(stored rows,) Σ_k e^{u_k} ω_ik as (s_i, m_i): the row sum is s_i e^{m_i}; m is None where rows are not scaled."""
+        """(stored rows,) Σ_k e^{u_k} ω_ik as (s_i, m_i): the row sum is s_i e^{m_i}; m is None
+        where rows are not scaled.
+        """
         from unskew.solve import kernels_sweep
 
         a_k, constant = self.scaled_coefficients(u_k)
@@ -199,7 +240,9 @@ class Rows:
             else:
                 omega_nk, sums = block.omega, out_n
                 run_ranges(
-                    lambda start, stop, omega_nk=omega_nk, sums=sums: kernels_sweep.row_sums(omega_nk, a_k, sums, start, stop),  # type: ignore[misc]
+                    lambda start, stop, omega_nk=omega_nk, sums=sums: kernels_sweep.row_sums(
+                        omega_nk, a_k, sums, start, stop
+                    ),  # type: ignore[misc]
                     row_ranges(omega_nk.shape[0], self.n_sources, self.jobs),
                     self.jobs,
                 )
@@ -213,7 +256,9 @@ class Rows:
         return sum_n, np.full(self.n_stored, constant)
 
     def memberships(self, u_k: Floats) -> Iterator[tuple[slice, RowBlock]]:
-        """Blocks of q_ik = e^{u_k} ω_ik / Σ_l e^{u_l} ω_il over all images, in order: dense, or CSR where ω is sparse."""
+        """Blocks of q_ik = e^{u_k} ω_ik / Σ_l e^{u_l} ω_il over all images, in order: dense, or CSR
+        where ω is sparse.
+        """
         a_k, _ = self.scaled_coefficients(u_k)  # memberships do not depend on the constant
         rows = max(1, _MEMBERSHIP_ENTRIES // self.n_sources)
         if self.inverse_n is not None:
@@ -226,12 +271,17 @@ class Rows:
         for block in self.blocks():
             for start in range(0, block.omega.shape[0], rows):
                 piece = block.omega[start : start + rows]
-                yield slice(block.start + start, block.start + start + piece.shape[0]), _membership(piece, a_k)
+                yield (
+                    slice(block.start + start, block.start + start + piece.shape[0]),
+                    _membership(piece, a_k),
+                )
 
 
 def _membership(omega: RowBlock, a_k: Floats) -> RowBlock:
     if sp.issparse(omega):
-        q = sp.csr_array((omega.data * a_k[omega.indices], omega.indices, omega.indptr), shape=omega.shape)
+        q = sp.csr_array(
+            (omega.data * a_k[omega.indices], omega.indices, omega.indptr), shape=omega.shape
+        )
         q.data /= np.repeat(omega @ a_k, np.diff(omega.indptr))
         return q
     q_nk = omega * a_k
@@ -240,14 +290,18 @@ def _membership(omega: RowBlock, a_k: Floats) -> RowBlock:
 
 
 def scaled_block(omega: RowBlock, reference_k: Floats, log: bool) -> tuple[RowBlock, Floats]:
-    """(ω', m): exp(log ω_ik + r_k − m_i) with m_i the row's maximum of log ω_ik + r_k, so that every row's maximum is 1."""
+    """(ω', m): exp(log ω_ik + r_k − m_i) with m_i the row's maximum of log ω_ik + r_k, so that
+    every row's maximum is 1.
+    """
     if sp.issparse(omega):
         values = omega.data.astype(np.float64) if log else _log(omega.data)
         values = values + reference_k[omega.indices]
         length = np.diff(omega.indptr)
         scale_n = np.full(omega.shape[0], -np.inf)
         filled = length > 0
-        scale_n[filled] = np.maximum.reduceat(values, omega.indptr[:-1][filled]) if values.size else -np.inf
+        scale_n[filled] = (
+            np.maximum.reduceat(values, omega.indptr[:-1][filled]) if values.size else -np.inf
+        )
         with np.errstate(under="ignore", invalid="ignore"):
             data = np.exp(values - np.repeat(scale_n, length))
         return sp.csr_array((data, omega.indices, omega.indptr), shape=omega.shape), scale_n

@@ -1,7 +1,9 @@
-"""Are the normalizers identifiable? Decided before any solve, from which ω are positive; how well, once the solution is known.
+"""Are the normalizers identifiable? Decided before any solve, from which ω are positive; how well,
+once the solution is known.
 
-The overlap graph has an edge k→l iff some image of source l has ω_k > 0. A solution exists and is unique (up to one constant) iff the
-graph is strongly connected (Vardi 1985; Gill, Vardi & Wellner 1988).
+The overlap graph has an edge k→l iff some image of source l has ω_k > 0. A solution exists and is
+unique (up to one constant) iff the graph is strongly connected (Vardi 1985; Gill, Vardi & Wellner
+1988).
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from unskew.errors import OverlapError, WeakOverlapWarning, first_few
 from unskew.records import Floats, Overlap, Verdict
 from unskew.solve.inspection import Inspection, common_positive
 
-# A link that rests on fewer images than this is weak; the same number judges n σ₂, the images that the weakest cut is worth.
+# A link that rests on fewer images than this is weak; the same number judges n σ₂, the images that
+# the weakest cut is worth.
 _FEW_IMAGES = 10.0
 
 
@@ -27,11 +30,17 @@ def judge_overlap(inspection: Inspection, names: tuple[str, ...]) -> Overlap:
     """The overlap graph and its verdict, before the solve."""
     n = float(inspection.size_k.sum())
     common_mass = None if inspection.common_kk is None else inspection.common_kk / n
-    link, count = (None, None) if sp.issparse(inspection.link_kl) else _weakest_link(inspection.link_kl, names)
+    link, count = (
+        (None, None)
+        if sp.issparse(inspection.link_kl)
+        else _weakest_link(inspection.link_kl, names)
+    )
     components = (names,) if count is None or count > 0 else _components(inspection.link_kl, names)
     if sp.issparse(inspection.link_kl):
         components = _components(inspection.link_kl, names)
-        link, count = _weakest_link(inspection.link_kl, names) if len(components) == 1 else (None, None)
+        link, count = (
+            _weakest_link(inspection.link_kl, names) if len(components) == 1 else (None, None)
+        )
     verdict: Verdict = "ok"
     if len(components) > 1:
         verdict = "disconnected"
@@ -53,8 +62,12 @@ def judge_overlap(inspection: Inspection, names: tuple[str, ...]) -> Overlap:
     return replace(overlap, message=_message(overlap))
 
 
-def overlap_at_solution(overlap: Overlap, rows: Any, weight_n: Floats, hessian_kk: Any, share_k: Floats) -> Overlap:
-    """``overlap`` with κ, overlap matrix, spectral gap and σ₂ at the solution; the verdict may turn from ok to weak."""
+def overlap_at_solution(
+    overlap: Overlap, rows: Any, weight_n: Floats, hessian_kk: Any, share_k: Floats
+) -> Overlap:
+    """``overlap`` with κ, overlap matrix, spectral gap and σ₂ at the solution; the verdict may turn
+    from ok to weak.
+    """
     if len(overlap.names) == 1:
         return replace(overlap, kappa=1.0)
     kappa = _bottleneck(common_positive(rows, weight_n))
@@ -63,7 +76,9 @@ def overlap_at_solution(overlap: Overlap, rows: Any, weight_n: Floats, hessian_k
 
 
 def with_curvature(overlap: Overlap, hessian_kk: Any, share_k: Floats) -> Overlap:
-    """``overlap`` with overlap matrix Λ⁻¹QᵀQ/n = I − Λ⁻¹H, its spectral gap, σ₂, and the verdict that follows."""
+    """``overlap`` with overlap matrix Λ⁻¹QᵀQ/n = I − Λ⁻¹H, its spectral gap, σ₂, and the verdict
+    that follows.
+    """
     n_sources = share_k.size
     if sp.issparse(hessian_kk):
         matrix = sp.csr_array(sp.eye_array(n_sources) - sp.diags_array(1 / share_k) @ hessian_kk)
@@ -71,7 +86,9 @@ def with_curvature(overlap: Overlap, hessian_kk: Any, share_k: Floats) -> Overla
         matrix = np.eye(n_sources) - hessian_kk / share_k[:, None]
     root_k = 1 / np.sqrt(share_k)
     scaled = (
-        sp.diags_array(root_k) @ hessian_kk @ sp.diags_array(root_k) if sp.issparse(hessian_kk) else hessian_kk * np.outer(root_k, root_k)
+        sp.diags_array(root_k) @ hessian_kk @ sp.diags_array(root_k)
+        if sp.issparse(hessian_kk)
+        else hessian_kk * np.outer(root_k, root_k)
     )
     gap, _ = _second_smallest(scaled, null_k=np.sqrt(share_k))
     return replace(with_sigma2(overlap, hessian_kk), matrix=matrix, spectral_gap=gap)
@@ -84,7 +101,12 @@ def with_sigma2(overlap: Overlap, hessian_kk: Any) -> Overlap:
     if overlap.verdict == "ok" and sigma2 < overlap.thresholds["sigma2"]:
         link = _link_across(hessian_kk, fiedler_k, overlap.names)
         k, other = (overlap.names.index(name) for name in link)
-        overlap = replace(overlap, verdict="weak", weakest_link=link, weakest_count=float(overlap.link_count[k, other]))
+        overlap = replace(
+            overlap,
+            verdict="weak",
+            weakest_link=link,
+            weakest_count=float(overlap.link_count[k, other]),
+        )
         overlap = replace(overlap, message=_message(overlap))
     return overlap
 
@@ -98,14 +120,18 @@ def require_connected(overlap: Overlap) -> None:
 def warn_if_weak(overlap: Overlap) -> None:
     """Warn if the verdict is "weak", naming the weakest link."""
     if overlap.verdict == "weak":
-        warnings.warn(overlap.message, WeakOverlapWarning, stacklevel=3)  # the line that called the public function
+        warnings.warn(
+            overlap.message, WeakOverlapWarning, stacklevel=3
+        )  # the line that called the public function
 
 
 def is_strongly_connected(link_kl: Any) -> bool:
     """Is the directed graph of positive links strongly connected?"""
     from scipy.sparse.csgraph import connected_components
 
-    return bool(connected_components(_graph(link_kl > 0), directed=True, connection="strong")[0] == 1)
+    return bool(
+        connected_components(_graph(link_kl > 0), directed=True, connection="strong")[0] == 1
+    )
 
 
 def _graph(adjacency: Any) -> sp.csr_array:
@@ -118,7 +144,10 @@ def _components(link_kl: Any, names: Sequence[str]) -> tuple[tuple[str, ...], ..
 
     _, label_k = connected_components(_graph(link_kl > 0), directed=True, connection="strong")
     order = list(dict.fromkeys(label_k.tolist()))
-    return tuple(tuple(name for name, label in zip(names, label_k, strict=True) if label == group) for group in order)
+    return tuple(
+        tuple(name for name, label in zip(names, label_k, strict=True) if label == group)
+        for group in order
+    )
 
 
 def _bottleneck(mass_kk: Any) -> float:
@@ -135,27 +164,39 @@ def _bottleneck(mass_kk: Any) -> float:
     mass = mass_kk.tocoo()
     keep = (mass.row != mass.col) & (mass.data > 0)
     top = float(mass.data.max(initial=1.0))
-    cost = sp.csr_array((2 * top - mass.data[keep], (mass.row[keep], mass.col[keep])), shape=mass.shape)
+    cost = sp.csr_array(
+        (2 * top - mass.data[keep], (mass.row[keep], mass.col[keep])), shape=mass.shape
+    )
     tree = minimum_spanning_tree(cost)  # the heaviest tree: its lightest edge is the bottleneck
     return float(2 * top - tree.data.max()) if tree.nnz == n_sources - 1 else 0.0
 
 
-def _weakest_link(link_kl: Any, names: Sequence[str]) -> tuple[tuple[str, str] | None, float | None]:
-    """The link k→l at which the directed graph would first come apart, and its number of images; width 0 if it already has."""
+def _weakest_link(
+    link_kl: Any, names: Sequence[str]
+) -> tuple[tuple[str, str] | None, float | None]:
+    """The link k→l at which the directed graph would first come apart, and its number of images;
+    width 0 if it already has.
+    """
     if len(names) == 1:
         return None, None
     if sp.issparse(link_kl):
         return _weakest_sparse_link(link_kl, names)
     from unskew.solve import kernels_graph
 
-    # Strongly connected = node 0 reaches all and all reach node 0; so the bottleneck is the narrower of the two directions.
-    forward, backward = kernels_graph.widest_paths(link_kl), kernels_graph.widest_paths(np.ascontiguousarray(link_kl.T))
+    # Strongly connected = node 0 reaches all and all reach node 0; so the bottleneck is the
+    # narrower of the two directions.
+    forward, backward = (
+        kernels_graph.widest_paths(link_kl),
+        kernels_graph.widest_paths(np.ascontiguousarray(link_kl.T)),
+    )
     if forward[0] <= backward[0]:
         return (names[forward[1]], names[forward[2]]), float(forward[0])
     return (names[backward[2]], names[backward[1]]), float(backward[0])
 
 
-def _weakest_sparse_link(link_kl: sp.csr_array, names: Sequence[str]) -> tuple[tuple[str, str], float]:
+def _weakest_sparse_link(
+    link_kl: sp.csr_array, names: Sequence[str]
+) -> tuple[tuple[str, str], float]:
     """The same for thousands of sources: bisection over the counts that occur."""
     from scipy.sparse.csgraph import connected_components
 
@@ -164,7 +205,9 @@ def _weakest_sparse_link(link_kl: sp.csr_array, names: Sequence[str]) -> tuple[t
     row, column, count = links.row[keep], links.col[keep], links.data[keep]
 
     def labels(strong: npt.NDArray[np.bool_]) -> tuple[int, npt.NDArray[Any]]:
-        graph = sp.csr_array((np.ones(strong.sum(), dtype=np.int8), (row[strong], column[strong])), shape=links.shape)
+        graph = sp.csr_array(
+            (np.ones(strong.sum(), dtype=np.int8), (row[strong], column[strong])), shape=links.shape
+        )
         return connected_components(graph, directed=True, connection="strong")  # type: ignore[no-any-return]
 
     levels = np.unique(count)
@@ -178,7 +221,9 @@ def _weakest_sparse_link(link_kl: sp.csr_array, names: Sequence[str]) -> tuple[t
 
 
 def _second_smallest(matrix_kk: Any, null_k: Floats | None = None) -> tuple[float, Floats]:
-    """Second smallest eigenvalue of a positive semi-definite matrix whose null vector is known (all ones), and its vector."""
+    """Second smallest eigenvalue of a positive semi-definite matrix whose null vector is known (all
+    ones), and its vector.
+    """
     n_sources = matrix_kk.shape[0]
     if sp.issparse(matrix_kk) and n_sources > 500:
         from scipy.sparse.linalg import lobpcg
@@ -188,12 +233,21 @@ def _second_smallest(matrix_kk: Any, null_k: Floats | None = None) -> tuple[floa
         diagonal = sp.diags_array(1 / matrix_kk.diagonal())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a loose eigenvalue is enough for a verdict
-            values, vectors = lobpcg(matrix_kk, start, M=diagonal, Y=null_k[:, None], largest=False, maxiter=200, tol=1e-8)
+            values, vectors = lobpcg(
+                matrix_kk,
+                start,
+                M=diagonal,
+                Y=null_k[:, None],
+                largest=False,
+                maxiter=200,
+                tol=1e-8,
+            )
         return max(0.0, float(values[0])), vectors[:, 0]
     dense = matrix_kk.toarray() if sp.issparse(matrix_kk) else matrix_kk
     null_k = np.ones(n_sources) if null_k is None else null_k
     null_k = null_k / np.linalg.norm(null_k)
-    # Lifting the known null vector leaves the second smallest as the smallest, with a vector that is orthogonal to it.
+    # Lifting the known null vector leaves the second smallest as the smallest, with a vector that
+    # is orthogonal to it.
     values, vectors = np.linalg.eigh(dense + 2 * np.trace(dense) * np.outer(null_k, null_k))
     return max(0.0, float(values[0])), vectors[:, 0]
 
@@ -201,7 +255,11 @@ def _second_smallest(matrix_kk: Any, null_k: Floats | None = None) -> tuple[floa
 def _link_across(hessian_kk: Any, fiedler_k: Floats, names: Sequence[str]) -> tuple[str, str]:
     """The strongest pair across the weakest cut (the signs of the Fiedler vector)."""
     left, right = np.flatnonzero(fiedler_k > 0), np.flatnonzero(fiedler_k <= 0)
-    cross = -(sp.csr_array(hessian_kk)[left][:, right].toarray() if sp.issparse(hessian_kk) else hessian_kk[np.ix_(left, right)])
+    cross = -(
+        sp.csr_array(hessian_kk)[left][:, right].toarray()
+        if sp.issparse(hessian_kk)
+        else hessian_kk[np.ix_(left, right)]
+    )
     k, other = np.unravel_index(int(np.argmax(cross)), cross.shape)
     return names[left[k]], names[right[other]]
 
@@ -215,15 +273,21 @@ def _message(overlap: Overlap) -> str:
         return f"All {len(overlap.names)} sources are linked to one another."
     assert overlap.weakest_link is not None
     k, other = overlap.weakest_link
-    if overlap.sigma2 is not None and (overlap.weakest_count is None or overlap.weakest_count >= _FEW_IMAGES):
+    if overlap.sigma2 is not None and (
+        overlap.weakest_count is None or overlap.weakest_count >= _FEW_IMAGES
+    ):
         worth = overlap.sigma2 / overlap.thresholds["sigma2"] * _FEW_IMAGES
         return (
-            f"The sources are linked, but weakly: the link between `{k}` and `{other}` is worth about {worth:.2g} images, "
-            f"fewer than {_FEW_IMAGES:g}. The relative weight of the two sides is uncertain; look at the standard errors."
+            f"The sources are linked, but weakly: the link between `{k}` and `{other}` is worth "
+            f"about {worth:.2g} images, "
+            f"fewer than {_FEW_IMAGES:g}. The relative weight of the two sides is uncertain; look "
+            "at the standard errors."
         )
     return (
-        f"The sources are linked, but weakly: only {overlap.weakest_count:g} image(s) of `{other}` could also have come from `{k}`, "
-        f"fewer than {_FEW_IMAGES:g}. The relative weight of the two rests on them; look at the standard errors."
+        f"The sources are linked, but weakly: only {overlap.weakest_count:g} image(s) of `{other}` "
+        f"could also have come from `{k}`, "
+        f"fewer than {_FEW_IMAGES:g}. The relative weight of the two rests on them; look at the "
+        "standard errors."
     )
 
 
@@ -235,11 +299,18 @@ def _message_disconnected(overlap: Overlap) -> str:
     for a, left in enumerate(groups[:6]):
         for b, right in enumerate(groups[:6]):
             if a != b and links[left][:, right].nnz == 0:
-                missing.append(f"no image of {_group_name(overlap, b)} could have come from {_group_name(overlap, a)}")
+                missing.append(
+                    f"no image of {_group_name(overlap, b)} could have come from "
+                    f"{_group_name(overlap, a)}"
+                )
     return (
-        f"The sources fall into {len(groups)} groups that are not linked in both directions, so their relative weight cannot be known "
-        f"from the data: {first_few(['[' + first_few(group) + ']' for group in overlap.components])}. Missing: {first_few(missing, 4)}. "
-        "Ways out: a source that overlaps both, biasing functions on fewer dimensions, a known target margin, or each group on its own."
+        f"The sources fall into {len(groups)} groups that are not linked in both directions, so "
+        "their relative weight cannot be known "
+        "from the data: "
+        f"{first_few(['[' + first_few(group) + ']' for group in overlap.components])}. Missing: "
+        f"{first_few(missing, 4)}. "
+        "Ways out: a source that overlaps both, biasing functions on fewer dimensions, a known "
+        "target margin, or each group on its own."
     )
 
 

@@ -1,8 +1,10 @@
-"""Score and information of the profile likelihood −Σ_i log q_{i,s_i}(u, θ): ω with parameters θ, strata with u of their own.
+"""Score and information of the profile likelihood −Σ_i log q_{i,s_i}(u, θ): ω with parameters θ,
+strata with u of their own.
 
-With ω_ik = ω_k(z_i; θ), image i in stratum c and q_ik = e^{u_ck} ω_ik/Σ_l e^{u_cl} ω_il, write r_ik = q_ik − 1{s_i = k},
-J_ik = ∂ log ω_ik/∂θ and J̄_i = Σ_k q_ik J_ik. The score of image i is r_ik for u_ck and Σ_k r_ik J_ik for θ. Its information, the
-expectation of the second derivative given the image, has the blocks
+With ω_ik = ω_k(z_i; θ), image i in stratum c and q_ik = e^{u_ck} ω_ik/Σ_l e^{u_cl} ω_il, write r_ik
+= q_ik − 1{s_i = k}, J_ik = ∂ log ω_ik/∂θ and J̄_i = Σ_k q_ik J_ik. The score of image i is r_ik for
+u_ck and Σ_k r_ik J_ik for θ. Its information, the expectation of the second derivative given the
+image, has the blocks
 
     H_c = Σ_{i in c} (diag q_i − q_i q_iᵀ),   B_c = Σ_{i in c} (q_ik J_ik − q_ik J̄_i)_k,
     T = Σ_i (Σ_k q_ik J_ik J_ikᵀ − J̄_i J̄_iᵀ) + penalty.
@@ -32,7 +34,9 @@ _BLOCK = 2**22
 
 
 class Derivative(Protocol):
-    """J_ik = ∂ log ω_ik/∂θ, in the forms in which it is needed; ``at`` are rows, ``weight_bk`` one number for each of them and source."""
+    """J_ik = ∂ log ω_ik/∂θ, in the forms in which it is needed; ``at`` are rows, ``weight_bk`` one
+    number for each of them and source.
+    """
 
     @property
     def n_parameters(self) -> int:
@@ -66,7 +70,9 @@ class DenseDerivative:
     log_omega: Floats = field(repr=False)
 
     def take(self, at: Ints) -> DenseDerivative:
-        return replace(self, jacobian=lambda some: self.jacobian(at[some]), log_omega=self.log_omega[at])
+        return replace(
+            self, jacobian=lambda some: self.jacobian(at[some]), log_omega=self.log_omega[at]
+        )
 
     def block(self, at: Ints) -> Floats:
         # Where ω = 0 the image tells nothing of that source's parameters.
@@ -89,7 +95,9 @@ class DenseDerivative:
 
 @dataclass(frozen=True, eq=False)
 class LinearDerivative:
-    """J of a log-linear factor: φ_i for the parameters of source k, 0 for those of others; ``free`` are the sources that have any."""
+    """J of a log-linear factor: φ_i for the parameters of source k, 0 for those of others; ``free``
+    are the sources that have any.
+    """
 
     phi: Floats = field(repr=False)
     free: Ints
@@ -121,7 +129,8 @@ class LinearDerivative:
         phi_bd, free = self.phi[at], self.free
         slope_ldkt = np.empty((free.size, phi_bd.shape[1], self.n_sources, value_bt.shape[1]))
         for d, t in np.ndindex(phi_bd.shape[1], value_bt.shape[1]):
-            # J_ik − J̄_i for the parameters of source l is φ_i (1{k = l} − q_il); all K × K × P of it at once would not fit.
+            # J_ik − J̄_i for the parameters of source l is φ_i (1{k = l} − q_il); all K × K × P of
+            # it at once would not fit.
             pulled_bk = (phi_bd[:, d] * value_bt[:, t])[:, None] * q_bk
             slope_ldkt[:, d, :, t] = -(q_bk[:, free].T @ pulled_bk)
             slope_ldkt[np.arange(free.size), d, free, t] += pulled_bk[:, free].sum(axis=0)
@@ -140,7 +149,8 @@ class Profile:
     cell : (R,) stratum of every row.
     derivative : ∂ log ω/∂θ; None without parameters.
     penalty : (P, P) second derivative of the penalty of the fit.
-    solved : the solve that gave u, where there is one stratum: whoever weighs the rows need not solve again.
+    solved : the solve that gave u, where there is one stratum: whoever weighs the rows need not
+        solve again.
     """
 
     log_omega: Floats = field(repr=False)
@@ -156,7 +166,9 @@ class Profile:
         return int(self.penalty.shape[0])
 
     def take(self, at: Ints) -> Profile:
-        """The likelihood of the rows ``at`` alone, at the same parameters; they are to have the same shares of sources as all rows."""
+        """The likelihood of the rows ``at`` alone, at the same parameters; they are to have the
+        same shares of sources as all rows.
+        """
         return Profile(
             self.log_omega[at],
             self.u,
@@ -167,7 +179,9 @@ class Profile:
         )
 
     def blocks(self, n_values: int = 1) -> Iterator[tuple[int, Ints, Floats]]:
-        """(stratum, rows, (b, K) q) for blocks of rows of one stratum each; ``n_values``: numbers needed for each row and source."""
+        """(stratum, rows, (b, K) q) for blocks of rows of one stratum each; ``n_values``: numbers
+        needed for each row and source.
+        """
         dense = 1 if isinstance(self.derivative, LinearDerivative) else max(self.n_parameters, 1)
         step = max(64, _BLOCK // (self.u.shape[1] * max(dense, n_values)))
         for cell, rows in enumerate(self._rows_of_cells):
@@ -193,23 +207,35 @@ class Profile:
     @cached_property
     def information(self) -> Information:
         """The blocks H_c, B_c and T of the information."""
-        return self._linear_information() if isinstance(self.derivative, LinearDerivative) else self._dense_information()
+        return (
+            self._linear_information()
+            if isinstance(self.derivative, LinearDerivative)
+            else self._dense_information()
+        )
 
     def _linear_information(self) -> Information:
         linear = self.derivative
         assert isinstance(linear, LinearDerivative)
         theta_kd = np.zeros((linear.n_sources, linear.phi.shape[1]))
-        hessian = sum_log_linear(linear.phi, self.log_omega, self.source, self.cell, self.u, theta_kd).hessian
+        hessian = sum_log_linear(
+            linear.phi, self.log_omega, self.source, self.cell, self.u, theta_kd
+        ).hessian
         assert hessian is not None
         p = linear.n_parameters
         b_ckp = hessian[:, :, 0, :, 1:][:, :, linear.free].reshape(*self.u.shape, p)
         t_pp = hessian[:, :, 1:, :, 1:].sum(axis=0)[linear.free][:, :, linear.free].reshape(p, p)
-        return Information(_as_laplacians(hessian[:, :, 0, :, 0].copy()), b_ckp, t_pp + self.penalty)
+        return Information(
+            _as_laplacians(hessian[:, :, 0, :, 0].copy()), b_ckp, t_pp + self.penalty
+        )
 
     def _dense_information(self) -> Information:
         n_cells, n_sources = self.u.shape
         p = self.n_parameters
-        h_ckk, b_ckp, t_pp = np.zeros((n_cells, n_sources, n_sources)), np.zeros((n_cells, n_sources, p)), self.penalty.copy()
+        h_ckk, b_ckp, t_pp = (
+            np.zeros((n_cells, n_sources, n_sources)),
+            np.zeros((n_cells, n_sources, p)),
+            self.penalty.copy(),
+        )
         for cell, at, q_bk in self.blocks():
             h_ckk[cell] -= q_bk.T @ q_bk
             if self.derivative is not None:
@@ -239,9 +265,11 @@ class Information:
     t_pp: Floats
 
     def solve(self, g_ck: Floats, g_p: Floats) -> tuple[Floats, Floats]:
-        """a with I a = g: a_θ = S⁻ (g_θ − Σ_c B_cᵀ H_c⁻ g_c) with S = T − Σ_c B_cᵀ H_c⁻ B_c, then a_c = H_c⁻ (g_c − B_c a_θ).
+        """a with I a = g: a_θ = S⁻ (g_θ − Σ_c B_cᵀ H_c⁻ g_c) with S = T − Σ_c B_cᵀ H_c⁻ B_c, then
+        a_c = H_c⁻ (g_c − B_c a_θ).
 
-        H_c is a Laplacian: its constant is left at 0 in each linked part. Directions of θ that the data do not tell are left at 0.
+        H_c is a Laplacian: its constant is left at 0 in each linked part. Directions of θ that the
+        data do not tell are left at 0.
         """
         a_p = np.zeros(g_p.size)
         if g_p.size:
@@ -266,20 +294,34 @@ class Information:
         return solved_ckp, np.asarray(scipy.linalg.pinvh((schur_pp + schur_pp.T) / 2, rtol=1e-12))
 
 
-def solve_one_stratum(log_omega_rk: Floats, source_r: Ints, names: Sequence[str]) -> tuple[Floats, Solved | None]:
-    """(1, K) u, as `solve_strata` of one stratum, and the solve behind it; None where there was nothing to solve."""
+def solve_one_stratum(
+    log_omega_rk: Floats, source_r: Ints, names: Sequence[str]
+) -> tuple[Floats, Solved | None]:
+    """(1, K) u, as `solve_strata` of one stratum, and the solve behind it; None where there was
+    nothing to solve.
+    """
     from unskew.solve.normalizers import Options, prepare, solve_prepared
 
     count_k = np.bincount(source_r, minlength=log_omega_rk.shape[1])
-    is_one = all((log_omega_rk[rows] == log_omega_rk[rows, :1]).all() for rows in (slice(0, 100), slice(None)))
+    is_one = all(
+        (log_omega_rk[rows] == log_omega_rk[rows, :1]).all()
+        for rows in (slice(0, 100), slice(None))
+    )
     if is_one or np.count_nonzero(count_k) < count_k.size:
-        return solve_strata(log_omega_rk, source_r, np.zeros(source_r.size, dtype=np.int64), 1, names), None
-    solved = solve_prepared(prepare(log_omega_rk, source_r, log=True, names=names, jobs=None), Options(), throw=True)
+        return solve_strata(
+            log_omega_rk, source_r, np.zeros(source_r.size, dtype=np.int64), 1, names
+        ), None
+    solved = solve_prepared(
+        prepare(log_omega_rk, source_r, log=True, names=names, jobs=None), Options(), throw=True
+    )
     return solved.solution.u[None, :] + np.log(source_r.size), solved
 
 
-def solve_strata(log_omega_rk: Floats, source_r: Ints, cell_r: Ints, n_cells: int, names: Sequence[str]) -> Floats:
-    """(C, K) u of every stratum, solved by itself among the sources that have images in it; −inf for the others.
+def solve_strata(
+    log_omega_rk: Floats, source_r: Ints, cell_r: Ints, n_cells: int, names: Sequence[str]
+) -> Floats:
+    """(C, K) u of every stratum, solved by itself among the sources that have images in it; −inf
+    for the others.
 
     An `OverlapError` is raised by the solver where the sources of a stratum lack a link.
     """
@@ -304,5 +346,7 @@ def solve_strata(log_omega_rk: Floats, source_r: Ints, cell_r: Ints, n_cells: in
             u_ck[cell, present] = np.log(np.bincount(code))
             continue
         prepared = prepare(block, code, log=True, names=[names[k] for k in present], jobs=None)
-        u_ck[cell, present] = solve_prepared(prepared, Options(), throw=True).solution.u + np.log(at.size)
+        u_ck[cell, present] = solve_prepared(prepared, Options(), throw=True).solution.u + np.log(
+            at.size
+        )
     return u_ck

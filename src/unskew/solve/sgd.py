@@ -1,7 +1,8 @@
 """The article's own procedure for the normalizers, for fidelity: stochastic gradient descent on D.
 
-4000 iterations, batches of 100 images, learning rate 1e-2, momentum 0.9 (section 4.1 of the article), from a random start; batches come
-from shuffled epochs. It makes the number of steps that it is told and never claims more than its error estimate.
+4000 iterations, batches of 100 images, learning rate 1e-2, momentum 0.9 (section 4.1 of the
+article), from a random start; batches come from shuffled epochs. It makes the number of steps that
+it is told and never claims more than its error estimate.
 """
 
 from __future__ import annotations
@@ -26,10 +27,15 @@ def _in_one_piece(rows: Rows) -> Any:
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
-def descend(rows: Rows, start_k: Floats, n_steps: int, seed: int) -> tuple[Floats, tuple[Step, ...]]:
+def descend(
+    rows: Rows, start_k: Floats, n_steps: int, seed: int
+) -> tuple[Floats, tuple[Step, ...]]:
     """(u, trace) after ``n_steps`` steps: v ← 0.9 v + gradient of the batch, u ← u − 0.01 v."""
     if not rows.reader.in_memory:
-        raise ConfigError("method='sgd' draws images at random, so omega must be in memory; use method='newton' for row blocks.")
+        raise ConfigError(
+            "method='sgd' draws images at random, so omega must be in memory; use method='newton' "
+            "for row blocks."
+        )
     omega = _in_one_piece(rows)
     rng = np.random.default_rng(seed)
     share_k = rows.size_k / rows.size_k.sum()
@@ -49,5 +55,12 @@ def descend(rows: Rows, start_k: Floats, n_steps: int, seed: int) -> tuple[Float
         u_k = u_k - _LEARNING_RATE * velocity_k
         if step % 100 == 0:
             value = float(np.mean(np.log(sum_n)) - share_k @ u_k)
-            trace.append(Step(value, float(np.max(np.abs(gradient_k))), _LEARNING_RATE * float(np.ptp(velocity_k)), "sgd"))
+            trace.append(
+                Step(
+                    value,
+                    float(np.max(np.abs(gradient_k))),
+                    _LEARNING_RATE * float(np.ptp(velocity_k)),
+                    "sgd",
+                )
+            )
     return u_k, tuple(trace)

@@ -1,4 +1,6 @@
-"""Names of sources ↔ columns of ω: every row gets the code of its source's column, or a clear error."""
+"""Names of sources ↔ columns of ω: every row gets the code of its source's column, or a clear
+error.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,26 @@ from unskew import errors
 Codes = npt.NDArray[np.int32]
 
 
-def source_codes(source: Any, n_columns: int, names: Sequence[object] | None) -> tuple[Codes, tuple[str, ...]]:
-    """(codes, names): integers are columns (or labels, if the columns are labelled by integers), names are looked up.
+def source_codes(
+    source: Any, n_columns: int, names: Sequence[object] | None
+) -> tuple[Codes, tuple[str, ...]]:
+    """(codes, names): integers are columns (or labels, if the columns are labelled by integers),
+    names are looked up.
 
-    Without ``names``, named sources stand for the columns in sorted order (categories: in the order of the categories).
+    Without ``names``, named sources stand for the columns in sorted order (categories: in the order
+    of the categories).
     """
     if n_columns == 0:
         raise errors.DataError("omega has no columns: it needs one for each source.")
     if names is not None and len(names) != n_columns:
-        raise errors.DataError(f"omega has {n_columns} columns, but {len(names)} names were given: {errors.first_few(list(names))}.")
+        raise errors.DataError(
+            f"omega has {n_columns} columns, but {len(names)} names were given: "
+            f"{errors.first_few(list(names))}."
+        )
     if names is not None and len(set(names)) != len(names):
-        raise errors.DataError(f"two columns of omega have the same name: {errors.first_few(list(names))}.")
+        raise errors.DataError(
+            f"two columns of omega have the same name: {errors.first_few(list(names))}."
+        )
     array = np.asarray(source)
     categories = getattr(getattr(source, "dtype", None), "categories", None)
     if names is None and categories is not None:
@@ -31,14 +42,20 @@ def source_codes(source: Any, n_columns: int, names: Sequence[object] | None) ->
         names = [category for category in list(categories) if category in seen]
         names = names if len(names) == n_columns else None
     if array.ndim != 1:
-        raise errors.DataError(f"source has one entry for each image, in one dimension; got shape {array.shape}.")
+        raise errors.DataError(
+            f"source has one entry for each image, in one dimension; got shape {array.shape}."
+        )
     if array.dtype.kind == "f" and np.all(np.isfinite(array)) and np.all(array == np.floor(array)):
         array = array.astype(np.int64)
     if array.dtype.kind in "iub" and not _are_integers(names):
         codes = _positions(array, n_columns)
     else:
         codes, names = _look_up(array, n_columns, names)
-    shown = tuple(str(name) for name in names) if names is not None else tuple(str(k) for k in range(n_columns))
+    shown = (
+        tuple(str(name) for name in names)
+        if names is not None
+        else tuple(str(k) for k in range(n_columns))
+    )
     size_k = np.bincount(codes, minlength=n_columns)
     if array.size and not size_k.all():
         raise errors.empty_sources([shown[k] for k in np.flatnonzero(size_k == 0)])
@@ -46,20 +63,31 @@ def source_codes(source: Any, n_columns: int, names: Sequence[object] | None) ->
 
 
 def check_same_order(given: Any, what: str, omega: Any) -> None:
-    """Two pandas objects with the same index in another order would be joined wrongly by position."""
+    """Two pandas objects with the same index in another order would be joined wrongly by
+    position.
+    """
     own: Any = getattr(given, "index", None)
     other: Any = getattr(omega, "index", None)
-    if not (hasattr(own, "equals") and hasattr(other, "equals")) or len(own) != len(other) or own.equals(other):
+    if (
+        not (hasattr(own, "equals") and hasattr(other, "equals"))
+        or len(own) != len(other)
+        or own.equals(other)
+    ):
         return
     if sorted(map(str, own)) == sorted(map(str, other)):
         raise errors.DataError(
-            f"{what} and omega have the same index in another order; reorder one of them, e.g. {what} = {what}.loc[omega.index]."
+            f"{what} and omega have the same index in another order; reorder one of them, e.g. "
+            f"{what} = {what}.loc[omega.index]."
         )
 
 
 def is_missing(value: object) -> bool:
     """None, NaN, or pandas' NA and NaT."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+    return (
+        value is None
+        or type(value).__name__ in ("NAType", "NaTType")
+        or (isinstance(value, float) and value != value)
+    )
 
 
 def _are_integers(names: Sequence[object] | None) -> bool:
@@ -73,23 +101,35 @@ def _positions(array: npt.NDArray[Any], n_columns: int) -> Codes:
     return array.astype(np.int32, copy=False)
 
 
-def _look_up(array: npt.NDArray[Any], n_columns: int, names: Sequence[object] | None) -> tuple[Codes, Sequence[object]]:
-    missing = [value for value in array.tolist() if is_missing(value)] if array.dtype.kind in "Of" else []
+def _look_up(
+    array: npt.NDArray[Any], n_columns: int, names: Sequence[object] | None
+) -> tuple[Codes, Sequence[object]]:
+    missing = (
+        [value for value in array.tolist() if is_missing(value)] if array.dtype.kind in "Of" else []
+    )
     if missing:
-        raise errors.DataError(f"source is missing (None or NaN) for {len(missing)} images: every image needs the name of its database.")
+        raise errors.DataError(
+            f"source is missing (None or NaN) for {len(missing)} images: every image needs the "
+            "name of its database."
+        )
     try:
         found, inverse = np.unique(array, return_inverse=True)
     except TypeError as error:
-        raise errors.DataError("source mixes names of different types; use all strings or all integers.") from error
+        raise errors.DataError(
+            "source mixes names of different types; use all strings or all integers."
+        ) from error
     known = found.tolist() if names is None else list(names)
     if names is None and len(known) > n_columns:
         raise errors.DataError(
-            f"source names {len(known)} databases ({errors.first_few(known)}), but omega has {n_columns} columns: one is needed for each."
+            f"source names {len(known)} databases ({errors.first_few(known)}), but omega has "
+            f"{n_columns} columns: one is needed for each."
         )
     if names is None and len(known) < n_columns:
         raise errors.DataError(
-            f"source names only {len(known)} databases ({errors.first_few(known)}), but omega has {n_columns} columns. A column without "
-            "images has no equation: drop it, or say which column is whose by names=[...] or a DataFrame."
+            f"source names only {len(known)} databases ({errors.first_few(known)}), but omega has "
+            f"{n_columns} columns. A column without "
+            "images has no equation: drop it, or say which column is whose by names=[...] or a "
+            "DataFrame."
         )
     column_of = {name: k for k, name in enumerate(known)}
     unknown = [name for name in found.tolist() if name not in column_of]

@@ -1,4 +1,6 @@
-"""Where to start: flows balanced in logarithms, on a stratified subsample. Both are right whatever the scale of ω's rows and columns."""
+"""Where to start: flows balanced in logarithms, on a stratified subsample. Both are right whatever
+the scale of ω's rows and columns.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,19 @@ _FEW_ROWS_PER_SOURCE = 16
 
 
 def subsample(rows: Rows, wanted: int, seed: int = 0) -> Rows:
-    """About ``wanted`` stored rows, systematically from every source, counted so that the shares λ_k stay as they are.
+    """About ``wanted`` stored rows, systematically from every source, counted so that the shares
+    λ_k stay as they are.
 
     Each source gives at least a few rows, so that no source drops out of the equations.
     """
     from unskew.solve import kernels_inspect
 
-    stored_k = np.bincount(rows.source_n, minlength=rows.n_sources) if rows.count_n.size else rows.size_k
-    wanted_k = np.minimum(stored_k, np.maximum(np.round(wanted * stored_k / rows.n_stored), _FEW_ROWS_PER_SOURCE)).astype(np.int64)
+    stored_k = (
+        np.bincount(rows.source_n, minlength=rows.n_sources) if rows.count_n.size else rows.size_k
+    )
+    wanted_k = np.minimum(
+        stored_k, np.maximum(np.round(wanted * stored_k / rows.n_stored), _FEW_ROWS_PER_SOURCE)
+    ).astype(np.int64)
     chosen = np.empty(int(wanted_k.sum()) + rows.n_sources, dtype=np.int64)
     stride_k = stored_k / wanted_k
     first_k = np.floor(stride_k * np.random.default_rng(seed).uniform(size=rows.n_sources))
@@ -58,21 +65,27 @@ def _gather(rows: Rows, chosen: npt.NDArray[np.int64]) -> Reader:
         pieces.append(omega[inside - start])
         start = stop
     if any(sp.issparse(piece) for piece in pieces):
-        return SparseReader(sp.csr_array(sp.vstack([sp.csr_array(piece) for piece in pieces], format="csr")))
-    return ArrayReader(np.ascontiguousarray(np.concatenate(pieces) if len(pieces) > 1 else pieces[0]))
+        return SparseReader(
+            sp.csr_array(sp.vstack([sp.csr_array(piece) for piece in pieces], format="csr"))
+        )
+    return ArrayReader(
+        np.ascontiguousarray(np.concatenate(pieces) if len(pieces) > 1 else pieces[0])
+    )
 
 
 def balanced_start(rows: Rows, *, typical: bool = False) -> Floats:
     """(K,) u that balances the flows between sources to first order, from a few thousand rows.
 
-    An image of source l looks like one of source k by R_ik = log ω_ik − log ω_il. With F_kl = Σ_{i in l} e^{R_ik}, the flows
-    F_kl e^{u_k − u_l} are balanced by Osborne's iteration. Scaling a row of ω changes nothing, scaling a column shifts its u_k.
-    ``typical``: F_kl is what the median of those images gives instead, on which a single one has no influence, however large its R.
+    An image of source l looks like one of source k by R_ik = log ω_ik − log ω_il. With F_kl = Σ_{i
+    in l} e^{R_ik}, the flows F_kl e^{u_k − u_l} are balanced by Osborne's iteration. Scaling a row
+    of ω changes nothing, scaling a column shifts its u_k. ``typical``: F_kl is what the median of
+    those images gives instead, on which a single one has no influence, however large its R.
     """
     few = subsample(rows, _BALANCE_ROWS) if rows.n_stored > 2 * _BALANCE_ROWS else rows
     flows = _log_flows(few, typical)
     if rows.n_sources <= _FEW_ENOUGH:
-        # Links that the few rows miss get a floor far below all others: the graph stays connected, the start stays finite.
+        # Links that the few rows miss get a floor far below all others: the graph stays connected,
+        # the start stays finite.
         log_flow_kl = np.full(rows.n_sources**2, flows.log_flow.min(initial=0.0) - 30.0)
         log_flow_kl[flows.cell] = flows.log_flow
         return balance_flows(log_flow_kl.reshape(rows.n_sources, rows.n_sources))
@@ -80,10 +93,11 @@ def balanced_start(rows: Rows, *, typical: bool = False) -> Floats:
 
 
 def balance_flows(log_flow_kl: Floats) -> Floats:
-    """(K,) shifts δ, centred, that nearly balance the flows e^{log_flow_kl + δ_k − δ_l}: into every source as much as out of it.
+    """(K,) shifts δ, centred, that nearly balance the flows e^{log_flow_kl + δ_k − δ_l}: into every
+    source as much as out of it.
 
-    Osborne's iteration moves one source at a time; where groups of sources have to move together, Newton steps on this small
-    convex problem (minimise Σ_kl e^{log_flow_kl + δ_k − δ_l}) follow.
+    Osborne's iteration moves one source at a time; where groups of sources have to move together,
+    Newton steps on this small convex problem (minimise Σ_kl e^{log_flow_kl + δ_k − δ_l}) follow.
     """
     from unskew.solve import kernels_graph
 
@@ -96,14 +110,24 @@ def balance_flows(log_flow_kl: Floats) -> Floats:
     shift_k = np.zeros(n_sources)
     column = np.tile(np.arange(n_sources), n_sources)
     indptr = np.arange(0, n_sources * n_sources + 1, n_sources)
-    kernels_graph.balance(log_flow_kl.ravel(), log_flow_kl.T.ravel(), column, indptr, shift_k, _BALANCE_SWEEPS, _BALANCED)
+    kernels_graph.balance(
+        log_flow_kl.ravel(),
+        log_flow_kl.T.ravel(),
+        column,
+        indptr,
+        shift_k,
+        _BALANCE_SWEEPS,
+        _BALANCED,
+    )
     kernels_graph.balance_groups(log_flow_kl, shift_k, _BALANCE_STEPS, _BALANCED)
     return np.asarray(shift_k - shift_k.mean())
 
 
 @dataclass(frozen=True)
 class _Flows:
-    """Logarithms of the positive flows between different sources: ``log_flow[p]`` from l to k at ``cell[p]`` = k K + l, sorted."""
+    """Logarithms of the positive flows between different sources: ``log_flow[p]`` from l to k at
+    ``cell[p]`` = k K + l, sorted.
+    """
 
     n_sources: int
     cell: npt.NDArray[np.int64]
@@ -116,7 +140,9 @@ class _Flows:
 
 
 def _balance(flows: _Flows) -> Floats:
-    """(K,) shifts by Osborne's iteration over the pairs of sources that have a flow in either direction."""
+    """(K,) shifts by Osborne's iteration over the pairs of sources that have a flow in either
+    direction.
+    """
     from unskew.solve import kernels_graph
 
     n_sources, shift_k = flows.n_sources, np.zeros(flows.n_sources)
@@ -132,7 +158,9 @@ def _balance(flows: _Flows) -> Floats:
 
 
 def _log_flows(rows: Rows, typical: bool) -> _Flows:
-    """log Σ_{i in source l} c_i ω_ik/ω_il for every pair k ≠ l that has such an image; ``typical``: medians in place of sums."""
+    """log Σ_{i in source l} c_i ω_ik/ω_il for every pair k ≠ l that has such an image; ``typical``:
+    medians in place of sums.
+    """
     n_sources = rows.n_sources
     cells, ratios, counts = [], [], []
     for block in rows.blocks():
@@ -144,12 +172,18 @@ def _log_flows(rows: Rows, typical: bool) -> _Flows:
             row, column = np.divmod(np.arange(omega.size), n_sources)
             value = omega.ravel()
         with np.errstate(divide="ignore"):
-            log_value = value.astype(np.float64) if rows.log and rows.reference_k is None else np.log(value, dtype=np.float64)
+            log_value = (
+                value.astype(np.float64)
+                if rows.log and rows.reference_k is None
+                else np.log(value, dtype=np.float64)
+            )
             log_count = np.log(block.count_n) if block.count_n.size else np.zeros(omega.shape[0])
         own_n = np.full(omega.shape[0], -np.inf)
         is_own = column == block.source_n[row]
         own_n[row[is_own]] = log_value[is_own]
-        keep = np.isfinite(log_value) & np.isfinite(own_n[row]) & np.isfinite(log_count[row]) & ~is_own
+        keep = (
+            np.isfinite(log_value) & np.isfinite(own_n[row]) & np.isfinite(log_count[row]) & ~is_own
+        )
         row, column = row[keep], column[keep]
         cells.append(column * n_sources + block.source_n[row])
         ratios.append(log_value[keep] - own_n[row])
@@ -169,7 +203,9 @@ def _log_flows(rows: Rows, typical: bool) -> _Flows:
     return _Flows(n_sources, cell[seen], top[seen] + np.log(total[seen]))
 
 
-def _medians(value_p: Floats, weight_p: Floats, cell_p: npt.NDArray[np.int64], n_cells: int) -> Floats:
+def _medians(
+    value_p: Floats, weight_p: Floats, cell_p: npt.NDArray[np.int64], n_cells: int
+) -> Floats:
     """(cells,) the weighted median of the values in each cell; 0 where there is none."""
     order_p = np.lexsort((value_p, cell_p))
     value_p, weight_p, cell_p = value_p[order_p], weight_p[order_p], cell_p[order_p]

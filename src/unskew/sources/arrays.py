@@ -28,11 +28,23 @@ if TYPE_CHECKING:
 
 IMAGES = "images"
 # What a damaged, encrypted or dishonest .npz file makes zipfile, zlib and NumPy raise.
-_BROKEN = (OSError, ValueError, KeyError, EOFError, RuntimeError, MemoryError, OverflowError, zlib.error, zipfile.BadZipFile)
+_BROKEN = (
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    RuntimeError,
+    MemoryError,
+    OverflowError,
+    zlib.error,
+    zipfile.BadZipFile,
+)
 
 
 class ArrayImages(Images):
-    """Images in memory: an array (n, height, width[, channels]), or a sequence of arrays, tensors, images of Pillow or encoded bytes."""
+    """Images in memory: an array (n, height, width[, channels]), or a sequence of arrays, tensors,
+    images of Pillow or encoded bytes.
+    """
 
     def __init__(self, images: Any) -> None:
         self.images = images
@@ -52,9 +64,11 @@ class ArrayImages(Images):
 
 
 class NpzArray:
-    """One array of an ``.npz`` file, loaded once, when it is asked for, however many threads ask; in another process anew.
+    """One array of an ``.npz`` file, loaded once, when it is asked for, however many threads ask;
+    in another process anew.
 
-    Arrays that were stored without compression (``np.savez``) are mapped into memory, so that only what is read is loaded.
+    Arrays that were stored without compression (``np.savez``) are mapped into memory, so that only
+    what is read is loaded.
     """
 
     def __init__(self, file: str, name: str) -> None:
@@ -72,7 +86,9 @@ class NpzArray:
                 try:
                     self._array = _load_array(self.file, self.name)
                 except _BROKEN as error:
-                    raise ImageError(f"{os.path.basename(self.file)!r} cannot be read: {error}") from error
+                    raise ImageError(
+                        f"{os.path.basename(self.file)!r} cannot be read: {error}"
+                    ) from error
             return self._array
 
 
@@ -89,7 +105,9 @@ class NpzImages(Images):
         """The image of that row."""
         array = self.array.load()
         if self.rows[row] >= len(array):
-            raise ImageError(f"{os.path.basename(self.array.file)!r} has changed: it holds {len(array)} images")
+            raise ImageError(
+                f"{os.path.basename(self.array.file)!r} has changed: it holds {len(array)} images"
+            )
         return as_pixels(np.array(array[self.rows[row]]))
 
     def take(self, rows: Ints) -> NpzImages:
@@ -109,24 +127,37 @@ def _load_array(file: str, name: str) -> npt.NDArray[Any]:
             start = stream.tell()
     promised = math.prod(shape) * dtype.itemsize
     if promised > member.file_size - start:
-        raise ValueError(f"it promises {shape} entries of {dtype}, {promised:,} bytes, and holds {member.file_size - start:,}")
+        raise ValueError(
+            f"it promises {shape} entries of {dtype}, {promised:,} bytes, and holds "
+            f"{member.file_size - start:,}"
+        )
     with open(file, "rb") as raw:
-        # The local header has a length of its own: two lengths stand at its bytes 26 to 30 (APPNOTE 4.3.7).
+        # The local header has a length of its own: two lengths stand at its bytes 26 to 30 (APPNOTE
+        # 4.3.7).
         raw.seek(member.header_offset + 26)
         lengths = np.frombuffer(raw.read(4), dtype="<u2")
     offset = member.header_offset + 30 + int(lengths.sum()) + start
-    return np.memmap(file, dtype=dtype, mode="r", offset=offset, shape=shape, order="F" if fortran else "C")
+    return np.memmap(
+        file, dtype=dtype, mode="r", offset=offset, shape=shape, order="F" if fortran else "C"
+    )
 
 
 def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    read = (
+        np.lib.format.read_array_header_1_0
+        if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )
     shape, fortran, dtype = read(stream)
     if dtype.names is not None:
-        raise ValueError(f"it holds records ({dtype}); save each of their fields as an array of its own")
+        raise ValueError(
+            f"it holds records ({dtype}); save each of their fields as an array of its own"
+        )
     if dtype.hasobject:
         raise ValueError(
-            f"it holds Python objects, not numbers or text ({dtype}); such arrays are not loaded, because that runs their code"
+            f"it holds Python objects, not numbers or text ({dtype}); such arrays are not loaded, "
+            "because that runs their code"
         )
     return shape, fortran, dtype
 
@@ -145,55 +176,86 @@ def read_arrays(
 ) -> Pool:
     """The images of an ``.npz`` file that holds all sources, or of one for each, ``{name: file}``.
 
-    The arrays of a file all have the length n: ``images`` (n, height, width[, channels]), and one-dimensional ones ``source``, ``label``,
-    ``id``, ``group``, ``split`` and any attributes; of two dimensions, (n, d), they become the columns name_0 … name_{d-1}. Without ids,
-    images are named by their source and their row in the file, ``north/17``. Pixels are read when they are needed.
+    The arrays of a file all have the length n: ``images`` (n, height, width[, channels]), and
+    one-dimensional ones ``source``, ``label``, ``id``, ``group``, ``split`` and any attributes; of
+    two dimensions, (n, d), they become the columns name_0 … name_{d-1}. Without ids, images are
+    named by their source and their row in the file, ``north/17``. Pixels are read when they are
+    needed.
 
     Parameters
     ----------
     arrays : the file, or one for each source.
-    source, label, id, group, split : names of arrays; without them, the arrays of these names; False: none.
+    source, label, id, group, split : names of arrays; without them, the arrays of these names;
+        False: none.
     images : False for the other arrays alone.
     base : the folder that files start from.
     source_name : of all images, whatever the file says.
     """
     import pandas as pd
 
-    named = only_columns({"source": source, "label": label, "id": id, "group": group, "split": split}, "arrays")
+    named = only_columns(
+        {"source": source, "label": label, "id": id, "group": group, "split": split}, "arrays"
+    )
     files: Mapping[Any, Any] = arrays if isinstance(arrays, Mapping) else {source_name: arrays}
     if isinstance(arrays, Mapping) and source is not None:
-        raise ConfigError(f"arrays names a file for each source ({first_few(list(arrays))}), so `source` has nothing to say.")
+        raise ConfigError(
+            f"arrays names a file for each source ({first_few(list(arrays))}), so `source` has "
+            "nothing to say."
+        )
     frames, pictures = list[pd.DataFrame](), list[Images]()
     for name, file in files.items():
-        frame, n_images = _read_one(os.path.join(base, os.fspath(file)), os.fspath(file), named, name)
+        frame, n_images = _read_one(
+            os.path.join(base, os.fspath(file)), os.fspath(file), named, name
+        )
         if images and n_images is None:
             raise DataError(
-                f"{os.fspath(file)!r} has no array {IMAGES!r}; it has {first_few(list(frame.columns), 12)}. Or say images = false."
+                f"{os.fspath(file)!r} has no array {IMAGES!r}; it has "
+                f"{first_few(list(frame.columns), 12)}. Or say images = false."
             )
         frames.append(frame)
-        pictures.append(NpzImages(NpzArray(os.path.join(base, os.fspath(file)), IMAGES), np.arange(len(frame))))
+        pictures.append(
+            NpzImages(NpzArray(os.path.join(base, os.fspath(file)), IMAGES), np.arange(len(frame)))
+        )
     joined = pd.concat(frames, ignore_index=True)
-    joined = joined.assign(id=unique_within(joined["id"].tolist(), joined["source"].astype(str).tolist()))
-    return pool_of_images(with_own_groups(joined, "the arrays"), JoinedImages(pictures) if images else None)
+    joined = joined.assign(
+        id=unique_within(joined["id"].tolist(), joined["source"].astype(str).tolist())
+    )
+    return pool_of_images(
+        with_own_groups(joined, "the arrays"), JoinedImages(pictures) if images else None
+    )
 
 
-def _read_one(file: str, said: str, named: Mapping[str, Any], source: str | None) -> tuple[pd.DataFrame, int | None]:
-    """The columns of a file, in their roles, and the number of its images, whose pixels are not read."""
+def _read_one(
+    file: str, said: str, named: Mapping[str, Any], source: str | None
+) -> tuple[pd.DataFrame, int | None]:
+    """The columns of a file, in their roles, and the number of its images, whose pixels are not
+    read.
+    """
     import pandas as pd
 
     columns, shape = _open_npz(file, said)
     if not columns and source is None:
-        raise DataError(f"{said!r} holds no array but {IMAGES!r}: nothing says which source each image comes from.")
-    lengths = {name: len(values) for name, values in columns.items()} | ({IMAGES: shape[0]} if shape else {})
+        raise DataError(
+            f"{said!r} holds no array but {IMAGES!r}: nothing says which source each image comes "
+            "from."
+        )
+    lengths = {name: len(values) for name, values in columns.items()} | (
+        {IMAGES: shape[0]} if shape else {}
+    )
     if len(set(lengths.values())) > 1:
-        raise DataError(f"the arrays of {said!r} have one entry for each image, but their lengths differ: {lengths}.")
+        raise DataError(
+            f"the arrays of {said!r} have one entry for each image, but their lengths differ: "
+            f"{lengths}."
+        )
     n = next(iter(lengths.values()))
     frame = pd.DataFrame(columns_from_arrays(columns, n), index=range(n))
     frame = with_roles(frame, named, repr(said), source)
     if "source" not in frame.columns:
         raise DataError(
-            f"{said!r} has no array that says which source each image comes from; it has {first_few(list(frame.columns), 12)}. "
-            'Name it (source = "…"), or give each source a file of its own (arrays = { north = "north.npz", … }).'
+            f"{said!r} has no array that says which source each image comes from; it has "
+            f"{first_few(list(frame.columns), 12)}. "
+            'Name it (source = "…"), or give each source a file of its own (arrays = { north = '
+            '"north.npz", … }).'
         )
     if "id" not in frame.columns:
         frame["id"] = [f"{name}/{row}" for row, name in enumerate(frame["source"].astype(str))]
@@ -217,10 +279,18 @@ def _open_npz(file: str, said: str) -> tuple[dict[str, npt.NDArray[Any]], tuple[
                         stream.seek(0)
                         columns[name] = np.lib.format.read_array(stream, allow_pickle=False)
     except _BROKEN as error:
-        raise DataError(f"{said!r} is no .npz file of NumPy arrays that can be read: {error}.") from error
+        raise DataError(
+            f"{said!r} is no .npz file of NumPy arrays that can be read: {error}."
+        ) from error
     if shape is not None and len(shape) not in (3, 4):
-        raise DataError(f"{IMAGES!r} of {said!r} must have shape (n, height, width) or (n, height, width, channels); got {shape}.")
+        raise DataError(
+            f"{IMAGES!r} of {said!r} must have shape (n, height, width) or (n, height, width, "
+            f"channels); got {shape}."
+        )
     scalars = [name for name, values in columns.items() if values.ndim == 0]
     if scalars:
-        raise DataError(f"the arrays of {said!r} have one entry for each image; {first_few(scalars)} is a single value.")
+        raise DataError(
+            f"the arrays of {said!r} have one entry for each image; {first_few(scalars)} is a "
+            "single value."
+        )
     return columns, shape

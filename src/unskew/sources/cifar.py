@@ -1,4 +1,6 @@
-"""CIFAR-10 and CIFAR-100 as their authors distribute them, in the form for Python and in the binary one."""
+"""CIFAR-10 and CIFAR-100 as their authors distribute them, in the form for Python and in the binary
+one.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,21 @@ from unskew.sources.pickled_arrays import load_arrays
 _PIXELS = 3 * 32 * 32
 _SPLITS = ("train", "test")
 # Where the pickled form keeps the names of the classes, and the code of every image.
-_NAMES = {"cifar-10": {"class": "label_names"}, "cifar-100": {"class": "fine_label_names", "superclass": "coarse_label_names"}}
-_CODES = {"cifar-10": {"class": "labels"}, "cifar-100": {"class": "fine_labels", "superclass": "coarse_labels"}}
+_NAMES = {
+    "cifar-10": {"class": "label_names"},
+    "cifar-100": {"class": "fine_label_names", "superclass": "coarse_label_names"},
+}
+_CODES = {
+    "cifar-10": {"class": "labels"},
+    "cifar-100": {"class": "fine_labels", "superclass": "coarse_labels"},
+}
 
 
 @dataclass(frozen=True)
 class _Part:
-    """The images of one split, (n, 32, 32, 3), and for each naming of the classes the code of every image."""
+    """The images of one split, (n, 32, 32, 3), and for each naming of the classes the code of every
+    image.
+    """
 
     images: npt.NDArray[np.uint8]
     codes: Mapping[str, npt.NDArray[np.int64]]
@@ -43,16 +53,19 @@ def read_cifar(
     images: bool = True,
     base: str | os.PathLike[str] = ".",
 ) -> Pool:
-    """The images of an official archive, with their class as label, in the official order; ids such as ``cifar-10/train/17``.
+    """The images of an official archive, with their class as label, in the official order; ids such
+    as ``cifar-10/train/17``.
 
     The pixels stand between the labels, so they are read with them and kept: 184 MB.
 
     Parameters
     ----------
-    place : one of the archives cifar-10-python.tar.gz, cifar-10-binary.tar.gz, cifar-100-python.tar.gz, cifar-100-binary.tar.gz, or the
-        folder that it unpacks to, or a folder that holds one of them; or ``{name: place}``, one for each source.
+    place : one of the archives cifar-10-python.tar.gz, cifar-10-binary.tar.gz,
+        cifar-100-python.tar.gz, cifar-100-binary.tar.gz, or the folder that it unpacks to, or a
+        folder that holds one of them; or ``{name: place}``, one for each source.
     split : ``"train"`` or ``"test"``; both unless said. The column split says which.
-    label : of CIFAR-100, ``"class"`` (100 of them; the 20 superclasses are an attribute) or ``"superclass"`` (the reverse).
+    label : of CIFAR-100, ``"class"`` (100 of them; the 20 superclasses are an attribute) or
+        ``"superclass"`` (the reverse).
     verify : check the MD5 of the archive, or of the unpacked files, against the official ones.
     download : fetch the archive to ``place`` if it is not there.
     images : False: the table alone.
@@ -61,7 +74,10 @@ def read_cifar(
     import pandas as pd
 
     if split is not None and split not in _SPLITS:
-        raise ConfigError(f"split of CIFAR is 'train' or 'test', or left out for both; got {split!r}.{did_you_mean(split, _SPLITS)}")
+        raise ConfigError(
+            "split of CIFAR is 'train' or 'test', or left out for both; got "
+            f"{split!r}.{did_you_mean(split, _SPLITS)}"
+        )
     if label not in (None, "class", "superclass"):
         raise ConfigError(f"label of CIFAR is 'class' or 'superclass'; got {label!r}.")
     places: Mapping[Any, Any] = place if isinstance(place, Mapping) else {None: place}
@@ -75,31 +91,52 @@ def read_cifar(
         classes = _class_names(distribution, content, said)
         for part_name in _SPLITS if split is None else (split,):
             part = _read_part(distribution, part_name, content, said)
-            frames.append(_table(part, part_name, str(name or distribution.data), classes, label, said))
+            frames.append(
+                _table(part, part_name, str(name or distribution.data), classes, label, said)
+            )
             pictures.append(ArrayImages(part.images))
-    return pool_of_images(pd.concat(frames, ignore_index=True), JoinedImages(pictures) if images else None)
+    return pool_of_images(
+        pd.concat(frames, ignore_index=True), JoinedImages(pictures) if images else None
+    )
 
 
-def _table(part: _Part, split: str, source: str, classes: Mapping[str, Sequence[str]], label: str | None, said: str) -> Any:
+def _table(
+    part: _Part,
+    split: str,
+    source: str,
+    classes: Mapping[str, Sequence[str]],
+    label: str | None,
+    said: str,
+) -> Any:
     import pandas as pd
 
     columns = {}
     for naming, code_n in part.codes.items():
         names = classes[naming]
         if code_n.size and not 0 <= code_n.min() <= code_n.max() < len(names):
-            raise DataError(f"{said!r}: labels lie between 0 and {len(names) - 1}, but one is {int(code_n.max())}.")
+            raise DataError(
+                f"{said!r}: labels lie between 0 and {len(names) - 1}, but one is "
+                f"{int(code_n.max())}."
+            )
         columns[naming] = np.array(names, dtype=object)[code_n]
     chosen = label or "class"
     if chosen not in columns:
         raise ConfigError(f"{said!r} is CIFAR-10, whose classes have no superclasses.")
     n = len(part.images)
     frame = pd.DataFrame(
-        {"id": [f"{source}/{split}/{row}" for row in range(n)], "source": source, "label": columns.pop(chosen), "split": split}
+        {
+            "id": [f"{source}/{split}/{row}" for row in range(n)],
+            "source": source,
+            "label": columns.pop(chosen),
+            "split": split,
+        }
     )
     return frame.assign(**columns)
 
 
-def _class_names(distribution: Distribution, content: Mapping[str, bytes], said: str) -> dict[str, list[str]]:
+def _class_names(
+    distribution: Distribution, content: Mapping[str, bytes], said: str
+) -> dict[str, list[str]]:
     if distribution.pickled:
         meta = load_arrays(content[distribution.names[0]], f"{said}/{distribution.names[0]}")
         lists = {naming: meta.get(key) for naming, key in _NAMES[distribution.data].items()}
@@ -112,30 +149,44 @@ def _class_names(distribution: Distribution, content: Mapping[str, bytes], said:
         if not isinstance(names, list) or not names:
             raise DataError(f"{said!r} does not name its {naming}es.")
     return {
-        naming: [name.decode("latin-1") if isinstance(name, bytes) else str(name) for name in names or []]
+        naming: [
+            name.decode("latin-1") if isinstance(name, bytes) else str(name) for name in names or []
+        ]
         for naming, names in lists.items()
     }
 
 
-def _read_part(distribution: Distribution, split: str, content: Mapping[str, bytes], said: str) -> _Part:
+def _read_part(
+    distribution: Distribution, split: str, content: Mapping[str, bytes], said: str
+) -> _Part:
     read = _read_pickled if distribution.pickled else _read_binary
-    batches = [read(content[file], distribution.data, f"{said}/{file}") for file in distribution.parts[split]]
+    batches = [
+        read(content[file], distribution.data, f"{said}/{file}")
+        for file in distribution.parts[split]
+    ]
     planes = np.concatenate([planes for planes, _ in batches])
-    codes = {naming: np.concatenate([codes[naming] for _, codes in batches]) for naming in batches[0][1]}
+    codes = {
+        naming: np.concatenate([codes[naming] for _, codes in batches]) for naming in batches[0][1]
+    }
     # Three planes of 32 rows each, red first -> channels last.
     return _Part(np.ascontiguousarray(planes.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)), codes)
 
 
-def _read_pickled(content: bytes, data: str, said: str) -> tuple[npt.NDArray[np.uint8], dict[str, npt.NDArray[np.int64]]]:
+def _read_pickled(
+    content: bytes, data: str, said: str
+) -> tuple[npt.NDArray[np.uint8], dict[str, npt.NDArray[np.int64]]]:
     batch = load_arrays(content, said)
     keys = _CODES[data]
     missing = [key for key in ("data", *keys.values()) if key not in batch]
     if missing:
-        raise DataError(f"{said!r} has no entry {first_few(missing)}; it has {first_few(list(batch))}.")
+        raise DataError(
+            f"{said!r} has no entry {first_few(missing)}; it has {first_few(list(batch))}."
+        )
     planes = np.asarray(batch["data"])
     if planes.ndim != 2 or planes.shape[1] != _PIXELS or planes.dtype != np.uint8:
         raise DataError(
-            f"the images in {said!r} must be 8-bit numbers of shape (n, {_PIXELS}); got {planes.dtype} of shape {planes.shape}."
+            f"the images in {said!r} must be 8-bit numbers of shape (n, {_PIXELS}); got "
+            f"{planes.dtype} of shape {planes.shape}."
         )
     codes = {naming: np.asarray(batch[key], dtype=np.int64) for naming, key in keys.items()}
     if any(code_n.shape != (len(planes),) for code_n in codes.values()):
@@ -143,10 +194,17 @@ def _read_pickled(content: bytes, data: str, said: str) -> tuple[npt.NDArray[np.
     return planes, codes
 
 
-def _read_binary(content: bytes, data: str, said: str) -> tuple[npt.NDArray[np.uint8], dict[str, npt.NDArray[np.int64]]]:
+def _read_binary(
+    content: bytes, data: str, said: str
+) -> tuple[npt.NDArray[np.uint8], dict[str, npt.NDArray[np.int64]]]:
     namings = ("class",) if data == "cifar-10" else ("superclass", "class")
     width = len(namings) + _PIXELS
     if not content or len(content) % width:
-        raise DataError(f"{said!r} should be records of {width} bytes, but it has {len(content)} bytes. Was it copied whole?")
+        raise DataError(
+            f"{said!r} should be records of {width} bytes, but it has {len(content)} bytes. Was it "
+            "copied whole?"
+        )
     records = np.frombuffer(content, dtype=np.uint8).reshape(-1, width)
-    return records[:, len(namings) :], {naming: records[:, at].astype(np.int64) for at, naming in enumerate(namings)}
+    return records[:, len(namings) :], {
+        naming: records[:, at].astype(np.int64) for at, naming in enumerate(namings)
+    }

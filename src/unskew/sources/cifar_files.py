@@ -1,4 +1,6 @@
-"""The files of the official CIFAR archives: which there are, their checksums, found packed or unpacked, or fetched."""
+"""The files of the official CIFAR archives: which there are, their checksums, found packed or
+unpacked, or fetched.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from unskew.sources.listing import near_names
 
 logger = logging.getLogger(__name__)
 ADDRESS = "https://www.cs.toronto.edu/~kriz/"
-# The largest member, the training images of CIFAR-100, has 155 MB; an archive that unpacks to more is another one.
+# The largest member, the training images of CIFAR-100, has 155 MB; an archive that unpacks to more
+# is another one.
 _LARGEST = 400_000_000
 _BLOCK = 1 << 20
 
@@ -90,7 +93,10 @@ DISTRIBUTIONS = (
         "cifar-100-python.tar.gz",
         "eb9058c3a382ffc7106e4002c42a8d85",
         "cifar-100-python",
-        {"train": {"train": "16019d7e3df5f24257cddd939b257f8d"}, "test": {"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"}},
+        {
+            "train": {"train": "16019d7e3df5f24257cddd939b257f8d"},
+            "test": {"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"},
+        },
         ("meta",),
     ),
     Distribution(
@@ -98,51 +104,87 @@ DISTRIBUTIONS = (
         "cifar-100-binary.tar.gz",
         "03b5dce01913d631647c71ecec9e9cb8",
         "cifar-100-binary",
-        {"train": {"train.bin": "6172c7755cfe09b2fe270c85cebc1b15"}, "test": {"test.bin": "4499cfba6c016c1be1438163640a0898"}},
+        {
+            "train": {"train.bin": "6172c7755cfe09b2fe270c85cebc1b15"},
+            "test": {"test.bin": "4499cfba6c016c1be1438163640a0898"},
+        },
         ("fine_label_names.txt", "coarse_label_names.txt"),
     ),
 )
 
 
 def find_cifar(place: str, said: str, verify: bool) -> tuple[Distribution, dict[str, bytes]]:
-    """Which distribution lies there, and its files, checked; ``place`` is an archive, the unpacked folder, or a folder with one of them."""
+    """Which distribution lies there, and its files, checked; ``place`` is an archive, the unpacked
+    folder, or a folder with one of them.
+    """
     if os.path.isdir(place):
         for distribution in DISTRIBUTIONS:
             for folder in (place, os.path.join(place, distribution.folder)):
                 if all(os.path.isfile(os.path.join(folder, name)) for name in distribution.names):
                     return distribution, _read_folder(distribution, folder, said, verify)
-        packed = [each.archive for each in DISTRIBUTIONS if os.path.isfile(os.path.join(place, each.archive))]
+        packed = [
+            each.archive
+            for each in DISTRIBUTIONS
+            if os.path.isfile(os.path.join(place, each.archive))
+        ]
         if len(packed) != 1:
-            found = f"{first_few(packed)} at once: name one of them" if packed else "neither an archive nor an unpacked one"
-            raise DataError(f"{said!r} should hold CIFAR-10 or CIFAR-100; there is {found}. {_archives()}")
+            found = (
+                f"{first_few(packed)} at once: name one of them"
+                if packed
+                else "neither an archive nor an unpacked one"
+            )
+            raise DataError(
+                f"{said!r} should hold CIFAR-10 or CIFAR-100; there is {found}. {_archives()}"
+            )
         place = os.path.join(place, packed[0])
     if not os.path.isfile(place):
-        raise ConfigError(f"the CIFAR archive {said!r} is not there.{near_names(place)} {_archives()} download = true fetches it.")
+        raise ConfigError(
+            f"the CIFAR archive {said!r} is not there.{near_names(place)} {_archives()} download = "
+            "true fetches it."
+        )
     return _read_archive(place, said, verify)
 
 
 def _archives() -> str:
-    return f"The archives are {', '.join(each.archive for each in DISTRIBUTIONS)}, from {ADDRESS}cifar.html."
+    return (
+        f"The archives are {', '.join(each.archive for each in DISTRIBUTIONS)}, from "
+        f"{ADDRESS}cifar.html."
+    )
 
 
-def _read_folder(distribution: Distribution, folder: str, said: str, verify: bool) -> dict[str, bytes]:
+def _read_folder(
+    distribution: Distribution, folder: str, said: str, verify: bool
+) -> dict[str, bytes]:
     content = {}
-    for name in (*distribution.names, *(name for files in distribution.parts.values() for name in files)):
+    for name in (
+        *distribution.names,
+        *(name for files in distribution.parts.values() for name in files),
+    ):
         try:
             with open(os.path.join(folder, name), "rb") as stream:
                 content[name] = stream.read(_LARGEST)
         except OSError as error:
-            raise DataError(f"{said!r} lacks the file {name!r} of {distribution.archive} ({error.strerror}).") from error
+            raise DataError(
+                f"{said!r} lacks the file {name!r} of {distribution.archive} ({error.strerror})."
+            ) from error
     if verify:
         for files in distribution.parts.values():
             for name, md5 in files.items():
-                _check(f"{said}/{name}", hashlib.md5(content[name], usedforsecurity=False).hexdigest(), md5)
+                _check(
+                    f"{said}/{name}",
+                    hashlib.md5(content[name], usedforsecurity=False).hexdigest(),
+                    md5,
+                )
     return content
 
 
 def _read_archive(file: str, said: str, verify: bool) -> tuple[Distribution, dict[str, bytes]]:
     content: dict[tuple[str, str], bytes] = {}
-    wanted = {(each.folder, name) for each in DISTRIBUTIONS for name in (*each.names, *(n for part in each.parts.values() for n in part))}
+    wanted = {
+        (each.folder, name)
+        for each in DISTRIBUTIONS
+        for name in (*each.names, *(n for part in each.parts.values() for n in part))
+    }
     try:
         # Read through, never unpacked: no name in the archive can touch the disk.
         with tarfile.open(file, "r:*") as archive:
@@ -152,9 +194,15 @@ def _read_archive(file: str, said: str, verify: bool) -> tuple[Distribution, dic
                     stream = archive.extractfile(member)
                     content[folder, name] = b"" if stream is None else stream.read()
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise DataError(f"{said!r} is no archive that can be read ({error}). Was it fetched whole? {_archives()}") from error
+        raise DataError(
+            f"{said!r} is no archive that can be read ({error}). Was it fetched whole? "
+            f"{_archives()}"
+        ) from error
     for distribution in DISTRIBUTIONS:
-        needed = (*distribution.names, *(name for part in distribution.parts.values() for name in part))
+        needed = (
+            *distribution.names,
+            *(name for part in distribution.parts.values() for name in part),
+        )
         missing = [name for name in needed if (distribution.folder, name) not in content]
         if len(missing) == len(needed):
             continue
@@ -169,7 +217,8 @@ def _read_archive(file: str, said: str, verify: bool) -> tuple[Distribution, dic
 def _check(said: str, found: str, official: str) -> None:
     if found != official:
         raise DataError(
-            f"{said!r} is not the official file: its MD5 is {found}, not {official}. It was changed, or not fetched whole; "
+            f"{said!r} is not the official file: its MD5 is {found}, not {official}. It was "
+            "changed, or not fetched whole; "
             "fetch it again, or say verify = false if the change is meant."
         )
 
@@ -180,10 +229,17 @@ def _md5_of(file: str) -> str:
 
 
 def download_cifar(place: str, said: str) -> None:
-    """Fetch an archive from where its authors keep it, unless it is there; written whole and checked, or not at all."""
-    distribution = next((each for each in DISTRIBUTIONS if each.archive == os.path.basename(place)), None)
+    """Fetch an archive from where its authors keep it, unless it is there; written whole and
+    checked, or not at all.
+    """
+    distribution = next(
+        (each for each in DISTRIBUTIONS if each.archive == os.path.basename(place)), None
+    )
     if distribution is None:
-        raise ConfigError(f"download = true writes an archive under its own name, and {said!r} is none of them. {_archives()}")
+        raise ConfigError(
+            f"download = true writes an archive under its own name, and {said!r} is none of them. "
+            f"{_archives()}"
+        )
     if os.path.exists(place):
         return
     address = ADDRESS + distribution.archive
@@ -205,6 +261,7 @@ def _fetched(address: str, said: str) -> Iterator[bytes]:
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise DataError(
-            f"{address} cannot be fetched ({reason}). Is this machine connected to the network? If not, fetch the file elsewhere and put "
+            f"{address} cannot be fetched ({reason}). Is this machine connected to the network? If "
+            "not, fetch the file elsewhere and put "
             f"it at {said!r}; download = true is not needed then."
         ) from error

@@ -21,17 +21,22 @@ logger = logging.getLogger(__name__)
 _SEVERAL = ("list", "join")
 
 
-def coco_table(file: str, said: str, label: str | None = None, several: str | None = None) -> Table | None:
-    """The images of a COCO file with the fields they have there, ``label`` and ``n_boxes``; None if the file is no COCO file.
+def coco_table(
+    file: str, said: str, label: str | None = None, several: str | None = None
+) -> Table | None:
+    """The images of a COCO file with the fields they have there, ``label`` and ``n_boxes``; None if
+    the file is no COCO file.
 
-    ``label`` is the name of the image's category: of all its annotations together, each once, in the order of the categories. If no image
-    has more than one, labels are text, and images without annotations have none; else every label is a list, empty without annotations
-    (``several = "join"``: ``fox+hare`` as one level). ``n_boxes`` counts the annotations that have a box.
+    ``label`` is the name of the image's category: of all its annotations together, each once, in
+    the order of the categories. If no image has more than one, labels are text, and images without
+    annotations have none; else every label is a list, empty without annotations (``several =
+    "join"``: ``fox+hare`` as one level). ``n_boxes`` counts the annotations that have a box.
 
     Parameters
     ----------
     file, said : the file, and its name as the user wrote it.
-    label : ``"supercategory"`` for that name of the category, or the name of a field of the images; the category unless said.
+    label : ``"supercategory"`` for that name of the category, or the name of a field of the images;
+        the category unless said.
     several : ``"list"`` or ``"join"``.
     """
     coco = load_coco(file, said)
@@ -46,13 +51,16 @@ def coco_table(file: str, said: str, label: str | None = None, several: str | No
         frame = frame.rename(columns={named: "label"})
     elif label not in (None, "category", "supercategory"):
         raise DataError(
-            f"the images of {said!r} have no field {label!r} for their label; it is 'category', 'supercategory' or one of "
+            f"the images of {said!r} have no field {label!r} for their label; it is 'category', "
+            "'supercategory' or one of "
             f"{first_few(list(frame.columns), 12)}.{did_you_mean(label, frame.columns)}"
         )
     elif _holds_captions(coco):
         raise DataError(
-            f"{said!r} holds captions and no categories, so that it does not say what the images show. Take the file of the same images "
-            'that has categories (instances_… in place of captions_…), or name the field of the images that is their label: label = "…"; '
+            f"{said!r} holds captions and no categories, so that it does not say what the images "
+            "show. Take the file of the same images "
+            "that has categories (instances_… in place of captions_…), or name the field of the "
+            'images that is their label: label = "…"; '
             f"they have {first_few(list(frame.columns), 12)}."
         )
     elif coco["annotations"] or coco["categories"]:
@@ -80,12 +88,16 @@ def load_coco(file: str, said: str) -> dict[str, Any] | None:
     parts = {part: content.get(part) or [] for part in ("images", "annotations", "categories")}
     for part, entries in parts.items():
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise DataError(f"{said!r}: {part!r} of a COCO file is a list of objects; got {str(entries)[:60]}.")
+            raise DataError(
+                f"{said!r}: {part!r} of a COCO file is a list of objects; got {str(entries)[:60]}."
+            )
     if not parts["images"]:
         raise DataError(f"{said!r} is a COCO file without a single image.")
     for at, image in enumerate(parts["images"]):
         if not isinstance(image.get("id"), str | int):
-            raise DataError(f"{said!r}: image {at + 1} of the COCO file has no id: {str(image)[:80]}.")
+            raise DataError(
+                f"{said!r}: image {at + 1} of the COCO file has no id: {str(image)[:80]}."
+            )
     return parts
 
 
@@ -96,7 +108,9 @@ def _plain(image: Mapping[str, Any]) -> dict[str, Any]:
 
 def _holds_captions(coco: Mapping[str, Any]) -> bool:
     """Sentences in place of categories, as in COCO's captions_train2017.json."""
-    return not coco["categories"] and any("caption" in each and "category_id" not in each for each in coco["annotations"])
+    return not coco["categories"] and any(
+        "caption" in each and "category_id" not in each for each in coco["annotations"]
+    )
 
 
 def _annotations_of_images(coco: Mapping[str, Any], said: str) -> list[list[dict[str, Any]]]:
@@ -105,11 +119,15 @@ def _annotations_of_images(coco: Mapping[str, Any], said: str) -> list[list[dict
     for annotation in coco["annotations"]:
         for field in ("image_id", "category_id"):
             if not isinstance(annotation.get(field), str | int | None):
-                raise DataError(f"{said!r}: {field} of an annotation is a number or text; got {str(annotation)[:80]}.")
+                raise DataError(
+                    f"{said!r}: {field} of an annotation is a number or text; got "
+                    f"{str(annotation)[:80]}."
+                )
         at = position.get(annotation.get("image_id"))
         if at is None:
             raise DataError(
-                f"{said!r}: annotation {annotation.get('id')!r} belongs to image {annotation.get('image_id')!r}, "
+                f"{said!r}: annotation {annotation.get('id')!r} belongs to image "
+                f"{annotation.get('image_id')!r}, "
                 "which the file does not list. "
                 "Was the list of images cut, and not that of the annotations?"
             )
@@ -121,37 +139,57 @@ def _category_names(coco: Mapping[str, Any], field: str, said: str) -> dict[Any,
     names: dict[Any, str] = {}
     for category in coco["categories"]:
         if not isinstance(category.get("id"), str | int) or category.get(field) is None:
-            raise DataError(f"{said!r}: every category has an id and a {field}; got {str(category)[:80]}.")
+            raise DataError(
+                f"{said!r}: every category has an id and a {field}; got {str(category)[:80]}."
+            )
         names[category["id"]] = str(category[field])
     return names
 
 
-def _labels(of_image: list[list[dict[str, Any]]], names: Mapping[Any, str], several: str | None, said: str) -> Any:
+def _labels(
+    of_image: list[list[dict[str, Any]]], names: Mapping[Any, str], several: str | None, said: str
+) -> Any:
     if several is not None and several not in _SEVERAL:
-        raise ConfigError(f"several is {' or '.join(map(repr, _SEVERAL))}; got {several!r}.{did_you_mean(several, _SEVERAL)}")
+        raise ConfigError(
+            f"several is {' or '.join(map(repr, _SEVERAL))}; got "
+            f"{several!r}.{did_you_mean(several, _SEVERAL)}"
+        )
     rank = {name: at for at, name in enumerate(dict.fromkeys(names.values()))}
     lists = []
     for listed in of_image:
-        unknown = [each.get("category_id") for each in listed if each.get("category_id") not in names]
+        unknown = [
+            each.get("category_id") for each in listed if each.get("category_id") not in names
+        ]
         if unknown:
-            raise DataError(f"{said!r}: annotations name categories that the file does not list: {first_few(unknown)}.")
+            raise DataError(
+                f"{said!r}: annotations name categories that the file does not list: "
+                f"{first_few(unknown)}."
+            )
         lists.append(sorted({names[each["category_id"]] for each in listed}, key=rank.__getitem__))
     most = max(len(each) for each in lists)
     if several == "join" or (most <= 1 and several is None):
         return ["+".join(each) or None for each in lists]
-    logger.info("%s: %d images show several categories; labels are lists", said, sum(len(each) > 1 for each in lists))
+    logger.info(
+        "%s: %d images show several categories; labels are lists",
+        said,
+        sum(len(each) > 1 for each in lists),
+    )
     column = np.empty(len(lists), dtype=object)
     column[:] = lists
     return column
 
 
 def annotation_weights(
-    file: str | os.PathLike[str], weights: Weights | Mapping[Any, float] | pd.Series[float], source: str | None = None
+    file: str | os.PathLike[str],
+    weights: Weights | Mapping[Any, float] | pd.Series[float],
+    source: str | None = None,
 ) -> pd.DataFrame:
-    """Every annotation of a COCO file with the weight of its image: annotation_id, image_id, weight.
+    """Every annotation of a COCO file with the weight of its image: annotation_id, image_id,
+    weight.
 
-    For detection and segmentation the image is what was selected, so all its boxes and pixels have its weight. Annotations of images that
-    have no weight (set aside, or left out by the model) are not in the table.
+    For detection and segmentation the image is what was selected, so all its boxes and pixels have
+    its weight. Annotations of images that have no weight (set aside, or left out by the model) are
+    not in the table.
 
     Parameters
     ----------
@@ -163,23 +201,30 @@ def annotation_weights(
 
     coco = load_coco(os.fspath(file), os.fspath(file))
     if coco is None:
-        raise DataError(f"{os.fspath(file)!r} is no COCO file: a JSON object with images and annotations.")
+        raise DataError(
+            f"{os.fspath(file)!r} is no COCO file: a JSON object with images and annotations."
+        )
     if isinstance(weights, Weights):
         if weights.id is None:
             raise DataError(
-                "these weights carry no ids, so nothing says which image each belongs to. Compute them with unskew.debias(pool, …)."
+                "these weights carry no ids, so nothing says which image each belongs to. Compute "
+                "them with unskew.debias(pool, …)."
             )
         weights = dict(zip(np.asarray(weights.id).tolist(), weights.weight.tolist(), strict=True))
     by_id = {str(id): float(weight) for id, weight in weights.items()}
     prefix = "" if source is None else f"{source}/"
     rows = []
     for annotation in coco["annotations"]:
-        weight = by_id.get(f"{prefix}{annotation.get('image_id')}", by_id.get(str(annotation.get("image_id"))))
+        weight = by_id.get(
+            f"{prefix}{annotation.get('image_id')}", by_id.get(str(annotation.get("image_id")))
+        )
         if weight is not None:
             rows.append((annotation.get("id"), annotation.get("image_id"), weight))
     if coco["annotations"] and not rows:
         raise DataError(
-            f"no annotation of {os.fspath(file)!r} belongs to an image that has a weight; ids of weights are such as "
-            f"{first_few(list(by_id), 3)}, ids of images such as {first_few([image['id'] for image in coco['images']], 3)}."
+            f"no annotation of {os.fspath(file)!r} belongs to an image that has a weight; ids of "
+            "weights are such as "
+            f"{first_few(list(by_id), 3)}, ids of images such as "
+            f"{first_few([image['id'] for image in coco['images']], 3)}."
         )
     return pd.DataFrame(rows, columns=["annotation_id", "image_id", "weight"])

@@ -1,4 +1,6 @@
-"""Any dataset in the manner of torch: a length, and items (image, label) or {"image": …, "label": …}; torch itself is not needed."""
+"""Any dataset in the manner of torch: a length, and items (image, label) or {"image": …, "label":
+…}; torch itself is not needed.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _LABEL_KEYS = ("label", "labels", "target", "y", 1)
 
 
 class DatasetImages(Images):
-    """The images of a dataset, one item fetched at a time; from several threads, one after the other."""
+    """The images of a dataset, one item fetched at a time; from several threads, one after the
+    other.
+    """
 
     def __init__(self, dataset: Any, rows: Ints) -> None:
         self.dataset, self.rows = dataset, rows
@@ -43,8 +47,11 @@ class DatasetImages(Images):
         try:
             with self._lock:
                 item = self.dataset[at]
-        except Exception as error:  # whatever a dataset of somebody else's raises, one image is unusable, not the run
-            raise ImageError(f"item {at} of the dataset: {type(error).__name__}: {error}") from error
+        # whatever a dataset of somebody else's raises, one image is unusable, not the run
+        except Exception as error:
+            raise ImageError(
+                f"item {at} of the dataset: {type(error).__name__}: {error}"
+            ) from error
         return as_pixels(_part(item, _IMAGE_KEYS, at))
 
     def take(self, rows: Ints) -> DatasetImages:
@@ -56,66 +63,107 @@ def _part(item: Any, keys: Sequence[Any], at: int) -> Any:
     if isinstance(item, Mapping):
         key = next((key for key in keys if key in item), None)
         if key is None:
-            raise ImageError(f"item {at} of the dataset has none of {first_few(keys[:-1])}; it has {first_few(list(item))}")
+            raise ImageError(
+                f"item {at} of the dataset has none of {first_few(keys[:-1])}; it has "
+                f"{first_few(list(item))}"
+            )
         return item[key]
     if isinstance(item, tuple | list):
         if len(item) <= keys[-1]:
-            raise ImageError(f"item {at} of the dataset has {len(item)} parts; (image, label) was expected")
+            raise ImageError(
+                f"item {at} of the dataset has {len(item)} parts; (image, label) was expected"
+            )
         return item[keys[-1]]
     # A dataset without labels may give bare images.
     return item
 
 
-def read_dataset(datasets: Mapping[str, Any] | Any, *, label: Any = None, source: Any = None, **columns: Any) -> Pool:
-    """Datasets by name of source; or one dataset, with ``source`` an array that names the source of every item.
+def read_dataset(
+    datasets: Mapping[str, Any] | Any, *, label: Any = None, source: Any = None, **columns: Any
+) -> Pool:
+    """Datasets by name of source; or one dataset, with ``source`` an array that names the source of
+    every item.
 
     Parameters
     ----------
-    datasets : ``{name: dataset}``, or a dataset: ``len(dataset)``, and items ``(image, label)``, ``{"image", "label"}`` or bare images.
-        Images are arrays, tensors (channels first), images of Pillow, or encoded bytes. They are fetched when they are needed.
-    label : None: from ``dataset.targets`` (or ``labels``), with the names in ``dataset.classes`` if there are; a dataset that has none is
-        read once from end to end for its labels. False: no labels. An array: the label of every item, source after source.
-    columns : more columns, such as ``group``; an array each, with one entry for every item, source after source.
+    datasets : ``{name: dataset}``, or a dataset: ``len(dataset)``, and items ``(image, label)``,
+        ``{"image", "label"}`` or bare images. Images are arrays, tensors (channels first), images
+        of Pillow, or encoded bytes. They are fetched when they are needed.
+    label : None: from ``dataset.targets`` (or ``labels``), with the names in ``dataset.classes`` if
+        there are; a dataset that has none is read once from end to end for its labels. False: no
+        labels. An array: the label of every item, source after source.
+    columns : more columns, such as ``group``; an array each, with one entry for every item, source
+        after source.
 
-    Items are known by their position, ``north/17``: it must not change. A transform that draws at random is applied anew at each reading.
+    Items are known by their position, ``north/17``: it must not change. A transform that draws at
+    random is applied anew at each reading.
     """
     import pandas as pd
 
     if isinstance(datasets, Mapping):
         if source is not None:
-            raise ConfigError("datasets are given by name of source, so `source` has nothing to say.")
+            raise ConfigError(
+                "datasets are given by name of source, so `source` has nothing to say."
+            )
         parts = {str(name): dataset for name, dataset in datasets.items()}
     else:
         if source is None:
-            raise ConfigError("one dataset needs `source`, an array that names the source of every item; or give {name: dataset}.")
+            raise ConfigError(
+                "one dataset needs `source`, an array that names the source of every item; or give "
+                "{name: dataset}."
+            )
         parts = {"": datasets}
     for dataset in parts.values():
         _check_dataset(dataset)
     sizes = [len(dataset) for dataset in parts.values()]
     names = (
-        [name for name, size in zip(parts, sizes, strict=True) for _ in range(size)] if source is None else [str(name) for name in source]
+        [name for name, size in zip(parts, sizes, strict=True) for _ in range(size)]
+        if source is None
+        else [str(name) for name in source]
     )
     if len(names) != sum(sizes):
-        raise DataError(f"source has one entry for each item of the dataset; got {len(names)} entries and {sum(sizes)} items.")
+        raise DataError(
+            f"source has one entry for each item of the dataset; got {len(names)} entries and "
+            f"{sum(sizes)} items."
+        )
     position = [row for size in sizes for row in range(size)]
-    frame = pd.DataFrame({"id": [f"{name}/{row}" for name, row in zip(names, position, strict=True)], "source": names})
+    frame = pd.DataFrame(
+        {
+            "id": [f"{name}/{row}" for name, row in zip(names, position, strict=True)],
+            "source": names,
+        }
+    )
     given = label if label is None or label is False else list(label)
-    labels = [each for dataset in parts.values() for each in _labels_of(dataset)] if given is None else given
-    for role, values in {"label": None if labels is False or not labels else labels, **columns}.items():
+    labels = (
+        [each for dataset in parts.values() for each in _labels_of(dataset)]
+        if given is None
+        else given
+    )
+    for role, values in {
+        "label": None if labels is False or not labels else labels,
+        **columns,
+    }.items():
         if values is None:
             continue
         if len(values) != len(frame):
-            raise DataError(f"{role!r} has one entry for each item; got {len(values)} entries and {len(frame)} items.")
+            raise DataError(
+                f"{role!r} has one entry for each item; got {len(values)} entries and {len(frame)} "
+                "items."
+            )
         frame[role] = pd.Series(list(values)) if role != "label" else _label_column(values)
-    images: list[Images] = [DatasetImages(dataset, np.arange(len(dataset))) for dataset in parts.values()]
+    images: list[Images] = [
+        DatasetImages(dataset, np.arange(len(dataset))) for dataset in parts.values()
+    ]
     return pool_of_images(frame, images[0] if len(images) == 1 else JoinedImages(images))
 
 
 def _check_dataset(dataset: Any) -> None:
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
         raise ConfigError(
-            f"a dataset has a length and items by number; {type(dataset).__name__} lacks one of the two. "
-            "A stream has neither: write it to files first, because weights belong to images that can be found again."
+            f"a dataset has a length and items by number; {type(dataset).__name__} lacks one of "
+            "the two. "
+            "A stream has neither: write it to files first, because weights belong to images that "
+            "can be found again."
         )
 
 
@@ -133,11 +181,17 @@ def _labels_of(dataset: Any) -> list[Any]:
     if targets is None:
         if not len(dataset) or not _has_label(dataset[0]):
             return []
-        logger.info("%s has no targets: its %d items are read for their labels", type(dataset).__name__, len(dataset))
+        logger.info(
+            "%s has no targets: its %d items are read for their labels",
+            type(dataset).__name__,
+            len(dataset),
+        )
         targets = [_part(dataset[at], _LABEL_KEYS, at) for at in range(len(dataset))]
     values = [each.tolist() if hasattr(each, "tolist") else each for each in targets]
     classes = getattr(dataset, "classes", None)
-    if isinstance(classes, Sequence) and all(isinstance(value, int) and 0 <= value < len(classes) for value in values):
+    if isinstance(classes, Sequence) and all(
+        isinstance(value, int) and 0 <= value < len(classes) for value in values
+    ):
         return [str(classes[value]) for value in values]
     return values
 

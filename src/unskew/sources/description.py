@@ -20,7 +20,9 @@ _MOST_LEVELS = 20
 
 @dataclass(frozen=True)
 class SourceCount:
-    """One source: its images, their share of the pool, groups (None without groups), and what was found there but cannot be used."""
+    """One source: its images, their share of the pool, groups (None without groups), and what was
+    found there but cannot be used.
+    """
 
     name: str
     images: int
@@ -31,7 +33,9 @@ class SourceCount:
 
 @dataclass(frozen=True)
 class LevelCount:
-    """One class, or split: how many images have it, in all and in each source. An image with several labels counts for each."""
+    """One class, or split: how many images have it, in all and in each source. An image with
+    several labels counts for each.
+    """
 
     level: str
     images: int
@@ -74,7 +78,9 @@ class GroupCount:
 
 @dataclass(frozen=True)
 class CopyCount:
-    """Exact copies. Of two sources, ``images``: how many different images both hold; within one, how many repeat another."""
+    """Exact copies. Of two sources, ``images``: how many different images both hold; within one,
+    how many repeat another.
+    """
 
     source: str
     other: str
@@ -98,12 +104,14 @@ class PoolDescription:
     images : number of usable images.
     has_pixels : are there images behind the table?
     sources : one for each source.
-    labels : classes × sources, the most frequent first; empty without labels. ``unlabelled``: images without one.
+    labels : classes × sources, the most frequent first; empty without labels. ``unlabelled``:
+        images without one.
     several_labels : may an image have several?
     splits : splits × sources; empty without splits.
     groups : None without groups.
     columns : attributes and features.
-    copies : pairs of sources, and sources by themselves, that hold the same image twice; None where copies were not looked for.
+    copies : pairs of sources, and sources by themselves, that hold the same image twice; None where
+        copies were not looked for.
     unreadable : images that were set aside, by reason, the most frequent first.
     """
 
@@ -153,14 +161,31 @@ def describe_pool(pool: Pool) -> PoolDescription:
 
 def _count_sources(pool: Pool) -> tuple[SourceCount, ...]:
     frame = pool.frame
-    groups = frame.groupby("source", observed=False)["group"].nunique().to_dict() if "group" in frame.columns else {}
-    aside = {} if pool.set_aside is None else pool.set_aside["source"].astype(str).value_counts().to_dict()
+    groups = (
+        frame.groupby("source", observed=False)["group"].nunique().to_dict()
+        if "group" in frame.columns
+        else {}
+    )
+    aside = (
+        {}
+        if pool.set_aside is None
+        else pool.set_aside["source"].astype(str).value_counts().to_dict()
+    )
     rows = [
-        SourceCount(name, size, size / len(pool), groups.get(name) if groups else None, int(aside.pop(name, 0)))
+        SourceCount(
+            name,
+            size,
+            size / len(pool),
+            groups.get(name) if groups else None,
+            int(aside.pop(name, 0)),
+        )
         for name, size in zip(pool.names, pool.sizes.tolist(), strict=True)
     ]
     # A source may have nothing that can be used.
-    rows += [SourceCount(str(name), 0, 0.0, 0 if groups else None, int(count)) for name, count in aside.items()]
+    rows += [
+        SourceCount(str(name), 0, 0.0, 0 if groups else None, int(count))
+        for name, count in aside.items()
+    ]
     return tuple(rows)
 
 
@@ -172,7 +197,11 @@ def _count_levels(pool: Pool, role: str) -> tuple[LevelCount, ...]:
     np.add.at(count_lk, (code_m, source_m), 1)
     order = np.argsort(-count_lk.sum(axis=1), kind="stable")
     return tuple(
-        LevelCount(levels[at], int(count_lk[at].sum()), dict(zip(pool.names, count_lk[at].tolist(), strict=True)))
+        LevelCount(
+            levels[at],
+            int(count_lk[at].sum()),
+            dict(zip(pool.names, count_lk[at].tolist(), strict=True)),
+        )
         for at in order
         if levels[at] != MISSING
     )
@@ -195,7 +224,9 @@ def _count_groups(pool: Pool) -> GroupCount | None:
     if "group" not in pool.frame.columns:
         return None
     by_group = pool.frame.groupby("group", observed=True)["source"]
-    return GroupCount(int(by_group.ngroups), int(by_group.size().max()), int((by_group.nunique() > 1).sum()))
+    return GroupCount(
+        int(by_group.ngroups), int(by_group.size().max()), int((by_group.nunique() > 1).sum())
+    )
 
 
 def _count_column(pool: Pool, name: str) -> ColumnCount:
@@ -207,7 +238,11 @@ def _count_column(pool: Pool, name: str) -> ColumnCount:
     missing = int(column.isna().sum())
     levels, code_m, _ = _levels_and_sources(pool, column)
     count_l = np.bincount(code_m, minlength=len(levels))
-    counted = [(levels[at], int(count_l[at])) for at in np.argsort(-count_l, kind="stable") if levels[at] != MISSING]
+    counted = [
+        (levels[at], int(count_l[at]))
+        for at in np.argsort(-count_l, kind="stable")
+        if levels[at] != MISSING
+    ]
     kind: Literal["list", "category"] = "list" if holds_lists(column) else "category"
     return ColumnCount(name, kind, missing, len(counted), tuple(counted[:_MOST_LEVELS]))
 
@@ -217,10 +252,16 @@ def _count_numbers(pool: Pool, name: str) -> ColumnCount:
     finite_n = np.isfinite(value_n)
     known = value_n[finite_n]
     by_source = {
-        source: float(np.median(value_n[own_n])) if (own_n := finite_n & (pool.source == k)).any() else None
+        source: float(np.median(value_n[own_n]))
+        if (own_n := finite_n & (pool.source == k)).any()
+        else None
         for k, source in enumerate(pool.names)
     }
-    low, median, high = (float(each) for each in np.quantile(known, [0.0, 0.5, 1.0])) if known.size else (None, None, None)
+    low, median, high = (
+        (float(each) for each in np.quantile(known, [0.0, 0.5, 1.0]))
+        if known.size
+        else (None, None, None)
+    )
     missing, n_levels = int(np.isnan(value_n).sum()), int(np.unique(known).size)
     return ColumnCount(name, "number", missing, n_levels, (), low, median, high, by_source)
 
@@ -241,7 +282,10 @@ def _count_copies(pool: Pool) -> tuple[CopyCount, ...] | None:
             for second in places[at + 1 :]:
                 pair = (pool.names[first], pool.names[second])
                 counted[pair] = counted.get(pair, 0) + 1
-    return tuple(CopyCount(*pair, images) for pair, images in sorted(counted.items(), key=lambda each: -each[1]))
+    return tuple(
+        CopyCount(*pair, images)
+        for pair, images in sorted(counted.items(), key=lambda each: -each[1])
+    )
 
 
 def _count_reasons(set_aside: pd.DataFrame | None) -> tuple[ReasonCount, ...]:

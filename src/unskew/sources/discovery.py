@@ -14,17 +14,40 @@ _TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 _ARCHIVES = (".tar.gz", ".tgz", ".tar")
 _ARRAYS = ".npz"
 # A spreadsheet is no table that can be read, but whoever tries says what to do.
-_TABLE_NAMES = (*_TABLES, *(f"{each}.gz" for each in _TABLES), ".ndjson", ".ndjson.gz", ".pq", ".xls", ".xlsx", ".ods")
+_TABLE_NAMES = (
+    *_TABLES,
+    *(f"{each}.gz" for each in _TABLES),
+    ".ndjson",
+    ".ndjson.gz",
+    ".pq",
+    ".xls",
+    ".xlsx",
+    ".ods",
+)
 # Folders of these names are splits of one source, not sources.
-_SPLITS = {"train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "evaluation"}
+_SPLITS = {
+    "train",
+    "training",
+    "val",
+    "valid",
+    "validation",
+    "dev",
+    "test",
+    "testing",
+    "eval",
+    "evaluation",
+}
 
 
 def find_sources(places: Sequence[Path], folder: Path, *, download: bool = False) -> dict[str, Any]:
-    """Settings for these folders or files, paths written relative to ``folder`` where that is shorter.
+    """Settings for these folders or files, paths written relative to ``folder`` where that is
+    shorter.
 
-    Each folder is one source. A single folder is taken apart where its subfolders hold class folders of their own, or look like
-    sources: then each subfolder is one source. A file is a table, arrays, or a CIFAR archive; several files are one source each, and so is
-    a table that does not say which source each image comes from. With ``download``, an archive need not be there yet.
+    Each folder is one source. A single folder is taken apart where its subfolders hold class
+    folders of their own, or look like sources: then each subfolder is one source. A file is a
+    table, arrays, or a CIFAR archive; several files are one source each, and so is a table that
+    does not say which source each image comes from. With ``download``, an archive need not be there
+    yet.
     """
     for place in places:
         if not (download and _is_archive(place)):
@@ -34,12 +57,17 @@ def find_sources(places: Sequence[Path], folder: Path, *, download: bool = False
         return _from_folders(folders, folder)
     if folders:
         raise ConfigError(
-            f"give either folders or files, not both: {first_few([str(place) for place in folders])} is a folder, "
-            f"{first_few([str(place) for place in places if place not in folders])} is not. A table may hold all sources (a column source)."
+            "give either folders or files, not both: "
+            f"{first_few([str(place) for place in folders])} is a folder, "
+            f"{first_few([str(place) for place in places if place not in folders])} is not. A "
+            "table may hold all sources (a column source)."
         )
     kinds = {_kind(place) for place in places}
     if len(kinds) > 1:
-        raise ConfigError(f"these files are of different kinds ({', '.join(sorted(kinds))}); give files of one kind, or one table of all.")
+        raise ConfigError(
+            f"these files are of different kinds ({', '.join(sorted(kinds))}); give files of one "
+            "kind, or one table of all."
+        )
     (kind,) = kinds
     return _settings(kind, places, folder)
 
@@ -49,7 +77,9 @@ def _settings(kind: str, places: Sequence[Path], folder: Path) -> dict[str, Any]
     columns = {} if kind in ("folders", "cifar") else common_columns(kind, places)
     if len(places) == 1 and (kind == "cifar" or "source" in columns):
         return {kind: _written(places[0], folder)} | columns
-    return {kind: _named(places, folder)} | {role: name for role, name in columns.items() if role != "source"}
+    return {kind: _named(places, folder)} | {
+        role: name for role, name in columns.items() if role != "source"
+    }
 
 
 def _check_there(place: Path) -> None:
@@ -60,7 +90,10 @@ def _check_there(place: Path) -> None:
     except OSError as error:
         raise DataError(f"{str(place)!r} cannot be read: {error.strerror or error}.") from None
     if there and not _is_text(os.path.abspath(place)):
-        raise DataError(f"the name of {os.fsencode(place)!r} is not UTF-8, so that no configuration can name it. Rename it, or link to it.")
+        raise DataError(
+            f"the name of {os.fsencode(place)!r} is not UTF-8, so that no configuration can name "
+            "it. Rename it, or link to it."
+        )
     if not there:
         raise ConfigError(f"there is no folder or file {str(place)!r}.{_near(place)}")
 
@@ -77,7 +110,8 @@ def _from_folders(folders: Sequence[Path], base: Path) -> dict[str, Any]:
     kinds = {_unpacked(folder) for folder in folders}
     if len(kinds) > 1:
         raise ConfigError(
-            f"these folders are of different kinds ({', '.join(sorted(kinds))}); give folders of one kind: of images, Hugging Face "
+            f"these folders are of different kinds ({', '.join(sorted(kinds))}); give folders of "
+            "one kind: of images, Hugging Face "
             "datasets saved to disk, or CIFAR archives unpacked."
         )
     (kind,) = kinds
@@ -89,7 +123,9 @@ def _from_folders(folders: Sequence[Path], base: Path) -> dict[str, Any]:
 
 
 def _taken_apart(folder: Path) -> list[Path]:
-    """The subfolders, where they are sources rather than classes or splits of one; else the folder itself."""
+    """The subfolders, where they are sources rather than classes or splits of one; else the folder
+    itself.
+    """
     below = sorted(_subfolders(folder), key=lambda path: path.name)
     are_splits = {each.name.lower() for each in below} <= _SPLITS
     if len(below) < 2 or are_splits or _has_files(folder):
@@ -101,15 +137,24 @@ def _named(places: Iterable[Path], base: Path) -> dict[str, str]:
     """A name for each place: its own, with that of the folder above where two have the same."""
     places = [Path(os.path.normpath(place.absolute())) for place in places]
     for depth in range(1, 4):
-        names = ["/".join((*place.parts[-depth:-1], _stem(place) if place.is_file() else place.name)) for place in places]
+        names = [
+            "/".join((*place.parts[-depth:-1], _stem(place) if place.is_file() else place.name))
+            for place in places
+        ]
         if len(set(names)) == len(names):
             return {name: _written(place, base) for name, place in zip(names, places, strict=True)}
-    raise ConfigError(f"a place was named twice: {first_few(sorted({str(place) for place in places if places.count(place) > 1}))}.")
+    raise ConfigError(
+        "a place was named twice: "
+        f"{first_few(sorted({str(place) for place in places if places.count(place) > 1}))}."
+    )
 
 
 def _stem(file: Path) -> str:
     """The name of a file without what says its format."""
-    extension = max((each for each in (*_ARCHIVES, *_TABLE_NAMES, _ARRAYS) if file.name.lower().endswith(each)), key=len)
+    extension = max(
+        (each for each in (*_ARCHIVES, *_TABLE_NAMES, _ARRAYS) if file.name.lower().endswith(each)),
+        key=len,
+    )
     return file.name[: -len(extension)] or file.name
 
 
@@ -135,13 +180,16 @@ def _kind(place: Path) -> str:
     if name.endswith(_TABLE_NAMES):
         return "manifest"
     raise ConfigError(
-        f"{place.name!r} holds neither images nor a table of them, which are {', '.join(_TABLES)}, {_ARRAYS}, or a CIFAR archive "
+        f"{place.name!r} holds neither images nor a table of them, which are {', '.join(_TABLES)}, "
+        f"{_ARRAYS}, or a CIFAR archive "
         "(.tar.gz). A folder of images is named by the folder."
     )
 
 
 def _unpacked(folder: Path) -> str:
-    """A folder is a CIFAR archive unpacked, a Hugging Face dataset saved to disk, or one of images."""
+    """A folder is a CIFAR archive unpacked, a Hugging Face dataset saved to disk, or one of
+    images.
+    """
     names = {each.name for each in os.scandir(folder)}
     if {"batches.meta", "meta", "batches.meta.txt", "fine_label_names.txt"} & names and {
         "data_batch_1",
@@ -150,11 +198,19 @@ def _unpacked(folder: Path) -> str:
         "train.bin",
     } & names:
         return "cifar"
-    return "huggingface" if {"dataset_info.json", "state.json"} <= names or "dataset_dict.json" in names else "folders"
+    return (
+        "huggingface"
+        if {"dataset_info.json", "state.json"} <= names or "dataset_dict.json" in names
+        else "folders"
+    )
 
 
 def _subfolders(folder: Path) -> list[Path]:
-    return [Path(each.path) for each in os.scandir(folder) if each.is_dir() and not each.name.startswith(".")]
+    return [
+        Path(each.path)
+        for each in os.scandir(folder)
+        if each.is_dir() and not each.name.startswith(".")
+    ]
 
 
 def _has_files(folder: Path) -> bool:

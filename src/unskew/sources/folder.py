@@ -1,4 +1,6 @@
-"""Folders of images: one for each source, classes in subfolders, a table of metadata beside the images."""
+"""Folders of images: one for each source, classes in subfolders, a table of metadata beside the
+images.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 # First-level folders that are splits, not classes, by the Hugging Face convention.
-_SPLITS = {"train": "train", "training": "train", "test": "test", "testing": "test", "eval": "test", "evaluation": "test"} | dict.fromkeys(
-    ("val", "valid", "validation", "dev"), "validation"
-)
+_SPLITS = {
+    "train": "train",
+    "training": "train",
+    "test": "test",
+    "testing": "test",
+    "eval": "test",
+    "evaluation": "test",
+} | dict.fromkeys(("val", "valid", "validation", "dev"), "validation")
 FOLDER = "folder"
 
 
@@ -40,33 +47,51 @@ def read_folders(
     label_separator: str | None = None,
     base: str | os.PathLike[str] = ".",
 ) -> Pool:
-    r"""One folder for each source, listed but not opened; images in the order of their sources and sorted paths.
+    r"""One folder for each source, listed but not opened; images in the order of their sources and
+    sorted paths.
 
     Parameters
     ----------
     folders : folder by name of source.
-    label : the name of the first folder below the source's in which the image lies, however deep; images that lie directly in the source's
-        folder have none. ``"folder"`` says so, too; False: no labels; a column of the metadata; or ``{"regex": …}`` on the file name.
-        A column ``label`` of the metadata goes before the folders unless ``"folder"`` is said.
+    label : the name of the first folder below the source's in which the image lies, however deep;
+        images that lie directly in the source's folder have none. ``"folder"`` says so, too; False:
+        no labels; a column of the metadata; or ``{"regex": …}`` on the file name. A column
+        ``label`` of the metadata goes before the folders unless ``"folder"`` is said.
     id, group : columns of the metadata; group also ``{"regex": r"^(sku\d+)"}``.
-    split : ``"folder"``: the first folder is train, validation or test, and the class is the one below it. That is understood without
-        being said where all images lie in folders of such names; False: they are classes. Or a column of the metadata, or a regex.
+    split : ``"folder"``: the first folder is train, validation or test, and the class is the one
+        below it. That is understood without being said where all images lie in folders of such
+        names; False: they are classes. Or a column of the metadata, or a regex.
     images : False: the pixels are never needed.
     label_separator : splits labels of a metadata.csv into lists.
     base : the folder that the others start from.
     """
     if not folders or not all(folders) or not hasattr(folders, "items"):
-        raise ConfigError(f'folders gives each source its folder, such as {{ north = "photos/north" }}; got {folders!r}.')
-    rules = {role: read_rule(role, rule) for role, rule in {"label": label, "group": group, "split": split}.items()}
-    columns = {role: rule for role, rule in {**rules, "id": id}.items() if isinstance(rule, str) and rule != FOLDER}
-    parts = [_read_one(name, os.fspath(folder), os.fspath(base), rules, columns) for name, folder in folders.items()]
+        raise ConfigError(
+            f'folders gives each source its folder, such as {{ north = "photos/north" }}; got '
+            f"{folders!r}."
+        )
+    rules = {
+        role: read_rule(role, rule)
+        for role, rule in {"label": label, "group": group, "split": split}.items()
+    }
+    columns = {
+        role: rule
+        for role, rule in {**rules, "id": id}.items()
+        if isinstance(rule, str) and rule != FOLDER
+    }
+    parts = [
+        _read_one(name, os.fspath(folder), os.fspath(base), rules, columns)
+        for name, folder in folders.items()
+    ]
     _check_different(folders, os.fspath(base))
     return _pool(parts, rules, os.fspath(base), images, label_separator)
 
 
 @dataclass(frozen=True)
 class _Source:
-    """The images of one source: the table, the paths within the source's folder as it shows them, the files, and what cannot be used."""
+    """The images of one source: the table, the paths within the source's folder as it shows them,
+    the files, and what cannot be used.
+    """
 
     frame: pd.DataFrame
     within: list[str]
@@ -74,7 +99,9 @@ class _Source:
     set_aside: list[tuple[str, str, str, str]]
 
 
-def _read_one(name: str, folder: str, base: str, rules: Mapping[str, Any], columns: Mapping[str, str]) -> _Source:
+def _read_one(
+    name: str, folder: str, base: str, rules: Mapping[str, Any], columns: Mapping[str, str]
+) -> _Source:
     import pandas as pd
 
     place, what = os.path.join(base, folder), f"source {name!r}"
@@ -85,17 +112,32 @@ def _read_one(name: str, folder: str, base: str, rules: Mapping[str, Any], colum
         raise no_images(folder, what, listing)
     within = [shown_path(path) for path in listing.files]
     said = shown_path(folder).rstrip("/")
-    frame = pd.DataFrame({"id": [f"{name}/{path}" for path in within], "source": name, "path": [_join(said, path) for path in within]})
+    frame = pd.DataFrame(
+        {
+            "id": [f"{name}/{path}" for path in within],
+            "source": name,
+            "path": [_join(said, path) for path in within],
+        }
+    )
     described, absent = read_metadata(listing, place, said, columns)
     frame = _with_folder_names(frame, within, rules, described, what)
     for column in described.columns:
         if column == "id":
-            frame["id"] = described["id"].astype(object).where(described["id"].notna().to_numpy(), frame["id"])
+            frame["id"] = (
+                described["id"]
+                .astype(object)
+                .where(described["id"].notna().to_numpy(), frame["id"])
+            )
         elif not (column in ("label", "split") and rules[column] in (False, FOLDER)):
             frame[column] = described[column].to_numpy()
     broken = [(shown_path(path), reason) for path, reason in [*listing.broken, *absent]]
     set_aside = [(f"{name}/{path}", name, _join(said, path), reason) for path, reason in broken]
-    return _Source(frame, within, [f"{folder.rstrip(os.sep) or os.sep}{os.sep}{path}" for path in listing.files], set_aside)
+    return _Source(
+        frame,
+        within,
+        [f"{folder.rstrip(os.sep) or os.sep}{os.sep}{path}" for path in listing.files],
+        set_aside,
+    )
 
 
 def _join(folder: str, path: str) -> str:
@@ -103,21 +145,37 @@ def _join(folder: str, path: str) -> str:
 
 
 def _with_folder_names(
-    frame: pd.DataFrame, within: list[str], rules: Mapping[str, Any], described: pd.DataFrame, what: str
+    frame: pd.DataFrame,
+    within: list[str],
+    rules: Mapping[str, Any],
+    described: pd.DataFrame,
+    what: str,
 ) -> pd.DataFrame:
     """Adds split and label where the names of folders say them."""
     parts = [path.split("/")[:-1] for path in within]
-    if rules["split"] == FOLDER or (rules["split"] is None and "split" not in described and _are_splits(parts)):
+    if rules["split"] == FOLDER or (
+        rules["split"] is None and "split" not in described and _are_splits(parts)
+    ):
         if not all(parts):
             lost = next(path for path, part in zip(within, parts, strict=True) if not part)
-            raise ConfigError(f'{what}: split = "folder" takes the split from the folder of each image, but {lost!r} lies in none.')
+            raise ConfigError(
+                f'{what}: split = "folder" takes the split from the folder of each image, but '
+                f"{lost!r} lies in none."
+            )
         frame = frame.assign(split=[_SPLITS.get(part[0].lower(), part[0]) for part in parts])
-        logger.info("%s: the folders %s are splits", what, first_few(sorted({part[0] for part in parts})))
+        logger.info(
+            "%s: the folders %s are splits", what, first_few(sorted({part[0] for part in parts}))
+        )
         parts = [part[1:] for part in parts]
     if rules["label"] == FOLDER or (rules["label"] is None and "label" not in described):
         bare = sum(not part for part in parts)
         if 0 < bare < len(parts):
-            logger.warning("%s: %d of %d images lie beside the folders of the classes; they have no label", what, bare, len(parts))
+            logger.warning(
+                "%s: %d of %d images lie beside the folders of the classes; they have no label",
+                what,
+                bare,
+                len(parts),
+            )
         if bare < len(parts):
             frame["label"] = [part[0] if part else None for part in parts]
     return frame
@@ -128,20 +186,29 @@ def _are_splits(parts: list[list[str]]) -> bool:
 
 
 def _check_different(folders: Mapping[str, Any], base: str) -> None:
-    place = {name: os.path.realpath(os.path.join(base, os.fspath(folder))) for name, folder in folders.items()}
+    place = {
+        name: os.path.realpath(os.path.join(base, os.fspath(folder)))
+        for name, folder in folders.items()
+    }
     owner: dict[str, str] = {}
     for name, folder in place.items():
         before = owner.setdefault(folder, name)
         if before != name:
             raise ConfigError(
-                f"the sources {before!r} and {name!r} are the same folder, {os.fspath(folders[name])!r}: every image would count twice."
+                f"the sources {before!r} and {name!r} are the same folder, "
+                f"{os.fspath(folders[name])!r}: every image would count twice."
             )
     for name, folder in place.items():
-        outer = next((owner[above] for above in parents_of(folder) if above != folder and above in owner), None)
+        outer = next(
+            (owner[above] for above in parents_of(folder) if above != folder and above in owner),
+            None,
+        )
         if outer is not None:
             raise ConfigError(
-                f"the folder of the source {name!r}, {os.fspath(folders[name])!r}, lies within that of {outer!r}, "
-                f"{os.fspath(folders[outer])!r}, which is read with all its subfolders: its images would count twice. Give each source a "
+                f"the folder of the source {name!r}, {os.fspath(folders[name])!r}, lies within "
+                f"that of {outer!r}, "
+                f"{os.fspath(folders[outer])!r}, which is read with all its subfolders: its images "
+                "would count twice. Give each source a "
                 "folder of its own."
             )
 
@@ -149,12 +216,27 @@ def _check_different(folders: Mapping[str, Any], base: str) -> None:
 def _log_overlooked(what: str, listing: Listing) -> None:
     if listing.ignored:
         kinds = [f"{count} {extension}" for extension, count in listing.ignored.most_common()]
-        logger.info("%s: %d files are no images and were ignored: %s", what, listing.ignored.total(), first_few(kinds, 8))
+        logger.info(
+            "%s: %d files are no images and were ignored: %s",
+            what,
+            listing.ignored.total(),
+            first_few(kinds, 8),
+        )
     if listing.repeated:
-        logger.warning("%s: links to folders that are listed anyway, or a loop, were not followed: %s", what, first_few(listing.repeated))
+        logger.warning(
+            "%s: links to folders that are listed anyway, or a loop, were not followed: %s",
+            what,
+            first_few(listing.repeated),
+        )
 
 
-def _pool(parts: list[_Source], rules: Mapping[str, Any], base: str, images: bool, label_separator: str | None) -> Pool:
+def _pool(
+    parts: list[_Source],
+    rules: Mapping[str, Any],
+    base: str,
+    images: bool,
+    label_separator: str | None,
+) -> Pool:
     import pandas as pd
 
     frame = pd.concat([part.frame for part in parts], ignore_index=True)

@@ -9,18 +9,25 @@ import numpy as np
 
 
 def unique_within(ids: Sequence[Any], sources: Sequence[str]) -> list[Any]:
-    """The ids as they are; those that occur in more than one source stand behind its name, as ``north/17`` (and then all are text)."""
+    """The ids as they are; those that occur in more than one source stand behind its name, as
+    ``north/17`` (and then all are text).
+    """
     first: dict[Any, str] = {}
     pairs = [(id, source) for id, source in zip(ids, sources, strict=True) if not is_missing(id)]
     shared = {id for id, source in pairs if first.setdefault(id, source) != source}
     if not shared:
         return list(ids)
     rows = zip(ids, sources, strict=True)
-    return [None if is_missing(id) else f"{source}/{id}" if id in shared else str(id) for id, source in rows]
+    return [
+        None if is_missing(id) else f"{source}/{id}" if id in shared else str(id)
+        for id, source in rows
+    ]
 
 
 def is_missing(value: Any) -> bool:
     """None, NaN, and what pandas puts in their place."""
     return (
-        value is None or (isinstance(value, float | np.floating) and bool(np.isnan(value))) or type(value).__name__ in ("NAType", "NaTType")
+        value is None
+        or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
+        or type(value).__name__ in ("NAType", "NaTType")
     )

@@ -15,19 +15,25 @@ if TYPE_CHECKING:
 
 
 def as_label_lists(frame: pd.DataFrame, separator: str | None, where: str) -> pd.DataFrame:
-    """The table with its labels as lists, if there is a separator or if they come as lists already; else as it is.
+    """The table with its labels as lists, if there is a separator or if they come as lists already;
+    else as it is.
 
     An empty field is an empty list: none of the labels.
     """
     if separator is not None and "label" not in frame.columns:
-        raise ConfigError(f"label_separator = {separator!r} splits the labels, but {where} has no column of labels.")
+        raise ConfigError(
+            f"label_separator = {separator!r} splits the labels, but {where} has no column of "
+            "labels."
+        )
     if "label" not in frame.columns:
         return frame
     values = frame["label"].tolist()
     _check_values(values, where)
     if separator is not None:
         if not separator:
-            raise ConfigError("label_separator is the text between two labels, such as '|'; got nothing.")
+            raise ConfigError(
+                "label_separator is the text between two labels, such as '|'; got nothing."
+            )
         values = [value.split(separator) if isinstance(value, str) else value for value in values]
     elif not any(isinstance(value, list | tuple | np.ndarray) for value in values):
         return frame
@@ -41,7 +47,10 @@ def _check_values(values: Sequence[Any], where: str) -> None:
     for value in values:
         for each in value if isinstance(value, list | tuple | np.ndarray) else (value,):
             if isinstance(each, list | tuple | dict | set | bytes | np.ndarray):
-                raise DataError(f"{where}: a label is text or a number, or a list of these; got {str(value)[:60]}.")
+                raise DataError(
+                    f"{where}: a label is text or a number, or a list of these; got "
+                    f"{str(value)[:60]}."
+                )
 
 
 def _label_list(value: Any) -> list[Any]:
@@ -57,8 +66,9 @@ def _label_list(value: Any) -> list[Any]:
 def label_indicators(pool: Pool) -> Pool:
     """Adds a column ``label=cat`` of 0 and 1 for every label that occurs, sorted by name.
 
-    With them `unskew.calibrate_weights` reaches known shares of images that show each label: ``means={"label=cat": (values, 0.3)}``, the
-    share being the weighted mean of the indicator, Σ_i p_i 1[cat ∈ label_i].
+    With them `unskew.calibrate_weights` reaches known shares of images that show each label:
+    ``means={"label=cat": (values, 0.3)}``, the share being the weighted mean of the indicator, Σ_i
+    p_i 1[cat ∈ label_i].
 
     Examples
     --------
@@ -74,13 +84,22 @@ def label_indicators(pool: Pool) -> Pool:
         raise DataError("the pool has no labels to make indicators of.")
     values = pool.frame["label"].tolist()
     lists = [value if isinstance(value, list) else [value] for value in values]
-    missing = [id for id, value in zip(pool.frame["id"], values, strict=True) if not isinstance(value, list) and pd.isna(value)]
+    missing = [
+        id
+        for id, value in zip(pool.frame["id"], values, strict=True)
+        if not isinstance(value, list) and pd.isna(value)
+    ]
     if missing:
         raise DataError(
-            f"{len(missing)} of {len(pool)} images have no label (id {first_few(missing)}): they show neither its presence nor its absence."
+            f"{len(missing)} of {len(pool)} images have no label (id {first_few(missing)}): they "
+            "show neither its presence nor its absence."
         )
     row = np.repeat(np.arange(len(lists)), [len(each) for each in lists])
-    code, names = pd.factorize(np.array([str(each) for labels in lists for each in labels], dtype=object), sort=True)
+    code, names = pd.factorize(
+        np.array([str(each) for labels in lists for each in labels], dtype=object), sort=True
+    )
     indicator_nl = np.zeros((len(lists), len(names)))
     indicator_nl[row, code] = 1.0
-    return pool.with_columns({f"label={name}": indicator_nl[:, at] for at, name in enumerate(names)})
+    return pool.with_columns(
+        {f"label={name}": indicator_nl[:, at] for at, name in enumerate(names)}
+    )

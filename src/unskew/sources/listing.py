@@ -11,11 +11,30 @@ from dataclasses import dataclass, field
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.sources.files import NOT_REGULAR, shown_path, why_unreadable
 
-# By extension, whatever its case. Some need a plug-in to be decoded: better set aside with that reason than overlooked.
+# By extension, whatever its case. Some need a plug-in to be decoded: better set aside with that
+# reason than overlooked.
 IMAGE_EXTENSIONS = frozenset(
     f".{name}"
     for name in (
-        *("jpg", "jpeg", "jpe", "jfif", "png", "apng", "gif", "bmp", "dib", "tif", "tiff", "webp", "ppm", "pgm", "pbm", "pnm", "tga"),
+        *(
+            "jpg",
+            "jpeg",
+            "jpe",
+            "jfif",
+            "png",
+            "apng",
+            "gif",
+            "bmp",
+            "dib",
+            "tif",
+            "tiff",
+            "webp",
+            "ppm",
+            "pgm",
+            "pbm",
+            "pnm",
+            "tga",
+        ),
         *("jp2", "j2k", "avif", "heic", "heif", "jxl"),
     )
 )
@@ -31,8 +50,10 @@ class Listing:
     ----------
     files : image files, sorted.
     metadata : tables beside the images, sorted.
-    broken : (path, reason) of what has the name of an image and is no readable file, and of folders that cannot be listed.
-    ignored : number of other files, by extension; hidden files (their names start with a dot) count as ``hidden``.
+    broken : (path, reason) of what has the name of an image and is no readable file, and of folders
+        that cannot be listed.
+    ignored : number of other files, by extension; hidden files (their names start with a dot) count
+        as ``hidden``.
     repeated : links to folders that are listed anyway, or that contain this folder (a loop).
     """
 
@@ -46,8 +67,8 @@ class Listing:
 def list_images(folder: str) -> Listing:
     """Every image below the folder, however deep.
 
-    Real folders come first, then links to folders, each real folder once: hence loops of links end, and no image is listed twice because
-    somebody linked to its folder.
+    Real folders come first, then links to folders, each real folder once: hence loops of links end,
+    and no image is listed twice because somebody linked to its folder.
     """
     found = Listing()
     seen = {_identity(above) for above in parents_of(os.path.realpath(folder))}
@@ -94,7 +115,9 @@ def _list_one(folder: str, inner: str, found: Listing) -> tuple[list[str], list[
                     found.ignored[extension or "no extension"] += 1
     except OSError as error:
         if not inner:
-            raise DataError(f"the folder {shown_path(folder)!r} cannot be listed: {why_unreadable(error)}.") from error
+            raise DataError(
+                f"the folder {shown_path(folder)!r} cannot be listed: {why_unreadable(error)}."
+            ) from error
         found.broken.append((inner, f"the folder cannot be listed: {why_unreadable(error)}"))
     return folders, links
 
@@ -106,7 +129,9 @@ def _add_image(entry: os.DirEntry[str], path: str, found: Listing, links: list[s
         elif entry.is_dir():
             links.append(path)
         else:
-            found.broken.append((path, "a link that leads nowhere" if entry.is_symlink() else NOT_REGULAR))
+            found.broken.append(
+                (path, "a link that leads nowhere" if entry.is_symlink() else NOT_REGULAR)
+            )
     except OSError as error:
         found.broken.append((path, why_unreadable(error)))
 
@@ -128,16 +153,23 @@ def _identity(folder: str) -> tuple[int, int]:
 
 
 def check_folder(folder: str, said: str, what: str) -> None:
-    """A folder that is there, or `ConfigError` with the nearest name that is. ``said``: as the user wrote it; ``what`` it is for."""
+    """A folder that is there, or `ConfigError` with the nearest name that is. ``said``: as the user
+    wrote it; ``what`` it is for.
+    """
     if os.path.isdir(folder):
         return
     if os.path.lexists(folder):
-        raise ConfigError(f"{what} must be a folder of images, but {said!r} is {_kind(folder)}. A table of images is named by `manifest`.")
+        raise ConfigError(
+            f"{what} must be a folder of images, but {said!r} is {_kind(folder)}. A table of "
+            "images is named by `manifest`."
+        )
     raise ConfigError(f"{what} is the folder {said!r}, which is not there.{near_names(folder)}")
 
 
 def near_names(place: str) -> str:
-    """`` Did you mean …?``, from what lies beside a place that is not there; or the first folder above it that is missing."""
+    """`` Did you mean …?``, from what lies beside a place that is not there; or the first folder
+    above it that is missing.
+    """
     above = os.path.dirname(os.path.abspath(place))
     try:
         beside = [shown_path(name) for name in os.listdir(above)]
@@ -147,16 +179,27 @@ def near_names(place: str) -> str:
 
 
 def _kind(place: str) -> str:
-    return "a file" if os.path.isfile(place) else "a link that leads nowhere" if os.path.islink(place) else "neither a folder nor a file"
+    return (
+        "a file"
+        if os.path.isfile(place)
+        else "a link that leads nowhere"
+        if os.path.islink(place)
+        else "neither a folder nor a file"
+    )
 
 
 def no_images(said: str, what: str, found: Listing) -> DataError:
     """Nothing usable in a folder: what is there instead."""
     if not found.ignored and not found.broken:
-        return DataError(f"{what}: the folder {said!r} is empty. Were the images moved, or is a disk not mounted?")
+        return DataError(
+            f"{what}: the folder {said!r} is empty. Were the images moved, or is a disk not "
+            "mounted?"
+        )
     there = [f"{count} {extension}" for extension, count in found.ignored.most_common()]
     there += [f"{shown_path(path)!r} ({reason})" for path, reason in found.broken]
     return DataError(
-        f"{what}: there is no image in the folder {said!r} or below it; there are {first_few(there, 8)}. "
-        f"Images are known by their extension ({', '.join(sorted(IMAGE_EXTENSIONS))}, in upper or lower case)."
+        f"{what}: there is no image in the folder {said!r} or below it; there are "
+        f"{first_few(there, 8)}. "
+        f"Images are known by their extension ({', '.join(sorted(IMAGE_EXTENSIONS))}, in upper or "
+        "lower case)."
     )

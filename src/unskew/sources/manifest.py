@@ -1,4 +1,6 @@
-"""A table that lists the images: where each lies, and what is known of it; or, with ``images = false``, a table alone."""
+"""A table that lists the images: where each lies, and what is known of it; or, with ``images =
+false``, a table alone.
+"""
 
 from __future__ import annotations
 
@@ -60,9 +62,11 @@ def read_manifest(
 
     Parameters
     ----------
-    manifest : a .csv, .tsv, .jsonl, .json or .parquet file (COCO among them) that holds all sources; or ``{name: file}``, one for each.
-    source, label, id, group, split, path : names of columns; without them, the columns of these names (for path also ``file_name``).
-        label, group and split may be ``{"regex": r"^(sku\d+)"}``: what the parentheses capture in the file name.
+    manifest : a .csv, .tsv, .jsonl, .json or .parquet file (COCO among them) that holds all
+        sources; or ``{name: file}``, one for each.
+    source, label, id, group, split, path : names of columns; without them, the columns of these
+        names (for path also ``file_name``). label, group and split may be ``{"regex":
+        r"^(sku\d+)"}``: what the parentheses capture in the file name.
     root : the folder that paths start from; the folder of the table unless said.
     images : False for a table alone, no paths needed.
     allow_outside : paths may lead out of the root; else those images are set aside.
@@ -72,26 +76,47 @@ def read_manifest(
     base : the folder that ``manifest`` and ``root`` start from.
     source_name : of all images, whatever the table says.
     """
-    rules = {role: read_rule(role, rule) for role, rule in {"label": label, "group": group, "split": split}.items()}
+    rules = {
+        role: read_rule(role, rule)
+        for role, rule in {"label": label, "group": group, "split": split}.items()
+    }
     patterns = {role: rule for role, rule in rules.items() if isinstance(rule, NamePattern)}
     named = {"id": id, "source": source, "path": path} | {
         role: None if isinstance(rule, NamePattern) else rule for role, rule in rules.items()
     }
     if isinstance(manifest, Mapping) and source is not None:
-        raise ConfigError(f"manifest names a table for each source ({first_few(list(manifest))}), so `source` has nothing to say.")
-    files: Mapping[Any, Any] = manifest if isinstance(manifest, Mapping) else {source_name: manifest}
+        raise ConfigError(
+            f"manifest names a table for each source ({first_few(list(manifest))}), so `source` "
+            "has nothing to say."
+        )
+    files: Mapping[Any, Any] = (
+        manifest if isinstance(manifest, Mapping) else {source_name: manifest}
+    )
     tables = []
     for name, file in files.items():
         said = os.fspath(file)
         table = _read_one(os.path.join(base, said), said, named, name, delimiter, several)
-        table = Table(as_label_lists(table.frame, label_separator, f"the table {said!r}"), table.line_n, table.unit)
-        tables.append(_Listed(table, said, os.path.dirname(said) if root is None else os.fspath(root)))
+        table = Table(
+            as_label_lists(table.frame, label_separator, f"the table {said!r}"),
+            table.line_n,
+            table.unit,
+        )
+        tables.append(
+            _Listed(table, said, os.path.dirname(said) if root is None else os.fspath(root))
+        )
     if images or patterns:
         _check_paths(tables, patterns)
     return _pool(tables, patterns, os.fspath(base), images, allow_outside)
 
 
-def _read_one(file: str, said: str, named: Mapping[str, Any], source: str | None, delimiter: str | None, several: str | None) -> Table:
+def _read_one(
+    file: str,
+    said: str,
+    named: Mapping[str, Any],
+    source: str | None,
+    delimiter: str | None,
+    several: str | None,
+) -> Table:
     """A table with its columns in their roles."""
     from unskew.sources.coco import coco_table
 
@@ -105,12 +130,16 @@ def _read_one(file: str, said: str, named: Mapping[str, Any], source: str | None
     elif wanted["label"]:
         wanted["label"] = None
     if wanted["path"] is None:
-        wanted["path"] = next((column for column in _PATH_COLUMNS if column in table.frame.columns), None)
+        wanted["path"] = next(
+            (column for column in _PATH_COLUMNS if column in table.frame.columns), None
+        )
     frame = with_roles(table.frame, wanted, f"the table {said!r}", source)
     if "source" not in frame.columns:
         raise DataError(
-            f"the table {said!r} does not say which database each image comes from; its columns are {first_few(list(frame.columns), 12)}. "
-            'Name that column (source = "…"), or give each database a table of its own (manifest = { north = "north.csv", … }).'
+            f"the table {said!r} does not say which database each image comes from; its columns "
+            f"are {first_few(list(frame.columns), 12)}. "
+            'Name that column (source = "…"), or give each database a table of its own (manifest = '
+            '{ north = "north.csv", … }).'
         )
     return Table(frame, table.line_n, table.unit)
 
@@ -118,19 +147,35 @@ def _read_one(file: str, said: str, named: Mapping[str, Any], source: str | None
 def _check_paths(tables: Sequence[_Listed], patterns: Mapping[str, NamePattern]) -> None:
     for each in tables:
         if "path" not in each.table.frame.columns:
-            needs = f"{next(iter(patterns))}.regex reads file names" if patterns else "images = true needs them"
+            needs = (
+                f"{next(iter(patterns))}.regex reads file names"
+                if patterns
+                else "images = true needs them"
+            )
             raise DataError(
-                f"the table {each.said!r} has no column that says where the images lie, and {needs}; its columns are "
-                f'{first_few(list(each.table.frame.columns), 12)}. Name it (path = "…"), or say images = false if the table alone is meant.'
+                f"the table {each.said!r} has no column that says where the images lie, and "
+                f"{needs}; its columns are "
+                f'{first_few(list(each.table.frame.columns), 12)}. Name it (path = "…"), or say '
+                "images = false if the table alone is meant."
             )
 
 
-def _pool(tables: Sequence[_Listed], patterns: Mapping[str, NamePattern], base: str, images: bool, allow_outside: bool) -> Pool:
+def _pool(
+    tables: Sequence[_Listed],
+    patterns: Mapping[str, NamePattern],
+    base: str,
+    images: bool,
+    allow_outside: bool,
+) -> Pool:
     import pandas as pd
 
     frame = pd.concat([each.table.frame for each in tables], ignore_index=True)
     _check_sources(frame, tables)
-    written = [path if isinstance(path, str) else "" for path in frame["path"]] if "path" in frame.columns else None
+    written = (
+        [path if isinstance(path, str) else "" for path in frame["path"]]
+        if "path" in frame.columns
+        else None
+    )
     frame = frame.assign(id=_ids(frame, tables, written))
     if written is not None:
         frame = with_patterns(frame, patterns, [path.replace("\\", "/") for path in written])
@@ -138,28 +183,49 @@ def _pool(tables: Sequence[_Listed], patterns: Mapping[str, NamePattern], base: 
     if not images or written is None:
         return pool_of_images(frame, None)
     roots = [each.root for each in tables for _ in each.table.line_n]
-    frame = frame.assign(path=[shown_path(os.path.join(root, path)) for root, path in zip(roots, written, strict=True)])
-    reasons = [_refusal(root, path, base, allow_outside) for root, path in zip(roots, written, strict=True)]
-    files = FileImages(base, [os.path.normpath(os.path.join(root, path)) for root, path in zip(roots, written, strict=True)])
+    frame = frame.assign(
+        path=[
+            shown_path(os.path.join(root, path)) for root, path in zip(roots, written, strict=True)
+        ]
+    )
+    reasons = [
+        _refusal(root, path, base, allow_outside) for root, path in zip(roots, written, strict=True)
+    ]
+    files = FileImages(
+        base,
+        [
+            os.path.normpath(os.path.join(root, path))
+            for root, path in zip(roots, written, strict=True)
+        ],
+    )
     return _usable(frame, files, reasons, tables)
 
 
-def _usable(frame: pd.DataFrame, files: FileImages, reasons: Sequence[str | None], tables: Sequence[_Listed]) -> Pool:
+def _usable(
+    frame: pd.DataFrame, files: FileImages, reasons: Sequence[str | None], tables: Sequence[_Listed]
+) -> Pool:
     """The pool of the images that may be read; the others are set aside."""
     rows = [row for row, reason in enumerate(reasons) if reason is None]
     refused = [
         (id, str(source), path, reason)
-        for id, source, path, reason in zip(frame["id"], frame["source"], frame["path"], reasons, strict=True)
+        for id, source, path, reason in zip(
+            frame["id"], frame["source"], frame["path"], reasons, strict=True
+        )
         if reason is not None
     ]
     said = first_few([repr(each.said) for each in tables])
     if not rows:
-        raise DataError(f"none of the {len(frame)} images that {said} lists can be used; the first: {refused[0][2]!r}: {refused[0][3]}.")
+        raise DataError(
+            f"none of the {len(frame)} images that {said} lists can be used; the first: "
+            f"{refused[0][2]!r}: {refused[0][3]}."
+        )
     kept = files.take(rows)  # type: ignore[arg-type]
     if not any(os.path.lexists(kept.place(row)) for row in range(len(kept))):
         raise DataError(
-            f"none of the {len(kept)} images that {said} lists is there; the first would be {frame['path'].iloc[rows[0]]!r}. "
-            'Do the paths start from another folder (root = "…")? Say images = false if the table alone is meant.'
+            f"none of the {len(kept)} images that {said} lists is there; the first would be "
+            f"{frame['path'].iloc[rows[0]]!r}. "
+            'Do the paths start from another folder (root = "…")? Say images = false if the table '
+            "alone is meant."
         )
     return pool_of_images(frame.iloc[rows].reset_index(drop=True), kept, refused)
 
@@ -168,7 +234,10 @@ def _check_sources(frame: pd.DataFrame, tables: Sequence[_Listed]) -> None:
     missing_n = frame["source"].isna()
     if missing_n.any():
         row = int(missing_n.to_numpy().argmax())
-        raise DataError(f"{_where(tables, row)}: the source is missing, as in {int(missing_n.sum())} rows in all. Every image has one.")
+        raise DataError(
+            f"{_where(tables, row)}: the source is missing, as in {int(missing_n.sum())} rows in "
+            "all. Every image has one."
+        )
 
 
 def _where(tables: Sequence[_Listed], row: int) -> str:
@@ -179,24 +248,35 @@ def _where(tables: Sequence[_Listed], row: int) -> str:
     raise IndexError(row)
 
 
-def _ids(frame: pd.DataFrame, tables: Sequence[_Listed], written: Sequence[str] | None) -> Sequence[Any]:
-    """The column id, else the paths as written, else the rows counted from 0; after the source where two sources share one."""
+def _ids(
+    frame: pd.DataFrame, tables: Sequence[_Listed], written: Sequence[str] | None
+) -> Sequence[Any]:
+    """The column id, else the paths as written, else the rows counted from 0; after the source
+    where two sources share one.
+    """
     sources = frame["source"].astype(str).tolist()
     if "id" in frame.columns:
         return unique_within(frame["id"].tolist(), sources)
     if written is None:
         counted = [row for each in tables for row in range(len(each.table.line_n))]
-        logger.info("the table has neither a column id nor paths; images are numbered by their rows, from 0")
+        logger.info(
+            "the table has neither a column id nor paths; images are numbered by their rows, from 0"
+        )
         return unique_within(counted, sources) if len(tables) > 1 else counted
     first: dict[tuple[str, str], int] = {}
     for row, (source, path) in enumerate(zip(sources, written, strict=True)):
         before = first.setdefault((source, os.path.normpath(path)), row)
         if path and before != row:
             raise DataError(
-                f"{_where(tables, row)}: the image {path!r} of source {source!r} is listed twice, before in {_where(tables, before)}. "
-                "Drop one of the two; an image with several labels has one row and a list of labels (label_separator)."
+                f"{_where(tables, row)}: the image {path!r} of source {source!r} is listed twice, "
+                f"before in {_where(tables, before)}. "
+                "Drop one of the two; an image with several labels has one row and a list of "
+                "labels (label_separator)."
             )
-    shown = [shown_path(path) or f"{os.path.basename(_where(tables, row))}" for row, path in enumerate(written)]
+    shown = [
+        shown_path(path) or f"{os.path.basename(_where(tables, row))}"
+        for row, path in enumerate(written)
+    ]
     return unique_within(shown, sources)
 
 
@@ -211,4 +291,9 @@ def _refusal(root: str, path: str, base: str, allow_outside: bool) -> str | None
     if os.path.isabs(path):
         folder = os.path.abspath(os.path.join(base, root))
         path = os.path.relpath(os.path.normpath(path), folder)
-    return f"the path leads out of {root or 'the folder of the table'!r} (allow_outside = true accepts it)" if is_outside(path) else None
+    return (
+        f"the path leads out of {root or 'the folder of the table'!r} (allow_outside = true "
+        "accepts it)"
+        if is_outside(path)
+        else None
+    )

@@ -1,4 +1,6 @@
-"""metadata.csv, .jsonl or .parquet beside the images, by the Hugging Face convention: a column file_name, and any others."""
+"""metadata.csv, .jsonl or .parquet beside the images, by the Hugging Face convention: a column
+file_name, and any others.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,14 @@ logger = logging.getLogger(__name__)
 _FILE_NAME = "file_name"
 
 
-def read_metadata(listing: Listing, folder: str, said: str, columns: Mapping[str, str]) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
-    """(a row for each of ``listing.files``, what the tables list and the folder lacks with the reason).
+def read_metadata(
+    listing: Listing, folder: str, said: str, columns: Mapping[str, str]
+) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
+    """(a row for each of ``listing.files``, what the tables list and the folder lacks with the
+    reason).
 
-    Names in ``file_name`` start from the table's own folder. Images that no table lists have missing values. ``columns``: role -> column.
+    Names in ``file_name`` start from the table's own folder. Images that no table lists have
+    missing values. ``columns``: role -> column.
     """
     import pandas as pd
 
@@ -34,7 +40,9 @@ def read_metadata(listing: Listing, folder: str, said: str, columns: Mapping[str
     for file in listing.metadata:
         name = f"{said}/{shown_path(file)}"
         table = read_table(
-            os.path.join(folder, file), name, text=(_FILE_NAME, *(columns.get(role, role) for role in ("id", "group", "split")))
+            os.path.join(folder, file),
+            name,
+            text=(_FILE_NAME, *(columns.get(role, role) for role in ("id", "group", "split"))),
         )
         rows = _rows_of_images(table, os.path.dirname(file), name, row_of, listed, absent)
         kept = [at for at, row in enumerate(rows) if row is not None]
@@ -44,15 +52,31 @@ def read_metadata(listing: Listing, folder: str, said: str, columns: Mapping[str
         _check_asked(columns, said)
         return pd.DataFrame(index=range(len(listing.files))), absent
     if len(listed) < len(listing.files):
-        logger.warning("%s: %d of %d images are not listed in the metadata", said, len(listing.files) - len(listed), len(listing.files))
+        logger.warning(
+            "%s: %d of %d images are not listed in the metadata",
+            said,
+            len(listing.files) - len(listed),
+            len(listing.files),
+        )
     joined = pd.concat(parts).reindex(range(len(listing.files)))
     # The folder says what these are.
-    joined = joined.rename(columns={role: f"other_{role}" for role in ("source", "path", "content") if role not in columns.values()})
+    joined = joined.rename(
+        columns={
+            role: f"other_{role}"
+            for role in ("source", "path", "content")
+            if role not in columns.values()
+        }
+    )
     return with_roles(joined, columns, f"the metadata of {said!r}"), absent
 
 
 def _rows_of_images(
-    table: Table, inner: str, name: str, row_of: Mapping[str, int], listed: dict[int, str], absent: list[tuple[str, str]]
+    table: Table,
+    inner: str,
+    name: str,
+    row_of: Mapping[str, int],
+    listed: dict[int, str],
+    absent: list[tuple[str, str]],
 ) -> list[int | None]:
     """The image that each row of the table describes, None where there is none."""
     if _FILE_NAME not in table.frame.columns:
@@ -69,10 +93,17 @@ def _rows_of_images(
         if row is None:
             outside = os.path.isabs(path) or is_outside(path)
             absent.append(
-                (path, f"listed in {os.path.basename(name)}, but {'outside of the folder' if outside else 'there is no such image'}")
+                (
+                    path,
+                    f"listed in {os.path.basename(name)}, but "
+                    f"{'outside of the folder' if outside else 'there is no such image'}",
+                )
             )
         elif row in listed:
-            raise DataError(f"{name!r}, {table.unit} {line}: {given!r} is listed twice, before in {listed[row]}. One image has one row.")
+            raise DataError(
+                f"{name!r}, {table.unit} {line}: {given!r} is listed twice, before in "
+                f"{listed[row]}. One image has one row."
+            )
         else:
             listed[row] = f"{os.path.basename(name)}, {table.unit} {line}"
         rows.append(row)
@@ -84,13 +115,17 @@ def _check_one_each(files: Sequence[str], said: str) -> None:
     for file in files:
         before = first.setdefault(os.path.dirname(file), file)
         if before != file:
-            raise DataError(f"{said!r} holds both {before!r} and {file!r}; nothing says which of the two is right. Keep one.")
+            raise DataError(
+                f"{said!r} holds both {before!r} and {file!r}; nothing says which of the two is "
+                "right. Keep one."
+            )
 
 
 def _check_asked(columns: Mapping[str, Any], said: str) -> None:
     if columns:
         role, column = next(iter(columns.items()))
         raise DataError(
-            f"{column!r} was named as the {role} of the images, but the folder {said!r} has no metadata.csv or "
+            f"{column!r} was named as the {role} of the images, but the folder {said!r} has no "
+            "metadata.csv or "
             "metadata.jsonl that could hold such a column."
         )

@@ -1,7 +1,8 @@
 """Pickles that hold plain values and NumPy arrays, read without running anything of theirs.
 
-A pickle is a program: it may call any function that it can name. Here it can name five things, and each is answered by a stand-in of ours
-that only collects numbers; NumPy's own reconstruction, which trusts its input, is never called.
+A pickle is a program: it may call any function that it can name. Here it can name five things, and
+each is answered by a stand-in of ours that only collects numbers; NumPy's own reconstruction, which
+trusts its input, is never called.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy.typing as npt
 
 from unskew.errors import DataError
 
-# Kinds of numbers, by NumPy's codes: bool, signed and unsigned integers, floating. No objects, no records, no text.
+# Kinds of numbers, by NumPy's codes: bool, signed and unsigned integers, floating. No objects, no
+# records, no text.
 _NUMBERS = "biuf"
 
 
@@ -54,7 +56,9 @@ def _numbers(content: Any, kind: Any, shape: Any, order: str) -> npt.NDArray[Any
     if isinstance(content, str):  # text of Python 2 is bytes
         content = content.encode("latin-1")
     if not isinstance(content, bytes | bytearray):
-        raise DataError(f"the pickle holds an array whose content is {type(content).__name__}, not bytes.")
+        raise DataError(
+            f"the pickle holds an array whose content is {type(content).__name__}, not bytes."
+        )
     return np.frombuffer(bytes(content), dtype=kind.dtype).reshape(shape, order=order)  # type: ignore[call-overload,no-any-return]
 
 
@@ -87,7 +91,10 @@ class _Unpickler(pickle.Unpickler):
         try:
             return _ADMITTED[module, name]
         except KeyError:
-            raise DataError(f"the pickle asks for {module}.{name}, but only NumPy arrays of numbers are admitted.") from None
+            raise DataError(
+                f"the pickle asks for {module}.{name}, but only NumPy arrays of numbers are "
+                "admitted."
+            ) from None
 
     def persistent_load(self, pid: Any) -> Any:
         """Never."""
@@ -95,17 +102,31 @@ class _Unpickler(pickle.Unpickler):
 
 
 def load_arrays(content: bytes, said: str) -> dict[str, Any]:
-    """The dictionary of a pickle, by text: arrays of numbers, lists, numbers and text (that of Python 2 as bytes)."""
+    """The dictionary of a pickle, by text: arrays of numbers, lists, numbers and text (that of
+    Python 2 as bytes).
+    """
     try:
         loaded = _Unpickler(io.BytesIO(content), encoding="bytes").load()
     except DataError as error:
         raise DataError(f"{said!r} is refused: {error}") from error
     except Exception as error:  # a broken pickle may fail in any way
-        raise DataError(f"{said!r} is no pickle that can be read: {type(error).__name__}: {error}.") from error
+        raise DataError(
+            f"{said!r} is no pickle that can be read: {type(error).__name__}: {error}."
+        ) from error
     if not isinstance(loaded, dict):
-        raise DataError(f"{said!r} is a pickle of {type(loaded).__name__}, where a dictionary was expected.")
-    plain = {key.decode("latin-1") if isinstance(key, bytes) else str(key): value for key, value in loaded.items()}
-    odd = [key for key, value in plain.items() if callable(value) or isinstance(value, _PickledType)]
+        raise DataError(
+            f"{said!r} is a pickle of {type(loaded).__name__}, where a dictionary was expected."
+        )
+    plain = {
+        key.decode("latin-1") if isinstance(key, bytes) else str(key): value
+        for key, value in loaded.items()
+    }
+    odd = [
+        key for key, value in plain.items() if callable(value) or isinstance(value, _PickledType)
+    ]
     if odd:
         raise DataError(f"{said!r} is refused: {odd[0]!r} is neither an array nor a plain value.")
-    return {key: value.array if isinstance(value, _PickledArray) else value for key, value in plain.items()}
+    return {
+        key: value.array if isinstance(value, _PickledArray) else value
+        for key, value in plain.items()
+    }

@@ -1,4 +1,6 @@
-"""Anything that is an image in memory -> an array of 8-bit numbers, (height, width) or (height, width, 1, 3 or 4), or encoded bytes."""
+"""Anything that is an image in memory -> an array of 8-bit numbers, (height, width) or (height,
+width, 1, 3 or 4), or encoded bytes.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,28 @@ from unskew.records.images import RawImage
 
 _CHANNELS = (1, 3, 4)
 _ORIENTATION = 0x0112
-# What Pillow calls them -> what is closest among the three forms that every stage knows. Sixteen bits are handled as numbers.
-_CLOSEST_MODE = {"1": "L", "P": "RGBA", "PA": "RGBA", "LA": "RGBA", "La": "RGBA", "RGBa": "RGBA", "RGBX": "RGB"}
+# What Pillow calls them -> what is closest among the three forms that every stage knows. Sixteen
+# bits are handled as numbers.
+_CLOSEST_MODE = {
+    "1": "L",
+    "P": "RGBA",
+    "PA": "RGBA",
+    "LA": "RGBA",
+    "La": "RGBA",
+    "RGBa": "RGBA",
+    "RGBX": "RGB",
+}
 
 
 def as_pixels(image: Any) -> RawImage:
-    """The image as it lies there where that is bytes or 8-bit numbers, else its closest 8-bit form; `ImageError` where there is none.
+    """The image as it lies there where that is bytes or 8-bit numbers, else its closest 8-bit form;
+    `ImageError` where there is none.
 
-    Takes encoded bytes, NumPy arrays, tensors of torch (channels first), images of Pillow, and the ``{"bytes", "path"}`` of Hugging Face.
-    Floating numbers lie in [0, 1] and are multiplied by 255; of 16 bits the upper 8 are kept. Images of Pillow are turned upright by their
-    EXIF, and what they declare transparent is. All as in `unskew.represent.decode`: an image has the same pixels as its file.
+    Takes encoded bytes, NumPy arrays, tensors of torch (channels first), images of Pillow, and the
+    ``{"bytes", "path"}`` of Hugging Face. Floating numbers lie in [0, 1] and are multiplied by 255;
+    of 16 bits the upper 8 are kept. Images of Pillow are turned upright by their EXIF, and what
+    they declare transparent is. All as in `unskew.represent.decode`: an image has the same pixels
+    as its file.
     """
     if isinstance(image, bytes | bytearray | memoryview):
         return bytes(image)
@@ -64,7 +78,8 @@ def _from_pillow(image: Any) -> npt.NDArray[np.uint8]:
 def _upright(image: Any) -> Any:
     from PIL import ImageOps
 
-    # A copy that was made in memory has no EXIF any more, nor the format that says how deep its numbers are.
+    # A copy that was made in memory has no EXIF any more, nor the format that says how deep its
+    # numbers are.
     return ImageOps.exif_transpose(image) if image.getexif().get(_ORIENTATION, 1) != 1 else image
 
 
@@ -72,7 +87,11 @@ def _pixels_of(image: Any) -> npt.NDArray[np.uint8]:
     if image.mode.startswith("I") or image.mode == "F":
         numbers = np.asarray(image)
         # Files of these formats hold 16 bits at most, and older Pillows open them with 32.
-        return _eight_bits(numbers.astype(np.uint16) if image.mode == "I" and image.format in ("PNG", "PPM") else numbers)
+        return _eight_bits(
+            numbers.astype(np.uint16)
+            if image.mode == "I" and image.format in ("PNG", "PPM")
+            else numbers
+        )
     if image.has_transparency_data:
         image = image.convert("RGBA")
     elif image.mode not in ("L", "RGB", "RGBA"):
@@ -82,7 +101,9 @@ def _pixels_of(image: Any) -> npt.NDArray[np.uint8]:
 
 def _channels_last(array: npt.NDArray[Any], tensor: bool) -> npt.NDArray[Any]:
     if array.ndim not in (2, 3):
-        raise ImageError(f"an image has two dimensions, or three with channels; got shape {array.shape}")
+        raise ImageError(
+            f"an image has two dimensions, or three with channels; got shape {array.shape}"
+        )
     if array.size == 0:
         raise ImageError(f"the image has no pixels: shape {array.shape}")
     if array.ndim == 2:
@@ -105,10 +126,15 @@ def _eight_bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     if np.issubdtype(array.dtype, np.floating):
         if not (lowest >= 0 and highest <= 1):
             raise ImageError(
-                f"floating pixels lie in [0, 1], but these lie in [{lowest:.4g}, {highest:.4g}]; leave out a transform that normalises them"
+                f"floating pixels lie in [0, 1], but these lie in [{lowest:.4g}, {highest:.4g}]; "
+                "leave out a transform that normalises them"
             )
         return np.rint(array.astype(np.float64) * 255.0).astype(np.uint8)
     if lowest < 0 or highest > 65535:
-        raise ImageError(f"whole pixels lie between 0 and 255, or 65535 with 16 bits; these lie between {lowest:.0f} and {highest:.0f}")
-    # A signed or wide type says nothing of the depth: its values do. uint16 is what 16-bit images come as.
+        raise ImageError(
+            "whole pixels lie between 0 and 255, or 65535 with 16 bits; these lie between "
+            f"{lowest:.0f} and {highest:.0f}"
+        )
+    # A signed or wide type says nothing of the depth: its values do. uint16 is what 16-bit images
+    # come as.
     return (array >> 8 if array.dtype == np.uint16 or highest > 255 else array).astype(np.uint8)

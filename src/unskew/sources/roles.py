@@ -1,4 +1,6 @@
-"""Which columns of a table are the source, the label, the group …; and what a pattern finds in file names."""
+"""Which columns of a table are the source, the label, the group …; and what a pattern finds in file
+names.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ NAMED_ROLES = ("id", "source", "label", "group", "split", "path")
 
 @dataclass(frozen=True)
 class NamePattern:
-    """What the first pair of parentheses of a regular expression captures in a file's name (``on = "path"``: in its path)."""
+    """What the first pair of parentheses of a regular expression captures in a file's name (``on =
+    "path"``: in its path).
+    """
 
     role: str
     pattern: re.Pattern[str]
@@ -38,27 +42,49 @@ class NamePattern:
         captured = [match.group(1) if match else None for match in matches]
         unmatched = [name for name, found in zip(names, captured, strict=True) if found is None]
         if unmatched:
-            fate = "each is a group of its own" if self.role == "group" else f"they have no {self.role}"
+            fate = (
+                "each is a group of its own"
+                if self.role == "group"
+                else f"they have no {self.role}"
+            )
             logger.warning(
                 "%s.regex %r does not match %d of %d file names; %s: %s",
-                *(self.role, self.pattern.pattern, len(unmatched), len(paths), fate, first_few([repr(name) for name in unmatched])),
+                *(
+                    self.role,
+                    self.pattern.pattern,
+                    len(unmatched),
+                    len(paths),
+                    fate,
+                    first_few([repr(name) for name in unmatched]),
+                ),
             )
         return captured
 
 
 def read_rule(role: str, rule: Any) -> str | NamePattern | bool | None:
-    """A column's name as it is, ``{regex = "…"}`` as a pattern, None for nothing said, False for none."""
+    """A column's name as it is, ``{regex = "…"}`` as a pattern, None for nothing said, False for
+    none.
+    """
     if rule is None or rule is False or isinstance(rule, str):
         return rule
     if isinstance(rule, re.Pattern):
         rule = {"regex": rule.pattern}
     if not isinstance(rule, Mapping) or "regex" not in rule or not isinstance(rule["regex"], str):
-        raise ConfigError(f'{role} is the name of a column, or {{ regex = "^(sku\\\\d+)" }} for a part of the file name; got {rule!r}.')
+        raise ConfigError(
+            f'{role} is the name of a column, or {{ regex = "^(sku\\\\d+)" }} for a part of the '
+            f"file name; got {rule!r}."
+        )
     unknown = [key for key in rule if key not in ("regex", "on")]
     if unknown:
-        raise ConfigError(f"{role} has the settings regex and on, not {first_few(unknown)}.{did_you_mean(unknown[0], ('regex', 'on'))}")
+        raise ConfigError(
+            f"{role} has the settings regex and on, not "
+            f"{first_few(unknown)}.{did_you_mean(unknown[0], ('regex', 'on'))}"
+        )
     if rule.get("on", "name") not in ("name", "path"):
-        raise ConfigError(f'{role}.on is "name" (the file name) or "path" (the path within the source); got {rule["on"]!r}.')
+        raise ConfigError(
+            f'{role}.on is "name" (the file name) or "path" (the path within the source); got '
+            f"{rule['on']!r}."
+        )
     return NamePattern(role, _compiled(role, rule["regex"]), rule.get("on", "name"))
 
 
@@ -69,7 +95,8 @@ def _compiled(role: str, regex: str) -> re.Pattern[str]:
         raise ConfigError(f"{role}.regex {regex!r} is no regular expression: {error}.") from error
     if not pattern.groups:
         raise ConfigError(
-            f"{role}.regex {regex!r} has no parentheses, so nothing says which part of the name is the {role}; "
+            f"{role}.regex {regex!r} has no parentheses, so nothing says which part of the name is "
+            f"the {role}; "
             f"put them around that part, such as ({regex})."
         )
     return pattern
@@ -80,47 +107,81 @@ def only_columns(rules: Mapping[str, Any], what: str) -> dict[str, str | bool | 
     read = {role: read_rule(role, rule) for role, rule in rules.items()}
     for role, rule in read.items():
         if isinstance(rule, NamePattern):
-            raise ConfigError(f"{role}.regex reads the names of files, and {what} have none; {role} is the name of a column here.")
+            raise ConfigError(
+                f"{role}.regex reads the names of files, and {what} have none; {role} is the name "
+                "of a column here."
+            )
     return {role: rule for role, rule in read.items() if not isinstance(rule, NamePattern)}
 
 
-def with_roles(frame: pd.DataFrame, named: Mapping[str, str | bool | None], where: str, source: str | None = None) -> pd.DataFrame:
-    """The table with the named columns renamed to their roles; ``source``: the name of the source of all rows, if there is one.
+def with_roles(
+    frame: pd.DataFrame,
+    named: Mapping[str, str | bool | None],
+    where: str,
+    source: str | None = None,
+) -> pd.DataFrame:
+    """The table with the named columns renamed to their roles; ``source``: the name of the source
+    of all rows, if there is one.
 
-    A column that already has the name of a role is read as such; where another was named for it, or False was said, it stays an attribute
-    and is called ``other_group`` (of ``group``).
+    A column that already has the name of a role is read as such; where another was named for it, or
+    False was said, it stays an attribute and is called ``other_group`` (of ``group``).
     """
     if source is not None:
         return with_roles(frame, {**named, "source": False}, where).assign(source=source)
-    renamed: dict[str, str] = {role: f"other_{role}" for role, column in named.items() if column is False and role in frame.columns}
+    renamed: dict[str, str] = {
+        role: f"other_{role}"
+        for role, column in named.items()
+        if column is False and role in frame.columns
+    }
     for role, column in named.items():
         if not isinstance(column, str):
             continue
         if column not in frame.columns:
             raise DataError(
-                f"{where} has no column {column!r}, which was named as the {role} of the images; its columns are "
+                f"{where} has no column {column!r}, which was named as the {role} of the images; "
+                "its columns are "
                 f"{first_few(list(frame.columns), 12)}.{did_you_mean(column, frame.columns)}"
             )
         if column in renamed:
-            raise ConfigError(f"the column {column!r} was named both as {renamed[column]} and as {role}; one column has one role.")
+            raise ConfigError(
+                f"the column {column!r} was named both as {renamed[column]} and as {role}; one "
+                "column has one role."
+            )
         renamed[column] = role
     for column, role in list(renamed.items()):
         if column != role and role in frame.columns and role not in renamed:
             renamed[role] = f"other_{role}"
-            logger.warning("%s: %r was named as the %s; the column %r becomes the attribute %r", where, column, role, role, f"other_{role}")
+            logger.warning(
+                "%s: %r was named as the %s; the column %r becomes the attribute %r",
+                where,
+                column,
+                role,
+                role,
+                f"other_{role}",
+            )
     return _plain_columns(_own_content(frame.rename(columns=renamed), where), where)
 
 
 def _own_content(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """A column ``content`` of somebody's own ("indoor") becomes an attribute; images of one content would be taken for copies."""
-    if "content" not in frame.columns or all(is_missing(value) or _HASH.fullmatch(str(value)) for value in frame["content"].unique()):
+    """A column ``content`` of somebody's own ("indoor") becomes an attribute; images of one content
+    would be taken for copies.
+    """
+    if "content" not in frame.columns or all(
+        is_missing(value) or _HASH.fullmatch(str(value)) for value in frame["content"].unique()
+    ):
         return frame
-    logger.warning("%s: the column 'content' holds no hashes of images; it becomes the attribute 'other_content'", where)
+    logger.warning(
+        "%s: the column 'content' holds no hashes of images; it becomes the attribute "
+        "'other_content'",
+        where,
+    )
     return frame.rename(columns={"content": "other_content"})
 
 
 def _plain_columns(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """One value in each field: lists, records and bytes are left out (labels may be lists), columns of text and numbers become text."""
+    """One value in each field: lists, records and bytes are left out (labels may be lists), columns
+    of text and numbers become text.
+    """
     from unskew.target.levels import level_text
 
     nested = []
@@ -129,41 +190,72 @@ def _plain_columns(frame: pd.DataFrame, where: str) -> pd.DataFrame:
             continue
         values = frame[name].tolist()
         types = {type(value) for value in values if not is_missing(value)}
-        odd = next((each for each in types if issubclass(each, list | tuple | dict | set | bytes | np.ndarray)), None)
+        odd = next(
+            (
+                each
+                for each in types
+                if issubclass(each, list | tuple | dict | set | bytes | np.ndarray)
+            ),
+            None,
+        )
         if odd is not None and name in NAMED_ROLES:
-            raise DataError(f"{where}: {name} is one value for each image, but the column holds values of the type {odd.__name__}.")
+            raise DataError(
+                f"{where}: {name} is one value for each image, but the column holds values of the "
+                f"type {odd.__name__}."
+            )
         if odd is not None:
             nested.append(name)
         elif str in types and len(types) > 1:
             frame = frame.copy(deep=False)
             frame[name] = [None if is_missing(value) else level_text(value) for value in values]
     if nested:
-        logger.info("%s: columns that hold lists, records or bytes are left out: %s", where, first_few(nested))
+        logger.info(
+            "%s: columns that hold lists, records or bytes are left out: %s",
+            where,
+            first_few(nested),
+        )
     return frame.drop(columns=nested)
 
 
-def with_patterns(frame: pd.DataFrame, rules: Mapping[str, NamePattern], within: Sequence[str]) -> pd.DataFrame:
-    """Adds what patterns find in file names; ``within``: the path of every image within its source, with forward slashes.
+def with_patterns(
+    frame: pd.DataFrame, rules: Mapping[str, NamePattern], within: Sequence[str]
+) -> pd.DataFrame:
+    """Adds what patterns find in file names; ``within``: the path of every image within its source,
+    with forward slashes.
 
-    The same name in two sources is two groups: numbers in file names start anew in every database. A file name that does not match is a
-    group of its own, named by the image's id.
+    The same name in two sources is two groups: numbers in file names start anew in every database.
+    A file name that does not match is a group of its own, named by the image's id.
     """
     frame = frame.rename(columns={role: f"other_{role}" for role in rules})
     for role, rule in rules.items():
         captured = rule.capture(within)
         if role == "group":
-            rows = zip(captured, frame["source"].astype(str).tolist(), frame["id"].astype(str).tolist(), strict=True)
+            rows = zip(
+                captured,
+                frame["source"].astype(str).tolist(),
+                frame["id"].astype(str).tolist(),
+                strict=True,
+            )
             captured = [id if found is None else f"{source}/{found}" for found, source, id in rows]
         frame[role] = captured
     return frame
 
 
 def with_own_groups(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """An image without a group is a group of its own, named by its id; the names of groups are text."""
+    """An image without a group is a group of its own, named by its id; the names of groups are
+    text.
+    """
     if "group" not in frame.columns:
         return frame
     missing_n = frame["group"].isna()
     if not missing_n.any():
         return frame
-    logger.warning("%s: %d of %d images have no group; each is a group of its own", where, int(missing_n.sum()), len(frame))
-    return frame.assign(group=frame["group"].astype(object).where(~missing_n, frame["id"].astype(str)).astype(str))
+    logger.warning(
+        "%s: %d of %d images have no group; each is a group of its own",
+        where,
+        int(missing_n.sum()),
+        len(frame),
+    )
+    return frame.assign(
+        group=frame["group"].astype(object).where(~missing_n, frame["id"].astype(str)).astype(str)
+    )

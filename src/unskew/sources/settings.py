@@ -1,4 +1,6 @@
-"""The doors of this stage: the ``[sources]`` part of a configuration -> `Pool`; the place of a target sample -> `Pool`."""
+"""The doors of this stage: the ``[sources]`` part of a configuration -> `Pool`; the place of a
+target sample -> `Pool`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,16 @@ _ROLES = ("label", "id", "group", "split", "images")
 # What each kind of source may say.
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "folders": (*_ROLES, "label_separator"),
-    "manifest": (*_ROLES, "source", "path", "root", "allow_outside", "label_separator", "delimiter", "several"),
+    "manifest": (
+        *_ROLES,
+        "source",
+        "path",
+        "root",
+        "allow_outside",
+        "label_separator",
+        "delimiter",
+        "several",
+    ),
     "arrays": (*_ROLES, "source"),
     "cifar": ("label", "split", "images", "verify", "download"),
     "huggingface": (*_ROLES, "source", "image"),
@@ -27,12 +38,20 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
 
 
 def read_sources(settings: Mapping[str, Any], folder: str | os.PathLike[str] = ".") -> Pool:
-    """The images that the ``[sources]`` part of a configuration names; relative paths start from ``folder``."""
+    """The images that the ``[sources]`` part of a configuration names; relative paths start from
+    ``folder``.
+    """
     kind = _kind(settings)
-    said = {key: value for key, value in settings.items() if key != kind and value is not None and key not in _OF_OTHERS}
+    said = {
+        key: value
+        for key, value in settings.items()
+        if key != kind and value is not None and key not in _OF_OTHERS
+    }
     for key in list(said):
         # A record of all settings holds False for those that nobody set.
-        if key not in SETTINGS[kind] and (said.pop(key) is not False or key not in _every_setting()):
+        if key not in SETTINGS[kind] and (
+            said.pop(key) is not False or key not in _every_setting()
+        ):
             raise ConfigError(_unknown(key, kind))
     return _reader(kind)(settings[kind], base=folder, **said)
 
@@ -42,10 +61,16 @@ def _kind(settings: Mapping[str, Any]) -> str:
     if len(given) == 1:
         return given[0]
     if given:
-        raise ConfigError(f"[sources] says where the images are in one way, but it has {first_few(given)}. Keep one.")
+        raise ConfigError(
+            f"[sources] says where the images are in one way, but it has {first_few(given)}. Keep "
+            "one."
+        )
     odd = [key for key in settings if key not in _every_setting()]
     near = next((text for text in (did_you_mean(key, SETTINGS) for key in odd) if text), "")
-    raise ConfigError(f"[sources] says where the images are: {', '.join(SETTINGS)}; it has {first_few(list(settings)) or 'nothing'}.{near}")
+    raise ConfigError(
+        f"[sources] says where the images are: {', '.join(SETTINGS)}; it has "
+        f"{first_few(list(settings)) or 'nothing'}.{near}"
+    )
 
 
 def _every_setting() -> set[str]:
@@ -55,8 +80,14 @@ def _every_setting() -> set[str]:
 def _unknown(key: str, kind: str) -> str:
     others = [other for other, said in SETTINGS.items() if key in said]
     if others:
-        return f"[sources] {key} goes with {first_few(others)}; images given as {kind} take {first_few(SETTINGS[kind], 12)}."
-    return f"[sources] has no setting {key!r}; with {kind} it takes {first_few(SETTINGS[kind], 12)}.{did_you_mean(key, SETTINGS[kind])}"
+        return (
+            f"[sources] {key} goes with {first_few(others)}; images given as {kind} take "
+            f"{first_few(SETTINGS[kind], 12)}."
+        )
+    return (
+        f"[sources] has no setting {key!r}; with {kind} it takes "
+        f"{first_few(SETTINGS[kind], 12)}.{did_you_mean(key, SETTINGS[kind])}"
+    )
 
 
 def _reader(kind: str) -> Callable[..., Pool]:
@@ -75,8 +106,11 @@ def _reader(kind: str) -> Callable[..., Pool]:
     return read_folders if kind == "folders" else read_manifest
 
 
-def read_sample(place: str | os.PathLike[str], folder: str | os.PathLike[str] = ".", *, images: bool = True) -> Pool:
-    """A sample of the target: a folder of images, a table that lists them, or an ``.npz`` file; its source is ``(target sample)``.
+def read_sample(
+    place: str | os.PathLike[str], folder: str | os.PathLike[str] = ".", *, images: bool = True
+) -> Pool:
+    """A sample of the target: a folder of images, a table that lists them, or an ``.npz`` file; its
+    source is ``(target sample)``.
 
     ``images = False``: the table alone is enough, as it is for the sources.
     """

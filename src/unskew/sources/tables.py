@@ -1,4 +1,6 @@
-"""Tables in files, read so that nothing is guessed away: CSV, TSV, JSONL, JSON records, Parquet; mistakes are named by their line."""
+"""Tables in files, read so that nothing is guessed away: CSV, TSV, JSONL, JSON records, Parquet;
+mistakes are named by their line.
+"""
 
 from __future__ import annotations
 
@@ -22,28 +24,38 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
-# 007 is a code; read as a number it would be one with 7. More digits than an integer of 64 bits holds are a code, too.
+# 007 is a code; read as a number it would be one with 7. More digits than an integer of 64 bits
+# holds are a code, too.
 _CODE = re.compile(r"[+-]?(0\d|\d{19})")
 _TRUTH = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table and where its rows stand: ``line_n`` is the line (or, in Parquet, the row) of every image, counted from 1."""
+    """A table and where its rows stand: ``line_n`` is the line (or, in Parquet, the row) of every
+    image, counted from 1.
+    """
 
     frame: pd.DataFrame
     line_n: list[int]
     unit: str = "line"
 
 
-def read_table(file: str, said: str, *, text: tuple[str, ...] = (), delimiter: str | None = None) -> Table:
-    """The table in a file; ``said`` is its name as the user wrote it, ``text`` are columns that stay text whatever they look like.
+def read_table(
+    file: str, said: str, *, text: tuple[str, ...] = (), delimiter: str | None = None
+) -> Table:
+    """The table in a file; ``said`` is its name as the user wrote it, ``text`` are columns that
+    stay text whatever they look like.
 
-    In CSV an empty field is missing, and nothing else is: ``NA`` is a country. Columns of numbers become numbers.
+    In CSV an empty field is missing, and nothing else is: ``NA`` is a country. Columns of numbers
+    become numbers.
     """
     kind = _kind(said)
     if not os.path.isfile(file):
-        raise ConfigError(f"the table {said!r} is {'a folder, not a file' if os.path.isdir(file) else f'not there.{near_names(file)}'}")
+        raise ConfigError(
+            f"the table {said!r} is "
+            f"{'a folder, not a file' if os.path.isdir(file) else f'not there.{near_names(file)}'}"
+        )
     try:
         if kind == ".parquet":
             table = _read_parquet(file)
@@ -67,7 +79,10 @@ def _kind(said: str) -> str:
         raise ConfigError(f"{said!r} is a spreadsheet; save it as CSV (UTF-8), and name that file.")
     kind = {".ndjson": ".jsonl", ".pq": ".parquet"}.get(kind, kind)
     if kind not in (*_DELIMITERS, ".jsonl", ".json", ".parquet"):
-        raise ConfigError(f"a table of images is a .csv, .tsv, .jsonl, .json or .parquet file (.gz may follow); got {said!r}.")
+        raise ConfigError(
+            "a table of images is a .csv, .tsv, .jsonl, .json or .parquet file (.gz may follow); "
+            f"got {said!r}."
+        )
     return kind
 
 
@@ -79,7 +94,9 @@ def _opened(file: str) -> Iterator[IO[str]]:
         with opener(file, "rt", encoding="utf-8-sig", newline="") as stream:
             yield stream
     except EOFError as error:
-        raise DataError(f"{os.path.basename(file)!r} ends in the middle; it was not copied or downloaded whole.") from error
+        raise DataError(
+            f"{os.path.basename(file)!r} ends in the middle; it was not copied or downloaded whole."
+        ) from error
 
 
 def _read_csv(file: str, said: str, delimiter: str, text: tuple[str, ...]) -> Table:
@@ -91,9 +108,15 @@ def _read_csv(file: str, said: str, delimiter: str, text: tuple[str, ...]) -> Ta
             names = _header(next(reader, []), said, delimiter)
             rows, line_n = _rows(reader, len(names), said)
         except csv.Error as error:
-            raise DataError(f"{said!r}, line {reader.line_num}: {error}. Is a quotation mark not closed?") from error
+            raise DataError(
+                f"{said!r}, line {reader.line_num}: {error}. Is a quotation mark not closed?"
+            ) from error
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
-    data = {name: _typed(list(column), name in text) for name, column in zip(names, columns, strict=True) if name}
+    data = {
+        name: _typed(list(column), name in text)
+        for name, column in zip(names, columns, strict=True)
+        if name
+    }
     if "" in names:
         logger.info("%s: %d columns without a name are left out", said, names.count(""))
     return Table(pd.DataFrame(data, index=range(len(rows))), line_n)
@@ -102,16 +125,22 @@ def _read_csv(file: str, said: str, delimiter: str, text: tuple[str, ...]) -> Ta
 def _header(cells: list[str], said: str, delimiter: str) -> list[str]:
     names = [cell.strip() for cell in cells]
     if not any(names):
-        raise DataError(f"{said!r}, line 1: the names of the columns are missing; the line is empty.")
+        raise DataError(
+            f"{said!r}, line 1: the names of the columns are missing; the line is empty."
+        )
     for other in (";", "\t", "|", ","):
         if len(names) == 1 and other in names[0]:
             raise DataError(
-                f"{said!r}, line 1: the fields are separated by {other!r}, where {delimiter!r} was expected: {names[0]!r}. "
+                f"{said!r}, line 1: the fields are separated by {other!r}, where {delimiter!r} was "
+                f"expected: {names[0]!r}. "
                 f"Say delimiter = {json.dumps(other)}, or write the table with {delimiter!r}."
             )
     twice = sorted({name for name in names if name and names.count(name) > 1})
     if twice:
-        raise DataError(f"{said!r}, line 1: two columns have the same name, {first_few(twice)}. Rename or drop one of them.")
+        raise DataError(
+            f"{said!r}, line 1: two columns have the same name, {first_few(twice)}. Rename or drop "
+            "one of them."
+        )
     return names
 
 
@@ -122,7 +151,8 @@ def _rows(reader: Any, width: int, said: str) -> tuple[list[list[str]], list[int
             continue
         if len(row) != width:
             raise DataError(
-                f"{said!r}, line {reader.line_num}: {len(row)} fields, but line 1 names {width} columns: {first_few(row, 6)}. "
+                f"{said!r}, line {reader.line_num}: {len(row)} fields, but line 1 names {width} "
+                f"columns: {first_few(row, 6)}. "
                 "Fields that hold the delimiter or a line break stand in quotation marks."
             )
         rows.append(row)
@@ -153,15 +183,26 @@ def _read_json(file: str, said: str, kind: str) -> Table:
             records, line_n = _load(stream.read(), said, 1), None
         else:
             lines = [(at, line) for at, line in enumerate(stream, 1) if line.strip()]
-            records, line_n = [_load(line.rstrip(), said, at) for at, line in lines], [at for at, _ in lines]
+            records, line_n = (
+                [_load(line.rstrip(), said, at) for at, line in lines],
+                [at for at, _ in lines],
+            )
     if not isinstance(records, list):
         raise DataError(
-            f"{said!r} is a JSON {type(records).__name__} without images and annotations, so it is neither COCO nor a list of records."
+            f"{said!r} is a JSON {type(records).__name__} without images and annotations, so it is "
+            "neither COCO nor a list of records."
         )
     for at, record in enumerate(records):
         if not isinstance(record, dict):
-            raise DataError(f'{said!r}, {_where(line_n, at)}: one image is one object, {{"path": …, "label": …}}; got {str(record)[:60]}.')
-    return Table(pd.DataFrame(records), line_n or list(range(1, len(records) + 1)), "line" if line_n else "record")
+            raise DataError(
+                f'{said!r}, {_where(line_n, at)}: one image is one object, {{"path": …, "label": '
+                f"…}}; got {str(record)[:60]}."
+            )
+    return Table(
+        pd.DataFrame(records),
+        line_n or list(range(1, len(records) + 1)),
+        "line" if line_n else "record",
+    )
 
 
 def _where(line_n: list[int] | None, at: int) -> str:
@@ -172,9 +213,14 @@ def _load(text: str, said: str, line: int) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(f"{said!r}, line {line + error.lineno - 1}, column {error.colno}: this is not JSON: {error.msg}.") from error
+        raise DataError(
+            f"{said!r}, line {line + error.lineno - 1}, column {error.colno}: this is not JSON: "
+            f"{error.msg}."
+        ) from error
     except RecursionError as error:
-        raise DataError(f"{said!r}, line {line}: brackets are nested too deeply for a table of images.") from error
+        raise DataError(
+            f"{said!r}, line {line}: brackets are nested too deeply for a table of images."
+        ) from error
 
 
 def _read_parquet(file: str) -> Table:
@@ -184,9 +230,15 @@ def _read_parquet(file: str) -> Table:
     try:
         frame = pd.read_parquet(file)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{os.path.basename(file)!r} is no Parquet table that can be read: {error}.") from error
+        raise DataError(
+            f"{os.path.basename(file)!r} is no Parquet table that can be read: {error}."
+        ) from error
     # An index that was stored is a column of the table; the others only count.
-    frame = frame.reset_index() if any(name is not None for name in frame.index.names) else frame.reset_index(drop=True)
+    frame = (
+        frame.reset_index()
+        if any(name is not None for name in frame.index.names)
+        else frame.reset_index(drop=True)
+    )
     return Table(frame, list(range(1, len(frame) + 1)), "row")
 
 
@@ -200,7 +252,10 @@ def _not_utf8(file: str, said: str, error: UnicodeDecodeError) -> str:
             line = next((at for at, each in enumerate(stream, 1) if not _is_utf8(each)), 1)
     except OSError:
         line = 1
-    return f"{said!r}, line {line}: this is not UTF-8 ({error.reason}). Save the table as UTF-8 (in Excel: CSV UTF-8)."
+    return (
+        f"{said!r}, line {line}: this is not UTF-8 ({error.reason}). Save the table as UTF-8 "
+        "(in Excel: CSV UTF-8)."
+    )
 
 
 def _is_utf8(line: bytes) -> bool:

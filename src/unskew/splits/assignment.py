@@ -1,4 +1,6 @@
-"""Train, validation and test: splits that keep groups and copies together and are alike in every source and class."""
+"""Train, validation and test: splits that keep groups and copies together and are alike in every
+source and class.
+"""
 
 from __future__ import annotations
 
@@ -36,18 +38,22 @@ def split_pool(
 ) -> Pool:
     """The pool with a column ``split`` that keeps what belongs together on one side.
 
-    A unit is what must not be separated: the images of a group, exact copies of an image (the same ``content``), and chains of both. Units
-    are dealt out stratum by stratum (source × label, or source × ``by``). Facts: no unit is divided; in each stratum every split differs
-    from its share by less than the largest unit of that stratum (by less than one image where there are no groups); what rounding leaves
-    over is dealt so that sources, levels and the whole come near their shares, too; the order of the rows does not matter, only the ids,
-    the seed and what the images are.
+    A unit is what must not be separated: the images of a group, exact copies of an image (the same
+    ``content``), and chains of both. Units are dealt out stratum by stratum (source × label, or
+    source × ``by``). Facts: no unit is divided; in each stratum every split differs from its share
+    by less than the largest unit of that stratum (by less than one image where there are no
+    groups); what rounding leaves over is dealt so that sources, levels and the whole come near
+    their shares, too; the order of the rows does not matter, only the ids, the seed and what the
+    images are.
 
     Parameters
     ----------
-    pool : the images. A unit with images in several strata counts to the one with most of its images.
+    pool : the images. A unit with images in several strata counts to the one with most of its
+        images.
     shares : the share of the images that each split gets; they sum to 1.
-    by : attributes beside the source in which splits shall be alike; default: the label, if there is one. Of lists (several labels for an
-        image) every combination is a stratum, and every label by itself is dealt evenly. Numbers with many values are cut at quantiles.
+    by : attributes beside the source in which splits shall be alike; default: the label, if there
+        is one. Of lists (several labels for an image) every combination is a stratum, and every
+        label by itself is dealt evenly. Numbers with many values are cut at quantiles.
     seed : another seed is another split.
     overwrite : replace a split that the pool already has; otherwise that is an error.
 
@@ -62,7 +68,8 @@ def split_pool(
     names, share_s = _checked_shares(shares)
     if "split" in pool.frame.columns and not overwrite:
         raise ConfigError(
-            "the pool has a column 'split' already; splitting it again would change what is train and what is test. Use it as it is, or "
+            "the pool has a column 'split' already; splitting it again would change what is train "
+            "and what is test. Use it as it is, or "
             "say overwrite=True."
         )
     unit_n = _units(pool.frame)
@@ -73,41 +80,57 @@ def split_pool(
     if lacking:
         n_units = int(unit_n.max()) + 1
         raise DataError(
-            f"the split {first_few(lacking)} would get no image: the {len(pool)} images form {n_units} units that must stay together "
+            f"the split {first_few(lacking)} would get no image: the {len(pool)} images form "
+            f"{n_units} units that must stay together "
             "(groups and copies). Give it a larger share, or have fewer splits."
         )
     return pool.with_columns({"split": np.array(names, dtype=object)[split_n]})
 
 
 def join_splits(pool: Pool, file: Path) -> Pool:
-    """The pool with the splits of a table of id and split, joined by id; an image that the table does not have is an error."""
+    """The pool with the splits of a table of id and split, joined by id; an image that the table
+    does not have is an error.
+    """
     import pandas as pd
 
     try:
         table = pd.read_csv(file, dtype=str, keep_default_na=False)
     except FileNotFoundError:
-        raise ConfigError(f"sources.split names the file {str(file)!r}, which is not there. `unskew split` writes it.") from None
+        raise ConfigError(
+            f"sources.split names the file {str(file)!r}, which is not there. `unskew split` "
+            "writes it."
+        ) from None
     except (ValueError, OSError) as error:
-        raise DataError(f"{file.name} cannot be read as a table of id and split ({error}). `unskew split` writes one.") from None
+        raise DataError(
+            f"{file.name} cannot be read as a table of id and split ({error}). `unskew split` "
+            "writes one."
+        ) from None
     if not {"id", "split"} <= set(table.columns):
         raise DataError(
-            f"{file.name} needs the columns id and split, as `unskew split` writes them; it has {first_few(list(table.columns))}."
+            f"{file.name} needs the columns id and split, as `unskew split` writes them; it has "
+            f"{first_few(list(table.columns))}."
         )
     if table["id"].duplicated().any():
-        raise DataError(f"{file.name} names images twice: {first_few(table['id'][table['id'].duplicated()].tolist())}.")
+        raise DataError(
+            f"{file.name} names images twice: "
+            f"{first_few(table['id'][table['id'].duplicated()].tolist())}."
+        )
     split_n = pool.frame["id"].astype(str).map(table.set_index("id")["split"])
     missing = pool.frame["id"][split_n.isna() | (split_n == "")].tolist()
     if missing:
         raise DataError(
-            f"{len(missing)} images have no split in {file.name}: {first_few(missing)}. Were images added since? Run `unskew split` again."
+            f"{len(missing)} images have no split in {file.name}: {first_few(missing)}. Were "
+            "images added since? Run `unskew split` again."
         )
     return pool.with_columns({"split": split_n})
 
 
 def check_splits(pool: Pool) -> None:
-    """A `DataError` where a group or exact copies of an image lie in several splits, or where an image is in none.
+    """A `DataError` where a group or exact copies of an image lie in several splits, or where an
+    image is in none.
 
-    A model would otherwise be judged on what it has seen. Without a column ``split`` there is nothing to check.
+    A model would otherwise be judged on what it has seen. Without a column ``split`` there is
+    nothing to check.
     """
     frame = pool.frame
     if "split" not in frame.columns:
@@ -115,7 +138,8 @@ def check_splits(pool: Pool) -> None:
     missing_n = frame["split"].isna()
     if missing_n.any():
         raise DataError(
-            f"{int(missing_n.sum())} of {len(frame)} images are in no split (id {first_few(frame.loc[missing_n, 'id'].tolist())}). Give "
+            f"{int(missing_n.sum())} of {len(frame)} images are in no split (id "
+            f"{first_few(frame.loc[missing_n, 'id'].tolist())}). Give "
             "each image one, or drop the column and let `unskew split` make it."
         )
     _check_crossing(frame, "group")
@@ -129,18 +153,32 @@ def _check_crossing(frame: pd.DataFrame, role: str) -> None:
     crossing = seen[seen.duplicated(role, keep=False)]
     if not len(crossing):
         return
-    cases = [(value, found["split"].tolist(), found["id"].tolist()) for value, found in crossing.groupby(role, sort=False)]
+    cases = [
+        (value, found["split"].tolist(), found["id"].tolist())
+        for value, found in crossing.groupby(role, sort=False)
+    ]
     if role == "group":
-        shown = first_few([f"group {value} in {' and '.join(map(str, splits))}" for value, splits, _ in cases])
+        shown = first_few(
+            [f"group {value} in {' and '.join(map(str, splits))}" for value, splits, _ in cases]
+        )
         raise DataError(
-            f"{len(cases)} groups cross splits, so that a model would be judged on what it has seen: {shown}. Put each group on one side, "
-            "or drop the column split and let `unskew split` make it. If the groups are not what they should be (a name that repeats from "
+            f"{len(cases)} groups cross splits, so that a model would be judged on what it has "
+            f"seen: {shown}. Put each group on one side, "
+            "or drop the column split and let `unskew split` make it. If the groups are not what "
+            "they should be (a name that repeats from "
             "source to source), name another column as group."
         )
-    shown = first_few([" = ".join(f"{image} ({split})" for image, split in zip(ids, splits, strict=True)) for _, splits, ids in cases])
+    shown = first_few(
+        [
+            " = ".join(f"{image} ({split})" for image, split in zip(ids, splits, strict=True))
+            for _, splits, ids in cases
+        ]
+    )
     raise DataError(
-        f"{len(cases)} images have exact copies in another split, so that a model would be judged on what it has seen: {shown}. Keep "
-        "copies on one side, leave the extra ones out, or drop the column split and let `unskew split` make it."
+        f"{len(cases)} images have exact copies in another split, so that a model would be judged "
+        f"on what it has seen: {shown}. Keep "
+        "copies on one side, leave the extra ones out, or drop the column split and let `unskew "
+        "split` make it."
     )
 
 
@@ -148,17 +186,32 @@ def _checked_shares(shares: Mapping[str, float]) -> tuple[list[str], Floats]:
     names = [str(name) for name in shares]
     share_s = np.array([float(share) for share in shares.values()])
     if not names or not all(name.strip() for name in names):
-        raise ConfigError(f"shares names the splits and their share of the images, such as {dict(DEFAULT_SHARES)}; got {dict(shares)!r}.")
-    if not (np.isfinite(share_s).all() and (share_s > 0).all() and abs(share_s.sum() - 1.0) <= 1e-9):
-        raise ConfigError(f"the shares of the splits are above 0 and sum to 1; got {dict(shares)!r}, which sum to {share_s.sum():.6g}.")
+        raise ConfigError(
+            "shares names the splits and their share of the images, such as "
+            f"{dict(DEFAULT_SHARES)}; got {dict(shares)!r}."
+        )
+    if not (
+        np.isfinite(share_s).all() and (share_s > 0).all() and abs(share_s.sum() - 1.0) <= 1e-9
+    ):
+        raise ConfigError(
+            f"the shares of the splits are above 0 and sum to 1; got {dict(shares)!r}, which sum "
+            f"to {share_s.sum():.6g}."
+        )
     return names, share_s
 
 
 def _units(frame: pd.DataFrame) -> Ints:
-    """(n,) images with the same number stay together; an image whose content is unknown is no copy of another."""
+    """(n,) images with the same number stay together; an image whose content is unknown is no copy
+    of another.
+    """
     links: list[Any] = [frame["group"].map(level_text)] if "group" in frame.columns else []
     if "content" in frame.columns:
-        links.append([f"={value}" if known else f"?{at}" for at, (value, known) in enumerate(_known(frame["content"]))])
+        links.append(
+            [
+                f"={value}" if known else f"?{at}"
+                for at, (value, known) in enumerate(_known(frame["content"]))
+            ]
+        )
     return join_units(len(frame), *links)
 
 
@@ -167,9 +220,16 @@ def _known(column: pd.Series[Any]) -> list[tuple[Any, bool]]:
 
 
 def _hashes(id_n: pd.Series[Any], seed: int) -> npt.NDArray[np.uint64]:
-    """(n,) numbers that depend on id and seed alone: the shuffle, whatever the order of the rows."""
+    """(n,) numbers that depend on id and seed alone: the shuffle, whatever the order of the
+    rows.
+    """
     key = str(int(seed)).encode()
-    digests = b"".join(hashlib.blake2b(level_text(value).encode(errors="surrogatepass"), digest_size=8, key=key).digest() for value in id_n)
+    digests = b"".join(
+        hashlib.blake2b(
+            level_text(value).encode(errors="surrogatepass"), digest_size=8, key=key
+        ).digest()
+        for value in id_n
+    )
     return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
 
 
@@ -180,14 +240,17 @@ def _attributes(pool: Pool, by: str | Sequence[str] | None) -> list[str]:
     lacking = [name for name in names if name not in pool.frame.columns]
     if lacking:
         raise ConfigError(
-            f"splits shall be alike in {first_few(lacking)}, but the images have no such column; theirs are "
+            f"splits shall be alike in {first_few(lacking)}, but the images have no such column; "
+            "theirs are "
             f"{first_few(list(pool.frame.columns), 12)}.{did_you_mean(lacking[0], pool.frame.columns)}"
         )
     return list(dict.fromkeys(["source", *names]))
 
 
 def _strata(frame: pd.DataFrame, attributes: Sequence[str]) -> list[tuple[tuple[str, ...], ...]]:
-    """One tuple for each image: of every attribute the levels that it has (one, or those of a list)."""
+    """One tuple for each image: of every attribute the levels that it has (one, or those of a
+    list).
+    """
     return list(zip(*[_levels(frame[name]) for name in attributes], strict=True))
 
 
@@ -195,29 +258,44 @@ def _levels(column: pd.Series[Any]) -> list[tuple[str, ...]]:
     import pandas as pd
 
     if any(isinstance(value, list | tuple | set | frozenset | np.ndarray) for value in column):
-        return [tuple(sorted({level_text(each) for each in value})) if np.iterable(value) else (MISSING,) for value in column]
+        return [
+            tuple(sorted({level_text(each) for each in value}))
+            if np.iterable(value)
+            else (MISSING,)
+            for value in column
+        ]
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
     if numeric and column.nunique() > _MOST_LEVELS:
         value_n = column.to_numpy(dtype=np.float64, na_value=np.nan)
         edges = np.unique(np.nanquantile(value_n, np.linspace(0.0, 1.0, _QUANTILE_BINS + 1)[1:-1]))
         bin_n = np.searchsorted(edges, value_n, side="right")
-        return [(MISSING if np.isnan(value) else f"bin {at}",) for value, at in zip(value_n, bin_n, strict=True)]
+        return [
+            (MISSING if np.isnan(value) else f"bin {at}",)
+            for value, at in zip(value_n, bin_n, strict=True)
+        ]
     return [(level_text(value),) for value in column]
 
 
 @dataclass
 class _Dealing:
-    """Units dealt out to splits, stratum after stratum; ``owed`` is what each split is short of among the strata dealt so far.
+    """Units dealt out to splits, stratum after stratum; ``owed`` is what each split is short of
+    among the strata dealt so far.
 
-    A unit of z images goes to a split that is short of at least z in its stratum, else to one that is short of anything: an overshoot is
-    then below z and happens only when no split is short of z or more. Among these it goes where most is owed over stratum, source, levels
-    and whole together, so that the remainders of many small strata do not all fall to the largest split.
+    A unit of z images goes to a split that is short of at least z in its stratum, else to one that
+    is short of anything: an overshoot is then below z and happens only when no split is short of z
+    or more. Among these it goes where most is owed over stratum, source, levels and whole together,
+    so that the remainders of many small strata do not all fall to the largest split.
     """
 
     share_s: Floats
     owed: dict[Hashable, Floats] = field(default_factory=dict)
 
-    def deal(self, unit_n: Ints, hash_n: npt.NDArray[np.uint64], strata: Sequence[tuple[tuple[str, ...], ...]]) -> Ints:
+    def deal(
+        self,
+        unit_n: Ints,
+        hash_n: npt.NDArray[np.uint64],
+        strata: Sequence[tuple[tuple[str, ...], ...]],
+    ) -> Ints:
         """(n,) split of every image."""
         size_m = np.bincount(unit_n)
         hash_m = np.full(size_m.size, np.iinfo(np.uint64).max, dtype=np.uint64)
@@ -232,7 +310,10 @@ class _Dealing:
 
     def _deal_stratum(self, key: tuple[tuple[str, ...], ...], size_m: Ints) -> Ints:
         """(m,) split of each unit of a stratum, the largest first."""
-        margins: list[Hashable] = ["all", *((a, level) for a, levels in enumerate(key) for level in levels)]
+        margins: list[Hashable] = [
+            "all",
+            *((a, level) for a, levels in enumerate(key) for level in levels),
+        ]
         short_s = self.share_s * float(size_m.sum())
         for margin in margins:
             self.owed[margin] = self.owed.get(margin, np.zeros(self.share_s.size)) + short_s
@@ -241,7 +322,9 @@ class _Dealing:
         split_m = np.empty(size_m.size, dtype=np.int64)
         for m, size in enumerate(size_m.tolist()):
             # Rounding: 0.7 × 10 is not always 7.
-            enough = [s for s, left in enumerate(short) if left >= size - 1e-9] or [s for s, left in enumerate(short) if left > 1e-9]
+            enough = [s for s, left in enumerate(short) if left >= size - 1e-9] or [
+                s for s, left in enumerate(short) if left > 1e-9
+            ]
             chosen = max(enough, key=lambda s: short[s] + total[s])
             short[chosen] -= size
             total[chosen] -= size * len(margins)
@@ -252,8 +335,12 @@ class _Dealing:
         return split_m
 
 
-def _unit_strata(unit_n: Ints, strata: Sequence[tuple[tuple[str, ...], ...]]) -> tuple[Ints, list[tuple[tuple[str, ...], ...]]]:
-    """(stratum of every unit, the strata in their order): the one with most of its images, of equals the first."""
+def _unit_strata(
+    unit_n: Ints, strata: Sequence[tuple[tuple[str, ...], ...]]
+) -> tuple[Ints, list[tuple[tuple[str, ...], ...]]]:
+    """(stratum of every unit, the strata in their order): the one with most of its images, of
+    equals the first.
+    """
     keys = sorted(set(strata))
     place = {key: at for at, key in enumerate(keys)}
     stratum_n = np.array([place[key] for key in strata], dtype=np.int64)

@@ -9,9 +9,11 @@ import numpy as np
 from unskew.errors import ConfigError, DataError
 from unskew.records import Ints
 
-# A column of numbers tells copies of an image where it has more values than this, and than a twentieth of the images.
+# A column of numbers tells copies of an image where it has more values than this, and than a
+# twentieth of the images.
 _MEASUREMENT = 100
-# Columns that the table of a bootstrap replicate has beside those of the pool: the image that a row is a copy of, and its fold group.
+# Columns that the table of a bootstrap replicate has beside those of the pool: the image that a row
+# is a copy of, and its fold group.
 COPY_OF = "(copy of)"
 FOLD_GROUP = "(fold group)"
 # Not measured on the image.
@@ -19,7 +21,9 @@ _NAMES_OF_ROWS = ("id", "group", "split", COPY_OF, FOLD_GROUP)
 
 
 def find_copies(X: Any) -> Ints | None:
-    """(n,) the same number for images whose X is identical in every entry, by a 64-bit hash; None where entries cannot be hashed."""
+    """(n,) the same number for images whose X is identical in every entry, by a 64-bit hash; None
+    where entries cannot be hashed.
+    """
     import pandas as pd
     import scipy.sparse
 
@@ -28,7 +32,9 @@ def find_copies(X: Any) -> Ints | None:
         rows.sum_duplicates()
         spans = zip(rows.indptr[:-1].tolist(), rows.indptr[1:].tolist(), strict=True)
         keys = [(rows.indices[a:b].tobytes(), rows.data[a:b].tobytes()) for a, b in spans]
-        return np.unique(np.array([hash(key) for key in keys], dtype=np.int64), return_inverse=True)[1].astype(np.int64)
+        return np.unique(
+            np.array([hash(key) for key in keys], dtype=np.int64), return_inverse=True
+        )[1].astype(np.int64)
     if not isinstance(X, pd.DataFrame):
         array = np.asarray(X)
         X = pd.DataFrame(array.reshape(array.shape[0], -1))
@@ -40,7 +46,9 @@ def find_copies(X: Any) -> Ints | None:
 
 
 def content_codes(frame: Any) -> Ints | None:
-    """(n,) the same number for images of the same content, by the column ``content``; None where images were not read."""
+    """(n,) the same number for images of the same content, by the column ``content``; None where
+    images were not read.
+    """
     import pandas as pd
 
     if "content" not in frame.columns:
@@ -53,32 +61,47 @@ def content_codes(frame: Any) -> Ints | None:
 
 
 def tell_copies(frame: Any) -> Ints | None:
-    """(n,) the same number for images of the same content or, where they were not read, for rows that are alike in every number.
+    """(n,) the same number for images of the same content or, where they were not read, for rows
+    that are alike in every number.
 
-    None where no column is fine enough to tell copies from look-alikes. Whole numbers that are all different name the rows, and tell
-    nothing.
+    None where no column is fine enough to tell copies from look-alikes. Whole numbers that are all
+    different name the rows, and tell nothing.
     """
     known = content_codes(frame)
     if known is not None:
         return known
-    numbers = frame.drop(columns=[name for name in _NAMES_OF_ROWS if name in frame.columns]).select_dtypes("number")
+    numbers = frame.drop(
+        columns=[name for name in _NAMES_OF_ROWS if name in frame.columns]
+    ).select_dtypes("number")
     n_values = {name: int(numbers[name].nunique()) for name in numbers.columns}
-    telling = [name for name in numbers.columns if numbers[name].dtype.kind == "f" or n_values[name] < len(frame)]
+    telling = [
+        name
+        for name in numbers.columns
+        if numbers[name].dtype.kind == "f" or n_values[name] < len(frame)
+    ]
     if not any(n_values[name] > max(_MEASUREMENT, len(frame) / 20) for name in telling):
         return None
     return find_copies(numbers[telling])
 
 
 def join_units(n: int, *links: Any) -> Ints:
-    """(n,) unit of every image: images that share an entry of any of ``links`` (group, copy) are of one unit, and so on through chains."""
+    """(n,) unit of every image: images that share an entry of any of ``links`` (group, copy) are of
+    one unit, and so on through chains.
+    """
     import scipy.sparse
     import scipy.sparse.csgraph
 
-    given = [np.unique(np.asarray(link).astype(str), return_inverse=True)[1] for link in links if link is not None]
+    given = [
+        np.unique(np.asarray(link).astype(str), return_inverse=True)[1]
+        for link in links
+        if link is not None
+    ]
     if not given:
         return np.arange(n, dtype=np.int64)
     offsets = n + np.concatenate([[0], np.cumsum([int(code_n.max()) + 1 for code_n in given])])
-    column = np.concatenate([offset + code_n for offset, code_n in zip(offsets[:-1], given, strict=True)])
+    column = np.concatenate(
+        [offset + code_n for offset, code_n in zip(offsets[:-1], given, strict=True)]
+    )
     row = np.tile(np.arange(n), len(given))
     size = int(offsets[-1])
     graph = scipy.sparse.coo_array((np.ones(row.size), (row, column)), shape=(size, size))
@@ -87,15 +110,18 @@ def join_units(n: int, *links: Any) -> Ints:
 
 
 def deal_folds(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int) -> Ints:
-    """(n,) fold of every image: units are shuffled and dealt out like cards, stratum after stratum, so that folds are alike.
+    """(n,) fold of every image: units are shuffled and dealt out like cards, stratum after stratum,
+    so that folds are alike.
 
-    A unit counts to the stratum of its first image, and larger units are dealt first. Hence each stratum of single images is shared out to
-    within one image, and no unit is ever split.
+    A unit counts to the stratum of its first image, and larger units are dealt first. Hence each
+    stratum of single images is shared out to within one image, and no unit is ever split.
     """
     _, first_m, size_m = np.unique(unit_n, return_index=True, return_counts=True)
     if not 2 <= n_folds <= size_m.size:
         raise _too_few(n_folds, size_m.size, unit_n.size)
-    order_m = np.lexsort((np.random.default_rng(seed).permutation(size_m.size), -size_m, stratum_n[first_m]))
+    order_m = np.lexsort(
+        (np.random.default_rng(seed).permutation(size_m.size), -size_m, stratum_n[first_m])
+    )
     fold_m = np.empty(size_m.size, dtype=np.int64)
     fold_m[order_m] = np.arange(size_m.size) % n_folds
     fold_n: Ints = fold_m[unit_n]
@@ -103,11 +129,14 @@ def deal_folds(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int) -> Ints:
 
 
 def check_folds(tests: list[Ints], unit_n: Ints) -> Ints:
-    """(n,) fold of every image from the test sets of a splitter, each image in one of them and no unit in two."""
+    """(n,) fold of every image from the test sets of a splitter, each image in one of them and no
+    unit in two.
+    """
     count_n = np.bincount(np.concatenate(tests), minlength=unit_n.size)
     if len(tests) < 2 or not np.all(count_n == 1):
         raise ConfigError(
-            f"cv must hold out every image exactly once (as KFold and GroupKFold do); with {len(tests)} splits {int((count_n != 1).sum())} "
+            "cv must hold out every image exactly once (as KFold and GroupKFold do); with "
+            f"{len(tests)} splits {int((count_n != 1).sum())} "
             "images are held out never or more than once."
         )
     fold_n = np.empty(unit_n.size, dtype=np.int64)
@@ -119,16 +148,22 @@ def check_folds(tests: list[Ints], unit_n: Ints) -> Ints:
     split = int((lowest_m < highest_m).sum())
     if split:
         raise DataError(
-            f"cv puts images of one group, or exact copies of an image, into different folds ({split} cases), so that a model would be "
-            "judged on what it has seen. Use a splitter by group, or cv=5; say copies=False where equal X does not mean the same image."
+            "cv puts images of one group, or exact copies of an image, into different folds "
+            f"({split} cases), so that a model would be "
+            "judged on what it has seen. Use a splitter by group, or cv=5; say copies=False where "
+            "equal X does not mean the same image."
         )
     return fold_n
 
 
 def _too_few(n_folds: int, n_units: int, n: int) -> ConfigError:
     if n_folds < 2:
-        return ConfigError(f"cv is the number of folds, at least 2, a splitter, or None; got {n_folds}.")
+        return ConfigError(
+            f"cv is the number of folds, at least 2, a splitter, or None; got {n_folds}."
+        )
     return ConfigError(
-        f"{n_folds} folds need at least as many units to deal out, but the {n} images form {n_units} groups of images that belong together "
-        "(the same group, or identical X). Use fewer folds, or copies=False where equal X does not mean the same image."
+        f"{n_folds} folds need at least as many units to deal out, but the {n} images form "
+        f"{n_units} groups of images that belong together "
+        "(the same group, or identical X). Use fewer folds, or copies=False where equal X does not "
+        "mean the same image."
     )

@@ -1,4 +1,6 @@
-"""The five ways to say a target, and the options that go with them, checked before any pool is seen."""
+"""The five ways to say a target, and the options that go with them, checked before any pool is
+seen.
+"""
 
 from __future__ import annotations
 
@@ -34,32 +36,47 @@ class TargetOptions(TypedDict, total=False):
 
 
 def uniform_target(by: str | Sequence[str], options: Mapping[str, Any]) -> Target:
-    return Target(kind="uniform", **_read_options(_attributes([by] if isinstance(by, str) else by), options))
+    return Target(
+        kind="uniform", **_read_options(_attributes([by] if isinstance(by, str) else by), options)
+    )
 
 
-def margins_target(margins: Mapping[str, Any], interactions: pd.DataFrame | None, options: Mapping[str, Any]) -> Target:
+def margins_target(
+    margins: Mapping[str, Any], interactions: pd.DataFrame | None, options: Mapping[str, Any]
+) -> Target:
     given: Any = margins  # of any kind where it comes from a user
     if not isinstance(given, Mapping):
         raise ConfigError(
-            f"margins is a table {{attribute: {{level: number}}}}, such as {{'label': {{'cat': 0.6, 'dog': 0.4}}}}; got {given!r}."
+            f"margins is a table {{attribute: {{level: number}}}}, such as {{'label': {{'cat': "
+            f"0.6, 'dog': 0.4}}}}; got {given!r}."
         )
     if not margins:
         raise ConfigError("there is no margin: pass at least one, as {attribute: {level: number}}.")
     read = _read_options(_attributes(margins), options)
-    facts = tuple(read_margin(name, given, read["bins"].get(name)) for name, given in margins.items())
+    facts = tuple(
+        read_margin(name, given, read["bins"].get(name)) for name, given in margins.items()
+    )
     table = None if interactions is None else read_table(interactions, read["by"], read["bins"])
     return _checked(Target(kind="margins", facts=facts, interactions=table, **read))
 
 
-def table_target(table: pd.DataFrame, by: Sequence[str] | None, n: float | None, options: Mapping[str, Any]) -> Target:
-    bins = {name: check_edges(name, edges) for name, edges in _by_attribute("bins", options.get("bins"), tuple(by or ("age",))).items()}
+def table_target(
+    table: pd.DataFrame, by: Sequence[str] | None, n: float | None, options: Mapping[str, Any]
+) -> Target:
+    bins = {
+        name: check_edges(name, edges)
+        for name, edges in _by_attribute("bins", options.get("bins"), tuple(by or ("age",))).items()
+    }
     fact = read_table(table, by, bins, n)
     return _checked(Target(kind="table", facts=(fact,), **_read_options(fact.by, options)))
 
 
 def sample_target(sample: Pool | str, holdout: float) -> Target:
     if not isinstance(sample, Pool | str):
-        raise ConfigError(f"a sample of the target is a Pool, or where one lies; got {type(sample).__name__}. Pool.from_frame makes one.")
+        raise ConfigError(
+            f"a sample of the target is a Pool, or where one lies; got {type(sample).__name__}. "
+            "Pool.from_frame makes one."
+        )
     return Target(kind="sample", reference=sample, holdout=_read_holdout(holdout))
 
 
@@ -69,14 +86,23 @@ def source_target(name: str, holdout: float) -> Target:
 
 def _attributes(by: Any) -> tuple[str, ...]:
     names = tuple(by)
-    if not names or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"by names one or more attributes, each once, as text; got {list(names)}.")
+    if (
+        not names
+        or len(set(names)) < len(names)
+        or not all(isinstance(name, str) for name in names)
+    ):
+        raise ConfigError(
+            f"by names one or more attributes, each once, as text; got {list(names)}."
+        )
     return names
 
 
 def _read_holdout(holdout: Any) -> float:
     if not isinstance(holdout, Real) or not 0 <= float(holdout) < 1:
-        raise ConfigError(f"holdout is the share of the reference that judges and does not fit, at least 0 and below 1; got {holdout!r}.")
+        raise ConfigError(
+            "holdout is the share of the reference that judges and does not fit, at least 0 and "
+            f"below 1; got {holdout!r}."
+        )
     return float(holdout)
 
 
@@ -84,19 +110,31 @@ def _read_options(by: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, 
     known = ("bins", "outside", "missing", "unit", "uncovered")
     for option in options:
         if option not in known:
-            raise ConfigError(f"a target has no option {option!r}; it has {first_few(known)}.{did_you_mean(option, known)}")
-    per_attribute = {option: _by_attribute(option, options.get(option), by) for option in ("bins", "outside", "missing")}
+            raise ConfigError(
+                f"a target has no option {option!r}; it has "
+                f"{first_few(known)}.{did_you_mean(option, known)}"
+            )
+    per_attribute = {
+        option: _by_attribute(option, options.get(option), by)
+        for option in ("bins", "outside", "missing")
+    }
     for option, given in per_attribute.items():
         for name in given:
             if name not in by:
                 raise ConfigError(
-                    f"{option} names {name!r}, which is no attribute of the target; it has {first_few(by)}.{did_you_mean(name, by)}"
+                    f"{option} names {name!r}, which is no attribute of the target; it has "
+                    f"{first_few(by)}.{did_you_mean(name, by)}"
                 )
     return {
         "by": by,
         "bins": {name: check_edges(name, edges) for name, edges in per_attribute["bins"].items()},
-        "outside": {name: _read_outside(name, rule) for name, rule in per_attribute["outside"].items()},
-        "missing": {name: _choice("missing", rule, f" for {name!r}") for name, rule in per_attribute["missing"].items()},
+        "outside": {
+            name: _read_outside(name, rule) for name, rule in per_attribute["outside"].items()
+        },
+        "missing": {
+            name: _choice("missing", rule, f" for {name!r}")
+            for name, rule in per_attribute["missing"].items()
+        },
         "unit": _choice("unit", options.get("unit", "image")),
         "uncovered": _choice("uncovered", options.get("uncovered", "error")),
     }
@@ -106,19 +144,27 @@ def _by_attribute(option: str, given: Any, by: tuple[str, ...]) -> dict[str, Any
     if given is None or (isinstance(given, Mapping) and not given):
         return {}
     if not isinstance(given, Mapping):
-        raise ConfigError(f"{option} is said for each attribute: {option}={{{by[0]!r}: {given!r}}}; got {given!r}.")
+        raise ConfigError(
+            f"{option} is said for each attribute: {option}={{{by[0]!r}: {given!r}}}; got "
+            f"{given!r}."
+        )
     return dict(given)
 
 
 def _read_outside(name: str, rule: Any) -> str | dict[str, str]:
     if isinstance(rule, Mapping):
-        return {level_text(level): _choice("outside", each, f" for {name} = {level_text(level)}") for level, each in rule.items()}
+        return {
+            level_text(level): _choice("outside", each, f" for {name} = {level_text(level)}")
+            for level, each in rule.items()
+        }
     return _choice("outside", rule, f" for {name!r}")
 
 
 def _choice(option: str, value: Any, where: str = "") -> str:
     if value not in _CHOICES[option]:
-        raise ConfigError(f"{option}{where} is one of {', '.join(map(repr, _CHOICES[option]))}; got {value!r}.")
+        raise ConfigError(
+            f"{option}{where} is one of {', '.join(map(repr, _CHOICES[option]))}; got {value!r}."
+        )
     return str(value)
 
 
@@ -138,23 +184,33 @@ def _check_scope(target: Target, fact: Distribution, attribute: str) -> None:
     rule = target.outside.get(attribute, {})
     both = [level for level in levels if level in rule] if isinstance(rule, Mapping) else []
     if both:
-        raise ConfigError(f"the target gives {attribute} = {first_few(both)} a mass and calls it outside its scope; only one can be meant.")
+        raise ConfigError(
+            f"the target gives {attribute} = {first_few(both)} a mass and calls it outside its "
+            "scope; only one can be meant."
+        )
     if MISSING in levels and target.missing.get(attribute) != "level":
         raise ConfigError(
-            f"the target gives missing values of {attribute!r} a mass; say missing={{{attribute!r}: 'level'}} if that is meant."
+            f"the target gives missing values of {attribute!r} a mass; say "
+            f"missing={{{attribute!r}: 'level'}} if that is meant."
         )
     edges = target.bins.get(attribute)
     beyond = [level for level in levels if level.startswith(("< ", "> "))] if edges else []
     if beyond:
-        raise DataError(f"the target gives mass to {attribute} {first_few(beyond)}, beyond its bins {list(edges or ())}. Widen the bins.")
+        raise DataError(
+            f"the target gives mass to {attribute} {first_few(beyond)}, beyond its bins "
+            f"{list(edges or ())}. Widen the bins."
+        )
 
 
 def _check_interactions(target: Target, table: Distribution) -> None:
     for fact in target.facts:
         (attribute,) = fact.by
-        unknown = [level for level in table.levels(attribute) if level not in fact.levels(attribute)]
+        unknown = [
+            level for level in table.levels(attribute) if level not in fact.levels(attribute)
+        ]
         if unknown:
             raise DataError(
-                f"the table of interactions has {cell_text(fact.by, unknown[:1])}, which the margin of {attribute!r} does not name; "
+                f"the table of interactions has {cell_text(fact.by, unknown[:1])}, which the "
+                f"margin of {attribute!r} does not name; "
                 "both must speak of the same levels."
             )

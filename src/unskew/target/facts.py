@@ -1,4 +1,6 @@
-"""What is known about the target, read and checked: margins and joint tables become distributions over levels."""
+"""What is known about the target, read and checked: margins and joint tables become distributions
+over levels.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ VALUE_COLUMNS = ("count", "mass", "probability", "share", "stderr")
 
 @dataclass(frozen=True)
 class Distribution:
-    """Masses over levels of one attribute (a margin) or over combinations of several (a joint table).
+    """Masses over levels of one attribute (a margin) or over combinations of several (a joint
+    table).
 
     Attributes
     ----------
@@ -59,8 +62,8 @@ def cell_text(by: Sequence[str], cell: Sequence[str]) -> str:
 def read_masses(numbers: Iterable[Any], what: str, names: Sequence[str]) -> tuple[float, ...]:
     """Counts normalised, probabilities checked.
 
-    Whole numbers are counts (of anything: images, people, percent) and are divided by their sum. All others are probabilities and must
-    sum to 1 within 1e-9.
+    Whole numbers are counts (of anything: images, people, percent) and are divided by their sum.
+    All others are probabilities and must sum to 1 within 1e-9.
     """
     mass_c = np.array([_number(number, what) for number in numbers])
     for name, mass in zip(names, mass_c, strict=True):
@@ -71,8 +74,10 @@ def read_masses(numbers: Iterable[Any], what: str, names: Sequence[str]) -> tupl
         raise DataError(f"{what} has no mass at all: every number is 0.")
     if abs(total - 1) > _SUM_TOLERANCE and not np.array_equal(mass_c, np.floor(mass_c)):
         raise DataError(
-            f"{what}: probabilities must sum to 1; these sum to {total:.10g}, {abs(total - 1):.3g} too {'much' if total > 1 else 'little'}."
-            " Is a level missing or rounded? Whole numbers would be read as counts and normalised; divide weighted counts or percentages "
+            f"{what}: probabilities must sum to 1; these sum to {total:.10g}, {abs(total - 1):.3g} "
+            f"too {'much' if total > 1 else 'little'}."
+            " Is a level missing or rounded? Whole numbers would be read as counts and normalised; "
+            "divide weighted counts or percentages "
             "with decimals by their sum."
         )
     # A sum of 1 up to rounding stays as it is, so that what was written reads back the same.
@@ -87,23 +92,31 @@ def _number(number: Any, what: str) -> float:
 
 
 def read_margin(name: str, given: Any, edges: Sequence[float] | None) -> Distribution:
-    """``{level: number}``, or ``{"mass": {level: number}, "n": 400, "stderr": {level: number}}``; for bins also one number for each."""
+    """``{level: number}``, or ``{"mass": {level: number}, "n": 400, "stderr": {level: number}}``;
+    for bins also one number for each.
+    """
     mass, n, stderr = given, None, None
     if isinstance(given, Mapping) and not _is_number(given.get("mass", 0.0)):
         unknown = sorted(set(given) - {"mass", "n", "stderr"}, key=str)
         if unknown:
-            raise ConfigError(f"the margin of {name!r} may have mass, n and stderr; got {first_few(unknown)}.")
+            raise ConfigError(
+                f"the margin of {name!r} may have mass, n and stderr; got {first_few(unknown)}."
+            )
         mass, n, stderr = given["mass"], given.get("n"), given.get("stderr")
     numbers = _by_level(name, mass, edges)
     if stderr is None:
         numbers = _merged(name, numbers, edges)
     levels = [level_text(level) for level in numbers]
     if len(set(levels)) < len(levels):
-        raise DataError(f"the margin of {name!r} names a level twice; its levels are {first_few(levels, 12)}.")
+        raise DataError(
+            f"the margin of {name!r} names a level twice; its levels are {first_few(levels, 12)}."
+        )
     what = f"the margin of {name!r}"
     read = read_masses(numbers.values(), what, [f"{name} = {level}" for level in levels])
     error_l = None if stderr is None else _read_stderr(name, _by_level(name, stderr, edges), levels)
-    return Distribution((name,), tuple((level,) for level in levels), read, _read_n(n, stderr, what), error_l)
+    return Distribution(
+        (name,), tuple((level,) for level in levels), read, _read_n(n, stderr, what), error_l
+    )
 
 
 def _is_number(value: Any) -> bool:
@@ -113,12 +126,22 @@ def _is_number(value: Any) -> bool:
 def _by_level(name: str, given: Any, edges: Sequence[float] | None) -> dict[Any, Any]:
     if hasattr(given, "items"):
         return dict(given.items())
-    numbers = list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else None
+    numbers = (
+        list(given)
+        if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+        else None
+    )
     if numbers is None or edges is None:
-        raise ConfigError(f"the margin of {name!r} must say which level each number belongs to, as {{level: number}}; got {given!r}.")
+        raise ConfigError(
+            f"the margin of {name!r} must say which level each number belongs to, as {{level: "
+            f"number}}; got {given!r}."
+        )
     labels = bin_labels(edges)
     if len(numbers) != len(labels):
-        raise DataError(f"{name} has {len(labels)} bins ({first_few(labels, 12)}), but its margin has {len(numbers)} numbers.")
+        raise DataError(
+            f"{name} has {len(labels)} bins ({first_few(labels, 12)}), but its margin has "
+            f"{len(numbers)} numbers."
+        )
     return dict(zip(labels, numbers, strict=True))
 
 
@@ -133,19 +156,36 @@ def _merged(name: str, numbers: dict[Any, Any], edges: Sequence[float] | None) -
     values = np.array([_number(number, what) for number in numbers.values()])
     negative = np.flatnonzero(values < 0)
     if negative.size:
-        raise DataError(f"{what}: a mass is finite and not negative; got {values[negative[0]]:g} for {list(numbers)[negative[0]]}.")
-    return dict(zip(levels, np.bincount(code_l, weights=values, minlength=len(levels)).tolist(), strict=True))
+        raise DataError(
+            f"{what}: a mass is finite and not negative; got {values[negative[0]]:g} for "
+            f"{list(numbers)[negative[0]]}."
+        )
+    return dict(
+        zip(
+            levels, np.bincount(code_l, weights=values, minlength=len(levels)).tolist(), strict=True
+        )
+    )
 
 
 def _read_stderr(name: str, given: dict[Any, Any], levels: list[str]) -> tuple[float, ...]:
-    stderr = {level_text(level): _number(number, f"the standard errors of {name!r}") for level, number in given.items()}
+    stderr = {
+        level_text(level): _number(number, f"the standard errors of {name!r}")
+        for level, number in given.items()
+    }
     if set(stderr) != set(levels):
         raise DataError(
-            f"stderr and mass of {name!r} must name the same levels; only one has {first_few(sorted(set(stderr) ^ set(levels)))}."
+            f"stderr and mass of {name!r} must name the same levels; only one has "
+            f"{first_few(sorted(set(stderr) ^ set(levels)))}."
         )
-    bad = [f"{level} ({number})" for level, number in stderr.items() if not (math.isfinite(number) and number >= 0)]
+    bad = [
+        f"{level} ({number})"
+        for level, number in stderr.items()
+        if not (math.isfinite(number) and number >= 0)
+    ]
     if bad:
-        raise DataError(f"a standard error is finite and not negative; {name} has {first_few(bad)}.")
+        raise DataError(
+            f"a standard error is finite and not negative; {name} has {first_few(bad)}."
+        )
     return tuple(stderr[level] for level in levels)
 
 
@@ -155,37 +195,61 @@ def _read_n(n: Any, stderr: Any, what: str) -> float | None:
     if stderr is not None:
         raise ConfigError(f"{what} has both n and stderr; give the one that its source reports.")
     if not _is_number(n) or not (math.isfinite(n) and n > 0):
-        raise ConfigError(f"{what}: n is the size of the sample behind it, a positive number; got {n!r}.")
+        raise ConfigError(
+            f"{what}: n is the size of the sample behind it, a positive number; got {n!r}."
+        )
     return float(n)
 
 
-def read_table(frame: pd.DataFrame, by: Sequence[str] | None, bins: Mapping[str, Sequence[float]], n: Any = None) -> Distribution:
-    """A table with one column for each attribute and one of numbers (count, mass, probability or share); equal cells are added up."""
+def read_table(
+    frame: pd.DataFrame,
+    by: Sequence[str] | None,
+    bins: Mapping[str, Sequence[float]],
+    n: Any = None,
+) -> Distribution:
+    """A table with one column for each attribute and one of numbers (count, mass, probability or
+    share); equal cells are added up.
+    """
     given: Any = frame  # of any kind where it comes from a user
     if not (hasattr(given, "columns") and hasattr(given, "iloc")):
-        hint = " Of a Series: series.rename('count').reset_index()." if hasattr(given, "iloc") else ""
+        hint = (
+            " Of a Series: series.rename('count').reset_index()." if hasattr(given, "iloc") else ""
+        )
         raise DataError(
-            f"a joint table is a DataFrame with a column for each attribute and one of numbers (count, mass, probability or share); got a "
+            "a joint table is a DataFrame with a column for each attribute and one of numbers "
+            "(count, mass, probability or share); got a "
             f"{type(given).__name__}.{hint}"
         )
     values = [column for column in frame.columns if column in VALUE_COLUMNS and column != "stderr"]
     if len(values) != 1:
         raise DataError(
-            f"a joint table needs exactly one column of numbers, called count, mass, probability or share; its columns are "
+            "a joint table needs exactly one column of numbers, called count, mass, probability "
+            "or share; its columns are "
             f"{first_few(list(frame.columns), 12)}."
         )
-    attributes = tuple(by) if by is not None else tuple(str(column) for column in frame.columns if column not in VALUE_COLUMNS)
+    attributes = (
+        tuple(by)
+        if by is not None
+        else tuple(str(column) for column in frame.columns if column not in VALUE_COLUMNS)
+    )
     lacking = [attribute for attribute in attributes if attribute not in frame.columns]
     if lacking or not attributes:
-        raise DataError(f"the joint table has no column {first_few(lacking)}; its columns are {first_few(list(frame.columns), 12)}.")
+        raise DataError(
+            f"the joint table has no column {first_few(lacking)}; its columns are "
+            f"{first_few(list(frame.columns), 12)}."
+        )
     if len(frame) == 0:
         raise DataError("the joint table has no rows.")
-    encoded = [column_levels(frame[attribute], attribute, bins.get(attribute)) for attribute in attributes]
+    encoded = [
+        column_levels(frame[attribute], attribute, bins.get(attribute)) for attribute in attributes
+    ]
     cell_ca, cell_r = cells_of([code_r for _, code_r in encoded])
     # In order of appearance, so that what is written out reads back the same.
     order_c = np.argsort(np.unique(cell_r, return_index=True)[1])
     cell_ca, cell_r = cell_ca[order_c], np.argsort(order_c)[cell_r]
-    cells = tuple(tuple(levels[at] for (levels, _), at in zip(encoded, cell, strict=True)) for cell in cell_ca)
+    cells = tuple(
+        tuple(levels[at] for (levels, _), at in zip(encoded, cell, strict=True)) for cell in cell_ca
+    )
     cell_names = [cell_text(attributes, cell) for cell in cells]
     row_names = [cell_names[at] for at in cell_r]
     what = f"the table of {' × '.join(attributes)}"

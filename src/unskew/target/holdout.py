@@ -13,8 +13,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def held_out_rows(frame: pd.DataFrame, holdout: float, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """(n,) which images judge: whole groups, at random, until ``holdout`` of the images is reached."""
+def held_out_rows(
+    frame: pd.DataFrame, holdout: float, rng: np.random.Generator
+) -> npt.NDArray[np.bool_]:
+    """(n,) which images judge: whole groups, at random, until ``holdout`` of the images is
+    reached.
+    """
     n = len(frame)
     if not holdout:
         return np.zeros(n, dtype=np.bool_)

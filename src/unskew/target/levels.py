@@ -20,7 +20,9 @@ _MOST_LEVELS = 100
 
 
 def level_text(value: Any) -> str:
-    """A level as text, so that 3, 3.0 and the "3" of a file are one level; missing values are `MISSING`."""
+    """A level as text, so that 3, 3.0 and the "3" of a file are one level; missing values are
+    `MISSING`.
+    """
     if isinstance(value, str):
         return value
     import pandas as pd
@@ -29,18 +31,24 @@ def level_text(value: Any) -> str:
         return MISSING
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
-    if isinstance(value, Integral) or (isinstance(value, float | np.floating) and float(value).is_integer()):
+    if isinstance(value, Integral) or (
+        isinstance(value, float | np.floating) and float(value).is_integer()
+    ):
         return str(int(value))
     return str(value)
 
 
 def holds_lists(column: pd.Series[Any]) -> bool:
     """Does an entry hold several values, as the labels of an image that shows several things do?"""
-    return column.dtype == object and any(isinstance(value, list | tuple | set | frozenset | np.ndarray) for value in column)
+    return column.dtype == object and any(
+        isinstance(value, list | tuple | set | frozenset | np.ndarray) for value in column
+    )
 
 
 def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
-    """(levels that occur, code of every row): in the order of the categories if there are any, else of first appearance."""
+    """(levels that occur, code of every row): in the order of the categories if there are any, else
+    of first appearance.
+    """
     import pandas as pd
 
     if isinstance(column.dtype, pd.CategoricalDtype):
@@ -56,8 +64,10 @@ def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
             codes, uniques = pd.factorize(column, use_na_sentinel=False)
         except TypeError as error:
             raise DataError(
-                f"{name} holds lists, so an image has several levels at once, and none of them is its own. Calibrate weights to the shares "
-                "of single labels instead (unskew.sources.labels.label_indicators, unskew.calibrate_weights), or join them into one level "
+                f"{name} holds lists, so an image has several levels at once, and none of them is "
+                "its own. Calibrate weights to the shares "
+                "of single labels instead (unskew.sources.labels.label_indicators, "
+                "unskew.calibrate_weights), or join them into one level "
                 '(of COCO files: several = "join").'
             ) from error
         values, code_n = list(uniques), np.asarray(codes, dtype=np.int64)
@@ -65,7 +75,8 @@ def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
     if len(set(levels)) < len(levels):
         twice = next(level for level in levels if levels.count(level) > 1)
         raise DataError(
-            f"{name} has values that differ but read the same, {twice!r} (for instance the number 3 and the text '3'). "
+            f"{name} has values that differ but read the same, {twice!r} (for instance the number "
+            "3 and the text '3'). "
             "Levels are compared as text: give the column one type."
         )
     return levels, code_n
@@ -75,7 +86,9 @@ def bin_labels(edges: Sequence[float]) -> list[str]:
     """``[0, 40)``, ``[40, 60]``: the last bin holds its upper edge, too."""
     text = [level_text(edge) for edge in edges]
     closing = [")"] * (len(text) - 2) + ["]"]
-    return [f"[{low}, {high}{end}" for low, high, end in zip(text[:-1], text[1:], closing, strict=True)]
+    return [
+        f"[{low}, {high}{end}" for low, high, end in zip(text[:-1], text[1:], closing, strict=True)
+    ]
 
 
 def check_edges(name: str, edges: Sequence[float]) -> tuple[float, ...]:
@@ -83,17 +96,24 @@ def check_edges(name: str, edges: Sequence[float]) -> tuple[float, ...]:
     try:
         read = np.asarray(list(edges), dtype=np.float64)
     except (TypeError, ValueError):
-        raise ConfigError(f"bins[{name!r}] must be a list of numbers, such as [0, 40, 60, 75]; got {edges!r}.") from None
+        raise ConfigError(
+            f"bins[{name!r}] must be a list of numbers, such as [0, 40, 60, 75]; got {edges!r}."
+        ) from None
     if read.ndim != 1 or read.size < 2 or np.isnan(read).any() or not (np.diff(read) > 0).all():
-        raise ConfigError(f"bins[{name!r}] must be two or more edges in increasing order, such as [0, 40, 60, 75]; got {list(edges)}.")
+        raise ConfigError(
+            f"bins[{name!r}] must be two or more edges in increasing order, such as [0, 40, 60, "
+            f"75]; got {list(edges)}."
+        )
     return tuple(read.tolist())
 
 
-def binned_levels(column: pd.Series[Any], name: str, edges: Sequence[float]) -> tuple[list[str], Ints]:
+def binned_levels(
+    column: pd.Series[Any], name: str, edges: Sequence[float]
+) -> tuple[list[str], Ints]:
     """(levels that occur, code of every row) of a numeric column cut at ``edges``.
 
-    Values beyond the outer edges get the levels ``< 0`` and ``> 120`` (of edges 0 … 120), missing ones `MISSING`. Text must be the
-    label of a bin, as `bin_labels` writes it.
+    Values beyond the outer edges get the levels ``< 0`` and ``> 120`` (of edges 0 … 120), missing
+    ones `MISSING`. Text must be the label of a bin, as `bin_labels` writes it.
     """
     import pandas as pd
 
@@ -106,7 +126,9 @@ def binned_levels(column: pd.Series[Any], name: str, edges: Sequence[float]) -> 
         column = _as_numbers(column, name, labels, unknown)
     value_n = column.to_numpy(dtype=np.float64, na_value=np.nan)
     n_bins = len(labels)
-    place_n = np.searchsorted(np.asarray(edges), value_n, side="right")  # 0 below, 1 … M in a bin, M + 1 above
+    place_n = np.searchsorted(
+        np.asarray(edges), value_n, side="right"
+    )  # 0 below, 1 … M in a bin, M + 1 above
     place_n[value_n == edges[-1]] = n_bins
     place_n[np.isnan(value_n)] = n_bins + 2
     every = [f"< {level_text(edges[0])}", *labels, f"> {level_text(edges[-1])}", MISSING]
@@ -114,35 +136,45 @@ def binned_levels(column: pd.Series[Any], name: str, edges: Sequence[float]) -> 
     return [every[at] for at in present], code_n.astype(np.int64)
 
 
-def _as_numbers(column: pd.Series[Any], name: str, labels: list[str], unknown: list[str]) -> pd.Series[Any]:
+def _as_numbers(
+    column: pd.Series[Any], name: str, labels: list[str], unknown: list[str]
+) -> pd.Series[Any]:
     import pandas as pd
 
     try:
         return pd.to_numeric(column)
     except (ValueError, TypeError) as error:
         raise DataError(
-            f"{name} has bins, so its values must be numbers or the labels of the bins ({first_few(labels, 12)}); got {first_few(unknown)}."
+            f"{name} has bins, so its values must be numbers or the labels of the bins "
+            f"({first_few(labels, 12)}); got {first_few(unknown)}."
         ) from error
 
 
 def check_discrete(column: pd.Series[Any], name: str, way_out: str) -> None:
     """Measurements without bins would make a level of nearly every image: an error."""
     if column.dtype.kind == "f" and column.nunique() > _MOST_LEVELS:
-        raise ConfigError(f"{name} is numeric with {column.nunique()} values; say how to cut it: {way_out}.")
+        raise ConfigError(
+            f"{name} is numeric with {column.nunique()} values; say how to cut it: {way_out}."
+        )
 
 
-def column_levels(column: pd.Series[Any], name: str, edges: Sequence[float] | None) -> tuple[list[str], Ints]:
+def column_levels(
+    column: pd.Series[Any], name: str, edges: Sequence[float] | None
+) -> tuple[list[str], Ints]:
     """(levels that occur, code of every row), binned where there are edges."""
     return text_levels(column, name) if edges is None else binned_levels(column, name, edges)
 
 
 def cells_of(code_na: Sequence[Ints]) -> tuple[Ints, Ints]:
-    """(C, A) the combinations of codes that occur, in ascending order, and (n,) the combination of every row."""
+    """(C, A) the combinations of codes that occur, in ascending order, and (n,) the combination of
+    every row.
+    """
     import pandas as pd
 
     cell_n = np.zeros(code_na[0].size, dtype=np.int64)
     for code_n in code_na:
-        # Numbered anew after every attribute, so that the product never overflows. By hashing: n rows need not be sorted.
+        # Numbered anew after every attribute, so that the product never overflows. By hashing: n
+        # rows need not be sorted.
         found_n, value_c = pd.factorize(cell_n * (int(code_n.max(initial=0)) + 1) + code_n)
         rank_c = np.empty(value_c.size, dtype=np.int64)
         rank_c[np.argsort(value_c)] = np.arange(value_c.size)

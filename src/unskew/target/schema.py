@@ -30,21 +30,29 @@ def read_target(settings: Mapping[str, Any], folder: str | PathLike[str]) -> Tar
     kinds = [kind for kind in _KINDS if kind in settings]
     if len(kinds) != 1:
         raise ConfigError(
-            f"[target] needs exactly one of {', '.join(_KINDS)}; got {first_few(kinds) or 'none'} among {first_few(list(settings))}."
+            f"[target] needs exactly one of {', '.join(_KINDS)}; got {first_few(kinds) or 'none'} "
+            f"among {first_few(list(settings))}."
         )
     (kind,) = kinds
     for key in settings:
         if key != kind and key not in _BESIDE[kind]:
             raise ConfigError(
-                f"[target] has {key!r}, which does not go with {kind}; {', '.join(_BESIDE[kind])} do.{did_you_mean(key, _BESIDE[kind])}"
+                f"[target] has {key!r}, which does not go with {kind}; {', '.join(_BESIDE[kind])} "
+                f"do.{did_you_mean(key, _BESIDE[kind])}"
             )
     base, given = Path(folder), settings[kind]
     options: dict[str, Any] = {key: settings[key] for key in _OPTIONS if key in settings}
     if kind == "uniform":
         return Target.uniform(given, **options)
     if kind == "margins":
-        interactions = _read_joint(settings["interactions"], base)[0] if "interactions" in settings else None
-        return Target.margins({name: _read_margin(name, each, base) for name, each in given.items()}, interactions=interactions, **options)
+        interactions = (
+            _read_joint(settings["interactions"], base)[0] if "interactions" in settings else None
+        )
+        return Target.margins(
+            {name: _read_margin(name, each, base) for name, each in given.items()},
+            interactions=interactions,
+            **options,
+        )
     if kind == "table":
         frame, n = _read_joint(given, base)
         return Target.table(frame, n=n, **options)
@@ -53,24 +61,37 @@ def read_target(settings: Mapping[str, Any], folder: str | PathLike[str]) -> Tar
 
 
 def _read_margin(name: str, given: Any, base: Path) -> Any:
-    """``{file = "survey.csv", n = 400}`` becomes masses; everything else is left to `Target.margins`."""
+    """``{file = "survey.csv", n = 400}`` becomes masses; everything else is left to
+    `Target.margins`.
+    """
     if isinstance(given, str):
         given = {"file": given}
     if not isinstance(given, Mapping) or not isinstance(given.get("file"), str):
         return given
     unknown = sorted(set(given) - {"file", "n"})
     if unknown:
-        raise ConfigError(f"margins.{name} may have file and n; got {first_few(unknown)}. Standard errors are a column stderr of the file.")
+        raise ConfigError(
+            f"margins.{name} may have file and n; got {first_few(unknown)}. Standard errors are a "
+            "column stderr of the file."
+        )
     frame = _read_csv(base / given["file"])
-    column = name if name in frame.columns else next((each for each in frame.columns if each not in VALUE_COLUMNS), None)
+    column = (
+        name
+        if name in frame.columns
+        else next((each for each in frame.columns if each not in VALUE_COLUMNS), None)
+    )
     values = [each for each in frame.columns if each in VALUE_COLUMNS and each != "stderr"]
     if column is None or len(values) != 1:
         raise DataError(
-            f"{given['file']} must have a column {name!r} of levels and one of numbers, called count, mass, probability or share; its "
+            f"{given['file']} must have a column {name!r} of levels and one of numbers, called "
+            "count, mass, probability or share; its "
             f"columns are {first_few(list(frame.columns), 12)}."
         )
     if frame[column].duplicated().any():
-        raise DataError(f"{given['file']} names {name} = {first_few(frame[column][frame[column].duplicated()].tolist())} twice.")
+        raise DataError(
+            f"{given['file']} names {name} = "
+            f"{first_few(frame[column][frame[column].duplicated()].tolist())} twice."
+        )
     margin = {"mass": dict(zip(frame[column], frame[values[0]], strict=True)), "n": given.get("n")}
     if "stderr" in frame.columns:
         margin["stderr"] = dict(zip(frame[column], frame["stderr"], strict=True))
@@ -78,7 +99,9 @@ def _read_margin(name: str, given: Any, base: Path) -> Any:
 
 
 def _read_joint(given: Any, base: Path) -> tuple[pd.DataFrame, float | None]:
-    """A file name, ``{file = …, n = …}``, or ``{by = […], rows = [[level, …, mass], …], n = …}``."""
+    """A file name, ``{file = …, n = …}``, or ``{by = […], rows = [[level, …, mass], …], n =
+    …}``.
+    """
     import pandas as pd
 
     if isinstance(given, str):
@@ -86,9 +109,15 @@ def _read_joint(given: Any, base: Path) -> tuple[pd.DataFrame, float | None]:
     if isinstance(given, Mapping) and isinstance(given.get("file"), str):
         return _read_csv(base / given["file"]), given.get("n")
     if not isinstance(given, Mapping) or not {"by", "rows"} <= set(given):
-        raise ConfigError(f"a joint table is a file, or {{by = [attributes], rows = [[level, …, mass], …]}}; got {given!r}.")
+        raise ConfigError(
+            f"a joint table is a file, or {{by = [attributes], rows = [[level, …, mass], …]}}; got "
+            f"{given!r}."
+        )
     if any(len(row) != len(given["by"]) + 1 for row in given["rows"]):
-        raise ConfigError(f"every row of the joint table has one level for each of {first_few(given['by'])}, then its mass.")
+        raise ConfigError(
+            f"every row of the joint table has one level for each of {first_few(given['by'])}, "
+            "then its mass."
+        )
     levels = {name: [row[at] for row in given["rows"]] for at, name in enumerate(given["by"])}
     return pd.DataFrame({**levels, "mass": [row[-1] for row in given["rows"]]}), given.get("n")
 
@@ -102,17 +131,26 @@ def _read_csv(path: Path) -> pd.DataFrame:
         # Only an empty field is missing: NA is a country. And 01 is a code, not the number 1.
         frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
         text = pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=str)
-        coded = [name for name in text.columns if name not in VALUE_COLUMNS and text[name].str.fullmatch(r"0\d+").any()]
+        coded = [
+            name
+            for name in text.columns
+            if name not in VALUE_COLUMNS and text[name].str.fullmatch(r"0\d+").any()
+        ]
         return frame.assign(**{name: text[name] for name in coded})
     except (ValueError, OSError) as error:  # empty, ragged, not UTF-8, not to be read
-        raise DataError(f"{str(path)!r} cannot be read as a CSV table: {str(error).strip()}.") from error
+        raise DataError(
+            f"{str(path)!r} cannot be read as a CSV table: {str(error).strip()}."
+        ) from error
 
 
 def written_target(target: Target) -> dict[str, Any]:
     """Plain values; options at their defaults are left out."""
     if target.kind in ("sample", "source"):
         if isinstance(target.reference, Pool):
-            raise ConfigError("a sample held in memory cannot be written to a configuration; give Target.sample the place where it lies.")
+            raise ConfigError(
+                "a sample held in memory cannot be written to a configuration; give Target.sample "
+                "the place where it lies."
+            )
         written: dict[str, Any] = {target.kind: target.reference}
         return written | ({"holdout": target.holdout} if target.holdout else {})
     written = {target.kind: _written_facts(target)}
@@ -121,11 +159,18 @@ def written_target(target: Target) -> dict[str, Any]:
     if target.bins:
         written["bins"] = {name: list(edges) for name, edges in target.bins.items()}
     if target.outside:
-        written["outside"] = {name: rule if isinstance(rule, str) else dict(rule) for name, rule in target.outside.items()}
+        written["outside"] = {
+            name: rule if isinstance(rule, str) else dict(rule)
+            for name, rule in target.outside.items()
+        }
     if target.missing:
         written["missing"] = dict(target.missing)
     defaults = {"unit": "image", "uncovered": "error"}
-    return written | {option: getattr(target, option) for option, default in defaults.items() if getattr(target, option) != default}
+    return written | {
+        option: getattr(target, option)
+        for option, default in defaults.items()
+        if getattr(target, option) != default
+    }
 
 
 def _written_facts(target: Target) -> Any:

@@ -1,4 +1,6 @@
-"""How uncertain the masses of the target are, and what raking and restriction make of that: pure mathematics."""
+"""How uncertain the masses of the target are, and what raking and restriction make of that: pure
+mathematics.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from unskew.errors import DataError, first_few
 from unskew.records import Floats
 from unskew.target.facts import Distribution, cell_text, mass_array
 
-# Standard errors are printed with two or three digits; the largest may exceed what the others allow by as much.
+# Standard errors are printed with two or three digits; the largest may exceed what the others allow
+# by as much.
 _ROUNDING = 1e-2
 
 
@@ -31,12 +34,15 @@ def multinomial_covariance(mass_c: Floats, n: float) -> Floats:
 
 
 def balanced_covariance(stderr_c: Floats) -> Floats:
-    """(C, C) a covariance with the given standard errors on its diagonal and rows that sum to 0, because the masses sum to 1.
+    """(C, C) a covariance with the given standard errors on its diagonal and rows that sum to 0,
+    because the masses sum to 1.
 
-    Standard errors alone do not say how the errors of different levels go together. As for a multinomial, they are taken as independent
-    errors of variance a_c conditioned on their sum being 0: C = diag(a) − a aᵀ/A, A = Σ a. With x = a/A this asks x_c (1 − x_c) = s_c²/A
-    and Σ x_c = 1: one equation in A. The largest x may exceed 1/2. Where the largest s² exceeds the sum of the others no such a exists;
-    then the other errors share one positive correlation, the one that makes their sum as uncertain as the largest.
+    Standard errors alone do not say how the errors of different levels go together. As for a
+    multinomial, they are taken as independent errors of variance a_c conditioned on their sum being
+    0: C = diag(a) − a aᵀ/A, A = Σ a. With x = a/A this asks x_c (1 − x_c) = s_c²/A and Σ x_c = 1:
+    one equation in A. The largest x may exceed 1/2. Where the largest s² exceeds the sum of the
+    others no such a exists; then the other errors share one positive correlation, the one that
+    makes their sum as uncertain as the largest.
     """
     variance_c = stderr_c**2
     top = int(np.argmax(variance_c))
@@ -56,8 +62,13 @@ def balanced_covariance(stderr_c: Floats) -> Floats:
 
     end = 1 / (4 * variance_c[top])
     top_is_high = excess(end, False) < 0
-    # One change of sign: with the low root, from -1; with the high root, from s² of the others minus that of the largest, positive here.
-    inverse = end if excess(end, top_is_high) == 0 else float(brentq(excess, 1e-9 * end, end, args=(top_is_high,), xtol=1e-15 * end))
+    # One change of sign: with the low root, from -1; with the high root, from s² of the others
+    # minus that of the largest, positive here.
+    inverse = (
+        end
+        if excess(end, top_is_high) == 0
+        else float(brentq(excess, 1e-9 * end, end, args=(top_is_high,), xtol=1e-15 * end))
+    )
     x_c = low_root(inverse)
     if top_is_high:
         x_c[top] = 1 - x_c[top]
@@ -70,7 +81,11 @@ def _correlated(stderr_c: Floats, top: int, others_c: npt.NDArray[np.bool_]) -> 
     """The largest error balances all others, which share one correlation ρ ≥ 0."""
     other = np.where(others_c, stderr_c, 0.0)
     squares, square = float(other @ other), float(other.sum() ** 2)
-    rho = min(1.0, max(0.0, (float(stderr_c[top]) ** 2 - squares) / (square - squares))) if square > squares else 1.0
+    rho = (
+        min(1.0, max(0.0, (float(stderr_c[top]) ** 2 - squares) / (square - squares)))
+        if square > squares
+        else 1.0
+    )
     covariance_cc = rho * np.outer(other, other)
     covariance_cc[np.diag_indices_from(covariance_cc)] = other**2
     covariance_cc[top] = covariance_cc[:, top] = -covariance_cc.sum(axis=0)
@@ -83,13 +98,18 @@ def _check_balance(distribution: Distribution, stderr_c: Floats) -> None:
     rest = float(stderr_c.sum() - stderr_c[top])
     if stderr_c[top] > (1 + _ROUNDING) * rest + 1e-12:
         raise DataError(
-            f"these standard errors cannot be: the masses of {distribution.name} sum to 1, so an error in one level is balanced by the "
-            f"others, yet {cell_text(distribution.by, distribution.cells[top])} has {stderr_c[top]:.3g} and all others together {rest:.3g} "
-            f"({first_few([f'{error:.3g}' for error in stderr_c])}). Two levels have the same standard error."
+            f"these standard errors cannot be: the masses of {distribution.name} sum to 1, so an "
+            "error in one level is balanced by the "
+            f"others, yet {cell_text(distribution.by, distribution.cells[top])} has "
+            f"{stderr_c[top]:.3g} and all others together {rest:.3g} "
+            f"({first_few([f'{error:.3g}' for error in stderr_c])}). Two levels have the same "
+            "standard error."
         )
 
 
-def restricted(mass_c: Floats, covariance_cc: Floats | None, keep_c: npt.NDArray[np.bool_]) -> tuple[Floats, Floats | None]:
+def restricted(
+    mass_c: Floats, covariance_cc: Floats | None, keep_c: npt.NDArray[np.bool_]
+) -> tuple[Floats, Floats | None]:
     """q = p/P on the kept cells, P = Σ_kept p, and its covariance: J C Jᵀ with J = (I − q 1ᵀ)/P."""
     total = float(mass_c[keep_c].sum())
     q_c = mass_c[keep_c] / total
@@ -100,19 +120,24 @@ def restricted(mass_c: Floats, covariance_cc: Floats | None, keep_c: npt.NDArray
 
 
 def raked_covariance(mass_c: Floats, indicator_cj: Floats, covariance_jj: Floats) -> Floats:
-    """(C, C) covariance of raked masses p_c = w_c exp(ν·z_c), Zᵀp = m, when the margins m have covariance V.
+    """(C, C) covariance of raked masses p_c = w_c exp(ν·z_c), Zᵀp = m, when the margins m have
+    covariance V.
 
     dp = diag(p) Z dν and Zᵀ dp = dm give dp = diag(p) Z (Zᵀ diag(p) Z)⁺ dm.
     """
     weighted_cj = mass_c[:, None] * indicator_cj
-    jacobian_cj = weighted_cj @ np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12)
+    jacobian_cj = weighted_cj @ np.linalg.pinv(
+        indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12
+    )
     return np.asarray(jacobian_cj @ covariance_jj @ jacobian_cj.T)
 
 
 def share_jacobian(mass_c: Floats, indicator_cj: Floats) -> Floats:
-    """(C, C) ∂p_c/∂ log w_d of raked masses p_c = w_c exp(ν·z_c), Zᵀp = m, when the table w that they are raked from changes.
+    """(C, C) ∂p_c/∂ log w_d of raked masses p_c = w_c exp(ν·z_c), Zᵀp = m, when the table w that
+    they are raked from changes.
 
-    dp = diag(p) (d log w + Z dν) and Zᵀ dp = 0 give dp = (P − P Z (Zᵀ P Z)⁺ Zᵀ P) d log w, P = diag(p).
+    dp = diag(p) (d log w + Z dν) and Zᵀ dp = 0 give dp = (P − P Z (Zᵀ P Z)⁺ Zᵀ P) d log w, P =
+    diag(p).
     """
     weighted_cj = mass_c[:, None] * indicator_cj
     inverse_jj = np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12)

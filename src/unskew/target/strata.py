@@ -23,13 +23,17 @@ class TargetStrata:
     mass : (C,) target mass, sums to 1; strata outside the target's scope hold their pool share.
     in_scope : (C,) False for those.
     code : (n,) stratum of every row, -1 for dropped rows.
-    unit : (n,) how much of a unit a row is: 1, or 1/(images of its group in its stratum); 0 for dropped rows.
-    covariance : (C, C) covariance of ``mass`` from the error of the facts; None where they are exact.
-    uncovered : strata with target mass and no images, left out (``uncovered="restrict"``), and their mass before.
+    unit : (n,) how much of a unit a row is: 1, or 1/(images of its group in its stratum); 0 for
+        dropped rows.
+    covariance : (C, C) covariance of ``mass`` from the error of the facts; None where they are
+        exact.
+    uncovered : strata with target mass and no images, left out (``uncovered="restrict"``), and
+        their mass before.
     dropped : number of rows dropped, by reason.
     population : which population results speak of.
     sentences : what was given, assumed and done.
-    share_jacobian : (C, C) ∂mass_c/∂ log N_d where the masses are raked from the pool's own counts N; None where they do not depend on N.
+    share_jacobian : (C, C) ∂mass_c/∂ log N_d where the masses are raked from the pool's own counts
+        N; None where they do not depend on N.
     """
 
     by: tuple[str, ...]
@@ -49,24 +53,33 @@ class TargetStrata:
     def size(self) -> Floats:
         """(C,) N_c, units (images or groups) of the pool in each stratum."""
         kept_n = self.code >= 0
-        return np.asarray(np.bincount(self.code[kept_n], weights=self.unit[kept_n], minlength=len(self.strata)), dtype=np.float64)
+        return np.asarray(
+            np.bincount(self.code[kept_n], weights=self.unit[kept_n], minlength=len(self.strata)),
+            dtype=np.float64,
+        )
 
     @property
     def weight(self) -> Floats:
-        """(n,) post-stratified weights p_c/N_c × unit, sum 1; 0 for dropped rows and strata of mass 0."""
+        """(n,) post-stratified weights p_c/N_c × unit, sum 1; 0 for dropped rows and strata of mass
+        0.
+        """
         kept_n = self.code >= 0
         weight_n = np.zeros(self.code.size)
         weight_n[kept_n] = (self.mass / self.size)[self.code[kept_n]] * self.unit[kept_n]
         return weight_n
 
     def describe(self) -> tuple[str, ...]:
-        """What was given, what is assumed, what was done to this pool, and which population results speak of."""
+        """What was given, what is assumed, what was done to this pool, and which population results
+        speak of.
+        """
         return self.sentences
 
 
 @dataclass(frozen=True, eq=False)
 class TargetReference:
-    """A sample of the target (``sample``), or the source of the pool that is one (``source``); ``holdout`` of it judges."""
+    """A sample of the target (``sample``), or the source of the pool that is one (``source``);
+    ``holdout`` of it judges.
+    """
 
     sample: Pool | None
     source: str | None

@@ -1,7 +1,9 @@
-"""The smallest change of a distribution, in Kullback–Leibler divergence, that makes given means hold: pure mathematics.
+"""The smallest change of a distribution, in Kullback–Leibler divergence, that makes given means
+hold: pure mathematics.
 
-Minimise Σ_c p_c log(p_c/w_c) subject to Σ_c p_c z_cj = 0 for every j and Σ_c p_c = 1. The solution is the tilt p_c ∝ w_c exp(ν·z_c), with ν
-the minimum of the convex F(ν) = log Σ_c w_c exp(ν·z_c), whose gradient is the mean of z under p and whose Hessian is its covariance.
+Minimise Σ_c p_c log(p_c/w_c) subject to Σ_c p_c z_cj = 0 for every j and Σ_c p_c = 1. The solution
+is the tilt p_c ∝ w_c exp(ν·z_c), with ν the minimum of the convex F(ν) = log Σ_c w_c exp(ν·z_c),
+whose gradient is the mean of z under p and whose Hessian is its covariance.
 """
 
 from __future__ import annotations
@@ -14,16 +16,19 @@ import scipy.linalg
 
 from unskew.records import Floats, Ints
 
-# Columns are scaled to a largest entry of 1 in absolute value; below this a combination of them is constant, that is, redundant.
+# Columns are scaled to a largest entry of 1 in absolute value; below this a combination of them is
+# constant, that is, redundant.
 _RANK_TOLERANCE = 1e-10
 _MAX_STEPS = 200
 # A mean of z that is zero to double precision.
 _EXACT = 1e-15
 # One that is small enough where rounding keeps it from being zero.
 _SMALL = 1e-12
-# The largest change of a log weight in one step: far steps from a poor start are cut, steps near the solution never.
+# The largest change of a log weight in one step: far steps from a poor start are cut, steps near
+# the solution never.
 _LONGEST_STEP = 20.0
-# Log weights that have moved this far (double precision ends at 745) are on their way to infinity: there is no minimum.
+# Log weights that have moved this far (double precision ends at 745) are on their way to infinity:
+# there is no minimum.
 _FARTHEST = 600.0
 
 
@@ -54,7 +59,8 @@ class Gap:
 
 
 def tilt_to_zero(weight_c: Floats, z_cj: Floats) -> Tilt | Gap | None:
-    """The distribution nearest to ``weight_c`` with E_p z = 0; a `Gap` if there is none; None if double precision cannot tell.
+    """The distribution nearest to ``weight_c`` with E_p z = 0; a `Gap` if there is none; None if
+    double precision cannot tell.
 
     Parameters
     ----------
@@ -69,7 +75,8 @@ def tilt_to_zero(weight_c: Floats, z_cj: Floats) -> Tilt | Gap | None:
         return _smallest_gap(z_cj)
     if support_c.all():
         return None
-    # Zero lies on the boundary of what can be reached: the cells off that face are empty in every solution.
+    # Zero lies on the boundary of what can be reached: the cells off that face are empty in every
+    # solution.
     inner = _newton(weight_c[support_c] / weight_c[support_c].sum(), z_cj[support_c])
     if inner is None:
         return None
@@ -79,10 +86,12 @@ def tilt_to_zero(weight_c: Floats, z_cj: Floats) -> Tilt | Gap | None:
 
 
 def independent_columns(z_cj: Floats) -> Ints | None:
-    """Columns that determine all others on these cells; None if a constraint that they imply contradicts a given one.
+    """Columns that determine all others on these cells; None if a constraint that they imply
+    contradicts a given one.
 
-    If z_j = α + Σ β_l z_l over the kept columns l then E z_j = α whenever their means are 0: redundant for α = 0, contradictory otherwise.
-    The rank is a property of the cells, not of their weights.
+    If z_j = α + Σ β_l z_l over the kept columns l then E z_j = α whenever their means are 0:
+    redundant for α = 0, contradictory otherwise. The rank is a property of the cells, not of their
+    weights.
     """
     centre_j = z_cj.mean(axis=0)
     centred_cj = z_cj - centre_j
@@ -92,7 +101,9 @@ def independent_columns(z_cj: Floats) -> Ints | None:
     kept, rest = order[:rank], order[rank:]
     beta_lj = scipy.linalg.solve_triangular(r_jj[:rank, :rank], r_jj[:rank, rank:])
     constant_j = centre_j[rest] - centre_j[kept] @ beta_lj
-    if np.abs(constant_j).max(initial=0.0) > 1e-9 * (1.0 + np.abs(beta_lj).sum(axis=0).max(initial=0.0)):
+    if np.abs(constant_j).max(initial=0.0) > 1e-9 * (
+        1.0 + np.abs(beta_lj).sum(axis=0).max(initial=0.0)
+    ):
         return None
     return np.sort(kept).astype(np.int64)
 
@@ -118,7 +129,8 @@ def _newton(weight_c: Floats, z_cj: Floats) -> Tilt | None:
             return None
         moved = _line_search(log_weight_c, z_cl, nu_l, direction_l, value, gradient_l)
         if moved is None:
-            # Rounding: the gradient no longer shrinks. Either it is as small as double precision allows, or there is no minimum.
+            # Rounding: the gradient no longer shrinks. Either it is as small as double precision
+            # allows, or there is no minimum.
             return Tilt(probability_c, step) if size < _SMALL else None
         nu_l, value, probability_c, gradient_l = moved
         if np.abs(z_cl @ nu_l).max() > _FARTHEST:
@@ -141,17 +153,27 @@ def _direction(probability_c: Floats, z_cl: Floats, gradient_l: Floats) -> Float
     if not np.isfinite(direction_l).all():
         return None
     longest = float(np.abs(z_cl @ direction_l).max())
-    shortened_l: Floats = direction_l * min(1.0, _LONGEST_STEP / longest) if longest > 0 else direction_l
+    shortened_l: Floats = (
+        direction_l * min(1.0, _LONGEST_STEP / longest) if longest > 0 else direction_l
+    )
     return shortened_l
 
 
 def _line_search(
-    log_weight_c: Floats, z_cl: Floats, nu_l: Floats, direction_l: Floats, value: float, gradient_l: Floats
+    log_weight_c: Floats,
+    z_cl: Floats,
+    nu_l: Floats,
+    direction_l: Floats,
+    value: float,
+    gradient_l: Floats,
 ) -> tuple[Floats, float, Floats, Floats] | None:
-    """Halve the step until F falls enough or, where F can no longer resolve it, until the gradient shrinks."""
+    """Halve the step until F falls enough or, where F can no longer resolve it, until the gradient
+    shrinks.
+    """
     slope = float(gradient_l @ direction_l)
     size = float(np.abs(gradient_l).max())
-    # A gradient that a full step does not shrink, and that is rounding already, no shorter one will.
+    # A gradient that a full step does not shrink, and that is rounding already, no shorter one
+    # will.
     for halving in range(40 if size >= _SMALL else 1):
         length = 0.5**halving
         trial_l = nu_l + length * direction_l
@@ -175,9 +197,11 @@ def _evaluate(log_weight_c: Floats, z_cl: Floats, nu_l: Floats) -> tuple[float, 
 
 
 def _largest_support(z_cj: Floats) -> npt.NDArray[np.bool_]:
-    """(C,) the cells that are not empty in some p ≥ 0 with Σ_c p_c z_c = 0; none at all iff E_p z = 0 cannot be reached.
+    """(C,) the cells that are not empty in some p ≥ 0 with Σ_c p_c z_c = 0; none at all iff E_p z =
+    0 cannot be reached.
 
-    Solutions form a cone, so all these cells can be at least 1 at once: maximise Σ_c s_c with 0 ≤ s ≤ 1 and p = s + r, r ≥ 0.
+    Solutions form a cone, so all these cells can be at least 1 at once: maximise Σ_c s_c with 0 ≤ s
+    ≤ 1 and p = s + r, r ≥ 0.
     """
     from scipy.optimize import linprog  # slow to load, needed only when margins cannot be reached
 
@@ -202,7 +226,12 @@ def _smallest_gap(z_cj: Floats) -> Gap | None:
     eye_jj = np.eye(n_columns)
     result = linprog(
         c=np.concatenate([np.zeros(n_cells), np.ones(2 * n_columns)]),
-        A_eq=np.vstack([np.hstack([z_cj.T, eye_jj, -eye_jj]), np.concatenate([np.ones(n_cells), np.zeros(2 * n_columns)])]),
+        A_eq=np.vstack(
+            [
+                np.hstack([z_cj.T, eye_jj, -eye_jj]),
+                np.concatenate([np.ones(n_cells), np.zeros(2 * n_columns)]),
+            ]
+        ),
         b_eq=np.append(np.zeros(n_columns), 1.0),
         method="highs",
     )
@@ -212,7 +241,9 @@ def _smallest_gap(z_cj: Floats) -> Gap | None:
 
 
 def smallest_conflict(z_cj: Floats, block_j: Ints) -> list[int]:
-    """Blocks of columns that cannot have E_p z = 0 together, although they could if any one of them were left out."""
+    """Blocks of columns that cannot have E_p z = 0 together, although they could if any one of them
+    were left out.
+    """
     conflict: list[int] = np.unique(block_j).tolist()
     for block in list(conflict):
         others = [other for other in conflict if other != block]
@@ -226,4 +257,8 @@ def _reachable(z_cj: Floats) -> bool:
 
     n_cells, n_columns = z_cj.shape
     a_eq = np.vstack([z_cj.T, np.ones(n_cells)])
-    return bool(linprog(np.zeros(n_cells), A_eq=a_eq, b_eq=np.append(np.zeros(n_columns), 1.0), method="highs").success)
+    return bool(
+        linprog(
+            np.zeros(n_cells), A_eq=a_eq, b_eq=np.append(np.zeros(n_columns), 1.0), method="highs"
+        ).success
+    )

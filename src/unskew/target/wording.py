@@ -36,19 +36,31 @@ def target_sentences(target: Target) -> tuple[str, ...]:
 
 def _reference(target: Target) -> list[str]:
     if target.kind == "source":
-        said = [f"The target is the population that source {target.reference} was drawn from; that it is unbiased is assumed."]
+        said = [
+            f"The target is the population that source {target.reference} was drawn from; that it "
+            "is unbiased is assumed."
+        ]
     elif isinstance(target.reference, Pool):
-        said = [f"The target is the population that a sample of {len(target.reference)} images was drawn from."]
+        said = [
+            f"The target is the population that a sample of {len(target.reference)} images was "
+            "drawn from."
+        ]
         said += _assumed_labels(labels_lacking(target.reference.frame, None, "The sample"))
     else:
-        said = [f"The target is the population that the images in {target.reference} were drawn from."]
+        said = [
+            f"The target is the population that the images in {target.reference} were drawn from."
+        ]
     if target.holdout:
         said.append(f"{target.holdout:.0%} of the reference is held out to judge.")
     return said
 
 
-def labels_lacking(frame: pd.DataFrame, is_reference: npt.NDArray[np.bool_] | None, which: str) -> str:
-    """That the reference, those rows of the table (None: all), has no labels, or how many of its images have none; "" if all have one."""
+def labels_lacking(
+    frame: pd.DataFrame, is_reference: npt.NDArray[np.bool_] | None, which: str
+) -> str:
+    """That the reference, those rows of the table (None: all), has no labels, or how many of its
+    images have none; "" if all have one.
+    """
     if "label" not in frame.columns:
         return f"{which} has no labels"
     lacks_n = frame["label"].isna().to_numpy()
@@ -60,24 +72,38 @@ def labels_lacking(frame: pd.DataFrame, is_reference: npt.NDArray[np.bool_] | No
 
 
 def _assumed_labels(lacking: str) -> list[str]:
-    return [f"{lacking}: that the labels follow from the features as in the sources is assumed."] if lacking else []
+    return (
+        [f"{lacking}: that the labels follow from the features as in the sources is assumed."]
+        if lacking
+        else []
+    )
 
 
 def _given(target: Target) -> list[str]:
     if target.kind == "uniform":
-        what = f"every level of {target.by[0]}" if len(target.by) == 1 else f"every combination of levels of {' × '.join(target.by)}"
+        what = (
+            f"every level of {target.by[0]}"
+            if len(target.by) == 1
+            else f"every combination of levels of {' × '.join(target.by)}"
+        )
         return [f"In the target, {what} has the same mass."]
     word = "margin" if target.kind == "margins" else "joint distribution"
     parts = "levels" if target.kind == "margins" else "cells"
-    return [f"Given: the {word} of {fact.name} ({len(fact.cells)} {parts}), {_error(fact)}." for fact in target.facts]
+    return [
+        f"Given: the {word} of {fact.name} ({len(fact.cells)} {parts}), {_error(fact)}."
+        for fact in target.facts
+    ]
 
 
 def _error(fact: Distribution) -> str:
     if fact.n is not None:
-        return f"from a sample of {level_text(fact.n)}, whose multinomial error enters every interval"
+        return (
+            f"from a sample of {level_text(fact.n)}, whose multinomial error enters every interval"
+        )
     if fact.stderr is not None:
         return (
-            "with standard errors, which enter every interval; that they are correlated as independent errors with a fixed sum is assumed"
+            "with standard errors, which enter every interval; that they are correlated as "
+            "independent errors with a fixed sum is assumed"
         )
     return "taken as exact"
 
@@ -85,9 +111,14 @@ def _error(fact: Distribution) -> str:
 def _assumed(target: Target) -> list[str]:
     if len(target.facts) < 2:
         return []
-    table = "the pool, whose sampling error enters every interval" if target.interactions is None else "the table given for them"
+    table = (
+        "the pool, whose sampling error enters every interval"
+        if target.interactions is None
+        else "the table given for them"
+    )
     said = [
-        f"The joint distribution of {' × '.join(target.by)} is not given, only its margins: their interactions (odds ratios) are assumed "
+        f"The joint distribution of {' × '.join(target.by)} is not given, only its margins: their "
+        "interactions (odds ratios) are assumed "
         f"to be those of {table}, and the rest is raked."
     ]
     if sum(fact.n is not None or fact.stderr is not None for fact in target.facts) > 1:
@@ -96,33 +127,52 @@ def _assumed(target: Target) -> list[str]:
 
 
 def _options(target: Target) -> list[str]:
-    said = [f"{name} is cut at {', '.join(map(level_text, edges))}." for name, edges in target.bins.items()]
+    said = [
+        f"{name} is cut at {', '.join(map(level_text, edges))}."
+        for name, edges in target.bins.items()
+    ]
     for name, rule in target.outside.items():
         if isinstance(rule, Mapping):
-            said += [f"Outside the target's scope: {name} = {level}, {_OUTSIDE[each]}." for level, each in rule.items()]
+            said += [
+                f"Outside the target's scope: {name} = {level}, {_OUTSIDE[each]}."
+                for level, each in rule.items()
+            ]
         else:
             said.append(f"Levels of {name} outside the target's scope are {_OUTSIDE[rule]}.")
     said += [f"Missing values of {name} {_MISSING[rule]}." for name, rule in target.missing.items()]
     if target.unit == "group":
-        said.append("The target counts groups: a group counts once in every stratum it has images in, and they share that.")
+        said.append(
+            "The target counts groups: a group counts once in every stratum it has images in, and "
+            "they share that."
+        )
     return said
 
 
-def strata_sentences(target: Target, strata: TargetStrata, n_split_groups: int) -> tuple[str, tuple[str, ...]]:
+def strata_sentences(
+    target: Target, strata: TargetStrata, n_split_groups: int
+) -> tuple[str, tuple[str, ...]]:
     """(which population results speak of, all sentences)."""
     said = list(target_sentences(target))
     n = strata.code.size
     if n_split_groups:
-        said.append(f"{n_split_groups} groups have images in several strata and count once in each.")
+        said.append(
+            f"{n_split_groups} groups have images in several strata and count once in each."
+        )
     for reason, count in strata.dropped.items():
         said.append(f"Dropped: {count} of {n} images, {reason}.")
     for at in np.flatnonzero(~strata.in_scope):
         count = int((strata.code == at).sum())
-        said.append(f"Kept at its pool share, {strata.mass[at]:.4g}: {cell_text(strata.by, strata.strata[at])} ({count} images).")
+        said.append(
+            f"Kept at its pool share, {strata.mass[at]:.4g}: "
+            f"{cell_text(strata.by, strata.strata[at])} ({count} images)."
+        )
     empty_c = strata.mass == 0
     if empty_c.any():
         names = [cell_text(strata.by, strata.strata[at]) for at in np.flatnonzero(empty_c)]
-        said.append(f"{int(empty_c[strata.code[strata.code >= 0]].sum())} images get weight 0: the target has no {first_few(names)}.")
+        said.append(
+            f"{int(empty_c[strata.code[strata.code >= 0]].sum())} images get weight 0: the target "
+            f"has no {first_few(names)}."
+        )
     population = _population(target, strata)
     return population, (*said, f"Results speak of {population}.")
 
@@ -147,5 +197,8 @@ def reference_sentences(target: Target, pool: Pool | pd.DataFrame) -> tuple[str,
         return said
     at = pool.names.index(str(target.reference))
     if "label" in pool.frame.columns:
-        said = (*said, *_assumed_labels(labels_lacking(pool.frame, pool.source == at, "That source")))
+        said = (
+            *said,
+            *_assumed_labels(labels_lacking(pool.frame, pool.source == at, "That source")),
+        )
     return (*said, f"That source has {int(pool.sizes[at])} of {len(pool)} images.")

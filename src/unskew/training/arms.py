@@ -1,4 +1,6 @@
-"""What is compared: the debiasing weights, naive pooling, the baselines by name, or weights from elsewhere."""
+"""What is compared: the debiasing weights, naive pooling, the baselines by name, or weights from
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,11 @@ class Arm:
     Attributes
     ----------
     name : "debiased", "given", or a baseline.
-    weight : (n,) in the order of the pool; those of train are trained with, those of validation choose the epoch.
+    weight : (n,) in the order of the pool; those of train are trained with, those of validation
+        choose the epoch.
     sentences : what it computes and assumes.
-    logit_offset : (M,) subtracted from the logits before a prediction (logit adjustment, after training); None: nothing is.
+    logit_offset : (M,) subtracted from the logits before a prediction (logit adjustment, after
+        training); None: nothing is.
     """
 
     name: str
@@ -50,7 +54,9 @@ class Arm:
 
 
 def adjust_scores(score_nm: Floats, offset_m: Floats) -> Floats:
-    """(n, M) p_m e^{−offset_m}/Σ: logits less an offset; an offset of ∞ is a class that is never predicted."""
+    """(n, M) p_m e^{−offset_m}/Σ: logits less an offset; an offset of ∞ is a class that is never
+    predicted.
+    """
     moved_nm = score_nm * np.exp(-(offset_m - np.min(offset_m)))
     return np.asarray(moved_nm / moved_nm.sum(axis=1, keepdims=True))
 
@@ -59,7 +65,9 @@ def check_arms(names: Sequence[str]) -> tuple[str, ...]:
     """The names, each once; an unknown one is an error."""
     for name in names:
         if name not in (*ARMS, GIVEN):
-            raise ConfigError(f"there is no arm {name!r}; there are {', '.join(ARMS)}.{did_you_mean(name, ARMS)}")
+            raise ConfigError(
+                f"there is no arm {name!r}; there are {', '.join(ARMS)}.{did_you_mean(name, ARMS)}"
+            )
     return tuple(dict.fromkeys(names))
 
 
@@ -68,8 +76,12 @@ def main_arm(names: Sequence[str]) -> str:
     return next((name for name in (GIVEN, DEBIASED) if name in names), names[0])
 
 
-def make_arm(name: str, training: TrainingInputs, weights: SplitWeights, given: Floats | None = None) -> Arm:
-    """The weights of one arm. Validation is weighted to the target for every arm but naive, which knows no target."""
+def make_arm(
+    name: str, training: TrainingInputs, weights: SplitWeights, given: Floats | None = None
+) -> Arm:
+    """The weights of one arm. Validation is weighted to the target for every arm but naive, which
+    knows no target.
+    """
     sample_n = weights.sample_weight
     if name == DEBIASED:
         return Arm(name, sample_n, ("The debiasing weights of this run.",))
@@ -77,7 +89,12 @@ def make_arm(name: str, training: TrainingInputs, weights: SplitWeights, given: 
         assert given is not None
         row = training.rows(training.splits.train)
         return Arm(
-            name, given, ("Weights that were given in a table, joined by id.", worth_of(f"given for {training.splits.train}", given[row]))
+            name,
+            given,
+            (
+                "Weights that were given in a table, joined by id.",
+                worth_of(f"given for {training.splits.train}", given[row]),
+            ),
         )
     rows = training.rows(training.splits.train)
     pool = training.inputs.pool.take(rows)
@@ -86,7 +103,9 @@ def make_arm(name: str, training: TrainingInputs, weights: SplitWeights, given: 
         from unskew.runs.probing import probe_features
 
         options["features"] = probe_features(training.inputs)
-    baseline = make_baseline(name, pool, None if name == NAIVE else training.inputs.target, **options)
+    baseline = make_baseline(
+        name, pool, None if name == NAIVE else training.inputs.target, **options
+    )
     weight_n = np.ones_like(sample_n) if name == NAIVE else sample_n.copy()
     weight_n[rows] = baseline.sample_weight
     offset_m = None
@@ -100,17 +119,25 @@ def worth_of(whose: str, weight_n: Floats) -> str:
     """A sentence: Kish's effective number of images."""
     from unskew.weigh.effective_size import effective_size
 
-    return f"The weights {whose} are worth {effective_size(weight_n / weight_n.sum()):,.0f} of {weight_n.size:,} images."
+    return (
+        f"The weights {whose} are worth {effective_size(weight_n / weight_n.sum()):,.0f} of "
+        f"{weight_n.size:,} images."
+    )
 
 
 def read_given_weights(training: TrainingInputs, path: str | PathLike[str]) -> Floats:
-    """(n,) the weights of a table (CSV, TSV, JSONL, Parquet: id and sample_weight or weight), joined by id and checked."""
+    """(n,) the weights of a table (CSV, TSV, JSONL, Parquet: id and sample_weight or weight),
+    joined by id and checked.
+    """
     from unskew.sources.tables import read_table
 
     table = read_table(str(path), str(path), text=("id",)).frame
     lacking = "id" not in table.columns or not {"weight", "sample_weight"} & set(table.columns)
     if lacking:
-        raise ConfigError(f"{Path(path).name} has the columns {', '.join(map(str, table.columns))}; a table of weights has id and weight.")
+        raise ConfigError(
+            f"{Path(path).name} has the columns {', '.join(map(str, table.columns))}; a table of "
+            "weights has id and weight."
+        )
     name = "sample_weight" if "sample_weight" in table.columns else "weight"
     named = table[["id"]].assign(id=table["id"].astype(str), weight=table[name])
     ids = training.inputs.pool.frame["id"].astype(str).tolist()
@@ -118,8 +145,10 @@ def read_given_weights(training: TrainingInputs, path: str | PathLike[str]) -> F
     extra = named["id"][~named["id"].isin(ids)].tolist()
     if extra:
         raise DataError(
-            f"{len(extra)} of the {len(named)} weights belong to images that the dataset does not hold, the first {first_few(extra, 3)}. "
-            f"Take their rows out of {Path(path).name}; or are these the weights of other sources than [sources] names?"
+            f"{len(extra)} of the {len(named)} weights belong to images that the dataset does not "
+            f"hold, the first {first_few(extra, 3)}. "
+            f"Take their rows out of {Path(path).name}; or are these the weights of other sources "
+            "than [sources] names?"
         )
     for split in (training.splits.train, training.splits.validation):
         if split is not None:
@@ -128,11 +157,15 @@ def read_given_weights(training: TrainingInputs, path: str | PathLike[str]) -> F
 
 
 def take_rows(X: npt.NDArray[Any], rows: Ints) -> npt.NDArray[Any]:
-    """X[rows]; of an array that is mapped from a file, into another file that has no name and goes with the array."""
+    """X[rows]; of an array that is mapped from a file, into another file that has no name and goes
+    with the array.
+    """
     if not isinstance(X, np.memmap):
         return X[rows]
     with tempfile.TemporaryFile(prefix="unskew-") as file:
-        taken: npt.NDArray[Any] = np.memmap(file, dtype=X.dtype, mode="w+", shape=(rows.size, *X.shape[1:]))
+        taken: npt.NDArray[Any] = np.memmap(
+            file, dtype=X.dtype, mode="w+", shape=(rows.size, *X.shape[1:])
+        )
     for start in range(0, rows.size, _BLOCK):
         taken[start : start + _BLOCK] = X[rows[start : start + _BLOCK]]
     return taken
@@ -145,7 +178,14 @@ def gather_training_data(training: TrainingInputs, arm: Arm) -> TrainingData:
     def part(split: str, validation: TrainingData | None) -> TrainingData:
         rows = training.rows(split)
         ids = training.inputs.pool.frame["id"].to_numpy()[rows]
-        return TrainingData(take_rows(training.X, rows), training.label[rows], training.classes, arm.weight[rows], ids, validation)
+        return TrainingData(
+            take_rows(training.X, rows),
+            training.label[rows],
+            training.classes,
+            arm.weight[rows],
+            ids,
+            validation,
+        )
 
     name = training.splits.validation
     return part(training.splits.train, None if name is None else part(name, None))

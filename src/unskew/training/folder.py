@@ -1,4 +1,6 @@
-"""The output folder of a training: which run it holds, whether another may take its place, and what a run that goes on must agree with."""
+"""The output folder of a training: which run it holds, whether another may take its place, and what
+a run that goes on must agree with.
+"""
 
 from __future__ import annotations
 
@@ -23,37 +25,68 @@ if TYPE_CHECKING:
     from unskew.records import Floats, Pool
 
 RECORD, METRICS, PREDICTIONS, HISTORY, CARD, ARMS_FOLDER = (
-    *("training.json", "metrics.json", "predictions.parquet", "history.csv", "model-card.md", "arms"),
+    *(
+        "training.json",
+        "metrics.json",
+        "predictions.parquet",
+        "history.csv",
+        "model-card.md",
+        "arms",
+    ),
 )
 # What says where and how fast a run goes, or what is shown of it, and changes no model.
-_WITHOUT_EFFECT = ("represent.cache", "engine.jobs", "learn.device", "learn.by", "report", "sources.tolerance")
+_WITHOUT_EFFECT = (
+    "represent.cache",
+    "engine.jobs",
+    "learn.device",
+    "learn.by",
+    "report",
+    "sources.tolerance",
+)
 _KINDS = {"status": str, "arm": str, "arms": dict, "classes": list, "preprocessing": dict}
 _MOST_NAMED = 4
-# What only a training writes, and what every run writes; images that cannot be read are listed also where there is no run.
+# What only a training writes, and what every run writes; images that cannot be read are listed also
+# where there is no run.
 _OWN = (METRICS, PREDICTIONS, HISTORY, CARD, PROJECTIONS)
-_OF_RUNS = (pipeline.SOLUTION, pipeline.DIAGNOSTICS, pipeline.FEATURES, pipeline.PAGE, pipeline.SUMMARY)
+_OF_RUNS = (
+    pipeline.SOLUTION,
+    pipeline.DIAGNOSTICS,
+    pipeline.FEATURES,
+    pipeline.PAGE,
+    pipeline.SUMMARY,
+)
 _MODEL = "model.pt"
 _SPLIT, _OUT = "sources.split", "OUT"
 
 
-def check_folder(out: Path, *, resume: bool, force: bool, configuration: Path | None = None) -> None:
-    """May a training be written there? Said before the work. A folder that holds a run is kept unless ``force`` says otherwise."""
+def check_folder(
+    out: Path, *, resume: bool, force: bool, configuration: Path | None = None
+) -> None:
+    """May a training be written there? Said before the work. A folder that holds a run is kept
+    unless ``force`` says otherwise.
+    """
     if resume and force:
-        raise ConfigError("--resume goes on with the run of the folder, --force throws it away: say one of the two.")
+        raise ConfigError(
+            "--resume goes on with the run of the folder, --force throws it away: say one of the "
+            "two."
+        )
     started = (out / RECORD).is_file()
     if started and not (resume or force):
         raise ConfigError(
-            f"{str(out)!r} holds a training that was {_state(out)}. Add --resume to go on with it, --force to throw it away and begin "
+            f"{str(out)!r} holds a training that was {_state(out)}. Add --resume to go on with it, "
+            "--force to throw it away and begin "
             "anew, or name another folder by -o."
         )
     if not started and (out / pipeline.WEIGHTS).exists() and not force:
         raise ConfigError(
-            f"{str(out)!r} holds the results of another run (`unskew weigh`), and no training to go on with. Name another folder by -o, or "
+            f"{str(out)!r} holds the results of another run (`unskew weigh`), and no training to "
+            "go on with. Name another folder by -o, or "
             "add --force to replace them."
         )
     if not started and (out / ARMS_FOLDER).exists():
         raise ConfigError(
-            f"{str(out)!r} holds a folder {ARMS_FOLDER!r} that no training of this kind wrote. Name another folder by -o, or move it away."
+            f"{str(out)!r} holds a folder {ARMS_FOLDER!r} that no training of this kind wrote. "
+            "Name another folder by -o, or move it away."
         )
     pipeline.check_output(out, True, configuration)
     names = _OWN if _holds_run(out) else (*_OWN, *_OF_RUNS)
@@ -63,16 +96,22 @@ def check_folder(out: Path, *, resume: bool, force: bool, configuration: Path | 
 
 
 def check_no_training(out: Path) -> None:
-    """May weights alone be written there? Never over a training: they would lie beside models that learned from other weights."""
+    """May weights alone be written there? Never over a training: they would lie beside models that
+    learned from other weights.
+    """
     if (out / RECORD).exists():
         raise ConfigError(
-            f"{str(out)!r} holds a training, and new weights would lie beside models that were trained with others. Name another folder "
-            f"by -o; or replace weights and models together by `unskew train` with -o {out} --force; or delete the folder first."
+            f"{str(out)!r} holds a training, and new weights would lie beside models that were "
+            "trained with others. Name another folder "
+            f"by -o; or replace weights and models together by `unskew train` with -o {out} "
+            "--force; or delete the folder first."
         )
 
 
 def check_split_table(out: Path, table: str | None) -> None:
-    """splits.csv is written before a training is recorded: one that is there must be the same, or of a run."""
+    """splits.csv is written before a training is recorded: one that is there must be the same, or
+    of a run.
+    """
     path = out / SPLITS
     if table is None or not path.exists() or (out / RECORD).is_file() or _holds_run(out):
         return
@@ -82,48 +121,65 @@ def check_split_table(out: Path, table: str | None) -> None:
 
 def _holds_run(out: Path) -> bool:
     """The folder holds a run, be it one that was refused."""
-    return all((out / name).is_file() for name in (pipeline.CONFIGURATION, pipeline.PAGE, pipeline.SUMMARY))
+    return all(
+        (out / name).is_file() for name in (pipeline.CONFIGURATION, pipeline.PAGE, pipeline.SUMMARY)
+    )
 
 
 def _not_ours(out: Path, names: Sequence[str]) -> ConfigError:
     those = "it" if len(names) == 1 else "them"
     return ConfigError(
-        f"{str(out)!r} holds {first_few(names, 12)}, and no training that wrote {those}. Name another folder by -o, or add --force to "
+        f"{str(out)!r} holds {first_few(names, 12)}, and no training that wrote {those}. Name "
+        "another folder by -o, or add --force to "
         f"replace {those}."
     )
 
 
 def _state(out: Path) -> str:
-    return "finished" if read_record(out).get("status") == "finished" else "started and not finished"
+    return (
+        "finished" if read_record(out).get("status") == "finished" else "started and not finished"
+    )
 
 
 def read_record(out: Path) -> dict[str, Any]:
     """training.json of a folder."""
     path = out / RECORD
     if not path.is_file():
-        raise DataError(f"{str(out)!r} holds no {RECORD}, which `unskew train run.toml -o {out}` writes.")
+        raise DataError(
+            f"{str(out)!r} holds no {RECORD}, which `unskew train run.toml -o {out}` writes."
+        )
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read ({error}). Was it edited by hand?") from error
-    if not isinstance(record, dict) or not all(isinstance(record.get(name), kind) for name, kind in _KINDS.items()):
+    if not isinstance(record, dict) or not all(
+        isinstance(record.get(name), kind) for name, kind in _KINDS.items()
+    ):
         raise DataError(f"{path} is no record of a training.")
     return record
 
 
 def fingerprint_models(out: Path, arms: Iterable[str]) -> dict[str, str]:
     """SHA-256 of the model of every arm that has one."""
-    return {name: fingerprint_file(path) for name in arms if (path := out / ARMS_FOLDER / name / _MODEL).is_file()}
+    return {
+        name: fingerprint_file(path)
+        for name in arms
+        if (path := out / ARMS_FOLDER / name / _MODEL).is_file()
+    }
 
 
 def check_models(out: Path, record: Mapping[str, Any], arms: Iterable[str]) -> None:
-    """A model must be the one that the training ended with; trainings of before this was recorded are believed."""
+    """A model must be the one that the training ended with; trainings of before this was recorded
+    are believed.
+    """
     said, have = record.get("models") or {}, fingerprint_models(out, arms)
     for name in have:
         if name in said and said[name] != have[name]:
             raise DataError(
-                f"{out / ARMS_FOLDER / name / _MODEL} is not the model that this training ended with: it is the checkpoint of another "
-                f"model, or damaged. Its SHA-256 begins with {have[name][:12]}, and {RECORD} says {str(said[name])[:12]}. Put it back "
+                f"{out / ARMS_FOLDER / name / _MODEL} is not the model that this training ended "
+                "with: it is the checkpoint of another "
+                f"model, or damaged. Its SHA-256 begins with {have[name][:12]}, and {RECORD} says "
+                f"{str(said[name])[:12]}. Put it back "
                 "from a copy, or train again with --force."
             )
 
@@ -131,7 +187,10 @@ def check_models(out: Path, record: Mapping[str, Any], arms: Iterable[str]) -> N
 def write_record(out: Path, record: Mapping[str, Any]) -> None:
     """training.json, whole or not at all."""
     out.mkdir(parents=True, exist_ok=True)
-    write_text(out / RECORD, json.dumps(json_value(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(
+        out / RECORD,
+        json.dumps(json_value(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+    )
 
 
 def clear_training(out: Path) -> None:
@@ -142,13 +201,20 @@ def clear_training(out: Path) -> None:
 
 
 def describe_start(training: TrainingInputs, arms: Sequence[str], out: Path) -> dict[str, Any]:
-    """What a run is made of, known before anything is trained: settings, classes, arms, fingerprints of the data."""
+    """What a run is made of, known before anything is trained: settings, classes, arms,
+    fingerprints of the data.
+    """
     pool = training.inputs.pool
     return {
-        "settings": _without_place(flat_settings(training.inputs.config), training.inputs.config.folder, out),
+        "settings": _without_place(
+            flat_settings(training.inputs.config), training.inputs.config.folder, out
+        ),
         "classes": list(training.classes),
         "preprocessing": training.preprocessing,
-        "fingerprints": {**fingerprint_pool(pool), "splits": fingerprint_rows(_pairs(pool, pool.frame["split"].tolist()))},
+        "fingerprints": {
+            **fingerprint_pool(pool),
+            "splits": fingerprint_rows(_pairs(pool, pool.frame["split"].tolist())),
+        },
         "trained": list(arms),
     }
 
@@ -165,12 +231,22 @@ def _pairs(pool: Pool, values: Sequence[Any]) -> Iterator[str]:
 def flat_settings(config: RunConfig) -> dict[str, Any]:
     """{"learn.epochs": 4, …}: every setting that can change a model."""
     settings = {**resolved(config), "learn": config.learn.settings()}
-    flat = {f"{name}.{key}": value for name, section in settings.items() for key, value in section.items()}
-    return {key: value for key, value in flat.items() if key not in _WITHOUT_EFFECT and key.split(".")[0] not in _WITHOUT_EFFECT}
+    flat = {
+        f"{name}.{key}": value
+        for name, section in settings.items()
+        for key, value in section.items()
+    }
+    return {
+        key: value
+        for key, value in flat.items()
+        if key not in _WITHOUT_EFFECT and key.split(".")[0] not in _WITHOUT_EFFECT
+    }
 
 
 def _without_place(settings: dict[str, Any], home: Path, out: Path) -> dict[str, Any]:
-    """A table of splits in the output folder is named from there, so that the folder may be moved: {"file": "OUT/splits.csv"}."""
+    """A table of splits in the output folder is named from there, so that the folder may be moved:
+    {"file": "OUT/splits.csv"}.
+    """
     split = settings.get(_SPLIT)
     if not isinstance(split, Mapping) or not split.get("file"):
         return settings
@@ -181,12 +257,17 @@ def _without_place(settings: dict[str, Any], home: Path, out: Path) -> dict[str,
 
 
 def _moved(before: Mapping[str, Any], now: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings that a run began with; where they name splits.csv by the place it had then, as they would be named now.
+    """The settings that a run began with; where they name splits.csv by the place it had then, as
+    they would be named now.
 
     Whether the splits themselves are the same is seen from their fingerprint.
     """
     was, is_now = before.get(_SPLIT), now.get(_SPLIT)
-    if is_now == {"file": f"{_OUT}/{SPLITS}"} and isinstance(was, Mapping) and Path(str(was.get("file"))).name == SPLITS:
+    if (
+        is_now == {"file": f"{_OUT}/{SPLITS}"}
+        and isinstance(was, Mapping)
+        and Path(str(was.get("file"))).name == SPLITS
+    ):
         return {**before, _SPLIT: is_now}
     return before
 
@@ -196,7 +277,10 @@ def check_same(before: Mapping[str, Any], now: Mapping[str, Any], pool: Pool, ou
     settings = json_value(now["settings"])
     found = [*_changed_settings(_moved(before.get("settings", {}), settings), settings)]
     if before.get("trained") != now["trained"]:
-        found.append(f"the arms are {', '.join(now['trained'])}, and were {', '.join(before.get('trained', ()))}")
+        found.append(
+            f"the arms are {', '.join(now['trained'])}, and were "
+            f"{', '.join(before.get('trained', ()))}"
+        )
     said, have = before.get("fingerprints", {}), now["fingerprints"]
     changed = [name for name in have if name in said and said[name] != have[name]]
     if changed:
@@ -204,7 +288,8 @@ def check_same(before: Mapping[str, Any], now: Mapping[str, Any], pool: Pool, ou
     if found:
         more = "" if len(found) <= _MOST_NAMED else f"; and {len(found) - _MOST_NAMED} more"
         raise ConfigError(
-            f"the training in {str(out)!r} cannot go on, because it is not the same any more: {'; '.join(found[:_MOST_NAMED])}{more}. "
+            f"the training in {str(out)!r} cannot go on, because it is not the same any more: "
+            f"{'; '.join(found[:_MOST_NAMED])}{more}. "
             "Put that back, begin anew with --force, or name another folder by -o."
         )
 
@@ -212,7 +297,10 @@ def check_same(before: Mapping[str, Any], now: Mapping[str, Any], pool: Pool, ou
 def _changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     for key in sorted({*before, *now}):
         if before.get(key) != now.get(key):
-            was, is_now = (json.dumps(each.get(key), ensure_ascii=False) if key in each else "not said" for each in (before, now))
+            was, is_now = (
+                json.dumps(each.get(key), ensure_ascii=False) if key in each else "not said"
+                for each in (before, now)
+            )
             yield f"{key} is {is_now}, and was {was}"
 
 
@@ -222,9 +310,15 @@ def _changed_data(changed: Sequence[str], pool: Pool, out: Path) -> Iterator[str
 
     features = out / pipeline.FEATURES
     if "images" in changed and features.is_file() and "content" in pool.frame.columns:
-        named = list(changed_images(pd.read_parquet(features, columns=["id", "content"]), pool.frame))
+        named = list(
+            changed_images(pd.read_parquet(features, columns=["id", "content"]), pool.frame)
+        )
         if named:
             yield f"the images differ ({len(named)}): {first_few(named, 3)}"
             return
-    what = {"table": "what is known of the images (labels, groups, features)", "images": "the images", "splits": "the splits"}
+    what = {
+        "table": "what is known of the images (labels, groups, features)",
+        "images": "the images",
+        "splits": "the splits",
+    }
     yield f"{first_few([what.get(name, name) for name in changed])} differ"

@@ -1,4 +1,6 @@
-"""What `unskew train` learns from: images as squares or as features, their classes and their splits."""
+"""What `unskew train` learns from: images as squares or as features, their classes and their
+splits.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 SPLITS = "splits.csv"
 _TRAIN, _TEST = ("train", "training"), ("test", "testing")
 _VALIDATION = ("validation", "valid", "val", "dev", "development", "eval", "evaluation")
-# Keys of [learn] that say what is trained on, and what is compared; all others are settings of the training itself.
+# Keys of [learn] that say what is trained on, and what is compared; all others are settings of the
+# training itself.
 _NOT_OF_TRAINING = ("preset", "size", "resize", "validation", "arms", "by")
 
 # Of the preset "fast" on 50,000 images: batch, epochs, and the steps that these make.
@@ -56,12 +59,14 @@ class TrainingInputs:
 
     Attributes
     ----------
-    inputs : pool with splits and without images that cannot be decoded, target, bias model, and the settings that say where the splits are.
+    inputs : pool with splits and without images that cannot be decoded, target, bias model, and the
+        settings that say where the splits are.
     X : (n, size, size, 3) uint8 pixels, or (n, d) float32 features.
     columns : names of the features; empty for pixels.
     classes, label : the M classes as text, and (n,) the code of every image's class.
     splits : which split is for what.
-    split_table : the splits as text of a table, where they were made here; None where the images have splits.
+    split_table : the splits as text of a table, where they were made here; None where the images
+        have splits.
     """
 
     inputs: pipeline.Inputs
@@ -74,7 +79,11 @@ class TrainingInputs:
 
     def rows(self, split: str | None) -> Ints:
         """Positions of the images of that split."""
-        return np.flatnonzero((split_texts(self.inputs.pool) == split) if split is not None else np.zeros(len(self.label), dtype=bool))
+        return np.flatnonzero(
+            (split_texts(self.inputs.pool) == split)
+            if split is not None
+            else np.zeros(len(self.label), dtype=bool)
+        )
 
     @property
     def preprocessing(self) -> dict[str, Any]:
@@ -82,13 +91,21 @@ class TrainingInputs:
         learn = self.inputs.config.learn
         if not self.columns:
             return {"kind": "images", "size": learn.size, "resize": learn.resize}
-        return {"kind": "features", "columns": list(self.columns), "features": list(self.inputs.config.represent.features)}
+        return {
+            "kind": "features",
+            "columns": list(self.columns),
+            "features": list(self.inputs.config.represent.features),
+        }
 
 
-def read_training_inputs(config: RunConfig, out: Path, *, progress: bool | None = None) -> TrainingInputs:
-    """Sources -> represent -> pixels or features; splits where there are none. Nothing is written but the cache.
+def read_training_inputs(
+    config: RunConfig, out: Path, *, progress: bool | None = None
+) -> TrainingInputs:
+    """Sources -> represent -> pixels or features; splits where there are none. Nothing is written
+    but the cache.
 
-    Pixels are read before anything is weighed, so that an image that cannot be decoded has no weight, either.
+    Pixels are read before anything is weighed, so that an image that cannot be decoded has no
+    weight, either.
     """
     check_learn(config)
     inputs = pipeline.read_inputs(config, progress=progress)
@@ -112,17 +129,21 @@ def check_learn(config: RunConfig) -> None:
     learn, own = config.learn, ":" in (config.learn.model or ":")
     if (learn.model == "probe") != (learn.preset == "probe") and not own:
         raise ConfigError(
-            f"learn.model = {learn.model!r} does not go with the preset {learn.preset!r}: a probe is trained on features "
+            f"learn.model = {learn.model!r} does not go with the preset {learn.preset!r}: a probe "
+            "is trained on features "
             '(preset = "probe"), a network on pixels (preset = "fast" or "article").'
         )
     if not config.sources.images and learn.preset != "probe":
         raise ConfigError(
-            f"the preset {learn.preset!r} trains a network on pixels, but sources.images = false says that the table stands alone. Train "
+            f"the preset {learn.preset!r} trains a network on pixels, but sources.images = false "
+            "says that the table stands alone. Train "
             'a linear model on its numbers: [learn] preset = "probe" (--preset probe).'
         )
 
 
-def _squares(config: RunConfig, pool: Pool, progress: bool | None) -> tuple[Pool, npt.NDArray[np.uint8]]:
+def _squares(
+    config: RunConfig, pool: Pool, progress: bool | None
+) -> tuple[Pool, npt.NDArray[np.uint8]]:
     from unskew.represent.square_pixels import square_images
 
     return square_images(
@@ -138,13 +159,19 @@ def _squares(config: RunConfig, pool: Pool, progress: bool | None) -> tuple[Pool
 
 
 def _with_validation(inputs: pipeline.Inputs, out: Path) -> pipeline.Inputs:
-    """The images dealt out to train and validation, and settings that name the table of these splits in the output folder."""
+    """The images dealt out to train and validation, and settings that name the table of these
+    splits in the output folder.
+    """
     config, share = inputs.config, inputs.config.learn.validation
     by = [] if inputs.target is None else list(inputs.target.by)
     alike = [name for name in dict.fromkeys([*by, "label"]) if name in inputs.pool.frame.columns]
-    pool = split_pool(inputs.pool, {"train": 1.0 - share, "validation": share}, by=alike, seed=config.engine.seed)
+    pool = split_pool(
+        inputs.pool, {"train": 1.0 - share, "validation": share}, by=alike, seed=config.engine.seed
+    )
     file = Path(os.path.relpath(os.path.realpath(out) + os.sep + SPLITS, config.folder)).as_posix()
-    return replace(inputs, pool=pool, config=with_settings(config, "sources", {"split": {"file": file}}))
+    return replace(
+        inputs, pool=pool, config=with_settings(config, "sources", {"split": {"file": file}})
+    )
 
 
 def write_split_table(training: TrainingInputs, out: Path) -> None:
@@ -164,11 +191,16 @@ def find_splits(pool: Pool) -> Splits:
     names = list(dict.fromkeys(split_texts(pool).tolist()))
     train, validation, test = (_first(names, known) for known in (_TRAIN, _VALIDATION, _TEST))
     if train is None:
-        raise DataError(f"a model is trained on the split called train, and the splits are {first_few(names)}. Call one of them train.")
+        raise DataError(
+            f"a model is trained on the split called train, and the splits are {first_few(names)}. "
+            "Call one of them train."
+        )
     if validation is None and test is None:
         raise DataError(
-            f"a model is judged on images that it has not seen, those of a split called test or validation; the splits are "
-            f"{first_few(names)}. `unskew split` makes them, or take split out of [sources] and a validation split is made."
+            "a model is judged on images that it has not seen, those of a split called test or "
+            "validation; the splits are "
+            f"{first_few(names)}. `unskew split` makes them, or take split out of [sources] and a "
+            "validation split is made."
         )
     return Splits(train, validation, test)
 
@@ -192,10 +224,14 @@ def settings_for(training: TrainingInputs) -> TrainSettings:
 
 
 def _for_few_images(n: int, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Smaller batches and more epochs where the preset, made for 50,000 images, would take a dozen steps; what is given stays.
+    """Smaller batches and more epochs where the preset, made for 50,000 images, would take a dozen
+    steps; what is given stays.
 
-    Batches of n/32 images, a power of two from 32 to 512; epochs for about as many steps as the preset takes on 50,000 images, 4 to 40.
+    Batches of n/32 images, a power of two from 32 to 512; epochs for about as many steps as the
+    preset takes on 50,000 images, 4 to 40.
     """
     batch = int(options.get("batch", min(_BATCH, max(32, 2 ** int(np.log2(max(n, 32) / 32))))))
-    epochs = int(options.get("epochs", min(_MOST_EPOCHS, max(_EPOCHS, -(-_STEPS // max(n // batch, 1))))))
+    epochs = int(
+        options.get("epochs", min(_MOST_EPOCHS, max(_EPOCHS, -(-_STEPS // max(n // batch, 1)))))
+    )
     return {**options, "batch": batch, "epochs": epochs}

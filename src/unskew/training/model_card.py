@@ -1,4 +1,6 @@
-"""The model card: what was trained, on what, how good it is, and what it is not for; in Markdown."""
+"""The model card: what was trained, on what, how good it is, and what it is not for; in
+Markdown.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ class CardFacts:
 
 
 def write_card(facts: CardFacts, scores: Scores) -> str:
-    """The card as Markdown. Names come from files and tables of others: nothing in them is read as markup."""
+    """The card as Markdown. Names come from files and tables of others: nothing in them is read as
+    markup.
+    """
     parts = [
         *_head(facts, scores),
         *_data(facts),
@@ -83,15 +87,23 @@ def _head(facts: CardFacts, scores: Scores) -> list[str]:
     lines = [
         f"# Model card: {safe(facts.title)}" if facts.title else "# Model card",
         "",
-        f"A classifier trained with one weight for every image, so that it is fitted to {safe(summary.verdict.population)}, not to the "
-        f"images as they were collected. On held-out images ({safe(found.split)}), weighted to that population, its accuracy is "
+        "A classifier trained with one weight for every image, so that it is fitted to "
+        f"{safe(summary.verdict.population)}, not to the "
+        f"images as they were collected. On held-out images ({safe(found.split)}), weighted to "
+        "that population, its accuracy is "
         f"**{_value(accuracy, True)}**.",
     ]
     if worst is not None:
         lines[-1] += f" Worst {safe(worst[0])}: {safe(worst[1].where)}, {_value(worst[1], True)}."
     if scores.part_only:
-        lines[-1] += f" **These figures speak of a part of the population only.** {safe(scores.part_only)}"
-    classes = "withheld" if facts.classes is None else f"{len(facts.classes)}: {', '.join(safe(name) for name in facts.classes[:40])}"
+        lines[-1] += (
+            f" **These figures speak of a part of the population only.** {safe(scores.part_only)}"
+        )
+    classes = (
+        "withheld"
+        if facts.classes is None
+        else f"{len(facts.classes)}: {', '.join(safe(name) for name in facts.classes[:40])}"
+    )
     classes += " …" if facts.classes is not None and len(facts.classes) > 40 else ""
     size = "" if facts.parameters is None else f", {facts.parameters:,} parameters"
     rows = [
@@ -109,16 +121,42 @@ def _head(facts: CardFacts, scores: Scores) -> list[str]:
 
 def _data(facts: CardFacts) -> list[str]:
     summary = facts.summary
-    rows = [(safe(row.name), show_count(row.images), show_share(row.share), show_share(row.weight_share)) for row in summary.sources]
-    lines = ["## Trained on", "", *_table(("source", "images (train)", "share", "share of the weight"), rows[:_MOST_ROWS]), ""]
-    lines += _table(("split", "images"), [(safe(name), show_count(count)) for name, count in facts.images.items()])
-    return [*lines, "", *_table(("fingerprint (SHA-256)", ""), [(safe(k), f"`{v}`") for k, v in facts.fingerprints.items()]), ""]
+    rows = [
+        (
+            safe(row.name),
+            show_count(row.images),
+            show_share(row.share),
+            show_share(row.weight_share),
+        )
+        for row in summary.sources
+    ]
+    lines = [
+        "## Trained on",
+        "",
+        *_table(("source", "images (train)", "share", "share of the weight"), rows[:_MOST_ROWS]),
+        "",
+    ]
+    lines += _table(
+        ("split", "images"),
+        [(safe(name), show_count(count)) for name, count in facts.images.items()],
+    )
+    return [
+        *lines,
+        "",
+        *_table(
+            ("fingerprint (SHA-256)", ""),
+            [(safe(k), f"`{v}`") for k, v in facts.fingerprints.items()],
+        ),
+        "",
+    ]
 
 
 def _weights(facts: CardFacts) -> list[str]:
     summary = facts.summary
     lines = ["## Target population, bias model, weights", ""]
-    lines += [f"- Target: {safe(line)}" for line in summary.target] or [f"- Target: {safe(summary.verdict.population)}"]
+    lines += [f"- Target: {safe(line)}" for line in summary.target] or [
+        f"- Target: {safe(summary.verdict.population)}"
+    ]
     if summary.bias is not None:
         lines += [f"- Bias model: {safe(summary.bias.family)}."]
         lines += [f"- Assumed: {safe(line)}" for line in summary.bias.assumed]
@@ -128,7 +166,8 @@ def _weights(facts: CardFacts) -> list[str]:
     if summary.weights is not None:
         which = "debiasing weights (not those given)" if facts.arm == "given" else "weights"
         lines.append(
-            f"- The {which} of the {show_count(summary.weights.images)} training images are worth {show_count(summary.weights.ess)} "
+            f"- The {which} of the {show_count(summary.weights.images)} training images are worth "
+            f"{show_count(summary.weights.ess)} "
             f"equally weighted ones (design effect {show_number(summary.weights.design_effect)})."
         )
     lines.append(f"- Verdict: {safe(summary.verdict.headline)}")
@@ -138,9 +177,14 @@ def _weights(facts: CardFacts) -> list[str]:
 def _metrics(scores: Scores) -> list[str]:
     found = scores.evaluations[scores.main]
     level = f"{100 * found.level:g}% interval"
-    lines = ["## How good it is", "", f"Held-out split: {safe(found.split)}, {show_count(found.coverage.judged)} images, "]
+    lines = [
+        "## How good it is",
+        "",
+        f"Held-out split: {safe(found.split)}, {show_count(found.coverage.judged)} images, ",
+    ]
     lines[-1] += (
-        f"weighted to the target; intervals by bootstrap of {'groups' if found.overall.groups is not None else 'images'} within sources."
+        "weighted to the target; intervals by bootstrap of "
+        f"{'groups' if found.overall.groups is not None else 'images'} within sources."
     )
     rows = []
     for name, words in {**_SHARES, **_NUMBERS}.items():
@@ -148,7 +192,14 @@ def _metrics(scores: Scores) -> list[str]:
         if figure is not None:
             share = name in _SHARES
             label = words if figure.where is None else f"{words} ({safe(figure.where)})"
-            rows.append((label, _amount(figure.value, share), _interval(figure, share), _amount(figure.naive, share)))
+            rows.append(
+                (
+                    label,
+                    _amount(figure.value, share),
+                    _interval(figure, share),
+                    _amount(figure.naive, share),
+                )
+            )
     lines += ["", *_table(("metric", "weighted", level, "unweighted"), rows), ""]
     for part in found.breakdowns:
         lines += _breakdown(part, level)
@@ -159,8 +210,17 @@ def _breakdown(part: Breakdown, level: str) -> list[str]:
     rows = []
     for cell in part.cells[:_MOST_ROWS]:
         figure = cell.figures.get("accuracy")
-        value, interval = ("–", "–") if figure is None else (_amount(figure.value, True), _interval(figure, True))
-        rows.append((safe(cell.name) + (" (few)" if cell.few else ""), show_count(cell.images), value, interval))
+        value, interval = (
+            ("–", "–") if figure is None else (_amount(figure.value, True), _interval(figure, True))
+        )
+        rows.append(
+            (
+                safe(cell.name) + (" (few)" if cell.few else ""),
+                show_count(cell.images),
+                value,
+                interval,
+            )
+        )
     if not rows:
         return []
     column = "class" if part.column in ("y", "label") else safe(part.column)
@@ -191,33 +251,62 @@ def _limits(facts: CardFacts, scores: Scores) -> list[str]:
     lines = [
         "## What it is not for",
         "",
-        f"- Populations other than {safe(summary.verdict.population)}: the weights, and every figure above, are for that one.",
-        "- All of this is conditional on the bias model. If the sources select by something that it does not know, the weights are wrong, "
-        "and the intervals do not tell: they say how much depends on which images happen to be there.",
-        "- Classes that no image of train shows, or images of weight 0 only, are not learned, and predictions of them mean nothing. No "
+        f"- Populations other than {safe(summary.verdict.population)}: the weights, and every "
+        "figure above, are for that one.",
+        "- All of this is conditional on the bias model. If the sources select by something that "
+        "it does not know, the weights are wrong, "
+        "and the intervals do not tell: they say how much depends on which images happen to be "
+        "there.",
+        "- Classes that no image of train shows, or images of weight 0 only, are not learned, and "
+        "predictions of them mean nothing. No "
         "figure speaks of images of other kinds than those of the sources.",
     ]
     if facts.epochs > 1 and found.split.strip().lower() not in ("test", "testing"):
-        lines.append("- The figures are of the split that also chose the epoch: they flatter it a little. A test split would not.")
+        lines.append(
+            "- The figures are of the split that also chose the epoch: they flatter it a little. A "
+            "test split would not."
+        )
     if any(cell.few for part in found.breakdowns for cell in part.cells):
-        lines.append(f"- Cells marked (few) have fewer than {found.few_effective:g} effective images (groups): hardly known.")
+        lines.append(
+            f"- Cells marked (few) have fewer than {found.few_effective:g} effective images "
+            "(groups): hardly known."
+        )
     lines += [f"- {safe(line)}" for line in summary.not_corrected.assumed]
     if summary.privacy == "aggregate":
-        lines.append(f"- Privacy: {safe(PRIVACY_RULE)} The weights of the model itself may still remember training images.")
+        lines.append(
+            f"- Privacy: {safe(PRIVACY_RULE)} The weights of the model itself may still remember "
+            "training images."
+        )
     return [*lines, ""]
 
 
 def _origin(facts: CardFacts) -> list[str]:
     settings = [(safe(name), f"`{value}`") for name, value in facts.settings.items()]
     versions = [(safe(name), safe(value)) for name, value in facts.versions.items()]
-    lines = ["## How it was made", "", f"    {' '.join(facts.command.split())}" if facts.command else "", ""]
-    return [*lines, *_table(("setting", "value"), settings), "", *_table(("software", "version"), versions), ""]
+    lines = [
+        "## How it was made",
+        "",
+        f"    {' '.join(facts.command.split())}" if facts.command else "",
+        "",
+    ]
+    return [
+        *lines,
+        *_table(("setting", "value"), settings),
+        "",
+        *_table(("software", "version"), versions),
+        "",
+    ]
 
 
 def safe(text: Any) -> str:
-    """Text in which nothing is markup: Markdown's signs are escaped, and what is invisible is shown."""
+    """Text in which nothing is markup: Markdown's signs are escaped, and what is invisible is
+    shown.
+    """
     shown = "–" if text is None else str(text)
-    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in " ".join(shown.split()))
+    shown = "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
+        for each in " ".join(shown.split())
+    )
     return re.sub(r"([\\`*_\[\]<>|#~!])", r"\\\1", shown)
 
 
@@ -248,4 +337,6 @@ def _points_interval(figure: Figure) -> str:
 
 
 def _value(figure: Figure, share: bool) -> str:
-    return _amount(figure.value, share) + ("" if figure.interval is None else f" ({_interval(figure, share)})")
+    return _amount(figure.value, share) + (
+        "" if figure.interval is None else f" ({_interval(figure, share)})"
+    )

@@ -1,4 +1,6 @@
-"""Other images with a trained run: prepared as its own were, scored by its model, judged with intervals."""
+"""Other images with a trained run: prepared as its own were, scored by its model, judged with
+intervals.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ from unskew.training.projections import represent_alike
 from unskew.training.scores import prediction_frame
 
 _ALL = "all images"
-_NO_WEIGHTS = "Every image counts the same: these images have no weights, so the figures speak of them, not of the target."
+_NO_WEIGHTS = (
+    "Every image counts the same: these images have no weights, so the figures speak of "
+    "them, not of the target."
+)
 
 
 def evaluate_images(
@@ -45,11 +50,13 @@ def evaluate_images(
     jobs: int | None = None,
     progress: bool | None = None,
 ) -> Evaluation:
-    """Judge images that were no part of a run by its model; labels are joined to the run's classes by name.
+    """Judge images that were no part of a run by its model; labels are joined to the run's classes
+    by name.
 
     Parameters
     ----------
-    folder : what `unskew train` wrote; nothing else of the run is needed, but the module of a model of your own.
+    folder : what `unskew train` wrote; nothing else of the run is needed, but the module of a model
+        of your own.
     places : folders of images or tables, as for `unskew describe`.
     arm : which model, of several; default: the one that the run is about.
     save : a table for the predictions, CSV or Parquet by its name.
@@ -73,7 +80,9 @@ def evaluate_images(
     roles = [role for role in ("id", "source", "label", "group") if role in pool.frame.columns]
     private, bins = run_rules(out)
     found = evaluate_predictions(
-        pool.frame[roles].assign(label=truth, source=pool.frame["source"].astype(str), sample_weight=1.0),
+        pool.frame[roles].assign(
+            label=truth, source=pool.frame["source"].astype(str), sample_weight=1.0
+        ),
         frame,
         attributes=features_table(pool),
         by=by,
@@ -98,9 +107,14 @@ def _settings(out: Path) -> RunConfig:
 def _chosen_arm(record: dict[str, Any], arm: str | None) -> str:
     names = list(record["arms"])
     if arm is not None and arm not in names:
-        raise ConfigError(f"the run has no arm {arm!r}; it trained {first_few(names, 12)}.{did_you_mean(arm, names)}")
+        raise ConfigError(
+            f"the run has no arm {arm!r}; it trained "
+            f"{first_few(names, 12)}.{did_you_mean(arm, names)}"
+        )
     if record["status"] != "finished":
-        raise DataError("the training is not finished: `unskew train run.toml -o OUT --resume` goes on with it.")
+        raise DataError(
+            "the training is not finished: `unskew train run.toml -o OUT --resume` goes on with it."
+        )
     return str(arm or record["arm"])
 
 
@@ -110,9 +124,14 @@ def _check_save(save: Path | None, overwrite: bool) -> None:
     if save.suffix.lower() not in (".csv", ".parquet"):
         raise ConfigError(f"predictions are saved as .csv or .parquet; got {str(save)!r}.")
     if not save.absolute().parent.is_dir():
-        raise ConfigError(f"{str(save)!r} cannot be written: there is no folder {str(save.parent)!r}. Make it first.")
+        raise ConfigError(
+            f"{str(save)!r} cannot be written: there is no folder {str(save.parent)!r}. Make it "
+            "first."
+        )
     if save.exists() and not overwrite:
-        raise ConfigError(f"{str(save)!r} is there already. Add --overwrite to replace it, or give another name.")
+        raise ConfigError(
+            f"{str(save)!r} is there already. Add --overwrite to replace it, or give another name."
+        )
 
 
 def _save(frame: Any, save: Path) -> None:
@@ -130,16 +149,27 @@ def _check_labels(pool: Pool, classes: Sequence[str]) -> None:
     if unknown:
         count = int(np.isin(label_n, [found.index(name) for name in unknown]).sum())
         raise DataError(
-            f"{count} of {len(pool)} images have labels that are no class of the run: {first_few(unknown)}. Its classes are "
-            f"{first_few(classes, 12)}.{did_you_mean(unknown[0], classes)} Write labels as the run does, or leave these images out."
+            f"{count} of {len(pool)} images have labels that are no class of the run: "
+            f"{first_few(unknown)}. Its classes are "
+            f"{first_few(classes, 12)}.{did_you_mean(unknown[0], classes)} Write labels as the run "
+            "does, or leave these images out."
         )
 
 
 def _prepared(
-    pool: Pool, how: dict[str, Any], out: Path, config: RunConfig, jobs: int | None, progress: bool | None
+    pool: Pool,
+    how: dict[str, Any],
+    out: Path,
+    config: RunConfig,
+    jobs: int | None,
+    progress: bool | None,
 ) -> tuple[Pool, npt.NDArray[Any]]:
     """(the pool without unusable images, what the model takes)."""
-    options: dict[str, Any] = {"jobs": jobs, "tolerance": config.sources.tolerance, "max_pixels": config.sources.max_pixels}
+    options: dict[str, Any] = {
+        "jobs": jobs,
+        "tolerance": config.sources.tolerance,
+        "max_pixels": config.sources.max_pixels,
+    }
     if how["kind"] == "images":
         from unskew.represent.content import hash_images
         from unskew.represent.square_pixels import square_images
@@ -151,15 +181,22 @@ def _prepared(
         return hash_images(squared, progress=progress, **options), X
     if how["features"]:
         if pool.images is None:
-            raise DataError("the model takes features of images, and what was named is a table without images.")
+            raise DataError(
+                "the model takes features of images, and what was named is a table without images."
+            )
         pool = represent_alike(pool, config.features(), out, progress=progress, **options)
     lacking = [name for name in how["columns"] if name not in pool.frame.columns]
     if lacking:
-        raise DataError(f"the model takes {len(how['columns'])} numbers of each image, and these images lack {first_few(lacking)}.")
+        raise DataError(
+            f"the model takes {len(how['columns'])} numbers of each image, and these images lack "
+            f"{first_few(lacking)}."
+        )
     return pool, pool.frame[how["columns"]].to_numpy(dtype=np.float32)
 
 
-def _scores(out: Path, record: dict[str, Any], arm: str, X: npt.NDArray[Any], progress: bool | None) -> Floats:
+def _scores(
+    out: Path, record: dict[str, Any], arm: str, X: npt.NDArray[Any], progress: bool | None
+) -> Floats:
     from unskew.learn.train import load_trained
     from unskew.training.run import require_torch
 
@@ -167,22 +204,37 @@ def _scores(out: Path, record: dict[str, Any], arm: str, X: npt.NDArray[Any], pr
     check_models(out, record, [arm])
     model = load_trained(out / ARMS_FOLDER / arm)
     if list(model.classes) != list(record["classes"]):
-        raise DataError(f"the model in {ARMS_FOLDER}/{arm} has other classes than training.json says; was one of them replaced?")
+        raise DataError(
+            f"the model in {ARMS_FOLDER}/{arm} has other classes than training.json says; was one "
+            "of them replaced?"
+        )
     score_nm = model.scores(X, progress=progress)
     offsets = record["arms"][arm]
     if offsets is None:
         return score_nm
-    return adjust_scores(score_nm, np.array([np.inf if each == "never" else each for each in offsets], dtype=np.float64))
+    return adjust_scores(
+        score_nm,
+        np.array([np.inf if each == "never" else each for each in offsets], dtype=np.float64),
+    )
 
 
 def _told(found: Evaluation, out: Path, arm: str, pool: Pool) -> Evaluation:
     """With notes that fit images without weights, and where the figures come from."""
-    notes = [_NO_WEIGHTS, *[note for note in found.notes if "These weights have no splits" not in note]]
+    notes = [
+        _NO_WEIGHTS,
+        *[note for note in found.notes if "These weights have no splits" not in note],
+    ]
     seen = _seen_before(out, pool)
     if seen:
-        notes.append(f"{seen:,} of these images are exact copies of images of the run, which flatters the model if it was trained on them.")
+        notes.append(
+            f"{seen:,} of these images are exact copies of images of the run, which flatters the "
+            "model if it was trained on them."
+        )
     model = out / ARMS_FOLDER / arm / "model.pt"
-    fingerprints = {"images": fingerprint_pool(pool), "model": fingerprint_file(model) if model.is_file() else "unknown"}
+    fingerprints = {
+        "images": fingerprint_pool(pool),
+        "model": fingerprint_file(model) if model.is_file() else "unknown",
+    }
     origin = {"arm": arm, "fingerprints": fingerprints, "versions": find_versions(("torch",))}
     return replace(found, notes=tuple(notes), origin=origin, split=_ALL)
 
@@ -192,7 +244,11 @@ def _seen_before(out: Path, pool: Pool) -> int:
     import pyarrow.parquet as pq
 
     features = out / "features.parquet"
-    if not features.is_file() or "content" not in pool.frame.columns or "content" not in pq.read_schema(features).names:
+    if (
+        not features.is_file()
+        or "content" not in pool.frame.columns
+        or "content" not in pq.read_schema(features).names
+    ):
         return 0
     known = pd.read_parquet(features, columns=["content"])["content"]
     return int(pool.frame["content"].isin(set(known.dropna().tolist())).sum())

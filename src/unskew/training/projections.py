@@ -1,4 +1,6 @@
-"""Principal components of a run, kept for other images: theirs would be other components, and mean other things to the model."""
+"""Principal components of a run, kept for other images: theirs would be other components, and mean
+other things to the model.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ _log = logging.getLogger(__name__)
 def write_projections(inputs: pipeline.Inputs, out: Path, *, progress: bool | None = None) -> None:
     """projections.npz: the components of every embedding of the run; no file where there is none.
 
-    They are fitted again to what the network gave, which the cache holds, on the same images: pool and sample of the target, in order.
+    They are fitted again to what the network gave, which the cache holds, on the same images: pool
+    and sample of the target, in order.
     """
     config = inputs.config
     if not config.represent.features:
@@ -50,7 +53,9 @@ def write_projections(inputs: pipeline.Inputs, out: Path, *, progress: bool | No
         parts = [compute_rows(pool, _plain(one), tolerance=1.0, **options)[1] for pool in pools]
         rows = np.concatenate(parts) if len(parts) > 1 else parts[0]
         starts = range(0, len(rows), _BLOCK)
-        fitted = fit_projection((rows[start : start + _BLOCK] for start in starts), one.components, whiten=one.whiten)
+        fitted = fit_projection(
+            (rows[start : start + _BLOCK] for start in starts), one.components, whiten=one.whiten
+        )
         _check_same(fitted, one, inputs.pool, parts[0])
         arrays |= _arrays(one.name, fitted)
     with written_whole(out / PROJECTIONS) as beside, beside.open("wb") as file:
@@ -61,8 +66,13 @@ def _check_same(fitted: Projection, one: Embedding, pool: Pool, rows: Any) -> No
     """The components must be those that the model is trained on."""
     known = pool.frame[list(one.columns)].to_numpy(dtype=np.float64)
     found = fitted.project(rows[: len(pool)])
-    if found.shape != known.shape or not np.allclose(found, known, rtol=1e-5, atol=1e-6 * max(1.0, float(np.abs(known).max(initial=0.0)))):
-        raise DataError(f"the components of {one.name} cannot be computed again: did images change while the run was reading them?")
+    if found.shape != known.shape or not np.allclose(
+        found, known, rtol=1e-5, atol=1e-6 * max(1.0, float(np.abs(known).max(initial=0.0)))
+    ):
+        raise DataError(
+            f"the components of {one.name} cannot be computed again: did images change while the "
+            "run was reading them?"
+        )
 
 
 def _projected(representations: Sequence[Representation]) -> list[Embedding]:
@@ -76,17 +86,29 @@ def _plain(one: Embedding) -> Embedding:
 
 def _arrays(name: str, fitted: Projection) -> dict[str, Any]:
     numbers = np.array([fitted.total_variance, float(fitted.whiten), float(fitted.n)])
-    parts = {"mean": fitted.mean_d, "axis": fitted.axis_cd, "variance": fitted.variance_c, "numbers": numbers}
+    parts = {
+        "mean": fitted.mean_d,
+        "axis": fitted.axis_cd,
+        "variance": fitted.variance_c,
+        "numbers": numbers,
+    }
     return {f"{name}.{part}": values for part, values in parts.items()}
 
 
 def read_projection(path: Path, name: str) -> Projection:
     """The components of one embedding of a run."""
     if not path.is_file():
-        raise DataError(f"{path} is not there: it holds the principal components that the model was trained on. `unskew train` writes it.")
+        raise DataError(
+            f"{path} is not there: it holds the principal components that the model was trained "
+            "on. `unskew train` writes it."
+        )
     with np.load(path, allow_pickle=False) as stored:
-        mean_d, axis_cd, variance_c, numbers = (stored[f"{name}.{part}"] for part in ("mean", "axis", "variance", "numbers"))
-    return Projection(mean_d, axis_cd, variance_c, float(numbers[0]), bool(numbers[1]), int(numbers[2]))
+        mean_d, axis_cd, variance_c, numbers = (
+            stored[f"{name}.{part}"] for part in ("mean", "axis", "variance", "numbers")
+        )
+    return Projection(
+        mean_d, axis_cd, variance_c, float(numbers[0]), bool(numbers[1]), int(numbers[2])
+    )
 
 
 def represent_alike(
@@ -100,8 +122,16 @@ def represent_alike(
     progress: bool | None = None,
     cache: str | os.PathLike[str] | None = None,
 ) -> Pool:
-    """The features of a run for other images, with the components of the run; the column ``content`` among them."""
-    options: dict[str, Any] = {"jobs": jobs, "tolerance": tolerance, "max_pixels": max_pixels, "progress": progress, "cache": cache}
+    """The features of a run for other images, with the components of the run; the column
+    ``content`` among them.
+    """
+    options: dict[str, Any] = {
+        "jobs": jobs,
+        "tolerance": tolerance,
+        "max_pixels": max_pixels,
+        "progress": progress,
+        "cache": cache,
+    }
     representations = read_features(features)
     embeddings = _projected(representations)
     for one in embeddings:

@@ -1,6 +1,8 @@
-"""Weighted training from a configuration: images in, weights as `unskew weigh` computes them, a model with its metrics and its card out.
+"""Weighted training from a configuration: images in, weights as `unskew weigh` computes them, a
+model with its metrics and its card out.
 
-`prepare_training` reads and weighs, `run_training` trains and judges; both together are `unskew train`.
+`prepare_training` reads and weighs, `run_training` trains and judges; both together are `unskew
+train`.
 """
 
 from __future__ import annotations
@@ -23,7 +25,17 @@ from unskew.files.fingerprints import find_versions, fingerprint_file
 from unskew.runs import forecast as forecast_page
 from unskew.runs import weighing as pipeline
 from unskew.runs.tables import json_value, write_frame
-from unskew.training.arms import GIVEN, Arm, check_arms, gather_training_data, main_arm, make_arm, read_given_weights, take_rows, worth_of
+from unskew.training.arms import (
+    GIVEN,
+    Arm,
+    check_arms,
+    gather_training_data,
+    main_arm,
+    make_arm,
+    read_given_weights,
+    take_rows,
+    worth_of,
+)
 from unskew.training.folder import (
     ARMS_FOLDER,
     CARD,
@@ -42,7 +54,13 @@ from unskew.training.folder import (
     read_record,
     write_record,
 )
-from unskew.training.inputs import SPLITS, TrainingInputs, read_training_inputs, settings_for, write_split_table
+from unskew.training.inputs import (
+    SPLITS,
+    TrainingInputs,
+    read_training_inputs,
+    settings_for,
+    write_split_table,
+)
 from unskew.training.model_card import CardFacts, write_card
 from unskew.training.projections import PROJECTIONS, write_projections
 from unskew.training.scores import Scores, held_out_predictions, judge_arms, try_judging
@@ -85,15 +103,26 @@ class Preparation:
         made = f" (made here: {SPLITS})" if training.split_table is not None else ""
         kind = "pixels" if not training.columns else f"{len(training.columns)} features"
         lines = [
-            f"{len(training.label):,} images of {len(training.inputs.pool.names)} sources, {len(training.classes)} classes, as {kind}; "
+            f"{len(training.label):,} images of {len(training.inputs.pool.names)} sources, "
+            f"{len(training.classes)} classes, as {kind}; "
             f"{counts}{made}.",
         ]
         given = self.arms[0].name == GIVEN
-        whose, weight_n = ("given for", self.arms[0].weight[training.rows(splits.train)]) if given else ("of", parts[0].weight)
+        whose, weight_n = (
+            ("given for", self.arms[0].weight[training.rows(splits.train)])
+            if given
+            else ("of", parts[0].weight)
+        )
         lines.append(worth_of(f"{whose} {splits.train}", weight_n))
-        epochs = "" if training.columns else f", {self.settings.epochs} epochs of batches of {self.settings.batch}"
+        epochs = (
+            ""
+            if training.columns
+            else f", {self.settings.epochs} epochs of batches of {self.settings.batch}"
+        )
         named = ", ".join(arm.name for arm in self.arms)
-        lines.append(f"Training {named}: preset {self.settings.preset}, model {self.settings.model}{epochs}.")
+        lines.append(
+            f"Training {named}: preset {self.settings.preset}, model {self.settings.model}{epochs}."
+        )
         if splits.validation is None:
             lines.append("There is no validation split: no epoch is chosen, the last one counts.")
         lines += self.unlearned()
@@ -101,7 +130,9 @@ class Preparation:
         return [*lines, *([partly] if partly else [])]
 
     def part_only(self, split: str) -> str:
-        """What the weighted images of a split speak of, where the weights, or its strata, are of a part of the target; empty: of all."""
+        """What the weighted images of a split speak of, where the weights, or its strata, are of a
+        part of the target; empty: of all.
+        """
         said = population_sentences(self.run.summary.verdict.population)
         if any(part.uncovered for part in self.run.weights.parts if part.name == split):
             told = [row.note for row in self.run.summary.splits if row.name == split and row.note]
@@ -113,13 +144,25 @@ class Preparation:
         training, train = self.training, self.training.splits.train
         label_n, n_classes = training.label[training.rows(train)], len(training.classes)
         count_m = np.bincount(label_n, minlength=n_classes)
-        mass_m = np.bincount(label_n, weights=self.arms[0].weight[training.rows(train)], minlength=n_classes)
+        mass_m = np.bincount(
+            label_n, weights=self.arms[0].weight[training.rows(train)], minlength=n_classes
+        )
         absent = [training.classes[m] for m in np.flatnonzero(count_m == 0)]
-        light = [f"{training.classes[m]} ({count_m[m]:,})" for m in np.flatnonzero((count_m > 0) & ~(mass_m > 0))]
+        light = [
+            f"{training.classes[m]} ({count_m[m]:,})"
+            for m in np.flatnonzero((count_m > 0) & ~(mass_m > 0))
+        ]
         end = "cannot be learned, and predictions of it mean nothing."
-        said = [f"{train} has no image of {first_few(absent)}: such a class {end}"] if absent else []
+        said = (
+            [f"{train} has no image of {first_few(absent)}: such a class {end}"] if absent else []
+        )
         return said + (
-            [f"All images of {first_few(light)} in {train} have weight 0 ({self.arms[0].name}): such a class {end}"] if light else []
+            [
+                f"All images of {first_few(light)} in {train} have weight 0 ({self.arms[0].name}): "
+                f"such a class {end}"
+            ]
+            if light
+            else []
         )
 
 
@@ -138,22 +181,34 @@ class Trained:
         found, accuracy = scores.evaluations[main], scores.accuracy(main)
         best, trained = self.epochs[main]
         where = "a part of the target" if scores.part_only else "the target"
-        lines = ["", f"Accuracy on {where}: {show_figure(accuracy)}, from {found.coverage.judged:,} held-out images ({found.split})."]
+        lines = [
+            "",
+            f"Accuracy on {where}: {show_figure(accuracy)}, from {found.coverage.judged:,} "
+            f"held-out images ({found.split}).",
+        ]
         lines += [scores.part_only] if scores.part_only else []
         worst = scores.worst(main)
         if worst is not None:
             few = " (few effective images: hardly known)" if worst[1].few else ""
             lines.append(f"Worst {worst[0]}: {worst[1].where}, {show_figure(worst[1])}{few}.")
         if "calibration_error" in found.overall.figures:
-            lines.append(f"Calibration error: {show_figure(found.overall.figures['calibration_error'])}.")
+            lines.append(
+                f"Calibration error: {show_figure(found.overall.figures['calibration_error'])}."
+            )
         for name, cell in scores.gains.items():
             gap = (cell.difference or {}).get("accuracy")
             if gap is not None:
-                lines.append(f"Against {name} ({show_figure(scores.accuracy(name))}): {show_figure(gap, points=True)}.")
+                lines.append(
+                    f"Against {name} ({show_figure(scores.accuracy(name))}): "
+                    f"{show_figure(gap, points=True)}."
+                )
         if trained > 1:
             lines.append(f"The model has the weights of epoch {best} of {trained}.")
         if trained > 1 and found.split.strip().lower() not in ("test", "testing"):
-            lines.append("The same images chose the epoch, which flatters the model a little; a test split would not (`unskew split`).")
+            lines.append(
+                "The same images chose the epoch, which flatters the model a little; a test split "
+                "would not (`unskew split`)."
+            )
         lines.append("All of this rests on the bias model; the page says what it assumes.")
         lines += [
             "",
@@ -174,12 +229,18 @@ def show_figure(figure: Figure, *, points: bool = False) -> str:
         return "unknown"
     value = f"{100 * figure.value:+.1f} points" if points else f"{100 * figure.value:.1f} %"
     sign = "+" if points else ""
-    interval = "" if figure.interval is None else " ({} to {})".format(*(f"{100 * each:{sign}.1f}" for each in figure.interval))
+    interval = (
+        ""
+        if figure.interval is None
+        else " ({} to {})".format(*(f"{100 * each:{sign}.1f}" for each in figure.interval))
+    )
     return f"{value}{interval}"
 
 
 def override_learn(config: RunConfig, given: Mapping[str, Any]) -> RunConfig:
-    """The configuration with what the command line says of [learn]; keys of the file that go with another model are left out, and named."""
+    """The configuration with what the command line says of [learn]; keys of the file that go with
+    another model are left out, and named.
+    """
     said = {name: value for name, value in given.items() if value is not None}
     unread = unread_keys(config.learn.settings() | said)
     for name, what in unread.items():
@@ -187,7 +248,9 @@ def override_learn(config: RunConfig, given: Mapping[str, Any]) -> RunConfig:
             raise ConfigError(f"--{name} goes with {what}: leave it out.")
     if said and unread:
         log.warning(
-            "[learn] of the configuration has keys for another kind of model than this one, which are left out: %s.", ", ".join(unread)
+            "[learn] of the configuration has keys for another kind of model than this one, which "
+            "are left out: %s.",
+            ", ".join(unread),
         )
     return with_settings(config, "learn", said, without=unread)
 
@@ -220,12 +283,14 @@ def prepare_training(
     command: str = "",
     progress: bool | None = None,
 ) -> Preparation | pipeline.Refusal:
-    """Read, split and weigh, and write what `unskew weigh` writes; or why the target cannot be learned.
+    """Read, split and weigh, and write what `unskew weigh` writes; or why the target cannot be
+    learned.
 
     Parameters
     ----------
     weights : a table of id and weight to train with, instead of the arms of [learn].
-    resume : the folder holds a run of the same settings and data, which goes on; where it holds none, one begins.
+    resume : the folder holds a run of the same settings and data, which goes on; where it holds
+        none, one begins.
     force : what the folder holds is thrown away, once everything else is in order.
     """
     names = (GIVEN,) if weights is not None else check_arms(config.learn.arms)
@@ -257,35 +322,51 @@ def prepare_training(
     assert isinstance(run, pipeline.Run)
     order = sorted(names, key=lambda name: name != main_arm(names))
     arms = tuple(make_arm(name, training, run.weights, given_n) for name in order)
-    start["fingerprints"] |= {f"weights of {arm.name}": fingerprint_weights(training.inputs.pool, arm.weight) for arm in arms}
+    start["fingerprints"] |= {
+        f"weights of {arm.name}": fingerprint_weights(training.inputs.pool, arm.weight)
+        for arm in arms
+    }
     if before is not None:
         check_same(before, start, training.inputs.pool, out)
     elif force:
         clear_training(out)
         write_split_table(training, out)
-    offsets = {arm.name: None if arm.logit_offset is None else [_offset(each) for each in arm.logit_offset] for arm in arms}
+    offsets = {
+        arm.name: None if arm.logit_offset is None else [_offset(each) for each in arm.logit_offset]
+        for arm in arms
+    }
     record = {"status": "started", "arm": arms[0].name, "arms": offsets, **start}
     write_record(out, record if before is None else {**record, "models": before.get("models", {})})
     pipeline.write_run(run, out)
     if training.columns:
         write_projections(training.inputs, out, progress=progress)
-    return Preparation(out, training, run, arms, settings, record, command, resume and before is not None)
+    return Preparation(
+        out, training, run, arms, settings, record, command, resume and before is not None
+    )
 
 
 def _try_network(settings: TrainSettings, training: TrainingInputs) -> None:
-    """A network that cannot be made, or whose output has another size than the classes, is an error before anything is weighed."""
+    """A network that cannot be made, or whose output has another size than the classes, is an error
+    before anything is weighed.
+    """
     from unskew.learn.model_zoo import make_network
 
     shape: tuple[int, ...] = training.X.shape[1:]
-    make_network(settings.model, shape, len(training.classes), np.zeros(shape[-1]), np.ones(shape[-1]))
+    make_network(
+        settings.model, shape, len(training.classes), np.zeros(shape[-1]), np.ones(shape[-1])
+    )
 
 
 def _offset(value: float) -> float | str:
     return float(value) if np.isfinite(value) else "never"
 
 
-def run_training(prepared: Preparation, *, progress: bool | None = None, replicates: int = 1000) -> Trained:
-    """Train every arm, judge them on the held-out split, write predictions, metrics, history and card."""
+def run_training(
+    prepared: Preparation, *, progress: bool | None = None, replicates: int = 1000
+) -> Trained:
+    """Train every arm, judge them on the held-out split, write predictions, metrics, history and
+    card.
+    """
     from unskew.learn.train import train_model
 
     training, out = prepared.training, prepared.out
@@ -303,26 +384,51 @@ def run_training(prepared: Preparation, *, progress: bool | None = None, replica
         )
     held_out = take_rows(training.X, training.rows(training.splits.held_out))
     predictions = {
-        arm.name: held_out_predictions(training, arm.adjusted(models[arm.name].scores(held_out, progress=progress)))
+        arm.name: held_out_predictions(
+            training, arm.adjusted(models[arm.name].scores(held_out, progress=progress))
+        )
         for arm in prepared.arms
     }
     table = join_weights(training.inputs.pool, prepared.run.weights.frame())
     scores = judge_arms(
-        training, table, predictions, prepared.arms[0].name, replicates=replicates, part_only=prepared.part_only(training.splits.held_out)
+        training,
+        table,
+        predictions,
+        prepared.arms[0].name,
+        replicates=replicates,
+        part_only=prepared.part_only(training.splits.held_out),
     )
     return _write_results(prepared, models, scores)
 
 
-def _write_results(prepared: Preparation, models: Mapping[str, TrainedModel], scores: Scores) -> Trained:
+def _write_results(
+    prepared: Preparation, models: Mapping[str, TrainedModel], scores: Scores
+) -> Trained:
     out, main = prepared.out, prepared.arms[0].name
     for name, frame in scores.predictions.items():
         write_frame(frame, out / ARMS_FOLDER / name / PREDICTIONS)
     write_frame(scores.predictions[main], out / PREDICTIONS)
     write_history(out / HISTORY, models)
-    write_text(out / METRICS, json.dumps(scores.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(
+        out / METRICS,
+        json.dumps(scores.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n",
+    )
     write_text(out / CARD, write_card(_card_facts(prepared, models[main]), scores))
-    write_record(out, {**prepared.record, "status": "finished", "models": fingerprint_models(out, models)})
-    files = [SPLITS, PROJECTIONS, RECORD, METRICS, PREDICTIONS, HISTORY, CARD, ARMS_FOLDER, pipeline.WEIGHTS, pipeline.PAGE]
+    write_record(
+        out, {**prepared.record, "status": "finished", "models": fingerprint_models(out, models)}
+    )
+    files = [
+        SPLITS,
+        PROJECTIONS,
+        RECORD,
+        METRICS,
+        PREDICTIONS,
+        HISTORY,
+        CARD,
+        ARMS_FOLDER,
+        pipeline.WEIGHTS,
+        pipeline.PAGE,
+    ]
     epochs = {name: (model.epoch + 1, len(model.history)) for name, model in models.items()}
     return Trained(out, scores, tuple(name for name in files if (out / name).exists()), epochs)
 
@@ -331,7 +437,11 @@ def write_history(path: Path, models: Mapping[str, TrainedModel]) -> None:
     """history.csv: one row for each arm and epoch, epochs counted from 1."""
     import pandas as pd
 
-    rows = [{"arm": name, **each, "epoch": int(each["epoch"]) + 1} for name, model in models.items() for each in model.history]
+    rows = [
+        {"arm": name, **each, "epoch": int(each["epoch"]) + 1}
+        for name, model in models.items()
+        for each in model.history
+    ]
     with written_whole(path) as beside:
         pd.DataFrame(rows or {"arm": [], "epoch": []}).to_csv(beside, index=False)
 
@@ -340,13 +450,24 @@ def _card_facts(prepared: Preparation, model: TrainedModel) -> CardFacts:
     training, summary, arm = prepared.training, prepared.run.summary, prepared.arms[0]
     private = summary.privacy == "aggregate"
     learn = training.inputs.config.learn
-    shape = f"{len(training.columns)} numbers: {', '.join(training.columns[:12])}{' …' if len(training.columns) > 12 else ''}"
-    words = shape if training.columns else f"images as squares of {learn.size} × {learn.size} pixels ({learn.resize})"
+    shape = (
+        f"{len(training.columns)} numbers: "
+        f"{', '.join(training.columns[:12])}{' …' if len(training.columns) > 12 else ''}"
+    )
+    words = (
+        shape
+        if training.columns
+        else f"images as squares of {learn.size} × {learn.size} pixels ({learn.resize})"
+    )
     model_file = prepared.out / ARMS_FOLDER / arm.name / "model.pt"
     fingerprints = {**prepared.record["fingerprints"]}
     if model_file.is_file():
         fingerprints["model"] = fingerprint_file(model_file)
-    parameters = sum(each.numel() for each in model.network.parameters()) if hasattr(model.network, "parameters") else None
+    parameters = (
+        sum(each.numel() for each in model.network.parameters())
+        if hasattr(model.network, "parameters")
+        else None
+    )
     return CardFacts(
         title=training.inputs.config.report.title,
         summary=summary,

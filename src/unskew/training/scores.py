@@ -1,4 +1,6 @@
-"""How good the trained models are on images that they have not seen: predictions, metrics with intervals, arms compared."""
+"""How good the trained models are on images that they have not seen: predictions, metrics with
+intervals, arms compared.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class Scores:
     evaluations : of every arm.
     gains : for every other arm, main − other of every metric, paired on the same draws.
     predictions : of every arm: id, y, prediction, score_<class>.
-    part_only : what the figures speak of, where the held-out split has no image of some strata of the target; empty: of all of it.
+    part_only : what the figures speak of, where the held-out split has no image of some strata of
+        the target; empty: of all of it.
     """
 
     main: str
@@ -39,28 +42,54 @@ class Scores:
     part_only: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """What metrics.json holds: the evaluation of the main arm as `unskew evaluate` writes it, and the arms side by side."""
+        """What metrics.json holds: the evaluation of the main arm as `unskew evaluate` writes it,
+        and the arms side by side.
+        """
         from unskew.runs.tables import json_value
 
         each = {name: found.to_dict() for name, found in self.evaluations.items()}
         arms = {
-            name: {"overall": found["overall"], "worst": {part["column"]: part["worst"] for part in found["breakdowns"]}}
+            name: {
+                "overall": found["overall"],
+                "worst": {part["column"]: part["worst"] for part in found["breakdowns"]},
+            }
             for name, found in each.items()
         }
-        gains = {name: {metric: _plain(figure) for metric, figure in (cell.difference or {}).items()} for name, cell in self.gains.items()}
+        gains = {
+            name: {metric: _plain(figure) for metric, figure in (cell.difference or {}).items()}
+            for name, cell in self.gains.items()
+        }
         notes = [*([self.part_only] if self.part_only else []), *each[self.main]["notes"]]
-        return {**each[self.main], "notes": notes, "arm": self.main, "arms": arms, "gains": json_value(gains)}
+        return {
+            **each[self.main],
+            "notes": notes,
+            "arm": self.main,
+            "arms": arms,
+            "gains": json_value(gains),
+        }
 
     def accuracy(self, arm: str) -> Figure:
         """Of all held-out images, weighted to the target."""
         return self.evaluations[arm].overall.figures["accuracy"]
 
     def worst(self, arm: str) -> tuple[str, Figure] | None:
-        """(what, smallest accuracy of its cells): of the last column asked for, else of the classes, else of the sources."""
+        """(what, smallest accuracy of its cells): of the last column asked for, else of the
+        classes, else of the sources.
+        """
         parts = [part for part in self.evaluations[arm].breakdowns if part.worst is not None]
-        order = [*[part for part in parts if part.column not in ("source", "label", "y")][::-1], *parts[::-1]]
+        order = [
+            *[part for part in parts if part.column not in ("source", "label", "y")][::-1],
+            *parts[::-1],
+        ]
         called = {"y": "class", "label": "class"}
-        return next(((called.get(part.column, part.column), part.worst) for part in order if part.worst is not None), None)
+        return next(
+            (
+                (called.get(part.column, part.column), part.worst)
+                for part in order
+                if part.worst is not None
+            ),
+            None,
+        )
 
 
 def _plain(figure: Figure) -> dict[str, Any]:
@@ -69,7 +98,9 @@ def _plain(figure: Figure) -> dict[str, Any]:
     return asdict(figure)
 
 
-def prediction_frame(ids: Any, truth: Any, classes: Sequence[str], score_nm: Floats) -> pd.DataFrame:
+def prediction_frame(
+    ids: Any, truth: Any, classes: Sequence[str], score_nm: Floats
+) -> pd.DataFrame:
     """id, y, prediction and score_<class>, as `unskew evaluate --predictions` reads them."""
     import pandas as pd
 
@@ -77,14 +108,21 @@ def prediction_frame(ids: Any, truth: Any, classes: Sequence[str], score_nm: Flo
     if truth is not None:
         frame["y"] = list(truth)
     frame["prediction"] = np.array(classes, dtype=object)[score_nm.argmax(axis=1)]
-    return pd.concat([frame, pd.DataFrame(score_nm, columns=[f"score_{name}" for name in classes])], axis=1)
+    return pd.concat(
+        [frame, pd.DataFrame(score_nm, columns=[f"score_{name}" for name in classes])], axis=1
+    )
 
 
 def held_out_predictions(training: TrainingInputs, score_nm: Floats) -> pd.DataFrame:
     """The predictions of the held-out split."""
     rows = training.rows(training.splits.held_out)
     names = np.array(training.classes, dtype=object)
-    return prediction_frame(training.inputs.pool.frame["id"].to_numpy()[rows], names[training.label[rows]], training.classes, score_nm)
+    return prediction_frame(
+        training.inputs.pool.frame["id"].to_numpy()[rows],
+        names[training.label[rows]],
+        training.classes,
+        score_nm,
+    )
 
 
 def judge_arms(
@@ -96,9 +134,11 @@ def judge_arms(
     replicates: int = 1000,
     part_only: str = "",
 ) -> Scores:
-    """Every arm on the held-out split, with the weights of the run; every arm but the main one also beside that.
+    """Every arm on the held-out split, with the weights of the run; every arm but the main one also
+    beside that.
 
-    The same call as `unskew evaluate OUT --predictions OUT/predictions.parquet` makes, so that both give the same numbers.
+    The same call as `unskew evaluate OUT --predictions OUT/predictions.parquet` makes, so that both
+    give the same numbers.
     """
     config = training.inputs.config
     options: dict[str, Any] = {
@@ -109,16 +149,23 @@ def judge_arms(
         "private": config.report.privacy == "aggregate",
         "replicates": replicates,
     }
-    found = {name: evaluate_predictions(table, frame, **options) for name, frame in predictions.items()}
+    found = {
+        name: evaluate_predictions(table, frame, **options) for name, frame in predictions.items()
+    }
     others = [name for name in predictions if name != main]
     gains = {
-        name: evaluate_predictions(table, predictions[name], second=predictions[main], **{**options, "by": ()}).overall for name in others
+        name: evaluate_predictions(
+            table, predictions[name], second=predictions[main], **{**options, "by": ()}
+        ).overall
+        for name in others
     }
     return Scores(main, found, gains, predictions, part_only)
 
 
 def try_judging(training: TrainingInputs, table: pd.DataFrame) -> None:
-    """What cannot be judged, such as by a column that is not there, is an error before the training and not hours later."""
+    """What cannot be judged, such as by a column that is not there, is an error before the training
+    and not hours later.
+    """
     rows, classes = training.rows(training.splits.held_out), len(training.classes)
     alike = held_out_predictions(training, np.full((rows.size, classes), 1.0 / classes))
     judge_arms(training, table, {"trial": alike}, "trial", replicates=0)
@@ -130,5 +177,9 @@ def breakdown_columns(training: TrainingInputs) -> tuple[str, ...]:
     if asked:
         return tuple(asked)
     target = training.inputs.target
-    by = [] if target is None else [name for name in target.by if name in training.inputs.pool.frame.columns]
+    by = (
+        []
+        if target is None
+        else [name for name in target.by if name in training.inputs.pool.frame.columns]
+    )
     return ("*".join(by),) if [name for name in by if name != "label"] else ()

@@ -32,7 +32,8 @@ class Calibration:
 
     Attributes
     ----------
-    weight : (n,) p_i, sums to 1; 0 where the weight was 0 before, or where the margins leave no room.
+    weight : (n,) p_i, sums to 1; 0 where the weight was 0 before, or where the margins leave no
+        room.
     kl : Σ_i p_i log(p_i/π_i), how far the weights moved; 0 iff they did not.
     ess_before, ess_after : Kish's effective number of images.
     margins : achieved mass of every level, by attribute.
@@ -60,7 +61,9 @@ class Calibration:
 
 @dataclass(frozen=True)
 class _Margin:
-    """One attribute's known distribution: ``code`` (n,) is the position of each image's level in ``levels``."""
+    """One attribute's known distribution: ``code`` (n,) is the position of each image's level in
+    ``levels``.
+    """
 
     name: str
     levels: tuple[Hashable, ...]
@@ -82,23 +85,28 @@ def calibrate_weights(
     margins: Mapping[str, Mapping[Any, float] | pd.Series[float]] | None = None,
     means: Mapping[str, tuple[npt.ArrayLike, float]] | None = None,
 ) -> Calibration:
-    """Weights p that minimise Σ_i p_i log(p_i/π_i) among those for which the margins and means hold.
+    """Weights p that minimise Σ_i p_i log(p_i/π_i) among those for which the margins and means
+    hold.
 
-    The solution is p_i ∝ π_i exp(ν·x_i), x_i the indicators of the image's levels and its values: for one attribute post-stratification,
-    for several the limit of iterative proportional fitting. Margins that hold already change nothing. The margins then hold to 1e-12.
+    The solution is p_i ∝ π_i exp(ν·x_i), x_i the indicators of the image's levels and its values:
+    for one attribute post-stratification, for several the limit of iterative proportional fitting.
+    Margins that hold already change nothing. The margins then hold to 1e-12.
 
     Parameters
     ----------
     weights : the weights, or (n,) numbers proportional to them.
-    by : for each attribute, (n,) the level of every image; or a DataFrame with a column for each attribute, in the order of the images.
-    margins : for each attribute of ``by``, the target mass of every level that occurs (a dict, or a Series by level); masses sum to 1.
-        A level of mass 0 loses its images.
+    by : for each attribute, (n,) the level of every image; or a DataFrame with a column for each
+        attribute, in the order of the images.
+    margins : for each attribute of ``by``, the target mass of every level that occurs (a dict, or a
+        Series by level); masses sum to 1. A level of mass 0 loses its images.
     means : for each name, (n,) finite values and their known target mean.
 
     Raises
     ------
-    DataError : a margin that is no distribution, a level without a mass, a missing level, values of the wrong length.
-    CoverageError : a level with positive mass and no images, or margins that no weights on these images can reach together.
+    DataError : a margin that is no distribution, a level without a mass, a missing level, values of
+        the wrong length.
+    CoverageError : a level with positive mass and no images, or margins that no weights on these
+        images can reach together.
 
     Examples
     --------
@@ -108,7 +116,9 @@ def calibrate_weights(
     ([0.166667, 0.166667, 0.166667, 0.5], 3.0)
     """
     weight_n = read_weight(weights)
-    margin_list = _read_margins({} if by is None else by, {} if margins is None else margins, weight_n)
+    margin_list = _read_margins(
+        {} if by is None else by, {} if margins is None else margins, weight_n
+    )
     mean_list = _read_means(means or {}, weight_n.size)
     if not margin_list and not mean_list:
         raise ConfigError("there is nothing to calibrate to: pass margins (with by) or means.")
@@ -124,7 +134,13 @@ def calibrate_weights(
     return _summarize(weight_n, after_n / after_n.sum(), margin_list, mean_list, tilt.n_steps)
 
 
-def _summarize(weight_n: Floats, after_n: Floats, margins: Sequence[_Margin], means: Sequence[_Mean], n_steps: int) -> Calibration:
+def _summarize(
+    weight_n: Floats,
+    after_n: Floats,
+    margins: Sequence[_Margin],
+    means: Sequence[_Mean],
+    n_steps: int,
+) -> Calibration:
     moved_n = after_n > 0
     ratio = after_n[moved_n] / weight_n[moved_n]
     return Calibration(
@@ -133,7 +149,10 @@ def _summarize(weight_n: Floats, after_n: Floats, margins: Sequence[_Margin], me
         kl=max(0.0, float(after_n[moved_n] @ np.log(ratio))),
         ess_before=effective_size(weight_n),
         ess_after=effective_size(after_n),
-        margins={margin.name: dict(zip(margin.levels, _masses(margin, after_n).tolist(), strict=True)) for margin in margins},
+        margins={
+            margin.name: dict(zip(margin.levels, _masses(margin, after_n).tolist(), strict=True))
+            for margin in margins
+        },
         means={mean.name: float(after_n @ mean.value) for mean in means},
         largest_ratio=float(ratio.max()),
         n_dropped=int(np.count_nonzero((weight_n > 0) & ~moved_n)),
@@ -150,54 +169,75 @@ def read_weight(weights: Weights | npt.ArrayLike) -> Floats:
     if isinstance(weights, Weights):
         if not np.isfinite(weights.weight).all():
             raise ConvergenceError(
-                f"there are no weights to adjust, because there is no solution: {weights.solution.status.value}.", weights.solution
+                "there are no weights to adjust, because there is no solution: "
+                f"{weights.solution.status.value}.",
+                weights.solution,
             )
         return weights.weight
     weight_n = np.asarray(weights, dtype=np.float64)
     if weight_n.ndim != 1 or weight_n.size == 0:
-        raise DataError(f"weights must be one number per image, in one dimension; got shape {weight_n.shape}.")
+        raise DataError(
+            f"weights must be one number per image, in one dimension; got shape {weight_n.shape}."
+        )
     bad_n = ~np.isfinite(weight_n) | (weight_n < 0)
     if bad_n.any():
         row = int(np.flatnonzero(bad_n)[0])
-        raise DataError(f"weights must be finite and not negative, but image {row} has {weight_n[row]}.")
+        raise DataError(
+            f"weights must be finite and not negative, but image {row} has {weight_n[row]}."
+        )
     largest = weight_n.max()
     if largest == 0:
         raise DataError("all weights are zero: there is not a single image left.")
-    # Relative to the largest, up to a power of two so that no digit changes: the sum of huge weights does not overflow.
+    # Relative to the largest, up to a power of two so that no digit changes: the sum of huge
+    # weights does not overflow.
     scaled_n = np.ldexp(weight_n, -math.frexp(largest)[1])
     share_n: Floats = scaled_n / scaled_n.sum()
     return share_n
 
 
 def _read_margins(
-    by: Mapping[str, npt.ArrayLike] | pd.DataFrame, margins: Mapping[str, Mapping[Any, float] | pd.Series[float]], weight_n: Floats
+    by: Mapping[str, npt.ArrayLike] | pd.DataFrame,
+    margins: Mapping[str, Mapping[Any, float] | pd.Series[float]],
+    weight_n: Floats,
 ) -> list[_Margin]:
     if set(by) != set(margins):
         odd = sorted(set(by) ^ set(margins), key=str)
         raise ConfigError(
-            f"by (the level of every image) and margins (the mass of every level) must name the same attributes; only one of the two has "
+            "by (the level of every image) and margins (the mass of every level) must name the "
+            "same attributes; only one of the two has "
             f"{first_few(odd)}."
         )
-    return [_read_margin(name, by[name], _unique_levels(name, margins[name]), weight_n) for name in margins]
+    return [
+        _read_margin(name, by[name], _unique_levels(name, margins[name]), weight_n)
+        for name in margins
+    ]
 
 
 def _unique_levels(name: str, masses: Mapping[Any, float] | pd.Series[float]) -> dict[Any, float]:
     levels = list(masses.keys())
     if len(set(levels)) < len(levels):
         repeated = [level for level, count in Counter(levels).items() if count > 1]
-        raise DataError(f"the margin of {name!r} gives more than one mass to {first_few(repeated)}.")
+        raise DataError(
+            f"the margin of {name!r} gives more than one mass to {first_few(repeated)}."
+        )
     return {level: masses[level] for level in levels}
 
 
-def _read_margin(name: str, labels: npt.ArrayLike, masses: Mapping[Any, float], weight_n: Floats) -> _Margin:
+def _read_margin(
+    name: str, labels: npt.ArrayLike, masses: Mapping[Any, float], weight_n: Floats
+) -> _Margin:
     label_n = np.asarray(labels)
     if label_n.shape != weight_n.shape:
-        raise DataError(f"by[{name!r}] must give one level per image, {weight_n.size} in all; got shape {label_n.shape}.")
+        raise DataError(
+            f"by[{name!r}] must give one level per image, {weight_n.size} in all; got shape "
+            f"{label_n.shape}."
+        )
     mass_l = _read_masses(name, masses)
     code_n, unknown = _encode(name, label_n, list(masses))
     if unknown:
         raise DataError(
-            f"the margin of {name!r} gives no mass to {first_few(unknown)}, which occurs among the images. "
+            f"the margin of {name!r} gives no mass to {first_few(unknown)}, which occurs among the "
+            "images. "
             "Give every level that occurs a mass; a mass of 0 takes its images out."
         )
     margin = _Margin(name, tuple(masses), mass_l, code_n)
@@ -209,17 +249,24 @@ def _read_masses(name: str, masses: Mapping[Any, float]) -> Floats:
     mass_l = np.array([float(mass) for mass in masses.values()])
     for level, mass in zip(masses, mass_l, strict=True):
         if not (math.isfinite(mass) and mass >= 0):
-            raise DataError(f"the mass of a level is a share of the target, between 0 and 1; got {mass} for {name} = {level}.")
+            raise DataError(
+                f"the mass of a level is a share of the target, between 0 and 1; got {mass} for "
+                f"{name} = {level}."
+            )
     total = math.fsum(mass_l)
     if abs(total - 1.0) > _MASS_TOLERANCE:
         raise DataError(
-            f"the masses of {name!r} must sum to 1, but they sum to {total:.12g} ({total - 1.0:+.3g}). "
-            "Divide them by their sum if they are counts or rounded shares; add the missing level if one was forgotten."
+            f"the masses of {name!r} must sum to 1, but they sum to {total:.12g} "
+            f"({total - 1.0:+.3g}). "
+            "Divide them by their sum if they are counts or rounded shares; add the missing level "
+            "if one was forgotten."
         )
     return mass_l / total
 
 
-def _encode(name: str, label_n: npt.NDArray[Any], levels: Sequence[Hashable]) -> tuple[Ints, list[Hashable]]:
+def _encode(
+    name: str, label_n: npt.NDArray[Any], levels: Sequence[Hashable]
+) -> tuple[Ints, list[Hashable]]:
     """(n,) position of each image's level in ``levels``, and the labels that are not among them."""
     import pandas as pd
 
@@ -227,13 +274,17 @@ def _encode(name: str, label_n: npt.NDArray[Any], levels: Sequence[Hashable]) ->
     if (code_n < 0).any():
         row = int(np.flatnonzero(code_n < 0)[0])
         raise DataError(
-            f"image {row} has no level of {name!r} (it is missing, as for {int((code_n < 0).sum())} images in all). "
-            "Make missing a level of its own with a mass of its own, or leave these images out before the weights are computed."
+            f"image {row} has no level of {name!r} (it is missing, as for "
+            f"{int((code_n < 0).sum())} images in all). "
+            "Make missing a level of its own with a mass of its own, or leave these images out "
+            "before the weights are computed."
         )
     position = {level: at for at, level in enumerate(levels)}
     found_levels = list(found.tolist())
     unknown = [level for level in found_levels if level not in position]
-    return np.array([position.get(level, -1) for level in found_levels], dtype=np.int64)[code_n], unknown
+    return np.array([position.get(level, -1) for level in found_levels], dtype=np.int64)[
+        code_n
+    ], unknown
 
 
 def _check_coverage(margin: _Margin, weight_n: Floats, why: str) -> None:
@@ -241,8 +292,10 @@ def _check_coverage(margin: _Margin, weight_n: Floats, why: str) -> None:
     if empty.size:
         named = first_few([f"{margin.levels[at]} ({margin.mass_l[at]:.4g})" for at in empty])
         raise CoverageError(
-            f"the target has mass on levels of {margin.name!r} that cannot be weighted up, because {why}: {named}; "
-            f"{margin.mass_l[empty].sum():.4g} of the target in all. Add a source that holds such images, or restrict the target."
+            f"the target has mass on levels of {margin.name!r} that cannot be weighted up, because "
+            f"{why}: {named}; "
+            f"{margin.mass_l[empty].sum():.4g} of the target in all. Add a source that holds such "
+            "images, or restrict the target."
         )
 
 
@@ -256,19 +309,28 @@ def _read_means(means: Mapping[str, tuple[npt.ArrayLike, float]], n: int) -> lis
 
 
 def _keep(weight_n: Floats, margins: Sequence[_Margin]) -> npt.NDArray[np.bool_]:
-    """(n,) images that may have a positive weight: it was positive, and no level of theirs has mass 0."""
+    """(n,) images that may have a positive weight: it was positive, and no level of theirs has mass
+    0.
+    """
     keep_n: npt.NDArray[np.bool_] = weight_n > 0
     for margin in margins:
         keep_n = keep_n & (margin.mass_l[margin.code] > 0)
     for margin in margins:
-        _check_coverage(margin, weight_n * keep_n, "all its images have another attribute at a level of mass 0")
+        _check_coverage(
+            margin, weight_n * keep_n, "all its images have another attribute at a level of mass 0"
+        )
     return keep_n
 
 
 def _collapse(
-    weight_n: Floats, keep_n: npt.NDArray[np.bool_], margins: Sequence[_Margin], means: Sequence[_Mean]
+    weight_n: Floats,
+    keep_n: npt.NDArray[np.bool_],
+    margins: Sequence[_Margin],
+    means: Sequence[_Mean],
 ) -> tuple[Floats, Ints, Ints]:
-    """Merge kept images that agree in all levels and values: cell weights (sum 1), the cell of each kept image, one image per cell."""
+    """Merge kept images that agree in all levels and values: cell weights (sum 1), the cell of each
+    kept image, one image per cell.
+    """
     cell = np.zeros(int(keep_n.sum()), dtype=np.int64)
     first = np.zeros(1, dtype=np.int64)
     for column_n in [margin.code for margin in margins] + [mean.value for mean in means]:
@@ -282,22 +344,33 @@ def _collapse(
 def _rake(weight_c: Floats, row_c: Ints, margins: Sequence[_Margin]) -> Floats:
     """A few sweeps of iterative proportional fitting: a good start, and exact for one attribute.
 
-    Raking multiplies by functions of the levels, so it stays within the family p ∝ π exp(ν·x) and changes no solution.
+    Raking multiplies by functions of the levels, so it stays within the family p ∝ π exp(ν·x) and
+    changes no solution.
     """
     raked_c = weight_c
     for _ in range(_SWEEPS if len(margins) > 1 else 1):
         for margin in margins:
             code_c, n_levels = margin.code[row_c], len(margin.levels)
-            factor_l = np.divide(margin.mass_l, add_by_code(code_c, raked_c, n_levels), out=np.zeros(n_levels), where=margin.mass_l > 0)
+            factor_l = np.divide(
+                margin.mass_l,
+                add_by_code(code_c, raked_c, n_levels),
+                out=np.zeros(n_levels),
+                where=margin.mass_l > 0,
+            )
             raked_c = raked_c * factor_l[code_c]
     raked_c = raked_c / raked_c.sum()
-    # Margins that cannot be reached may drive cells to nothing; Newton's method decides from the weights as they were.
+    # Margins that cannot be reached may drive cells to nothing; Newton's method decides from the
+    # weights as they were.
     return raked_c if raked_c.min() > _FAINTEST else weight_c
 
 
 def _deviations(row_c: Ints, margins: Sequence[_Margin], means: Sequence[_Mean]) -> Floats:
     """(C, J) the columns whose target mean is 0, one for every level with mass and every mean."""
-    columns = [(margin.code[row_c] == at) - margin.mass_l[at] for margin in margins for at in _levels_with_mass(margin)]
+    columns = [
+        (margin.code[row_c] == at) - margin.mass_l[at]
+        for margin in margins
+        for at in _levels_with_mass(margin)
+    ]
     columns += [(mean.value[row_c] - mean.target) / _scale(mean, row_c) for mean in means]
     return np.column_stack(columns)
 
@@ -310,23 +383,36 @@ def _scale(mean: _Mean, row_c: Ints) -> float:
     return float(np.abs(mean.value[row_c] - mean.target).max()) or 1.0
 
 
-def _unreachable(gap: Gap | None, row_c: Ints, margins: Sequence[_Margin], means: Sequence[_Mean]) -> CoverageError | ConvergenceError:
+def _unreachable(
+    gap: Gap | None, row_c: Ints, margins: Sequence[_Margin], means: Sequence[_Mean]
+) -> CoverageError | ConvergenceError:
     if gap is None:
         return ConvergenceError(
-            "these margins lie so close to the limit of what weights on these images can reach that double precision cannot tell whether "
+            "these margins lie so close to the limit of what weights on these images can reach "
+            "that double precision cannot tell whether "
             "they can be reached. Merge rare levels, or leave one margin out."
         )
-    labels = [(f"{margin.name} = {margin.levels[at]}", margin.mass_l[at], 1.0) for margin in margins for at in _levels_with_mass(margin)]
+    labels = [
+        (f"{margin.name} = {margin.levels[at]}", margin.mass_l[at], 1.0)
+        for margin in margins
+        for at in _levels_with_mass(margin)
+    ]
     labels += [(f"mean of {mean.name}", mean.target, _scale(mean, row_c)) for mean in means]
     nearest = [
         f"{name}: {target + scale * offset:.6g} instead of {target:.6g}"
         for (name, target, scale), offset in zip(labels, gap.nearest, strict=True)
         if abs(offset) > 1e-9
     ]
-    blocks = [f"the margin of {margin.name}" for margin in margins] + [f"the mean of {mean.name}" for mean in means]
+    blocks = [f"the margin of {margin.name}" for margin in margins] + [
+        f"the mean of {mean.name}" for mean in means
+    ]
     sizes = [len(_levels_with_mass(margin)) for margin in margins] + [1] * len(means)
-    conflict = smallest_conflict(_deviations(row_c, margins, means), np.repeat(np.arange(len(blocks)), sizes))
+    conflict = smallest_conflict(
+        _deviations(row_c, margins, means), np.repeat(np.arange(len(blocks)), sizes)
+    )
     return CoverageError(
-        f"no weights on these images can reach all margins together; in conflict: {first_few([blocks[at] for at in conflict], 12)}. "
-        f"The nearest that can be reached: {first_few(nearest, 12)}. Add images that combine these levels, or leave one margin out."
+        "no weights on these images can reach all margins together; in conflict: "
+        f"{first_few([blocks[at] for at in conflict], 12)}. "
+        f"The nearest that can be reached: {first_few(nearest, 12)}. Add images that combine these "
+        "levels, or leave one margin out."
     )

@@ -1,4 +1,6 @@
-"""The curvature of the objective at the solution, as the standard errors need it: memberships, Hessian, and solves with it."""
+"""The curvature of the objective at the solution, as the standard errors need it: memberships,
+Hessian, and solves with it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _MOST_ELIMINATED = 64
 
 
 def read_memberships(weights: Weights, max_rows: int | None = None) -> Iterator[tuple[slice, Any]]:
-    """The memberships at the solution, as (rows, (b, K) block) in the order of the images; blocks of at most ``max_rows`` rows."""
+    """The memberships at the solution, as (rows, (b, K) block) in the order of the images; blocks
+    of at most ``max_rows`` rows.
+    """
     check_solved(weights)
     for rows, q_bk in weights.rows.memberships(weights.solution.u):
         step = max_rows or max(rows.stop - rows.start, 1)
@@ -36,21 +40,29 @@ def check_solved(weights: Weights) -> None:
     """Standard errors need ω, and a solution to differentiate."""
     if weights.rows is None:
         raise ConfigError(
-            "standard errors need omega, which these weights do not carry (rows is None): they were read from a file or made by hand. "
+            "standard errors need omega, which these weights do not carry (rows is None): they "
+            "were read from a file or made by hand. "
             "Compute the weights with unskew.debias_weights in this session."
         )
     unsolved = weights.solution.status in (Status.TOO_WEAK, Status.DISCONNECTED)
-    if unsolved or not np.isfinite(weights.solution.u).all() or not np.isfinite(weights.weight).all():
+    if (
+        unsolved
+        or not np.isfinite(weights.solution.u).all()
+        or not np.isfinite(weights.weight).all()
+    ):
         raise ConvergenceError(
-            f"there are no standard errors, because there is no solution: {weights.solution.status.value}.", weights.solution
+            "there are no standard errors, because there is no solution: "
+            f"{weights.solution.status.value}.",
+            weights.solution,
         )
 
 
 def read_hessian(weights: Weights) -> Any:
     """(K, K) H at the solution, dense or sparse, with H1 = 0 exactly.
 
-    The diagonal is restored from the rest, H_kk = −Σ_{l≠k} H_kl (memberships sum to one): where overlap is weak, λ_k − Σ_i q_ik²/n
-    cancels and the sum does not. Where the solver kept an estimate from a subsample, one pass computes it.
+    The diagonal is restored from the rest, H_kk = −Σ_{l≠k} H_kl (memberships sum to one): where
+    overlap is weak, λ_k − Σ_i q_ik²/n cancels and the sum does not. Where the solver kept an
+    estimate from a subsample, one pass computes it.
     """
     hessian_kk = weights.solution.hessian
     if not weights.solution.hessian_exact or hessian_kk is None:
@@ -68,9 +80,10 @@ def read_hessian(weights: Weights) -> Any:
 def solve_hessian(hessian_kk: Any, right_kj: Floats) -> Floats:
     """Solve Hx = right, up to a constant in each column of x; the columns of right must sum to 0.
 
-    H is the Laplacian of a connected graph. Few sources are eliminated without subtractions, so that links of any size keep all their
-    digits. For many sources H without the row and column of largest curvature, which is positive definite, is factorised; there links
-    that rounding swamps are an error.
+    H is the Laplacian of a connected graph. Few sources are eliminated without subtractions, so
+    that links of any size keep all their digits. For many sources H without the row and column of
+    largest curvature, which is positive definite, is factorised; there links that rounding swamps
+    are an error.
     """
     if not scipy.sparse.issparse(hessian_kk) and right_kj.shape[0] <= _MOST_ELIMINATED:
         return _eliminate(hessian_kk, right_kj)
@@ -80,7 +93,9 @@ def solve_hessian(hessian_kk: Any, right_kj: Floats) -> Floats:
     if rest.size == 0:
         return solution_kj
     grounded = hessian_kk[rest][:, rest]
-    smallest = right_kj.shape[0] * float(np.finfo(np.float64).eps) * float(hessian_kk.diagonal().sum())
+    smallest = (
+        right_kj.shape[0] * float(np.finfo(np.float64).eps) * float(hessian_kk.diagonal().sum())
+    )
     try:
         solution_kj[rest] = _factorise(grounded, smallest)(right_kj[rest])
     except (scipy.linalg.LinAlgError, RuntimeError) as error:
@@ -102,14 +117,24 @@ def _eliminate(hessian_kk: Floats, right_kj: Floats) -> Floats:
 
 
 def _factorise(grounded: Any, smallest: float) -> Callable[[Floats], Floats]:
-    """A solver for the positive definite ``grounded``; a pivot below ``smallest`` is rounding, and an error."""
+    """A solver for the positive definite ``grounded``; a pivot below ``smallest`` is rounding, and
+    an error.
+    """
     if scipy.sparse.issparse(grounded):
-        # Symmetric mode keeps to the fill-reducing order: a positive definite matrix needs no pivoting.
-        factor = scipy.sparse.linalg.splu(scipy.sparse.csc_matrix(grounded), permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
+        # Symmetric mode keeps to the fill-reducing order: a positive definite matrix needs no
+        # pivoting.
+        factor = scipy.sparse.linalg.splu(
+            scipy.sparse.csc_matrix(grounded),
+            permc_spec="MMD_AT_PLUS_A",
+            options={"SymmetricMode": True},
+        )
         pivot, solve = float(factor.U.diagonal().min()), factor.solve
     else:
         cholesky = scipy.linalg.cho_factor(grounded)
-        pivot, solve = float(np.square(cholesky[0].diagonal()).min()), partial(scipy.linalg.cho_solve, cholesky)
+        pivot, solve = (
+            float(np.square(cholesky[0].diagonal()).min()),
+            partial(scipy.linalg.cho_solve, cholesky),
+        )
     if not pivot > smallest:
         raise scipy.linalg.LinAlgError(f"the smallest pivot, {pivot:.3g}, is lost in rounding")
     return cast("Callable[[Floats], Floats]", solve)
@@ -117,8 +142,10 @@ def _factorise(grounded: Any, smallest: float) -> Callable[[Floats], Floats]:
 
 def _no_standard_error(why: str) -> ConvergenceError:
     return ConvergenceError(
-        f"there is no standard error: the Hessian at the solution is singular ({why}), so some normalizers are not determined by the "
-        "data in double precision. Look at weights.overlap.message; leave the weakly linked sources out, or widen their omega."
+        f"there is no standard error: the Hessian at the solution is singular ({why}), so some "
+        "normalizers are not determined by the "
+        "data in double precision. Look at weights.overlap.message; leave the weakly linked "
+        "sources out, or widen their omega."
     )
 
 

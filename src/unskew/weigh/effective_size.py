@@ -1,4 +1,6 @@
-"""How good are the weights? Effective sample size, concentration, and the tail, in total and by source."""
+"""How good are the weights? Effective sample size, concentration, and the tail, in total and by
+source.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,12 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from unskew.records import Floats, Weights
 
-# Vehtari, Simpson, Gelman, Yao & Gabry (2024), "Pareto smoothed importance sampling", JMLR 25(72): above 0.7 the mean of the weights
-# converges so slowly that no practical sample size helps.
+# Vehtari, Simpson, Gelman, Yao & Gabry (2024), "Pareto smoothed importance sampling", JMLR 25(72):
+# above 0.7 the mean of the weights converges so slowly that no practical sample size helps.
 PARETO_K_LIMIT = 0.7
 
-# Below five exceedances the estimator rests on its prior alone (the same bound as in loo and ArviZ).
+# Below five exceedances the estimator rests on its prior alone (the same bound as in loo and
+# ArviZ).
 SMALLEST_TAIL = 5
 
 
@@ -31,7 +34,8 @@ class SourceDiagnosis:
     groups : number of groups that have an image in this source, None without groups.
     share : λ_k = n_k/n, share of the images.
     weight_share : Σ_{i in k} π_i, share of the weight.
-    ess : (Σ_{i in k} π_i)²/Σ_{i in k} π_i², effective number of images; 0 if the source carries no weight.
+    ess : (Σ_{i in k} π_i)²/Σ_{i in k} π_i², effective number of images; 0 if the source carries no
+        weight.
     design_effect : n_k/ess ≥ 1; infinite if the source carries no weight.
     ess_groups : the same with the weight of each group summed first, None without groups.
     """
@@ -55,15 +59,19 @@ class Diagnosis:
     images : n.
     groups : number of groups, None without groups.
     ess : Kish's 1/Σ_i π_i²; between 1 and n, equal to n iff all weights are equal.
-    design_effect : n/ess ≥ 1, the factor by which unequal weights multiply the variance of a mean of unrelated values.
+    design_effect : n/ess ≥ 1, the factor by which unequal weights multiply the variance of a mean
+        of unrelated values.
     ess_groups : 1/Σ_g (Σ_{i in g} π_i)², None without groups.
     design_effect_groups : groups/ess_groups, None without groups.
-    pareto_k : shape of the generalized Pareto tail of the weights (see `fit_pareto_k`); −inf: a flat top, None: too few to tell.
-    pareto_k_threshold : min(1 − 1/log₁₀ n, 0.7), above which a sample of this size is too small for such a tail.
+    pareto_k : shape of the generalized Pareto tail of the weights (see `fit_pareto_k`); −inf: a
+        flat top, None: too few to tell.
+    pareto_k_threshold : min(1 − 1/log₁₀ n, 0.7), above which a sample of this size is too small for
+        such a tail.
     pareto_k_limit : 0.7, above which no practical sample size helps.
     largest_weight : max_i π_i.
     largest_sample_weight : n max_i π_i, how many average images the heaviest image stands for.
-    top_percent_share : share of the weight carried by the ⌈n/100⌉ heaviest images; 0.01 (or ⌈n/100⌉/n) iff all weights are equal.
+    top_percent_share : share of the weight carried by the ⌈n/100⌉ heaviest images; 0.01 (or
+        ⌈n/100⌉/n) iff all weights are equal.
     zero_weights : number of images with weight 0.
     by_source : one `SourceDiagnosis` per source, in the order of the names.
     """
@@ -90,7 +98,8 @@ class Diagnosis:
 
 
 def diagnose_weights(weights: Weights) -> Diagnosis:
-    """Effective sample size, design effect, concentration and Pareto-k of the weights, in total and by source.
+    """Effective sample size, design effect, concentration and Pareto-k of the weights, in total and
+    by source.
 
     Weights of a solve that failed are NaN, and so is what follows from them; pareto_k is None.
     """
@@ -122,7 +131,9 @@ def diagnose_weights(weights: Weights) -> Diagnosis:
 
 
 def effective_size(weight_n: Floats) -> float:
-    """Kish's (Σ_i w_i)²/Σ_i w_i²: between 1 and n, equal to n iff all weights are equal; 0 if all are 0. Scaling changes nothing."""
+    """Kish's (Σ_i w_i)²/Σ_i w_i²: between 1 and n, equal to n iff all weights are equal; 0 if all
+    are 0. Scaling changes nothing.
+    """
     largest = float(weight_n.max(initial=0.0))
     if largest == 0.0:
         return 0.0
@@ -141,7 +152,9 @@ def _diagnose_sources(weights: Weights) -> tuple[SourceDiagnosis, ...]:
     if weights.group is not None:
         # A group that spans sources counts once in each of them, with the weight it has there.
         _, group_n = np.unique(weights.group, return_inverse=True)
-        pair_p, pair_n = np.unique(group_n.astype(np.int64) * n_sources + source_n, return_inverse=True)
+        pair_p, pair_n = np.unique(
+            group_n.astype(np.int64) * n_sources + source_n, return_inverse=True
+        )
         pair_source_p = pair_p % n_sources
         pair_weight_p = add_by_code(pair_n, weight_n, pair_p.size)
         groups_k = np.bincount(pair_source_p, minlength=n_sources).tolist()
@@ -161,7 +174,9 @@ def _diagnose_sources(weights: Weights) -> tuple[SourceDiagnosis, ...]:
     )
 
 
-def _effective_size_by_source(weight_n: Floats, source_n: npt.NDArray[Any], n_sources: int) -> Floats:
+def _effective_size_by_source(
+    weight_n: Floats, source_n: npt.NDArray[Any], n_sources: int
+) -> Floats:
     if np.isnan(weight_n).any():
         return np.full(n_sources, np.nan)
     largest_k = np.zeros(n_sources)
@@ -179,19 +194,22 @@ def add_by_code(code_n: npt.NDArray[Any], value_n: Floats, size: int) -> Floats:
 
 
 def pareto_k_threshold(n: int) -> float:
-    """min(1 − 1/log₁₀ n, 0.7): the largest tail shape for which n draws suffice (Vehtari et al. 2024, section 3.2.4); 0 up to n = 10."""
+    """min(1 − 1/log₁₀ n, 0.7): the largest tail shape for which n draws suffice (Vehtari et al.
+    2024, section 3.2.4); 0 up to n = 10.
+    """
     return min(1.0 - 1.0 / math.log10(n), PARETO_K_LIMIT) if n > 10 else 0.0
 
 
 def fit_pareto_k(weight_n: Floats) -> float | None:
     """Shape k of the generalized Pareto distribution fitted to the largest weights.
 
-    The tail is the M = ⌈min(n/5, 3√n)⌉ largest weights, measured from the next smaller one; k is estimated as Zhang & Stephens (2009)
-    propose, with the weak prior of Pareto smoothed importance sampling (Vehtari et al. 2024). Weights with a tail of shape k have finite
-    moments up to order 1/k; the mean of a bounded value is reliable for k below `pareto_k_threshold`.
+    The tail is the M = ⌈min(n/5, 3√n)⌉ largest weights, measured from the next smaller one; k is
+    estimated as Zhang & Stephens (2009) propose, with the weak prior of Pareto smoothed importance
+    sampling (Vehtari et al. 2024). Weights with a tail of shape k have finite moments up to order
+    1/k; the mean of a bounded value is reliable for k below `pareto_k_threshold`.
 
-    Scaling the weights changes nothing. Only weights strictly above the threshold belong to the tail, because tied weights (strata) would
-    put a point mass at its lower end.
+    Scaling the weights changes nothing. Only weights strictly above the threshold belong to the
+    tail, because tied weights (strata) would put a point mass at its lower end.
 
     Parameters
     ----------
@@ -199,8 +217,9 @@ def fit_pareto_k(weight_n: Floats) -> float | None:
 
     Returns
     -------
-    k, or −inf if the tail is flat on top (equal weights: M or more share the largest value, or all weights above the threshold are
-    equal), or None if fewer than five weights lie above the threshold (as always for n ≤ 20): too few to tell.
+    k, or −inf if the tail is flat on top (equal weights: M or more share the largest value, or all
+    weights above the threshold are equal), or None if fewer than five weights lie above the
+    threshold (as always for n ≤ 20): too few to tell.
     """
     positive_n = weight_n[weight_n > 0]
     n = positive_n.size
@@ -221,17 +240,21 @@ def fit_pareto_k(weight_n: Floats) -> float | None:
 
 
 def _generalized_pareto_shape(excess_m: Floats) -> float:
-    """Posterior-mean shape of a generalized Pareto distribution, 1 − (1 + k x/σ)^{−1/k}, for sorted positive ``excess_m``.
+    """Posterior-mean shape of a generalized Pareto distribution, 1 − (1 + k x/σ)^{−1/k}, for sorted
+    positive ``excess_m``.
 
-    Zhang & Stephens (2009, Technometrics 51) reparametrise by b = −k/σ: for given b the likelihood is maximal at
-    k(b) = mean_i log(1 − b x_i), and the profile log likelihood is m (log(−b/k) − k − 1). They average b over a grid of its prior
-    quantiles. Vehtari et al. (2024, appendix) then shrink k towards 0.5 with the strength of ten observations.
+    Zhang & Stephens (2009, Technometrics 51) reparametrise by b = −k/σ: for given b the likelihood
+    is maximal at k(b) = mean_i log(1 − b x_i), and the profile log likelihood is m (log(−b/k) − k −
+    1). They average b over a grid of its prior quantiles. Vehtari et al. (2024, appendix) then
+    shrink k towards 0.5 with the strength of ten observations.
     """
     m = excess_m.size
     n_grid = 30 + int(math.sqrt(m))
     # Weights may span hundreds of decades; 1/quartile must stay finite.
     quartile = max(excess_m[int(m / 4 + 0.5) - 1], 1e-300)
-    b_g = 1.0 / excess_m[-1] + (1.0 - np.sqrt(n_grid / (np.arange(1, n_grid + 1) - 0.5))) / (3.0 * quartile)
+    b_g = 1.0 / excess_m[-1] + (1.0 - np.sqrt(n_grid / (np.arange(1, n_grid + 1) - 0.5))) / (
+        3.0 * quartile
+    )
     b_g = b_g[b_g != 0.0]
     shape_g = np.log1p(-b_g[:, None] * excess_m).mean(axis=1)
     log_profile_g = m * (np.log(-b_g / shape_g) - shape_g - 1.0)

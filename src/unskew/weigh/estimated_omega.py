@@ -1,12 +1,15 @@
-"""Standard errors when ω was estimated: stacked influence functions of normalizers, parameters and target mean, robust to groups.
+"""Standard errors when ω was estimated: stacked influence functions of normalizers, parameters and
+target mean, robust to groups.
 
-With η = (u, θ) the maximum of the profile likelihood, its score and information I as in `unskew.solve.profile_likelihood`, and the target mean
-μ̂ = Σ_c p_c m_c, m_c = Σ_{i in c} v_i h_i/Σ_{i in c} v_i, v_i = 1/Σ_{k kept} e^{u_ck} ω_ik, the influence of image i on μ̂ is
+With η = (u, θ) the maximum of the profile likelihood, its score and information I as in
+`unskew.solve.profile_likelihood`, and the target mean μ̂ = Σ_c p_c m_c, m_c = Σ_{i in c} v_i
+h_i/Σ_{i in c} v_i, v_i = 1/Σ_{k kept} e^{u_ck} ω_ik, the influence of image i on μ̂ is
 
-    ψ_i = π_i (h_i − m_{c_i}) − aᵀ score_i,   I a = ∂μ̂/∂η,   ∂μ̂/∂u_ck = −Σ_{i in c} π_i (h_i − m_c) q̃_ik,
-    ∂μ̂/∂θ = −Σ_i π_i (h_i − m_{c_i}) Σ_k q̃_ik J_ik,
+    ψ_i = π_i (h_i − m_{c_i}) − aᵀ score_i,   I a = ∂μ̂/∂η,   ∂μ̂/∂u_ck = −Σ_{i in c} π_i (h_i −
+    m_c) q̃_ik, ∂μ̂/∂θ = −Σ_i π_i (h_i − m_{c_i}) Σ_k q̃_ik J_ik,
 
-where q̃ are the memberships among the sources that are kept in training and π_i = 0 for the others' images.
+where q̃ are the memberships among the sources that are kept in training and π_i = 0 for the others'
+images.
 """
 
 from __future__ import annotations
@@ -23,7 +26,13 @@ from unskew.records import Estimate, Floats, Ints
 from unskew.solve.logarithms import log_sums
 from unskew.solve.profile_likelihood import Profile
 from unskew.weigh.effective_size import add_by_code
-from unskew.weigh.sampling_units import Units, centre_units, centre_within_sources, design_effect, find_units
+from unskew.weigh.sampling_units import (
+    Units,
+    centre_units,
+    centre_within_sources,
+    design_effect,
+    find_units,
+)
 from unskew.weigh.uncertainty import degrees_of_freedom
 
 
@@ -39,8 +48,8 @@ class EstimatedRows:
     group : (R,) code of each row's group, or None.
     profile : the likelihood at its maximum.
     kept : (K,) False for a source that is left out of training.
-    mass_covariance : (C, C) covariance of the strata's target masses, those raked from the pool's counts varying with these; None where
-        they are exact.
+    mass_covariance : (C, C) covariance of the strata's target masses, those raked from the pool's
+        counts varying with these; None where they are exact.
     """
 
     names: tuple[str, ...]
@@ -54,7 +63,12 @@ class EstimatedRows:
     @property
     def is_post_stratified(self) -> bool:
         """Strata and nothing else: within a stratum all weights are equal but for the units."""
-        return self.profile.u.shape[0] > 1 and self.profile.n_parameters == 0 and bool(self.kept.all()) and self._flat
+        return (
+            self.profile.u.shape[0] > 1
+            and self.profile.n_parameters == 0
+            and bool(self.kept.all())
+            and self._flat
+        )
 
     @property
     def _flat(self) -> bool:
@@ -66,11 +80,13 @@ class EstimatedRows:
 
 
 def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estimate:
-    """Target mean Σ_i π_i h_i with a standard error that accounts for the estimation of ω and for the error of the margins.
+    """Target mean Σ_i π_i h_i with a standard error that accounts for the estimation of ω and for
+    the error of the margins.
 
-    The variance is that of the unit sums of ψ, centred within sources (`centre_units`), or within strata if there is nothing but strata:
-    then it is the post-stratified Σ_c p_c² s_c²/N_c. To it comes mᵀ Cov(p̂) m, m_c the mean of stratum c. Where no source is left
-    out, the larger of this and the model-based variance Σ_i π_i² (h_i − m)² + aᵀ ∂μ̂/∂η counts, as in `weighted_mean`.
+    The variance is that of the unit sums of ψ, centred within sources (`centre_units`), or within
+    strata if there is nothing but strata: then it is the post-stratified Σ_c p_c² s_c²/N_c. To it
+    comes mᵀ Cov(p̂) m, m_c the mean of stratum c. Where no source is left out, the larger of this
+    and the model-based variance Σ_i π_i² (h_i − m)² + aᵀ ∂μ̂/∂η counts, as in `weighted_mean`.
     """
     mean = float(rows.weight @ value_r)
     deviation_r, margin = deviations_from_strata(rows, value_r)
@@ -87,38 +103,59 @@ def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estima
         variance = float(variance_s.sum())
     else:
         spread_m, variance = spread_of_estimate(rows, units, deviation_r)
-        variance_s, size_s = add_by_code(units.stratum_m, np.square(spread_m), units.size_s.size), units.size_s
+        variance_s, size_s = (
+            add_by_code(units.stratum_m, np.square(spread_m), units.size_s.size),
+            units.size_s,
+        )
     return _interval(mean, variance + margin, degrees_of_freedom(variance_s, size_s), level)
 
 
 def beside_rival(estimate: Estimate, rival: Estimate) -> Estimate:
-    """The estimate with an error that counts the choice between two models; the rival's mean μ̂' stands for what the choice may cost.
+    """The estimate with an error that counts the choice between two models; the rival's mean μ̂'
+    stands for what the choice may cost.
 
-    stderr² = max(V, V') + (μ̂ − μ̂')², the mean squared error of μ̂ if the rival is right. The interval is as long to both sides of μ̂ as
-    the longer of both models' is, and |μ̂ − μ̂'| more, so that it contains both: it holds the truth wherever the rival's does, however the
-    choice was made (an interval of fixed length for an estimate with a bound on its bias: Donoho 1994; Armstrong & Kolesár 2018).
+    stderr² = max(V, V') + (μ̂ − μ̂')², the mean squared error of μ̂ if the rival is right. The
+    interval is as long to both sides of μ̂ as the longer of both models' is, and |μ̂ − μ̂'| more,
+    so that it contains both: it holds the truth wherever the rival's does, however the choice was
+    made (an interval of fixed length for an estimate with a bound on its bias: Donoho 1994;
+    Armstrong & Kolesár 2018).
     """
     apart = abs(estimate.value - rival.value)
     reach = max((each.interval[1] - each.interval[0]) / 2 for each in (estimate, rival)) + apart
     stderr = math.hypot(max(estimate.stderr, rival.stderr), apart)
-    return Estimate(estimate.value, stderr, (estimate.value - reach, estimate.value + reach), estimate.level)
+    return Estimate(
+        estimate.value, stderr, (estimate.value - reach, estimate.value + reach), estimate.level
+    )
 
 
 def count_covariance(rows: EstimatedRows, amount_r: Floats) -> Floats:
-    """(C, C) covariance of N_c = Σ_{i in c} ``amount``_i over the strata c: every source (or its groups) is drawn anew."""
+    """(C, C) covariance of N_c = Σ_{i in c} ``amount``_i over the strata c: every source (or its
+    groups) is drawn anew.
+    """
     units, n_cells = find_units(rows), rows.profile.u.shape[0]
     shape = (units.stratum_m.size, n_cells)
-    count_mc = scipy.sparse.coo_array((amount_r, (units.unit_n, rows.profile.cell)), shape=shape).tocsr()
-    member_ms = scipy.sparse.csr_array((np.ones(shape[0]), units.stratum_m, np.arange(shape[0] + 1)), shape=(shape[0], units.size_s.size))
+    count_mc = scipy.sparse.coo_array(
+        (amount_r, (units.unit_n, rows.profile.cell)), shape=shape
+    ).tocsr()
+    member_ms = scipy.sparse.csr_array(
+        (np.ones(shape[0]), units.stratum_m, np.arange(shape[0] + 1)),
+        shape=(shape[0], units.size_s.size),
+    )
     total_sc = np.asarray((member_ms.T @ count_mc).todense())
     # n/(n − 1) for each source; one with a single unit shows no spread.
-    factor_s = np.divide(units.size_s, units.size_s - 1.0, out=np.zeros(units.size_s.size), where=units.size_s > 1)
+    factor_s = np.divide(
+        units.size_s, units.size_s - 1.0, out=np.zeros(units.size_s.size), where=units.size_s > 1
+    )
     squares_cc = count_mc.T @ (count_mc * factor_s[units.stratum_m][:, None])
-    return np.asarray(squares_cc.todense() - (total_sc.T * (factor_s / np.maximum(units.size_s, 1))) @ total_sc)
+    return np.asarray(
+        squares_cc.todense() - (total_sc.T * (factor_s / np.maximum(units.size_s, 1))) @ total_sc
+    )
 
 
 def _shows_no_spread(rows: EstimatedRows, units: Units, value_r: Floats) -> bool:
-    """Does every stratum hold a single unit, while the values differ? Then nothing tells how much units of a stratum differ."""
+    """Does every stratum hold a single unit, while the values differ? Then nothing tells how much
+    units of a stratum differ.
+    """
     if not rows.is_post_stratified or np.ptp(value_r[rows.weight > 0]) == 0.0:
         return False
     weighed = rows.weight > 0
@@ -137,10 +174,16 @@ def _interval(mean: float, variance: float, freedom: float, level: float) -> Est
 
 
 def deviations_from_strata(rows: EstimatedRows, value_r: Floats) -> tuple[Floats, float]:
-    """((R,) h_i − m_{c_i}, 0 for rows without weight; mᵀ Cov(p̂) m, what the error of the strata's masses adds to the variance)."""
+    """((R,) h_i − m_{c_i}, 0 for rows without weight; mᵀ Cov(p̂) m, what the error of the strata's
+    masses adds to the variance).
+    """
     mean_c = _cell_means(rows, value_r)
     deviation_r = np.where(rows.weight > 0, value_r - mean_c[rows.profile.cell], 0.0)
-    margin = 0.0 if rows.mass_covariance is None else max(float(mean_c @ rows.mass_covariance @ mean_c), 0.0)
+    margin = (
+        0.0
+        if rows.mass_covariance is None
+        else max(float(mean_c @ rows.mass_covariance @ mean_c), 0.0)
+    )
     return deviation_r, margin
 
 
@@ -173,8 +216,12 @@ def influence_of_estimate(rows: EstimatedRows, pull_r: Floats) -> tuple[Floats, 
     return influence_r, float(np.sum(a_ck * g_ck) + a_p @ g_p)
 
 
-def spread_of_estimate(rows: EstimatedRows, units: Units, deviation_r: Floats) -> tuple[Floats, float]:
-    """((m,) what each unit adds to μ̂, centred, whose squares add up to its variance; the variance that counts)."""
+def spread_of_estimate(
+    rows: EstimatedRows, units: Units, deviation_r: Floats
+) -> tuple[Floats, float]:
+    """((m,) what each unit adds to μ̂, centred, whose squares add up to its variance; the variance
+    that counts).
+    """
     pull_r = rows.weight * deviation_r
     influence_r, curved = influence_of_estimate(rows, pull_r)
     spread_m = centre_within_sources(rows, units, influence_r.size * influence_r)
@@ -185,12 +232,15 @@ def spread_of_estimate(rows: EstimatedRows, units: Units, deviation_r: Floats) -
     return spread_m, variance
 
 
-def stratified_variance(rows: EstimatedRows, units: Units, deviation_r: Floats) -> tuple[Floats, Ints]:
+def stratified_variance(
+    rows: EstimatedRows, units: Units, deviation_r: Floats
+) -> tuple[Floats, Ints]:
     """((C,) Σ_j T_j²/(1 − leverage_j) over the units j of each stratum, (C,) their numbers).
 
-    T_j = Σ_{i in j} π_i (h_i − m_c), and the leverage of unit j is its share of its stratum's weight: equal weights give p_c² s_c²/N_c.
-    A stratum with one unit shows no spread; it takes that of an average unit of the others. A unit with images in several strata counts
-    in each, its sums being added before they are squared and the square shared out.
+    T_j = Σ_{i in j} π_i (h_i − m_c), and the leverage of unit j is its share of its stratum's
+    weight: equal weights give p_c² s_c²/N_c. A stratum with one unit shows no spread; it takes that
+    of an average unit of the others. A unit with images in several strata counts in each, its sums
+    being added before they are squared and the square shared out.
     """
     cell_r, n_cells, n_units = rows.profile.cell, rows.profile.u.shape[0], units.stratum_m.size
     key_r = units.unit_n * n_cells + cell_r
@@ -214,7 +264,9 @@ def stratified_variance(rows: EstimatedRows, units: Units, deviation_r: Floats) 
 
 
 def estimated_covariance(rows: EstimatedRows) -> Floats:
-    """(K, K) covariance of log Ω̂_k = log n_k − u_k − log Σ_i v_i over all rows, one stratum: the sandwich of its influence functions."""
+    """(K, K) covariance of log Ω̂_k = log n_k − u_k − log Σ_i v_i over all rows, one stratum: the
+    sandwich of its influence functions.
+    """
     profile, n_sources = rows.profile, len(rows.names)
     units = find_units(rows)
     if units.cannot_vary:
@@ -227,8 +279,14 @@ def estimated_covariance(rows: EstimatedRows) -> Floats:
         common_k += pulled_bk.sum(axis=0)
         if profile.derivative is not None:
             common_p += profile.derivative.total(at, pulled_bk)
-    solved = [profile.information.solve((common_k - unit)[None, :], common_p) for unit in np.eye(n_sources)]
-    a_kj, a_pj = np.column_stack([a_ck[0] for a_ck, _ in solved]), np.column_stack([a_p for _, a_p in solved])
+    solved = [
+        profile.information.solve((common_k - unit)[None, :], common_p)
+        for unit in np.eye(n_sources)
+    ]
+    a_kj, a_pj = (
+        np.column_stack([a_ck[0] for a_ck, _ in solved]),
+        np.column_stack([a_p for _, a_p in solved]),
+    )
     influence_rj = np.repeat(-(weight_r - 1.0 / weight_r.size)[:, None], n_sources, axis=1)
     for _, at, q_bk in profile.blocks():
         residual_bk = profile.residuals(at, q_bk)
@@ -236,8 +294,12 @@ def estimated_covariance(rows: EstimatedRows) -> Floats:
         if profile.derivative is not None:
             influence_rj[at] -= profile.derivative.by_row(at, residual_bk) @ a_pj
     n = weight_r.size
-    total_mj = np.column_stack([n * add_by_code(units.unit_n, column, units.stratum_m.size) for column in influence_rj.T])
+    total_mj = np.column_stack(
+        [n * add_by_code(units.unit_n, column, units.stratum_m.size) for column in influence_rj.T]
+    )
     size_k = np.bincount(rows.source, minlength=n_sources)
-    mean_kj = np.column_stack([n * add_by_code(rows.source, column, n_sources) / size_k for column in influence_rj.T])
+    mean_kj = np.column_stack(
+        [n * add_by_code(rows.source, column, n_sources) / size_k for column in influence_rj.T]
+    )
     spread_mj = centre_units(rows, units, total_mj, mean_kj, np.zeros((n_sources, n_sources)))
     return np.asarray(spread_mj.T @ spread_mj)

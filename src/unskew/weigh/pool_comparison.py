@@ -1,4 +1,6 @@
-"""How much of the distance between the weighted means and those of the plain pool may be noise: what both share, and what they do not."""
+"""How much of the distance between the weighted means and those of the plain pool may be noise:
+what both share, and what they do not.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unskew.weigh.effective_size import add_by_code
-from unskew.weigh.estimated_omega import EstimatedRows, deviations_from_strata, spread_of_estimate, stratified_variance
+from unskew.weigh.estimated_omega import (
+    EstimatedRows,
+    deviations_from_strata,
+    spread_of_estimate,
+    stratified_variance,
+)
 from unskew.weigh.sampling_units import Units, centre_within_sources, design_effect, find_units
 from unskew.weigh.uncertainty import spread_of_mean
 
 if TYPE_CHECKING:
     from unskew.records import Floats, Ints, Weights
 
-# Images that tell the variances, which are sums of squares: measured to 5 % for tilts, to 30 % for soft boxes, whose edges few images tell.
-# So many of every source at least.
+# Images that tell the variances, which are sums of squares: measured to 5 % for tilts, to 30 % for
+# soft boxes, whose edges few images tell. So many of every source at least.
 _ENOUGH = 20_000
 _ENOUGH_OF_SOURCE = 500
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Sampling variances of weighted means Σ_i π_i h_ij and of pooled means Σ_i p_i h_ij, p_i equal for all images that have a weight.
+    """Sampling variances of weighted means Σ_i π_i h_ij and of pooled means Σ_i p_i h_ij, p_i equal
+    for all images that have a weight.
 
     Attributes
     ----------
@@ -42,10 +50,12 @@ class Noise:
 
 
 def noise_beside_pool(weights: Weights, value_nj: Floats) -> Noise:
-    """The variances as `weighted_mean` computes them, with those of the pooled means from the same units; infinite where none can be told.
+    """The variances as `weighted_mean` computes them, with those of the pooled means from the same
+    units; infinite where none can be told.
 
-    The influence of image i on the pooled mean is n p_i (h_i − h̄), centred in its source as that on the weighted mean is: the numbers of
-    images per source are fixed. Where a second model rivals an estimated one, the distance between both is not counted.
+    The influence of image i on the pooled mean is n p_i (h_i − h̄), centred in its source as that
+    on the weighted mean is: the numbers of images per source are fixed. Where a second model rivals
+    an estimated one, the distance between both is not counted.
     """
     if weights.estimation is not None and not weights.estimation.omega_is_known:
         return weights.estimation.noise_beside_pool(value_nj)
@@ -59,14 +69,21 @@ def equal_weights(weight_n: Floats) -> Floats:
 
 
 def estimated_noise(rows: EstimatedRows, value_rj: Floats) -> Noise:
-    """The same from the rows behind estimated weights, where the target's sample varies, too, but is not in the pool.
+    """The same from the rows behind estimated weights, where the target's sample varies, too, but
+    is not in the pool.
 
-    Of many images some tell it, as it falls as 1/n: V is wanted well enough to say whether it is above δ², not to the last digit.
+    Of many images some tell it, as it falls as 1/n: V is wanted well enough to say whether it is
+    above δ², not to the last digit.
     """
     at, share = _enough(rows)
     if share < 1.0:
         weight_m = rows.weight[at]
-        rows = replace(rows, source=rows.source[at], weight=weight_m / weight_m.sum(), profile=rows.profile.take(at))
+        rows = replace(
+            rows,
+            source=rows.source[at],
+            weight=weight_m / weight_m.sum(),
+            profile=rows.profile.take(at),
+        )
         value_rj = value_rj[at]
     units, equal_r = find_units(rows), equal_weights(rows.weight)
     noise = _stack([_estimated(rows, units, equal_r, value_r) for value_r in value_rj.T])
@@ -74,7 +91,9 @@ def estimated_noise(rows: EstimatedRows, value_rj: Floats) -> Noise:
 
 
 def _enough(rows: EstimatedRows) -> tuple[Ints, float]:
-    """(rows from which the variances are told well enough, their share); all of them with groups or strata, or a source with few images."""
+    """(rows from which the variances are told well enough, their share); all of them with groups or
+    strata, or a source with few images.
+    """
     n, every = rows.source.size, np.arange(rows.source.size)
     if n <= 2 * _ENOUGH or rows.group is not None or rows.profile.u.shape[0] > 1:
         return every, 1.0
@@ -88,33 +107,56 @@ def replicated_noise(weighted_bj: Floats, pooled_bj: Floats) -> Noise:
     """The same from B replicates of both means."""
     if weighted_bj.shape[0] < 2:
         return _unknown(weighted_bj.shape[1])
-    centred_bj, other_bj = weighted_bj - weighted_bj.mean(axis=0), pooled_bj - pooled_bj.mean(axis=0)
+    centred_bj, other_bj = (
+        weighted_bj - weighted_bj.mean(axis=0),
+        pooled_bj - pooled_bj.mean(axis=0),
+    )
     left = weighted_bj.shape[0] - 1
-    return Noise(*(np.sum(product_bj, axis=0) / left for product_bj in (centred_bj**2, other_bj**2, centred_bj * other_bj)))
+    return Noise(
+        *(
+            np.sum(product_bj, axis=0) / left
+            for product_bj in (centred_bj**2, other_bj**2, centred_bj * other_bj)
+        )
+    )
 
 
-def _known(weights: Weights, units: Units, equal_n: Floats, value_n: Floats) -> tuple[float, float, float]:
+def _known(
+    weights: Weights, units: Units, equal_n: Floats, value_n: Floats
+) -> tuple[float, float, float]:
     if units.cannot_vary:
         return np.inf, np.inf, 0.0
     deviation_n = value_n - float(weights.weight @ value_n)
     spread_m, model_variance = spread_of_mean(weights, units, deviation_n)
     model_variance *= design_effect(weights, units, deviation_n)
-    pooled_m = centre_within_sources(weights, units, value_n.size * equal_n * (value_n - equal_n @ value_n))
-    return max(float(spread_m @ spread_m), model_variance), float(pooled_m @ pooled_m), float(spread_m @ pooled_m)
+    pooled_m = centre_within_sources(
+        weights, units, value_n.size * equal_n * (value_n - equal_n @ value_n)
+    )
+    return (
+        max(float(spread_m @ spread_m), model_variance),
+        float(pooled_m @ pooled_m),
+        float(spread_m @ pooled_m),
+    )
 
 
-def _estimated(rows: EstimatedRows, units: Units, equal_r: Floats, value_r: Floats) -> tuple[float, float, float]:
+def _estimated(
+    rows: EstimatedRows, units: Units, equal_r: Floats, value_r: Floats
+) -> tuple[float, float, float]:
     if units.cannot_vary:
         return np.inf, np.inf, 0.0
     deviation_r, margin = deviations_from_strata(rows, value_r)
     if rows.is_post_stratified:
         # Given the numbers of images in the strata, both means vary within strata only.
         variance_c, _ = stratified_variance(rows, units, deviation_r)
-        spread_m, pooled_m = (add_by_code(units.unit_n, each_r * deviation_r, units.stratum_m.size) for each_r in (rows.weight, equal_r))
+        spread_m, pooled_m = (
+            add_by_code(units.unit_n, each_r * deviation_r, units.stratum_m.size)
+            for each_r in (rows.weight, equal_r)
+        )
         variance = float(variance_c.sum())
     else:
         spread_m, variance = spread_of_estimate(rows, units, deviation_r)
-        pooled_m = centre_within_sources(rows, units, value_r.size * equal_r * (value_r - equal_r @ value_r))
+        pooled_m = centre_within_sources(
+            rows, units, value_r.size * equal_r * (value_r - equal_r @ value_r)
+        )
     return variance + margin, float(pooled_m @ pooled_m), float(spread_m @ pooled_m)
 
 

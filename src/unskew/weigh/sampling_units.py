@@ -1,4 +1,6 @@
-"""What varies independently: images or groups of images, the strata they are drawn in, and how much they spread."""
+"""What varies independently: images or groups of images, the strata they are drawn in, and how much
+they spread.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,11 @@ class WeightedRows(Protocol):
 
 @dataclass(frozen=True)
 class Units:
-    """The independent units behind the weights: images, or groups of images, in strata within which they are exchangeable.
+    """The independent units behind the weights: images, or groups of images, in strata within which
+    they are exchangeable.
 
-    A stratum is a source; sources that share a group form one stratum together, since their units cannot be drawn apart.
+    A stratum is a source; sources that share a group form one stratum together, since their units
+    cannot be drawn apart.
 
     Attributes
     ----------
@@ -47,7 +51,9 @@ class Units:
 
     @property
     def cannot_vary(self) -> bool:
-        """Is there one unit altogether, or one group of images in every stratum? Then nothing tells how much units differ."""
+        """Is there one unit altogether, or one group of images in every stratum? Then nothing tells
+        how much units differ.
+        """
         n_units = self.stratum_m.size
         return n_units == 1 or bool(self.size_s.max() == 1 and n_units < self.unit_n.size)
 
@@ -60,19 +66,23 @@ def find_units(weights: WeightedRows) -> Units:
         return Units(np.arange(source_n.size), source_n, np.bincount(source_n, minlength=n_sources))
     _, unit_n = np.unique(weights.group, return_inverse=True)
     size = n_sources + int(unit_n.max()) + 1
-    link = scipy.sparse.coo_array((np.ones(source_n.size), (source_n, n_sources + unit_n)), shape=(size, size))
+    link = scipy.sparse.coo_array(
+        (np.ones(source_n.size), (source_n, n_sources + unit_n)), shape=(size, size)
+    )
     _, stratum = scipy.sparse.csgraph.connected_components(link.tocsr(), directed=False)
     stratum_m = stratum[n_sources:].astype(np.int64)
     return Units(unit_n, stratum_m, np.bincount(stratum_m))
 
 
 def design_effect(weights: WeightedRows, units: Units, deviation_n: Floats) -> float:
-    """Factor by which groups multiply the model-based variance, Σ_j (Σ_{i in j} r_i)²/Σ_i r_i²; 1 without groups.
+    """Factor by which groups multiply the model-based variance, Σ_j (Σ_{i in j} r_i)²/Σ_i r_i²; 1
+    without groups.
 
-    r_i is the image's own influence π_i (h_i − μ̂), centred within its source. Duplicating every image within its group doubles the
-    factor while it halves the variance of independent images: their product stays. A source with one group is left out, as its sum is
-    0 by construction. Where no r is left (h and π do not vary within sources) nothing tells how alike the images of a group are, and
-    they count as copies of one another: Σ_j m_j²/n, m_j the size of group j.
+    r_i is the image's own influence π_i (h_i − μ̂), centred within its source. Duplicating every
+    image within its group doubles the factor while it halves the variance of independent images:
+    their product stays. A source with one group is left out, as its sum is 0 by construction. Where
+    no r is left (h and π do not vary within sources) nothing tells how alike the images of a group
+    are, and they count as copies of one another: Σ_j m_j²/n, m_j the size of group j.
     """
     if weights.group is None:
         return 1.0
@@ -89,57 +99,91 @@ def design_effect(weights: WeightedRows, units: Units, deviation_n: Floats) -> f
     return float(rest_m @ rest_m) / float(rest_n @ rest_n)
 
 
-def centre_units(weights: WeightedRows, units: Units, total_mj: Floats, mean_kj: Floats, expected_kj: Floats) -> Floats:
-    """(m, J) T_j/(n (1 − leverage_j)^{a_j/2}): the spread of unit sums of influence functions, whose squares add up to the variance.
+def centre_units(
+    weights: WeightedRows, units: Units, total_mj: Floats, mean_kj: Floats, expected_kj: Floats
+) -> Floats:
+    """(m, J) T_j/(n (1 − leverage_j)^{a_j/2}): the spread of unit sums of influence functions,
+    whose squares add up to the variance.
 
-    ``total_mj`` is the sum over every unit, ``mean_kj`` the mean in each source, ``expected_kj`` the expectation there under the model.
-    T_j is centred at the mean of each source, or at the expectation where a single unit makes up the source.
+    ``total_mj`` is the sum over every unit, ``mean_kj`` the mean in each source, ``expected_kj``
+    the expectation there under the model. T_j is centred at the mean of each source, or at the
+    expectation where a single unit makes up the source.
 
-    The data fit themselves a little: with p_jk and m_jk the weight and the number of images of unit j in source k, P_k and n_k those of
-    the source, centring takes 1 − P_k times the share m_jk/n_k out of T_j and the estimated mean takes p_jk. The leverage is their sum,
-    p_jk + (1 − P_k) m_jk/n_k, averaged over the images of the unit. In one source with equal weights it is 1/n.
+    The data fit themselves a little: with p_jk and m_jk the weight and the number of images of unit
+    j in source k, P_k and n_k those of the source, centring takes 1 − P_k times the share m_jk/n_k
+    out of T_j and the estimated mean takes p_jk. The leverage is their sum, p_jk + (1 − P_k)
+    m_jk/n_k, averaged over the images of the unit. In one source with equal weights it is 1/n.
 
-    a_j is the leverage in units of its mean in the stratum, cut to [1, 2] (after HC4 of Cribari-Neto 2004). At 1, units alike, the variance
-    is unbiased; at 2 a unit counts by what the estimate would be without it, as the jackknife has it. Without that, one image that carries
-    all the weight would have no error at all: the mean is its value.
+    a_j is the leverage in units of its mean in the stratum, cut to [1, 2] (after HC4 of
+    Cribari-Neto 2004). At 1, units alike, the variance is unbiased; at 2 a unit counts by what the
+    estimate would be without it, as the jackknife has it. Without that, one image that carries all
+    the weight would have no error at all: the mean is its value.
     """
     n = weights.weight.size
     if weights.group is None:
         leverage_m, centred_mj = _centre_images(weights, total_mj, mean_kj, expected_kj)
     else:
         leverage_m, centred_mj = _centre_groups(weights, units, total_mj, mean_kj, expected_kj)
-    mean_s = add_by_code(units.stratum_m, leverage_m, units.size_s.size) / np.maximum(units.size_s, 1)
+    mean_s = add_by_code(units.stratum_m, leverage_m, units.size_s.size) / np.maximum(
+        units.size_s, 1
+    )
     power_m = np.clip(leverage_m / np.maximum(mean_s, 1e-300)[units.stratum_m], 1.0, 2.0)
     # Leverage 1: all the weight, and nothing left to spread.
-    spread_mj: Floats = centred_mj / (n * np.maximum(1.0 - leverage_m, 1e-12) ** (0.5 * power_m))[:, None]
+    spread_mj: Floats = (
+        centred_mj / (n * np.maximum(1.0 - leverage_m, 1e-12) ** (0.5 * power_m))[:, None]
+    )
     return spread_mj
 
 
-def _centre_images(weights: WeightedRows, total_nj: Floats, mean_kj: Floats, expected_kj: Floats) -> tuple[Floats, Floats]:
+def _centre_images(
+    weights: WeightedRows, total_nj: Floats, mean_kj: Floats, expected_kj: Floats
+) -> tuple[Floats, Floats]:
     """((n,) leverages, (n, J) centred sums) where every image is a unit."""
     size_k = np.bincount(weights.source, minlength=len(weights.names))
-    centred_k = np.where(size_k == 1, 0.0, 1.0 - add_by_code(weights.source, weights.weight, size_k.size))
+    centred_k = np.where(
+        size_k == 1, 0.0, 1.0 - add_by_code(weights.source, weights.weight, size_k.size)
+    )
     leverage_n = weights.weight + (centred_k / np.maximum(size_k, 1))[weights.source]
-    return leverage_n, total_nj - np.where((size_k == 1)[:, None], expected_kj, mean_kj)[weights.source]
+    return leverage_n, total_nj - np.where((size_k == 1)[:, None], expected_kj, mean_kj)[
+        weights.source
+    ]
 
 
-def _centre_groups(weights: WeightedRows, units: Units, total_mj: Floats, mean_kj: Floats, expected_kj: Floats) -> tuple[Floats, Floats]:
+def _centre_groups(
+    weights: WeightedRows, units: Units, total_mj: Floats, mean_kj: Floats, expected_kj: Floats
+) -> tuple[Floats, Floats]:
     """((m,) leverages, (m, J) centred sums) where units are groups."""
     source_n, n = weights.source, weights.weight.size
     shape = (units.stratum_m.size, len(weights.names))
     images_mk = scipy.sparse.coo_array((np.ones(n), (units.unit_n, source_n)), shape=shape).tocsr()
-    weight_mk = scipy.sparse.coo_array((weights.weight, (units.unit_n, source_n)), shape=shape).tocsr()
+    weight_mk = scipy.sparse.coo_array(
+        (weights.weight, (units.unit_n, source_n)), shape=shape
+    ).tocsr()
     unit_p, source_p = np.repeat(np.arange(shape[0]), np.diff(images_mk.indptr)), images_mk.indices
     lone_k = np.bincount(source_p, minlength=shape[1]) == 1
     centred_k = np.where(lone_k, 0.0, 1.0 - add_by_code(source_n, weights.weight, shape[1]))
-    leverage_p = weight_mk.data + centred_k[source_p] * images_mk.data / np.bincount(source_n)[source_p]
-    leverage_m = add_by_code(unit_p, leverage_p * images_mk.data, shape[0]) / np.bincount(units.unit_n)
+    leverage_p = (
+        weight_mk.data + centred_k[source_p] * images_mk.data / np.bincount(source_n)[source_p]
+    )
+    leverage_m = add_by_code(unit_p, leverage_p * images_mk.data, shape[0]) / np.bincount(
+        units.unit_n
+    )
     return leverage_m, total_mj - images_mk @ np.where(lone_k[:, None], expected_kj, mean_kj)
 
 
 def centre_within_sources(weights: WeightedRows, units: Units, influence_n: Floats) -> Floats:
-    """(m,) the spread of the unit sums of one influence function, by image, centred in every source: `centre_units`, expectation 0."""
+    """(m,) the spread of the unit sums of one influence function, by image, centred in every
+    source: `centre_units`, expectation 0.
+    """
     n_sources = len(weights.names)
-    total_m = influence_n if weights.group is None else add_by_code(units.unit_n, influence_n, units.stratum_m.size)
-    mean_k = add_by_code(weights.source, influence_n, n_sources) / np.bincount(weights.source, minlength=n_sources)
-    return centre_units(weights, units, total_m[:, None], mean_k[:, None], np.zeros((n_sources, 1)))[:, 0]
+    total_m = (
+        influence_n
+        if weights.group is None
+        else add_by_code(units.unit_n, influence_n, units.stratum_m.size)
+    )
+    mean_k = add_by_code(weights.source, influence_n, n_sources) / np.bincount(
+        weights.source, minlength=n_sources
+    )
+    return centre_units(
+        weights, units, total_m[:, None], mean_k[:, None], np.zeros((n_sources, 1))
+    )[:, 0]

@@ -1,7 +1,9 @@
-"""How far could a target mean be off if selection differs from the model by a factor that the data cannot tell?
+"""How far could a target mean be off if selection differs from the model by a factor that the data
+cannot tell?
 
-The memberships depend on ω through ratios only: multiplying every ω_k(z) by one c(z) leaves them, and every test of fit, as they are, and
-divides the weights by c(z). Here c may be anything between two values whose ratio is at most Γ.
+The memberships depend on ω through ratios only: multiplying every ω_k(z) by one c(z) leaves them,
+and every test of fit, as they are, and divides the weights by c(z). Here c may be anything between
+two values whose ratio is at most Γ.
 """
 
 from __future__ import annotations
@@ -29,27 +31,32 @@ if TYPE_CHECKING:
 # Half the width of the interval for an end of the range.
 HalfWidth = Callable[["_Extreme"], float]
 
-# Γ = e^690 is the largest factor that is told from infinity; the safe factor is a statement about sampling error, 1e-4 is plenty.
+# Γ = e^690 is the largest factor that is told from infinity; the safe factor is a statement about
+# sampling error, 1e-4 is plenty.
 _LOG_LARGEST = 690.0
 _SAFE_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
-    """The range of a target mean when the factor c(z) that the data cannot tell varies within ``factor``.
+    """The range of a target mean when the factor c(z) that the data cannot tell varies within
+    ``factor``.
 
     Attributes
     ----------
     value : the mean with the weights as they are (c constant).
-    low, high : its smallest and largest value over all c with max c/min c ≤ ``factor``; exact for these images.
+    low, high : its smallest and largest value over all c with max c/min c ≤ ``factor``; exact for
+        these images.
     factor : Γ.
-    interval : ``low`` and ``high`` moved outwards by their sampling error; holds the whole range of the population with a probability
-        that in large samples is ``level`` or more (each end misses with half of 1 − ``level``).
+    interval : ``low`` and ``high`` moved outwards by their sampling error; holds the whole range of
+        the population with a probability that in large samples is ``level`` or more (each end
+        misses with half of 1 − ``level``).
     level : coverage of ``interval``.
     threshold : the value at which a conclusion turns, or None.
-    turning_factor : the smallest Γ whose range holds the threshold; 1 if the value is the threshold, inf if no Γ gets there.
-    safe_factor : the smallest Γ whose interval holds the threshold; 1 if sampling error alone gets there. Never above
-        ``turning_factor``.
+    turning_factor : the smallest Γ whose range holds the threshold; 1 if the value is the
+        threshold, inf if no Γ gets there.
+    safe_factor : the smallest Γ whose interval holds the threshold; 1 if sampling error alone gets
+        there. Never above ``turning_factor``.
     weight_low, weight_high : (n,) π_i/c_i, sum 1, at the two ends.
     scope : what c may depend on, in words.
     population : which population the mean is of, where the weights know it.
@@ -73,8 +80,10 @@ class Sensitivity:
         """The range, and where the conclusion turns, in plain sentences."""
         low, high = self.interval
         said = [
-            f"The target mean is {self.value:.4g}. If selection differs from the model by an unknown factor of up to {self.factor:.4g} "
-            f"{self.scope}, it lies between {self.low:.4g} and {self.high:.4g}; with sampling error, between {low:.4g} and {high:.4g} "
+            f"The target mean is {self.value:.4g}. If selection differs from the model by an "
+            f"unknown factor of up to {self.factor:.4g} "
+            f"{self.scope}, it lies between {self.low:.4g} and {self.high:.4g}; with sampling "
+            f"error, between {low:.4g} and {high:.4g} "
             f"({self.level:.0%})."
         ]
         if self.population != THE_TARGET:
@@ -86,9 +95,14 @@ class Sensitivity:
         elif math.isinf(self.safe_factor):
             said.append(f"No such factor makes it {self.threshold:.4g}.")
         else:
-            turns = "no factor does" if math.isinf(self.turning_factor) else f"a factor of {self.turning_factor:.3g} would do it"
+            turns = (
+                "no factor does"
+                if math.isinf(self.turning_factor)
+                else f"a factor of {self.turning_factor:.3g} would do it"
+            )
             said.append(
-                f"It stays away from {self.threshold:.4g} as long as the factor is below {self.safe_factor:.3g}, sampling error included "
+                f"It stays away from {self.threshold:.4g} as long as the factor is below "
+                f"{self.safe_factor:.3g}, sampling error included "
                 f"(without sampling error {turns})."
             )
         return tuple(said)
@@ -105,28 +119,34 @@ def bound_mean(
     threshold: float | None = None,
     level: float = 0.95,
 ) -> Sensitivity:
-    """Smallest and largest Σ_i (π_i/c_i) h_i/Σ_i (π_i/c_i) over all c with max c/min c ≤ Γ, exactly, in O(n log n).
+    """Smallest and largest Σ_i (π_i/c_i) h_i/Σ_i (π_i/c_i) over all c with max c/min c ≤ Γ,
+    exactly, in O(n log n).
 
-    A ratio of linear functions of 1/c is extreme where c takes its two ends only, on either side of a threshold in h. With h sorted from
-    the largest, A_j = Σ_{i≤j} π_i (h_i − μ) and W_j = Σ_{i≤j} π_i (μ the mean, Σ_i π_i = 1),
+    A ratio of linear functions of 1/c is extreme where c takes its two ends only, on either side of
+    a threshold in h. With h sorted from the largest, A_j = Σ_{i≤j} π_i (h_i − μ) and W_j = Σ_{i≤j}
+    π_i (μ the mean, Σ_i π_i = 1),
 
         high(Γ) = μ + max_j (Γ − 1) A_j/(1 + (Γ − 1) W_j),
 
-    and the range reaches t > μ at Γ = Σ_i π_i (t − h_i)₊/Σ_i π_i (h_i − t)₊. Facts: Γ = 1 gives μ; the range grows with Γ, and tends to the
-    smallest and largest h with positive weight; scaling the weights changes nothing.
+    and the range reaches t > μ at Γ = Σ_i π_i (t − h_i)₊/Σ_i π_i (h_i − t)₊. Facts: Γ = 1 gives μ;
+    the range grows with Γ, and tends to the smallest and largest h with positive weight; scaling
+    the weights changes nothing.
 
-    The sampling error of an end is that of a mean whose c is fixed at the extreme (to first order the choice of the extreme adds
-    nothing): here Σ_j (Σ_{i in j} p_i (h_i − end))² with the changed weights p and independent groups j, or images without groups. It
-    ignores that the weights were estimated; `bound_weights_mean` does not.
+    The sampling error of an end is that of a mean whose c is fixed at the extreme (to first order
+    the choice of the extreme adds nothing): here Σ_j (Σ_{i in j} p_i (h_i − end))² with the changed
+    weights p and independent groups j, or images without groups. It ignores that the weights were
+    estimated; `bound_weights_mean` does not.
 
     Parameters
     ----------
     weight : (n,) π_i, not negative; scaled to sum 1.
     values : (n,) h_i, finite.
-    factor : Γ, at least 1; inf for no limit (the range is then that of the values seen, and the interval knows nothing of others).
-    cell : (n,) stratum of every image, where the target masses of strata are known: c varies within strata and their masses stay.
-    by : (n,) level of every image, where c may depend on that level (and the cell) only; the range is then smaller. If a level occurs in
-        several cells, c may differ between them.
+    factor : Γ, at least 1; inf for no limit (the range is then that of the values seen, and the
+        interval knows nothing of others).
+    cell : (n,) stratum of every image, where the target masses of strata are known: c varies within
+        strata and their masses stay.
+    by : (n,) level of every image, where c may depend on that level (and the cell) only; the range
+        is then smaller. If a level occurs in several cells, c may differ between them.
     group : (n,) group of every image, as in `debias_weights`.
     threshold : the value at which a conclusion turns.
     level : coverage of the interval.
@@ -144,7 +164,9 @@ def bound_mean(
     quantile = float(scipy.special.ndtri(0.5 + level / 2))
 
     def half_width(end: _Extreme) -> float:
-        return quantile * float(np.linalg.norm(np.bincount(group_n, weights=weight_n * end.residual_n)))
+        return quantile * float(
+            np.linalg.norm(np.bincount(group_n, weights=weight_n * end.residual_n))
+        )
 
     return _bound(weight_n, value_n, factor, cell, by, threshold, level, half_width)
 
@@ -159,11 +181,13 @@ def bound_weights_mean(
     threshold: float | None = None,
     level: float = 0.95,
 ) -> Sensitivity:
-    """`bound_mean` for weights whose own estimation enters the sampling error, cluster-robust if there are groups.
+    """`bound_mean` for weights whose own estimation enters the sampling error, cluster-robust if
+    there are groups.
 
-    An end e = Σ_i π_i r_i h_i/R with r_i = 1/c_i and R = Σ_i π_i r_i has to first order the error of the mean of e + r_i (h_i − e)/R,
-    and that is what ``weights.mean`` computes; with cells, e and R are those of the cell, and the error of its mass, if it has one, is
-    counted. With Γ = 1 the interval is that of ``weights.mean(values)``.
+    An end e = Σ_i π_i r_i h_i/R with r_i = 1/c_i and R = Σ_i π_i r_i has to first order the error
+    of the mean of e + r_i (h_i − e)/R, and that is what ``weights.mean`` computes; with cells, e
+    and R are those of the cell, and the error of its mass, if it has one, is counted. With Γ = 1
+    the interval is that of ``weights.mean(values)``.
 
     Parameters
     ----------
@@ -179,16 +203,33 @@ def bound_weights_mean(
         low, high = weights.mean(end.mean_n + end.residual_n, level=level).interval
         return math.inf if math.isinf(high) else (high - low) / 2
 
-    found = _bound(_check_weight(weights.weight), value_n, factor, cell, by, threshold, level, half_width)
-    return found if weights.estimation is None else replace(found, population=weights.describe().population)
+    found = _bound(
+        _check_weight(weights.weight), value_n, factor, cell, by, threshold, level, half_width
+    )
+    return (
+        found
+        if weights.estimation is None
+        else replace(found, population=weights.describe().population)
+    )
 
 
 def _bound(
-    weight_n: Floats, value_n: Floats, factor: float, cell: Any, by: Any, threshold: float | None, level: float, half_width: HalfWidth
+    weight_n: Floats,
+    value_n: Floats,
+    factor: float,
+    cell: Any,
+    by: Any,
+    threshold: float | None,
+    level: float,
+    half_width: HalfWidth,
 ) -> Sensitivity:
     factor = _check_factor(factor)
     check_level(level)
-    cell_n = np.zeros(weight_n.size, dtype=np.int64) if cell is None else _codes(cell, "cell", weight_n.size)
+    cell_n = (
+        np.zeros(weight_n.size, dtype=np.int64)
+        if cell is None
+        else _codes(cell, "cell", weight_n.size)
+    )
     by_n = None if by is None else _codes(by, "by", weight_n.size)
     up = _order(weight_n, value_n, cell_n, by_n)
     down = _order(weight_n, -value_n, cell_n, by_n)
@@ -204,13 +245,19 @@ def _bound(
         turning = 1.0 if threshold == value else side.turning_factor(aim)
         safe = 1.0 if threshold == value else _safe_factor(side, aim, turning, half_width)
     weights = (weight_n * low.ratio_n, weight_n * high.ratio_n)
-    scope = ("between images of one stratum" if cell is not None else "between images") + (" of different levels" if by is not None else "")
-    return Sensitivity(value, *ends, factor, interval, level, threshold, turning, safe, *weights, scope)
+    scope = ("between images of one stratum" if cell is not None else "between images") + (
+        " of different levels" if by is not None else ""
+    )
+    return Sensitivity(
+        value, *ends, factor, interval, level, threshold, turning, safe, *weights, scope
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class _Extreme:
-    """The largest mean; for every image the ratio p/π of its changed weight, the changed mean e of its cell, and (p/π)(h − e)."""
+    """The largest mean; for every image the ratio p/π of its changed weight, the changed mean e of
+    its cell, and (p/π)(h − e).
+    """
 
     value: float
     ratio_n: Floats
@@ -220,10 +267,12 @@ class _Extreme:
 
 @dataclass(frozen=True, eq=False)
 class _Ordered:
-    """The atoms (images, or levels within a cell) of positive weight, by cell and within a cell from the largest value.
+    """The atoms (images, or levels within a cell) of positive weight, by cell and within a cell
+    from the largest value.
 
-    ``part_a`` is an atom's part of its cell, ``share_a`` and ``gain_a`` are W_j and A_j of `bound_mean` within the cell; ``start_c`` is the
-    first atom of a cell, ``place_n`` the atom of an image (−1 without weight).
+    ``part_a`` is an atom's part of its cell, ``share_a`` and ``gain_a`` are W_j and A_j of
+    `bound_mean` within the cell; ``start_c`` is the first atom of a cell, ``place_n`` the atom of
+    an image (−1 without weight).
     """
 
     weight_n: Floats
@@ -239,30 +288,45 @@ class _Ordered:
     gain_a: Floats
 
     def rise_a(self, factor: float) -> Floats:
-        """(a,) by how much the mean of the cell rises if c is at its lower end up to this atom and at its upper end beyond."""
+        """(a,) by how much the mean of the cell rises if c is at its lower end up to this atom and
+        at its upper end beyond.
+        """
         inverse = math.inf if factor == 1.0 else 1.0 / (factor - 1.0)
         return self.gain_a / (inverse + self.share_a)
 
     def high(self, factor: float) -> float:
         """The largest mean."""
-        return float(self.mass_c @ (self.mean_c + np.maximum.reduceat(self.rise_a(factor), self.start_c)))
+        return float(
+            self.mass_c @ (self.mean_c + np.maximum.reduceat(self.rise_a(factor), self.start_c))
+        )
 
     def extreme(self, factor: float) -> _Extreme:
         """The largest mean, and the weights that give it."""
         rise_a = self.rise_a(factor)
         best_c = np.maximum.reduceat(rise_a, self.start_c)
-        last_c = np.maximum.reduceat(np.where(rise_a == best_c[self.cell_a], np.arange(rise_a.size), -1), self.start_c)
+        last_c = np.maximum.reduceat(
+            np.where(rise_a == best_c[self.cell_a], np.arange(rise_a.size), -1), self.start_c
+        )
         ratio_a = np.where(np.arange(rise_a.size) <= last_c[self.cell_a], 1.0, 1.0 / factor)
         used_n = self.place_n >= 0
         cell_n = self.cell_a[self.place_n]
         ratio_n = np.where(used_n, ratio_a[self.place_n], 0.0)
-        ratio_n *= (self.mass_c / add_by_code(cell_n, self.weight_n * ratio_n, self.mass_c.size))[cell_n]
+        ratio_n *= (self.mass_c / add_by_code(cell_n, self.weight_n * ratio_n, self.mass_c.size))[
+            cell_n
+        ]
         mean_c = self.mean_c + best_c
         mean_n = mean_c[cell_n]
-        return _Extreme(float(self.mass_c @ mean_c), ratio_n, mean_n, ratio_n * np.where(used_n, self.value_n - mean_n, 0.0))
+        return _Extreme(
+            float(self.mass_c @ mean_c),
+            ratio_n,
+            mean_n,
+            ratio_n * np.where(used_n, self.value_n - mean_n, 0.0),
+        )
 
     def turning_factor(self, aim: float) -> float:
-        """The smallest Γ with high(Γ) ≥ ``aim``: in closed form without cells, else the root of an increasing function."""
+        """The smallest Γ with high(Γ) ≥ ``aim``: in closed form without cells, else the root of an
+        increasing function.
+        """
         if self.high(math.inf) <= aim:
             return math.inf
         if self.mass_c.size == 1:
@@ -282,7 +346,11 @@ def _order(weight_n: Floats, value_n: Floats, cell_n: Ints, by_n: Ints | None) -
     cell_m = (np.cumsum(seen_c) - 1)[cell_n[used]]
     size = int(atom_m.max()) + 1
     weight_a = add_by_code(atom_m, weight_n[used], size)
-    value_a = value_n[used] if by_n is None else add_by_code(atom_m, weight_n[used] * value_n[used], size) / weight_a
+    value_a = (
+        value_n[used]
+        if by_n is None
+        else add_by_code(atom_m, weight_n[used] * value_n[used], size) / weight_a
+    )
     cell_a = np.empty(size, dtype=np.int64)
     cell_a[atom_m] = cell_m
     order = np.lexsort((-value_a, cell_a))
@@ -297,10 +365,23 @@ def _order(weight_n: Floats, value_n: Floats, cell_n: Ints, by_n: Ints | None) -
     part_a = weight_a / mass_c[cell_a]
     share_a, gain_a = part_a.copy(), part_a * (value_a - mean_c[cell_a])
     for at, end in zip(start_c, [*start_c[1:], size], strict=True):
-        # Cell by cell: what one sum over all cells loses to rounding would be divided by the share of a few images.
+        # Cell by cell: what one sum over all cells loses to rounding would be divided by the share
+        # of a few images.
         np.cumsum(share_a[at:end], out=share_a[at:end])
         np.cumsum(gain_a[at:end], out=gain_a[at:end])
-    return _Ordered(weight_n, value_n, place_n, cell_a, start_c, mass_c, mean_c, value_a, part_a, share_a, gain_a)
+    return _Ordered(
+        weight_n,
+        value_n,
+        place_n,
+        cell_a,
+        start_c,
+        mass_c,
+        mean_c,
+        value_a,
+        part_a,
+        share_a,
+        gain_a,
+    )
 
 
 def _safe_factor(side: _Ordered, aim: float, turning: float, half_width: HalfWidth) -> float:
@@ -321,7 +402,9 @@ def _safe_factor(side: _Ordered, aim: float, turning: float, half_width: HalfWid
 
 
 def _root(excess: Callable[[float], float], upper: float, tolerance: float) -> float:
-    """e^x at the root of a function of x that is negative at 0; ``upper`` where it has none below."""
+    """e^x at the root of a function of x that is negative at 0; ``upper`` where it has none
+    below.
+    """
     if excess(0.0) >= 0.0:
         return 1.0
     if excess(upper) <= 0.0:
@@ -332,11 +415,17 @@ def _root(excess: Callable[[float], float], upper: float, tolerance: float) -> f
 def _check_weight(weight: npt.ArrayLike) -> Floats:
     given_n = np.asarray(weight)
     if given_n.ndim != 1 or given_n.size == 0 or given_n.dtype.kind not in "biuf":
-        raise DataError(f"weight must be one number per image; got shape {given_n.shape} of type {given_n.dtype}.")
+        raise DataError(
+            f"weight must be one number per image; got shape {given_n.shape} of type "
+            f"{given_n.dtype}."
+        )
     weight_n = given_n.astype(np.float64)
     bad = np.flatnonzero(~(np.isfinite(weight_n) & (weight_n >= 0.0)))
     if bad.size:
-        raise DataError(f"weights must be finite and not negative, but image {bad[0]} has {weight_n[bad[0]]} ({bad.size} such images).")
+        raise DataError(
+            f"weights must be finite and not negative, but image {bad[0]} has {weight_n[bad[0]]} "
+            f"({bad.size} such images)."
+        )
     if not weight_n.any():
         raise DataError("every weight is 0, so there is no mean to bound.")
     weight_n /= weight_n.max()
@@ -346,13 +435,19 @@ def _check_weight(weight: npt.ArrayLike) -> Floats:
 
 def _check_factor(factor: Any) -> float:
     if not isinstance(factor, int | float | np.number) or not factor >= 1.0:
-        raise ConfigError(f"factor is by how much selection may differ from the model, at least 1 (such as 1.5 or 2); got {factor!r}.")
+        raise ConfigError(
+            "factor is by how much selection may differ from the model, at least 1 (such as 1.5 "
+            f"or 2); got {factor!r}."
+        )
     return float(factor)
 
 
 def _check_threshold(threshold: Any) -> float:
     if not isinstance(threshold, int | float | np.number) or not math.isfinite(threshold):
-        raise ConfigError(f"threshold is the value at which a conclusion turns, a finite number; got {threshold!r}.")
+        raise ConfigError(
+            "threshold is the value at which a conclusion turns, a finite number; got "
+            f"{threshold!r}."
+        )
     return float(threshold)
 
 
@@ -360,12 +455,15 @@ def _codes(given: Any, name: str, n: int) -> Ints:
     """(n,) codes 0, 1, … of any labels."""
     array = np.asarray(given)
     if array.shape != (n,):
-        raise DataError(f"{name} has one entry for each of the {n} images; got shape {array.shape}.")
+        raise DataError(
+            f"{name} has one entry for each of the {n} images; got shape {array.shape}."
+        )
     if array.dtype.kind in "Of":
         missing = [row for row, value in enumerate(array.tolist()) if is_missing(value)]
         if missing:
             raise DataError(
-                f"{name} is missing for {len(missing)} images (the first is image {missing[0]}); give them a level of their own."
+                f"{name} is missing for {len(missing)} images (the first is image {missing[0]}); "
+                "give them a level of their own."
             )
     try:
         _, code_n = np.unique(array, return_inverse=True)

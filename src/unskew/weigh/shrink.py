@@ -1,4 +1,6 @@
-"""Weights drawn back towards the plain pool where what they correct is below the noise that they add."""
+"""Weights drawn back towards the plain pool where what they correct is below the noise that they
+add.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,11 @@ class ShrunkMean:
     ----------
     pool : the mean with every image counted alike.
     before, after : the mean with the weights as they were, and with the shrunken ones.
-    kept : f in [0, 1], how much of the way from the pool to the weights is kept, in that part of the values which the means named before
-        do not explain; None where they explain all of it (or it is constant).
-    apart : how many standard errors of their difference weights and pool are apart in that part; None likewise.
+    kept : f in [0, 1], how much of the way from the pool to the weights is kept, in that part of
+        the values which the means named before do not explain; None where they explain all of it
+        (or it is constant).
+    apart : how many standard errors of their difference weights and pool are apart in that part;
+        None likewise.
     """
 
     pool: float
@@ -73,30 +77,37 @@ class Shrinkage:
 
 
 def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None = None) -> Shrinkage:
-    """Keep of the debiasing what the data are sure of: the weights nearest to π whose means minimise the estimated mean squared error.
+    """Keep of the debiasing what the data are sure of: the weights nearest to π whose means
+    minimise the estimated mean squared error.
 
-    With few images the right weights can be worse than none: they remove a bias b of the pool and add noise. In every direction u_j (the
-    values in the order given, each without its regression on those before it under the pool, with variance 1) the pool's mean is 0 and
-    the weighted one δ_j = Σ_i π_i u_ij. Between them, f δ_j has the mean squared error
+    With few images the right weights can be worse than none: they remove a bias b of the pool and
+    add noise. In every direction u_j (the values in the order given, each without its regression on
+    those before it under the pool, with variance 1) the pool's mean is 0 and the weighted one δ_j =
+    Σ_i π_i u_ij. Between them, f δ_j has the mean squared error
 
-        Var(pool) + 2 f C + f² V + (1 − f)² b²,   V = Var(δ_j),   C = Cov(pool, δ_j),   b² = max(δ_j² − V, 0),
+        Var(pool) + 2 f C + f² V + (1 − f)² b²,   V = Var(δ_j),   C = Cov(pool, δ_j),   b² =
+        max(δ_j² − V, 0),
 
-    which is least at f_j = (b² − C)/(b² + V), cut to [0, 1]; for C = 0 that is max(1 − V/δ_j², 0), Breiman's (1995) nonnegative garrote.
-    On shrinking unbiased estimates towards biased ones see Green & Strawderman (1991). V and C come from the influence functions behind
-    `Weights.mean`. The weights returned are p_i ∝ π_i exp(ν·u_i) with Σ_i p_i u_ij = f_j δ_j: as near to π as that allows, in
-    Kullback–Leibler divergence.
+    which is least at f_j = (b² − C)/(b² + V), cut to [0, 1]; for C = 0 that is max(1 − V/δ_j², 0),
+    Breiman's (1995) nonnegative garrote. On shrinking unbiased estimates towards biased ones see
+    Green & Strawderman (1991). V and C come from the influence functions behind `Weights.mean`. The
+    weights returned are p_i ∝ π_i exp(ν·u_i) with Σ_i p_i u_ij = f_j δ_j: as near to π as that
+    allows, in Kullback–Leibler divergence.
 
-    As images are added f_j → 1 wherever the pool is biased, so the shrunken weights are consistent as the weights are. The price: means
-    of these values are biased towards the pool, and no interval comes with them (`Weights.mean` has those of the weights themselves).
-    The root mean squared error of a mean falls where the pool is right (to 0.6 of it in tests/weigh/test_shrink.py) and rises where the
-    pool is wrong by about two standard errors (1.15 there). A bias that is many standard errors large is corrected as before.
-    Where a few images carry nearly all the weight, standard errors see too little, and so does this: look at ``weights.ess`` first.
+    As images are added f_j → 1 wherever the pool is biased, so the shrunken weights are consistent
+    as the weights are. The price: means of these values are biased towards the pool, and no
+    interval comes with them (`Weights.mean` has those of the weights themselves). The root mean
+    squared error of a mean falls where the pool is right (to 0.6 of it in
+    tests/weigh/test_shrink.py) and rises where the pool is wrong by about two standard errors (1.15
+    there). A bias that is many standard errors large is corrected as before. Where a few images
+    carry nearly all the weight, standard errors see too little, and so does this: look at
+    ``weights.ess`` first.
 
     Parameters
     ----------
     weights : from `unskew.debias` or `unskew.debias_weights`.
-    means : for each name (n,) finite values, such as the features that the selection depends on and the shares of labels. By default the
-        features of the bias model.
+    means : for each name (n,) finite values, such as the features that the selection depends on and
+        the shares of labels. By default the features of the bias model.
 
     Raises
     ------
@@ -106,7 +117,8 @@ def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None =
     """
     if not isinstance(weights, Weights):
         raise ConfigError(
-            f"shrink_weights weighs the bias of the pool against the noise of the weights, which only Weights can tell (from unskew.debias "
+            "shrink_weights weighs the bias of the pool against the noise of the weights, which "
+            "only Weights can tell (from unskew.debias "
             f"or unskew.debias_weights); got {type(weights).__name__}."
         )
     if weights.estimation is None:
@@ -118,14 +130,17 @@ def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None =
     noise = noise_beside_pool(weights, direction_nj)
     if not np.isfinite(noise.of_difference).all():
         raise DataError(
-            "nothing tells noise from bias, because no standard error exists: every source has one group, or hardly a bootstrap replicate "
+            "nothing tells noise from bias, because no standard error exists: every source has one "
+            "group, or hardly a bootstrap replicate "
             "could be solved. Do not shrink."
         )
     distance_j = before_n @ direction_nj
     kept_j = shrink_factors(distance_j, noise)
     after_n = nearest_weights(before_n, direction_nj, kept_j * distance_j, list(values))
     with np.errstate(divide="ignore", invalid="ignore"):
-        apart_j = np.where(distance_j**2 <= _NOTHING, 0.0, np.abs(distance_j) / np.sqrt(noise.of_difference))
+        apart_j = np.where(
+            distance_j**2 <= _NOTHING, 0.0, np.abs(distance_j) / np.sqrt(noise.of_difference)
+        )
     return Shrinkage(
         weight=after_n,
         moved=float(np.maximum(before_n - after_n, 0.0).sum()),
@@ -145,11 +160,17 @@ def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None =
 
 
 def shrink_factors(distance_j: Floats, noise: Noise) -> Floats:
-    """(J,) f = (b² − C)/(b² + V) in [0, 1], b² = max(δ² − V, 0); 1 where neither bias nor noise is there."""
+    """(J,) f = (b² − C)/(b² + V) in [0, 1], b² = max(δ² − V, 0); 1 where neither bias nor noise is
+    there.
+    """
     variance_j, shared_j = noise.of_difference, noise.shared - noise.pooled
     bias_j = np.maximum(distance_j**2 - variance_j, 0.0)
     total_j = bias_j + variance_j
-    return np.clip(np.divide(bias_j - shared_j, total_j, out=np.ones_like(total_j), where=total_j > _NOTHING), 0.0, 1.0)
+    return np.clip(
+        np.divide(bias_j - shared_j, total_j, out=np.ones_like(total_j), where=total_j > _NOTHING),
+        0.0,
+        1.0,
+    )
 
 
 def _read_values(weights: Weights, means: Mapping[str, npt.ArrayLike] | None) -> dict[str, Floats]:
@@ -157,27 +178,36 @@ def _read_values(weights: Weights, means: Mapping[str, npt.ArrayLike] | None) ->
         means = {} if weights.estimation is None else weights.estimation.feature_values()
         if not means:
             raise ConfigError(
-                "say which means count, shrink_weights(weights, means={'brightness': values, …}): the weights come from numbers, or from "
+                "say which means count, shrink_weights(weights, means={'brightness': values, …}): "
+                "the weights come from numbers, or from "
                 "a bias model that reads no features."
             )
     given: Any = means  # of any kind where it comes from a user
     if not isinstance(given, Mapping) or not given:
-        raise ConfigError(f"means is a mapping of names to (n,) values, such as {{'brightness': pool.frame['brightness']}}; got {given!r}.")
+        raise ConfigError(
+            f"means is a mapping of names to (n,) values, such as {{'brightness': "
+            f"pool.frame['brightness']}}; got {given!r}."
+        )
     for values in means.values():
         check_order(values, weights.id)
     return {name: check_values(values, weights.weight.size) for name, values in means.items()}
 
 
 def _directions(value_nj: Floats, pool_n: Floats) -> tuple[Floats, Ints]:
-    """((n, D) u, mean 0, variance 1 and uncorrelated under the pool; (J,) which of them each value adds, −1 if it adds none)."""
+    """((n, D) u, mean 0, variance 1 and uncorrelated under the pool; (J,) which of them each value
+    adds, −1 if it adds none).
+    """
     found: list[Floats] = []
     of_value = np.full(value_nj.shape[1], -1)
     weighed_n = pool_n > 0
     first = int(np.argmax(weighed_n))
     for at, value_n in enumerate(value_nj.T):
-        # Relative to the largest, so that squares neither overflow nor vanish, and from one of them, so that rounding makes no variation
-        # of a constant; images without weight have no say.
-        scaled_n = np.where(weighed_n, value_n / (float(np.abs(value_n[weighed_n]).max()) or 1.0), 0.0)
+        # Relative to the largest, so that squares neither overflow nor vanish, and from one of
+        # them, so that rounding makes no variation of a constant; images without weight have no
+        # say.
+        scaled_n = np.where(
+            weighed_n, value_n / (float(np.abs(value_n[weighed_n]).max()) or 1.0), 0.0
+        )
         rest_n = np.where(weighed_n, scaled_n - scaled_n[first], 0.0)
         largest = float(np.abs(rest_n).max())
         if largest == 0.0:
@@ -196,7 +226,9 @@ def _directions(value_nj: Floats, pool_n: Floats) -> tuple[Floats, Ints]:
     return np.column_stack(found) if found else np.empty((value_nj.shape[0], 0)), of_value
 
 
-def nearest_weights(weight_n: Floats, direction_nj: Floats, wanted_j: Floats, names: list[str]) -> Floats:
+def nearest_weights(
+    weight_n: Floats, direction_nj: Floats, wanted_j: Floats, names: list[str]
+) -> Floats:
     """(n,) the weights nearest to ``weight_n`` whose means of the directions are ``wanted_j``."""
     kept_n = weight_n > 0
     gap_cj = direction_nj[kept_n] - wanted_j
@@ -205,7 +237,8 @@ def nearest_weights(weight_n: Floats, direction_nj: Floats, wanted_j: Floats, na
     tilt: Any = tilt_to_zero(weight_n[kept_n], gap_cj / np.abs(gap_cj).max(axis=0))
     if not isinstance(tilt, Tilt):
         raise CoverageError(
-            f"no weights on these {int(np.count_nonzero(kept_n))} images have the shrunken means of {first_few(names)} together. "
+            f"no weights on these {int(np.count_nonzero(kept_n))} images have the shrunken means "
+            f"of {first_few(names)} together. "
             "Name fewer means."
         )
     after_n = np.zeros(weight_n.size)

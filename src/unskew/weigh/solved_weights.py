@@ -13,7 +13,14 @@ import numpy.typing as npt
 
 from unskew.errors import DataError, first_few
 from unskew.records import Floats, Weights
-from unskew.solve.normalizers import Method, Solved, checked_options, prepare, solve_prepared, with_exact_hessian
+from unskew.solve.normalizers import (
+    Method,
+    Solved,
+    checked_options,
+    prepare,
+    solve_prepared,
+    with_exact_hessian,
+)
 from unskew.solve.omega_rows import Rows
 from unskew.solve.overlap import overlap_at_solution, warn_if_weak
 from unskew.solve.source_codes import check_same_order, is_missing
@@ -36,16 +43,21 @@ def debias_weights(
     names: Sequence[object] | None = None,
     jobs: int | None = None,
 ) -> Weights:
-    """One weight for every image: π_i = 1/(n Σ_k λ_k ω_ik/Ω_k) with the normalizers Ω of ``solve_normalizers``.
+    """One weight for every image: π_i = 1/(n Σ_k λ_k ω_ik/Ω_k) with the normalizers Ω of
+    ``solve_normalizers``.
 
-    The weighted pool estimates the target: Σ_i π_i h(z_i) → ∫ h dp. Facts: Σ_i π_i = 1, Σ_i π_i ω_ik = Ω_k; a constant factor in ω_k
-    changes no weight; with all ω equal π_i = 1/n; with one source π_i ∝ 1/ω_i.
+    The weighted pool estimates the target: Σ_i π_i h(z_i) → ∫ h dp. Facts: Σ_i π_i = 1, Σ_i π_i
+    ω_ik = Ω_k; a constant factor in ω_k changes no weight; with all ω equal π_i = 1/n; with one
+    source π_i ∝ 1/ω_i.
 
     Parameters
     ----------
-    omega, source, method, tol, max_steps, throw, log, start, seed, names, jobs : as for ``solve_normalizers``.
-    group : (n,) the group of every image (patient, burst): images of one group are not independent, and standard errors account for it.
-    id : (n,) an id for every image (default: the index of ``omega`` if it is a DataFrame, else the row number).
+    omega, source, method, tol, max_steps, throw, log, start, seed, names, jobs : as for
+        ``solve_normalizers``.
+    group : (n,) the group of every image (patient, burst): images of one group are not independent,
+        and standard errors account for it.
+    id : (n,) an id for every image (default: the index of ``omega`` if it is a DataFrame, else the
+        row number).
 
     Examples
     --------
@@ -59,21 +71,39 @@ def debias_weights(
     ids = _ids(omega, id, prepared.rows.n_rows)
     check_same_order(group, "group", omega)
     groups = None if group is None else group_codes(group, prepared.rows.n_rows)
-    solved = solve_prepared(prepared, checked_options(method, tol, max_steps, start, seed), throw=throw)
+    solved = solve_prepared(
+        prepared, checked_options(method, tol, max_steps, start, seed), throw=throw
+    )
     weights = weigh_solved(solved, ids, groups)
     warn_if_weak(weights.overlap)
     return weights
 
 
-def weigh_solved(solved: Solved, ids: npt.NDArray[Any], groups: tuple[npt.NDArray[np.int64], npt.NDArray[Any]] | None = None) -> Weights:
-    """The weights of a solve, with their verdict (nobody is warned); ``groups``: the code of every image's group, and their names."""
+def weigh_solved(
+    solved: Solved,
+    ids: npt.NDArray[Any],
+    groups: tuple[npt.NDArray[np.int64], npt.NDArray[Any]] | None = None,
+) -> Weights:
+    """The weights of a solve, with their verdict (nobody is warned); ``groups``: the code of every
+    image's group, and their names.
+    """
     solved = with_exact_hessian(solved)
     weight_n = _weights(solved.rows, solved.solution.u)
     overlap = solved.overlap
-    if overlap.connected and solved.solution.hessian is not None and np.all(np.isfinite(solved.solution.hessian.data)):
-        overlap = overlap_at_solution(overlap, solved.rows, weight_n, solved.solution.hessian, solved.solution.share)
+    if (
+        overlap.connected
+        and solved.solution.hessian is not None
+        and np.all(np.isfinite(solved.solution.hessian.data))
+    ):
+        overlap = overlap_at_solution(
+            overlap, solved.rows, weight_n, solved.solution.hessian, solved.solution.share
+        )
     overlap = judge_weights(overlap, weight_n)
-    source_n = solved.rows.source_n if solved.rows.inverse_n is None else solved.rows.source_n[solved.rows.inverse_n]
+    source_n = (
+        solved.rows.source_n
+        if solved.rows.inverse_n is None
+        else solved.rows.source_n[solved.rows.inverse_n]
+    )
     return Weights(
         weight=weight_n,
         id=ids,
@@ -90,7 +120,9 @@ def weigh_solved(solved: Solved, ids: npt.NDArray[Any], groups: tuple[npt.NDArra
 def _weights(rows: Rows, u_k: Floats) -> Floats:
     """(n,) 1/Σ_k e^{u_k} ω_ik over all images, normalised to sum 1."""
     sum_n, scale_n = rows.row_sums(u_k)
-    with np.errstate(under="ignore", divide="ignore", invalid="ignore"):  # of a failed solution the weights are NaN, and said to be
+    with np.errstate(
+        under="ignore", divide="ignore", invalid="ignore"
+    ):  # of a failed solution the weights are NaN, and said to be
         if scale_n is None:
             weight_n = np.divide(1.0, sum_n, out=sum_n)
         else:
@@ -117,7 +149,10 @@ def group_codes(group: Any, n: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[
     if array.shape != (n,):
         raise DataError(f"group has one entry for each of the {n} images; got shape {array.shape}.")
     if array.dtype.kind in "Of" and any(is_missing(value) for value in array.tolist()):
-        raise DataError("group is missing (None or NaN) for some images; give an image that is alone a group of its own.")
+        raise DataError(
+            "group is missing (None or NaN) for some images; give an image that is alone a group "
+            "of its own."
+        )
     if array.dtype.kind != "O":
         names, codes = np.unique(array, return_inverse=True)
         return codes.astype(np.int64), names
@@ -135,19 +170,25 @@ def group_codes(group: Any, n: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[
 
 
 def align_weights(weights: Weights, ids: Sequence[object] | npt.NDArray[Any]) -> Floats:
-    """The weights of ``ids`` in that order; ids that are unknown, or not unique among the weights, are an error."""
+    """The weights of ``ids`` in that order; ids that are unknown, or not unique among the weights,
+    are an error.
+    """
     own = weights.id.tolist()
     position = {value: i for i, value in enumerate(own)}
     if len(position) != len(own):
         seen: set[object] = set()
         repeated = list(dict.fromkeys(value for value in own if value in seen or seen.add(value)))  # type: ignore[func-returns-value]
-        raise DataError(f"{len(repeated)} ids stand for more than one image, so weights cannot be joined by id: {first_few(repeated)}.")
+        raise DataError(
+            f"{len(repeated)} ids stand for more than one image, so weights cannot be joined by "
+            f"id: {first_few(repeated)}."
+        )
     # Not through an array where it is a list: 1 and "a" together would become text.
     wanted = list(ids) if isinstance(ids, list | tuple) else np.asarray(ids).tolist()
     unknown = [value for value in wanted if value not in position]
     if unknown:
         raise DataError(
-            f"{len(unknown)} of {len(wanted)} ids have no weight: {first_few(unknown)}. Were they in the pool that was weighed?"
+            f"{len(unknown)} of {len(wanted)} ids have no weight: {first_few(unknown)}. Were they "
+            "in the pool that was weighed?"
         )
     return weights.weight[np.array([position[value] for value in wanted], dtype=np.int64)]
 
@@ -163,16 +204,22 @@ def _arrow(values: npt.NDArray[Any]) -> Any:
 
 
 def write_weights(weights: Weights, path: str | PathLike[str]) -> None:
-    """Write id, source, group, weight (sum 1) and sample_weight (mean 1) as Parquet: beside first, then renamed."""
+    """Write id, source, group, weight (sum 1) and sample_weight (mean 1) as Parquet: beside first,
+    then renamed.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     target = Path(path)
     if not target.parent.is_dir():
-        raise DataError(f"weights cannot be written to {target}: there is no folder {target.parent}.")
+        raise DataError(
+            f"weights cannot be written to {target}: there is no folder {target.parent}."
+        )
     columns = {
         "id": _arrow(weights.id),
-        "source": pa.DictionaryArray.from_arrays(pa.array(weights.source), pa.array(weights.names)).cast(pa.string()),
+        "source": pa.DictionaryArray.from_arrays(
+            pa.array(weights.source), pa.array(weights.names)
+        ).cast(pa.string()),
         "weight": pa.array(weights.weight),
         "sample_weight": pa.array(weights.sample_weight),
     }

@@ -28,7 +28,8 @@ class MeanShift:
     ----------
     before, after : the weighted mean with the weights as they were and with the trimmed ones.
     difference : after − before.
-    stderr : standard error of ``before``, None where it is not available (plain numbers instead of weights).
+    stderr : standard error of ``before``, None where it is not available (plain numbers instead of
+        weights).
     difference_in_stderr : difference/stderr, None where stderr is.
     known : the mean that the target is known to have, None if it was not given.
     """
@@ -47,7 +48,8 @@ class Trimming:
 
     Attributes
     ----------
-    weight : (n,) min(cap, s π_i), sums to 1; s ≥ 1 hands the removed mass to the images below the cap in proportion to their weights.
+    weight : (n,) min(cap, s π_i), sums to 1; s ≥ 1 hands the removed mass to the images below the
+        cap in proportion to their weights.
     cap : the largest weight allowed.
     at : n cap, the cap as a multiple of the mean weight.
     n_trimmed : images at the cap.
@@ -80,17 +82,22 @@ def trim_weights(
     quantile: float | None = None,
     means: Mapping[str, Any] | None = None,
 ) -> Trimming:
-    """Cap the weights at p_i = min(cap, s π_i), with s such that they sum to 1: the cap holds after renormalising.
+    """Cap the weights at p_i = min(cap, s π_i), with s such that they sum to 1: the cap holds after
+    renormalising.
 
-    Order is preserved. A cap above the largest weight changes nothing; a cap at the mean makes all (positive) weights equal.
+    Order is preserved. A cap above the largest weight changes nothing; a cap at the mean makes all
+    (positive) weights equal.
 
     Parameters
     ----------
     weights : the weights, or (n,) numbers proportional to them.
-    at : cap as a multiple of the mean weight 1/n, at least 1; or "mse": the cap with the smallest estimated mean squared
-        error of ``means`` (relative to their variance without trimming, added up; Potter 1990).
-    quantile : cap as a quantile of the weights, at most 1. Exactly one of ``at`` and ``quantile`` must be given.
-    means : for each name (n,) values, or (values, known mean): how far trimming moves them is reported.
+    at : cap as a multiple of the mean weight 1/n, at least 1; or "mse": the cap with the smallest
+        estimated mean squared error of ``means`` (relative to their variance without trimming,
+        added up; Potter 1990).
+    quantile : cap as a quantile of the weights, at most 1. Exactly one of ``at`` and ``quantile``
+        must be given.
+    means : for each name (n,) values, or (values, known mean): how far trimming moves them is
+        reported.
 
     Raises
     ------
@@ -111,25 +118,32 @@ def trim_weights(
         cap=cap,
         at=cap * weight_n.size,
         n_trimmed=int(trimmed_n.sum()),
-        trimmed_by_source=_count_by_source(weights, trimmed_n) if isinstance(weights, Weights) else None,
+        trimmed_by_source=_count_by_source(weights, trimmed_n)
+        if isinstance(weights, Weights)
+        else None,
         moved=float(np.maximum(weight_n - after_n, 0.0).sum()),
         ess_before=effective_size(weight_n),
         ess_after=effective_size(after_n),
-        means={name: _shift(weights, weight_n, after_n, value_n, known) for name, (value_n, known) in values.items()},
+        means={
+            name: _shift(weights, weight_n, after_n, value_n, known)
+            for name, (value_n, known) in values.items()
+        },
     )
 
 
 def cap_weights(weight_n: Floats, cap: float) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """(n,) min(cap, s π) with sum 1, and which images are at the cap.
 
-    With the m largest at the cap the others are multiplied by s_m = (1 − m cap)/(their sum); the answer is the smallest m for which the
-    largest of them then stays below the cap.
+    With the m largest at the cap the others are multiplied by s_m = (1 − m cap)/(their sum); the
+    answer is the smallest m for which the largest of them then stays below the cap.
     """
     n_positive = int(np.count_nonzero(weight_n))
     if cap * n_positive < 1.0 - 1e-12:
         raise ConfigError(
-            f"weights that sum to 1 cannot all be at most {cap:.6g}: {n_positive} images have a positive weight, so the cap must be "
-            f"at least {1 / n_positive:.6g}, that is at = {weight_n.size / n_positive:.6g} times the mean weight. Trim less."
+            f"weights that sum to 1 cannot all be at most {cap:.6g}: {n_positive} images have a "
+            "positive weight, so the cap must be "
+            f"at least {1 / n_positive:.6g}, that is at = {weight_n.size / n_positive:.6g} times "
+            "the mean weight. Trim less."
         )
     if weight_n.max() <= cap:
         return weight_n.copy(), np.zeros(weight_n.size, dtype=np.bool_)
@@ -149,20 +163,28 @@ def cap_weights(weight_n: Floats, cap: float) -> tuple[Floats, npt.NDArray[np.bo
     return after_n, trimmed_n
 
 
-def _choose_cap(weight_n: Floats, at: float | str | None, quantile: float | None, values: list[Floats]) -> float:
+def _choose_cap(
+    weight_n: Floats, at: float | str | None, quantile: float | None, values: list[Floats]
+) -> float:
     if (at is None) == (quantile is None):
-        raise ConfigError("say where to trim by exactly one of at (a multiple of the mean weight, or 'mse') and quantile.")
+        raise ConfigError(
+            "say where to trim by exactly one of at (a multiple of the mean weight, or 'mse') and "
+            "quantile."
+        )
     if quantile is not None:
         if not 0.0 <= quantile <= 1.0:
             raise ConfigError(f"quantile must lie between 0 and 1; got {quantile!r}.")
         return float(np.quantile(weight_n, quantile))
     if at == "mse":
         if not values:
-            raise ConfigError("at='mse' weighs the bias of known means against their variance: pass means.")
+            raise ConfigError(
+                "at='mse' weighs the bias of known means against their variance: pass means."
+            )
         return _best_cap(weight_n, values)
     if isinstance(at, str) or at is None or not at >= 1.0:
         raise ConfigError(
-            f"at is the cap as a multiple of the mean weight, at least 1 (weights cannot all lie below their mean), or 'mse'; got {at!r}."
+            "at is the cap as a multiple of the mean weight, at least 1 (weights cannot all lie "
+            f"below their mean), or 'mse'; got {at!r}."
         )
     # An infinite multiple is no cap at all.
     return min(float(at) / weight_n.size, 1.0)
@@ -171,16 +193,20 @@ def _choose_cap(weight_n: Floats, at: float | str | None, quantile: float | None
 def _best_cap(weight_n: Floats, values: list[Floats]) -> float:
     """The candidate with the smallest Σ_h MSE(h)/Var(h), none trimmed included.
 
-    With d_i = p_i (h_i − μ_p) and e_i = π_i (h_i − μ_π), the variance is Σ d_i² and the squared bias (μ_p − μ_π)² less its own noise
-    Σ (d_i − e_i)², not below 0. The normalizers are taken as fixed, and images as independent: a guide, not a standard error.
+    With d_i = p_i (h_i − μ_p) and e_i = π_i (h_i − μ_π), the variance is Σ d_i² and the squared
+    bias (μ_p − μ_π)² less its own noise Σ (d_i − e_i)², not below 0. The normalizers are taken as
+    fixed, and images as independent: a guide, not a standard error.
     """
     # Sorted once: sorting sorted weights again for every cap is cheap.
     order = np.argsort(-weight_n, kind="stable")
     weight_n, values = weight_n[order], [value_n[order] for value_n in values]
     caps = np.geomspace(1.0 / np.count_nonzero(weight_n), weight_n.max(), _N_CANDIDATES)
-    # Rounding must not put the ends outside of what is possible, or trim the largest weight by one digit.
+    # Rounding must not put the ends outside of what is possible, or trim the largest weight by one
+    # digit.
     caps[-1] = weight_n.max()
-    errors = [_relative_error(weight_n, cap_weights(weight_n, float(cap))[0], values) for cap in caps]
+    errors = [
+        _relative_error(weight_n, cap_weights(weight_n, float(cap))[0], values) for cap in caps
+    ]
     # The largest of equally good caps: trim no more than it helps.
     return float(caps[len(errors) - 1 - int(np.argmin(errors[::-1]))])
 
@@ -204,7 +230,12 @@ def _count_by_source(weights: Weights, trimmed_n: npt.NDArray[np.bool_]) -> dict
 
 
 def _read_mean(entry: Any, n: int) -> tuple[Floats, float | None]:
-    if isinstance(entry, tuple) and len(entry) == 2 and np.ndim(entry[0]) == 1 and np.ndim(entry[1]) == 0:
+    if (
+        isinstance(entry, tuple)
+        and len(entry) == 2
+        and np.ndim(entry[0]) == 1
+        and np.ndim(entry[1]) == 0
+    ):
         known = float(entry[1])
         if not math.isfinite(known):
             raise DataError(f"a known mean must be finite; got {known}.")
@@ -212,16 +243,29 @@ def _read_mean(entry: Any, n: int) -> tuple[Floats, float | None]:
     return check_values(entry, n), None
 
 
-def _shift(weights: Weights | npt.ArrayLike, weight_n: Floats, after_n: Floats, value_n: Floats, known: float | None) -> MeanShift:
+def _shift(
+    weights: Weights | npt.ArrayLike,
+    weight_n: Floats,
+    after_n: Floats,
+    value_n: Floats,
+    known: float | None,
+) -> MeanShift:
     before, after = float(weight_n @ value_n), float(after_n @ value_n)
     stderr = None
     if isinstance(weights, Weights) and weights.rows is not None:
         try:
             stderr = weights.mean(value_n).stderr
         except ConvergenceError:
-            # The trimming is as valid without it; the overlap's verdict tells the user why there is none.
+            # The trimming is as valid without it; the overlap's verdict tells the user why there is
+            # none.
             stderr = None
     in_stderr = None
     if stderr is not None:
-        in_stderr = (after - before) / stderr if stderr > 0 else math.copysign(math.inf, after - before) if after != before else 0.0
+        in_stderr = (
+            (after - before) / stderr
+            if stderr > 0
+            else math.copysign(math.inf, after - before)
+            if after != before
+            else 0.0
+        )
     return MeanShift(before, after, after - before, stderr, in_stderr, known)

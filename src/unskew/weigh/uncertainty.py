@@ -1,7 +1,9 @@
-"""How far off may the estimates be? Asymptotic standard errors for known ω, robust to groups, and a bootstrap beside them.
+"""How far off may the estimates be? Asymptotic standard errors for known ω, robust to groups, and a
+bootstrap beside them.
 
-Notation: q_i the memberships of image i, π_i its weight, λ_k the shares, H the Hessian of the objective at the solution, and H⁻ the
-generalized inverse of H with H⁻λ = 0 (H has the null vector 1: the constant in u, which is fixed by convention).
+Notation: q_i the memberships of image i, π_i its weight, λ_k the shares, H the Hessian of the
+objective at the solution, and H⁻ the generalized inverse of H with H⁻λ = 0 (H has the null vector
+1: the constant in u, which is fixed by convention).
 """
 
 from __future__ import annotations
@@ -19,9 +21,21 @@ import scipy.special
 from unskew.errors import ConfigError, DataError
 from unskew.records import Estimate
 from unskew.solve.overlap import is_strongly_connected
-from unskew.weigh.curvature import check_solved, invert_hessian, read_hessian, read_memberships, solve_hessian
+from unskew.weigh.curvature import (
+    check_solved,
+    invert_hessian,
+    read_hessian,
+    read_memberships,
+    solve_hessian,
+)
 from unskew.weigh.effective_size import add_by_code
-from unskew.weigh.sampling_units import Units, centre_units, centre_within_sources, design_effect, find_units
+from unskew.weigh.sampling_units import (
+    Units,
+    centre_units,
+    centre_within_sources,
+    design_effect,
+    find_units,
+)
 
 if TYPE_CHECKING:
     from unskew.records import Floats, Ints, Weights
@@ -29,25 +43,32 @@ if TYPE_CHECKING:
 
 
 def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) -> Estimate:
-    """Target mean μ̂ = Σ_i π_i h_i with a standard error that accounts for the estimated normalizers; ω is taken as known.
+    """Target mean μ̂ = Σ_i π_i h_i with a standard error that accounts for the estimated
+    normalizers; ω is taken as known.
 
-    The influence of image i on μ̂ (n times the derivative with respect to how often it counts) is, up to a constant per source,
+    The influence of image i on μ̂ (n times the derivative with respect to how often it counts) is,
+    up to a constant per source,
 
         ψ_i = n π_i (h_i − μ̂) + aᵀ q_i,   H a = c,   c_k = Σ_i π_i q_ik (h_i − μ̂).
 
-    The numbers of images per source are fixed, so ψ is centred within sources, and the variance is n⁻² Σ_j T_j²/(1 − leverage_j)^{a_j},
-    with T_j the sum of the centred ψ over unit j (a group, or an image without groups), leverage and a_j as `centre_units` explains.
-    Hence duplicating every image within its group changes no standard error, and one source with equal weights has the textbook's s/√n.
+    The numbers of images per source are fixed, so ψ is centred within sources, and the variance is
+    n⁻² Σ_j T_j²/(1 − leverage_j)^{a_j}, with T_j the sum of the centred ψ over unit j (a group, or
+    an image without groups), leverage and a_j as `centre_units` explains. Hence duplicating every
+    image within its group changes no standard error, and one source with equal weights has the
+    textbook's s/√n.
 
-    A source with one unit has no spread of its own: there ψ is centred at a_k instead, its expectation in source k under the model.
-    If there is one unit altogether, or one group of several images in every source, no standard error exists, and it is infinite.
+    A source with one unit has no spread of its own: there ψ is centred at a_k instead, its
+    expectation in source k under the model. If there is one unit altogether, or one group of
+    several images in every source, no standard error exists, and it is infinite.
 
-    That sandwich sees only what happened: a link that could have produced an image but produced none adds nothing to it, and where the
-    answer rests on such links it comes out near 0. So the larger of it and the model-based variance (`_influence`) is reported,
-    which counts every link by its probability. Where the links produced images, the two agree up to noise.
+    That sandwich sees only what happened: a link that could have produced an image but produced
+    none adds nothing to it, and where the answer rests on such links it comes out near 0. So the
+    larger of it and the model-based variance (`_influence`) is reported, which counts every link by
+    its probability. Where the links produced images, the two agree up to noise.
 
-    The interval uses Student's t with the degrees of freedom of Welch and Satterthwaite, (Σ_s v_s)²/Σ_s (v_s²/(m_s − 1)), over the strata
-    s with m_s units and variance v_s: exact for one source of normal values with equal weights, wide where few groups carry the variance.
+    The interval uses Student's t with the degrees of freedom of Welch and Satterthwaite, (Σ_s
+    v_s)²/Σ_s (v_s²/(m_s − 1)), over the strata s with m_s units and variance v_s: exact for one
+    source of normal values with equal weights, wide where few groups carry the variance.
 
     Parameters
     ----------
@@ -72,18 +93,24 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     deviation_n /= scale
     spread_m, model_variance = spread_of_mean(weights, units, deviation_n)
     variance_s = add_by_code(units.stratum_m, np.square(spread_m), units.size_s.size)
-    variance = max(float(variance_s.sum()), model_variance * design_effect(weights, units, deviation_n))
+    variance = max(
+        float(variance_s.sum()), model_variance * design_effect(weights, units, deviation_n)
+    )
     if variance == 0.0:
         return Estimate(mean, 0.0, (mean, mean), level)
     stderr = scale * math.sqrt(variance)
-    half_width = stderr * float(scipy.special.stdtrit(degrees_of_freedom(variance_s, units.size_s), 0.5 + level / 2))
+    half_width = stderr * float(
+        scipy.special.stdtrit(degrees_of_freedom(variance_s, units.size_s), 0.5 + level / 2)
+    )
     if not math.isfinite(half_width):
         return Estimate(mean, math.inf, (-math.inf, math.inf), level)
     return Estimate(mean, stderr, (mean - half_width, mean + half_width), level)
 
 
 def spread_of_mean(weights: Weights, units: Units, deviation_n: Floats) -> tuple[Floats, float]:
-    """((m,) what each unit adds to μ̂, centred, whose squares add up to its variance; the model-based variance for independent images)."""
+    """((m,) what each unit adds to μ̂, centred, whose squares add up to its variance; the
+    model-based variance for independent images).
+    """
     influence_n, expected_k, model_variance = _influence(weights, deviation_n)
     excess_n = influence_n - expected_k[weights.source]
     # At weak links a is huge, and what is left of a difference of its size is rounding.
@@ -92,7 +119,9 @@ def spread_of_mean(weights: Weights, units: Units, deviation_n: Floats) -> tuple
 
 
 def degrees_of_freedom(variance_s: Floats, size_s: Ints) -> float:
-    """(Σ_s v_s)²/Σ_s (v_s²/(m_s − 1)); of all strata together where none has a spread of its own."""
+    """(Σ_s v_s)²/Σ_s (v_s²/(m_s − 1)); of all strata together where none has a spread of its
+    own.
+    """
     free_s = np.maximum(size_s - 1, 1)
     largest = float(variance_s.max())
     if not 0.0 < largest < math.inf:
@@ -103,18 +132,23 @@ def degrees_of_freedom(variance_s: Floats, size_s: Ints) -> float:
 
 
 def influence_of_mean(weights: Weights, deviation_n: Floats) -> tuple[Floats, Floats]:
-    """(n,) ψ_i of `weighted_mean` for h_i − μ̂ = ``deviation_n``, and (K,) a_k, the expectation of ψ in each source."""
+    """(n,) ψ_i of `weighted_mean` for h_i − μ̂ = ``deviation_n``, and (K,) a_k, the expectation of
+    ψ in each source.
+    """
     return _influence(weights, deviation_n)[:2]
 
 
 def _influence(weights: Weights, deviation_n: Floats) -> tuple[Floats, Floats, float]:
-    """ψ and a as `influence_of_mean` gives them, and the model-based variance of μ̂ for independent images.
+    """ψ and a as `influence_of_mean` gives them, and the model-based variance of μ̂ for independent
+    images.
 
-    Under the model image i came from source k with probability q_ik, and there ψ has expectation a_k, so the variance is
+    Under the model image i came from source k with probability q_ik, and there ψ has expectation
+    a_k, so the variance is
 
         n⁻² Σ_i Σ_k q_ik (ψ_i − a_k)² = Σ_i π_i² (h_i − μ̂)² + aᵀHa/n,   aᵀHa = aᵀc,
 
-    because Σ_k q_ik (ψ_i − a_k) = n π_i (h_i − μ̂) and Σ_i q_i (1 − q_i)ᵀ is n H. For K = 1 it is Σ_i π_i² (h_i − μ̂)².
+    because Σ_k q_ik (ψ_i − a_k) = n π_i (h_i − μ̂) and Σ_i q_i (1 − q_i)ᵀ is n H. For K = 1 it is
+    Σ_i π_i² (h_i − μ̂)².
 
     Two passes over the memberships, with a few vectors of length n in memory.
     """
@@ -127,25 +161,29 @@ def _influence(weights: Weights, deviation_n: Floats) -> tuple[Floats, Floats, f
     influence_n = pull_n.size * pull_n
     for rows, q_bk in read_memberships(weights):
         influence_n[rows] += q_bk @ a_k
-    # aᵀc rather than aᵀHa: where links are weak a is huge, and differences within well linked sources would lose their digits.
+    # aᵀc rather than aᵀHa: where links are weak a is huge, and differences within well linked
+    # sources would lose their digits.
     curved = max(float(a_k @ pull_k), 0.0)
     return influence_n, a_k, float(pull_n @ pull_n) + curved / pull_n.size
 
 
 def log_normalizer_covariance(weights: Weights) -> Floats:
-    """(K, K) covariance of log Ω̂, the normalizers relative to that of the target (ω ≡ 1), for known ω.
+    """(K, K) covariance of log Ω̂, the normalizers relative to that of the target (ω ≡ 1), for
+    known ω.
 
-    Without groups it is the model-based covariance of Kong, McCullagh, Meng, Nicolae & Tan (2003), which MBAR writes as
-    Θ = Wᵀ(I − W N Wᵀ)⁺W with the target added as a state without images. In terms of H⁻, with r = Σ_i π_i q_i − λ and b = H⁻r,
+    Without groups it is the model-based covariance of Kong, McCullagh, Meng, Nicolae & Tan (2003),
+    which MBAR writes as Θ = Wᵀ(I − W N Wᵀ)⁺W with the target added as a state without images. In
+    terms of H⁻, with r = Σ_i π_i q_i − λ and b = H⁻r,
 
         n Cov = H⁻ − Λ⁻¹ − b1ᵀ − 1bᵀ + (n Σ_i π_i² + rᵀb) 11ᵀ,
 
-    which needs (K, K) matrices only, and whose one singular direction is known exactly rather than found by a tolerance. K = 1 gives
-    Σ_i π_i² − 1/n.
+    which needs (K, K) matrices only, and whose one singular direction is known exactly rather than
+    found by a tolerance. K = 1 gives Σ_i π_i² − 1/n.
 
-    With groups it is the sandwich of the influence functions ψ_ik = (H⁻q_i)_k − n π_i − bᵀq_i of log Ω̂_k, centred and summed as in
-    `weighted_mean`; this holds K + 1 numbers for every group in memory. It is infinite where there is one group altogether, or one
-    group of several images in every source.
+    With groups it is the sandwich of the influence functions ψ_ik = (H⁻q_i)_k − n π_i − bᵀq_i of
+    log Ω̂_k, centred and summed as in `weighted_mean`; this holds K + 1 numbers for every group in
+    memory. It is infinite where there is one group altogether, or one group of several images in
+    every source.
     """
     if weights.estimation is not None and not weights.estimation.omega_is_known:
         return weights.estimation.covariance()
@@ -167,7 +205,9 @@ def log_normalizer_covariance(weights: Weights) -> Floats:
 
 
 def _clustered_covariance(weights: Weights, inverse_kk: Floats, shift_k: Floats) -> Floats:
-    """n⁻² Σ_j T_j T_jᵀ/(1 − leverage_j)^{a_j}, with T_j the sum over unit j of the centred influence functions of log Ω̂."""
+    """n⁻² Σ_j T_j T_jᵀ/(1 − leverage_j)^{a_j}, with T_j the sum over unit j of the centred
+    influence functions of log Ω̂.
+    """
     units = find_units(weights)
     if units.cannot_vary:
         return np.full_like(inverse_kk, np.inf)
@@ -192,35 +232,47 @@ _DENSE_BLOCK = 2**21
 def _add_rows(total_mk: Floats, code_b: npt.NDArray[Any], block_bk: Floats) -> None:
     """total[code_i] += block_i for every row i of the block."""
     code_u, position_b = np.unique(code_b, return_inverse=True)
-    sum_ub = scipy.sparse.csr_array((np.ones(code_b.size), (position_b, np.arange(code_b.size))), shape=(code_u.size, code_b.size))
+    sum_ub = scipy.sparse.csr_array(
+        (np.ones(code_b.size), (position_b, np.arange(code_b.size))),
+        shape=(code_u.size, code_b.size),
+    )
     total_mk[code_u] += sum_ub @ block_bk
 
 
 def check_order(values: Any, id_n: npt.NDArray[Any]) -> None:
-    """A pandas Series whose index holds the ids in another order would be joined wrongly by position: an error that says so."""
+    """A pandas Series whose index holds the ids in another order would be joined wrongly by
+    position: an error that says so.
+    """
     index: Any = getattr(values, "index", None)
     if not hasattr(index, "equals") or len(index) != id_n.size:
         return
     label_n = np.asarray(index)
     if not np.array_equal(label_n, id_n) and set(label_n.tolist()) == set(id_n.tolist()):
-        raise DataError("values have the ids of the weights as index, but in another order; pass values.loc[weights.id].")
+        raise DataError(
+            "values have the ids of the weights as index, but in another order; pass "
+            "values.loc[weights.id]."
+        )
 
 
 def check_values(values: npt.ArrayLike, n: int) -> Floats:
     """``values`` as n finite floats, or a `DataError` that says what is wrong with them."""
     value_n = np.asarray(values)
     if value_n.dtype.kind not in "biuf":
-        raise DataError(f"values must be numbers, one per image; got an array of type {value_n.dtype}.")
+        raise DataError(
+            f"values must be numbers, one per image; got an array of type {value_n.dtype}."
+        )
     if value_n.ndim != 1 or value_n.size != n:
         raise DataError(
-            f"values must be one number per image: one dimension of length {n}, in the order of weights.id; got shape {value_n.shape}. "
+            f"values must be one number per image: one dimension of length {n}, in the order of "
+            f"weights.id; got shape {value_n.shape}. "
             "For several quantities call once for each."
         )
     value_n = value_n.astype(np.float64)
     if not np.isfinite(value_n).all():
         row = int(np.flatnonzero(~np.isfinite(value_n))[0])
         raise DataError(
-            f"values must be finite, but image {row} has {value_n[row]}. Leave such images out before the weights are computed."
+            f"values must be finite, but image {row} has {value_n[row]}. Leave such images out "
+            "before the weights are computed."
         )
     return value_n
 
@@ -228,7 +280,10 @@ def check_values(values: npt.ArrayLike, n: int) -> Floats:
 def check_level(level: float) -> None:
     """A level is a coverage strictly between 0 and 1."""
     if not 0.0 < level < 1.0:
-        raise ConfigError(f"level is the coverage of the interval, strictly between 0 and 1 (for instance 0.95); got {level!r}.")
+        raise ConfigError(
+            "level is the coverage of the interval, strictly between 0 and 1 (for instance 0.95); "
+            f"got {level!r}."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,11 +297,13 @@ class Bootstrap:
     mean : (B,) target mean of the values in each of them, None without values.
     value : the target mean on the data themselves, None without values.
     n_replicates : replicates drawn.
-    n_disconnected : of these, the replicates whose sources lack a link (or an image), so that no normalizers exist.
+    n_disconnected : of these, the replicates whose sources lack a link (or an image), so that no
+        normalizers exist.
     n_failed : of these, the replicates whose solve did not converge.
     n_strata : strata within which the units (images or groups) were drawn.
-    n_single : of these, the strata with a single unit, which every replicate draws: they add nothing to the spread, which is too small
-        then; where all strata are such, the standard errors are infinite.
+    n_single : of these, the strata with a single unit, which every replicate draws: they add
+        nothing to the spread, which is too small then; where all strata are such, the standard
+        errors are infinite.
     """
 
     names: tuple[str, ...]
@@ -265,7 +322,9 @@ class Bootstrap:
 
     @property
     def stderr(self) -> Floats:
-        """(K,) standard errors of log Ω̂; infinite with fewer than two usable replicates, or with a single unit in every stratum."""
+        """(K,) standard errors of log Ω̂; infinite with fewer than two usable replicates, or with a
+        single unit in every stratum.
+        """
         return np.sqrt(np.diagonal(self.covariance()))
 
     def covariance(self) -> Floats:
@@ -280,25 +339,33 @@ class Bootstrap:
     def estimate(self, level: float = 0.95) -> Estimate:
         """The target mean with the replicates' standard deviation and their percentile interval.
 
-        Percentiles stay within the range of the values (a share stays between 0 and 1) and follow monotone transformations, which
-        neither the reflected ("basic") interval nor the one from normal quantiles does. Where a large part of the replicates is
-        disconnected, both numbers are too small: they describe only the data sets that could be solved.
+        Percentiles stay within the range of the values (a share stays between 0 and 1) and follow
+        monotone transformations, which neither the reflected ("basic") interval nor the one from
+        normal quantiles does. Where a large part of the replicates is disconnected, both numbers
+        are too small: they describe only the data sets that could be solved.
         """
         check_level(level)
         if self.mean is None or self.value is None:
-            raise ConfigError("these replicates hold no mean: pass the values to the bootstrap, weights.bootstrap(n, seed, values).")
+            raise ConfigError(
+                "these replicates hold no mean: pass the values to the bootstrap, "
+                "weights.bootstrap(n, seed, values)."
+            )
         if not self._has_spread:
             return Estimate(self.value, math.inf, (-math.inf, math.inf), level)
         low, high = np.quantile(self.mean, [0.5 - level / 2, 0.5 + level / 2])
         return Estimate(self.value, float(self.mean.std(ddof=1)), (float(low), float(high)), level)
 
 
-def bootstrap_weights(weights: Weights, n: int = 200, seed: int = 0, values: npt.ArrayLike | None = None) -> Bootstrap:
-    """Draw the images of every source anew, with replacement, and solve again, ``n`` times; ω is taken as known.
+def bootstrap_weights(
+    weights: Weights, n: int = 200, seed: int = 0, values: npt.ArrayLike | None = None
+) -> Bootstrap:
+    """Draw the images of every source anew, with replacement, and solve again, ``n`` times; ω is
+    taken as known.
 
-    Where there are groups, whole groups are drawn: within their source or, where groups span sources, within the sources that are linked
-    by such groups (see `Units`); the sources' sizes then vary from replicate to replicate. Every replicate is first checked for
-    connectivity; those without a solution are counted and left out, never an error.
+    Where there are groups, whole groups are drawn: within their source or, where groups span
+    sources, within the sources that are linked by such groups (see `Units`); the sources' sizes
+    then vary from replicate to replicate. Every replicate is first checked for connectivity; those
+    without a solution are counted and left out, never an error.
     """
     from unskew.solve.newton import resolve
 
@@ -317,14 +384,18 @@ def bootstrap_weights(weights: Weights, n: int = 200, seed: int = 0, values: npt
     units = find_units(weights)
     for count_n in draw_counts(units, n, np.random.default_rng(seed)):
         drawn = rows.with_counts(count_n)
-        if drawn.size_k.min() == 0 or (may_disconnect and not _still_connected(drawn.link_count(), links)):
+        if drawn.size_k.min() == 0 or (
+            may_disconnect and not _still_connected(drawn.link_count(), links)
+        ):
             n_disconnected += 1
             continue
         u_k, converged = resolve(drawn, start_k)
         if not converged:
             n_failed += 1
             continue
-        log_normalizer_k, mean = _estimates(drawn, u_k, None if value_n is None else count_n * value_n)
+        log_normalizer_k, mean = _estimates(
+            drawn, u_k, None if value_n is None else count_n * value_n
+        )
         log_normalizer_bk.append(log_normalizer_k)
         mean_b.append(mean)
     return Bootstrap(
@@ -347,36 +418,53 @@ def draw_counts(units: Units, n: int, rng: np.random.Generator) -> Iterator[Floa
     count_m = np.empty(units.stratum_m.size, dtype=np.int64)
     for _ in range(n):
         for member in members:
-            count_m[member] = np.bincount(rng.integers(member.size, size=member.size), minlength=member.size)
+            count_m[member] = np.bincount(
+                rng.integers(member.size, size=member.size), minlength=member.size
+            )
         yield count_m[units.unit_n].astype(np.float64)
 
 
 def _estimates(drawn: Rows, u_k: Floats, counted_value_n: Floats | None) -> tuple[Floats, float]:
-    """The replicate's log Ω̂ and target mean, from its rows (identical images share one) and count_i h_i of every image.
+    """The replicate's log Ω̂ and target mean, from its rows (identical images share one) and
+    count_i h_i of every image.
 
-    π_i = count_i w_i/Σ_j count_j w_j and Ω_k = n_k e^{−u_k}/Σ_j count_j w_j, with w_i = 1/Σ_k e^{u_k} ω_ik.
+    π_i = count_i w_i/Σ_j count_j w_j and Ω_k = n_k e^{−u_k}/Σ_j count_j w_j, with w_i = 1/Σ_k
+    e^{u_k} ω_ik.
     """
     sum_r, scale_r = drawn.row_sums(u_k)
     log_sum_r = np.log(sum_r) if scale_r is None else np.log(sum_r) + scale_r
     smallest = float(log_sum_r.min(where=drawn.count_n > 0, initial=np.inf))
-    # Rows that were not drawn may lie below the smallest one that was; their count of 0 takes them out.
+    # Rows that were not drawn may lie below the smallest one that was; their count of 0 takes them
+    # out.
     weight_r = np.exp(np.minimum(smallest - log_sum_r, 0.0))
     total = float((drawn.count_n * weight_r).sum())
     log_normalizer_k = np.log(drawn.size_k) - u_k + smallest - math.log(total)
     if counted_value_n is None:
         return log_normalizer_k, math.nan
-    value_r = counted_value_n if drawn.inverse_n is None else add_by_code(drawn.inverse_n, counted_value_n, weight_r.size)
+    value_r = (
+        counted_value_n
+        if drawn.inverse_n is None
+        else add_by_code(drawn.inverse_n, counted_value_n, weight_r.size)
+    )
     return log_normalizer_k, float((value_r * weight_r).sum()) / total
 
 
 def _always_connected(link_kk: Any, size_l: Floats) -> bool:
-    """Do the edges k→l on which every image of source l lies connect the sources? No replicate with images of all sources loses them."""
+    """Do the edges k→l on which every image of source l lies connect the sources? No replicate with
+    images of all sources loses them.
+    """
     link = scipy.sparse.coo_array(link_kk)
     certain = link.data >= size_l[link.col]
-    return is_strongly_connected(scipy.sparse.csr_array((certain[certain], (link.row[certain], link.col[certain])), shape=link.shape))
+    return is_strongly_connected(
+        scipy.sparse.csr_array(
+            (certain[certain], (link.row[certain], link.col[certain])), shape=link.shape
+        )
+    )
 
 
 def _still_connected(link_kk: Any, original_kk: Any) -> bool:
-    """Is the graph of a replicate, whose edges are among the original ones, strongly connected? Surely if none is lost."""
+    """Is the graph of a replicate, whose edges are among the original ones, strongly connected?
+    Surely if none is lost.
+    """
     positive = link_kk > 0
     return positive.sum() == (original_kk > 0).sum() or is_strongly_connected(positive)

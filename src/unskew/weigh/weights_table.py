@@ -22,25 +22,39 @@ _WEIGHTS = ("weight", "sample_weight")
 
 
 def write_weights_table(pool: Pool, frame: pd.DataFrame, path: str | PathLike[str]) -> None:
-    """Write id, source, path, label, group, split, weight and sample_weight as Parquet, one row for each image, whole or not at all.
+    """Write id, source, path, label, group, split, weight and sample_weight as Parquet, one row for
+    each image, whole or not at all.
 
-    ``frame`` has id, weight and sample_weight (`SplitWeights.frame`), in any order: weights are joined by id. Several labels of an image
-    are a list of texts; a column that the images do not have is empty.
+    ``frame`` has id, weight and sample_weight (`SplitWeights.frame`), in any order: weights are
+    joined by id. Several labels of an image are a list of texts; a column that the images do not
+    have is empty.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     joined = join_weights(pool, frame)
-    table = pa.table({name: _arrow(joined[name]) if name in joined.columns else pa.nulls(len(joined), pa.string()) for name in COLUMNS})
+    table = pa.table(
+        {
+            name: _arrow(joined[name])
+            if name in joined.columns
+            else pa.nulls(len(joined), pa.string())
+            for name in COLUMNS
+        }
+    )
     with written_whole(path) as beside:
         pq.write_table(table, beside)
 
 
 def join_weights(pool: Pool, frame: pd.DataFrame) -> pd.DataFrame:
-    """The role columns of the pool with weight and sample_weight, in the order of the pool; every image has a weight or it is an error."""
+    """The role columns of the pool with weight and sample_weight, in the order of the pool; every
+    image has a weight or it is an error.
+    """
     lacking = [name for name in ("id", *_WEIGHTS) if name not in frame.columns]
     if lacking:
-        raise DataError(f"a table of weights has the columns id, weight and sample_weight; this one lacks {first_few(lacking)}.")
+        raise DataError(
+            "a table of weights has the columns id, weight and sample_weight; this one lacks "
+            f"{first_few(lacking)}."
+        )
     position = {value: at for at, value in enumerate(frame["id"].tolist())}
     ids = pool.frame["id"].tolist()
     unknown = [value for value in ids if value not in position]
@@ -48,33 +62,48 @@ def join_weights(pool: Pool, frame: pd.DataFrame) -> pd.DataFrame:
         extra = set(position) - set(ids)
         shown = first_few(unknown or sorted(map(str, extra)))
         raise DataError(
-            f"weights and images differ: {len(unknown)} images have no weight and {len(extra)} weights have no image "
+            f"weights and images differ: {len(unknown)} images have no weight and {len(extra)} "
+            "weights have no image "
             f"({shown or 'ids twice'}). Were the weights computed from this pool?"
         )
     at_n = np.array([position[value] for value in ids], dtype=np.int64)
-    roles = pool.frame[[name for name in COLUMNS if name in pool.frame.columns]].drop(columns=list(_WEIGHTS), errors="ignore")
+    roles = pool.frame[[name for name in COLUMNS if name in pool.frame.columns]].drop(
+        columns=list(_WEIGHTS), errors="ignore"
+    )
     return roles.assign(**{name: frame[name].to_numpy(dtype=np.float64)[at_n] for name in _WEIGHTS})
 
 
 def read_weights_table(path: str | PathLike[str]) -> pd.DataFrame:
-    """The table back; lists of labels are lists again. A file that is not there, or is none of ours, is an error in words."""
+    """The table back; lists of labels are lists again. A file that is not there, or is none of
+    ours, is an error in words.
+    """
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     place = Path(path)
     if not place.is_file():
-        raise DataError(f"there is no file {str(place)!r}. `unskew weigh run.toml -o OUT` writes it into its output folder OUT.")
+        raise DataError(
+            f"there is no file {str(place)!r}. `unskew weigh run.toml -o OUT` writes it into its "
+            "output folder OUT."
+        )
     try:
         table = pq.read_table(place)
     except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{place} cannot be read as Parquet ({error}). Was it cut off, or is it another file?") from error
+        raise DataError(
+            f"{place} cannot be read as Parquet ({error}). Was it cut off, or is it another file?"
+        ) from error
     lacking = [name for name in COLUMNS if name not in table.column_names]
     if lacking:
-        raise DataError(f"{place} is no table of weights: it lacks {first_few(lacking)}; it has {first_few(table.column_names, 12)}.")
+        raise DataError(
+            f"{place} is no table of weights: it lacks {first_few(lacking)}; it has "
+            f"{first_few(table.column_names, 12)}."
+        )
     frame: pd.DataFrame = table.select(list(COLUMNS)).to_pandas()
     if pa.types.is_list(table.schema.field("label").type):
-        frame["label"] = pd.Series([None if value is None else list(value) for value in frame["label"]], dtype=object)
+        frame["label"] = pd.Series(
+            [None if value is None else list(value) for value in frame["label"]], dtype=object
+        )
     return frame
 
 
@@ -84,7 +113,9 @@ def is_list(value: Any) -> bool:
 
 
 def _arrow(column: pd.Series[Any]) -> Any:
-    """An Arrow array: lists as lists of text, categories as their values, values of mixed or foreign types as text."""
+    """An Arrow array: lists as lists of text, categories as their values, values of mixed or
+    foreign types as text.
+    """
     import pandas as pd
     import pyarrow as pa
 
@@ -95,7 +126,12 @@ def _arrow(column: pd.Series[Any]) -> Any:
     try:
         return pa.array(column, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.array([None if missing else level_text(value) for value, missing in zip(column.tolist(), column.isna(), strict=True)])
+        return pa.array(
+            [
+                None if missing else level_text(value)
+                for value, missing in zip(column.tolist(), column.isna(), strict=True)
+            ]
+        )
 
 
 def _texts(value: Any) -> list[str] | None:

@@ -1,4 +1,6 @@
-"""Soft boxes by maximum likelihood of the source labels: ω_k is 1 in a box and falls linearly (ℓ1) to 0 over a width γ."""
+"""Soft boxes by maximum likelihood of the source labels: ω_k is 1 in a box and falls linearly (ℓ1)
+to 0 over a width γ.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,18 @@ import numpy.typing as npt
 
 from unskew.bias.soft_box.likelihood import Boxes, LabelProblem, ascend, edge_slots, pose_problem
 from unskew.bias.soft_box.permutation import permutation_p_value
-from unskew.bias.soft_box.search import constant_membership, make_room, open_opposite_edges, search_boxes
+from unskew.bias.soft_box.search import (
+    constant_membership,
+    make_room,
+    open_opposite_edges,
+    search_boxes,
+)
 from unskew.errors import DataError
 from unskew.records import Floats, Ints
 
 LEVEL = 0.05
-# Units of log-likelihood below which data do not tell one fit from another: half the 95% quantile of χ² with one degree of freedom.
+# Units of log-likelihood below which data do not tell one fit from another: half the 95% quantile
+# of χ² with one degree of freedom.
 TOLD_APART = 1.92
 
 
@@ -31,7 +39,8 @@ class SoftBoxFit:
     p_value : of the permutation test against constant ω; None if it was not made.
     n_permutations : how many were made; 0 with a p-value: a bound on all of them was enough.
     is_constant : the data cannot tell the mechanism from none, and ω ≡ 1 is returned.
-    rejected : the boxes that were found but are not worth their parameters, where ω ≡ 1 is returned although the test rejects it.
+    rejected : the boxes that were found but are not worth their parameters, where ω ≡ 1 is returned
+        although the test rejects it.
     """
 
     lower: Floats
@@ -62,26 +71,33 @@ def fit_soft_boxes(
 
     Maximises over (u, edges, log γ)
 
-        Σ_i log q_{i,s_i} + ¼√n (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}),   q_ik ∝ e^{u_k} a_ik ω_ik,   Ω_k the pool's mean of ω_k.
+        Σ_i log q_{i,s_i} + ¼√n (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}),   q_ik ∝ e^{u_k} a_ik ω_ik,
+        Ω_k the pool's mean of ω_k.
 
-    The second term is of order √n beside n. It decides only where the likelihood does not: q knows ratios of ω, and in a wide
-    mechanism (log ω nearly linear) many boxes have the same ratios; of those the least selective is taken. Nor does q know how small ω is
-    on an image that no other source selects: on the rim of its own source's support it would get nearly all the weight. A finite edge must
-    earn ½ log n units of log-likelihood with the others held (Schwarz), otherwise it comes out infinite.
+    The second term is of order √n beside n. It decides only where the likelihood does not: q knows
+    ratios of ω, and in a wide mechanism (log ω nearly linear) many boxes have the same ratios; of
+    those the least selective is taken. Nor does q know how small ω is on an image that no other
+    source selects: on the rim of its own source's support it would get nearly all the weight. A
+    finite edge must earn ½ log n units of log-likelihood with the others held (Schwarz), otherwise
+    it comes out infinite.
 
-    The constant is returned when (1) the permutation test does not reject it at 5%, or (2) it is rejected, but the gain in log-likelihood
-    is below ½ log n for each edge and for γ (Schwarz): there is a mechanism then, but its boxes would add more noise than they remove bias.
+    The constant is returned when (1) the permutation test does not reject it at 5%, or (2) it is
+    rejected, but the gain in log-likelihood is below ½ log n for each edge and for γ (Schwarz):
+    there is a mechanism then, but its boxes would add more noise than they remove bias.
 
     Parameters
     ----------
-    feature_nd : (n, D) finite numbers. One width is common to all features: scale them so that this makes sense.
+    feature_nd : (n, D) finite numbers. One width is common to all features: scale them so that this
+        makes sense.
     source_n : (n,) codes 0 … ``n_sources`` − 1.
-    log_offset_nk : (n, K) log a_ik of the other factors of ω, fixed here; −inf is legal except for an image's own source.
+    log_offset_nk : (n, K) log a_ik of the other factors of ω, fixed here; −inf is legal except for
+        an image's own source.
     cell_n : (n,) strata with a free u in each; a source without images in a cell drops out there.
     reference : the source whose ω is 1.
-    group_n : (n,) images of one group are dependent: the test moves them together, and n counts groups (¼√n, ½ log n, and a group's
-        images together have the log-likelihood of one).
-    start : a fit to climb from, without search or choice of edges (bootstrap replicates). If it is constant, so is the result.
+    group_n : (n,) images of one group are dependent: the test moves them together, and n counts
+        groups (¼√n, ½ log n, and a group's images together have the log-likelihood of one).
+    start : a fit to climb from, without search or choice of edges (bootstrap replicates). If it is
+        constant, so is the result.
     test : make the permutation test (never with ``start``).
     seed : of the permutations and of the subsample on which the starts are tried.
 
@@ -102,12 +118,18 @@ def fit_soft_boxes(
     constant_nk, constant = constant_membership(problem)
     rng = np.random.default_rng(seed)
     if start is not None:
-        return _constant_fit(problem, constant, None, 0) if start.is_constant else _climb_from(problem, start, constant)
+        return (
+            _constant_fit(problem, constant, None, 0)
+            if start.is_constant
+            else _climb_from(problem, start, constant)
+        )
     if np.count_nonzero(~problem.is_fixed) == 0 or np.count_nonzero(problem.count.sum(axis=0)) < 2:
         return _constant_fit(problem, constant, None, 0)
     p_value, n_permutations = None, 0
     if test:
-        p_value, n_permutations = permutation_p_value(problem, constant_nk, _sorted_groups(group_n, cell_n), rng)
+        p_value, n_permutations = permutation_p_value(
+            problem, constant_nk, _sorted_groups(group_n, cell_n), rng
+        )
         if p_value > LEVEL:
             return _constant_fit(problem, constant, p_value, n_permutations)
     found = search_boxes(problem, constant_nk, rng)
@@ -116,7 +138,16 @@ def fit_soft_boxes(
     boxes, log_likelihood = found.boxes, found.at.log_likelihood
     if log_likelihood - constant <= problem.schwarz * (boxes.n_edges + 1):
         return replace(_constant_fit(problem, constant, p_value, n_permutations), rejected=boxes)
-    return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, log_likelihood, constant, p_value, n_permutations, False)
+    return SoftBoxFit(
+        boxes.lower,
+        boxes.upper,
+        boxes.width,
+        log_likelihood,
+        constant,
+        p_value,
+        n_permutations,
+        False,
+    )
 
 
 def widen_soft_boxes(
@@ -130,13 +161,21 @@ def widen_soft_boxes(
     reference: int | None = None,
     group_n: npt.NDArray[np.generic] | None = None,
 ) -> SoftBoxFit | None:
-    """The fit with opposite edges beside those it has (`open_opposite_edges`): what it would be, had it not chosen among edges.
+    """The fit with opposite edges beside those it has (`open_opposite_edges`): what it would be,
+    had it not chosen among edges.
 
-    Of a constant fit whose boxes were rejected, the fit with those. None where there is no edge to add, nothing but a constant, or where
-    the climb from those edges ends at a likelihood so much smaller that the data do tell.
+    Of a constant fit whose boxes were rejected, the fit with those. None where there is no edge to
+    add, nothing but a constant, or where the climb from those edges ends at a likelihood so much
+    smaller that the data do tell.
     """
-    problem = pose_problem(feature_nd, source_n, n_sources, log_offset_nk, cell_n, reference, group_n)
-    start = Boxes(fit.lower, fit.upper, fit.width, problem.no_boxes().u) if fit.rejected is None else fit.rejected
+    problem = pose_problem(
+        feature_nd, source_n, n_sources, log_offset_nk, cell_n, reference, group_n
+    )
+    start = (
+        Boxes(fit.lower, fit.upper, fit.width, problem.no_boxes().u)
+        if fit.rejected is None
+        else fit.rejected
+    )
     if fit.is_constant and fit.rejected is None:
         return None
     opened = open_opposite_edges(problem, start)
@@ -146,11 +185,21 @@ def widen_soft_boxes(
     log_likelihood = at.log_likelihood
     if log_likelihood < fit.log_likelihood - TOLD_APART / problem.unit_share:
         return None
-    return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, log_likelihood, fit.log_likelihood_constant, None, 0, False)
+    return SoftBoxFit(
+        boxes.lower,
+        boxes.upper,
+        boxes.width,
+        log_likelihood,
+        fit.log_likelihood_constant,
+        None,
+        0,
+        False,
+    )
 
 
 def log_soft_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width: float) -> Floats:
-    """(n, K) log ω_k(z_i) = log max(0, 1 − Σ_d dist_d(z_i, box_k)/γ): 0 in the box, −inf at ℓ1 distance γ and beyond.
+    """(n, K) log ω_k(z_i) = log max(0, 1 − Σ_d dist_d(z_i, box_k)/γ): 0 in the box, −inf at ℓ1
+    distance γ and beyond.
 
     >>> import numpy as np
     >>> log_soft_boxes(np.array([[0.5], [1.5], [2.0]]), np.array([[-np.inf]]), np.array([[1.0]]), 1.0)[:, 0].round(3)
@@ -159,17 +208,23 @@ def log_soft_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width
     from unskew.bias.soft_box.kernels_boxes import omega_of_boxes
 
     edges = (np.asarray(edge_kd, dtype=np.float64) for edge_kd in (lower_kd, upper_kd))
-    omega_nk: Floats = omega_of_boxes(np.asarray(feature_nd, dtype=np.float64), *edges, float(width))
+    omega_nk: Floats = omega_of_boxes(
+        np.asarray(feature_nd, dtype=np.float64), *edges, float(width)
+    )
     # NumPy takes several logarithms at once, a compiled loop with branches one at a time.
     with np.errstate(divide="ignore"):
         return np.log(omega_nk, out=omega_nk)
 
 
-def soft_box_jacobian(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width: float) -> Floats:
-    """(n, K, P) ∂ log ω_ik/∂θ; θ = finite lower edges, then finite upper edges (each source by source), then log γ.
+def soft_box_jacobian(
+    feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width: float
+) -> Floats:
+    """(n, K, P) ∂ log ω_ik/∂θ; θ = finite lower edges, then finite upper edges (each source by
+    source), then log γ.
 
-    With t = γ − distance: −1/t for a lower edge that the image lies below, 1/t for an upper edge that it lies above, distance/t for log γ;
-    0 where ω = 0, and for the other edges. Constant ω (no finite edge, infinite γ) has P = 1 and a zero derivative.
+    With t = γ − distance: −1/t for a lower edge that the image lies below, 1/t for an upper edge
+    that it lies above, distance/t for log γ; 0 where ω = 0, and for the other edges. Constant ω (no
+    finite edge, infinite γ) has P = 1 and a zero derivative.
     """
     feature_nd = np.asarray(feature_nd, dtype=np.float64)
     slot_kd2, n_free = edge_slots(lower_kd, upper_kd)
@@ -180,7 +235,9 @@ def soft_box_jacobian(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, wi
         distance_n = (below_nd + above_nd).sum(axis=1)
         inside_n = distance_n < width
         slope_n = np.where(inside_n, 1.0 / np.where(inside_n, width - distance_n, 1.0), 0.0)
-        for side, beyond_nd in enumerate((-(below_nd > 0).astype(np.float64), (above_nd > 0).astype(np.float64))):
+        for side, beyond_nd in enumerate(
+            (-(below_nd > 0).astype(np.float64), (above_nd > 0).astype(np.float64))
+        ):
             for d in np.flatnonzero(slot_kd2[k, :, side] >= 0):
                 jacobian_nkp[:, k, slot_kd2[k, d, side]] = beyond_nd[:, d] * slope_n
         jacobian_nkp[:, k, -1] = distance_n * slope_n
@@ -191,20 +248,30 @@ def _checked(feature_nd: Floats, source_n: Ints, n_sources: int) -> tuple[Floats
     feature_nd = np.asarray(feature_nd, dtype=np.float64)
     source_n = np.asarray(source_n, dtype=np.int64)
     if feature_nd.ndim != 2 or feature_nd.shape[0] != source_n.size or feature_nd.size == 0:
-        raise DataError(f"features need one row of numbers for each of the {source_n.size} images; got shape {feature_nd.shape}.")
+        raise DataError(
+            f"features need one row of numbers for each of the {source_n.size} images; got shape "
+            f"{feature_nd.shape}."
+        )
     if not np.all(np.isfinite(feature_nd)):
         row, column = np.argwhere(~np.isfinite(feature_nd))[0]
         raise DataError(
-            f"features must be finite, but image {row} has {feature_nd[row, column]!r} in column {column}. "
+            f"features must be finite, but image {row} has {feature_nd[row, column]!r} in column "
+            f"{column}. "
             "Likely cause: a missing value; drop the image or fill it in."
         )
     if source_n.min() < 0 or source_n.max() >= n_sources:
-        raise DataError(f"source codes go from 0 to {n_sources - 1}; got {source_n.min()} to {source_n.max()}.")
+        raise DataError(
+            f"source codes go from 0 to {n_sources - 1}; got {source_n.min()} to {source_n.max()}."
+        )
     return feature_nd, source_n
 
 
-def _sorted_groups(group_n: npt.NDArray[np.generic] | None, cell_n: npt.NDArray[np.generic] | None) -> Ints | None:
-    """Codes of the groups, in the order of the problem's rows (sorted by cell); None where every image is one by itself."""
+def _sorted_groups(
+    group_n: npt.NDArray[np.generic] | None, cell_n: npt.NDArray[np.generic] | None
+) -> Ints | None:
+    """Codes of the groups, in the order of the problem's rows (sorted by cell); None where every
+    image is one by itself.
+    """
     if group_n is None or np.array_equal(group_n, np.arange(len(group_n))):
         return None
     code_n: Ints = np.unique(group_n, return_inverse=True)[1].astype(np.int64)
@@ -214,12 +281,18 @@ def _sorted_groups(group_n: npt.NDArray[np.generic] | None, cell_n: npt.NDArray[
     return sorted_n
 
 
-def _constant_fit(problem: LabelProblem, constant: float, p_value: float | None, n_permutations: int) -> SoftBoxFit:
+def _constant_fit(
+    problem: LabelProblem, constant: float, p_value: float | None, n_permutations: int
+) -> SoftBoxFit:
     nothing = problem.no_boxes()
-    return SoftBoxFit(nothing.lower, nothing.upper, np.inf, constant, constant, p_value, n_permutations, True)
+    return SoftBoxFit(
+        nothing.lower, nothing.upper, np.inf, constant, constant, p_value, n_permutations, True
+    )
 
 
 def _climb_from(problem: LabelProblem, start: SoftBoxFit, constant: float) -> SoftBoxFit:
     begun = make_room(problem, Boxes(start.lower, start.upper, start.width, problem.no_boxes().u))
     boxes, at = ascend(problem, begun)
-    return SoftBoxFit(boxes.lower, boxes.upper, boxes.width, at.log_likelihood, constant, None, 0, False)
+    return SoftBoxFit(
+        boxes.lower, boxes.upper, boxes.width, at.log_likelihood, constant, None, 0, False
+    )

@@ -1,4 +1,6 @@
-"""Compiled loops over images behind soft boxes: ω, distances, and what one edge more or less gains. Importing this loads Numba."""
+"""Compiled loops over images behind soft boxes: ω, distances, and what one edge more or less gains.
+Importing this loads Numba.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ import numpy as np
 from unskew.records import Floats, Ints
 from unskew.solve.kernels_compiler import compiled
 
-# A sum of logarithms is the logarithm of a product, taken where that becomes so small: one logarithm for many images.
+# A sum of logarithms is the logarithm of a product, taken where that becomes so small: one
+# logarithm for many images.
 SMALL_PRODUCT = 1e-150
 
 
@@ -23,15 +26,21 @@ def add_log(total: float, product: float, factor: float) -> tuple[float, float]:
 
 
 @compiled
-def farthest_images(feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper_kd: Floats) -> tuple[Ints, Floats]:
-    """(K,) the image of each source that lies farthest (ℓ1) from its own box, and how far; row 0 and −1 for a source without images."""
+def farthest_images(
+    feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper_kd: Floats
+) -> tuple[Ints, Floats]:
+    """(K,) the image of each source that lies farthest (ℓ1) from its own box, and how far; row 0
+    and −1 for a source without images.
+    """
     row_k = np.zeros(lower_kd.shape[0], dtype=np.int64)
     farthest_k = np.full(lower_kd.shape[0], -1.0)
     for i in range(feature_nd.shape[0]):
         k = source_n[i]
         distance = 0.0
         for d in range(feature_nd.shape[1]):
-            distance += max(lower_kd[k, d] - feature_nd[i, d], 0.0) + max(feature_nd[i, d] - upper_kd[k, d], 0.0)
+            distance += max(lower_kd[k, d] - feature_nd[i, d], 0.0) + max(
+                feature_nd[i, d] - upper_kd[k, d], 0.0
+            )
         if distance > farthest_k[k]:
             farthest_k[k] = distance
             row_k[k] = i
@@ -39,10 +48,14 @@ def farthest_images(feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper_
 
 
 @compiled
-def innermost_places(feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper_kd: Floats, reach: float) -> tuple[Floats, Floats]:
-    """Each (K, D): how far in an edge may be, the others held, with all images of its source at most ``reach`` (ℓ1) from the box.
+def innermost_places(
+    feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper_kd: Floats, reach: float
+) -> tuple[Floats, Floats]:
+    """Each (K, D): how far in an edge may be, the others held, with all images of its source at
+    most ``reach`` (ℓ1) from the box.
 
-    Of a lower edge the largest place, of an upper one the smallest; infinite for a source without images.
+    Of a lower edge the largest place, of an upper one the smallest; infinite for a source without
+    images.
     """
     n_features = feature_nd.shape[1]
     lowest_kd, highest_kd = np.full(lower_kd.shape, np.inf), np.full(lower_kd.shape, -np.inf)
@@ -50,7 +63,9 @@ def innermost_places(feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper
         k = source_n[i]
         distance = 0.0
         for d in range(n_features):
-            distance += max(lower_kd[k, d] - feature_nd[i, d], 0.0) + max(feature_nd[i, d] - upper_kd[k, d], 0.0)
+            distance += max(lower_kd[k, d] - feature_nd[i, d], 0.0) + max(
+                feature_nd[i, d] - upper_kd[k, d], 0.0
+            )
         for d in range(n_features):
             z = feature_nd[i, d]
             below, above = max(lower_kd[k, d] - z, 0.0), max(z - upper_kd[k, d], 0.0)
@@ -76,11 +91,20 @@ def omega_of_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width
 
 @compiled
 def soft_box_masses(
-    feature_nd: Floats, source_n: Ints, offset_nk: Floats, cell_n: Ints, lower_kd: Floats, upper_kd: Floats, width: float, u_ck: Floats
+    feature_nd: Floats,
+    source_n: Ints,
+    offset_nk: Floats,
+    cell_n: Ints,
+    lower_kd: Floats,
+    upper_kd: Floats,
+    width: float,
+    u_ck: Floats,
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Each (n, K): e^{u} times the other factors, rows scaled; the ℓ1 distance to each box; the first times ω.
+    """Each (n, K): e^{u} times the other factors, rows scaled; the ℓ1 distance to each box; the
+    first times ω.
 
-    Then each (C, K): how the log-likelihood climbs and bends with u, Σ_i 1{s_i = k} − q_ik and Σ_i q_ik (1 − q_ik).
+    Then each (C, K): how the log-likelihood climbs and bends with u, Σ_i 1{s_i = k} − q_ik and Σ_i
+    q_ik (1 − q_ik).
     """
     n, n_features = feature_nd.shape
     n_sources = u_ck.shape[1]
@@ -101,7 +125,9 @@ def soft_box_masses(
             factor = np.exp(u_ck[c, k] + offset_nk[i, k] - top) if has_offset else plain_ck[c, k]
             distance = 0.0
             for d in range(n_features):
-                distance += max(lower_kd[k, d] - feature_nd[i, d], 0.0) + max(feature_nd[i, d] - upper_kd[k, d], 0.0)
+                distance += max(lower_kd[k, d] - feature_nd[i, d], 0.0) + max(
+                    feature_nd[i, d] - upper_kd[k, d], 0.0
+                )
             mass = factor * max(0.0, 1.0 - distance / width)
             factor_nk[i, k] = factor
             distance_nk[i, k] = distance
@@ -138,10 +164,12 @@ def gains_of_edge(
     place_a: Floats,
     width: float,
 ) -> Floats:
-    """What Σ_i log q_{i,s_i} gains with the edge of source k along feature d at each of these places instead of where it is.
+    """What Σ_i log q_{i,s_i} gains with the edge of source k along feature d at each of these
+    places instead of where it is.
 
-    Everything else is held, but for u_k, which makes one Newton step in each cell, here and there: with p_i the membership of k it adds
-    (Σ_i 1{s_i = k} − p_i)²/(2 Σ_i p_i (1 − p_i)). Only images beyond the innermost of the places are looked at: nothing changes for others.
+    Everything else is held, but for u_k, which makes one Newton step in each cell, here and there:
+    with p_i the membership of k it adds (Σ_i 1{s_i = k} − p_i)²/(2 Σ_i p_i (1 − p_i)). Only images
+    beyond the innermost of the places are looked at: nothing changes for others.
     """
     n_places, n_cells, n_sources = place_a.shape[0], slope_ck.shape[0], mass_nk.shape[1]
     now, product_now = 0.0, 1.0
@@ -169,11 +197,15 @@ def gains_of_edge(
             share = mass * per_sum
             slope_ca[c, a] += share_now - share
             curvature_ca[c, a] += share * rest * per_sum - bend_now
-            then_a[a], product_a[a] = add_log(then_a[a], product_a[a], share if is_own else rest * per_sum)
+            then_a[a], product_a[a] = add_log(
+                then_a[a], product_a[a], share if is_own else rest * per_sum
+            )
     for a in range(n_places):
         then_a[a] += np.log(product_a[a]) - (now + np.log(product_now))
         for c in range(n_cells):
-            then_a[a] += newton_gain(slope_ck[c, k] + slope_ca[c, a], curvature_ck[c, k] + curvature_ca[c, a])
+            then_a[a] += newton_gain(
+                slope_ck[c, k] + slope_ca[c, a], curvature_ck[c, k] + curvature_ca[c, a]
+            )
             then_a[a] -= newton_gain(slope_ck[c, k], curvature_ck[c, k])
     return then_a
 
@@ -192,7 +224,9 @@ def spread_of_gain(
     place: float,
     width: float,
 ) -> float:
-    """√(n Var) of the images' gains, log of the ratio of q_{i,s_i}, with the edge at another place where all stay inside."""
+    """√(n Var) of the images' gains, log of the ratio of q_{i,s_i}, with the edge at another place
+    where all stay inside.
+    """
     n, n_sources = mass_nk.shape
     total, square = 0.0, 0.0
     for i in range(n):

@@ -1,4 +1,6 @@
-"""The compiled likelihood of source labels under soft boxes, with gradient and information. Importing this loads Numba."""
+"""The compiled likelihood of source labels under soft boxes, with gradient and information.
+Importing this loads Numba.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,16 @@ from unskew.bias.soft_box.kernels_boxes import add_log
 from unskew.records import Floats, Ints
 from unskew.solve.kernels_compiler import TILE_ROWS, compiled
 
-# Images that lie on the rim of a support count as a little inside it: each would dominate the information.
+# Images that lie on the rim of a support count as a little inside it: each would dominate the
+# information.
 RIM = 1e-3
 
 
 @compiled
 def list_edges(lower_kd: Floats, upper_kd: Floats) -> tuple[Ints, Ints, Floats, Floats]:
-    """Source, feature, sign (−1 for a lower edge, 1 for an upper one) and place of every finite edge: lower ones first, by source."""
+    """Source, feature, sign (−1 for a lower edge, 1 for an upper one) and place of every finite
+    edge: lower ones first, by source.
+    """
     most = lower_kd.size + upper_kd.size
     source_e, feature_e = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     sign_e, at_e = np.empty(most), np.empty(most)
@@ -43,7 +48,9 @@ def measure_tile(
     gap_et: Floats,
     slack_kt: Floats,
 ) -> None:
-    """How far each image lies beyond each edge (0: not), and 1 − distance/γ of each source, which is ω where it is positive."""
+    """How far each image lies beyond each edge (0: not), and 1 − distance/γ of each source, which
+    is ω where it is positive.
+    """
     for k in range(slack_kt.shape[0]):
         slack_kt[k] = 1.0
     for e in range(source_e.shape[0]):
@@ -63,11 +70,22 @@ def weigh_tile(u_k: Floats, offset_tk: Floats, slack_kt: Floats, factor_kt: Floa
         for k in range(u_k.shape[0]):
             top = max(top, u_k[k] + offset_tk[t, k]) if slack_kt[k, t] > 0.0 else top
         for k in range(u_k.shape[0]):
-            factor_kt[k, t] = np.exp(u_k[k] + offset_tk[t, k] - top) if slack_kt[k, t] > 0.0 and top > -np.inf else 0.0
+            factor_kt[k, t] = (
+                np.exp(u_k[k] + offset_tk[t, k] - top)
+                if slack_kt[k, t] > 0.0 and top > -np.inf
+                else 0.0
+            )
 
 
 @compiled
-def norm_tile(u_k: Floats, n_tile: int, factor_kt: Floats, slack_kt: Floats, per_norm_t: Floats, mass_k: Floats) -> None:
+def norm_tile(
+    u_k: Floats,
+    n_tile: int,
+    factor_kt: Floats,
+    slack_kt: Floats,
+    per_norm_t: Floats,
+    mass_k: Floats,
+) -> None:
     """ω made of the slack, 1/Σ_k e^{u_k} a_ik ω_ik, and Σ_i ω_ik added to the masses."""
     per_norm_t[:] = 0.0
     for k in range(u_k.shape[0]):
@@ -104,7 +122,9 @@ def fill_tile(
     per_norm_t: Floats,
     mass_k: Floats,
 ) -> None:
-    """The images from ``start`` on: gaps, ω, factors and norms. ``factor_kt`` holds e^{u_k}, which stays where there is no offset."""
+    """The images from ``start`` on: gaps, ω, factors and norms. ``factor_kt`` holds e^{u_k}, which
+    stays where there is no offset.
+    """
     for d in range(feature_nd.shape[1]):
         for t in range(n_tile):
             z_dt[d, t] = feature_nd[start + t, d]
@@ -130,7 +150,8 @@ def add_gradient(
     slope_p: Floats,
     slope_width_k: Floats,
 ) -> None:
-    """Add the derivatives of a tile's Σ_i log q_{i,s_i} − ρ/ω_{i,s_i} by θ and u, and of its masses Σ_i ω_ik by the edges and by log γ.
+    """Add the derivatives of a tile's Σ_i log q_{i,s_i} − ρ/ω_{i,s_i} by θ and u, and of its masses
+    Σ_i ω_ik by the edges and by log γ.
 
     ``pull_kt`` is room for minus the first's by ω_ik, (q_ik − 1{k = s_i} (1 + ρ/ω_ik))/ω_ik.
     """
@@ -186,8 +207,8 @@ def sweep_cell(
     slope_p: Floats,
     slope_width_k: Floats,
 ) -> tuple[float, float]:
-    """Add one cell's images to the sums, a tile at a time; returns Σ_i log q_{i,s_i}, −inf if an image is outside its own source's support,
-    and Σ_i 1/ω_{i,s_i}.
+    """Add one cell's images to the sums, a tile at a time; returns Σ_i log q_{i,s_i}, −inf if an
+    image is outside its own source's support, and Σ_i 1/ω_{i,s_i}.
 
     Parameters are laid out as θ (edges, then log γ), then u_k.
     """
@@ -203,7 +224,21 @@ def sweep_cell(
         m = min(TILE_ROWS, n - start)
         rows = slice(start, start + m)
         edges = (source_e, feature_e, sign_e, at_e)
-        fill_tile(feature_nd, offset_nk, start, m, *edges, per_width, u_k, z_dt, gap_et, slack_kt, factor_kt, per_norm_t, mass_k)
+        fill_tile(
+            feature_nd,
+            offset_nk,
+            start,
+            m,
+            *edges,
+            per_width,
+            u_k,
+            z_dt,
+            gap_et,
+            slack_kt,
+            factor_kt,
+            per_norm_t,
+            mass_k,
+        )
         for t in range(m):
             own = source_n[start + t]
             share = factor_kt[own, t] * slack_kt[own, t]
@@ -244,7 +279,8 @@ def evaluate_soft_boxes(
     u_ck: Floats,
     with_gradient: bool,
 ) -> tuple[float, float, Floats, Floats]:
-    """L = Σ_i log q_{i,s_i} + τ (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}), its first term, and the gradients of L by θ and by each cell's u.
+    """L = Σ_i log q_{i,s_i} + τ (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}), its first term, and the
+    gradients of L by θ and by each cell's u.
 
     The gradients are 0 where they are not wanted. Rows of a cell lie between its bounds.
     """
@@ -309,17 +345,31 @@ def fill_derivatives(
     slope_et: Floats,
     mean_pt: Floats,
 ) -> None:
-    """Derivatives g_k of log(e^{u_k} ω_k) by log γ and by each edge of k, and ḡ = Σ_k q_k g_k by all parameters (θ, u) of each image."""
+    """Derivatives g_k of log(e^{u_k} ω_k) by log γ and by each edge of k, and ḡ = Σ_k q_k g_k by
+    all parameters (θ, u) of each image.
+    """
     n_edges, n_sources = source_e.shape[0], slack_kt.shape[0]
     mean_pt[n_edges] = 0.0
     for k in range(n_sources):
-        slack_t, factor_t, ratio_t, q_t, width_t = slack_kt[k], factor_kt[k], ratio_kt[k], mean_pt[n_edges + 1 + k], mean_pt[n_edges]
+        slack_t, factor_t, ratio_t, q_t, width_t = (
+            slack_kt[k],
+            factor_kt[k],
+            ratio_kt[k],
+            mean_pt[n_edges + 1 + k],
+            mean_pt[n_edges],
+        )
         for t in range(n_tile):
             q_t[t] = factor_t[t] * slack_t[t] * per_norm_t[t]
             ratio_t[t] = (1.0 - slack_t[t]) / max(slack_t[t], RIM)
             width_t[t] += q_t[t] * ratio_t[t]
     for e in range(n_edges):
-        slack_t, gap_t, slope_t, mean_t, q_t = slack_kt[source_e[e]], gap_et[e], slope_et[e], mean_pt[e], mean_pt[n_edges + 1 + source_e[e]]
+        slack_t, gap_t, slope_t, mean_t, q_t = (
+            slack_kt[source_e[e]],
+            gap_et[e],
+            slope_et[e],
+            mean_pt[e],
+            mean_pt[n_edges + 1 + source_e[e]],
+        )
         height = sign_e[e] * per_width
         for t in range(n_tile):
             slope_t[t] = height / max(slack_t[t], RIM) if gap_t[t] > 0.0 else 0.0
@@ -335,7 +385,14 @@ def sum_products(first_t: Floats, second_t: Floats, n_tile: int) -> float:
 
 
 @compiled
-def add_information(n_tile: int, source_e: Ints, ratio_kt: Floats, slope_et: Floats, mean_pt: Floats, fisher_pp: Floats) -> None:
+def add_information(
+    n_tile: int,
+    source_e: Ints,
+    ratio_kt: Floats,
+    slope_et: Floats,
+    mean_pt: Floats,
+    fisher_pp: Floats,
+) -> None:
     """Add a tile's Σ_i [Σ_k q_ik g_ik g_ikᵀ − ḡ_i ḡ_iᵀ]. Of F_pr and F_rp only one is added to."""
     n_edges, n_sources = source_e.shape[0], ratio_kt.shape[0]
     one_t = np.ones(n_tile)
@@ -361,16 +418,36 @@ def add_information(n_tile: int, source_e: Ints, ratio_kt: Floats, slope_et: Flo
 
 @compiled
 def sum_information(
-    feature_nd: Floats, offset_nk: Floats, bound_c: Ints, lower_kd: Floats, upper_kd: Floats, width: float, u_ck: Floats
+    feature_nd: Floats,
+    offset_nk: Floats,
+    bound_c: Ints,
+    lower_kd: Floats,
+    upper_kd: Floats,
+    width: float,
+    u_ck: Floats,
 ) -> tuple[Floats, Floats, Floats]:
-    """The Fisher information Σ_i [Σ_k q_ik g_ik g_ikᵀ − ḡ_i ḡ_iᵀ] of θ, of each cell's u, and across."""
+    """The Fisher information Σ_i [Σ_k q_ik g_ik g_ikᵀ − ḡ_i ḡ_iᵀ] of θ, of each cell's u, and
+    across.
+    """
     n_cells, n_sources = u_ck.shape
     source_e, feature_e, sign_e, at_e = list_edges(lower_kd, upper_kd)
     n_edges = source_e.shape[0]
     n_free, n_all = n_edges + 1, n_edges + 1 + n_sources
-    gap_et, slope_et, z_dt = np.empty((n_edges, TILE_ROWS)), np.empty((n_edges, TILE_ROWS)), np.empty((feature_nd.shape[1], TILE_ROWS))
-    slack_kt, factor_kt, ratio_kt = np.empty((n_sources, TILE_ROWS)), np.empty((n_sources, TILE_ROWS)), np.empty((n_sources, TILE_ROWS))
-    mean_pt, per_norm_t, mass_k = np.empty((n_all, TILE_ROWS)), np.empty(TILE_ROWS), np.zeros(n_sources)
+    gap_et, slope_et, z_dt = (
+        np.empty((n_edges, TILE_ROWS)),
+        np.empty((n_edges, TILE_ROWS)),
+        np.empty((feature_nd.shape[1], TILE_ROWS)),
+    )
+    slack_kt, factor_kt, ratio_kt = (
+        np.empty((n_sources, TILE_ROWS)),
+        np.empty((n_sources, TILE_ROWS)),
+        np.empty((n_sources, TILE_ROWS)),
+    )
+    mean_pt, per_norm_t, mass_k = (
+        np.empty((n_all, TILE_ROWS)),
+        np.empty(TILE_ROWS),
+        np.zeros(n_sources),
+    )
     fisher_cpp, information_pp = np.zeros((n_cells, n_all, n_all)), np.zeros((n_free, n_free))
     for c in range(n_cells):
         for k in range(n_sources):
@@ -378,8 +455,34 @@ def sum_information(
         for start in range(bound_c[c], bound_c[c + 1], TILE_ROWS):
             m = min(TILE_ROWS, bound_c[c + 1] - start)
             edges = (source_e, feature_e, sign_e, at_e)
-            fill_tile(feature_nd, offset_nk, start, m, *edges, 1.0 / width, u_ck[c], z_dt, gap_et, slack_kt, factor_kt, per_norm_t, mass_k)
-            fill_derivatives(m, source_e, sign_e, 1.0 / width, gap_et, slack_kt, factor_kt, per_norm_t, ratio_kt, slope_et, mean_pt)
+            fill_tile(
+                feature_nd,
+                offset_nk,
+                start,
+                m,
+                *edges,
+                1.0 / width,
+                u_ck[c],
+                z_dt,
+                gap_et,
+                slack_kt,
+                factor_kt,
+                per_norm_t,
+                mass_k,
+            )
+            fill_derivatives(
+                m,
+                source_e,
+                sign_e,
+                1.0 / width,
+                gap_et,
+                slack_kt,
+                factor_kt,
+                per_norm_t,
+                ratio_kt,
+                slope_et,
+                mean_pt,
+            )
             add_information(m, source_e, ratio_kt, slope_et, mean_pt, fisher_cpp[c])
         for p in range(n_all):
             for r in range(p):

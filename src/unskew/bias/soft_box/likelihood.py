@@ -1,4 +1,6 @@
-"""The likelihood of the source labels under soft boxes, and how it is climbed: Fisher scoring with damping."""
+"""The likelihood of the source labels under soft boxes, and how it is climbed: Fisher scoring with
+damping.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ SHARE_OF_INFORMATION = 0.01  # or this share of them, if that is more
 
 
 class Boxes(NamedTuple):
-    """Edges (K, D), infinite where there is none; width γ; u (C, K), −inf for a source without images in the cell."""
+    """Edges (K, D), infinite where there is none; width γ; u (C, K), −inf for a source without
+    images in the cell.
+    """
 
     lower: Floats
     upper: Floats
@@ -35,11 +39,15 @@ class Boxes(NamedTuple):
 
     @property
     def n_edges(self) -> int:
-        return int(np.count_nonzero(np.isfinite(self.lower)) + np.count_nonzero(np.isfinite(self.upper)))
+        return int(
+            np.count_nonzero(np.isfinite(self.lower)) + np.count_nonzero(np.isfinite(self.upper))
+        )
 
 
 class InformingImages(NamedTuple):
-    """Images of which the Fisher information is summed, each for ``weight`` images: it steers the steps, and needs no more."""
+    """Images of which the Fisher information is summed, each for ``weight`` images: it steers the
+    steps, and needs no more.
+    """
 
     feature: Floats
     offset: Floats
@@ -57,7 +65,8 @@ class LabelProblem:
     bound : (C + 1,) where the rows of each cell begin and end. ``cell`` : (n,) its number.
     count : (C, K) images of each source in each cell.
     is_fixed : (K,) sources whose ω is 1: the reference, and those without images.
-    unit_share : independent units (groups) for each image: so much of an image's log-likelihood is evidence.
+    unit_share : independent units (groups) for each image: so much of an image's log-likelihood is
+        evidence.
     """
 
     feature: Floats
@@ -80,13 +89,17 @@ class LabelProblem:
     def informing(self, at_least: int) -> InformingImages:
         """Every so many images: ``at_least`` as many, or ``SHARE_OF_INFORMATION`` of all."""
         stride = max(1, min(self.source.size // at_least, round(1.0 / SHARE_OF_INFORMATION)))
-        feature_md, offset_mk = (np.ascontiguousarray(array_nd[::stride]) for array_nd in (self.feature, self.offset))
+        feature_md, offset_mk = (
+            np.ascontiguousarray(array_nd[::stride]) for array_nd in (self.feature, self.offset)
+        )
         bound_c = np.searchsorted(self.cell[::stride], np.arange(self.n_cells + 1))
         return InformingImages(feature_md, offset_mk, bound_c, float(stride))
 
     @property
     def prior(self) -> float:
-        """τ = ¼ √units, as the images' log-likelihood counts: beside a score of order √units it decides only what that leaves open."""
+        """τ = ¼ √units, as the images' log-likelihood counts: beside a score of order √units it
+        decides only what that leaves open.
+        """
         return 0.25 * float(np.sqrt(self.source.size / self.unit_share))
 
     @property
@@ -98,11 +111,15 @@ class LabelProblem:
     def reach(self) -> tuple[Floats, Floats]:
         """(D,) smallest and largest value of each feature."""
         # Column by column: thirty times as fast as along the axis of a long narrow array.
-        smallest_d, largest_d = (np.array([of(column_n) for column_n in self.feature.T]) for of in (np.min, np.max))
+        smallest_d, largest_d = (
+            np.array([of(column_n) for column_n in self.feature.T]) for of in (np.min, np.max)
+        )
         return smallest_d, largest_d
 
     def no_boxes(self) -> Boxes:
-        """ω ≡ 1, with u = log of the shares (exact when there is no offset), less the mean of the offset."""
+        """ω ≡ 1, with u = log of the shares (exact when there is no offset), less the mean of the
+        offset.
+        """
         edge_kd = np.full((self.n_sources, self.feature.shape[1]), np.inf)
         with np.errstate(divide="ignore"):
             u_ck = np.log(self.count / self.count.sum(axis=1, keepdims=True))
@@ -122,7 +139,11 @@ def pose_problem(
 ) -> LabelProblem:
     """Rows sorted by cell; images of one group of ``group_n`` are one unit."""
     n = source_n.size
-    code_n: Ints = np.zeros(n, dtype=np.int64) if cell_n is None else np.unique(cell_n, return_inverse=True)[1].astype(np.int64)
+    code_n: Ints = (
+        np.zeros(n, dtype=np.int64)
+        if cell_n is None
+        else np.unique(cell_n, return_inverse=True)[1].astype(np.int64)
+    )
     bound_c: Ints = np.concatenate([[0], np.cumsum(np.bincount(code_n))])
     n_cells = bound_c.size - 1
     order_n = slice(None) if n_cells == 1 else np.argsort(code_n, kind="stable")
@@ -130,7 +151,9 @@ def pose_problem(
     is_fixed_k = count_ck.sum(axis=0) == 0
     if reference is not None:
         is_fixed_k[reference] = True
-    offset_nk = np.empty((n, 0)) if log_offset_nk is None else np.ascontiguousarray(log_offset_nk[order_n])
+    offset_nk = (
+        np.empty((n, 0)) if log_offset_nk is None else np.ascontiguousarray(log_offset_nk[order_n])
+    )
     return LabelProblem(
         np.ascontiguousarray(feature_nd[order_n]),
         source_n[order_n],
@@ -139,12 +162,16 @@ def pose_problem(
         code_n[order_n],
         count_ck,
         is_fixed_k,
-        1.0 if group_n is None or np.array_equal(group_n, np.arange(n)) else np.unique(group_n).size / n,
+        1.0
+        if group_n is None or np.array_equal(group_n, np.arange(n))
+        else np.unique(group_n).size / n,
     )
 
 
 class Evaluation(NamedTuple):
-    """Penalised log-likelihood ``value``, ``log_likelihood``, and the gradients of the first by θ and by each cell's u."""
+    """Penalised log-likelihood ``value``, ``log_likelihood``, and the gradients of the first by θ
+    and by each cell's u.
+    """
 
     value: float
     log_likelihood: float
@@ -172,7 +199,9 @@ class Information(NamedTuple):
 
 
 def edge_slots(lower_kd: Floats, upper_kd: Floats) -> tuple[Ints, int]:
-    """(K, D, 2) place of each finite edge in θ (lower edges first, source by source), −1 for infinite ones; and the length of θ."""
+    """(K, D, 2) place of each finite edge in θ (lower edges first, source by source), −1 for
+    infinite ones; and the length of θ.
+    """
     slot_kd2 = np.full((*lower_kd.shape, 2), -1, dtype=np.int64)
     n_lower = int(np.isfinite(lower_kd).sum())
     n_upper = int(np.isfinite(upper_kd).sum())
@@ -182,22 +211,31 @@ def edge_slots(lower_kd: Floats, upper_kd: Floats) -> tuple[Ints, int]:
 
 
 def evaluate_boxes(problem: LabelProblem, boxes: Boxes, with_gradient: bool = True) -> Evaluation:
-    """L(θ, u) = Σ_i log q_{i,s_i} + τ (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}), Ω_k the mean of ω_k over the pool, and its gradient.
+    """L(θ, u) = Σ_i log q_{i,s_i} + τ (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}), Ω_k the mean of ω_k
+    over the pool, and its gradient.
 
-    −inf if infeasible. The last term is nothing but for images on the rim of their own source's support: the likelihood does not mind how
-    small ω is there if no other source has them, and one such image would get most of the weight.
+    −inf if infeasible. The last term is nothing but for images on the rim of their own source's
+    support: the likelihood does not mind how small ω is there if no other source has them, and one
+    such image would get most of the weight.
     """
     from unskew.bias.soft_box.kernels_likelihood import evaluate_soft_boxes
 
     images = (problem.feature, problem.source, problem.offset, problem.bound)
-    return Evaluation(*evaluate_soft_boxes(*images, problem.is_fixed, problem.prior, *boxes, with_gradient))
+    return Evaluation(
+        *evaluate_soft_boxes(*images, problem.is_fixed, problem.prior, *boxes, with_gradient)
+    )
 
 
 def inform_boxes(images: InformingImages, boxes: Boxes) -> Information:
     """The Fisher information at the boxes."""
     from unskew.bias.soft_box.kernels_likelihood import sum_information
 
-    return Information(*(images.weight * sum_ for sum_ in sum_information(images.feature, images.offset, images.bound, *boxes)))
+    return Information(
+        *(
+            images.weight * sum_
+            for sum_ in sum_information(images.feature, images.offset, images.bound, *boxes)
+        )
+    )
 
 
 def ascend(
@@ -209,12 +247,15 @@ def ascend(
     rows: int = ROWS_OF_INFORMATION,
     evaluated: Evaluation | None = None,
 ) -> Ascent:
-    """Climb to a local maximum of L over (edges, log γ, u) by Fisher scoring with Levenberg's damping.
+    """Climb to a local maximum of L over (edges, log γ, u) by Fisher scoring with Levenberg's
+    damping.
 
-    log t_{i,s_i} is a barrier that keeps every image in its own source's support; a step that crosses it, or leads down, is shortened, and
-    if that does not help, damped. Steps are invariant to the scale of each feature. An edge that leaves the range of the pool has no
-    influence any more and becomes infinite. Stops when a step gains, and was predicted to gain, less than ``tol`` units of log-likelihood
-    (one standard error: ½). The information is of at least ``rows`` images. ``evaluated``: the likelihood at the boxes, if known.
+    log t_{i,s_i} is a barrier that keeps every image in its own source's support; a step that
+    crosses it, or leads down, is shortened, and if that does not help, damped. Steps are invariant
+    to the scale of each feature. An edge that leaves the range of the pool has no influence any
+    more and becomes infinite. Stops when a step gains, and was predicted to gain, less than ``tol``
+    units of log-likelihood (one standard error: ½). The information is of at least ``rows`` images.
+    ``evaluated``: the likelihood at the boxes, if known.
     """
     images = problem.informing(rows)
     boxes = _without_idle_edges(problem, boxes)
@@ -232,7 +273,10 @@ def ascend(
             length *= _shortening(gain, 2.0 * length * predicted)
             if tried % TRIALS_OF_LENGTH == 0:
                 damping *= DAMPING_UP**TRIALS_OF_LENGTH
-                length, step, predicted = 1.0, *_damped_step(problem, boxes, now, information, damping)
+                length, step, predicted = (
+                    1.0,
+                    *_damped_step(problem, boxes, now, information, damping),
+                )
         else:
             break
         if length < 1.0:
@@ -248,7 +292,9 @@ def ascend(
 
 
 def _shortening(gain: float, slope: float) -> float:
-    """By how much a step that failed is shortened: to the top of the parabola through its ``gain``, with the ``slope`` at its beginning."""
+    """By how much a step that failed is shortened: to the top of the parabola through its ``gain``,
+    with the ``slope`` at its beginning.
+    """
     if not math.isfinite(gain) or slope <= 0:
         return 0.3
     return min(max(slope / (2.0 * (slope - gain)), 0.1), 0.5)
@@ -257,7 +303,9 @@ def _shortening(gain: float, slope: float) -> float:
 def _damped_step(
     problem: LabelProblem, boxes: Boxes, now: Evaluation, information: Information, damping: float
 ) -> tuple[tuple[Floats, Floats], float]:
-    """One step in (θ, u), u eliminated cell by cell (Schur complement); and the gain it predicts."""
+    """One step in (θ, u), u eliminated cell by cell (Schur complement); and the gain it
+    predicts.
+    """
     damping += 1e-10
     is_in_ck = (boxes.u > -np.inf).astype(np.float64)
     scale_ck = _positive(_diagonal(information.u), 1.0)
@@ -265,10 +313,16 @@ def _damped_step(
     held_c = (is_in_ck * scale_ck).sum(axis=1) / is_in_ck.sum(axis=1) ** 2
     block_ckk = information.u + held_c[:, None, None] * is_in_ck[:, :, None] * is_in_ck[:, None, :]
     _add_diagonal(block_ckk, damping * scale_ck)
-    solved_ckp = np.linalg.solve(block_ckk, np.concatenate([information.cross.swapaxes(1, 2), now.gradient_u[:, :, None]], axis=2))
+    solved_ckp = np.linalg.solve(
+        block_ckk,
+        np.concatenate([information.cross.swapaxes(1, 2), now.gradient_u[:, :, None]], axis=2),
+    )
     shared_pp = (information.cross @ solved_ckp).sum(axis=0)
     system_pp = information.theta - shared_pp[:, :-1]
-    _add_diagonal(system_pp, damping * _positive(_diagonal(information.theta), problem.source.size / boxes.width**2))
+    _add_diagonal(
+        system_pp,
+        damping * _positive(_diagonal(information.theta), problem.source.size / boxes.width**2),
+    )
     step_p: Floats = np.linalg.solve(system_pp, now.gradient - shared_pp[:, -1])
     step_ck: Floats = solved_ckp[:, :, -1] - solved_ckp[:, :, :-1] @ step_p
     predicted = 0.5 * float(step_p @ now.gradient + (step_ck * now.gradient_u).sum())
@@ -302,7 +356,9 @@ def _moved(boxes: Boxes, step: tuple[Floats, Floats], length: float) -> Boxes:
 
 
 def _without_idle_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
-    """The boxes with edges beyond all images of the pool infinite: the data cannot tell where they are; and those of fixed sources."""
+    """The boxes with edges beyond all images of the pool infinite: the data cannot tell where they
+    are; and those of fixed sources.
+    """
     smallest_d, largest_d = problem.reach
     fixed_k1 = problem.is_fixed[:, None]
     lower_kd = np.where((boxes.lower <= smallest_d) | fixed_k1, -np.inf, boxes.lower)

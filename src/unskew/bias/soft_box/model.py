@@ -1,4 +1,6 @@
-"""Biasing functions that are 1 in a box of features and fall off linearly around it; boxes and width by maximum likelihood."""
+"""Biasing functions that are 1 in a box of features and fall off linearly around it; boxes and
+width by maximum likelihood.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,21 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
-from unskew.bias.features import check_columns, combined_columns, expand_features, flag_identifiers, is_numeric, read_numbers
-from unskew.bias.soft_box.fit import SoftBoxFit, fit_soft_boxes, log_soft_boxes, soft_box_jacobian, widen_soft_boxes
+from unskew.bias.features import (
+    check_columns,
+    combined_columns,
+    expand_features,
+    flag_identifiers,
+    is_numeric,
+    read_numbers,
+)
+from unskew.bias.soft_box.fit import (
+    SoftBoxFit,
+    fit_soft_boxes,
+    log_soft_boxes,
+    soft_box_jacobian,
+    widen_soft_boxes,
+)
 from unskew.errors import ConfigError, UnskewWarning, first_few
 from unskew.records import Floats
 from unskew.records.target import THE_TARGET
@@ -22,30 +37,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SoftBox(Bias):
-    """ω_k(z) = max(0, 1 − ‖x − projection of x on box k‖₁/γ), x the features of z: 1 in a box, falling linearly to 0 over the width γ.
+    """ω_k(z) = max(0, 1 − ‖x − projection of x on box k‖₁/γ), x the features of z: 1 in a box,
+    falling linearly to 0 over the width γ.
 
-    The boxes (any edges, also infinite, one for each source) and the width, common to all, maximise the likelihood of the source labels,
+    The boxes (any edges, also infinite, one for each source) and the width, common to all, maximise
+    the likelihood of the source labels,
 
-        Σ_i log q_{i,s_i}(u, boxes, γ) + ¼√n (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}),   Ω_k the pool's mean of ω_k.
+        Σ_i log q_{i,s_i}(u, boxes, γ) + ¼√n (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}),   Ω_k the pool's
+        mean of ω_k.
 
-    The second part, small beside the first, decides where ratios of ω cannot: of boxes that explain the labels alike the least selective
-    are taken, and no image is left on the rim of its own source's support. The reference of the target, if there is one, has ω ≡ 1.
+    The second part, small beside the first, decides where ratios of ω cannot: of boxes that explain
+    the labels alike the least selective are taken, and no image is left on the rim of its own
+    source's support. The reference of the target, if there is one, has ω ≡ 1.
 
-    If the data cannot tell such a mechanism from none (the likelihood gains no more than it does when source labels are permuted), ω ≡ 1
-    is what comes out, and `describe` says so.
+    If the data cannot tell such a mechanism from none (the likelihood gains no more than it does
+    when source labels are permuted), ω ≡ 1 is what comes out, and `describe` says so.
 
     Parameters
     ----------
     features : numeric columns of the table, or beginnings of columns.
-    standardise : measure distances in standard deviations of the pooled features, not in their own units. The width is one number for
-        all features: say True where their units differ.
+    standardise : measure distances in standard deviations of the pooled features, not in their own
+        units. The width is one number for all features: say True where their units differ.
 
     Notes
     -----
-    c(z) comes from the family: a source selects all images in its box alike. The likelihood is not regular (it has kinks where images
-    enter a box or leave the support), and which edges are finite is a choice: what an upper edge of one source explains, lower edges of
-    the others often explain as well. Errors count that choice by a second fit that has those edges, too (`open_opposite_edges`): its
-    variance, and how far apart both means are. The measured coverage is on the documentation's page on errors.
+    c(z) comes from the family: a source selects all images in its box alike. The likelihood is not
+    regular (it has kinks where images enter a box or leave the support), and which edges are finite
+    is a choice: what an upper edge of one source explains, lower edges of the others often explain
+    as well. Errors count that choice by a second fit that has those edges, too
+    (`open_opposite_edges`): its variance, and how far apart both means are. The measured coverage
+    is on the documentation's page on errors.
     """
 
     family: ClassVar[str] = "soft_box"
@@ -61,24 +82,34 @@ class SoftBox(Bias):
     def columns(self) -> tuple[str, ...]:
         return tuple(self.features)
 
-    def estimate(self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None) -> Factor:
+    def estimate(
+        self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
+    ) -> Factor:
         warm = start if isinstance(start, FittedSoftBox) and not data.learn_anew else None
         names = expand_features(data.frame, self.features)
         other = [name for name in names if not is_numeric(data.frame[name])]
         if other:
             raise ConfigError(
-                f"SoftBox measures distances, so its features are numbers; {first_few(other)} is not. "
-                f"Use Product(SoftBox(…), Box({other})) to keep each source to its own levels, or Tilt."
+                f"SoftBox measures distances, so its features are numbers; {first_few(other)} is "
+                "not. "
+                f"Use Product(SoftBox(…), Box({other})) to keep each source to its own levels, or "
+                "Tilt."
             )
         columns = [read_numbers(data.frame[name], name) for name in names]
         if warm is not None:
             centre_d, scale_d, notes = warm.centre, warm.scale, warm.notes
             feature_rd = _measured(columns, centre_d, scale_d)
         else:
-            centre_d, spread_d = (np.array([of(column_r) for column_r in columns]) for of in (np.mean, np.std))
-            scale_d = np.where(spread_d > 0, spread_d, 1.0) if self.standardise else np.ones(len(names))
+            centre_d, spread_d = (
+                np.array([of(column_r) for column_r in columns]) for of in (np.mean, np.std)
+            )
+            scale_d = (
+                np.where(spread_d > 0, spread_d, 1.0) if self.standardise else np.ones(len(names))
+            )
             feature_rd = _measured(columns, centre_d, scale_d)
-            notes = flag_identifiers(data.frame, names, data.source, data.names) + self._unequal_units(spread_d, names)
+            notes = flag_identifiers(
+                data.frame, names, data.source, data.names
+            ) + self._unequal_units(spread_d, names)
             largest_d = np.array([max(-column_r.min(), column_r.max()) for column_r in columns])
             notes += _useless_features(feature_rd, largest_d / scale_d, names)
         # A fit that is only continued (next round of a product, bootstrap) is not tested anew.
@@ -100,26 +131,37 @@ class SoftBox(Bias):
 
     def _unequal_units(self, spread_d: Floats, names: Sequence[str]) -> tuple[str, ...]:
         spread_d = np.where(spread_d > 0, spread_d, np.nan)
-        if self.standardise or np.isnan(spread_d).all() or not np.nanmax(spread_d) > 10 * np.nanmin(spread_d):
+        if (
+            self.standardise
+            or np.isnan(spread_d).all()
+            or not np.nanmax(spread_d) > 10 * np.nanmin(spread_d)
+        ):
             return ()
         large, small = names[int(np.nanargmax(spread_d))], names[int(np.nanargmin(spread_d))]
         return (
-            f"{large} varies more than ten times as much as {small}, but one width holds for both: say standardise=True if units differ",
+            f"{large} varies more than ten times as much as {small}, but one width holds for both: "
+            "say standardise=True if units differ",
         )
 
 
 def _measured(columns: Sequence[Floats], centre_d: Floats, scale_d: Floats) -> Floats:
     """(n, D) the columns less their centres, divided by their scales."""
     feature_nd = np.empty((columns[0].size, len(columns)))
-    for column_n, centre, scale, out_n in zip(columns, centre_d, scale_d, feature_nd.T, strict=True):
+    for column_n, centre, scale, out_n in zip(
+        columns, centre_d, scale_d, feature_nd.T, strict=True
+    ):
         np.subtract(column_n, centre, out=out_n)
         if scale != 1.0:
             out_n /= scale
     return feature_nd
 
 
-def _useless_features(centred_rd: Floats, largest_d: Floats, names: Sequence[str]) -> tuple[str, ...]:
-    """Sentences, and a warning each, on features that are constant, or copies or combinations of those before them."""
+def _useless_features(
+    centred_rd: Floats, largest_d: Floats, names: Sequence[str]
+) -> tuple[str, ...]:
+    """Sentences, and a warning each, on features that are constant, or copies or combinations of
+    those before them.
+    """
     notes = []
     combined = combined_columns(centred_rd)
     product_dd = centred_rd.T @ centred_rd
@@ -127,13 +169,26 @@ def _useless_features(centred_rd: Floats, largest_d: Floats, names: Sequence[str
     # Rounding is no variation.
     varies_d = size_d > 1e-12 * largest_d * np.sqrt(len(centred_rd))
     for d, name in enumerate(names):
-        copied = [names[e] for e in range(d) if varies_d[e] and abs(product_dd[e, d]) > (1 - 1e-12) * size_d[e] * size_d[d]]
+        copied = [
+            names[e]
+            for e in range(d)
+            if varies_d[e] and abs(product_dd[e, d]) > (1 - 1e-12) * size_d[e] * size_d[d]
+        ]
         if not varies_d[d]:
-            notes.append(f"{name} is constant and says nothing of the sources: leave it out of the bias model")
+            notes.append(
+                f"{name} is constant and says nothing of the sources: leave it out of the bias "
+                "model"
+            )
         elif copied:
-            notes.append(f"{name} repeats {copied[0]}, which counts twice in every distance: leave one of them out of the bias model")
+            notes.append(
+                f"{name} repeats {copied[0]}, which counts twice in every distance: leave one of "
+                "them out of the bias model"
+            )
         elif d in combined:
-            notes.append(f"{name} is a combination of other features, which count twice in every distance: leave one out of the bias model")
+            notes.append(
+                f"{name} is a combination of other features, which count twice in every distance: "
+                "leave one out of the bias model"
+            )
         else:
             continue
         warnings.warn(f"{notes[-1]}.", UnskewWarning, stacklevel=5)
@@ -153,7 +208,9 @@ class FittedSoftBox(Factor):
 
     def _read(self, frame: pd.DataFrame) -> Floats:
         check_columns(frame, self.numeric)
-        return _measured([read_numbers(frame[name], name) for name in self.numeric], self.centre, self.scale)
+        return _measured(
+            [read_numbers(frame[name], name) for name in self.numeric], self.centre, self.scale
+        )
 
     @property
     def n_parameters(self) -> int:
@@ -192,22 +249,43 @@ class FittedSoftBox(Factor):
         fit = self.fit
         test = ""
         if fit.p_value is not None and fit.n_permutations:
-            test = f" (p = {fit.p_value:.2g} against none, {fit.n_permutations} permutations of the labels)"
+            test = (
+                f" (p = {fit.p_value:.2g} against none, {fit.n_permutations} permutations of "
+                "the labels)"
+            )
         elif fit.p_value is not None:
-            test = f" (p < {max(fit.p_value, 1e-99):.0e} against none, by a bound on all permutations of the labels)"
+            test = (
+                f" (p < {max(fit.p_value, 1e-99):.0e} against none, by a bound on all "
+                "permutations of the labels)"
+            )
         if fit.is_constant and fit.rejected is not None:
             estimated = (
-                f"nothing: the sources do differ{test}, but boxes would add more noise than they remove bias, so all images count alike"
+                f"nothing: the sources do differ{test}, but boxes would add more noise "
+                "than they remove bias, so all images count alike"
             )
         elif fit.is_constant:
-            estimated = f"nothing: the data cannot tell such a mechanism from none{test}, so all images count alike"
+            estimated = (
+                f"nothing: the data cannot tell such a mechanism from none{test}, so all "
+                "images count alike"
+            )
         else:
-            estimated = f"boxes and a width of {fit.width:.4g}, by maximum likelihood of the source labels{test}"
-        lower, upper = ((edge_kd * self.scale + self.centre).tolist() for edge_kd in (fit.lower, fit.upper))
-        boxes = {name: {feature: [lower[k][d], upper[k][d]] for d, feature in enumerate(self.numeric)} for k, name in enumerate(self.names)}
+            estimated = (
+                f"boxes and a width of {fit.width:.4g}, by maximum likelihood of the "
+                f"source labels{test}"
+            )
+        lower, upper = (
+            (edge_kd * self.scale + self.centre).tolist() for edge_kd in (fit.lower, fit.upper)
+        )
+        boxes = {
+            name: {feature: [lower[k][d], upper[k][d]] for d, feature in enumerate(self.numeric)}
+            for k, name in enumerate(self.names)
+        }
         return Description(
             "SoftBox",
-            (f"a source selects all images alike within its box of {names}, and the fewer the further they are outside it",),
+            (
+                f"a source selects all images alike within its box of {names}, and the fewer the "
+                "further they are outside it",
+            ),
             (estimated,),
             "the family: 1 within a source's box",
             THE_TARGET if fit.is_constant else "the part of the population within reach of a box",

@@ -10,7 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unskew.bias.soft_box.likelihood import ROWS_OF_INFORMATION, Ascent, Boxes, LabelProblem, ascend, evaluate_boxes, uncrossed
+from unskew.bias.soft_box.likelihood import (
+    ROWS_OF_INFORMATION,
+    Ascent,
+    Boxes,
+    LabelProblem,
+    ascend,
+    evaluate_boxes,
+    uncrossed,
+)
 from unskew.records import Floats, Ints
 from unskew.records.arrays import count_pairs
 from unskew.solve.logarithms import row_maxima
@@ -24,21 +32,28 @@ BEYOND_DOUBT = 5.0  # standard errors
 ROWS_OF_ROUGH_INFORMATION = 1000  # steers climbs on a subsample
 ROWS_TO_PERMUTE = 20_000
 ROWS_OF_TRIAL = 6000  # the starts are climbed on a subsample of this size
-# Units of log-likelihood that a finite edge must earn. Small: what one source lacks on one side and another on the other can be said with
-# two edges or with one farther in, at the same ratios of ω; a dear edge would prefer the one, the more selective.
+# Units of log-likelihood that a finite edge must earn. Small: what one source lacks on one side and
+# another on the other can be said with two edges or with one farther in, at the same ratios of ω; a
+# dear edge would prefer the one, the more selective.
 EDGE_COST = 0.5
 PLACES = np.linspace(0.04, 0.96, 12)  # quantiles of the pool at which a new edge is tried
 MOST_ROUNDS = 6
-MOST_MOVES = 1000  # of the edges of a source; each makes room for the image that lies farthest outside
+MOST_MOVES = (
+    1000  # of the edges of a source; each makes room for the image that lies farthest outside
+)
 ROOM = 0.02  # of γ, left between an image and the rim of its own source's support
 
 
-def search_boxes(problem: LabelProblem, constant_nk: Floats, rng: np.random.Generator) -> Ascent | None:
-    """The best local maximum found from a few sparse starts; None if no source lacks images in any tail.
+def search_boxes(
+    problem: LabelProblem, constant_nk: Floats, rng: np.random.Generator
+) -> Ascent | None:
+    """The best local maximum found from a few sparse starts; None if no source lacks images in any
+    tail.
 
-    Starts are climbed on a subsample drawn evenly from the sources (their sizes enter through u only), the best on all images; of many
-    images first on a tenth of them, of which the subsample is drawn then.
-    Then, in rounds, edges that earn less than ``EDGE_COST`` are made infinite and infinite ones that would earn it are opened.
+    Starts are climbed on a subsample drawn evenly from the sources (their sizes enter through u
+    only), the best on all images; of many images first on a tenth of them, of which the subsample
+    is drawn then. Then, in rounds, edges that earn less than ``EDGE_COST`` are made infinite and
+    infinite ones that would earn it are opened.
     """
     n = problem.source.size
     tenth = _subsample(problem, n // 10, rng) if n > 10 * ROWS_OF_TRIAL else None
@@ -48,7 +63,9 @@ def search_boxes(problem: LabelProblem, constant_nk: Floats, rng: np.random.Gene
     if not starts:
         return None
     rows = ROWS_OF_INFORMATION if trial is problem else ROWS_OF_ROUGH_INFORMATION
-    climbed = [ascend(trial, make_room(trial, boxes), tol=0.3, max_steps=40, rows=rows) for boxes in starts]
+    climbed = [
+        ascend(trial, make_room(trial, boxes), tol=0.3, max_steps=40, rows=rows) for boxes in starts
+    ]
     cost = EDGE_COST / problem.unit_share
     best = max(climbed, key=lambda ascent: ascent.value - cost * ascent.boxes.n_edges).boxes
     if tenth is not None:
@@ -58,27 +75,37 @@ def search_boxes(problem: LabelProblem, constant_nk: Floats, rng: np.random.Gene
         changed = _open_and_close(problem, now.boxes, cost)
         if changed is None:
             break
-        then = ascend(problem, make_room(problem, changed)._replace(u=now.boxes.u), tol=0.05, max_steps=25)
+        then = ascend(
+            problem, make_room(problem, changed)._replace(u=now.boxes.u), tol=0.05, max_steps=25
+        )
         if then.value - cost * then.boxes.n_edges <= now.value - cost * now.boxes.n_edges:
             break
         now = then
-    # At the end an edge must earn ½ log n with the others held (Schwarz). Noise at the ends of the pool earns a few units, and an edge that
-    # rests on it can leave an image with hardly any ω of any source, and so with nearly all the weight.
+    # At the end an edge must earn ½ log n with the others held (Schwarz). Noise at the ends of the
+    # pool earns a few units, and an edge that rests on it can leave an image with hardly any ω of
+    # any source, and so with nearly all the weight.
     closed = _open_and_close(problem, now.boxes, problem.schwarz, may_open=False)
-    return ascend(problem, now.boxes, tol=1e-3, evaluated=now.at) if closed is None else ascend(problem, closed, tol=1e-3)
+    return (
+        ascend(problem, now.boxes, tol=1e-3, evaluated=now.at)
+        if closed is None
+        else ascend(problem, closed, tol=1e-3)
+    )
 
 
 def start_from_tails(problem: LabelProblem, constant_nk: Floats) -> list[Boxes]:
-    """For each tail, edges at that quantile of source k wherever k lacks images beyond it; γ so that all own images are inside.
+    """For each tail, edges at that quantile of source k wherever k lacks images beyond it; γ so
+    that all own images are inside.
 
-    Source k has a share ``tail`` of its images beyond the edge; under constant ω it would have Σ_{i beyond} q⁰_ik/n_k. A tail without any
-    edge is left out.
+    Source k has a share ``tail`` of its images beyond the edge; under constant ω it would have Σ_{i
+    beyond} q⁰_ik/n_k. A tail without any edge is left out.
     """
     from unskew.bias.soft_box.kernels_boxes import farthest_images
 
     nothing = problem.no_boxes()
     tail_a = np.array(START_TAILS)
-    lower_akd, upper_akd = (np.repeat(edge_kd[None], tail_a.size, axis=0) for edge_kd in (nothing.lower, nothing.upper))
+    lower_akd, upper_akd = (
+        np.repeat(edge_kd[None], tail_a.size, axis=0) for edge_kd in (nothing.lower, nothing.upper)
+    )
     for d, column_n in enumerate(problem.feature.T):
         order_n = np.argsort(column_n)
         sorted_n, source_n = column_n[order_n], problem.source[order_n]
@@ -95,19 +122,23 @@ def start_from_tails(problem: LabelProblem, constant_nk: Floats) -> list[Boxes]:
             upper_akd[:, k, d] = np.where(above_a > bound_a, high_a, np.inf)
     starts = []
     for lower_kd, upper_kd in zip(lower_akd, upper_akd, strict=True):
-        farthest = float(farthest_images(problem.feature, problem.source, lower_kd, upper_kd)[1].max())
+        farthest = float(
+            farthest_images(problem.feature, problem.source, lower_kd, upper_kd)[1].max()
+        )
         if farthest > 0:
             starts.append(Boxes(lower_kd, upper_kd, 1.1 * farthest, nothing.u))
     return starts
 
 
 def open_opposite_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
-    """The boxes with every edge added that could take over, or share, what another source's edge explains.
+    """The boxes with every edge added that could take over, or share, what another source's edge
+    explains.
 
-    That source k lacks images above an edge, compared with l, is as well said by a lower edge of l, as long as log ω is nearly linear. So
-    a source without edges along a feature gets one there on either side on whose opposite another source has one. It begins where that one
-    is (the farthest in of several), or as near to it as the source's own images allow: from there the likelihood decides which of the two
-    explains how much.
+    That source k lacks images above an edge, compared with l, is as well said by a lower edge of l,
+    as long as log ω is nearly linear. So a source without edges along a feature gets one there on
+    either side on whose opposite another source has one. It begins where that one is (the farthest
+    in of several), or as near to it as the source's own images allow: from there the likelihood
+    decides which of the two explains how much.
     """
     has_lower_kd, has_upper_kd = np.isfinite(boxes.lower), np.isfinite(boxes.upper)
     bare_kd = ~(has_lower_kd | has_upper_kd) & ~problem.is_fixed[:, None]
@@ -117,12 +148,16 @@ def open_opposite_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
     upper_kd = np.where(bare_kd & has_lower_kd.any(axis=0), lowest_d, boxes.upper)
     # Where the two would cross, both begin half way.
     crossed_kd = lower_kd > upper_kd
-    lower_kd[crossed_kd] = upper_kd[crossed_kd] = 0.5 * (lower_kd[crossed_kd] + upper_kd[crossed_kd])
+    lower_kd[crossed_kd] = upper_kd[crossed_kd] = 0.5 * (
+        lower_kd[crossed_kd] + upper_kd[crossed_kd]
+    )
     return make_room(problem, boxes._replace(lower=lower_kd, upper=upper_kd))
 
 
 def make_room(problem: LabelProblem, boxes: Boxes) -> Boxes:
-    """Edges moved outwards, as little as it takes, until every image lies in its own source's support; γ stays."""
+    """Edges moved outwards, as little as it takes, until every image lies in its own source's
+    support; γ stays.
+    """
     from unskew.bias.soft_box.kernels_boxes import farthest_images
 
     lower_kd, upper_kd = boxes.lower.copy(), boxes.upper.copy()
@@ -144,9 +179,11 @@ def make_room(problem: LabelProblem, boxes: Boxes) -> Boxes:
 
 
 def _carried(few: LabelProblem, many: LabelProblem, boxes: Boxes) -> Boxes:
-    """Boxes found on few of the images, as a start on all: with room for these, and u as the sources' shares differ.
+    """Boxes found on few of the images, as a start on all: with room for these, and u as the
+    sources' shares differ.
 
-    On the same images u begins anew: that is another way up, which at times goes on where the first ended on a ridge.
+    On the same images u begins anew: that is another way up, which at times goes on where the first
+    ended on a ridge.
     """
     moved = make_room(many, boxes)
     if few is many or not np.array_equal(few.count > 0, many.count > 0):
@@ -155,7 +192,9 @@ def _carried(few: LabelProblem, many: LabelProblem, boxes: Boxes) -> Boxes:
 
 
 def _subsample(problem: LabelProblem, n_rows: int, rng: np.random.Generator) -> LabelProblem:
-    """At most ``n_rows`` images, as evenly from the sources as their sizes allow; cells are kept."""
+    """At most ``n_rows`` images, as evenly from the sources as their sizes allow; cells are
+    kept.
+    """
     if problem.source.size <= n_rows:
         return problem
     size_k = problem.count.sum(axis=0)
@@ -178,26 +217,40 @@ def _subsample(problem: LabelProblem, n_rows: int, rng: np.random.Generator) -> 
 
 
 def _some_rows(source_n: Ints, k: int, most: int, rng: np.random.Generator) -> Ints:
-    """At most so many rows of source k, at random; of very many rows every so many are permuted only."""
+    """At most so many rows of source k, at random; of very many rows every so many are permuted
+    only.
+    """
     own_m = np.flatnonzero(source_n == k)
     stride = max(1, own_m.size // max(2 * most, ROWS_TO_PERMUTE))
     return rng.permutation(own_m[rng.integers(stride) :: stride] if stride > 1 else own_m)[:most]
 
 
-def _open_and_close(problem: LabelProblem, boxes: Boxes, cost: float, may_open: bool = True) -> Boxes | None:
-    """Close (make infinite) each edge that earns less than its cost with the others held; open each infinite one that would earn it."""
+def _open_and_close(
+    problem: LabelProblem, boxes: Boxes, cost: float, may_open: bool = True
+) -> Boxes | None:
+    """Close (make infinite) each edge that earns less than its cost with the others held; open each
+    infinite one that would earn it.
+    """
     from unskew.bias.soft_box.kernels_boxes import innermost_places
 
     levels = [_Held(problem, boxes, stride) for stride in _strides(problem.source.size)]
     edges_kd = [boxes.lower.copy(), boxes.upper.copy()]
     place_md = np.quantile(levels[0].rows[0], PLACES, axis=0)
-    innermost = innermost_places(problem.feature, problem.source, boxes.lower, boxes.upper, (1.0 - ROOM) * boxes.width)
+    innermost = innermost_places(
+        problem.feature, problem.source, boxes.lower, boxes.upper, (1.0 - ROOM) * boxes.width
+    )
     changed = False
-    for k, d, side in product(np.flatnonzero(~problem.is_fixed), range(problem.feature.shape[1]), range(2)):
+    for k, d, side in product(
+        np.flatnonzero(~problem.is_fixed), range(problem.feature.shape[1]), range(2)
+    ):
         edge = _Edge(int(k), d, side, float(edges_kd[side][k, d]))
         if not (edge.is_finite or may_open):
             continue
-        other = edge.away if edge.is_finite else levels[0].best_place(edge, place_md[:, d], float(innermost[side][k, d]))
+        other = (
+            edge.away
+            if edge.is_finite
+            else levels[0].best_place(edge, place_md[:, d], float(innermost[side][k, d]))
+        )
         if other is not None and _pays(levels, edge, other, -cost if edge.is_finite else cost):
             edges_kd[side][k, d] = other
             changed = True
@@ -217,13 +270,16 @@ def _strides(n: int) -> list[int]:
 
 
 def _pays(levels: Sequence[_Held], edge: _Edge, other: float, needed: float) -> bool:
-    """Does moving the edge gain more than ``needed``? Decided on some images where these leave no doubt, at last on all."""
+    """Does moving the edge gain more than ``needed``? Decided on some images where these leave no
+    doubt, at last on all.
+    """
     *some, every = levels
     for held in some:
         gain = held.gain(edge, other)
         if gain == -np.inf:
             return False
-        # Of what only few images tell some may show nothing: an edge is not given up if one image more could be for it.
+        # Of what only few images tell some may show nothing: an edge is not given up if one image
+        # more could be for it.
         error = max(held.error_of_gain(edge, other), float(held.stride) if edge.is_finite else 0.0)
         if abs(gain - needed) > BEYOND_DOUBT * error:
             return gain > needed
@@ -252,7 +308,9 @@ class _Edge(NamedTuple):
 
 
 class _Masses(NamedTuple):
-    """Each (n, K): e^{u} and the other factors, distances to the boxes, the first times ω; each (C, K): slope and curvature by u."""
+    """Each (n, K): e^{u} and the other factors, distances to the boxes, the first times ω; each (C,
+    K): slope and curvature by u.
+    """
 
     factor: Floats
     distance: Floats
@@ -262,7 +320,9 @@ class _Masses(NamedTuple):
 
 
 class _Held:
-    """What is held while one edge moves, of every ``stride``-th image: distances to the boxes, and the sources' masses."""
+    """What is held while one edge moves, of every ``stride``-th image: distances to the boxes, and
+    the sources' masses.
+    """
 
     def __init__(self, problem: LabelProblem, boxes: Boxes, stride: int) -> None:
         self.problem, self.boxes, self.stride = problem, boxes, stride
@@ -271,8 +331,14 @@ class _Held:
     def rows(self) -> tuple[Floats, Ints, Floats, Ints]:
         """Features, sources, offsets and cells of the images."""
         problem = self.problem
-        feature_nd, offset_nk = (np.ascontiguousarray(array_nd[:: self.stride]) for array_nd in (problem.feature, problem.offset))
-        source_n, cell_n = (np.ascontiguousarray(code_n[:: self.stride]) for code_n in (problem.source, problem.cell))
+        feature_nd, offset_nk = (
+            np.ascontiguousarray(array_nd[:: self.stride])
+            for array_nd in (problem.feature, problem.offset)
+        )
+        source_n, cell_n = (
+            np.ascontiguousarray(code_n[:: self.stride])
+            for code_n in (problem.source, problem.cell)
+        )
         return feature_nd, source_n, offset_nk, cell_n
 
     @cached_property
@@ -282,7 +348,9 @@ class _Held:
         return _Masses(*soft_box_masses(*self.rows, *self.boxes))
 
     def gain(self, edge: _Edge, other: float) -> float:
-        """What the log-likelihood of all images gains with the edge at another place; −inf if an image is then outside."""
+        """What the log-likelihood of all images gains with the edge at another place; −inf if an
+        image is then outside.
+        """
         return self.stride * float(self._gains(edge, np.array([other]))[0])
 
     def error_of_gain(self, edge: _Edge, other: float) -> float:
@@ -291,12 +359,18 @@ class _Held:
 
         feature_nd, source_n, _, _ = self.rows
         held = (feature_nd, source_n, *self.masses[:3])
-        return self.stride * float(spread_of_gain(*held, edge.k, edge.d, edge.sign, edge.at, other, self.boxes.width))
+        return self.stride * float(
+            spread_of_gain(*held, edge.k, edge.d, edge.sign, edge.at, other, self.boxes.width)
+        )
 
     def best_place(self, edge: _Edge, place_m: Floats, innermost: float) -> float | None:
-        """Of the places between the opposite edge and the innermost one that which gains most; None if there is none."""
+        """Of the places between the opposite edge and the innermost one that which gains most; None
+        if there is none.
+        """
         low, high = self.boxes.lower[edge.k, edge.d], self.boxes.upper[edge.k, edge.d]
-        is_open_m = (place_m >= max(low, innermost)) if edge.side else (place_m <= min(high, innermost))
+        is_open_m = (
+            (place_m >= max(low, innermost)) if edge.side else (place_m <= min(high, innermost))
+        )
         open_m = place_m[is_open_m]
         return float(open_m[np.argmax(self._gains(edge, open_m))]) if open_m.size else None
 
@@ -305,7 +379,16 @@ class _Held:
 
         feature_nd, source_n, _, cell_n = self.rows
         gain_m: Floats = gains_of_edge(
-            feature_nd, source_n, cell_n, *self.masses, edge.k, edge.d, edge.sign, edge.at, place_m, self.boxes.width
+            feature_nd,
+            source_n,
+            cell_n,
+            *self.masses,
+            edge.k,
+            edge.d,
+            edge.sign,
+            edge.at,
+            place_m,
+            self.boxes.width,
         )
         return gain_m
 
@@ -313,13 +396,19 @@ class _Held:
 def constant_membership(problem: LabelProblem) -> tuple[Floats, float]:
     """(n, K) q⁰_ik under ω ≡ 1 (times the offset), and its Σ_i log q⁰_{i,s_i}."""
     boxes = problem.no_boxes()
-    if problem.offset.shape[1] and np.isfinite(evaluate_boxes(problem, boxes._replace(width=1.0), False).value):
+    if problem.offset.shape[1] and np.isfinite(
+        evaluate_boxes(problem, boxes._replace(width=1.0), False).value
+    ):
         boxes = ascend(problem, boxes._replace(width=1.0), tol=1e-6).boxes
     log_nk = boxes.u[problem.cell] + problem.offset if problem.offset.shape[1] else boxes.u
     q_nk: Floats = np.exp(log_nk - row_maxima(log_nk)[:, None])
     q_nk /= q_nk.sum(axis=1, keepdims=True)
     if not problem.offset.shape[1]:
         # One row for each cell; with one cell it is not copied for every image.
-        q_nk = np.broadcast_to(q_nk, (problem.source.size, problem.n_sources)) if problem.n_cells == 1 else q_nk[problem.cell]
+        q_nk = (
+            np.broadcast_to(q_nk, (problem.source.size, problem.n_sources))
+            if problem.n_cells == 1
+            else q_nk[problem.cell]
+        )
     own_n: Ints = np.arange(problem.source.size)
     return q_nk, float(np.log(q_nk[own_n, problem.source]).sum())

@@ -1,4 +1,6 @@
-"""The page: a `Summary` becomes one HTML file that needs nothing else, asks nobody, and runs only its own script."""
+"""The page: a `Summary` becomes one HTML file that needs nothing else, asks nobody, and runs only
+its own script.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from unskew.report.page import panels, plots, plots_columns, plots_forecast, plots_overlap, plots_weights
+from unskew.report.page import (
+    panels,
+    plots,
+    plots_columns,
+    plots_forecast,
+    plots_overlap,
+    plots_weights,
+)
 from unskew.report.page.numbers import (
     MISSING,
     quote_names,
@@ -34,9 +43,10 @@ _LONGEST_TEXT = 2000
 def render_page(summary: Summary) -> str:
     """The page of a summary: one HTML document of at most 5 MB, without any outside request.
 
-    Everything that came from outside (names, paths, labels) is escaped and made visible; a Content-Security-Policy forbids every request
-    and every script and style but the page's own, by their hashes. If galleries would make the page too large, pictures are left out and
-    counted; if that is not enough, small multiples are.
+    Everything that came from outside (names, paths, labels) is escaped and made visible; a
+    Content-Security-Policy forbids every request and every script and style but the page's own, by
+    their hashes. If galleries would make the page too large, pictures are left out and counted; if
+    that is not enough, small multiples are.
     """
     budget = min(panels.PICTURE_BUDGET, panels.picture_cost(summary))
     while True:
@@ -105,7 +115,9 @@ def _environment() -> Any:
 
 
 def _finalize(value: Any) -> Any:
-    """Every expression of a template passes here before it is escaped: nothing invisible, nothing endless gets onto the page."""
+    """Every expression of a template passes here before it is escaped: nothing invisible, nothing
+    endless gets onto the page.
+    """
     if isinstance(value, Markup) or not isinstance(value, str):
         return MISSING if value is None else value
     return shorten(value, _LONGEST_TEXT)
@@ -122,8 +134,12 @@ def _file(environment: Any, name: str) -> Markup:
 
 
 def _policy(style: str, script: str) -> str:
-    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
+    hashes = [
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (style, script)
+    ]
     return (
-        f"default-src 'none'; img-src data:; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; "
+        f"default-src 'none'; img-src data:; style-src 'sha256-{hashes[0]}'; script-src "
+        f"'sha256-{hashes[1]}'; "
         "base-uri 'none'; form-action 'none'"
     )

@@ -1,4 +1,6 @@
-"""Numbers and names as a person reads them: thousands separated, a few significant digits, nothing invisible in a name."""
+"""Numbers and names as a person reads them: thousands separated, a few significant digits, nothing
+invisible in a name.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ import re
 import unicodedata
 
 MISSING = "–"
-# Zero-width joiners belong to the spelling of Persian, Hindi and others; every other invisible character is shown by its code.
+# Zero-width joiners belong to the spelling of Persian, Hindi and others; every other invisible
+# character is shown by its code.
 _HARMLESS = {"\u200c", "\u200d"}
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -84,13 +87,18 @@ def show_p_value(value: float | None) -> str:
 
 
 def show_name(name: object) -> str:
-    r"""A name with nothing hidden in it: line breaks, direction marks and other invisible characters are spelled out.
+    r"""A name with nothing hidden in it: line breaks, direction marks and other invisible
+    characters are spelled out.
 
     >>> show_name("a\u202eb\nc")
     'a⟨U+202E⟩b⏎c'
     """
     text = str(name)
-    return text if text.isascii() and text.isprintable() else "".join(_show_character(character) for character in text)
+    return (
+        text
+        if text.isascii() and text.isprintable()
+        else "".join(_show_character(character) for character in text)
+    )
 
 
 def _show_character(character: str) -> str:

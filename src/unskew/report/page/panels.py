@@ -1,4 +1,6 @@
-"""What the panels of a page show beside figures: strata, splits, copies, unreadable images, check_fit, galleries, provenance."""
+"""What the panels of a page show beside figures: strata, splits, copies, unreadable images,
+check_fit, galleries, provenance.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,32 @@ _LONGEST_TEXT = 60_000
 
 
 def strata_table(summary: Summary) -> Table:
-    """The strata: uncovered first, then those beyond the target's scope last, else by target mass."""
-    rows = sorted(summary.strata, key=lambda row: (row.covered, not row.in_scope, -(row.target or 0.0)))
+    """The strata: uncovered first, then those beyond the target's scope last, else by target
+    mass.
+    """
+    rows = sorted(
+        summary.strata, key=lambda row: (row.covered, not row.in_scope, -(row.target or 0.0))
+    )
     groups = any(row.groups is not None for row in rows)
-    top = max((value for row in rows for value in (row.target, row.pool, row.weighted) if value is not None), default=1.0) or 1.0
-    columns: list[Column | str] = ["Stratum", Column("Covered", numeric=False), "Target", "Pool", "Debiased"]
+    top = (
+        max(
+            (
+                value
+                for row in rows
+                for value in (row.target, row.pool, row.weighted)
+                if value is not None
+            ),
+            default=1.0,
+        )
+        or 1.0
+    )
+    columns: list[Column | str] = [
+        "Stratum",
+        Column("Covered", numeric=False),
+        "Target",
+        "Pool",
+        "Debiased",
+    ]
     columns += [
         Column("Shares", numeric=False),
         "Images",
@@ -49,8 +72,14 @@ def strata_table(summary: Summary) -> Table:
         "Effective images",
     ]
     columns += ["Largest weight"]
-    made = table("Strata of the target", columns, (_stratum_cells(row, groups=groups, top=top, total=len(summary.sources)) for row in rows))
-    return replace(made.without_empty(), marked=frozenset(k for k, row in enumerate(rows) if not row.covered))
+    made = table(
+        "Strata of the target",
+        columns,
+        (_stratum_cells(row, groups=groups, top=top, total=len(summary.sources)) for row in rows),
+    )
+    return replace(
+        made.without_empty(), marked=frozenset(k for k, row in enumerate(rows) if not row.covered)
+    )
 
 
 def _stratum_cells(row: StratumRow, *, groups: bool, top: float, total: int) -> list[Cell]:
@@ -81,25 +110,50 @@ def _share_strip(row: StratumRow, top: float) -> Markup:
     ends = [place for _, place in places] or [0.0]
     line = tag("line", x1=percent(min(ends)), x2=percent(max(ends)), y1=11, y2=11, class_="move")
     base = tag("line", x1="0%", x2="100%", y1=11, y2=11, class_="grid")
-    return canvas(base, line, join(mark(kind, place, 11) for kind, place in places), height=22, class_="strip")
+    return canvas(
+        base, line, join(mark(kind, place, 11) for kind, place in places), height=22, class_="strip"
+    )
 
 
 def split_table(summary: Summary) -> Table:
     """Every split with its own weights."""
     rows = [
-        [name_cell(row.name), count_cell(row.images), count_cell(row.groups), count_cell(row.ess), Cell(row.note)] for row in summary.splits
+        [
+            name_cell(row.name),
+            count_cell(row.images),
+            count_cell(row.groups),
+            count_cell(row.ess),
+            Cell(row.note),
+        ]
+        for row in summary.splits
     ]
-    return table("Splits", ("Split", "Images", "Groups", "Effective images", Column("Note", numeric=False)), rows)
+    return table(
+        "Splits",
+        ("Split", "Images", "Groups", "Effective images", Column("Note", numeric=False)),
+        rows,
+    )
 
 
 def fit_table(summary: Summary) -> Table:
     """`check_fit`, feature by feature."""
     rows = [] if summary.bias is None else summary.bias.fit_rows
     cells = [
-        [name_cell(row.feature), p_value_cell(row.p_value), name_cell(row.source), name_cell(row.place), signed_cell(row.excess)]
+        [
+            name_cell(row.feature),
+            p_value_cell(row.p_value),
+            name_cell(row.source),
+            name_cell(row.place),
+            signed_cell(row.excess),
+        ]
         for row in rows
     ]
-    columns = ("Feature", "p-value", Column("Off most in", numeric=False), Column("Where", numeric=False), "Observed − expected share")
+    columns = (
+        "Feature",
+        "p-value",
+        Column("Off most in", numeric=False),
+        Column("Where", numeric=False),
+        "Observed − expected share",
+    )
     return table("Do the sources look as the model expects?", columns, cells)
 
 
@@ -117,20 +171,34 @@ def unreadable_tables(summary: Summary) -> tuple[Table, Table]:
     """Why images were set aside, and the first of them."""
     panel = summary.unreadable
     reasons = table(
-        "Why images were set aside", ("Reason", "Images"), ([name_cell(text, 200), count_cell(count)] for text, count in panel.reasons)
+        "Why images were set aside",
+        ("Reason", "Images"),
+        ([name_cell(text, 200), count_cell(count)] for text, count in panel.reasons),
     )
     columns = [Column(name, numeric=False) for name in ("Id", "Source", "Path", "Reason")]
-    return reasons, table("Images set aside", columns, ([name_cell(text, 200) for text in row] for row in panel.rows), most=200)
+    return reasons, table(
+        "Images set aside",
+        columns,
+        ([name_cell(text, 200) for text in row] for row in panel.rows),
+        most=200,
+    )
 
 
 def copy_table(summary: Summary) -> Table:
     """Exact copies within and across sources."""
-    rows = [[name_cell(one), name_cell("itself" if one == other else other), count_cell(count)] for one, other, count in summary.copies]
-    return table("Exact copies", ("Source", Column("Also in", numeric=False), "Images"), rows, most=200)
+    rows = [
+        [name_cell(one), name_cell("itself" if one == other else other), count_cell(count)]
+        for one, other, count in summary.copies
+    ]
+    return table(
+        "Exact copies", ("Source", Column("Also in", numeric=False), "Images"), rows, most=200
+    )
 
 
 def split_balance(summary: Summary) -> tuple[list[BalanceRow], list[BalanceRow], list[BalanceRow]]:
-    """The rows of the love plots, fitted and not fitted; and what was fitted although the target does not give it (light, colour)."""
+    """The rows of the love plots, fitted and not fitted; and what was fitted although the target
+    does not give it (light, colour).
+    """
     known = [row for row in summary.balance if row.target is not None]
     moved = [row for row in summary.balance if row.target is None and row.fitted]
     return [row for row in known if row.fitted], [row for row in known if not row.fitted], moved
@@ -148,16 +216,27 @@ class GalleryGroup:
 _KINDS = {
     "heaviest": (
         "Heaviest images",
-        "Each stands for many images of the target: if one looks wrong (mislabelled, damaged), so does the result.",
+        "Each stands for many images of the target: if one looks wrong (mislabelled, damaged), so "
+        "does the result.",
     ),
-    "lightest": ("Lightest images", "The pool has more of these than the target: they count for little."),
-    "one source only": ("Seen by one source only", "No other source could have taken these: for them there is no second opinion."),
+    "lightest": (
+        "Lightest images",
+        "The pool has more of these than the target: they count for little.",
+    ),
+    "one source only": (
+        "Seen by one source only",
+        "No other source could have taken these: for them there is no second opinion.",
+    ),
     "copies": ("Exact copies", "The same file found more than once."),
 }
 
 
-def group_galleries(summary: Summary, budget: int = PICTURE_BUDGET) -> tuple[list[GalleryGroup], int]:
-    """Galleries by kind with as many pictures as the budget allows: the first of each gallery, then the second …; and how many are left."""
+def group_galleries(
+    summary: Summary, budget: int = PICTURE_BUDGET
+) -> tuple[list[GalleryGroup], int]:
+    """Galleries by kind with as many pictures as the budget allows: the first of each gallery, then
+    the second …; and how many are left.
+    """
     allowed: set[tuple[int, int]] = set()
     size = left_out = 0
     deepest = max((len(gallery.pictures) for gallery in summary.galleries), default=0)
@@ -170,12 +249,24 @@ def group_galleries(summary: Summary, budget: int = PICTURE_BUDGET) -> tuple[lis
                 else:
                     left_out += 1
     kept = [
-        replace(gallery, pictures=tuple(_checked(picture) for depth, picture in enumerate(gallery.pictures) if (k, depth) in allowed))
+        replace(
+            gallery,
+            pictures=tuple(
+                _checked(picture)
+                for depth, picture in enumerate(gallery.pictures)
+                if (k, depth) in allowed
+            ),
+        )
         for k, gallery in enumerate(summary.galleries)
     ]
     kinds = dict.fromkeys(gallery.kind for gallery in kept)
     named = {kind: _KINDS.get(kind, (kind.capitalize(), "")) for kind in kinds}
-    return [GalleryGroup(*named[kind], tuple(each for each in kept if each.kind == kind and each.pictures)) for kind in kinds], left_out
+    return [
+        GalleryGroup(
+            *named[kind], tuple(each for each in kept if each.kind == kind and each.pictures)
+        )
+        for kind in kinds
+    ], left_out
 
 
 def picture_cost(summary: Summary) -> int:
@@ -189,14 +280,18 @@ def _cost(picture: Thumbnail) -> int:
 
 
 def thin_out(summary: Summary) -> Summary:
-    """Half of the distributions, curves and balanced columns: the last resort of a page that is too large."""
+    """Half of the distributions, curves and balanced columns: the last resort of a page that is too
+    large.
+    """
     note = "Some columns are in report.json only: with them this page would be too large."
     bias = summary.bias
     return replace(
         summary,
         distributions=_half(summary.distributions),
         balance=_half(summary.balance),
-        bias=None if bias is None else replace(bias, curves=_half(bias.curves), parameters=_half(bias.parameters)),
+        bias=None
+        if bias is None
+        else replace(bias, curves=_half(bias.curves), parameters=_half(bias.parameters)),
         notes={**summary.notes, "distributions": note},
     )
 
@@ -217,12 +312,20 @@ def settings_text(summary: Summary) -> str:
     if settings is None:
         return ""
     text = settings if isinstance(settings, str) else "\n".join(_toml_lines(settings))
-    return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "\n# … cut here; report.json has all of it"
+    return (
+        text
+        if len(text) <= _LONGEST_TEXT
+        else text[:_LONGEST_TEXT] + "\n# … cut here; report.json has all of it"
+    )
 
 
 def _toml_lines(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for key, value in settings.items():
-        name = prefix + (str(key) if re.fullmatch(r"[A-Za-z0-9_-]+", str(key)) else json.dumps(str(key), ensure_ascii=False))
+        name = prefix + (
+            str(key)
+            if re.fullmatch(r"[A-Za-z0-9_-]+", str(key))
+            else json.dumps(str(key), ensure_ascii=False)
+        )
         if isinstance(value, Mapping) and value:
             yield from _toml_lines(value, f"{name}.")
         elif value is not None:
@@ -231,27 +334,44 @@ def _toml_lines(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 def _toml_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(str(key))} = {_toml_value(each)}" for key, each in value.items()) + "}"
+        return (
+            "{"
+            + ", ".join(
+                f"{json.dumps(str(key))} = {_toml_value(each)}" for key, each in value.items()
+            )
+            + "}"
+        )
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_toml_value(each) for each in value) + "]"
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def provenance_tables(summary: Summary) -> list[Table]:
-    """Everything about the run but the settings: single facts in one table, and one table for each set of them (versions, fingerprints)."""
+    """Everything about the run but the settings: single facts in one table, and one table for each
+    set of them (versions, fingerprints).
+    """
     facts, tables = [], []
     for key, value in summary.provenance.items():
         if key == "settings":
             continue
         if isinstance(value, Mapping):
-            tables.append(_facts_table(_sentence(key), [(str(name), _fact(each)) for name, each in value.items()]))
+            tables.append(
+                _facts_table(
+                    _sentence(key), [(str(name), _fact(each)) for name, each in value.items()]
+                )
+            )
         else:
             facts.append((_sentence(key), _fact(value)))
     return [_facts_table("The run", facts), *tables] if facts else tables
 
 
 def _facts_table(caption: str, facts: Sequence[tuple[str, str]]) -> Table:
-    return table(caption, ("What", Column("Value", numeric=False)), ([name_cell(name, 200), Cell(text)] for name, text in facts), most=200)
+    return table(
+        caption,
+        ("What", Column("Value", numeric=False)),
+        ([name_cell(name, 200), Cell(text)] for name, text in facts),
+        most=200,
+    )
 
 
 def _fact(value: Any) -> str:

@@ -1,4 +1,5 @@
-"""Figures whose rows are things with a name (sources, columns, levels): a label, and marks on a common scale.
+"""Figures whose rows are things with a name (sources, columns, levels): a label, and marks on a
+common scale.
 
 Every figure carries the table behind it, so that none can be shown without its numbers.
 """
@@ -12,8 +13,29 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from unskew.report.page.numbers import MISSING, shorten, show_number, show_share
-from unskew.report.page.svg import Scale, axis_ticks, canvas, grid_lines, join, mark, percent, scale_of, tag
-from unskew.report.page.tables import Cell, Column, Table, count_cell, error_cell, name_cell, number_cell, share_cell, signed_cell, table
+from unskew.report.page.svg import (
+    Scale,
+    axis_ticks,
+    canvas,
+    grid_lines,
+    join,
+    mark,
+    percent,
+    scale_of,
+    tag,
+)
+from unskew.report.page.tables import (
+    Cell,
+    Column,
+    Table,
+    count_cell,
+    error_cell,
+    name_cell,
+    number_cell,
+    share_cell,
+    signed_cell,
+    table,
+)
 from unskew.report.summary.record import BalanceRow, SensitivityRow, SourceRow
 
 # More rows than this are unreadable as a picture; the table behind it has them all.
@@ -21,7 +43,8 @@ MOST_DRAWN = 60
 _MOST_OUTCOMES = 12
 # Two-sided 95% of a normal distribution.
 _Z = 1.96
-# A standardised difference below this is commonly taken as negligible (Austin 2009, Statistics in Medicine 28:3083).
+# A standardised difference below this is commonly taken as negligible (Austin 2009, Statistics in
+# Medicine 28:3083).
 NEGLIGIBLE = 0.1
 
 
@@ -55,11 +78,23 @@ class Row:
     text: str
 
 
-SERIES = (Key("pool", "Pool as collected"), Key("debiased", "Debiased (weighted)"), Key("target", "Target"))
+SERIES = (
+    Key("pool", "Pool as collected"),
+    Key("debiased", "Debiased (weighted)"),
+    Key("target", "Target"),
+)
 
 
-def draw_rows(rows: Sequence[Row], scale: Scale, *, guides: Iterable[float] = (), ticks: Sequence[str] | None = None) -> Markup:
-    """The rows under one another on a common axis; ``guides`` are values with a line through all of them."""
+def draw_rows(
+    rows: Sequence[Row],
+    scale: Scale,
+    *,
+    guides: Iterable[float] = (),
+    ticks: Sequence[str] | None = None,
+) -> Markup:
+    """The rows under one another on a common axis; ``guides`` are values with a line through all of
+    them.
+    """
     places = [scale.at(value) for value in scale.ticks()]
     lines = grid_lines(places) + grid_lines([scale.at(value) for value in guides], "guide")
     drawn = [draw_row(row, lines) for row in rows[:MOST_DRAWN]]
@@ -70,7 +105,13 @@ def draw_rows(rows: Sequence[Row], scale: Scale, *, guides: Iterable[float] = ()
 def draw_row(row: Row, lines: Markup, height: int = 26) -> Markup:
     """One line: the name, the marks over ``lines``, the numbers."""
     name = tag("span", tag("bdi", shorten(row.name, 60)), class_="row-name")
-    return tag("div", name, canvas(lines, row.marks, height=height, class_="track"), tag("span", row.text, class_="row-text"), class_="row")
+    return tag(
+        "div",
+        name,
+        canvas(lines, row.marks, height=height, class_="track"),
+        tag("span", row.text, class_="row-text"),
+        class_="row",
+    )
 
 
 def _between(low: float, high: float, y: float, class_: str) -> Markup:
@@ -79,53 +120,104 @@ def _between(low: float, high: float, y: float, class_: str) -> Markup:
 
 def plot_shares(sources: Sequence[SourceRow]) -> Figure:
     """Share of the images and share of the weight, by source."""
-    scale = Scale(0.0, max([value for row in sources for value in (row.share, row.weight_share) if value is not None], default=1.0) * 1.04)
+    scale = Scale(
+        0.0,
+        max(
+            [
+                value
+                for row in sources
+                for value in (row.share, row.weight_share)
+                if value is not None
+            ],
+            default=1.0,
+        )
+        * 1.04,
+    )
     rows = []
     for row in sources:
-        places = [(kind, scale.at(value)) for kind, value in (("pool", row.share), ("debiased", row.weight_share)) if value is not None]
+        places = [
+            (kind, scale.at(value))
+            for kind, value in (("pool", row.share), ("debiased", row.weight_share))
+            if value is not None
+        ]
         marks = join(mark(kind, place, 13) for kind, place in places)
         if len(places) == 2:
             marks = _between(places[0][1], places[1][1], 13, "move") + marks
-        rows.append(Row(row.name, marks, f"{show_share(row.share)} → {show_share(row.weight_share)}"))
+        rows.append(
+            Row(row.name, marks, f"{show_share(row.share)} → {show_share(row.weight_share)}")
+        )
     return Figure(
         title="Share of the images, and share of the weight",
         drawing=draw_rows(rows, scale, ticks=share_ticks(scale)),
-        label=f"For each of {len(sources)} sources, its share of the images and its share of the weight after debiasing.",
+        label=f"For each of {len(sources)} sources, its share of the images and its share of the "
+        "weight after debiasing.",
         table=table(
             "Shares by source",
             ("Source", "Share of images", "Share of weight"),
-            ([name_cell(row.name), share_cell(row.share), share_cell(row.weight_share)] for row in sources),
+            (
+                [name_cell(row.name), share_cell(row.share), share_cell(row.weight_share)]
+                for row in sources
+            ),
         ),
-        meaning="A source whose weight falls short of its share holds much of what the target has little of.",
+        meaning="A source whose weight falls short of its share holds much of what the target has "
+        "little of.",
         keys=(Key("pool", "Share of images"), Key("debiased", "Share of weight")),
     )
 
 
 def plot_normalizers(sources: Sequence[SourceRow]) -> Figure | None:
-    """Ω_k with both 95% intervals, Ω_k exp(±1.96 s) with s the standard error of log Ω_k; None where no Ω has an error."""
+    """Ω_k with both 95% intervals, Ω_k exp(±1.96 s) with s the standard error of log Ω_k; None
+    where no Ω has an error.
+    """
     known = [row for row in sources if row.normalizer is not None and row.normalizer > 0]
     if not any(row.stderr or row.stderr_bootstrap for row in known):
         return None
-    ends = [end for row in known for end in (*_interval(row.normalizer, row.stderr), *_interval(row.normalizer, row.stderr_bootstrap))]
+    ends = [
+        end
+        for row in known
+        for end in (
+            *_interval(row.normalizer, row.stderr),
+            *_interval(row.normalizer, row.stderr_bootstrap),
+        )
+    ]
     scale = scale_of(ends, log=True)
     rows = []
     for row in known:
         marks = Markup("")
-        for error, y, class_ in ((row.stderr, 10, "interval"), (row.stderr_bootstrap, 19, "interval second")):
+        for error, y, class_ in (
+            (row.stderr, 10, "interval"),
+            (row.stderr_bootstrap, 19, "interval second"),
+        ):
             low, high = (scale.at(end) for end in _interval(row.normalizer, error))
             marks += _between(low, high, y, class_) if error is not None else Markup("")
         assert row.normalizer is not None
-        rows.append(Row(row.name, marks + mark("debiased", scale.at(row.normalizer), 10), show_number(row.normalizer)))
+        rows.append(
+            Row(
+                row.name,
+                marks + mark("debiased", scale.at(row.normalizer), 10),
+                show_number(row.normalizer),
+            )
+        )
     return Figure(
         title="Normalizers Ω with 95% intervals",
         drawing=draw_rows(rows, scale),
-        label=f"Normalizers of {len(known)} sources on a logarithmic axis, with asymptotic and bootstrap 95% intervals.",
+        label=f"Normalizers of {len(known)} sources on a logarithmic axis, with asymptotic and "
+        "bootstrap 95% intervals.",
         table=table(
             "Normalizers and their relative standard errors",
             ("Source", "Ω", "Relative error, asymptotic", "Relative error, bootstrap"),
-            ([name_cell(row.name), number_cell(row.normalizer), error_cell(row.stderr), error_cell(row.stderr_bootstrap)] for row in known),
+            (
+                [
+                    name_cell(row.name),
+                    number_cell(row.normalizer),
+                    error_cell(row.stderr),
+                    error_cell(row.stderr_bootstrap),
+                ]
+                for row in known
+            ),
         ),
-        meaning="Ω is the average chance, up to scale, that the source selects an image of the target. Where the two intervals "
+        meaning="Ω is the average chance, up to scale, that the source selects an image of the "
+        "target. Where the two intervals "
         "disagree, trust the wider: the asymptotic one misleads when overlap is weak.",
         keys=(Key("interval", "Asymptotic"), Key("interval-second", "Bootstrap")),
     )
@@ -140,7 +232,11 @@ def _interval(value: float | None, error: float | None) -> tuple[float, float]:
 
 def _hundredths(value: float | None) -> str:
     """A standardised difference to the precision that matters."""
-    return MISSING if value is None else f"{value:+.2f}".replace("-", "−").replace("+0.00", "0.00").replace("−0.00", "0.00")
+    return (
+        MISSING
+        if value is None
+        else f"{value:+.2f}".replace("-", "−").replace("+0.00", "0.00").replace("−0.00", "0.00")
+    )
 
 
 def share_ticks(scale: Scale) -> list[str]:
@@ -156,21 +252,36 @@ def balance_name(row: BalanceRow) -> str:
 def plot_balance(rows: Sequence[BalanceRow], title: str, meaning: str) -> Figure:
     """The love plot: standardised differences from the target before and after, largest first."""
     ordered = sorted(rows, key=lambda row: -max(abs(row.before or 0.0), abs(row.after or 0.0)))
-    scale = scale_of([value for row in ordered for value in (row.before, row.after)], symmetric=True, include=(-0.15, 0.15))
+    scale = scale_of(
+        [value for row in ordered for value in (row.before, row.after)],
+        symmetric=True,
+        include=(-0.15, 0.15),
+    )
     drawn = []
     for row in ordered:
-        places = [(kind, scale.at(value)) for kind, value in (("pool", row.before), ("debiased", row.after)) if value is not None]
+        places = [
+            (kind, scale.at(value))
+            for kind, value in (("pool", row.before), ("debiased", row.after))
+            if value is not None
+        ]
         marks = join(mark(kind, place, 13) for kind, place in places)
         if len(places) == 2:
             marks = _between(places[0][1], places[1][1], 13, "move") + marks
-        drawn.append(Row(balance_name(row), marks, f"{_hundredths(row.before)} → {_hundredths(row.after)}"))
+        drawn.append(
+            Row(balance_name(row), marks, f"{_hundredths(row.before)} → {_hundredths(row.after)}")
+        )
     return Figure(
         title=title,
         drawing=draw_rows(drawn, scale, guides=(-NEGLIGIBLE, 0.0, NEGLIGIBLE)),
-        label=f"Standardised difference from the target before and after weighting, for {len(rows)} columns or levels.",
+        label="Standardised difference from the target before and after weighting, for "
+        f"{len(rows)} columns or levels.",
         table=balance_table(title, ordered),
         meaning=meaning,
-        keys=(Key("pool", "Before: pool as collected"), Key("debiased", "After: debiased"), Key("guide", "0, and ±0.1 (negligible)")),
+        keys=(
+            Key("pool", "Before: pool as collected"),
+            Key("debiased", "After: debiased"),
+            Key("guide", "0, and ±0.1 (negligible)"),
+        ),
     )
 
 
@@ -179,8 +290,17 @@ def balance_table(caption: str, rows: Sequence[BalanceRow]) -> Table:
     return table(
         caption,
         ("Column", "Pool", "Debiased", "Target", "Difference before", "Difference after"),
-        ([name_cell(balance_name(row)), *_means(row), signed_cell(row.before), signed_cell(row.after)] for row in rows),
-        note="Levels: share of the images; numbers: their mean. Differences are in standard deviations of the pool.",
+        (
+            [
+                name_cell(balance_name(row)),
+                *_means(row),
+                signed_cell(row.before),
+                signed_cell(row.after),
+            ]
+            for row in rows
+        ),
+        note="Levels: share of the images; numbers: their mean. Differences are in standard "
+        "deviations of the pool.",
     )
 
 
@@ -190,23 +310,31 @@ def _means(row: BalanceRow) -> list[Cell]:
 
 
 def plot_moves(rows: Sequence[BalanceRow], title: str, meaning: str) -> Figure:
-    """How far weighting moved columns of which the target says nothing, in standard deviations of the pool."""
+    """How far weighting moved columns of which the target says nothing, in standard deviations of
+    the pool.
+    """
     ordered = sorted(rows, key=lambda row: -abs(row.after or 0.0))
     scale = scale_of([row.after for row in ordered], symmetric=True, include=(-0.15, 0.15))
     drawn = []
     for row in ordered:
         marks = Markup("")
         if row.after is not None:
-            marks = _between(scale.at(0.0), scale.at(row.after), 13, "move") + mark("debiased", scale.at(row.after), 13)
+            marks = _between(scale.at(0.0), scale.at(row.after), 13, "move") + mark(
+                "debiased", scale.at(row.after), 13
+            )
         drawn.append(Row(balance_name(row), marks, _hundredths(row.after)))
     return Figure(
         title=title,
         drawing=draw_rows(drawn, scale, guides=(-NEGLIGIBLE, 0.0, NEGLIGIBLE)),
-        label=f"Change under weighting of {len(rows)} columns or levels outside the target, in standard deviations of the pool.",
+        label=f"Change under weighting of {len(rows)} columns or levels outside the target, in "
+        "standard deviations of the pool.",
         table=table(
             title,
             ("Column", "Pool", "Debiased", "Change, in standard deviations"),
-            ([name_cell(balance_name(row)), *_means(row)[:2], signed_cell(row.after)] for row in ordered),
+            (
+                [name_cell(balance_name(row)), *_means(row)[:2], signed_cell(row.after)]
+                for row in ordered
+            ),
         ),
         meaning=meaning,
         keys=(Key("debiased", "Change under weighting"), Key("guide", "0, and ±0.1 (small)")),
@@ -214,14 +342,26 @@ def plot_moves(rows: Sequence[BalanceRow], title: str, meaning: str) -> Figure:
 
 
 def plot_sensitivity(rows: Sequence[SensitivityRow]) -> Figure:
-    """The range of target means when selection differs from the model by a factor that no data can tell; each outcome has its own axis."""
+    """The range of target means when selection differs from the model by a factor that no data can
+    tell; each outcome has its own axis.
+    """
     outcomes = list(dict.fromkeys(row.outcome for row in rows))
     drawn = [
-        tag("p", tag("bdi", shorten(outcome, 90)), class_="outcome") + _draw_ranges([row for row in rows if row.outcome == outcome])
+        tag("p", tag("bdi", shorten(outcome, 90)), class_="outcome")
+        + _draw_ranges([row for row in rows if row.outcome == outcome])
         for outcome in outcomes[:_MOST_OUTCOMES]
     ]
     scopes = "; ".join(dict.fromkeys(row.scope for row in rows if row.scope))
-    columns = ("Outcome", "Factor", Column("Varies", numeric=False), "Estimate", "Lowest", "Highest", "Interval from", "Interval to")
+    columns = (
+        "Outcome",
+        "Factor",
+        Column("Varies", numeric=False),
+        "Estimate",
+        "Lowest",
+        "Highest",
+        "Interval from",
+        "Interval to",
+    )
     return Figure(
         title="If selection differs from the model by a hidden factor",
         drawing=join(drawn),
@@ -235,33 +375,64 @@ def plot_sensitivity(rows: Sequence[SensitivityRow]) -> Figure:
                 for row in rows
             ),
         ).without_empty(),
-        meaning="No data can show how likely all sources together are to miss a kind of image. If that chance varied within the factor"
-        f"{f' ({scopes})' if scopes else ''}, the estimate could lie anywhere in the range; a conclusion that holds across it does not "
+        meaning="No data can show how likely all sources together are to miss a kind of image. If "
+        "that chance varied within the factor"
+        f"{f' ({scopes})' if scopes else ''}, the estimate could lie anywhere in the range; a "
+        "conclusion that holds across it does not "
         "hang on the assumption.",
-        keys=(Key("debiased", "Estimate"), Key("interval", "Range"), Key("interval-second", "Range with sampling error (95%)")),
+        keys=(
+            Key("debiased", "Estimate"),
+            Key("interval", "Range"),
+            Key("interval-second", "Range with sampling error (95%)"),
+        ),
     )
 
 
 def _draw_ranges(rows: Sequence[SensitivityRow]) -> Markup:
-    scale = scale_of([value for row in rows for value in (row.value, row.low, row.high, *row.interval)])
+    scale = scale_of(
+        [value for row in rows for value in (row.value, row.low, row.high, *row.interval)]
+    )
     drawn = []
     for row in rows:
         marks = Markup("")
-        for (low, high), y, class_ in (((row.low, row.high), 10, "interval"), (row.interval, 19, "interval second")):
+        for (low, high), y, class_ in (
+            ((row.low, row.high), 10, "interval"),
+            (row.interval, 19, "interval second"),
+        ):
             if low is not None and high is not None:
                 marks += _between(scale.at(low), scale.at(high), y, class_)
         if row.value is not None:
             marks += mark("debiased", scale.at(row.value), 10)
-        drawn.append(Row(f"factor {show_number(row.factor)}", marks, f"{show_number(row.low)} to {show_number(row.high)}"))
+        drawn.append(
+            Row(
+                f"factor {show_number(row.factor)}",
+                marks,
+                f"{show_number(row.low)} to {show_number(row.high)}",
+            )
+        )
     return draw_rows(drawn, scale)
 
 
 def sources_table(sources: Sequence[SourceRow], *, groups: bool) -> Table:
     """Everything about the sources; columns about groups only where there are groups."""
-    columns = ["Source", "Images", *(["Groups"] if groups else []), "Share of images", "Share of weight", "Ω"]
-    columns += ["Error of Ω, asymptotic", "Error of Ω, bootstrap", "Effective images", *(["Effective groups"] if groups else [])]
+    columns = [
+        "Source",
+        "Images",
+        *(["Groups"] if groups else []),
+        "Share of images",
+        "Share of weight",
+        "Ω",
+    ]
+    columns += [
+        "Error of Ω, asymptotic",
+        "Error of Ω, bootstrap",
+        "Effective images",
+        *(["Effective groups"] if groups else []),
+    ]
     columns += ["Unreadable", "Copies"]
-    return table("The sources", columns, (_source_cells(row, groups=groups) for row in sources)).without_empty()
+    return table(
+        "The sources", columns, (_source_cells(row, groups=groups) for row in sources)
+    ).without_empty()
 
 
 def _source_cells(row: SourceRow, *, groups: bool) -> list[Cell]:

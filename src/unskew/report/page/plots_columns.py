@@ -1,4 +1,6 @@
-"""Small multiples: how columns are distributed in the pool, debiased and in the target; how ω runs along a feature."""
+"""Small multiples: how columns are distributed in the pool, debiased and in the target; how ω runs
+along a feature.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,45 @@ from dataclasses import replace
 from markupsafe import Markup
 
 from unskew.report.page.numbers import shorten, show_count, show_number, show_share
-from unskew.report.page.plots import MOST_DRAWN, SERIES, Figure, Key, Row, draw_row, draw_rows, share_ticks
-from unskew.report.page.svg import Scale, axis_ticks, canvas, grid_lines, join, mark, percent, stretch_lines, stretched, tag
-from unskew.report.page.tables import Cell, Table, count_cell, name_cell, number_cell, share_cell, table
+from unskew.report.page.plots import (
+    MOST_DRAWN,
+    SERIES,
+    Figure,
+    Key,
+    Row,
+    draw_row,
+    draw_rows,
+    share_ticks,
+)
+from unskew.report.page.svg import (
+    Scale,
+    axis_ticks,
+    canvas,
+    grid_lines,
+    join,
+    mark,
+    percent,
+    stretch_lines,
+    stretched,
+    tag,
+)
+from unskew.report.page.tables import (
+    Cell,
+    Table,
+    count_cell,
+    name_cell,
+    number_cell,
+    share_cell,
+    table,
+)
 from unskew.report.summary.record import Curve, DistributionPanel, Number
 
 _HEIGHT = 120
 # Lines of more sources than this cannot be told apart; shades by row can.
 MOST_LINES = 6
 MOST_LEVELS = 14
-# A table by source with more cells than this is left to report.json; a curve with more points or sources is thinned.
+# A table by source with more cells than this is left to report.json; a curve with more points or
+# sources is thinned.
 _MOST_CELLS = 300
 _MOST_POINTS = 41
 
@@ -25,11 +56,14 @@ _MOST_POINTS = 41
 def plot_distribution(panel: DistributionPanel) -> Figure:
     """One column: steps for numbers, marks by level for categories."""
     drawing = _draw_numbers(panel) if panel.edges else _draw_levels(panel)
-    what = {"label": "class", "attribute": "attribute", "feature": "feature of the images"}[panel.role]
+    what = {"label": "class", "attribute": "attribute", "feature": "feature of the images"}[
+        panel.role
+    ]
     return Figure(
         title=panel.column,
         drawing=drawing,
-        label=f"Distribution of {shorten(panel.column)} in the pool, debiased{' and in the target' if panel.target is not None else ''}.",
+        label=f"Distribution of {shorten(panel.column)} in the pool, "
+        f"debiased{' and in the target' if panel.target is not None else ''}.",
         table=_distribution_table(panel),
         meaning=_distribution_words(panel, what),
         keys=SERIES if panel.target is not None else SERIES[:2],
@@ -37,7 +71,10 @@ def plot_distribution(panel: DistributionPanel) -> Figure:
 
 
 def _distribution_words(panel: DistributionPanel, what: str) -> str:
-    words = f"{what.capitalize()}, {'fitted' if panel.fitted else 'not fitted'}{'' if panel.target is not None else '; target unknown'}."
+    words = (
+        f"{what.capitalize()}, "
+        f"{'fitted' if panel.fitted else 'not fitted'}{'' if panel.target is not None else '; target unknown'}."
+    )
     if panel.missing:
         words += f" {show_count(panel.missing)} images without a value are left out."
     return words + (" An image may have several levels." if panel.multiple else "")
@@ -45,15 +82,30 @@ def _distribution_words(panel: DistributionPanel, what: str) -> str:
 
 def _series(panel: DistributionPanel) -> list[tuple[str, Sequence[Number]]]:
     given = [("pool", panel.pool), ("debiased", panel.weighted), ("target", panel.target)]
-    return [(kind, values) for kind, values in given if values is not None and any(value is not None for value in values)]
+    return [
+        (kind, values)
+        for kind, values in given
+        if values is not None and any(value is not None for value in values)
+    ]
 
 
 def _draw_numbers(panel: DistributionPanel) -> Markup:
     """Steps whose area is the share; a bin that is withheld is a gap, not a zero."""
     scale = Scale(panel.edges[0], panel.edges[-1])
-    bins = [(low, high, (high - low) or 1.0) for low, high in zip(panel.edges[:-1], panel.edges[1:], strict=True)]
+    bins = [
+        (low, high, (high - low) or 1.0)
+        for low, high in zip(panel.edges[:-1], panel.edges[1:], strict=True)
+    ]
     series = _series(panel)
-    top = max((value / width for _, values in series for value, (_, _, width) in zip(values, bins, strict=True) if value), default=1.0)
+    top = max(
+        (
+            value / width
+            for _, values in series
+            for value, (_, _, width) in zip(values, bins, strict=True)
+            if value
+        ),
+        default=1.0,
+    )
     paths = []
     for kind, values in series:
         pieces: list[list[tuple[float, float]]] = [[]]
@@ -62,7 +114,12 @@ def _draw_numbers(panel: DistributionPanel) -> Markup:
                 pieces.append([])
             else:
                 pieces[-1] += [(scale.at(x), 0.97 * value / width / top) for x in (low, high)]
-        paths += [stretch_lines(piece, "area pool" if kind == "pool" else f"line {kind}", close=kind == "pool") for piece in pieces]
+        paths += [
+            stretch_lines(
+                piece, "area pool" if kind == "pool" else f"line {kind}", close=kind == "pool"
+            )
+            for piece in pieces
+        ]
     axis = tag("svg", axis_ticks(scale, most=4), y=_HEIGHT, width="100%", height=20)
     lines = grid_lines([scale.at(tick) for tick in scale.ticks(4)])
     base = tag("line", x1="0%", x2="100%", y1=_HEIGHT, y2=_HEIGHT, class_="axis")
@@ -71,28 +128,54 @@ def _draw_numbers(panel: DistributionPanel) -> Markup:
 
 def _draw_levels(panel: DistributionPanel) -> Markup:
     series = _series(panel)
-    order = sorted(range(len(panel.levels)), key=lambda k: -max((values[k] or 0.0 for _, values in series), default=0.0))[:MOST_LEVELS]
-    scale = Scale(0.0, max((values[k] or 0.0 for _, values in series for k in order), default=1.0) * 1.04 or 1.0)
+    order = sorted(
+        range(len(panel.levels)),
+        key=lambda k: -max((values[k] or 0.0 for _, values in series), default=0.0),
+    )[:MOST_LEVELS]
+    scale = Scale(
+        0.0,
+        max((values[k] or 0.0 for _, values in series for k in order), default=1.0) * 1.04 or 1.0,
+    )
     rows = []
     for k in sorted(order):
-        places = [(kind, scale.at(value)) for kind, values in series if (value := values[k]) is not None]
+        places = [
+            (kind, scale.at(value)) for kind, values in series if (value := values[k]) is not None
+        ]
         marks = join(mark(kind, place, 13) for kind, place in places)
         if len(places) > 1:
             ends = [place for _, place in places]
-            marks = tag("line", x1=percent(min(ends)), x2=percent(max(ends)), y1=13, y2=13, class_="move") + marks
+            marks = (
+                tag(
+                    "line",
+                    x1=percent(min(ends)),
+                    x2=percent(max(ends)),
+                    y1=13,
+                    y2=13,
+                    class_="move",
+                )
+                + marks
+            )
         rows.append(Row(panel.levels[k], marks, show_share(panel.weighted[k])))
     drawn = draw_rows(rows, scale, ticks=share_ticks(scale))
     left_out = len(panel.levels) - len(order)
-    return drawn + (tag("p", f"and {left_out} smaller levels, in the table", class_="small") if left_out else Markup(""))
+    return drawn + (
+        tag("p", f"and {left_out} smaller levels, in the table", class_="small")
+        if left_out
+        else Markup("")
+    )
 
 
 def _distribution_table(panel: DistributionPanel) -> Table:
     length = len(panel.levels) or len(panel.edges) - 1
     by = panel.by_source if length * len(panel.by_source) <= _MOST_CELLS else {}
     names = panel.levels or tuple(
-        f"{show_number(low)} to {show_number(high)}" for low, high in zip(panel.edges[:-1], panel.edges[1:], strict=True)
+        f"{show_number(low)} to {show_number(high)}"
+        for low, high in zip(panel.edges[:-1], panel.edges[1:], strict=True)
     )
-    first = [name_cell(name) if panel.levels else Cell(name, panel.edges[k]) for k, name in enumerate(names)]
+    first = [
+        name_cell(name) if panel.levels else Cell(name, panel.edges[k])
+        for k, name in enumerate(names)
+    ]
     columns = ["Level" if panel.levels else "From, to", "Pool", "Debiased"]
     series: list[Sequence[Number]] = [panel.pool, panel.weighted]
     if panel.target is not None:
@@ -101,21 +184,29 @@ def _distribution_table(panel: DistributionPanel) -> Table:
     counts = [[count_cell(value)] for value in panel.count] or [[] for _ in first]
     if panel.count:
         columns.append("Images")
-    rows = ([cell, *(share_cell(values[k]) for values in series), *counts[k]] for k, cell in enumerate(first))
+    rows = (
+        [cell, *(share_cell(values[k]) for values in series), *counts[k]]
+        for k, cell in enumerate(first)
+    )
     return table(f"Distribution of {shorten(panel.column)}", columns, rows, most=120)
 
 
 def plot_omega(curve: Curve) -> Figure:
-    """Fitted ω of every source along one feature: lines for a few sources, shades for many, rows of numbers for categories."""
+    """Fitted ω of every source along one feature: lines for a few sources, shades for many, rows of
+    numbers for categories.
+    """
     curve = _thinned(curve)
     names = list(curve.omega)
     many = _shaded(curve)
     return Figure(
         title=curve.feature,
         drawing=_draw_shades(curve) if many else _draw_lines(curve),
-        label=f"Fitted biasing functions of {len(names)} sources along {shorten(curve.feature)}, each scaled to maximum 1.",
+        label=f"Fitted biasing functions of {len(names)} sources along {shorten(curve.feature)}, "
+        "each scaled to maximum 1.",
         table=_curve_table(curve),
-        keys=_shade_keys() if many else tuple(Key(f"source-{k}", name) for k, name in enumerate(names)),
+        keys=_shade_keys()
+        if many
+        else tuple(Key(f"source-{k}", name) for k, name in enumerate(names)),
         wide=many and len(names) > 2 * MOST_LINES,
     )
 
@@ -128,14 +219,20 @@ def _thinned(curve: Curve) -> Curve:
         return replace(curve, omega=omega)
     kept = sorted({*range(0, len(curve.at), step), len(curve.at) - 1})
     return replace(
-        curve, at=tuple(curve.at[k] for k in kept), omega={name: tuple(values[k] for k in kept) for name, values in omega.items()}
+        curve,
+        at=tuple(curve.at[k] for k in kept),
+        omega={name: tuple(values[k] for k in kept) for name, values in omega.items()},
     )
 
 
 def split_curves(curves: Sequence[Curve]) -> tuple[list[Curve], list[Curve]]:
-    """The curves drawn as lines, and those drawn as shades; of many sources, the first few curves."""
+    """The curves drawn as lines, and those drawn as shades; of many sources, the first few
+    curves.
+    """
     curves = curves[: 24 if curves and len(curves[0].omega) <= 2 * MOST_LINES else 8]
-    return [curve for curve in curves if not _shaded(curve)], [curve for curve in curves if _shaded(curve)]
+    return [curve for curve in curves if not _shaded(curve)], [
+        curve for curve in curves if _shaded(curve)
+    ]
 
 
 def _shaded(curve: Curve) -> bool:
@@ -144,29 +241,47 @@ def _shaded(curve: Curve) -> bool:
 
 def _shade_keys() -> tuple[Key, ...]:
     return tuple(
-        Key(f"heat-{step}", text) for step, text in ((0, "0: never selected"), (3, "about 0.4"), (6, "about 0.9"), (7, "1: most likely"))
+        Key(f"heat-{step}", text)
+        for step, text in (
+            (0, "0: never selected"),
+            (3, "about 0.4"),
+            (6, "about 0.9"),
+            (7, "1: most likely"),
+        )
     )
 
 
 def _draw_lines(curve: Curve) -> Markup:
     scale = Scale(curve.at[0], curve.at[-1])
     paths = [
-        stretch_lines([(scale.at(x), 0.95 * y) for x, y in zip(curve.at, values, strict=True) if y is not None], f"line source-{k}")
+        stretch_lines(
+            [
+                (scale.at(x), 0.95 * y)
+                for x, y in zip(curve.at, values, strict=True)
+                if y is not None
+            ],
+            f"line source-{k}",
+        )
         for k, values in enumerate(curve.omega.values())
     ]
     levels = join(
-        tag("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid") + tag("text", show_number(value), x=0, y=y - 3, class_="tick halo")
+        tag("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid")
+        + tag("text", show_number(value), x=0, y=y - 3, class_="tick halo")
         for value in (0.5, 1.0)
         for y in [14 + _HEIGHT * (1 - 0.95 * value)]
     )
     axis = tag("svg", axis_ticks(scale, most=4), y=_HEIGHT + 14, width="100%", height=20)
     base = tag("line", x1="0%", x2="100%", y1=_HEIGHT + 14, y2=_HEIGHT + 14, class_="axis")
     lines = grid_lines([scale.at(tick) for tick in scale.ticks(4)])
-    return canvas(lines, stretched(*paths, y=14, height=_HEIGHT), levels, base, axis, height=_HEIGHT + 34)
+    return canvas(
+        lines, stretched(*paths, y=14, height=_HEIGHT), levels, base, axis, height=_HEIGHT + 34
+    )
 
 
 def _draw_shades(curve: Curve) -> Markup:
-    """A strip per source, darker where ω is larger; equal neighbours are drawn as one, levels have their number."""
+    """A strip per source, darker where ω is larger; equal neighbours are drawn as one, levels have
+    their number.
+    """
     count = len(curve.levels) or len(curve.at)
     numbers = 0 < len(curve.levels) <= MOST_LINES
     strips = []
@@ -175,10 +290,18 @@ def _draw_shades(curve: Curve) -> Markup:
         for k in range(1, count + 1):
             if k == count or numbers or _shade(values[k]) != _shade(values[start]):
                 place = {"x": percent(start / count), "width": percent((k - start) / count)}
-                cells.append(tag("rect", **place, y=3, height=20, class_=f"heat heat-{_shade(values[start])}"))
+                cells.append(
+                    tag(
+                        "rect", **place, y=3, height=20, class_=f"heat heat-{_shade(values[start])}"
+                    )
+                )
                 start = k
-        strips.append(Row(name, join(cells) + (_shade_numbers(values) if numbers else Markup("")), ""))
-    drawn = [draw_row(row, Markup("")) for row in strips] + [draw_row(Row("", _shade_axis(curve), ""), Markup(""), height=20)]
+        strips.append(
+            Row(name, join(cells) + (_shade_numbers(values) if numbers else Markup("")), "")
+        )
+    drawn = [draw_row(row, Markup("")) for row in strips] + [
+        draw_row(Row("", _shade_axis(curve), ""), Markup(""), height=20)
+    ]
     shown = tag("div", *drawn, class_="rows strips" if len(strips) <= 16 else "rows strips dense")
     if curve.levels and not _levels_fit(curve):
         shown += tag("p", f"Left to right: {', '.join(curve.levels[:40])}.", class_="small")
@@ -205,7 +328,14 @@ def _shade_axis(curve: Curve) -> Markup:
     if not _levels_fit(curve):
         return Markup("")
     return join(
-        tag("text", shorten(level), x=percent((k + 0.5) / len(curve.levels)), y=14, class_="tick", text_anchor="middle")
+        tag(
+            "text",
+            shorten(level),
+            x=percent((k + 0.5) / len(curve.levels)),
+            y=14,
+            class_="tick",
+            text_anchor="middle",
+        )
         for k, level in enumerate(curve.levels)
     )
 
@@ -222,6 +352,13 @@ def _shade(value: Number) -> int:
 
 def _curve_table(curve: Curve) -> Table:
     at = list(curve.levels) or [show_number(value, 4) for value in curve.at]
-    first = [name_cell(text) if curve.levels else Cell(text, curve.at[k]) for k, text in enumerate(at)]
-    rows = ([cell, *(number_cell(values[k]) for values in curve.omega.values())] for k, cell in enumerate(first))
-    return table(f"Fitted ω along {shorten(curve.feature)}", (curve.feature, *curve.omega), rows, most=120)
+    first = [
+        name_cell(text) if curve.levels else Cell(text, curve.at[k]) for k, text in enumerate(at)
+    ]
+    rows = (
+        [cell, *(number_cell(values[k]) for values in curve.omega.values())]
+        for k, cell in enumerate(first)
+    )
+    return table(
+        f"Fitted ω along {shorten(curve.feature)}", (curve.feature, *curve.omega), rows, most=120
+    )

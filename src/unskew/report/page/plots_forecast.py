@@ -1,4 +1,6 @@
-"""The forecast drawn: accuracy of every arm with its interval, gains, and class by class; everything in points, 0 to 100."""
+"""The forecast drawn: accuracy of every arm with its interval, gains, and class by class;
+everything in points, 0 to 100.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _LEVELS = {"reweight": "ok", "unclear": "weak", "don't": "no"}
 
 
 def forecast_level(panel: ForecastPanel) -> str:
-    """How the statement is marked: "ok", "weak", "no", or nothing where it makes no difference; never "ok" against an objection."""
+    """How the statement is marked: "ok", "weak", "no", or nothing where it makes no difference;
+    never "ok" against an objection.
+    """
     level = _LEVELS.get(panel.verdict, "")
     return "weak" if panel.objection is not None and level == "ok" else level
 
@@ -37,26 +41,47 @@ def show_points(value: Number, *, signed: bool = False) -> str:
 
 def show_error(value: Number, stderr: Number, *, signed: bool = False) -> str:
     """With its standard error, as in ``+1.5 ± 1.7``."""
-    return MISSING if value is None else f"{show_points(value, signed=signed)} ± {'?' if stderr is None else show_points(stderr)}"
+    return (
+        MISSING
+        if value is None
+        else f"{show_points(value, signed=signed)} ± "
+        f"{'?' if stderr is None else show_points(stderr)}"
+    )
 
 
 def show_interval(interval: tuple[Number, Number], *, signed: bool = False) -> str:
     """``71.9 to 84.1``."""
     low, high = interval
-    return MISSING if low is None or high is None else f"{show_points(low, signed=signed)} to {show_points(high, signed=signed)}"
+    return (
+        MISSING
+        if low is None or high is None
+        else f"{show_points(low, signed=signed)} to {show_points(high, signed=signed)}"
+    )
 
 
 def plot_arms(panel: ForecastPanel) -> Figure:
     """Accuracy of every arm on the target, a mark on its 95% interval."""
-    scale = scale_of([_times(value) for arm in panel.arms for value in (arm.accuracy, *arm.interval)])
-    rows = [Row(arm.name, _interval_mark(arm.name, arm.accuracy, arm.interval, scale), show_points(arm.accuracy)) for arm in panel.arms]
-    shown = "; ".join(f"{shorten(arm.name, 40)} {show_error(arm.accuracy, arm.stderr)}" for arm in panel.arms[:12])
+    scale = scale_of(
+        [_times(value) for arm in panel.arms for value in (arm.accuracy, *arm.interval)]
+    )
+    rows = [
+        Row(
+            arm.name,
+            _interval_mark(arm.name, arm.accuracy, arm.interval, scale),
+            show_points(arm.accuracy),
+        )
+        for arm in panel.arms
+    ]
+    shown = "; ".join(
+        f"{shorten(arm.name, 40)} {show_error(arm.accuracy, arm.stderr)}" for arm in panel.arms[:12]
+    )
     return Figure(
         title="Predicted accuracy on the target",
         drawing=draw_rows(rows, scale),
         label=f"Predicted accuracy in points, with 95% intervals: {shown}.",
         table=arm_table(panel),
-        meaning="In points: correct of 100 images of the target, each arm trained on all images. Lines are 95% intervals. Arms share their "
+        meaning="In points: correct of 100 images of the target, each arm trained on all images. "
+        "Lines are 95% intervals. Arms share their "
         "images, so intervals may overlap although the gain is certain: see the gain.",
         keys=_keys(panel),
     )
@@ -67,9 +92,22 @@ def plot_gains(panel: ForecastPanel) -> Figure | None:
     arms = [arm for arm in panel.arms if arm.gain is not None]
     if not arms:
         return None
-    scale = scale_of([_times(value) for arm in arms for value in (arm.gain, *arm.gain_interval)], include=(-0.5, 0.5))
-    rows = [Row(arm.name, _interval_mark(arm.name, arm.gain, arm.gain_interval, scale), show_points(arm.gain, signed=True)) for arm in arms]
-    shown = "; ".join(f"{shorten(arm.name, 40)} {show_error(arm.gain, arm.gain_stderr, signed=True)}" for arm in arms[:12])
+    scale = scale_of(
+        [_times(value) for arm in arms for value in (arm.gain, *arm.gain_interval)],
+        include=(-0.5, 0.5),
+    )
+    rows = [
+        Row(
+            arm.name,
+            _interval_mark(arm.name, arm.gain, arm.gain_interval, scale),
+            show_points(arm.gain, signed=True),
+        )
+        for arm in arms
+    ]
+    shown = "; ".join(
+        f"{shorten(arm.name, 40)} {show_error(arm.gain, arm.gain_stderr, signed=True)}"
+        for arm in arms[:12]
+    )
     return Figure(
         title="Predicted gain over naive",
         drawing=draw_rows(rows, scale, guides=(0.0,)),
@@ -77,9 +115,17 @@ def plot_gains(panel: ForecastPanel) -> Figure | None:
         table=table(
             "Gain over naive, in points",
             ("Arm", "Gain", "95% interval"),
-            ([name_cell(arm.name), _gain_cell(arm), Cell(show_interval(arm.gain_interval, signed=True), arm.gain)] for arm in arms),
+            (
+                [
+                    name_cell(arm.name),
+                    _gain_cell(arm),
+                    Cell(show_interval(arm.gain_interval, signed=True), arm.gain),
+                ]
+                for arm in arms
+            ),
         ),
-        meaning="In points, compared image by image. An interval that holds 0: the images do not tell whether it helps.",
+        meaning="In points, compared image by image. An interval that holds 0: the images do not "
+        "tell whether it helps.",
         keys=(*(key for key in _keys(panel) if key.mark != "pool"), Key("guide", "No gain")),
     )
 
@@ -89,17 +135,24 @@ def plot_classes(panel: ForecastPanel) -> Figure | None:
     known = [each for each in panel.classes if any(value is not None for value in each.accuracy)]
     if not known:
         return None
-    ordered = sorted(known, key=lambda each: (each.accuracy[0] is None, each.accuracy[0], each.label))
+    ordered = sorted(
+        known, key=lambda each: (each.accuracy[0] is None, each.accuracy[0], each.label)
+    )
     scale = scale_of([_times(value) for each in ordered for value in each.accuracy[:2]])
-    rows = [Row(each.label, _move(each, scale), " → ".join(map(_whole, each.accuracy[:2]))) for each in ordered]
+    rows = [
+        Row(each.label, _move(each, scale), " → ".join(map(_whole, each.accuracy[:2])))
+        for each in ordered
+    ]
     worst = ordered[0]
     return Figure(
         title="Class by class",
         drawing=draw_rows(rows, scale),
-        label=f"Predicted accuracy within {len(ordered)} classes, naive and debiased. Worst under naive: {shorten(worst.label, 40)}, "
+        label=f"Predicted accuracy within {len(ordered)} classes, naive and debiased. Worst under "
+        f"naive: {shorten(worst.label, 40)}, "
         f"{' then '.join(map(_whole, worst.accuracy[:2]))} points.",
         table=class_table(panel, ordered),
-        meaning="Classes that a model trained on all images alike gets wrong most stand on top. Behind a rare class stand few images: the "
+        meaning="Classes that a model trained on all images alike gets wrong most stand on top. "
+        "Behind a rare class stand few images: the "
         "table has the errors.",
         keys=(Key("pool", "naive"), Key("debiased", "debiased")),
         wide=len(ordered) > 16,
@@ -108,7 +161,14 @@ def plot_classes(panel: ForecastPanel) -> Figure | None:
 
 def arm_table(panel: ForecastPanel) -> Table:
     """Everything about the arms."""
-    columns = ("Arm", "Accuracy", "95% interval", "Gain over naive", "95% interval of the gain", Column("Worst class", numeric=False))
+    columns = (
+        "Arm",
+        "Accuracy",
+        "95% interval",
+        "Gain over naive",
+        "95% interval of the gain",
+        Column("Worst class", numeric=False),
+    )
     rows = (
         [
             name_cell(arm.name),
@@ -122,22 +182,37 @@ def arm_table(panel: ForecastPanel) -> Table:
         ]
         for arm in panel.arms
     )
-    return table("What is expected of each arm, in points", (*columns, "Accuracy there", "Effective images"), rows)
+    return table(
+        "What is expected of each arm, in points",
+        (*columns, "Accuracy there", "Effective images"),
+        rows,
+    )
 
 
 def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> Table:
     """Accuracy in every class under every arm."""
-    columns = ["Class", *(arm.name for arm in panel.arms), "Share of the target", "Effective images"]
+    columns = [
+        "Class",
+        *(arm.name for arm in panel.arms),
+        "Share of the target",
+        "Effective images",
+    ]
     rows = (
         [
             name_cell(each.label),
-            *(Cell(show_error(value, error), value) for value, error in zip(each.accuracy, each.stderr, strict=True)),
+            *(
+                Cell(show_error(value, error), value)
+                for value, error in zip(each.accuracy, each.stderr, strict=True)
+            ),
             share_cell(each.share),
             count_cell(each.ess),
         ]
         for each in classes
     )
-    note = "Points, ± one standard error given the weights. Effective images: what the class's images are worth, groups and copies as one."
+    note = (
+        "Points, ± one standard error given the weights. Effective images: what the class's "
+        "images are worth, groups and copies as one."
+    )
     return table("Predicted accuracy by class", columns, rows, note=note).without_empty()
 
 
@@ -159,11 +234,20 @@ def _gain_cell(arm: ForecastArm) -> Cell:
 
 
 def _keys(panel: ForecastPanel) -> tuple[Key, ...]:
-    keys = [Key("pool", "naive: all images alike"), Key("debiased", "debiased: the weights of this run")]
-    return (*keys, Key("baseline", "baselines")) if any(arm.name not in _MARKS for arm in panel.arms) else tuple(keys)
+    keys = [
+        Key("pool", "naive: all images alike"),
+        Key("debiased", "debiased: the weights of this run"),
+    ]
+    return (
+        (*keys, Key("baseline", "baselines"))
+        if any(arm.name not in _MARKS for arm in panel.arms)
+        else tuple(keys)
+    )
 
 
-def _interval_mark(name: str, value: Number, interval: tuple[Number, Number], scale: Scale) -> Markup:
+def _interval_mark(
+    name: str, value: Number, interval: tuple[Number, Number], scale: Scale
+) -> Markup:
     kind, (low, high) = _MARKS.get(name, "baseline"), interval
     line = Markup("")
     if low is not None and high is not None:
@@ -173,8 +257,14 @@ def _interval_mark(name: str, value: Number, interval: tuple[Number, Number], sc
 
 
 def _move(each: ForecastClass, scale: Scale) -> Markup:
-    places = [(kind, scale.at(100 * value)) for kind, value in zip(("pool", "debiased"), each.accuracy, strict=False) if value is not None]
+    places = [
+        (kind, scale.at(100 * value))
+        for kind, value in zip(("pool", "debiased"), each.accuracy, strict=False)
+        if value is not None
+    ]
     line = Markup("")
     if len(places) == 2:
-        line = tag("line", x1=percent(places[0][1]), x2=percent(places[1][1]), y1=13, y2=13, class_="move")
+        line = tag(
+            "line", x1=percent(places[0][1]), x2=percent(places[1][1]), y1=13, y2=13, class_="move"
+        )
     return line + Markup("").join(mark(kind, place, 13) for kind, place in places)

@@ -11,14 +11,24 @@ from markupsafe import Markup
 from unskew.report.page.numbers import MISSING, shorten, show_count, show_number
 from unskew.report.page.plots import Figure, Key
 from unskew.report.page.svg import join, tag
-from unskew.report.page.tables import Cell, Column, Table, count_cell, name_cell, number_cell, share_cell, table
+from unskew.report.page.tables import (
+    Cell,
+    Column,
+    Table,
+    count_cell,
+    name_cell,
+    number_cell,
+    share_cell,
+    table,
+)
 from unskew.report.summary.record import Number, OverlapPanel
 
 # A circle of more sources than this is a ball of wool; the weakest links are then listed instead.
 MOST_IN_GRAPH = 12
 # A heat map of more sources than this has labels that nobody can read.
 MOST_IN_MAP = 60
-# Steps of the heat map's colour: shares from which each begins. Among many sources even the closest share little.
+# Steps of the heat map's colour: shares from which each begins. Among many sources even the closest
+# share little.
 _STEPS_FEW = (1e-12, 0.01, 0.05, 0.1, 0.2, 0.4, 0.7)
 _STEPS_MANY = (1e-12, 0.001, 0.005, 0.01, 0.02, 0.05, 0.2)
 
@@ -29,21 +39,35 @@ Matrix = Sequence[Sequence[Number]]
 
 
 def plot_heat(panel: OverlapPanel) -> Figure | None:
-    """The overlap matrix (before a solution: the common mass) as a heat map; of very many sources, those of the weakest links."""
+    """The overlap matrix (before a solution: the common mass) as a heat map; of very many sources,
+    those of the weakest links.
+    """
     full, meaning = _heat_values(panel)
     if full is None:
         return None
     kept = _kept(panel)
     names = [panel.names[k] for k in kept]
     values = [[full[k][other] for other in kept] for k in kept]
-    shown = f" ({len(names)} of {len(panel.names)}: those on the weakest links)" if len(names) < len(panel.names) else ""
+    shown = (
+        f" ({len(names)} of {len(panel.names)}: those on the weakest links)"
+        if len(names) < len(panel.names)
+        else ""
+    )
     return Figure(
-        title=("How far the sources mix" if panel.matrix is not None else "Images that two sources could both have taken") + shown,
+        title=(
+            "How far the sources mix"
+            if panel.matrix is not None
+            else "Images that two sources could both have taken"
+        )
+        + shown,
         drawing=_heat_drawing(names, values, panel.weakest_link),
         label=f"Heat map of the overlap of {len(names)} sources.",
         table=_matrix_table("Overlap of the sources", names, values),
         meaning=meaning,
-        keys=(*(Key(f"heat-{step}", text) for step, text in enumerate(_step_texts(len(names)))), *_weak_key(panel, "heat-weak")),
+        keys=(
+            *(Key(f"heat-{step}", text) for step, text in enumerate(_step_texts(len(names)))),
+            *_weak_key(panel, "heat-weak"),
+        ),
         wide=len(names) > 7,
     )
 
@@ -55,10 +79,14 @@ def _weak_key(panel: OverlapPanel, mark: str) -> tuple[Key, ...]:
 def _heat_values(panel: OverlapPanel) -> tuple[Matrix | None, str]:
     if panel.matrix is not None:
         return panel.matrix, (
-            "Row by row: the chance that an image drawn as the row's source draws could be taken for one of the column's. "
+            "Row by row: the chance that an image drawn as the row's source draws could be taken "
+            "for one of the column's. "
             "Strong colour off the diagonal is good: the sources see the same kinds of images."
         )
-    return panel.common_mass, "The share of all pooled images that both sources could have taken; 0 is no link."
+    return (
+        panel.common_mass,
+        "The share of all pooled images that both sources could have taken; 0 is no link.",
+    )
 
 
 def _kept(panel: OverlapPanel) -> list[int]:
@@ -86,7 +114,9 @@ def _step(value: Number, size: int) -> int:
 
 
 def _heat_drawing(names: Sequence[str], values: Matrix, weakest: tuple[str, str] | None) -> Markup:
-    """Cells as one path per colour: a cell costs a few characters, so that thousands of them stay small."""
+    """Cells as one path per colour: a cell costs a few characters, so that thousands of them stay
+    small.
+    """
     size = len(names)
     cell = min(40 if size > 4 else 56, max(14, 620 // size))
     longest = 22 if cell >= 40 else 18
@@ -98,8 +128,13 @@ def _heat_drawing(names: Sequence[str], values: Matrix, weakest: tuple[str, str]
     paths: dict[int, list[str]] = {}
     for row, line in enumerate(values):
         for column, value in enumerate(line):
-            paths.setdefault(_step(value, size), []).append(f"M{side + column * cell:.0f} {top + row * cell:.0f}h{cell}v{cell}h-{cell}z")
-    cells = join(tag("path", d="".join(parts), class_=f"heat heat-{step}") for step, parts in sorted(paths.items()))
+            paths.setdefault(_step(value, size), []).append(
+                f"M{side + column * cell:.0f} {top + row * cell:.0f}h{cell}v{cell}h-{cell}z"
+            )
+    cells = join(
+        tag("path", d="".join(parts), class_=f"heat heat-{step}")
+        for step, parts in sorted(paths.items())
+    )
     numbers = _heat_numbers(values, side, top, cell) if cell >= 40 else Markup("")
     width = _heat_width(texts, side, cell, font) if slanted else side + size * cell + 4
     height = top + size * cell + 4
@@ -116,21 +151,40 @@ def _heat_drawing(names: Sequence[str], values: Matrix, weakest: tuple[str, str]
         aria_hidden="true",
         focusable="false",
     )
-    return tag("div", drawn, class_="scroll", tabindex=0, role="region", aria_label="Heat map; scrolls sideways where it is wide")
+    return tag(
+        "div",
+        drawn,
+        class_="scroll",
+        tabindex=0,
+        role="region",
+        aria_label="Heat map; scrolls sideways where it is wide",
+    )
 
 
 def _heat_width(texts: Sequence[str], side: float, cell: int, font: int) -> float:
     """To the right of the last cell, or of the slanted label that reaches furthest."""
-    reach = [side + (k + 0.5) * cell + 0.62 * font * math.sqrt(0.5) * len(text) + 8 for k, text in enumerate(texts)]
+    reach = [
+        side + (k + 0.5) * cell + 0.62 * font * math.sqrt(0.5) * len(text) + 8
+        for k, text in enumerate(texts)
+    ]
     return max(side + len(texts) * cell + 4, *reach)
 
 
-def _heat_outline(names: Sequence[str], weakest: tuple[str, str] | None, side: float, top: float, cell: int) -> Markup:
+def _heat_outline(
+    names: Sequence[str], weakest: tuple[str, str] | None, side: float, top: float, cell: int
+) -> Markup:
     """A frame around the weakest link."""
     if weakest is None or not set(weakest) <= set(names):
         return Markup("")
     row, column = names.index(weakest[0]), names.index(weakest[1])
-    return tag("rect", x=side + column * cell + 1, y=top + row * cell + 1, width=cell - 2, height=cell - 2, class_="heat-weak")
+    return tag(
+        "rect",
+        x=side + column * cell + 1,
+        y=top + row * cell + 1,
+        width=cell - 2,
+        height=cell - 2,
+        class_="heat-weak",
+    )
 
 
 def _heat_numbers(values: Matrix, side: float, top: float, cell: int) -> Markup:
@@ -149,21 +203,51 @@ def _heat_numbers(values: Matrix, side: float, top: float, cell: int) -> Markup:
 
 
 def _whole_percent(value: Number) -> str:
-    return MISSING if value is None else "0" if value == 0 else "<1%" if value < 0.01 else f"{100 * value:.0f}%"
+    return (
+        MISSING
+        if value is None
+        else "0"
+        if value == 0
+        else "<1%"
+        if value < 0.01
+        else f"{100 * value:.0f}%"
+    )
 
 
-def _heat_labels(texts: Sequence[str], side: float, top: float, cell: int, font: int, *, slanted: bool) -> Markup:
+def _heat_labels(
+    texts: Sequence[str], side: float, top: float, cell: int, font: int, *, slanted: bool
+) -> Markup:
     turn = -45 if slanted else -90
     drawn = []
     for k, text in enumerate(texts):
         middle = (k + 0.5) * cell
         x = side + middle + (0 if slanted else 4)
-        drawn.append(tag("text", text, x=side - 6, y=top + middle + 4, class_="label", text_anchor="end", font_size=font))
-        drawn.append(tag("text", text, transform=f"translate({x:.1f} {top - 6:.1f}) rotate({turn})", class_="label", font_size=font))
+        drawn.append(
+            tag(
+                "text",
+                text,
+                x=side - 6,
+                y=top + middle + 4,
+                class_="label",
+                text_anchor="end",
+                font_size=font,
+            )
+        )
+        drawn.append(
+            tag(
+                "text",
+                text,
+                transform=f"translate({x:.1f} {top - 6:.1f}) rotate({turn})",
+                class_="label",
+                font_size=font,
+            )
+        )
     return join(drawn)
 
 
-def _matrix_table(caption: str, names: Sequence[str], values: Matrix, *, counts: bool = False) -> Table:
+def _matrix_table(
+    caption: str, names: Sequence[str], values: Matrix, *, counts: bool = False
+) -> Table:
     show = count_cell if counts else share_cell
     return table(
         caption,
@@ -179,7 +263,10 @@ def link_table(panel: OverlapPanel) -> Table | None:
     kept = _kept(panel)
     values = [[panel.link_count[k][other] for other in kept] for k in kept]
     return _matrix_table(
-        "Images of the column's source that the row's source could have taken", [panel.names[k] for k in kept], values, counts=True
+        "Images of the column's source that the row's source could have taken",
+        [panel.names[k] for k in kept],
+        values,
+        counts=True,
     )
 
 
@@ -189,11 +276,17 @@ def common_table(panel: OverlapPanel) -> Table | None:
         return None
     kept = _kept(panel)
     values = [[panel.common_mass[k][other] for other in kept] for k in kept]
-    return _matrix_table("Share of all images that both sources could have taken", [panel.names[k] for k in kept], values)
+    return _matrix_table(
+        "Share of all images that both sources could have taken",
+        [panel.names[k] for k in kept],
+        values,
+    )
 
 
 def weakest_links(panel: OverlapPanel, most: int = 12) -> list[tuple[int, int, float]]:
-    """The links with the fewest images, as (k, l, count): images of l that k could have taken; the panel's weakest link first."""
+    """The links with the fewest images, as (k, l, count): images of l that k could have taken; the
+    panel's weakest link first.
+    """
     if panel.link_count is None:
         return []
     size = len(panel.names)
@@ -203,7 +296,11 @@ def weakest_links(panel: OverlapPanel, most: int = 12) -> list[tuple[int, int, f
         for other in range(size)
         if k != other and (count := panel.link_count[k][other]) is not None and count > 0
     ]
-    named = None if panel.weakest_link is None else tuple(panel.names.index(name) for name in panel.weakest_link if name in panel.names)
+    named = (
+        None
+        if panel.weakest_link is None
+        else tuple(panel.names.index(name) for name in panel.weakest_link if name in panel.names)
+    )
     return sorted(found, key=lambda link: ((link[0], link[1]) != named, link[2]))[:most]
 
 
@@ -213,13 +310,25 @@ def weak_link_table(panel: OverlapPanel) -> Table | None:
     if not links:
         return None
     rows = [
-        [name_cell(panel.names[k]), name_cell(panel.names[other]), count_cell(count), _mixing(panel, k, other)] for k, other, count in links
+        [
+            name_cell(panel.names[k]),
+            name_cell(panel.names[other]),
+            count_cell(count),
+            _mixing(panel, k, other),
+        ]
+        for k, other, count in links
     ]
     return table(
         "The links with the fewest images",
-        ("Source that could have taken them", Column("Source that holds them", numeric=False), "Images", "Chance of confusion"),
+        (
+            "Source that could have taken them",
+            Column("Source that holds them", numeric=False),
+            "Images",
+            "Chance of confusion",
+        ),
         rows,
-        note="The first is the one on which the solution hangs. Links without any image are not listed.",
+        note="The first is the one on which the solution hangs. Links without any image are not "
+        "listed.",
     )
 
 
@@ -235,34 +344,56 @@ def plot_graph(panel: OverlapPanel) -> Figure | None:
     place = _circle(size)
     link = panel.weakest_link
     weak = None if link is None else (panel.names.index(link[0]), panel.names.index(link[1]))
-    edges = join(_edge(panel, k, other, place, weak) for k in range(size) for other in range(k + 1, size))
+    edges = join(
+        _edge(panel, k, other, place, weak) for k in range(size) for other in range(k + 1, size)
+    )
     nodes = join(_node(shorten(name, 16), at) for name, at in zip(panel.names, place, strict=True))
     note = _weak_note(panel, weak, place)
     # Room for a label above the first and below the last.
     top, bottom = min(y for _, y in place) - 32, max(y for _, y in place) + 34
     drawn = tag(
-        "svg", edges, nodes, note, viewBox=f"0 {top:.0f} 460 {bottom - top:.0f}", class_="graph", aria_hidden="true", focusable="false"
+        "svg",
+        edges,
+        nodes,
+        note,
+        viewBox=f"0 {top:.0f} 460 {bottom - top:.0f}",
+        class_="graph",
+        aria_hidden="true",
+        focusable="false",
     )
     return Figure(
         title="Which sources are linked",
         drawing=drawn,
         label=_graph_label(panel),
         table=weak_link_table(panel) or table("Links", ("Source",), []),
-        meaning="Two sources are linked when each could have taken images of the other. Everything hangs together only if one can walk "
-        "from every source to every other; the weakest link limits how well their sizes can be compared.",
-        keys=(Key("edge", "Linked (the wider, the more images)"), Key("edge-one", "One way only"), *_weak_key(panel, "edge-weak")),
+        meaning="Two sources are linked when each could have taken images of the other. Everything "
+        "hangs together only if one can walk "
+        "from every source to every other; the weakest link limits how well their sizes can be "
+        "compared.",
+        keys=(
+            Key("edge", "Linked (the wider, the more images)"),
+            Key("edge-one", "One way only"),
+            *_weak_key(panel, "edge-weak"),
+        ),
     )
 
 
 def _graph_label(panel: OverlapPanel) -> str:
     if len(panel.components) > 1:
-        parts = "; ".join(", ".join(shorten(name, 30) for name in part) for part in panel.components)
-        return f"Overlap graph of {len(panel.names)} sources, which falls into {len(panel.components)} parts: {parts}."
+        parts = "; ".join(
+            ", ".join(shorten(name, 30) for name in part) for part in panel.components
+        )
+        return (
+            f"Overlap graph of {len(panel.names)} sources, which falls into "
+            f"{len(panel.components)} parts: {parts}."
+        )
     if panel.weakest_link is None:
         return f"Overlap graph of {len(panel.names)} sources."
     first, second = (shorten(name, 30) for name in panel.weakest_link)
     return (
-        f"Overlap graph of {len(panel.names)} sources; the weakest link is {first} to {second}, {show_count(panel.weakest_count)} images."
+        f"Overlap graph of {len(panel.names)} sources; the weakest link is {first} to "
+        f"{second}, "
+        f"{show_count(panel.weakest_count)} images."
     )
 
 
@@ -272,7 +403,13 @@ def _circle(size: int) -> list[tuple[float, float]]:
     return [(230 + 98 * math.sin(turn), 165 - 115 * math.cos(turn)) for turn in turns]
 
 
-def _edge(panel: OverlapPanel, k: int, other: int, place: Sequence[tuple[float, float]], weak: tuple[int, int] | None) -> Markup:
+def _edge(
+    panel: OverlapPanel,
+    k: int,
+    other: int,
+    place: Sequence[tuple[float, float]],
+    weak: tuple[int, int] | None,
+) -> Markup:
     assert panel.link_count is not None
     there, back = panel.link_count[k][other] or 0.0, panel.link_count[other][k] or 0.0
     if not there and not back:
@@ -298,29 +435,67 @@ def _node(text: str, at: tuple[float, float]) -> Markup:
     )
 
 
-def _weak_note(panel: OverlapPanel, weak: tuple[int, int] | None, place: Sequence[tuple[float, float]]) -> Markup:
+def _weak_note(
+    panel: OverlapPanel, weak: tuple[int, int] | None, place: Sequence[tuple[float, float]]
+) -> Markup:
     if weak is None or panel.weakest_count is None:
         return Markup("")
     (x1, y1), (x2, y2) = place[weak[0]], place[weak[1]]
     # A little off the middle, where the other lines cross.
     x, y = x1 + 0.38 * (x2 - x1), y1 + 0.38 * (y2 - y1)
     return tag(
-        "text", f"{show_count(panel.weakest_count)} images", x=x, y=y - 6, class_="halo weak-text", text_anchor="middle", font_size=12
+        "text",
+        f"{show_count(panel.weakest_count)} images",
+        x=x,
+        y=y - 6,
+        class_="halo weak-text",
+        text_anchor="middle",
+        font_size=12,
     )
 
 
 def constant_table(panel: OverlapPanel) -> Table:
-    """κ, ε, spectral gap and σ₂, with what each means and the value below which the verdict turns to weak."""
+    """κ, ε, spectral gap and σ₂, with what each means and the value below which the verdict turns
+    to weak.
+    """
     limits = panel.thresholds
     rows = [
-        ("Weakest link, images", panel.weakest_count, limits.get("weakest_count"), "images behind the weakest link"),
-        ("κ", panel.kappa, limits.get("kappa"), "target mass that the weakest pair of linked sources shares"),
-        ("ε", panel.epsilon, limits.get("epsilon"), "smallest chance of selection, relative to the same source's largest"),
-        ("Spectral gap", panel.spectral_gap, limits.get("spectral_gap"), "0: the sources fall apart; 1: they all see the same"),
+        (
+            "Weakest link, images",
+            panel.weakest_count,
+            limits.get("weakest_count"),
+            "images behind the weakest link",
+        ),
+        (
+            "κ",
+            panel.kappa,
+            limits.get("kappa"),
+            "target mass that the weakest pair of linked sources shares",
+        ),
+        (
+            "ε",
+            panel.epsilon,
+            limits.get("epsilon"),
+            "smallest chance of selection, relative to the same source's largest",
+        ),
+        (
+            "Spectral gap",
+            panel.spectral_gap,
+            limits.get("spectral_gap"),
+            "0: the sources fall apart; 1: they all see the same",
+        ),
         ("σ₂", panel.sigma2, limits.get("sigma2"), "curvature along the weakest direction"),
     ]
-    cells = [[Cell(name), number_cell(value), number_cell(limit), Cell(text)] for name, value, limit, text in rows if value is not None]
-    return table("How strong the overlap is", ("Measure", "Value", "Weak below", Column("Meaning", numeric=False, wide=True)), cells)
+    cells = [
+        [Cell(name), number_cell(value), number_cell(limit), Cell(text)]
+        for name, value, limit, text in rows
+        if value is not None
+    ]
+    return table(
+        "How strong the overlap is",
+        ("Measure", "Value", "Weak below", Column("Meaning", numeric=False, wide=True)),
+        cells,
+    )
 
 
 def strength_text(panel: OverlapPanel) -> str:

@@ -1,4 +1,6 @@
-"""The weights: histogram on a logarithmic axis, concentration, and quantiles by source and by class."""
+"""The weights: histogram on a logarithmic axis, concentration, and quantiles by source and by
+class.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,28 @@ from markupsafe import Markup
 
 from unskew.report.page.numbers import show_count, show_number, show_share
 from unskew.report.page.plots import Figure, Key, Row, draw_rows
-from unskew.report.page.svg import Scale, axis_ticks, canvas, grid_lines, join, mark, percent, scale_of, stretch_lines, stretched, tag
-from unskew.report.page.tables import Cell, Table, count_cell, name_cell, number_cell, share_cell, table
+from unskew.report.page.svg import (
+    Scale,
+    axis_ticks,
+    canvas,
+    grid_lines,
+    join,
+    mark,
+    percent,
+    scale_of,
+    stretch_lines,
+    stretched,
+    tag,
+)
+from unskew.report.page.tables import (
+    Cell,
+    Table,
+    count_cell,
+    name_cell,
+    number_cell,
+    share_cell,
+    table,
+)
 from unskew.report.summary.record import Spread, WeightsPanel
 
 _HEIGHT = 190
@@ -28,7 +50,12 @@ def plot_histogram(panel: WeightsPanel) -> Figure | None:
     top = max((count for count in counts if count is not None), default=1.0) or 1.0
     bars = join(
         tag(
-            "rect", x=percent(scale.at(low)), width=percent(scale.at(high) - scale.at(low)), y=_HEIGHT - height, height=height, class_="bar"
+            "rect",
+            x=percent(scale.at(low)),
+            width=percent(scale.at(high) - scale.at(low)),
+            y=_HEIGHT - height,
+            height=height,
+            class_="bar",
         )
         for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True)
         if count
@@ -36,16 +63,28 @@ def plot_histogram(panel: WeightsPanel) -> Figure | None:
     )
     ticks = _decades(scale)
     average = _average_line(scale)
-    axis = tag("svg", axis_ticks(scale, ticks=ticks, shown=[show_number(10.0**tick) for tick in ticks]), y=_HEIGHT, width="100%", height=20)
+    axis = tag(
+        "svg",
+        axis_ticks(scale, ticks=ticks, shown=[show_number(10.0**tick) for tick in ticks]),
+        y=_HEIGHT,
+        width="100%",
+        height=20,
+    )
     lines = grid_lines([scale.at(tick) for tick in ticks])
     drawing = canvas(lines, _levels(top), bars, average, axis, height=_HEIGHT + 20)
-    apart = f" {show_count(panel.zero_weights)} images with weight 0 are not drawn." if panel.zero_weights else ""
+    apart = (
+        f" {show_count(panel.zero_weights)} images with weight 0 are not drawn."
+        if panel.zero_weights
+        else ""
+    )
     return Figure(
         title="Images by weight",
         drawing=drawing,
-        label=f"Histogram of {show_count(panel.images)} sample weights on a logarithmic axis.{apart}",
+        label=f"Histogram of {show_count(panel.images)} sample weights on a logarithmic "
+        f"axis.{apart}",
         table=_histogram_table(panel),
-        meaning="Weight 1 is the average image. The further the bars spread, the fewer images carry the result." + apart,
+        meaning="Weight 1 is the average image. The further the bars spread, the fewer images "
+        "carry the result." + apart,
         keys=(Key("bar", "Images"), Key("guide", "Average weight (1)")),
     )
 
@@ -97,20 +136,37 @@ def plot_concentration(panel: WeightsPanel) -> Figure | None:
     values = (0.0, 0.25, 0.5, 0.75, 1.0)
     shown = [f"{100 * value:.0f}%" for value in values]
     levels = join(
-        tag("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid") + tag("text", f"{100 * value:.0f}%", x=0, y=y - 3, class_="tick halo")
+        tag("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid")
+        + tag("text", f"{100 * value:.0f}%", x=0, y=y - 3, class_="tick halo")
         for value in (0.5, 1.0)
         for y in [_HEIGHT - (_HEIGHT - 16) * value]
     )
-    axis = tag("svg", axis_ticks(Scale(0.0, 1.0), ticks=values, shown=shown), y=_HEIGHT, width="100%", height=20)
-    drawing = canvas(grid_lines(values), stretched(even, curve, y=16, height=_HEIGHT - 16), levels, axis, height=_HEIGHT + 20)
+    axis = tag(
+        "svg",
+        axis_ticks(Scale(0.0, 1.0), ticks=values, shown=shown),
+        y=_HEIGHT,
+        width="100%",
+        height=20,
+    )
+    drawing = canvas(
+        grid_lines(values),
+        stretched(even, curve, y=16, height=_HEIGHT - 16),
+        levels,
+        axis,
+        height=_HEIGHT + 20,
+    )
     return Figure(
         title="Weight carried by the heaviest images",
         drawing=drawing,
-        label=f"Concentration curve: the heaviest 1% of the images carry {show_share(panel.top_percent_share)} of the weight.",
+        label="Concentration curve: the heaviest 1% of the images carry "
+        f"{show_share(panel.top_percent_share)} of the weight.",
         table=table(
-            "Concentration", ("Heaviest images", "Share of the weight"), ([Cell(show_share(x), x), share_cell(y)] for x, y in points)
+            "Concentration",
+            ("Heaviest images", "Share of the weight"),
+            ([Cell(show_share(x), x), share_cell(y)] for x, y in points),
         ),
-        meaning=f"Along the axis the images, heaviest first. The heaviest 1% carry {show_share(panel.top_percent_share)} of the weight; "
+        meaning="Along the axis the images, heaviest first. The heaviest 1% carry "
+        f"{show_share(panel.top_percent_share)} of the weight; "
         "with equal weights it would be 1%.",
         keys=(Key("line-debiased", "Share of the weight"), Key("line-even", "Equal weights")),
     )
@@ -121,24 +177,46 @@ def plot_spreads(spreads: Sequence[Spread], of: str) -> Figure | None:
     known = [spread for spread in spreads if spread.median is not None]
     if not known:
         return None
-    scale = scale_of([value for each in known for value in (each.low, each.high, each.largest, each.median)], log=True, include=(1.0,))
+    scale = scale_of(
+        [value for each in known for value in (each.low, each.high, each.largest, each.median)],
+        log=True,
+        include=(1.0,),
+    )
     rows = [Row(each.name, _box(each, scale), show_number(each.median)) for each in known]
     columns = (of.capitalize(), "Images", "5%", "25%", "Median", "75%", "95%", "Largest")
     return Figure(
         title=f"Weights by {of}",
         drawing=draw_rows(rows, scale, guides=(1.0,)),
-        label=f"Quantiles of the sample weights of {len(known)} {of} levels on a logarithmic axis.".replace("source levels", "sources"),
+        label=f"Quantiles of the sample weights of {len(known)} {of} levels on a logarithmic axis.".replace(
+            "source levels", "sources"
+        ),
         table=table(
             f"Quantiles of the sample weight by {of}",
             columns,
             (
                 [name_cell(each.name), count_cell(each.images)]
-                + [number_cell(value) for value in (each.low, each.lower, each.median, each.upper, each.high, each.largest)]
+                + [
+                    number_cell(value)
+                    for value in (
+                        each.low,
+                        each.lower,
+                        each.median,
+                        each.upper,
+                        each.high,
+                        each.largest,
+                    )
+                ]
                 for each in spreads
             ),
         ),
-        meaning="On the right the median. Above 1: images of which the target has more than the pool.",
-        keys=(Key("box", "Middle half"), Key("whisker", "5% to 95%"), Key("median", "Median"), Key("largest", "Largest")),
+        meaning="On the right the median. Above 1: images of which the target has more than the "
+        "pool.",
+        keys=(
+            Key("box", "Middle half"),
+            Key("whisker", "5% to 95%"),
+            Key("median", "Median"),
+            Key("largest", "Largest"),
+        ),
     )
 
 
@@ -146,10 +224,19 @@ def _box(each: Spread, scale: Scale) -> Markup:
     marks = Markup("")
     for low, high, class_ in ((each.low, each.high, "whisker"), (each.lower, each.upper, "box")):
         if low is not None and high is not None:
-            marks += tag("line", x1=percent(scale.at(low)), x2=percent(scale.at(high)), y1=13, y2=13, class_=class_)
+            marks += tag(
+                "line",
+                x1=percent(scale.at(low)),
+                x2=percent(scale.at(high)),
+                y1=13,
+                y2=13,
+                class_=class_,
+            )
     if each.median is not None:
         marks += mark("median", scale.at(each.median), 13)
-    return marks + (mark("largest", scale.at(each.largest), 13) if each.largest is not None else Markup(""))
+    return marks + (
+        mark("largest", scale.at(each.largest), 13) if each.largest is not None else Markup("")
+    )
 
 
 def quantile_table(panel: WeightsPanel) -> Table | None:

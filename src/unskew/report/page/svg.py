@@ -1,7 +1,8 @@
 """SVG by hand: elements, scales, axes.
 
-Positions along x are percentages of the drawing's width, those along y are pixels: a drawing takes whatever width it is given, and its
-text keeps its size, on a phone as on paper. Nothing here carries a colour; classes do, and the style sheet knows light, dark and print.
+Positions along x are percentages of the drawing's width, those along y are pixels: a drawing takes
+whatever width it is given, and its text keeps its size, on a phone as on paper. Nothing here
+carries a colour; classes do, and the style sheet knows light, dark and print.
 """
 
 from __future__ import annotations
@@ -19,13 +20,20 @@ BOX = 1000.0
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:
-    """An element; children that are not markup are escaped, and so are attributes. ``class_`` gives class, ``x_y`` gives x-y.
+    """An element; children that are not markup are escaped, and so are attributes. ``class_`` gives
+    class, ``x_y`` gives x-y.
 
     >>> tag("text", "<b>", x=1.5, class_="tick")
     Markup('<text x="1.5" class="tick">&lt;b&gt;</text>')
     """
-    shown = "".join(f' {key.rstrip("_").replace("_", "-")}="{_attribute(value)}"' for key, value in attributes.items() if value is not None)
-    inside = "".join(child if isinstance(child, Markup) else escape(show_name(child)) for child in children)
+    shown = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{_attribute(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    inside = "".join(
+        child if isinstance(child, Markup) else escape(show_name(child)) for child in children
+    )
     return Markup(f"<{name}{shown}>{inside}</{name}>")
 
 
@@ -54,18 +62,37 @@ class Scale:
     log: bool = False
 
     def at(self, value: float) -> float:
-        """Where ``value`` stands, 0 at ``low`` and 1 at ``high``; beyond the ends it is moved to them."""
-        low, high, value = (math.log10(max(each, 1e-300)) if self.log else each for each in (self.low, self.high, value))
+        """Where ``value`` stands, 0 at ``low`` and 1 at ``high``; beyond the ends it is moved to
+        them.
+        """
+        low, high, value = (
+            math.log10(max(each, 1e-300)) if self.log else each
+            for each in (self.low, self.high, value)
+        )
         return min(max((value - low) / (high - low), 0.0), 1.0) if high > low else 0.5
 
     def ticks(self, most: int = 5) -> list[float]:
         """Round numbers between the ends, at most ``most`` of them."""
-        return _log_ticks(self.low, self.high, most) if self.log else _round_ticks(self.low, self.high, most)
+        return (
+            _log_ticks(self.low, self.high, most)
+            if self.log
+            else _round_ticks(self.low, self.high, most)
+        )
 
 
-def scale_of(values: Iterable[float | None], *, log: bool = False, symmetric: bool = False, include: Sequence[float] = ()) -> Scale:
+def scale_of(
+    values: Iterable[float | None],
+    *,
+    log: bool = False,
+    symmetric: bool = False,
+    include: Sequence[float] = (),
+) -> Scale:
     """The scale that holds all of the values, with a little room; ``symmetric`` around 0."""
-    known = [value for value in (*values, *include) if value is not None and math.isfinite(value) and (value > 0 or not log)]
+    known = [
+        value
+        for value in (*values, *include)
+        if value is not None and math.isfinite(value) and (value > 0 or not log)
+    ]
     if not known:
         return Scale(0.1, 10.0, log=True) if log else Scale(-1.0 if symmetric else 0.0, 1.0)
     low, high = min(known), max(known)
@@ -84,7 +111,11 @@ def _round_ticks(low: float, high: float, most: int) -> list[float]:
         return [low]
     step = 10.0 ** math.floor(math.log10((high - low) / most))
     # The widest of 1, 2, 5, 10 times a power of ten that leaves no more than ``most``.
-    step = next(step * factor for factor in (1, 2, 5, 10, 20, 50) if _count_ticks(low, high, step * factor) <= most)
+    step = next(
+        step * factor
+        for factor in (1, 2, 5, 10, 20, 50)
+        if _count_ticks(low, high, step * factor) <= most
+    )
     first = math.ceil(low / step - 1e-9)
     return [float(f"{(first + k) * step:.12g}") for k in range(_count_ticks(low, high, step))]
 
@@ -94,7 +125,9 @@ def _count_ticks(low: float, high: float, step: float) -> int:
 
 
 def _log_ticks(low: float, high: float, most: int) -> list[float]:
-    """1, 2, 5 and powers of ten where they are few, powers of ten alone where they are many, round numbers within less than an octave."""
+    """1, 2, 5 and powers of ten where they are few, powers of ten alone where they are many, round
+    numbers within less than an octave.
+    """
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     fine = [float(f"{factor}e{k}") for k in range(first - 1, last + 1) for factor in (1, 2, 5)]
     inside = [value for value in fine if low <= value <= high]
@@ -106,7 +139,13 @@ def _log_ticks(low: float, high: float, most: int) -> list[float]:
     return [float(f"1e{k}") for k in range(first, last + 1) if (k - first) % step == 0]
 
 
-def axis_ticks(scale: Scale, *, most: int = 5, shown: Iterable[str] | None = None, ticks: Sequence[float] | None = None) -> Markup:
+def axis_ticks(
+    scale: Scale,
+    *,
+    most: int = 5,
+    shown: Iterable[str] | None = None,
+    ticks: Sequence[float] | None = None,
+) -> Markup:
     """The numbers below an axis, in a drawing of their own, 20 pixels high."""
     values = scale.ticks(most) if ticks is None else ticks
     texts = [show_number(value) for value in values] if shown is None else list(shown)
@@ -122,7 +161,10 @@ def _tick(place: float, text: str) -> Markup:
 
 def grid_lines(places: Iterable[float], class_: str = "grid") -> Markup:
     """Vertical lines over the full height, at parts of the width."""
-    return join(tag("line", x1=percent(place), x2=percent(place), y1=0, y2="100%", class_=class_) for place in places)
+    return join(
+        tag("line", x1=percent(place), x2=percent(place), y1=0, y2="100%", class_=class_)
+        for place in places
+    )
 
 
 def mark(kind: str, place: float, y: float) -> Markup:
@@ -130,8 +172,12 @@ def mark(kind: str, place: float, y: float) -> Markup:
     return tag("use", href=f"#m-{kind}", x=percent(place), y=y)
 
 
-def stretch_lines(points: Sequence[tuple[float, float]], class_: str, *, close: bool = False) -> Markup:
-    """A polyline through points of the unit square, y upwards, for a `stretched` drawing; ``close`` fills down to the axis."""
+def stretch_lines(
+    points: Sequence[tuple[float, float]], class_: str, *, close: bool = False
+) -> Markup:
+    """A polyline through points of the unit square, y upwards, for a `stretched` drawing; ``close``
+    fills down to the axis.
+    """
     if not points:
         return Markup("")
     path = "M" + "L".join(f"{BOX * x:.0f} {BOX * (1 - y):.0f}" for x, y in points)
@@ -143,9 +189,28 @@ def stretch_lines(points: Sequence[tuple[float, float]], class_: str, *, close: 
 def stretched(*children: Markup, y: float, height: float) -> Markup:
     """What is drawn in the box of `stretch_lines`, stretched over the full width at ``y``."""
     box = f"0 0 {BOX:.0f} {BOX:.0f}"
-    return tag("svg", *children, y=y, width="100%", height=height, viewBox=box, preserveAspectRatio="none", class_="stretched")
+    return tag(
+        "svg",
+        *children,
+        y=y,
+        width="100%",
+        height=height,
+        viewBox=box,
+        preserveAspectRatio="none",
+        class_="stretched",
+    )
 
 
 def canvas(*children: Markup, height: float, class_: str = "plot") -> Markup:
-    """A drawing as wide as its place; hidden from screen readers, which get the figure's label and the table behind it."""
-    return tag("svg", *children, width="100%", height=height, class_=class_, aria_hidden="true", focusable="false")
+    """A drawing as wide as its place; hidden from screen readers, which get the figure's label and
+    the table behind it.
+    """
+    return tag(
+        "svg",
+        *children,
+        width="100%",
+        height=height,
+        class_=class_,
+        aria_hidden="true",
+        focusable="false",
+    )

@@ -1,4 +1,6 @@
-"""Tables that a page shows: the record, and how cells are made. What sorts is the number, what is read is the text."""
+"""Tables that a page shows: the record, and how cells are made. What sorts is the number, what is
+read is the text.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,15 @@ from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
-from unskew.report.page.numbers import MISSING, shorten, show_count, show_number, show_p_value, show_share, show_signed
+from unskew.report.page.numbers import (
+    MISSING,
+    shorten,
+    show_count,
+    show_number,
+    show_p_value,
+    show_share,
+    show_signed,
+)
 
 # A page must stay small whatever was pooled; what is beyond this stands in report.json.
 MOST_ROWS = 500
@@ -15,7 +25,9 @@ MOST_ROWS = 500
 
 @dataclass(frozen=True)
 class Column:
-    """A column. ``numeric`` ones are aligned to the right and sort by number; ``wide`` ones hold sentences."""
+    """A column. ``numeric`` ones are aligned to the right and sort by number; ``wide`` ones hold
+    sentences.
+    """
 
     name: str
     numeric: bool = True
@@ -24,7 +36,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """What is read, and, if it is a number, what sorts. ``drawing`` takes the place of the text on screen."""
+    """What is read, and, if it is a number, what sorts. ``drawing`` takes the place of the text on
+    screen.
+    """
 
     text: str
     value: float | None = None
@@ -50,18 +64,40 @@ class Table:
 
     def cut(self, most: int = MOST_ROWS) -> Table:
         """The table with at most ``most`` rows."""
-        return self if len(self.rows) <= most else replace(self, rows=self.rows[:most], left_out=len(self.rows) - most)
+        return (
+            self
+            if len(self.rows) <= most
+            else replace(self, rows=self.rows[:most], left_out=len(self.rows) - most)
+        )
 
     def without_empty(self) -> Table:
         """The table without the columns in which nothing is known."""
-        kept = [k for k in range(len(self.columns)) if k == 0 or any(row[k].text != MISSING for row in self.rows)]
-        columns, rows = tuple(self.columns[k] for k in kept), tuple(tuple(row[k] for k in kept) for row in self.rows)
+        kept = [
+            k
+            for k in range(len(self.columns))
+            if k == 0 or any(row[k].text != MISSING for row in self.rows)
+        ]
+        columns, rows = (
+            tuple(self.columns[k] for k in kept),
+            tuple(tuple(row[k] for k in kept) for row in self.rows),
+        )
         return replace(self, columns=columns, rows=rows)
 
 
-def table(caption: str, columns: Sequence[Column | str], rows: Iterable[Sequence[Cell]], note: str = "", most: int = MOST_ROWS) -> Table:
-    """A table of at most ``most`` rows; a column given by its name alone is numeric, but for the first."""
-    made = tuple(each if isinstance(each, Column) else Column(each, numeric=k > 0) for k, each in enumerate(columns))
+def table(
+    caption: str,
+    columns: Sequence[Column | str],
+    rows: Iterable[Sequence[Cell]],
+    note: str = "",
+    most: int = MOST_ROWS,
+) -> Table:
+    """A table of at most ``most`` rows; a column given by its name alone is numeric, but for the
+    first.
+    """
+    made = tuple(
+        each if isinstance(each, Column) else Column(each, numeric=k > 0)
+        for k, each in enumerate(columns)
+    )
     return Table(caption, made, tuple(tuple(row) for row in rows), note).cut(most)
 
 
@@ -107,4 +143,6 @@ def list_cell(names: Sequence[str], total: int, most: int = 3) -> Cell:
     if len(names) == total > 1:
         return Cell(f"all {total}", float(total))
     text = ", ".join(shorten(name, 28) for name in names[:most])
-    return Cell(text if len(names) <= most else f"{text} and {len(names) - most} more", float(len(names)))
+    return Cell(
+        text if len(names) <= most else f"{text} and {len(names) - most} more", float(len(names))
+    )

@@ -1,4 +1,6 @@
-"""The bias model in words: what was assumed, what estimated, where c(z) comes from, and whether the sources look as it expects."""
+"""The bias model in words: what was assumed, what estimated, where c(z) comes from, and whether the
+sources look as it expects.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,17 @@ from unskew.report.summary.wording import private_sentences, without_counts
 _MOST_PARAMETERS = 200
 _REPLICATES = 999
 _FEWEST_REPLICATES = 99
-# Signs of the multiplier bootstrap (replicates × images) and influence functions (images × sources × thresholds) held in memory at once.
+# Signs of the multiplier bootstrap (replicates × images) and influence functions (images × sources
+# × thresholds) held in memory at once.
 _MOST_SIGNS = 2e7
 _MOST_INFLUENCES = 3e7
 _THRESHOLDS = 15
 _NO_MODEL = "The biasing functions were handed in as numbers; what they rest on is not known here."
 
 
-def show_bias(weighed: Weighed, described: list[Described], fit: Any, fit_note: str, hidden: Sequence[str]) -> tuple[BiasPanel, str]:
+def show_bias(
+    weighed: Weighed, described: list[Described], fit: Any, fit_note: str, hidden: Sequence[str]
+) -> tuple[BiasPanel, str]:
     """(the panel, a note on its curves); ``hidden``: names of strata that are withheld."""
     shown = None if weighed.fitted is None else weighed.fitted.describe()
     curves, note = draw_curves(weighed, described)
@@ -35,7 +40,9 @@ def show_bias(weighed: Weighed, described: list[Described], fit: Any, fit_note: 
         anchor="given with the biasing functions" if shown is None else shown.anchor,
         notes=() if shown is None else sentences(shown.notes),
         # Edges of boxes are values of single images, masses of strata may be counts.
-        parameters=() if shown is None or private else tuple(sorted(_parameters(shown.parameters))[:_MOST_PARAMETERS]),
+        parameters=()
+        if shown is None or private
+        else tuple(sorted(_parameters(shown.parameters))[:_MOST_PARAMETERS]),
         curves=curves,
         fit_p_value=None if fit is None else fit.p_value,
         fit_message=fit_note if fit is None else _fit_message(fit, private),
@@ -50,7 +57,8 @@ def run_fit_check(weighed: Weighed, seed: int) -> tuple[Any, str]:
     if replicates == 0:
         return (
             None,
-            "Not tested, for it would take too much memory for data of this size: weigh a part of the images and call unskew.check_fit.",
+            "Not tested, for it would take too much memory for data of this size: weigh a part of "
+            "the images and call unskew.check_fit.",
         )
     try:
         return weighed.weights.check_fit(weighed.pool, n=replicates, seed=seed), ""
@@ -70,14 +78,24 @@ def _fit_message(fit: Any, private: bool) -> str:
     if not private or not fit.p_value < 0.05:
         return without_counts(fit.message) if private else fit.message
     worst = min(fit.features, key=lambda each: (each.p_value, -each.statistic))
-    return f"The bias model does not describe the sources (p = {fit.p_value:.2g}): {worst.feature} of `{worst.source}` is off most."
+    return (
+        f"The bias model does not describe the sources (p = {fit.p_value:.2g}): "
+        f"{worst.feature} "
+        f"of `{worst.source}` is off most."
+    )
 
 
 def _fit_rows(fit: Any, private: bool) -> tuple[FitRow, ...]:
     rows = sorted(fit.features, key=lambda each: (each.p_value, each.feature))
     # A threshold is the value of an image, and a level may be a rare one.
     return tuple(
-        FitRow(each.feature, each.p_value, each.source, "" if private else each.place, round(each.excess, 2) if private else each.excess)
+        FitRow(
+            each.feature,
+            each.p_value,
+            each.source,
+            "" if private else each.place,
+            round(each.excess, 2) if private else each.excess,
+        )
         for each in rows[:_MOST_PARAMETERS]
     )
 

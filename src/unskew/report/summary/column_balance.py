@@ -1,4 +1,6 @@
-"""How every column is distributed in the pool, under the weights and in the target; and how far apart these are, standardised."""
+"""How every column is distributed in the pool, under the weights and in the target; and how far
+apart these are, standardised.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,12 @@ class ShownDistribution:
         return np.asarray(column.row[self.place[column.code] == cell])
 
 
-def show_distribution(weighed: Weighed, described: Described, table: StratumTable) -> ShownDistribution:
-    """The column with its cells: levels beyond the largest joined, those of few images, too, where only aggregates are shown."""
+def show_distribution(
+    weighed: Weighed, described: Described, table: StratumTable
+) -> ShownDistribution:
+    """The column with its cells: levels beyond the largest joined, those of few images, too, where
+    only aggregates are shown.
+    """
     column = described.column
     forced = hidden_levels(weighed, table, column.name) if described.by_strata else set()
     labels, place, joined = _cells(weighed, described, forced)
@@ -68,14 +74,18 @@ def show_distribution(weighed: Weighed, described: Described, table: StratumTabl
         weighted=_masked(_join(place, column.shares(weighed.weight_n), size), hidden_d),
         target=target_d,
         by_source={} if weighed.private else _by_source(weighed, described, place, size),
-        count=tuple(None if hide else int(each) for each, hide in zip(count_d, hidden_d[:size], strict=True)),
+        count=tuple(
+            None if hide else int(each) for each, hide in zip(count_d, hidden_d[:size], strict=True)
+        ),
         missing=None if hidden_d[size] else missing,
         multiple=column.multiple,
     )
     return ShownDistribution(described, shown, place, joined, hidden_d[:size])
 
 
-def _cells(weighed: Weighed, described: Described, forced: set[str]) -> tuple[list[str], Ints, bool]:
+def _cells(
+    weighed: Weighed, described: Described, forced: set[str]
+) -> tuple[list[str], Ints, bool]:
     """(labels of the cells, (L,) cell of every level, is the last one joined?)."""
     column = described.column
     if column.is_number:
@@ -85,7 +95,8 @@ def _cells(weighed: Weighed, described: Described, forced: set[str]) -> tuple[li
     rank = sorted(range(column.size), key=lambda at: (-share_l[at], column.levels[at]))
     kept = set(rank[:most])
     if weighed.private and described.by_strata:
-        # A level that is not in the target's scope is named in the table of strata, if its images are ten or more.
+        # A level that is not in the target's scope is named in the table of strata, if its images
+        # are ten or more.
         kept = {at for at in kept if share_l[at] > 0}
     elif weighed.private:
         # The name of a level that few images have could tell which.
@@ -96,21 +107,38 @@ def _cells(weighed: Weighed, described: Described, forced: set[str]) -> tuple[li
     place[order] = np.arange(len(order))
     labels = [column.levels[at] for at in order]
     n_joined = column.size - len(order)
-    return (labels, place, False) if n_joined == 0 else ([*labels, f"({n_joined} other level{'s' if n_joined > 1 else ''})"], place, True)
+    return (
+        (labels, place, False)
+        if n_joined == 0
+        else ([*labels, f"({n_joined} other level{'s' if n_joined > 1 else ''})"], place, True)
+    )
 
 
 def _join(place: Ints, value_l: Floats, size: int) -> Floats:
     return np.asarray(np.bincount(place, weights=value_l, minlength=size), dtype=np.float64)
 
 
-def _hidden(weighed: Weighed, described: Described, place: Ints, size: int, labels: list[str], forced: set[str]) -> Any:
+def _hidden(
+    weighed: Weighed,
+    described: Described,
+    place: Ints,
+    size: int,
+    labels: list[str],
+    forced: set[str],
+) -> Any:
     """(D + 1,) cells that are withheld; the last stands for missing values."""
     column = described.column
     if not weighed.private:
         return np.zeros(size + 1, dtype=np.bool_)
     if described.by_strata:
-        # All other cells are sums of strata that are shown; images without a stratum are counted there.
-        joined = {labels[at] for at in np.unique(place[[code for code, level in enumerate(column.levels) if level in forced]])}
+        # All other cells are sums of strata that are shown; images without a stratum are counted
+        # there.
+        joined = {
+            labels[at]
+            for at in np.unique(
+                place[[code for code, level in enumerate(column.levels) if level in forced]]
+            )
+        }
         return np.array([*(label in joined for label in labels), True])
     cell_m = np.concatenate([place[column.code], np.full(np.count_nonzero(~column.present), size)])
     row_m = np.concatenate([column.row, np.flatnonzero(~column.present)])
@@ -118,7 +146,9 @@ def _hidden(weighed: Weighed, described: Described, place: Ints, size: int, labe
     return hidden_cells(size_d)
 
 
-def _target(weighed: Weighed, described: Described, place: Ints, size: int) -> tuple[float | None, ...] | None:
+def _target(
+    weighed: Weighed, described: Described, place: Ints, size: int
+) -> tuple[float | None, ...] | None:
     if described.target is None:
         return None
     target_d = _join(place, described.target, size)
@@ -127,49 +157,86 @@ def _target(weighed: Weighed, described: Described, place: Ints, size: int) -> t
     if weighed.target is not None and weighed.target.kind == "source":
         # One source beside the whole pool: the difference would be a table of the others.
         return None
-    count = np.append(_join(place, described.target_count[:-1].astype(np.float64), size), described.target_count[-1])
+    count = np.append(
+        _join(place, described.target_count[:-1].astype(np.float64), size),
+        described.target_count[-1],
+    )
     return _masked(target_d, hidden_cells(count))
 
 
-def _by_source(weighed: Weighed, described: Described, place: Ints, size: int) -> dict[str, tuple[float | None, ...]]:
+def _by_source(
+    weighed: Weighed, described: Described, place: Ints, size: int
+) -> dict[str, tuple[float | None, ...]]:
     """Shares within each of the largest sources."""
     column, n_sources = described.column, len(weighed.names)
     size_k = np.bincount(weighed.source_n, minlength=n_sources)
     largest = sorted(np.argsort(-size_k, kind="stable")[:_MOST_SOURCES].tolist())
-    count_dk = np.bincount(place[column.code] * n_sources + weighed.source_n[column.row], minlength=size * n_sources)
+    count_dk = np.bincount(
+        place[column.code] * n_sources + weighed.source_n[column.row], minlength=size * n_sources
+    )
     present_k = np.bincount(weighed.source_n[column.present], minlength=n_sources)
     share_dk = count_dk.reshape(size, n_sources) / np.maximum(present_k, 1)
     return {weighed.names[k]: tuple(share_dk[:, k].tolist()) for k in largest if present_k[k]}
 
 
 def _masked(value_d: Floats, hidden_d: Any) -> tuple[float | None, ...]:
-    return tuple(None if hide else float(each) for each, hide in zip(value_d, hidden_d[: value_d.size], strict=True))
+    return tuple(
+        None if hide else float(each)
+        for each, hide in zip(value_d, hidden_d[: value_d.size], strict=True)
+    )
 
 
 def balance_rows(weighed: Weighed, shown: ShownDistribution) -> list[BalanceRow]:
-    """One row for numbers, one for each level otherwise; where there are many levels, those that differ or move most."""
+    """One row for numbers, one for each level otherwise; where there are many levels, those that
+    differ or move most.
+    """
     column, described = shown.described.column, shown.described
     if column.is_number:
         if weighed.private and np.count_nonzero(column.present) < SMALLEST_CELL:
             return []
-        private_source = weighed.private and weighed.target is not None and weighed.target.kind == "source"
+        private_source = (
+            weighed.private and weighed.target is not None and weighed.target.kind == "source"
+        )
         target = None if private_source else described.target_mean
-        return [_row(described, None, column.mean(), column.mean(weighed.weight_n), target, column.deviation())]
+        return [
+            _row(
+                described,
+                None,
+                column.mean(),
+                column.mean(weighed.weight_n),
+                target,
+                column.deviation(),
+            )
+        ]
     panel = shown.panel
     rows = []
     for at, level in enumerate(panel.levels[: len(panel.levels) - shown.joined]):
         pool, weighted = panel.pool[at], panel.weighted[at]
         if pool is not None:
             target = None if panel.target is None else panel.target[at]
-            rows.append(_row(described, level, pool, weighted, target, math.sqrt(max(pool * (1 - pool), 0.0))))
-    far = sorted(range(len(rows)), key=lambda at: -max(abs(rows[at].before or 0.0), abs(rows[at].after or 0.0)))[:_MOST_ROWS_OF_COLUMN]
+            rows.append(
+                _row(
+                    described, level, pool, weighted, target, math.sqrt(max(pool * (1 - pool), 0.0))
+                )
+            )
+    far = sorted(
+        range(len(rows)),
+        key=lambda at: -max(abs(rows[at].before or 0.0), abs(rows[at].after or 0.0)),
+    )[:_MOST_ROWS_OF_COLUMN]
     return [rows[at] for at in sorted(far)]
 
 
 def _row(
-    described: Described, level: str | None, pool: float | None, weighted: float | None, target: float | None, deviation: float
+    described: Described,
+    level: str | None,
+    pool: float | None,
+    weighted: float | None,
+    target: float | None,
+    deviation: float,
 ) -> BalanceRow:
-    """before = (pool − target)/s, after = (weighted − target)/s, s the pool's standard deviation; without target 0 and the move."""
+    """before = (pool − target)/s, after = (weighted − target)/s, s the pool's standard deviation;
+    without target 0 and the move.
+    """
     aim = pool if target is None else target
     return BalanceRow(
         described.column.name,

@@ -1,4 +1,6 @@
-"""The columns of a pool as a report shows them: numbers in bins with round edges, everything else by level; and their shares."""
+"""The columns of a pool as a report shows them: numbers in bins with round edges, everything else
+by level; and their shares.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
 # Numbers with no more distinct values than this are categories (0/1, a digit).
 _FEW_VALUES = 12
 _MOST_BINS = 24
-# A share of the images at either end that does not widen the bins: they are counted in the outermost.
+# A share of the images at either end that does not widen the bins: they are counted in the
+# outermost.
 _BEYOND = 0.005
-# A column in which more than this share of the images have a value of their own names images, it does not describe them.
+# A column in which more than this share of the images have a value of their own names images, it
+# does not describe them.
 _IDENTIFIER = 0.5
 _FEWEST_IDENTIFIED = 50
 
@@ -65,11 +69,17 @@ class ShownColumn:
     def masses(self, weight_n: Floats | None = None) -> Floats:
         """(L,) number (or weight) of the images of every level or bin."""
         weights = None if weight_n is None else weight_n[self.row]
-        return np.asarray(np.bincount(self.code, weights=weights, minlength=self.size), dtype=np.float64)
+        return np.asarray(
+            np.bincount(self.code, weights=weights, minlength=self.size), dtype=np.float64
+        )
 
     def shares(self, weight_n: Floats | None = None) -> Floats:
-        """(L,) the same over all images that have a value; sums to 1 unless an image may have several levels."""
-        total = float(np.count_nonzero(self.present) if weight_n is None else weight_n[self.present].sum())
+        """(L,) the same over all images that have a value; sums to 1 unless an image may have
+        several levels.
+        """
+        total = float(
+            np.count_nonzero(self.present) if weight_n is None else weight_n[self.present].sum()
+        )
         return self.masses(weight_n) / total if total > 0 else np.zeros(self.size)
 
     def mean(self, weight_n: Floats | None = None) -> float | None:
@@ -94,15 +104,26 @@ class ShownColumn:
         kept_m = keep_n[self.row]
         value = None if self.value is None else np.where(keep_n, self.value, np.nan)
         return ShownColumn(
-            *(self.name, self.levels, self.edges, self.row[kept_m], self.code[kept_m], self.present & keep_n, value),
+            *(
+                self.name,
+                self.levels,
+                self.edges,
+                self.row[kept_m],
+                self.code[kept_m],
+                self.present & keep_n,
+                value,
+            ),
             *(self.ordered, self.multiple),
         )
 
 
-def read_column(column: pd.Series[Any], name: str, private: bool = False, range_with: Any = None) -> ShownColumn | str:
+def read_column(
+    column: pd.Series[Any], name: str, private: bool = False, range_with: Any = None
+) -> ShownColumn | str:
     """The column, or why it cannot be shown.
 
-    ``private``: edges never tell the value of fewer than ten images. ``range_with``: further numbers that the bins shall reach.
+    ``private``: edges never tell the value of fewer than ten images. ``range_with``: further
+    numbers that the bins shall reach.
     """
     value_n = column_numbers(column)
     if value_n is not None:
@@ -119,8 +140,12 @@ def read_column(column: pd.Series[Any], name: str, private: bool = False, range_
     return _read_levels(column, name)
 
 
-def read_target_column(column: pd.Series[Any], name: str, edges: Sequence[float] | None, known: Sequence[str]) -> ShownColumn:
-    """The column by the levels of the target, bins in their order; missing values are a level. ``known``: levels the target names."""
+def read_target_column(
+    column: pd.Series[Any], name: str, edges: Sequence[float] | None, known: Sequence[str]
+) -> ShownColumn:
+    """The column by the levels of the target, bins in their order; missing values are a level.
+    ``known``: levels the target names.
+    """
     found, code_n = column_levels(column, name, edges)
     place = {level: at for at, level in enumerate(found)}
     every = list(dict.fromkeys([*(bin_labels(edges) if edges is not None else []), *known, *found]))
@@ -128,11 +153,17 @@ def read_target_column(column: pd.Series[Any], name: str, edges: Sequence[float]
     at = {level: code for code, level in enumerate(every)}
     code_n = np.array([at[level] for level in found], dtype=np.int64)[code_n]
     present_n = np.ones(code_n.size, dtype=np.bool_)
-    return ShownColumn(name, tuple(every), (), np.arange(code_n.size), code_n, present_n, ordered=edges is not None)
+    return ShownColumn(
+        name, tuple(every), (), np.arange(code_n.size), code_n, present_n, ordered=edges is not None
+    )
 
 
-def place_column(shown: ShownColumn, column: pd.Series[Any]) -> tuple[ShownColumn, ShownColumn] | None:
-    """(the column of the pool, that of other images) with common levels or bins; None if the other is of another kind."""
+def place_column(
+    shown: ShownColumn, column: pd.Series[Any]
+) -> tuple[ShownColumn, ShownColumn] | None:
+    """(the column of the pool, that of other images) with common levels or bins; None if the other
+    is of another kind.
+    """
     if shown.is_number:
         value_n = column_numbers(column)
         if value_n is None:
@@ -141,17 +172,36 @@ def place_column(shown: ShownColumn, column: pd.Series[Any]) -> tuple[ShownColum
         row = np.flatnonzero(present_n)
         code_m = bin_codes(value_n[row], shown.edges)
         return shown, ShownColumn(shown.name, (), shown.edges, row, code_m, present_n, value_n)
-    other = _read_levels(column, shown.name) if column_numbers(column) is None else read_column(column, shown.name)
+    other = (
+        _read_levels(column, shown.name)
+        if column_numbers(column) is None
+        else read_column(column, shown.name)
+    )
     if isinstance(other, str) or other.is_number or other.multiple != shown.multiple:
         return None
     every = [*shown.levels, *(level for level in other.levels if level not in set(shown.levels))]
     at = {level: code for code, level in enumerate(every)}
-    code_m = np.array([at[level] for level in other.levels], dtype=np.int64)[other.code] if other.code.size else other.code
+    code_m = (
+        np.array([at[level] for level in other.levels], dtype=np.int64)[other.code]
+        if other.code.size
+        else other.code
+    )
     common = ShownColumn(
-        *(shown.name, tuple(every), (), shown.row, shown.code, shown.present, None, shown.ordered and len(every) == shown.size),
+        *(
+            shown.name,
+            tuple(every),
+            (),
+            shown.row,
+            shown.code,
+            shown.present,
+            None,
+            shown.ordered and len(every) == shown.size,
+        ),
         shown.multiple,
     )
-    return common, ShownColumn(shown.name, tuple(every), (), other.row, code_m, other.present, multiple=shown.multiple)
+    return common, ShownColumn(
+        shown.name, tuple(every), (), other.row, code_m, other.present, multiple=shown.multiple
+    )
 
 
 def column_numbers(column: pd.Series[Any]) -> Floats | None:
@@ -160,12 +210,20 @@ def column_numbers(column: pd.Series[Any]) -> Floats | None:
 
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         date = pd.to_datetime(column)
-        return np.asarray((date.dt.year + (date.dt.day_of_year - 1) / 366).to_numpy(dtype=np.float64, na_value=np.nan))
+        return np.asarray(
+            (date.dt.year + (date.dt.day_of_year - 1) / 366).to_numpy(
+                dtype=np.float64, na_value=np.nan
+            )
+        )
     if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) not in (
         *("floating", "integer", "mixed-integer-float", "decimal"),
     ):
         return None
-    if isinstance(column.dtype, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(column) or pd.api.types.is_complex_dtype(column):
+    if (
+        isinstance(column.dtype, pd.CategoricalDtype)
+        or pd.api.types.is_bool_dtype(column)
+        or pd.api.types.is_complex_dtype(column)
+    ):
         return None
     if column.dtype != object and not pd.api.types.is_numeric_dtype(column):
         return None
@@ -178,10 +236,15 @@ def _read_levels(column: pd.Series[Any], name: str) -> ShownColumn | str:
 
     n = len(column)
     present_n = column.notna().to_numpy()
-    several = column.dtype == object and any(isinstance(each, list | tuple | set | np.ndarray) for each in column[present_n].head(1))
+    several = column.dtype == object and any(
+        isinstance(each, list | tuple | set | np.ndarray) for each in column[present_n].head(1)
+    )
     if several:
         entries = column[present_n].map(list).reset_index(drop=True).explode()
-        row_m, entries = np.flatnonzero(present_n)[entries.index.to_numpy()], entries.reset_index(drop=True)
+        row_m, entries = (
+            np.flatnonzero(present_n)[entries.index.to_numpy()],
+            entries.reset_index(drop=True),
+        )
         kept_m = entries.notna().to_numpy()
         row_m, entries = row_m[kept_m], entries[kept_m]
     else:
@@ -201,9 +264,17 @@ def _read_levels(column: pd.Series[Any], name: str) -> ShownColumn | str:
 
 
 def _leveled(
-    name: str, levels: list[str], row_m: Ints, code_m: Any, present_n: Any, ordered: bool = False, multiple: bool = False
+    name: str,
+    levels: list[str],
+    row_m: Ints,
+    code_m: Any,
+    present_n: Any,
+    ordered: bool = False,
+    multiple: bool = False,
 ) -> ShownColumn | str:
-    """Values that read the same are one level; sorted by name, so that the order of the rows changes nothing."""
+    """Values that read the same are one level; sorted by name, so that the order of the rows
+    changes nothing.
+    """
     every = list(dict.fromkeys(levels)) if ordered else sorted(set(levels))
     at = {level: code for code, level in enumerate(every)}
     place = np.array([at[level] for level in levels], dtype=np.int64)
@@ -213,7 +284,9 @@ def _leveled(
     return ShownColumn(name, tuple(every), (), row_m, code, present_n, None, ordered, multiple)
 
 
-def _binned(name: str, value_n: Floats, present_n: Any, private: bool, range_with: Any) -> ShownColumn | str:
+def _binned(
+    name: str, value_n: Floats, present_n: Any, private: bool, range_with: Any
+) -> ShownColumn | str:
     row = np.flatnonzero(present_n)
     if private and row.size <= 2 * SMALLEST_CELL:
         return f"{name}: too few images have a value"
@@ -222,21 +295,43 @@ def _binned(name: str, value_n: Floats, present_n: Any, private: bool, range_wit
         values = np.concatenate([values, range_with[np.isfinite(range_with)]])
     beyond = math.floor(_BEYOND * row.size)
     edges = round_edges(values, max(beyond, SMALLEST_CELL) if private else beyond)
-    return ShownColumn(name, (), edges, row, bin_codes(value_n[row], edges), present_n, value_n, ordered=True)
+    return ShownColumn(
+        name, (), edges, row, bin_codes(value_n[row], edges), present_n, value_n, ordered=True
+    )
 
 
 def round_edges(value_m: Floats, beyond: int, most: int = _MOST_BINS) -> tuple[float, ...]:
-    """At least two increasing edges at multiples of 1, 2, 2.5 or 5 × 10^j, around all values but ``beyond`` at either end."""
-    sorted_m = np.partition(value_m, [min(beyond, value_m.size - 1), max(value_m.size - 1 - beyond, 0)])
-    low, high = float(sorted_m[min(beyond, value_m.size - 1)]), float(sorted_m[max(value_m.size - 1 - beyond, 0)])
+    """At least two increasing edges at multiples of 1, 2, 2.5 or 5 × 10^j, around all values but
+    ``beyond`` at either end.
+    """
+    sorted_m = np.partition(
+        value_m, [min(beyond, value_m.size - 1), max(value_m.size - 1 - beyond, 0)]
+    )
+    low, high = (
+        float(sorted_m[min(beyond, value_m.size - 1)]),
+        float(sorted_m[max(value_m.size - 1 - beyond, 0)]),
+    )
     if not high > low:
         low, high = (
-            (float(value_m.min()), float(value_m.max())) if beyond == 0 else (low - max(abs(low), 1.0) / 2, low + max(abs(low), 1.0) / 2)
+            (float(value_m.min()), float(value_m.max()))
+            if beyond == 0
+            else (low - max(abs(low), 1.0) / 2, low + max(abs(low), 1.0) / 2)
         )
     with np.errstate(over="ignore", invalid="ignore"):
         rough = (high / most) - (low / most)
-        power = 10.0 ** math.floor(math.log10(rough)) if math.isfinite(rough) and rough > 1e-300 else 0.0
-        step = next((power * each for each in (1.0, 2.0, 2.5, 5.0, 10.0) if power * each >= rough * (1 - 1e-12)), 0.0)
+        power = (
+            10.0 ** math.floor(math.log10(rough))
+            if math.isfinite(rough) and rough > 1e-300
+            else 0.0
+        )
+        step = next(
+            (
+                power * each
+                for each in (1.0, 2.0, 2.5, 5.0, 10.0)
+                if power * each >= rough * (1 - 1e-12)
+            ),
+            0.0,
+        )
         if step > 0 and max(abs(low), abs(high)) / step < 1e12:
             at = np.arange(math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9) + 1)
             edges = [float(f"{each:.12g}") for each in at * step]
@@ -247,5 +342,9 @@ def round_edges(value_m: Floats, beyond: int, most: int = _MOST_BINS) -> tuple[f
 
 
 def bin_codes(value_m: Floats, edges: Sequence[float]) -> Ints:
-    """(m,) the bin of every value; what lies beyond the outer edges is in the outermost bin, the last one holds its upper edge."""
-    return np.clip(np.searchsorted(np.asarray(edges), value_m, side="right") - 1, 0, len(edges) - 2).astype(np.int64)
+    """(m,) the bin of every value; what lies beyond the outer edges is in the outermost bin, the
+    last one holds its upper edge.
+    """
+    return np.clip(
+        np.searchsorted(np.asarray(edges), value_m, side="right") - 1, 0, len(edges) - 2
+    ).astype(np.int64)

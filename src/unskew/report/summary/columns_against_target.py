@@ -10,7 +10,13 @@ import numpy as np
 
 from unskew.errors import UnskewError
 from unskew.records import Floats, Ints, Pool
-from unskew.report.summary.columns import ShownColumn, column_numbers, place_column, read_column, read_target_column
+from unskew.report.summary.columns import (
+    ShownColumn,
+    column_numbers,
+    place_column,
+    read_column,
+    read_target_column,
+)
 from unskew.report.summary.weighted_pool import Weighed
 
 if TYPE_CHECKING:
@@ -34,7 +40,8 @@ class Described:
     fitted : does the bias model read it, or follow its target masses?
     target : (L,) share of every level or bin in the target; None where the target does not say.
     target_mean : of numbers.
-    target_count : (L + 1,) images of the target's sample behind ``target``, those without a value last; None where it comes from facts.
+    target_count : (L + 1,) images of the target's sample behind ``target``, those without a value
+        last; None where it comes from facts.
     by_strata : is it an attribute of the strata whose table the report shows?
     """
 
@@ -48,7 +55,9 @@ class Described:
 
 
 def fitted_columns(weighed: Weighed) -> tuple[str, ...]:
-    """The columns that the bias model reads; a name that is no column stands for those that begin with it and an underscore."""
+    """The columns that the bias model reads; a name that is no column stands for those that begin
+    with it and an underscore.
+    """
     if weighed.fitted is None:
         return ()
     names = [name for part in weighed.fitted.model.parts for name in part.columns]
@@ -56,22 +65,34 @@ def fitted_columns(weighed: Weighed) -> tuple[str, ...]:
     columns = [str(name) for name in weighed.frame.columns]
     found: dict[str, None] = {}
     for name in names:
-        found |= dict.fromkeys([name] if name in columns else [each for each in columns if each.startswith(f"{name}_")])
+        found |= dict.fromkeys(
+            [name] if name in columns else [each for each in columns if each.startswith(f"{name}_")]
+        )
     return tuple(found)
 
 
 def describe_columns(weighed: Weighed) -> tuple[list[Described], tuple[str, ...]]:
     """(the columns that can be shown, label first, then those of the model; why others cannot)."""
     fitted = fitted_columns(weighed)
-    every = [*(["label"] if "label" in weighed.frame.columns else []), *fitted, *weighed.pool.attributes]
+    every = [
+        *(["label"] if "label" in weighed.frame.columns else []),
+        *fitted,
+        *weighed.pool.attributes,
+    ]
     names = list(dict.fromkeys(name for name in every if name in weighed.frame.columns))
     strata, bins, followed = _strata(weighed)
     reference = _reference(weighed)
-    wide = {} if reference is not None else _wide_representations([name for name in names if name not in fitted])
+    wide = (
+        {}
+        if reference is not None
+        else _wide_representations([name for name in names if name not in fitted])
+    )
     names = [name for name in names if not any(name in own for own in wide.values())]
     shown: list[Described] = []
     not_shown = [
-        f"{own[0]} … {own[-1]}: {len(own)} numbers of one representation, none of which says much by itself" for own in wide.values()
+        f"{own[0]} … {own[-1]}: {len(own)} numbers of one representation, none of which says much "
+        "by itself"
+        for own in wide.values()
     ]
     for name in names[:_MOST_COLUMNS]:
         is_fitted = name in fitted
@@ -85,12 +106,17 @@ def describe_columns(weighed: Weighed) -> tuple[list[Described], tuple[str, ...]
         else:
             shown.append(described)
     if len(names) > _MOST_COLUMNS:
-        not_shown.append(f"{len(names) - _MOST_COLUMNS} further columns: only the first {_MOST_COLUMNS} are looked at")
+        not_shown.append(
+            f"{len(names) - _MOST_COLUMNS} further columns: only the first {_MOST_COLUMNS} are "
+            "looked at"
+        )
     return shown, tuple(not_shown)
 
 
 def _wide_representations(names: Sequence[str]) -> dict[str, list[str]]:
-    """Numbered columns (embedding_0, embedding_1, …) by what comes before the number, where there are many."""
+    """Numbered columns (embedding_0, embedding_1, …) by what comes before the number, where there
+    are many.
+    """
     found: dict[str, list[str]] = {}
     for name in names:
         stem, _, number = name.rpartition("_")
@@ -100,7 +126,9 @@ def _wide_representations(names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _strata(weighed: Weighed) -> tuple[TargetStrata | None, Mapping[str, Sequence[float]], bool]:
-    """(strata with their target masses, edges of bins, do the weights follow them?); also of masses that the model could not use."""
+    """(strata with their target masses, edges of bins, do the weights follow them?); also of masses
+    that the model could not use.
+    """
     if weighed.fitted is not None and weighed.fitted.strata is not None:
         return weighed.fitted.strata.target, weighed.fitted.strata.bins, True
     target = weighed.target
@@ -126,7 +154,12 @@ def _reference(weighed: Weighed) -> pd.DataFrame | None:
 
 
 def _of_strata(
-    weighed: Weighed, name: str, strata: TargetStrata, bins: Mapping[str, Sequence[float]], followed: bool, fitted: bool
+    weighed: Weighed,
+    name: str,
+    strata: TargetStrata,
+    bins: Mapping[str, Sequence[float]],
+    followed: bool,
+    fitted: bool,
 ) -> Described:
     """An attribute of the target's facts: its levels are the target's, its shares their masses."""
     attribute = strata.by.index(name)
@@ -138,12 +171,16 @@ def _of_strata(
         # Images outside the scope have their pool share as mass, which would tell their number.
         mass_c = np.where(strata.in_scope, strata.mass, 0.0) / strata.mass[strata.in_scope].sum()
         column = column.restricted((strata.code >= 0) & strata.in_scope[strata.code])
-    target_l = np.bincount([at[cell[attribute]] for cell in strata.strata], weights=mass_c, minlength=column.size)
+    target_l = np.bincount(
+        [at[cell[attribute]] for cell in strata.strata], weights=mass_c, minlength=column.size
+    )
     return Described(column, _role(name, column), fitted, np.asarray(target_l), by_strata=followed)
 
 
 def _of_column(weighed: Weighed, name: str, other: Any, fitted: bool) -> Described | str:
-    column = read_column(weighed.frame[name], name, weighed.private, None if other is None else column_numbers(other))
+    column = read_column(
+        weighed.frame[name], name, weighed.private, None if other is None else column_numbers(other)
+    )
     if isinstance(column, str):
         return column
     if other is None or bool(other.isna().all()):

@@ -19,7 +19,8 @@ class Copies:
 
     Attributes
     ----------
-    pairs : (source, source, images that both hold), most first; of one source: its images beyond the first of each content.
+    pairs : (source, source, images that both hold), most first; of one source: its images beyond
+        the first of each content.
     by_source : (K,) images of each source that have a copy anywhere; None where that is withheld.
     content : (n,) code of the content of every image that has a copy, −1 for the others.
     """
@@ -41,26 +42,38 @@ def find_copies(weighed: Weighed) -> Copies | None:
     n_sources = len(weighed.names)
     by_source = np.bincount(weighed.source_n[copied_n], minlength=n_sources).astype(np.int64)
     pairs = _pairs(code_n[copied_n], weighed.source_n[copied_n], weighed.names)
-    if weighed.private and any(too_small(size) for size in [*(size for _, _, size in pairs), *by_source.tolist()]):
-        # What two sources share is part of what each has: one small number among them, and none is shown.
+    if weighed.private and any(
+        too_small(size) for size in [*(size for _, _, size in pairs), *by_source.tolist()]
+    ):
+        # What two sources share is part of what each has: one small number among them, and none is
+        # shown.
         pairs = [(first, second, None) for first, second, _ in pairs]
         return Copies(tuple(pairs[:_MOST_PAIRS]), None, np.where(copied_n, code_n, -1))
     return Copies(tuple(pairs[:_MOST_PAIRS]), by_source, np.where(copied_n, code_n, -1))
 
 
-def _pairs(code_m: Ints, source_m: Ints, names: tuple[str, ...]) -> list[tuple[str, str, int | None]]:
+def _pairs(
+    code_m: Ints, source_m: Ints, names: tuple[str, ...]
+) -> list[tuple[str, str, int | None]]:
     import scipy.sparse as sp
 
     if not code_m.size:
         return []
     content, place_m = np.unique(code_m, return_inverse=True)
-    held = sp.csr_array((np.ones(code_m.size), (place_m, source_m)), shape=(content.size, len(names)))
+    held = sp.csr_array(
+        (np.ones(code_m.size), (place_m, source_m)), shape=(content.size, len(names))
+    )
     within = np.asarray(held.sum(axis=0)).ravel()
     held.data[:] = 1.0
     distinct = np.asarray(held.sum(axis=0)).ravel()
     both = sp.coo_array(sp.triu(held.T @ held, k=1))
     found: list[tuple[str, str, int | None]] = [
-        (names[k], names[other], int(size)) for k, other, size in zip(both.row, both.col, both.data, strict=True)
+        (names[k], names[other], int(size))
+        for k, other, size in zip(both.row, both.col, both.data, strict=True)
     ]
-    found += [(name, name, int(size)) for name, size in zip(names, within - distinct, strict=True) if size > 0]
+    found += [
+        (name, name, int(size))
+        for name, size in zip(names, within - distinct, strict=True)
+        if size > 0
+    ]
     return sorted(found, key=lambda each: (-(each[2] or 0), each[0], each[1]))

@@ -18,13 +18,15 @@ _NO_INTERVAL = (None, None)
 def show_forecast(record: Mapping[str, Any], privacy: Privacy = "full") -> ForecastPanel:
     """The panel of a forecast.
 
-    With ``privacy = "aggregate"`` the classes are cells of one table by ``class_size``, the groups (images, without groups) in each: those
-    withheld are left out, the others lose share and effective size; the worst class is the worst of those shown; sizes have two digits,
-    accuracies three; sentences that count or name what is withheld are put in general words or left out.
+    With ``privacy = "aggregate"`` the classes are cells of one table by ``class_size``, the groups
+    (images, without groups) in each: those withheld are left out, the others lose share and
+    effective size; the worst class is the worst of those shown; sizes have two digits, accuracies
+    three; sentences that count or name what is withheld are put in general words or left out.
 
     Parameters
     ----------
-    record : as `unskew forecast` writes it: ``Forecast.to_dict()``, and ``class_size``, ``asked`` and ``learner_reference``.
+    record : as `unskew forecast` writes it: ``Forecast.to_dict()``, and ``class_size``, ``asked``
+        and ``learner_reference``.
     privacy : of the page.
     """
     private = privacy == "aggregate"
@@ -33,16 +35,24 @@ def show_forecast(record: Mapping[str, Any], privacy: Privacy = "full") -> Forec
         shown = [name for name in record["class_share"] if name not in hidden]
         panel = ForecastPanel(
             verdict=str(record["verdict"]),
-            recommendation=_plain_recommendation(record) if private else str(record["recommendation"]),
+            recommendation=_plain_recommendation(record)
+            if private
+            else str(record["recommendation"]),
             arms=tuple(_arm(each, shown, private) for each in record["arms"]),
-            classes=tuple(_class(name, record, private) for name in shown if any(name in arm["by_class"] for arm in record["arms"])),
+            classes=tuple(
+                _class(name, record, private)
+                for name in shown
+                if any(name in arm["by_class"] for arm in record["arms"])
+            ),
             images=None if private and record["images"] < SMALLEST_CELL else int(record["images"]),
             ess=_size(record["ess"], private),
             ess_units=_size(record["ess_units"], private),
             design_effect=_size(record["design_effect"], private),
             heavy_share=_heavy_share(record, private),
             pareto_k=_size(record["pareto_k"], private),
-            condition=without_counts(private_population(record["condition"])) if private else str(record["condition"]),
+            condition=without_counts(private_population(record["condition"]))
+            if private
+            else str(record["condition"]),
             objection=_objection(record, private),
             fit_p_value=record["fit_p_value"],
             method=str(record["method"]),
@@ -53,7 +63,8 @@ def show_forecast(record: Mapping[str, Any], privacy: Privacy = "full") -> Forec
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise DataError(
-            f"this is no forecast of this version ({type(error).__name__}: {error}); `unskew forecast` makes it anew."
+            f"this is no forecast of this version ({type(error).__name__}: {error}); `unskew "
+            "forecast` makes it anew."
         ) from error
     plain: ForecastPanel = plain_value(panel)
     return plain
@@ -68,7 +79,11 @@ def _hidden_classes(record: Mapping[str, Any]) -> tuple[str, ...]:
 def _arm(arm: Mapping[str, Any], shown: list[str], private: bool) -> ForecastArm:
     digits = 3 if private else 10
     gain = arm["gain"]
-    known = {name: arm["by_class"][name] for name in shown if name in arm["by_class"] and arm["by_class"][name]["value"] is not None}
+    known = {
+        name: arm["by_class"][name]
+        for name in shown
+        if name in arm["by_class"] and arm["by_class"][name]["value"] is not None
+    }
     worst = min(known, key=lambda name: known[name]["value"]) if known else None
     return ForecastArm(
         name=str(arm["name"]),
@@ -120,8 +135,13 @@ def _plain_recommendation(record: Mapping[str, Any]) -> str:
     """The verdict and the gain, without classes and counts."""
     gain = record["gain"]
     error = "?" if gain["stderr"] is None else f"{100 * gain['stderr']:.1f}"
-    told = f"{record['verdict']}: {100 * gain['value']:+.1f} ± {error} points expected for {record['learner']}".replace("-", "−")
-    return told + ("; if the bias model holds, to which check_fit objects" if record["objection"] else "")
+    told = (
+        f"{record['verdict']}: {100 * gain['value']:+.1f} ± {error} points expected for "
+        f"{record['learner']}"
+    ).replace("-", "−")
+    return told + (
+        "; if the bias model holds, to which check_fit objects" if record["objection"] else ""
+    )
 
 
 def _objection(record: Mapping[str, Any], private: bool) -> str | None:
@@ -132,4 +152,8 @@ def _objection(record: Mapping[str, Any], private: bool) -> str | None:
 
 def _notes(record: Mapping[str, Any], hidden: tuple[str, ...]) -> tuple[str, ...]:
     """Those without any number: a number there may count what is few."""
-    return tuple(note for note in private_sentences(map(str, record["notes"]), hidden) if not any(each.isdigit() for each in note))
+    return tuple(
+        note
+        for note in private_sentences(map(str, record["notes"]), hidden)
+        if not any(each.isdigit() for each in note)
+    )

@@ -1,4 +1,6 @@
-"""Which images are worth looking at: the heaviest and lightest of every source, those that one source alone can see, and copies."""
+"""Which images are worth looking at: the heaviest and lightest of every source, those that one
+source alone can see, and copies.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +25,33 @@ _MOST_OF_SOURCE = 6
 _MOST_SOURCES = 36
 
 
-def choose_galleries(weighed: Weighed, copies: Copies | None, most: int) -> tuple[tuple[Gallery, ...], str]:
-    """(the galleries, a note); no more than ``most`` pictures in all, none where only aggregates are shown."""
+def choose_galleries(
+    weighed: Weighed, copies: Copies | None, most: int
+) -> tuple[tuple[Gallery, ...], str]:
+    """(the galleries, a note); no more than ``most`` pictures in all, none where only aggregates
+    are shown.
+    """
     if weighed.private or most <= 0:
         return (), "No image is shown, nor its path or id." if weighed.private else ""
     extremes, alone, copied = (int(share * most) for share in _SHARES)
-    galleries = [*_extremes(weighed, extremes), *_alone(weighed, alone), *_copied(weighed, copies, copied)]
+    galleries = [
+        *_extremes(weighed, extremes),
+        *_alone(weighed, alone),
+        *_copied(weighed, copies, copied),
+    ]
     shown = len({each.source for each in galleries if each.kind == "heaviest"})
-    note = f"Of {len(weighed.names):,} sources the {shown} that carry most weight are shown." if shown < len(weighed.names) else ""
+    note = (
+        f"Of {len(weighed.names):,} sources the {shown} that carry most weight are shown."
+        if shown < len(weighed.names)
+        else ""
+    )
     return tuple(galleries), note
 
 
 def _extremes(weighed: Weighed, most: int) -> Iterator[Gallery]:
-    """Heaviest and lightest images of each source; equal weights are ordered by id, so that the order of the rows changes nothing."""
+    """Heaviest and lightest images of each source; equal weights are ordered by id, so that the
+    order of the rows changes nothing.
+    """
     n_sources = len(weighed.names)
     if most < 2:
         return
@@ -48,14 +64,23 @@ def _extremes(weighed: Weighed, most: int) -> Iterator[Gallery]:
         rows = order[start[k] : start[k + 1]]
         rows = rows[weighed.weight_n[rows] > 0]
         heaviest = _first(weighed, rows, -weighed.weight_n[rows], each)
-        lightest = _first(weighed, np.setdiff1d(rows, heaviest), weighed.weight_n[np.setdiff1d(rows, heaviest)], each)
+        lightest = _first(
+            weighed,
+            np.setdiff1d(rows, heaviest),
+            weighed.weight_n[np.setdiff1d(rows, heaviest)],
+            each,
+        )
         name = weighed.names[k]
         if heaviest.size:
             note = "The number is how many average images of the pool each stands for."
-            yield Gallery("heaviest", name, f"Heaviest images of {name}", note, _pictures(weighed, heaviest))
+            yield Gallery(
+                "heaviest", name, f"Heaviest images of {name}", note, _pictures(weighed, heaviest)
+            )
         if lightest.size:
             note = "Of these the source has more than the target needs."
-            yield Gallery("lightest", name, f"Lightest images of {name}", note, _pictures(weighed, lightest))
+            yield Gallery(
+                "lightest", name, f"Lightest images of {name}", note, _pictures(weighed, lightest)
+            )
 
 
 def _first(weighed: Weighed, rows: Ints, key: Floats, most: int) -> Ints:
@@ -70,14 +95,18 @@ def _first(weighed: Weighed, rows: Ints, key: Floats, most: int) -> Ints:
 
 
 def seen_by_one(weighed: Weighed) -> Ints:
-    """(n,) the only source whose ω is positive for an image; −1 where several are, where the image is left out, or where ω is not known."""
+    """(n,) the only source whose ω is positive for an image; −1 where several are, where the image
+    is left out, or where ω is not known.
+    """
     only_n = np.full(weighed.n, -1, dtype=np.int64)
     if len(weighed.names) == 1:
         return only_n
     estimation = weighed.weights.estimation
     if estimation is not None:
         fitted = estimation.fitted
-        positive = ~np.isneginf(fitted.profile.log_omega[: fitted.data.n_pool, : len(weighed.names)])
+        positive = ~np.isneginf(
+            fitted.profile.log_omega[: fitted.data.n_pool, : len(weighed.names)]
+        )
         only_n[fitted.row] = _only(positive)
     elif weighed.weights.rows is not None:
         for rows, q_bk in weighed.weights.rows.memberships(weighed.weights.solution.u):
@@ -100,7 +129,10 @@ def _alone(weighed: Weighed, most: int) -> Iterator[Gallery]:
     for k in sorted(chosen.tolist()):
         rows = np.flatnonzero(only_n == k)
         share = float(weighed.weight_n[rows].sum())
-        note = f"{count_text(int(counts[k]), 'image')}, {share:.1%} of the weight: for these the other sources say nothing."
+        note = (
+            f"{count_text(int(counts[k]), 'image')}, {share:.1%} of the weight: for these the "
+            "other sources say nothing."
+        )
         name = weighed.names[k]
         yield Gallery(
             *("one source only", name, f"Images that only {name} can see", note),
@@ -121,13 +153,25 @@ def _copied(weighed: Weighed, copies: Copies | None, most: int) -> Iterator[Gall
     first_id = _smallest_ids(weighed, rows, place)
     chosen: list[int] = []
     for at in sorted(first_id, key=lambda each: (-int(n_holders[each]), first_id[each])):
-        held = sorted(rows[place == at].tolist(), key=lambda row: (int(weighed.source_n[row]), str(weighed.frame["id"].iat[row])))
+        held = sorted(
+            rows[place == at].tolist(),
+            key=lambda row: (int(weighed.source_n[row]), str(weighed.frame["id"].iat[row])),
+        )
         if chosen and len(chosen) + len(held) > most:
             break
         chosen += held[:most]
     if chosen:
-        note = f"In more than one source: {count_text(len(first_id), 'image')}; copies stand side by side."
-        yield Gallery("copies", None, "Copies across sources", note, _pictures(weighed, np.array(chosen, dtype=np.int64)))
+        note = (
+            f"In more than one source: {count_text(len(first_id), 'image')}; copies stand side "
+            "by side."
+        )
+        yield Gallery(
+            "copies",
+            None,
+            "Copies across sources",
+            note,
+            _pictures(weighed, np.array(chosen, dtype=np.int64)),
+        )
 
 
 def _smallest_ids(weighed: Weighed, rows: Ints, place: Ints) -> dict[int, str]:

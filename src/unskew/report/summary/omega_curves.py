@@ -26,8 +26,9 @@ _MOST_LEVELS = 24
 def draw_curves(weighed: Weighed, described: list[Described]) -> tuple[tuple[Curve, ...], str]:
     """(one curve for each feature, a note if there are more).
 
-    A stratum's factor is drawn as its mean over the target within each level of an attribute, Σ_c p_c ω_ck/Σ_c p_c; all other factors
-    together along each feature, the others at the median (or most frequent level) of the source whose curve it is.
+    A stratum's factor is drawn as its mean over the target within each level of an attribute, Σ_c
+    p_c ω_ck/Σ_c p_c; all other factors together along each feature, the others at the median (or
+    most frequent level) of the source whose curve it is.
     """
     if weighed.fitted is None:
         return (), ""
@@ -35,9 +36,21 @@ def draw_curves(weighed: Weighed, described: list[Described]) -> tuple[tuple[Cur
     curves = [*_strata_curves(weighed, sources), *_feature_curves(weighed, described, sources)]
     if weighed.private:
         # Levels of strata hold counts, and a hard edge is the value of one image.
-        curves = [each for each in curves if each.at and all(value for row in each.omega.values() for value in row)]
-    notes = [f"{_MOST_FEATURES} of {len(curves)} features are drawn."] if len(curves) > _MOST_FEATURES else []
-    notes += [f"Curves of the {len(sources)} largest sources are drawn."] if len(sources) < len(weighed.names) else []
+        curves = [
+            each
+            for each in curves
+            if each.at and all(value for row in each.omega.values() for value in row)
+        ]
+    notes = (
+        [f"{_MOST_FEATURES} of {len(curves)} features are drawn."]
+        if len(curves) > _MOST_FEATURES
+        else []
+    )
+    notes += (
+        [f"Curves of the {len(sources)} largest sources are drawn."]
+        if len(sources) < len(weighed.names)
+        else []
+    )
     return tuple(curves[:_MOST_FEATURES]), " ".join(notes)
 
 
@@ -56,24 +69,41 @@ def _strata_curves(weighed: Weighed, sources: list[int]) -> list[Curve]:
     for attribute, name in enumerate(target.by):
         ordered = bin_labels(fitted.strata.bins[name]) if name in fitted.strata.bins else []
         found = {cell[attribute] for cell in target.strata}
-        levels = [*(level for level in ordered if level in found), *sorted(found - set(ordered))][:_MOST_LEVELS]
-        rows = {level: np.array([cell[attribute] == level for cell in target.strata]) & (target.mass > 0) for level in levels}
+        levels = [*(level for level in ordered if level in found), *sorted(found - set(ordered))][
+            :_MOST_LEVELS
+        ]
+        rows = {
+            level: np.array([cell[attribute] == level for cell in target.strata])
+            & (target.mass > 0)
+            for level in levels
+        }
         rows = {level: at for level, at in rows.items() if at.any()}
-        mean_lk = np.array([np.average(omega_ck[at], axis=0, weights=target.mass[at]) for at in rows.values()])
+        mean_lk = np.array(
+            [np.average(omega_ck[at], axis=0, weights=target.mass[at]) for at in rows.values()]
+        )
         shown = {fitted.names[k]: _scaled(mean_lk[:, k]) for k in sources}
         curves.append(Curve(name, (), tuple(rows), shown))
     return curves
 
 
-def _feature_curves(weighed: Weighed, described: list[Described], sources: list[int]) -> list[Curve]:
+def _feature_curves(
+    weighed: Weighed, described: list[Described], sources: list[int]
+) -> list[Curve]:
     fitted = weighed.fitted
     strata = () if weighed.strata is None else weighed.strata.by
     if fitted is None or not fitted.factors:
         return []
     # The columns that hold known ω themselves are no features.
-    read = {name for part in fitted.model.parts if part.family not in ("known", "strata") for name in part.columns}
+    read = {
+        name
+        for part in fitted.model.parts
+        if part.family not in ("known", "strata")
+        for name in part.columns
+    }
     names = [
-        name for name in fitted_columns(weighed) if name not in strata and any(name == each or name.startswith(f"{each}_") for each in read)
+        name
+        for name in fitted_columns(weighed)
+        if name not in strata and any(name == each or name.startswith(f"{each}_") for each in read)
     ]
     known = {each.column.name: each for each in described}
     curves = []
@@ -84,23 +114,34 @@ def _feature_curves(weighed: Weighed, described: list[Described], sources: list[
     return curves
 
 
-def _curve(weighed: Weighed, described: Described, names: list[str], sources: list[int]) -> Curve | None:
+def _curve(
+    weighed: Weighed, described: Described, names: list[str], sources: list[int]
+) -> Curve | None:
     fitted = weighed.fitted
     assert fitted is not None
     column = described.column
-    at: Any = np.linspace(column.edges[0], column.edges[-1], _POINTS) if column.is_number else _levels(weighed.frame[column.name])
+    at: Any = (
+        np.linspace(column.edges[0], column.edges[-1], _POINTS)
+        if column.is_number
+        else _levels(weighed.frame[column.name])
+    )
     omega: dict[str, tuple[float | None, ...]] = {}
     for k in sources:
         frame = _typical_rows(weighed, names, k, len(at))
         frame[column.name] = at
         try:
-            log_mk = sum((factor.log_omega(frame) for factor in fitted.factors), np.zeros((len(at), 1)))
+            log_mk = sum(
+                (factor.log_omega(frame) for factor in fitted.factors), np.zeros((len(at), 1))
+            )
         except (UnskewError, KeyError, TypeError, ValueError):
-            # ω that is known for the pool's own images only, or a function that wants more than a table like this one.
+            # ω that is known for the pool's own images only, or a function that wants more than a
+            # table like this one.
             return None
         top = float(np.max(log_mk[:, k]))
         with np.errstate(under="ignore", invalid="ignore"):
-            omega[fitted.names[k]] = _scaled(np.exp(log_mk[:, k] - top) if np.isfinite(top) else np.zeros(len(at)))
+            omega[fitted.names[k]] = _scaled(
+                np.exp(log_mk[:, k] - top) if np.isfinite(top) else np.zeros(len(at))
+            )
     if column.is_number:
         return Curve(column.name, tuple(float(each) for each in at), (), omega)
     return Curve(column.name, (), tuple(level_text(each) for each in at), omega)
@@ -112,14 +153,22 @@ def _levels(column: pd.Series[Any]) -> list[Any]:
 
 
 def _typical_rows(weighed: Weighed, names: list[str], source: int, n_rows: int) -> pd.DataFrame:
-    """``n_rows`` copies of an image of the source, its features replaced by their median or most frequent level there."""
+    """``n_rows`` copies of an image of the source, its features replaced by their median or most
+    frequent level there.
+    """
     own = np.flatnonzero(weighed.source_n == source)
     rows: pd.DataFrame = weighed.frame.iloc[np.full(n_rows, own[0])].reset_index(drop=True)
     for name in names:
         column = weighed.frame[name].iloc[own]
         number = column_numbers(column)
         common = column.mode()
-        value = float(np.nanmedian(number)) if number is not None and np.isfinite(number).any() else common.iloc[0] if len(common) else None
+        value = (
+            float(np.nanmedian(number))
+            if number is not None and np.isfinite(number).any()
+            else common.iloc[0]
+            if len(common)
+            else None
+        )
         rows[name] = [value] * n_rows
     return rows
 

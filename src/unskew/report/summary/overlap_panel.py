@@ -18,7 +18,9 @@ _MOST_SOURCES = 60
 Table = tuple[tuple[Number, ...], ...]
 
 
-def show_overlap(overlap: Overlap, n_images: int, size_k: Any, hidden_k: Any, private: bool) -> tuple[OverlapPanel, str]:
+def show_overlap(
+    overlap: Overlap, n_images: int, size_k: Any, hidden_k: Any, private: bool
+) -> tuple[OverlapPanel, str]:
     """(the panel, a note if not all sources are in its tables).
 
     Parameters
@@ -29,11 +31,17 @@ def show_overlap(overlap: Overlap, n_images: int, size_k: Any, hidden_k: Any, pr
     kept = _chosen(overlap, np.asarray(size_k))
     names = tuple(overlap.names[k] for k in kept)
     hidden = np.asarray(hidden_k, dtype=np.bool_)[kept]
-    link, common, matrix = (_table(each, kept) for each in (overlap.link_count, overlap.common_mass, overlap.matrix))
+    link, common, matrix = (
+        _table(each, kept) for each in (overlap.link_count, overlap.common_mass, overlap.matrix)
+    )
     count = overlap.weakest_count
     if private:
         link, common = _in_tens(link, 1.0, hidden), _in_tens(common, float(n_images), hidden)
-        matrix = None if matrix is None else np.where(hidden[:, None] | hidden, np.nan, np.round(matrix, 2))
+        matrix = (
+            None
+            if matrix is None
+            else np.where(hidden[:, None] | hidden, np.nan, np.round(matrix, 2))
+        )
         count = None if count is None or count < SMALLEST_CELL else round(count, -1)
     digits = 2 if private else 10
     panel = OverlapPanel(
@@ -53,7 +61,11 @@ def show_overlap(overlap: Overlap, n_images: int, size_k: Any, hidden_k: Any, pr
         sigma2=rounded(overlap.sigma2, digits),
         thresholds=dict(overlap.thresholds),
     )
-    note = "" if len(kept) == len(overlap.names) else f"The tables show {len(kept)} of {len(overlap.names):,} sources, the largest."
+    note = (
+        ""
+        if len(kept) == len(overlap.names)
+        else f"The tables show {len(kept)} of {len(overlap.names):,} sources, the largest."
+    )
     return panel, note
 
 
@@ -69,17 +81,27 @@ def _chosen(overlap: Overlap, size_k: Ints) -> list[int]:
 def _table(table_kk: Any, kept: list[int]) -> Any:
     if table_kk is None:
         return None
-    chosen = sp.csr_array(table_kk)[kept][:, kept].toarray() if sp.issparse(table_kk) else np.asarray(table_kk)[np.ix_(kept, kept)]
+    chosen = (
+        sp.csr_array(table_kk)[kept][:, kept].toarray()
+        if sp.issparse(table_kk)
+        else np.asarray(table_kk)[np.ix_(kept, kept)]
+    )
     return chosen.astype(np.float64)
 
 
 def _in_tens(table_kk: Any, scale: float, hidden_k: Any) -> Any:
-    """Counts rounded to tens, for differences of overlapping counts could be small; NaN below ten, and for sources that are withheld."""
+    """Counts rounded to tens, for differences of overlapping counts could be small; NaN below ten,
+    and for sources that are withheld.
+    """
     if table_kk is None:
         return None
     count_kk = np.round(table_kk * scale, 6)
     tens_kk = np.round(count_kk, -1) / scale
-    return np.where(((count_kk > 0) & (count_kk < SMALLEST_CELL)) | hidden_k[:, None] | hidden_k, np.nan, tens_kk)
+    return np.where(
+        ((count_kk > 0) & (count_kk < SMALLEST_CELL)) | hidden_k[:, None] | hidden_k,
+        np.nan,
+        tens_kk,
+    )
 
 
 def _rows(table_kk: Any) -> Table | None:

@@ -1,7 +1,8 @@
 """A record as plain values and back: what `report.json` holds.
 
-Every number is finite or None, rounded to ten digits (the weights are solved to about as many); every text is valid Unicode without control
-characters, and of bounded length, so that neither a strange file name nor a novel in a column can break or swell the page.
+Every number is finite or None, rounded to ten digits (the weights are solved to about as many);
+every text is valid Unicode without control characters, and of bounded length, so that neither a
+strange file name nor a novel in a column can break or swell the page.
 """
 
 from __future__ import annotations
@@ -21,11 +22,23 @@ from unskew.report.summary.record import Summary
 
 _DIGITS = 10
 _LONGEST_TEXT = 2_000
-# Names stand in many places of a page. One that is cut ends in a checksum, so that names stay apart and the same name stays the same.
+# Names stand in many places of a page. One that is cut ends in a checksum, so that names stay apart
+# and the same name stays the same.
 _LONGEST_NAME = 90
 _NAMES = frozenset(
     {
-        *("name", "names", "components", "weakest_link", "source", "sources", "copies", "omega", "by", "by_source"),
+        *(
+            "name",
+            "names",
+            "components",
+            "weakest_link",
+            "source",
+            "sources",
+            "copies",
+            "omega",
+            "by",
+            "by_source",
+        ),
         *("column", "feature", "level", "levels", "stratum", "label", "worst_class"),
     }
 )
@@ -35,12 +48,21 @@ _PICTURE = re.compile(r"data:image/(?:jpeg|png|webp);base64,[A-Za-z0-9+/]+={0,2}
 
 
 def plain_value(value: Any, longest: int = _LONGEST_TEXT) -> Any:
-    """The same record, mapping, sequence, number or text with plain values only; NaN and infinite numbers become None."""
+    """The same record, mapping, sequence, number or text with plain values only; NaN and infinite
+    numbers become None.
+    """
     if is_dataclass(value) and not isinstance(value, type):
-        limit = {each.name: _LONGEST_NAME if each.name in _NAMES else _LONGEST_TEXT for each in fields(value)}
-        return type(value)(**{name: plain_value(getattr(value, name), longest) for name, longest in limit.items()})
+        limit = {
+            each.name: _LONGEST_NAME if each.name in _NAMES else _LONGEST_TEXT
+            for each in fields(value)
+        }
+        return type(value)(
+            **{name: plain_value(getattr(value, name), longest) for name, longest in limit.items()}
+        )
     if isinstance(value, Mapping):
-        return {plain_text(str(key), longest): plain_value(each, longest) for key, each in value.items()}
+        return {
+            plain_text(str(key), longest): plain_value(each, longest) for key, each in value.items()
+        }
     if isinstance(value, list | tuple | set | frozenset):
         return tuple(plain_value(each, longest) for each in value)
     if value is None or isinstance(value, bool):
@@ -64,7 +86,9 @@ def rounded(value: float | None, digits: int = _DIGITS) -> float | None:
 
 
 def plain_text(text: str, longest: int = _LONGEST_TEXT) -> str:
-    """Valid Unicode without control characters; where it is too long, cut and ending in a checksum of the whole."""
+    """Valid Unicode without control characters; where it is too long, cut and ending in a checksum
+    of the whole.
+    """
     if len(text) <= longest:
         return _NOT_TEXT.sub("\ufffd", text)
     checksum = zlib.crc32(text.encode("utf-8", "surrogatepass"))
@@ -73,11 +97,15 @@ def plain_text(text: str, longest: int = _LONGEST_TEXT) -> str:
 
 def summary_to_json(summary: Summary) -> str:
     """The text of `report.json`."""
-    return json.dumps(_unpacked(plain_value(summary)), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return json.dumps(
+        _unpacked(plain_value(summary)), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
 
 
 def summary_from_json(text: str) -> Summary:
-    """The summary that `summary_to_json` wrote; a text that holds no summary is an error that names the place."""
+    """The summary that `summary_to_json` wrote; a text that holds no summary is an error that names
+    the place.
+    """
     try:
         read = json.loads(text)
     except json.JSONDecodeError as error:
@@ -109,16 +137,23 @@ def _built(kind: Any, value: Any, place: str) -> Any:
         if value is None and type(None) in args:
             return None
         rest = [each for each in args if each is not type(None)]
-        return _built(rest[0], value, place) if len(rest) == 1 else _checked(tuple(rest), value, place)
+        return (
+            _built(rest[0], value, place) if len(rest) == 1 else _checked(tuple(rest), value, place)
+        )
     if origin is Literal:
-        return value if value in args else _wrong(place, f"one of {', '.join(map(str, args))}", value)
+        return (
+            value if value in args else _wrong(place, f"one of {', '.join(map(str, args))}", value)
+        )
     if origin is tuple:
         if not isinstance(value, list):
             return _wrong(place, "a list", value)
         each = [args[0]] * len(value) if args[-1] is Ellipsis else list(args)
         if len(each) != len(value):
             return _wrong(place, f"a list of {len(each)}", value)
-        return tuple(_built(one, entry, f"{place}[{at}]") for at, (one, entry) in enumerate(zip(each, value, strict=True)))
+        return tuple(
+            _built(one, entry, f"{place}[{at}]")
+            for at, (one, entry) in enumerate(zip(each, value, strict=True))
+        )
     if origin is dict:
         if not isinstance(value, dict):
             return _wrong(place, "a mapping", value)
@@ -143,7 +178,11 @@ def _checked(kinds: tuple[Any, ...], value: Any, place: str) -> Any:
     accepted = (*kinds, int) if float in kinds else kinds
     if isinstance(value, bool) and bool not in kinds:
         return _wrong(place, " or ".join(kind.__name__ for kind in kinds), value)
-    return value if isinstance(value, accepted) else _wrong(place, " or ".join(kind.__name__ for kind in kinds), value)
+    return (
+        value
+        if isinstance(value, accepted)
+        else _wrong(place, " or ".join(kind.__name__ for kind in kinds), value)
+    )
 
 
 def _frozen(value: Any) -> Any:
@@ -153,4 +192,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _wrong(place: str, expected: str, value: Any) -> Any:
-    raise DataError(f"this is no report.json of this version: {place} should be {expected}; got {str(value)[:80]!r}.")
+    raise DataError(
+        f"this is no report.json of this version: {place} should be {expected}; got "
+        f"{str(value)[:80]!r}."
+    )

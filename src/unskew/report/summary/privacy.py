@@ -1,16 +1,21 @@
-"""What `privacy = "aggregate"` means, as the page states it; the arithmetic behind it is in `unskew.report.summary.suppression`.
+"""What `privacy = "aggregate"` means, as the page states it; the arithmetic behind it is in
+`unskew.report.summary.suppression`.
 
 Where it holds:
 
-- sources, strata, splits, unreadable images, classes, levels and bins: by `hidden_cells`, one table at a time; shares, weights and
-  effective sizes of a withheld cell go with its count. A level of a stratum's attribute is shown only if none of its strata is withheld,
-  so that no margin gives a cell away; there is no table of sources by anything else.
-- levels that fewer than ten have are joined, for their names could tell who they are; edges of bins are round numbers with at least ten
-  images beyond them; maxima and quantiles with fewer than ten images on one side are left out; effective sizes have two digits.
-- links between sources overlap, so that their differences may be small: their counts are rounded to tens.
+- sources, strata, splits, unreadable images, classes, levels and bins: by `hidden_cells`, one table
+  at a time; shares, weights and effective sizes of a withheld cell go with its count. A level of a
+  stratum's attribute is shown only if none of its strata is withheld, so that no margin gives a
+  cell away; there is no table of sources by anything else.
+- levels that fewer than ten have are joined, for their names could tell who they are; edges of bins
+  are round numbers with at least ten images beyond them; maxima and quantiles with fewer than ten
+  images on one side are left out; effective sizes have two digits.
+- links between sources overlap, so that their differences may be small: their counts are rounded to
+  tens.
 - sentences lose their counts.
 
-It does not protect against other publications about the same images, nor against columns that determine one another.
+It does not protect against other publications about the same images, nor against columns that
+determine one another.
 """
 
 from __future__ import annotations
@@ -24,9 +29,12 @@ from unskew.records import Pool
 from unskew.report.summary.record import Privacy
 
 PRIVACY_RULE = (
-    "Only aggregates are shown: no images, paths or ids. A cell of 1 to 9 groups (images where there are no groups) is withheld with "
-    "everything computed from it; since tables add up to known totals, the next smallest cells are withheld, too, until at least two "
-    "are and have ten or more together. Rare levels are joined, largest weights and outer quantiles left out, effective sizes rounded "
+    "Only aggregates are shown: no images, paths or ids. A cell of 1 to 9 groups (images where "
+    "there are no groups) is withheld with "
+    "everything computed from it; since tables add up to known totals, the next smallest cells are "
+    "withheld, too, until at least two "
+    "are and have ten or more together. Rare levels are joined, largest weights and outer "
+    "quantiles left out, effective sizes rounded "
     "to two digits, counts of links between sources to tens."
 )
 
@@ -36,7 +44,9 @@ _WORD = re.compile(r"[\s\"'`,;()\[\]{}<>=|]+")
 def check_privacy(privacy: object) -> None:
     """One of the two words."""
     if privacy not in get_args(Privacy):
-        raise ConfigError(f"privacy is {' or '.join(map(repr, get_args(Privacy)))}; got {privacy!r}.")
+        raise ConfigError(
+            f"privacy is {' or '.join(map(repr, get_args(Privacy)))}; got {privacy!r}."
+        )
 
 
 def private_provenance(provenance: Mapping[str, Any], pool: Pool) -> dict[str, Any]:
@@ -44,15 +54,32 @@ def private_provenance(provenance: Mapping[str, Any], pool: Pool) -> dict[str, A
     named: set[str] = set()
     for role in ("id", "path", "group", "content"):
         if role in pool.frame.columns:
-            named |= {str(each) for each in pool.frame[role].dropna().unique().tolist() if isinstance(each, str)}
+            named |= {
+                str(each)
+                for each in pool.frame[role].dropna().unique().tolist()
+                if isinstance(each, str)
+            }
     if pool.set_aside is not None:
-        named |= {str(each) for role in ("id", "path") if role in pool.set_aside.columns for each in pool.set_aside[role].tolist()}
-    return {str(key): _cleaned(value, named) for key, value in provenance.items() if not _names(str(key), named)}
+        named |= {
+            str(each)
+            for role in ("id", "path")
+            if role in pool.set_aside.columns
+            for each in pool.set_aside[role].tolist()
+        }
+    return {
+        str(key): _cleaned(value, named)
+        for key, value in provenance.items()
+        if not _names(str(key), named)
+    }
 
 
 def _cleaned(value: Any, named: set[str]) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _cleaned(each, named) for key, each in value.items() if not _names(str(key), named)}
+        return {
+            str(key): _cleaned(each, named)
+            for key, each in value.items()
+            if not _names(str(key), named)
+        }
     if isinstance(value, list | tuple):
         return tuple(_cleaned(each, named) for each in value)
     return "(withheld)" if isinstance(value, str) and _names(value, named) else value

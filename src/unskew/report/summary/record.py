@@ -1,8 +1,11 @@
-"""What a page shows, as plain numbers and texts: the summary. `report.json` is this record, and the page is made from nothing else.
+"""What a page shows, as plain numbers and texts: the summary. `report.json` is this record, and the
+page is made from nothing else.
 
-Numbers that do not exist are None, never NaN, so that the record is plain JSON. With ``privacy = "aggregate"`` there are no images, paths
-or ids in it, and counts below ten, with what could give them away, are None (`unskew.report.summary.privacy` states the rule). Texts are data: a
-page escapes them. Only a `Thumbnail`'s picture is a data URI, and only one that `unskew.report.summary.thumbnails` made.
+Numbers that do not exist are None, never NaN, so that the record is plain JSON. With ``privacy =
+"aggregate"`` there are no images, paths or ids in it, and counts below ten, with what could give
+them away, are None (`unskew.report.summary.privacy` states the rule). Texts are data: a page
+escapes them. Only a `Thumbnail`'s picture is a data URI, and only one that
+`unskew.report.summary.thumbnails` made.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ class VerdictPanel:
     sentences : why, with the numbers.
     next_steps : what to do now, most useful first.
     population : which population the result speaks of.
-    figures : a few key numbers, as (name, text), e.g. ("Effective sample size", "1,204 of 5,000 images").
+    figures : a few key numbers, as (name, text), e.g. ("Effective sample size", "1,204 of 5,000
+        images").
     """
 
     level: Literal["ok", "weak", "no"]
@@ -38,7 +42,9 @@ class VerdictPanel:
 
 @dataclass(frozen=True)
 class SourceRow:
-    """One source. ``normalizer`` is Ω_k; its two standard errors are relative (of log Ω_k), asymptotic and from the bootstrap."""
+    """One source. ``normalizer`` is Ω_k; its two standard errors are relative (of log Ω_k),
+    asymptotic and from the bootstrap.
+    """
 
     name: str
     images: int | None
@@ -56,7 +62,8 @@ class SourceRow:
 
 @dataclass(frozen=True)
 class StratumRow:
-    """One stratum of the target. ``sources``: names of those that see it; ``covered`` False: target mass without images.
+    """One stratum of the target. ``sources``: names of those that see it; ``covered`` False: target
+    mass without images.
 
     ``largest_weight`` is a sample weight (mean 1 over the pool).
     """
@@ -97,7 +104,9 @@ class OverlapPanel:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts between edges, in total and by name (source or class); the first and last also hold what lies beyond the edges."""
+    """Counts between edges, in total and by name (source or class); the first and last also hold
+    what lies beyond the edges.
+    """
 
     edges: tuple[float, ...]
     count: tuple[Number, ...]
@@ -120,7 +129,8 @@ class Spread:
 
 @dataclass(frozen=True)
 class WeightsPanel:
-    """The weights. ``histogram`` has log10 of the sample weight on its axis; weight 0 is counted apart.
+    """The weights. ``histogram`` has log10 of the sample weight on its axis; weight 0 is counted
+    apart.
 
     ``concentration``: points (share of the images, heaviest first; share of the weight they carry).
     """
@@ -146,8 +156,9 @@ class WeightsPanel:
 class BalanceRow:
     """One line of the love plot: a column, or one level of it.
 
-    ``before`` and ``after`` are standardised differences from the target (pool − target, weighted − target, over the pool's standard
-    deviation). Where the target says nothing about the column (``target`` None), ``before`` is 0 and ``after`` the move weighted − pool.
+    ``before`` and ``after`` are standardised differences from the target (pool − target, weighted −
+    target, over the pool's standard deviation). Where the target says nothing about the column
+    (``target`` None), ``before`` is 0 and ``after`` the move weighted − pool.
     """
 
     column: str
@@ -162,11 +173,14 @@ class BalanceRow:
 
 @dataclass(frozen=True)
 class DistributionPanel:
-    """How a column is distributed in the pool, in the weighted pool and, if known, in the target. Shares sum to 1.
+    """How a column is distributed in the pool, in the weighted pool and, if known, in the target.
+    Shares sum to 1.
 
-    ``edges`` for numbers (the first and last bin also hold what lies beyond), ``levels`` for categories (rare ones joined as the last);
-    one of the two is empty. Shares are of the images that have a value; ``count`` is their number by bin or level, ``missing`` that of the
-    others. ``multiple``: an image may have several levels (multi-label), so shares of images need not sum to 1.
+    ``edges`` for numbers (the first and last bin also hold what lies beyond), ``levels`` for
+    categories (rare ones joined as the last); one of the two is empty. Shares are of the images
+    that have a value; ``count`` is their number by bin or level, ``missing`` that of the others.
+    ``multiple``: an image may have several levels (multi-label), so shares of images need not sum
+    to 1.
     """
 
     column: str
@@ -185,7 +199,9 @@ class DistributionPanel:
 
 @dataclass(frozen=True)
 class SensitivityRow:
-    """The range of a target mean when c(z) may vary within ``factor``; ``scope`` says between which images it may."""
+    """The range of a target mean when c(z) may vary within ``factor``; ``scope`` says between which
+    images it may.
+    """
 
     outcome: str
     factor: float
@@ -198,7 +214,9 @@ class SensitivityRow:
 
 @dataclass(frozen=True)
 class NotCorrectedPanel:
-    """Columns outside the target, how far weighting moved them, what remains assumed; ``not_shown``: columns without a plot, and why."""
+    """Columns outside the target, how far weighting moved them, what remains assumed;
+    ``not_shown``: columns without a plot, and why.
+    """
 
     columns: tuple[BalanceRow, ...]
     assumed: tuple[str, ...]
@@ -231,7 +249,9 @@ class Gallery:
 
 @dataclass(frozen=True)
 class Curve:
-    """Fitted ω_k along one feature, the others at the source's own median; each ω_k scaled to maximum 1. ``levels`` for categories."""
+    """Fitted ω_k along one feature, the others at the source's own median; each ω_k scaled to
+    maximum 1. ``levels`` for categories.
+    """
 
     feature: str
     at: tuple[float, ...]
@@ -252,7 +272,9 @@ class FitRow:
 
 @dataclass(frozen=True)
 class BiasPanel:
-    """What was assumed and estimated, fitted ω, and whether the sources look as the model expects."""
+    """What was assumed and estimated, fitted ω, and whether the sources look as the model
+    expects.
+    """
 
     family: str
     assumed: tuple[str, ...]
@@ -279,7 +301,9 @@ class SplitRow:
 
 @dataclass(frozen=True)
 class UnreadablePanel:
-    """Images that were set aside: how many, why, and (unless private) the first of them as (id, source, path, reason)."""
+    """Images that were set aside: how many, why, and (unless private) the first of them as (id,
+    source, path, reason).
+    """
 
     count: int | None
     share: Number
@@ -289,10 +313,12 @@ class UnreadablePanel:
 
 @dataclass(frozen=True)
 class ForecastArm:
-    """What one way to weight is expected to reach on the target: accuracies and gains are shares of 1, intervals hold 95%.
+    """What one way to weight is expected to reach on the target: accuracies and gains are shares of
+    1, intervals hold 95%.
 
-    ``gain`` is over naive, None for naive itself; ``worst_class`` is the class with the lowest accuracy among those shown, ``worst`` that
-    accuracy; ``ess`` the effective number of images of the arm's own weights.
+    ``gain`` is over naive, None for naive itself; ``worst_class`` is the class with the lowest
+    accuracy among those shown, ``worst`` that accuracy; ``ess`` the effective number of images of
+    the arm's own weights.
     """
 
     name: str
@@ -310,7 +336,9 @@ class ForecastArm:
 
 @dataclass(frozen=True)
 class ForecastClass:
-    """One class: its share of the target, the effective images behind it, and by arm the accuracy in it with its standard error."""
+    """One class: its share of the target, the effective images behind it, and by arm the accuracy
+    in it with its standard error.
+    """
 
     label: str
     share: Number
@@ -321,10 +349,12 @@ class ForecastClass:
 
 @dataclass(frozen=True)
 class ForecastPanel:
-    """What reweighting is expected to bring, predicted before training (`unskew.learn.forecast_gain`); naive and debiased come first.
+    """What reweighting is expected to bring, predicted before training
+    (`unskew.learn.forecast_gain`); naive and debiased come first.
 
-    ``recommendation`` is the verdict with its reason; ``condition`` says what all of it rests on, ``objection`` what check_fit says against
-    that, None if nothing; ``ess_units`` counts what is independent (groups, distinct images), None where images are.
+    ``recommendation`` is the verdict with its reason; ``condition`` says what all of it rests on,
+    ``objection`` what check_fit says against that, None if nothing; ``ess_units`` counts what is
+    independent (groups, distinct images), None where images are.
     """
 
     verdict: str
@@ -349,10 +379,12 @@ class ForecastPanel:
 
 @dataclass(frozen=True)
 class Summary:
-    """Everything the page shows. ``overlap`` and ``weights`` are None where it was refused before there were any (verdict "no").
+    """Everything the page shows. ``overlap`` and ``weights`` are None where it was refused before
+    there were any (verdict "no").
 
-    ``forecast`` is None where none was made. ``notes``: remarks by the field they belong to ("strata": "500 of 1,204 strata are shown …");
-    "privacy" states the rule, "sources" how the two error bars were computed, "forecast" why there is none though one was asked for.
+    ``forecast`` is None where none was made. ``notes``: remarks by the field they belong to
+    ("strata": "500 of 1,204 strata are shown …"); "privacy" states the rule, "sources" how the two
+    error bars were computed, "forecast" why there is none though one was asked for.
     """
 
     title: str
@@ -369,7 +401,9 @@ class Summary:
     bias: BiasPanel | None
     splits: tuple[SplitRow, ...]
     unreadable: UnreadablePanel
-    copies: tuple[tuple[str, str, int | None], ...]  # (source, source, images that both hold; of one source: its images beyond the first)
+    copies: tuple[
+        tuple[str, str, int | None], ...
+    ]  # (source, source, images that both hold; of one source: its images beyond the first)
     target: tuple[str, ...]  # what was given and assumed about the target, in sentences
     adjustments: tuple[str, ...]  # calibration, trimming and shrinking, in sentences; empty: none
     provenance: dict[str, Any]  # versions, settings, seed, fingerprints, command, time

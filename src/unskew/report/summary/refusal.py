@@ -14,7 +14,15 @@ from unskew.records import Ints, Overlap, Pool, Target
 from unskew.report.summary.overlap_panel import show_overlap
 from unskew.report.summary.plain import plain_value
 from unskew.report.summary.privacy import PRIVACY_RULE, check_privacy, private_provenance
-from unskew.report.summary.record import NotCorrectedPanel, OverlapPanel, Privacy, SourceRow, StratumRow, Summary, VerdictPanel
+from unskew.report.summary.record import (
+    NotCorrectedPanel,
+    OverlapPanel,
+    Privacy,
+    SourceRow,
+    StratumRow,
+    Summary,
+    VerdictPanel,
+)
 from unskew.report.summary.source_table import tabulate_unreadable, unreadable_by_source
 from unskew.report.summary.suppression import count_units, hidden_cells
 from unskew.report.summary.wording import listed, private_sentences, share_text, without_counts
@@ -33,7 +41,8 @@ def summarize_refusal(
     privacy: Privacy = "full",
     provenance: Mapping[str, Any] | None = None,
 ) -> Summary:
-    """The summary of a run that ended in an `OverlapError` or a `CoverageError`: verdict "no", and what to do.
+    """The summary of a run that ended in an `OverlapError` or a `CoverageError`: verdict "no", and
+    what to do.
 
     Parameters
     ----------
@@ -68,21 +77,42 @@ def summarize_refusal(
         splits=(),
         unreadable=tabulate_unreadable(pool.set_aside, len(pool), private),
         copies=(),
-        target=() if target is None else private_sentences(target.describe(), hidden_names) if private else target.describe(),
+        target=()
+        if target is None
+        else private_sentences(target.describe(), hidden_names)
+        if private
+        else target.describe(),
         adjustments=(),
-        provenance=private_provenance(provenance or {}, pool) if private else dict(provenance or {}),
-        notes={name: text for name, text in (("overlap", note), ("privacy", PRIVACY_RULE if private else "")) if text},
+        provenance=private_provenance(provenance or {}, pool)
+        if private
+        else dict(provenance or {}),
+        notes={
+            name: text
+            for name, text in (("overlap", note), ("privacy", PRIVACY_RULE if private else ""))
+            if text
+        },
     )
     plain: Summary = plain_value(summary)
     return plain
 
 
-def _verdict(error: UnskewError, overlap: Overlap | None, strata: TargetStrata | None, private: bool, hidden: list[str]) -> VerdictPanel:
+def _verdict(
+    error: UnskewError,
+    overlap: Overlap | None,
+    strata: TargetStrata | None,
+    private: bool,
+    hidden: list[str],
+) -> VerdictPanel:
     if isinstance(error, OverlapError):
-        headline = "These sources cannot be debiased together: some of them have no link to the others."
+        headline = (
+            "These sources cannot be debiased together: some of them have no link to the others."
+        )
         steps = _link_steps(overlap)
     elif isinstance(error, CoverageError):
-        headline = "The target cannot be reached from these sources: it asks for images that none of them has."
+        headline = (
+            "The target cannot be reached from these sources: it asks for images that none "
+            "of them has."
+        )
         steps = _coverage_steps(strata)
     else:
         headline = "There are no weights: the data or the settings cannot be used."
@@ -90,9 +120,18 @@ def _verdict(error: UnskewError, overlap: Overlap | None, strata: TargetStrata |
     said = [str(error)[:1].upper() + str(error)[1:]]
     if strata is not None and strata.uncovered:
         names = sorted(strata.uncovered, key=lambda name: -strata.uncovered[name])
-        said.append(f"Without images: {listed(names)}, {share_text(sum(strata.uncovered.values()))} of the target.")
+        said.append(
+            f"Without images: {listed(names)}, {share_text(sum(strata.uncovered.values()))} of the "
+            "target."
+        )
     if private:
-        return VerdictPanel("no", headline, private_sentences(said, hidden), tuple(without_counts(step) for step in steps), "none")
+        return VerdictPanel(
+            "no",
+            headline,
+            private_sentences(said, hidden),
+            tuple(without_counts(step) for step in steps),
+            "none",
+        )
     return VerdictPanel("no", headline, tuple(said), tuple(steps), "none")
 
 
@@ -101,14 +140,21 @@ def _link_steps(overlap: Overlap | None) -> list[str]:
     if overlap is not None:
         groups = [listed(list(group)) for group in overlap.components]
         for first, second in itertools.islice(itertools.pairwise(groups), 3):
-            steps.append(f"Collect images that both sides could have taken: {first} on one side, {second} on the other.")
+            steps.append(
+                f"Collect images that both sides could have taken: {first} on one side, {second} "
+                "on the other."
+            )
         larger = [listed(list(group)) for group in overlap.components if len(group) > 1]
-        steps += [f"Or weigh each linked group by itself: {'; '.join(larger[:4])}."] if larger else []
+        steps += (
+            [f"Or weigh each linked group by itself: {'; '.join(larger[:4])}."] if larger else []
+        )
     return [
         *steps,
-        "Or give the target's distribution of the attributes that the sources differ in (Target.margins, Strata): the normalizers are then "
+        "Or give the target's distribution of the attributes that the sources differ in "
+        "(Target.margins, Strata): the normalizers are then "
         "known, and images in every stratum are enough.",
-        "Or widen the biasing functions, if they are narrower than what is known: a source may be able to select what it happens to lack.",
+        "Or widen the biasing functions, if they are narrower than what is known: a source may be "
+        "able to select what it happens to lack.",
     ]
 
 
@@ -117,9 +163,14 @@ def _coverage_steps(strata: TargetStrata | None) -> list[str]:
     if strata is not None and strata.uncovered:
         names = sorted(strata.uncovered, key=lambda name: -strata.uncovered[name])
         steps.append(f"Collect images of {listed(names)}: any source will do.")
-        steps.append('Or make the target smaller: uncovered = "restrict" speaks of the rest, and says so.')
+        steps.append(
+            'Or make the target smaller: uncovered = "restrict" speaks of the rest, and says so.'
+        )
     else:
-        steps.append("Collect images like those of the target that no source resembles, or make the target smaller.")
+        steps.append(
+            "Collect images like those of the target that no source resembles, or make the target "
+            "smaller."
+        )
     return [*steps, "Check that target and images name their levels alike (spelling, bins)."]
 
 
@@ -136,7 +187,11 @@ def _covered_part(pool: Pool, target: Target | None) -> TargetStrata | None:
 def _units(pool: Pool, code_n: Ints, n_codes: int) -> Ints:
     import pandas as pd
 
-    group_n = np.asarray(pd.factorize(pool.frame["group"])[0], dtype=np.int64) if "group" in pool.frame.columns else None
+    group_n = (
+        np.asarray(pd.factorize(pool.frame["group"])[0], dtype=np.int64)
+        if "group" in pool.frame.columns
+        else None
+    )
     return count_units(group_n, code_n, n_codes)
 
 
@@ -146,20 +201,30 @@ def _source_rows(pool: Pool, units_k: Ints, hidden_k: Any, private: bool) -> tup
     for k, (name, size) in enumerate(zip(pool.names, pool.sizes.tolist(), strict=True)):
         own = int(units_k[k]) if "group" in pool.frame.columns else None
         images, groups, share = (None, None, None) if hidden_k[k] else (size, own, size / len(pool))
-        rows.append(SourceRow(name, images, groups, share, None, None, None, None, None, None, unreadable[k], None))
+        rows.append(
+            SourceRow(
+                name, images, groups, share, None, None, None, None, None, None, unreadable[k], None
+            )
+        )
     return tuple(rows[:_MOST_ROWS])
 
 
-def _overlap_panel(pool: Pool, overlap: Overlap | None, hidden_k: Any, private: bool) -> tuple[OverlapPanel | None, str]:
+def _overlap_panel(
+    pool: Pool, overlap: Overlap | None, hidden_k: Any, private: bool
+) -> tuple[OverlapPanel | None, str]:
     if overlap is None:
         return None, ""
     size = dict(zip(pool.names, pool.sizes.tolist(), strict=True))
     hidden = dict(zip(pool.names, hidden_k.tolist(), strict=True))
     sizes = [size.get(name, 0) for name in overlap.names]
-    return show_overlap(overlap, len(pool), sizes, [hidden.get(name, False) for name in overlap.names], private)
+    return show_overlap(
+        overlap, len(pool), sizes, [hidden.get(name, False) for name in overlap.names], private
+    )
 
 
-def _stratum_rows(pool: Pool, strata: TargetStrata, private: bool) -> tuple[tuple[StratumRow, ...], list[str]]:
+def _stratum_rows(
+    pool: Pool, strata: TargetStrata, private: bool
+) -> tuple[tuple[StratumRow, ...], list[str]]:
     """(uncovered strata first, then the others; names of those that are withheld)."""
     uncovered = [
         StratumRow(name, float(mass), None, 0.0, None, 0, 0, (), None, None, covered=False)
@@ -171,7 +236,10 @@ def _stratum_rows(pool: Pool, strata: TargetStrata, private: bool) -> tuple[tupl
     images = np.bincount(code, minlength=n_strata + 1)
     units = _units(pool, code, n_strata + 1)
     hidden = hidden_cells(units) if private else np.zeros(n_strata + 1, dtype=np.bool_)
-    order = sorted(range(n_strata), key=lambda at: (not strata.in_scope[at], -strata.mass[at], strata.strata[at]))[:_MOST_ROWS]
+    order = sorted(
+        range(n_strata),
+        key=lambda at: (not strata.in_scope[at], -strata.mass[at], strata.strata[at]),
+    )[:_MOST_ROWS]
     rows = [
         StratumRow(
             stratum=cell_text(strata.by, strata.strata[at]),
@@ -182,7 +250,9 @@ def _stratum_rows(pool: Pool, strata: TargetStrata, private: bool) -> tuple[tupl
             weighted=None,
             images=None if hidden[at] else int(images[at]),
             groups=None if hidden[at] or "group" not in pool.frame.columns else int(units[at]),
-            sources=() if private else tuple(pool.names[k] for k in np.unique(pool.source[strata.code == at]))[:12],
+            sources=()
+            if private
+            else tuple(pool.names[k] for k in np.unique(pool.source[strata.code == at]))[:12],
             ess=None,
             largest_weight=None,
             covered=True,

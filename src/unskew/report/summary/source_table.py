@@ -1,4 +1,6 @@
-"""The sources: sizes, normalizers with both error bars, what they carry of the weight, copies and unreadable images."""
+"""The sources: sizes, normalizers with both error bars, what they carry of the weight, copies and
+unreadable images.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,15 @@ _MOST_SOURCES = 500
 _MOST_UNREADABLE = 100
 
 
-def tabulate_sources(weighed: Weighed, errors: ErrorBars, copies: Copies | None) -> tuple[tuple[SourceRow, ...], str]:
+def tabulate_sources(
+    weighed: Weighed, errors: ErrorBars, copies: Copies | None
+) -> tuple[tuple[SourceRow, ...], str]:
     """(one row for each source, largest first beyond 500; a note if some are not shown)."""
     weights, diagnosis = weighed.weights, weighed.weights.diagnosis
-    hidden_k, unreadable_k = hidden_sources(weighed), unreadable_by_source(weighed.set_aside, weighed.names, weighed.private)
+    hidden_k, unreadable_k = (
+        hidden_sources(weighed),
+        unreadable_by_source(weighed.set_aside, weighed.names, weighed.private),
+    )
     copies_k = None if copies is None else copies.by_source
     rows = []
     for k, each in enumerate(diagnosis.by_source):
@@ -45,7 +52,9 @@ def tabulate_sources(weighed: Weighed, errors: ErrorBars, copies: Copies | None)
     if len(rows) <= _MOST_SOURCES:
         return tuple(rows), ""
     largest = sorted(range(len(rows)), key=lambda k: -diagnosis.by_source[k].images)[:_MOST_SOURCES]
-    return tuple(rows[k] for k in sorted(largest)), f"The {_MOST_SOURCES} largest of {len(rows):,} sources are shown."
+    return tuple(
+        rows[k] for k in sorted(largest)
+    ), f"The {_MOST_SOURCES} largest of {len(rows):,} sources are shown."
 
 
 def _coarse(weighed: Weighed, value: float | None) -> float | None:
@@ -56,7 +65,11 @@ def _coarse(weighed: Weighed, value: float | None) -> float | None:
 def hidden_sources(weighed: Weighed) -> Any:
     """(K,) sources whose numbers are withheld."""
     n_sources = len(weighed.names)
-    return hidden_cells(weighed.cell_sizes(weighed.source_n, n_sources)) if weighed.private else np.zeros(n_sources, dtype=np.bool_)
+    return (
+        hidden_cells(weighed.cell_sizes(weighed.source_n, n_sources))
+        if weighed.private
+        else np.zeros(n_sources, dtype=np.bool_)
+    )
 
 
 def unreadable_by_source(set_aside: Any, names: Sequence[str], private: bool) -> list[int | None]:
@@ -66,7 +79,11 @@ def unreadable_by_source(set_aside: Any, names: Sequence[str], private: bool) ->
     found = set_aside["source"].astype(str).value_counts()
     count = [int(found.get(name, 0)) for name in names]
     # Those of sources of which no image could be read are a cell, too.
-    hidden = hidden_cells([*count, len(set_aside) - sum(count)]) if private else [False] * (len(names) + 1)
+    hidden = (
+        hidden_cells([*count, len(set_aside) - sum(count)])
+        if private
+        else [False] * (len(names) + 1)
+    )
     return [None if hide else each for each, hide in zip(count, hidden, strict=False)]
 
 
@@ -75,15 +92,30 @@ def tabulate_unreadable(set_aside: Any, n_images: int, private: bool) -> Unreada
     if set_aside is None or len(set_aside) == 0:
         return UnreadablePanel(0, 0.0, (), ())
     count = len(set_aside)
-    reasons = set_aside["reason"].astype(str).value_counts().sort_index(kind="stable").sort_values(ascending=False, kind="stable")
-    named: list[tuple[str, int | None]] = [(str(reason), int(size)) for reason, size in reasons.items()]
+    reasons = (
+        set_aside["reason"]
+        .astype(str)
+        .value_counts()
+        .sort_index(kind="stable")
+        .sort_values(ascending=False, kind="stable")
+    )
+    named: list[tuple[str, int | None]] = [
+        (str(reason), int(size)) for reason, size in reasons.items()
+    ]
     if private:
         hidden = hidden_cells([size or 0 for _, size in named])
         # A reason that few images share may name them.
-        shown: list[tuple[str, int | None]] = [each for each, hide in zip(named, hidden, strict=True) if not hide]
+        shown: list[tuple[str, int | None]] = [
+            each for each, hide in zip(named, hidden, strict=True) if not hide
+        ]
         shown += [("other reasons", None)] if hidden.any() else []
         small = too_small(count)
-        return UnreadablePanel(None if small else count, None if small else count / (count + n_images), tuple(shown), ())
+        return UnreadablePanel(
+            None if small else count,
+            None if small else count / (count + n_images),
+            tuple(shown),
+            (),
+        )
     rows = tuple(
         tuple(str(row.get(name, "")) for name in ("id", "source", "path", "reason"))
         for row in set_aside.head(_MOST_UNREADABLE).to_dict("records")

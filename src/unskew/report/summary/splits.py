@@ -16,9 +16,13 @@ from unskew.report.summary.wording import private_population, private_sentences,
 
 
 def tabulate_splits(
-    weighed: Weighed, splits: Sequence[SplitRow] | Mapping[str, Weights], hidden_strata: Sequence[str] = ()
+    weighed: Weighed,
+    splits: Sequence[SplitRow] | Mapping[str, Weights],
+    hidden_strata: Sequence[str] = (),
 ) -> tuple[SplitRow, ...]:
-    """One row for each split: those handed in, or those that the pool's column ``split`` names; ``hidden_strata`` are not named."""
+    """One row for each split: those handed in, or those that the pool's column ``split`` names;
+    ``hidden_strata`` are not named.
+    """
     if isinstance(splits, Mapping):
         rows = [_row(name, each) for name, each in splits.items()]
     else:
@@ -27,16 +31,25 @@ def tabulate_splits(
         return tuple(rows)
     sizes = [(row.images if row.groups is None else row.groups) or 0 for row in rows]
     hidden = hidden_cells(sizes)
-    notes = [" ".join(private_sentences([without_counts(private_population(row.note))], hidden_strata)) for row in rows]
+    notes = [
+        " ".join(private_sentences([without_counts(private_population(row.note))], hidden_strata))
+        for row in rows
+    ]
     return tuple(
-        replace(row, images=None, groups=None, ess=None, note=note) if hide else replace(row, ess=rounded(row.ess, 2), note=note)
+        replace(row, images=None, groups=None, ess=None, note=note)
+        if hide
+        else replace(row, ess=rounded(row.ess, 2), note=note)
         for row, hide, note in zip(rows, hidden, notes, strict=True)
     )
 
 
 def count_found(weighed: Weighed, splits: Sequence[SplitRow] | Mapping[str, Weights]) -> int:
     """Images of all splits together: those of the pool, which may be one of several splits."""
-    sizes = [each.weight.size for each in splits.values()] if isinstance(splits, Mapping) else [row.images or 0 for row in splits]
+    sizes = (
+        [each.weight.size for each in splits.values()]
+        if isinstance(splits, Mapping)
+        else [row.images or 0 for row in splits]
+    )
     return max(weighed.n, sum(sizes))
 
 

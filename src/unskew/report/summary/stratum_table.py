@@ -26,11 +26,12 @@ class StratumTable:
 
     Attributes
     ----------
-    rows : uncovered strata first, then from the largest target mass, those outside the target's scope last.
+    rows : uncovered strata first, then from the largest target mass, those outside the target's
+        scope last.
     note : how many are not shown.
     hidden : (C,) strata that are withheld; None where nothing has to be.
-    shown_total : images that are not in strata outside the scope, nor dropped, as far as those numbers are shown: what pool shares refer
-        to where only aggregates are shown.
+    shown_total : images that are not in strata outside the scope, nor dropped, as far as those
+        numbers are shown: what pool shares refer to where only aggregates are shown.
     hides_dropped : is the number of dropped images withheld?
     """
 
@@ -54,14 +55,29 @@ def tabulate_strata(weighed: Weighed) -> StratumTable:
     if weighed.private:
         # A level that a few images have and the target does not name would be named by them.
         order = [at for at in order if in_scope_c[at] or not hidden_c[at]]
-    uncovered = [_uncovered_row(name, mass) for name, mass in sorted(strata.uncovered.items(), key=lambda item: (-item[1], item[0]))]
+    uncovered = [
+        _uncovered_row(name, mass)
+        for name, mass in sorted(strata.uncovered.items(), key=lambda item: (-item[1], item[0]))
+    ]
     every = [*uncovered, *(rows[at] for at in order)]
-    note = "" if len(every) <= _MOST_ROWS else f"{_MOST_ROWS} of {len(every):,} strata are shown: uncovered ones, then the largest."
-    return StratumTable(tuple(every[:_MOST_ROWS]), note, hidden_c if weighed.private else None, shown_total, hides_dropped)
+    note = (
+        ""
+        if len(every) <= _MOST_ROWS
+        else f"{_MOST_ROWS} of {len(every):,} strata are shown: uncovered ones, then the largest."
+    )
+    return StratumTable(
+        tuple(every[:_MOST_ROWS]),
+        note,
+        hidden_c if weighed.private else None,
+        shown_total,
+        hides_dropped,
+    )
 
 
 def hidden_levels(weighed: Weighed, table: StratumTable, name: str) -> set[str]:
-    """Levels of one attribute that may not be shown: those with a stratum that is withheld, for their count would give it away."""
+    """Levels of one attribute that may not be shown: those with a stratum that is withheld, for
+    their count would give it away.
+    """
     strata = weighed.strata
     if strata is None or table.hidden is None or name not in strata.by:
         return set()
@@ -70,19 +86,27 @@ def hidden_levels(weighed: Weighed, table: StratumTable, name: str) -> set[str]:
 
 
 def hidden_names(weighed: Weighed, table: StratumTable) -> list[str]:
-    """The withheld strata as texts, the levels outside the target's scope among them, and levels that were dropped and may be rare."""
+    """The withheld strata as texts, the levels outside the target's scope among them, and levels
+    that were dropped and may be rare.
+    """
     strata = weighed.strata
     if strata is None or table.hidden is None:
         return []
     # Of images that were dropped the groups are not counted by level.
-    rare = [reason for reason, count in strata.dropped.items() if weighed.group_n is not None or count < SMALLEST_CELL]
+    rare = [
+        reason
+        for reason, count in strata.dropped.items()
+        if weighed.group_n is not None or count < SMALLEST_CELL
+    ]
     return [reason for reason in rare if MISSING not in reason] + [
         cell_text(strata.by, strata.strata[at]) for at in np.flatnonzero(table.hidden)
     ]
 
 
 def _hidden(weighed: Weighed, strata: TargetStrata) -> tuple[Any, int, bool]:
-    """((C,) withheld strata, images that pool shares refer to, is the number of dropped images withheld?)."""
+    """((C,) withheld strata, images that pool shares refer to, is the number of dropped images
+    withheld?).
+    """
     n_strata, n = len(strata.strata), weighed.n
     if not weighed.private:
         return np.zeros(n_strata, dtype=np.bool_), n, False
@@ -95,20 +119,30 @@ def _hidden(weighed: Weighed, strata: TargetStrata) -> tuple[Any, int, bool]:
     return hidden[:-1], n - int(images[apart].sum()), bool(hidden[-1])
 
 
-def _rows(weighed: Weighed, strata: TargetStrata, hidden_c: Any, shown_total: int) -> list[StratumRow]:
+def _rows(
+    weighed: Weighed, strata: TargetStrata, hidden_c: Any, shown_total: int
+) -> list[StratumRow]:
     kept_n = strata.code >= 0
     code_n, weight_n = strata.code[kept_n], weighed.weight_n[kept_n]
     n_strata, n_sources = len(strata.strata), len(weighed.names)
     images_c = np.bincount(code_n, minlength=n_strata)
-    weighted_c: Floats = np.asarray(np.bincount(code_n, weights=weight_n, minlength=n_strata), dtype=np.float64)
+    weighted_c: Floats = np.asarray(
+        np.bincount(code_n, weights=weight_n, minlength=n_strata), dtype=np.float64
+    )
     square_c = np.bincount(code_n, weights=np.square(weight_n), minlength=n_strata)
     ess_c = np.divide(np.square(weighted_c), square_c, out=np.zeros(n_strata), where=square_c > 0)
     largest_c = np.zeros(n_strata)
     np.maximum.at(largest_c, code_n, weight_n * weighed.n)
     groups_c = weighed.group_counts(strata.code, n_strata)
     sources_c = _sources(weighed, strata, n_sources)
-    target_c, weighted_c = _in_scope_shares(strata, weighted_c) if weighed.private else (strata.mass, weighted_c)
-    stderr_c = np.zeros(n_strata) if strata.covariance is None else np.sqrt(np.maximum(np.diagonal(strata.covariance), 0.0))
+    target_c, weighted_c = (
+        _in_scope_shares(strata, weighted_c) if weighed.private else (strata.mass, weighted_c)
+    )
+    stderr_c = (
+        np.zeros(n_strata)
+        if strata.covariance is None
+        else np.sqrt(np.maximum(np.diagonal(strata.covariance), 0.0))
+    )
     rows = []
     for at, cell in enumerate(strata.strata):
         hide, outside = bool(hidden_c[at]), weighed.private and not strata.in_scope[at]
@@ -123,7 +157,11 @@ def _rows(weighed: Weighed, strata: TargetStrata, hidden_c: Any, shown_total: in
                 images=None if hide else int(images_c[at]),
                 groups=None if hide or groups_c is None else int(groups_c[at]),
                 sources=() if hide else sources_c[at],
-                ess=None if hide else rounded(float(ess_c[at]), 2) if weighed.private else float(ess_c[at]),
+                ess=None
+                if hide
+                else rounded(float(ess_c[at]), 2)
+                if weighed.private
+                else float(ess_c[at]),
                 largest_weight=None if weighed.private else float(largest_c[at]),
                 covered=True,
                 in_scope=bool(strata.in_scope[at]),
@@ -133,22 +171,35 @@ def _rows(weighed: Weighed, strata: TargetStrata, hidden_c: Any, shown_total: in
 
 
 def _in_scope_shares(strata: TargetStrata, weighted_c: Floats) -> tuple[Floats, Floats]:
-    """Target and weighted shares among the strata in scope: with the others they would tell how many images are outside."""
+    """Target and weighted shares among the strata in scope: with the others they would tell how
+    many images are outside.
+    """
     inside = strata.in_scope
     weight = float(weighted_c[inside].sum())
-    return strata.mass / float(strata.mass[inside].sum()), weighted_c / weight if weight > 0 else weighted_c
+    return strata.mass / float(
+        strata.mass[inside].sum()
+    ), weighted_c / weight if weight > 0 else weighted_c
 
 
 def _sources(weighed: Weighed, strata: TargetStrata, n_sources: int) -> list[tuple[str, ...]]:
-    """Names of the sources with images in each stratum; where only aggregates are shown, with ten or more."""
+    """Names of the sources with images in each stratum; where only aggregates are shown, with ten
+    or more.
+    """
     kept = np.flatnonzero(strata.code >= 0)
-    pair, place = np.unique(strata.code[kept] * n_sources + weighed.source_n[kept], return_inverse=True)
+    pair, place = np.unique(
+        strata.code[kept] * n_sources + weighed.source_n[kept], return_inverse=True
+    )
     if weighed.private:
         pair = pair[weighed.cell_sizes(place, pair.size, kept) >= SMALLEST_CELL]
     names: list[list[str]] = [[] for _ in strata.strata]
     for at in pair.tolist():
         names[at // n_sources].append(weighed.names[at % n_sources])
-    return [tuple(each) if len(each) <= _MOST_NAMES else (*each[:_MOST_NAMES], f"and {len(each) - _MOST_NAMES} more") for each in names]
+    return [
+        tuple(each)
+        if len(each) <= _MOST_NAMES
+        else (*each[:_MOST_NAMES], f"and {len(each) - _MOST_NAMES} more")
+        for each in names
+    ]
 
 
 def _uncovered_row(name: str, mass: float) -> StratumRow:

@@ -61,15 +61,19 @@ def summarize_run(
     pool : the images that were weighed, in any order; joined to the weights by id.
     weights : as `debias` or `debias_weights` gave them.
     title : of the page.
-    privacy : "full", or "aggregate": no thumbnails, paths or ids; cells under ten are withheld, with what could give them away.
+    privacy : "full", or "aggregate": no thumbnails, paths or ids; cells under ten are withheld,
+        with what could give them away.
     provenance : versions, settings, fingerprints, command: shown as they are.
     splits : the splits, or the weights of each.
-    outcomes : by name, (n,) values in the order of ``weights.id`` whose target mean's sensitivity to c(z) is shown; default: the shares of
-        the classes or, where the target fixes those, the columns outside the target that moved most.
-    adjustments : results of `calibrate_weights`, `trim_weights` and `shrink_weights` that went into the weights, or sentences.
+    outcomes : by name, (n,) values in the order of ``weights.id`` whose target mean's sensitivity
+        to c(z) is shown; default: the shares of the classes or, where the target fixes those, the
+        columns outside the target that moved most.
+    adjustments : results of `calibrate_weights`, `trim_weights` and `shrink_weights` that went into
+        the weights, or sentences.
     fit_check : the result of `check_fit`; None: it is run, if the data are not too large.
     seed : of the bootstrap and of `check_fit`.
-    bootstrap : replicates; None: 50, fewer for large data, none where even 20 would take too long; 0: none.
+    bootstrap : replicates; None: 50, fewer for large data, none where even 20 would take too long;
+        0: none.
     thumbnails : the most pictures in all galleries together.
 
     Returns
@@ -90,12 +94,17 @@ def summarize_run(
     errors = estimate_errors(weights, bootstrap, seed)
     copies = find_copies(weighed)
     label = next((each for each in shown if each.described.role == "label"), None)
-    notes = {"strata": _strata_note(weighed, table), "privacy": PRIVACY_RULE if weighed.private else ""}
+    notes = {
+        "strata": _strata_note(weighed, table),
+        "privacy": PRIVACY_RULE if weighed.private else "",
+    }
     sources, sources_note = tabulate_sources(weighed, errors, copies)
     notes["sources"] = f"{errors.note} {sources_note}".strip()
     overlap, notes["overlap"] = _overlap(weighed)
     bias, notes["bias"] = show_bias(weighed, described, fit, fit_note, hidden)
-    not_corrected, notes["not_corrected"] = show_not_corrected(weighed, shown, rows, outcomes, not_shown, hidden)
+    not_corrected, notes["not_corrected"] = show_not_corrected(
+        weighed, shown, rows, outcomes, not_shown, hidden
+    )
     galleries, notes["galleries"] = choose_galleries(weighed, copies, thumbnails)
     panels, rows, notes["distributions"] = _limited(shown, rows)
     summary = Summary(
@@ -112,11 +121,15 @@ def summarize_run(
         galleries=galleries,
         bias=bias,
         splits=tabulate_splits(weighed, splits, hidden),
-        unreadable=tabulate_unreadable(weighed.set_aside, count_found(weighed, splits), weighed.private),
+        unreadable=tabulate_unreadable(
+            weighed.set_aside, count_found(weighed, splits), weighed.private
+        ),
         copies=() if copies is None else copies.pairs,
         target=_target_sentences(weighed, hidden),
         adjustments=adjustment_sentences(adjustments, weighed.private),
-        provenance=private_provenance(provenance or {}, pool) if weighed.private else dict(provenance or {}),
+        provenance=private_provenance(provenance or {}, pool)
+        if weighed.private
+        else dict(provenance or {}),
         notes={name: note for name, note in notes.items() if note},
     )
     plain: Summary = plain_value(summary)
@@ -127,7 +140,8 @@ def _strata_note(weighed: Weighed, table: StratumTable) -> str:
     notes = [table.note]
     if weighed.strata is not None and weighed.strata.uncovered:
         notes.append(
-            "Of strata without images the target share is that of the whole target. All other target shares, and the debiased ones, are of "
+            "Of strata without images the target share is that of the whole target. All other "
+            "target shares, and the debiased ones, are of "
             "the part of the target that has images: they sum to 1 by themselves."
         )
     if weighed.private and weighed.strata is not None and not weighed.strata.in_scope.all():
@@ -139,12 +153,17 @@ def _overlap(weighed: Weighed) -> tuple[Any, str]:
     overlap = weighed.weights.overlap
     # A sample of the target is a source of the graph, too.
     extra = len(overlap.names) - len(weighed.names)
-    size_k = np.append(np.bincount(weighed.source_n, minlength=len(weighed.names)), np.zeros(max(extra, 0), dtype=np.int64))
+    size_k = np.append(
+        np.bincount(weighed.source_n, minlength=len(weighed.names)),
+        np.zeros(max(extra, 0), dtype=np.int64),
+    )
     hidden_k = np.append(hidden_sources(weighed), np.zeros(max(extra, 0), dtype=np.bool_))
     return show_overlap(overlap, weighed.n, size_k, hidden_k, weighed.private)
 
 
-def _limited(shown: Sequence[ShownDistribution], rows: list[BalanceRow]) -> tuple[Any, list[BalanceRow], str]:
+def _limited(
+    shown: Sequence[ShownDistribution], rows: list[BalanceRow]
+) -> tuple[Any, list[BalanceRow], str]:
     """The columns of the model first, then those that moved most; as many as a page can bear."""
     moved: dict[str, float] = {}
     for row in rows:
@@ -164,7 +183,10 @@ def _limited(shown: Sequence[ShownDistribution], rows: list[BalanceRow]) -> tupl
     ordered = sorted(rows, key=lambda row: place[row.column])
     notes = []
     if len(shown) > _MOST_PANELS:
-        notes.append(f"{_MOST_PANELS} of {len(shown)} columns are drawn: label, those of the bias model, and those that moved most.")
+        notes.append(
+            f"{_MOST_PANELS} of {len(shown)} columns are drawn: label, those of the bias model, "
+            "and those that moved most."
+        )
     if len(ordered) > _MOST_ROWS:
         notes.append(f"{_MOST_ROWS} of {len(ordered)} lines of the balance are shown.")
     return panels, ordered[:_MOST_ROWS], " ".join(notes)
@@ -174,9 +196,16 @@ def _target_sentences(weighed: Weighed, hidden: Sequence[str]) -> tuple[str, ...
     """What was given and assumed about the target."""
     target = weighed.target
     if target is None:
-        return ("No target was given: the result speaks of the population that the biasing functions select from.",)
+        return (
+            "No target was given: the result speaks of the population that the biasing functions "
+            "select from.",
+        )
     if weighed.strata is not None:
         said = weighed.strata.describe()
     else:
-        said = reference_sentences(target, weighed.pool) if target.kind == "source" else target.describe()
+        said = (
+            reference_sentences(target, weighed.pool)
+            if target.kind == "source"
+            else target.describe()
+        )
     return private_sentences(said, hidden) if weighed.private else tuple(said)

@@ -1,8 +1,11 @@
-"""Which cells of a table of counts may not be shown, so that no small one can be read or computed from the others: pure arithmetic.
+"""Which cells of a table of counts may not be shown, so that no small one can be read or computed
+from the others: pure arithmetic.
 
-The rule, `privacy = "aggregate"`: a cell of 1 to 9 units (groups, such as patients, where there are groups, else images) is withheld with
-everything computed from it. A table adds up to a total that is known; so where one cell is withheld, the smallest of the others are, too,
-until at least two are and together they have ten units or more. Cells without any image are shown: there is nobody in them.
+The rule, `privacy = "aggregate"`: a cell of 1 to 9 units (groups, such as patients, where there are
+groups, else images) is withheld with everything computed from it. A table adds up to a total that
+is known; so where one cell is withheld, the smallest of the others are, too, until at least two are
+and together they have ten units or more. Cells without any image are shown: there is nobody in
+them.
 """
 
 from __future__ import annotations
@@ -21,8 +24,9 @@ _LARGEST_TABLE = 100_000_000
 def hidden_cells(size_c: npt.ArrayLike, forced_c: Any = None) -> npt.NDArray[np.bool_]:
     """(C,) True for the cells of a table with a known total that are withheld.
 
-    Facts: every cell of 1 … 9 is hidden; the hidden ones are none, or at least two with a sum of at least ten, or all that are not empty
-    (then the total is the caller's to hide, if it is small). Ties go to the first cell.
+    Facts: every cell of 1 … 9 is hidden; the hidden ones are none, or at least two with a sum of at
+    least ten, or all that are not empty (then the total is the caller's to hide, if it is small).
+    Ties go to the first cell.
 
     Parameters
     ----------
@@ -42,7 +46,9 @@ def hidden_cells(size_c: npt.ArrayLike, forced_c: Any = None) -> npt.NDArray[np.
     return hidden
 
 
-def count_units(group_n: Ints | None, code_m: Ints, n_codes: int, row_m: Ints | None = None) -> Ints:
+def count_units(
+    group_n: Ints | None, code_m: Ints, n_codes: int, row_m: Ints | None = None
+) -> Ints:
     """(n_codes,) number of groups (of images, without groups) that have an entry of each code.
 
     Parameters

@@ -17,17 +17,21 @@ if TYPE_CHECKING:
 
 _SIDE = 96
 _QUALITY = 70
-# Larger images are not decoded for a thumbnail; the header tells their size before any pixel is read.
+# Larger images are not decoded for a thumbnail; the header tells their size before any pixel is
+# read.
 _MOST_PIXELS = 100_000_000
 _MOST_BYTES = 200_000_000
-# What databases of images hold, as in `unskew.represent.decode`: other formats would start other programs (EPS starts Ghostscript).
+# What databases of images hold, as in `unskew.represent.decode`: other formats would start other
+# programs (EPS starts Ghostscript).
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "DIB", "QOI")
 
 logger = logging.getLogger(__name__)
 
 
 def make_thumbnail(pool: Pool, row: int) -> str | None:
-    """The image of a row as a data URI of a JPEG of at most 96 × 96; None where there is no image, or it cannot be had."""
+    """The image of a row as a data URI of a JPEG of at most 96 × 96; None where there is no image,
+    or it cannot be had.
+    """
     if pool.images is None:
         return None
     try:
@@ -58,7 +62,9 @@ def _opened(raw: Any) -> Image:
 
 
 def _eight_bits(pixels: Any) -> Any:
-    """(h, w) or (h, w, 3 or 4) of 0 … 255, whatever the depth; numbers beyond 8 bits are scaled to their own range."""
+    """(h, w) or (h, w, 3 or 4) of 0 … 255, whatever the depth; numbers beyond 8 bits are scaled to
+    their own range.
+    """
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[:, :, 0]
     if pixels.dtype == np.uint8:

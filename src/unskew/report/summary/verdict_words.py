@@ -10,11 +10,18 @@ from unskew.records import Overlap
 from unskew.records.target import TARGET_OF_NUMBERS, THE_TARGET
 from unskew.report.summary.record import BalanceRow, VerdictPanel
 from unskew.report.summary.weighted_pool import Weighed
-from unskew.report.summary.wording import count_text, listed, private_population, private_sentences, share_text
+from unskew.report.summary.wording import (
+    count_text,
+    listed,
+    private_population,
+    private_sentences,
+    share_text,
+)
 
 # `check_fit` rejects below this; a model is a simplification, and with many images any is.
 _REJECTED = 0.01
-# A classifier that tells target and weighted pool apart so well has found something the weights do not correct.
+# A classifier that tells target and weighted pool apart so well has found something the weights do
+# not correct.
 _RECOGNISED = 0.7
 _UNLIKE = 0.05
 # Standardised difference from the target above which a column counts as not balanced (Austin 2009).
@@ -36,22 +43,35 @@ class _Case:
         self.weak |= weak
 
 
-def give_verdict(weighed: Weighed, balance: Sequence[BalanceRow], fit: Any, hidden: Sequence[str]) -> VerdictPanel:
-    """The level ("ok" or "weak") with every reason: links, convergence, tail, fit, resemblance, coverage."""
-    weights, overlap, diagnosis = weighed.weights, weighed.weights.overlap, weighed.weights.diagnosis
+def give_verdict(
+    weighed: Weighed, balance: Sequence[BalanceRow], fit: Any, hidden: Sequence[str]
+) -> VerdictPanel:
+    """The level ("ok" or "weak") with every reason: links, convergence, tail, fit, resemblance,
+    coverage.
+    """
+    weights, overlap, diagnosis = (
+        weighed.weights,
+        weighed.weights.overlap,
+        weighed.weights.diagnosis,
+    )
     case = _Case()
     case.sentences.append(overlap.message)
     if overlap.verdict == "weak":
         case.weak = True
         case.next_steps += _weak_steps(overlap)
     if not weights.solution.converged:
-        case.add(f"The solve did not converge: {weights.solution.status.value}.", "Solve again with method='newton' and more steps.")
+        case.add(
+            f"The solve did not converge: {weights.solution.status.value}.",
+            "Solve again with method='newton' and more steps.",
+        )
     tail = diagnosis.tail_ok
     if tail is False and overlap.verdict == "ok":
         case.add(
-            f"The largest weights have a heavy tail (index {diagnosis.pareto_k:.2g}, above {diagnosis.pareto_k_threshold:.2g}): a few "
+            f"The largest weights have a heavy tail (index {diagnosis.pareto_k:.2g}, above "
+            f"{diagnosis.pareto_k_threshold:.2g}): a few "
             "images count for much, and errors may be larger than they look.",
-            "Look at the heaviest images below; if they are odd, trim the weights (trim_weights) or collect more like them.",
+            "Look at the heaviest images below; if they are odd, trim the weights (trim_weights) "
+            "or collect more like them.",
             weak=False,
         )
     _judge_fit(case, fit)
@@ -63,32 +83,60 @@ def give_verdict(weighed: Weighed, balance: Sequence[BalanceRow], fit: Any, hidd
     images, worth = count_text(diagnosis.images), _worth(weighed, diagnosis.ess)
     sources = "These sources" if len(weighed.names) > 1 else "This source"
     headline = (
-        f"{sources} can be debiased: the {images} images are worth {worth} drawn from {_drawn_from(weighed)}."
+        f"{sources} can be debiased: the {images} images are worth {worth} drawn from "
+        f"{_drawn_from(weighed)}."
         if level == "ok"
-        else f"{sources} can be debiased, but with care: the {images} images are worth {worth} at most."
+        else f"{sources} can be debiased, but with care: the {images} images are worth {worth} at "
+        "most."
     )
     if level == "ok":
         case.next_steps.insert(
-            0, "Train with the weights: pass sample_weight (mean 1) to the loss or the sampler, joined to the images by id."
+            0,
+            "Train with the weights: pass sample_weight (mean 1) to the loss or the sampler, "
+            "joined to the images by id.",
         )
-    case.next_steps.append("Read “Not corrected” before using the result: weights correct what the bias model reads, and nothing else.")
+    case.next_steps.append(
+        "Read “Not corrected” before using the result: weights correct what the bias model reads, "
+        "and nothing else."
+    )
     if weighed.private:
-        sentences, steps = private_sentences(case.sentences, hidden), private_sentences(case.next_steps, hidden)
-        return VerdictPanel(level, headline, sentences, steps, _population(weighed), _figures(weighed))
-    return VerdictPanel(level, headline, tuple(case.sentences), tuple(case.next_steps), _population(weighed), _figures(weighed))
+        sentences, steps = (
+            private_sentences(case.sentences, hidden),
+            private_sentences(case.next_steps, hidden),
+        )
+        return VerdictPanel(
+            level, headline, sentences, steps, _population(weighed), _figures(weighed)
+        )
+    return VerdictPanel(
+        level,
+        headline,
+        tuple(case.sentences),
+        tuple(case.next_steps),
+        _population(weighed),
+        _figures(weighed),
+    )
 
 
 def _weak_steps(overlap: Overlap) -> list[str]:
     steps = []
-    if overlap.weakest_link is not None and overlap.weakest_count is not None and overlap.weakest_count < 100:
+    if (
+        overlap.weakest_link is not None
+        and overlap.weakest_count is not None
+        and overlap.weakest_count < 100
+    ):
         first, second = overlap.weakest_link
         steps.append(
-            f"Collect images that both {first} and {second} could have taken: {count_text(overlap.weakest_count)} images of {second} are "
+            f"Collect images that both {first} and {second} could have taken: "
+            f"{count_text(overlap.weakest_count)} images of {second} are "
             "the weakest link between the sources."
         )
     else:
         steps.append("Collect images nearer to the target: few of the pool's resemble it.")
-    return [*steps, "Compare the asymptotic with the bootstrap error bars of the sources; where they differ, trust the larger."]
+    return [
+        *steps,
+        "Compare the asymptotic with the bootstrap error bars of the sources; where they differ, "
+        "trust the larger.",
+    ]
 
 
 def _judge_fit(case: _Case, fit: Any) -> None:
@@ -96,8 +144,10 @@ def _judge_fit(case: _Case, fit: Any) -> None:
         return
     worst = min(fit.features, key=lambda each: (each.p_value, -each.statistic))
     case.add(
-        f"The bias model does not describe the sources (p = {fit.p_value:.2g}): {worst.feature} of {worst.source} is off most.",
-        f"Try a bias model that is freer in {worst.feature} (a Product with it, Tilt of degree 2, Propensity); unskew.choose_bias compares "
+        f"The bias model does not describe the sources (p = {fit.p_value:.2g}): {worst.feature} of "
+        f"{worst.source} is off most.",
+        f"Try a bias model that is freer in {worst.feature} (a Product with it, Tilt of degree 2, "
+        "Propensity); unskew.choose_bias compares "
         "them.",
     )
 
@@ -109,7 +159,8 @@ def _judge_resemblance(case: _Case, weighed: Weighed) -> None:
     if found.auc > _RECOGNISED or found.unlike > _UNLIKE:
         case.add(
             found.message,
-            "Add features that tell the target's images from the pool's to the bias model, or collect images like the target's.",
+            "Add features that tell the target's images from the pool's to the bias model, or "
+            "collect images like the target's.",
         )
     else:
         case.add(found.message, weak=False)
@@ -122,15 +173,18 @@ def _judge_coverage(case: _Case, weighed: Weighed) -> None:
     if strata.uncovered:
         names = sorted(strata.uncovered, key=lambda name: -strata.uncovered[name])
         case.add(
-            f"No source has an image of {listed(names)}, {share_text(sum(strata.uncovered.values()))} of the target: results do not speak "
+            f"No source has an image of {listed(names)}, "
+            f"{share_text(sum(strata.uncovered.values()))} of the target: results do not speak "
             "of them.",
-            f"Collect images of {listed(names)}, or say in every use of the result that they are missing.",
+            f"Collect images of {listed(names)}, or say in every use of the result that they are "
+            "missing.",
             weak=False,
         )
     only = weighed.fitted.strata.only
     if only and len(weighed.names) > 1:
         case.add(
-            f"{len(only)} of {len(strata.strata)} strata have images of one source only: there, stratum and source cannot be told apart.",
+            f"{len(only)} of {len(strata.strata)} strata have images of one source only: there, "
+            "stratum and source cannot be told apart.",
             f"Collect images of {listed(list(only))} from a second source.",
             weak=False,
         )
@@ -143,7 +197,9 @@ def _aim(weighed: Weighed) -> str:
 
 def _population(weighed: Weighed) -> str:
     """What the weighted pool stands for, as the bias model says."""
-    population = TARGET_OF_NUMBERS if weighed.fitted is None else weighed.fitted.describe().population
+    population = (
+        TARGET_OF_NUMBERS if weighed.fitted is None else weighed.fitted.describe().population
+    )
     return private_population(population) if weighed.private else str(population)
 
 
@@ -172,14 +228,17 @@ def _judge_balance(case: _Case, balance: Sequence[BalanceRow], aim: str) -> None
         worst = max(left, key=lambda row: abs(row.after or 0.0))
         name = worst.column if worst.level is None else f"{worst.column} = {worst.level}"
         case.add(
-            f"After weighting {len(left)} of {len(known)} lines still differ from {aim} by more than {_UNBALANCED} standard "
+            f"After weighting {len(left)} of {len(known)} lines still differ from {aim} by more "
+            f"than {_UNBALANCED} standard "
             f"deviations, {name} most ({worst.after:+.2f}).",
-            f"If {worst.column} matters, give its distribution in the target and put it into the bias model.",
+            f"If {worst.column} matters, give its distribution in the target and put it into the "
+            "bias model.",
             weak=any(row.fitted for row in left),
         )
     else:
         case.add(
-            f"After weighting nothing that is known of {aim} differs from it by more than {_UNBALANCED} standard deviations.",
+            f"After weighting nothing that is known of {aim} differs from it by more than "
+            f"{_UNBALANCED} standard deviations.",
             weak=False,
         )
 
@@ -189,14 +248,24 @@ def _figures(weighed: Weighed) -> tuple[tuple[str, str], ...]:
     figures = [
         ("Images", count_text(diagnosis.images)),
         ("Sources", count_text(len(weighed.names))),
-        ("Effective sample size", f"{_worth(weighed, diagnosis.ess)} of {count_text(diagnosis.images)} images"),
+        (
+            "Effective sample size",
+            f"{_worth(weighed, diagnosis.ess)} of {count_text(diagnosis.images)} images",
+        ),
     ]
     if diagnosis.groups is not None:
-        figures.append(("Effective groups", f"{_worth(weighed, diagnosis.ess_groups)} of {count_text(diagnosis.groups)}"))
+        figures.append(
+            (
+                "Effective groups",
+                f"{_worth(weighed, diagnosis.ess_groups)} of {count_text(diagnosis.groups)}",
+            )
+        )
     if not weighed.private:
         figures.append(("Largest weight", f"{diagnosis.largest_sample_weight:.3g} × the mean"))
     return tuple(figures)
 
 
 def _worth(weighed: Weighed, ess: float | None) -> str:
-    return count_text(float(f"{ess:.2g}")) if weighed.private and ess is not None else count_text(ess)
+    return (
+        count_text(float(f"{ess:.2g}")) if weighed.private and ess is not None else count_text(ess)
+    )

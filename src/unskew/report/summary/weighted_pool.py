@@ -58,7 +58,9 @@ class Weighed:
 
     @cached_property
     def group_n(self) -> Ints | None:
-        """(n,) code of each image's group, of the weights or else of the pool; None without groups."""
+        """(n,) code of each image's group, of the weights or else of the pool; None without
+        groups.
+        """
         if self.weights.group is not None:
             return np.unique(self.weights.group, return_inverse=True)[1].astype(np.int64)
         if "group" not in self.frame.columns:
@@ -69,7 +71,9 @@ class Weighed:
 
     @property
     def fitted(self) -> Any:
-        """The `unskew.bias.fitted.FittedBias` behind the weights; None where ω was handed in as numbers."""
+        """The `unskew.bias.fitted.FittedBias` behind the weights; None where ω was handed in as
+        numbers.
+        """
         return None if self.weights.estimation is None else self.weights.estimation.fitted
 
     @property
@@ -79,44 +83,64 @@ class Weighed:
     @property
     def strata(self) -> TargetStrata | None:
         """The strata whose masses the weights follow; None without a `Strata` part."""
-        return None if self.fitted is None or self.fitted.strata is None else self.fitted.strata.target
+        return (
+            None if self.fitted is None or self.fitted.strata is None else self.fitted.strata.target
+        )
 
     def group_counts(self, code_m: Ints, n_codes: int, row_m: Ints | None = None) -> Ints | None:
-        """(n_codes,) number of groups that have an image of each code; None without groups. As `count_units`."""
+        """(n_codes,) number of groups that have an image of each code; None without groups. As
+        `count_units`.
+        """
         return None if self.group_n is None else count_units(self.group_n, code_m, n_codes, row_m)
 
     def cell_sizes(self, code_m: Ints, n_codes: int, row_m: Ints | None = None) -> Ints:
-        """(n_codes,) how many independent units each cell has: groups (patients, bursts) where there are groups, else images."""
+        """(n_codes,) how many independent units each cell has: groups (patients, bursts) where
+        there are groups, else images.
+        """
         return count_units(self.group_n, code_m, n_codes, row_m)
 
 
 def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> Weighed:
-    """Rows joined to weights by id; ids that were never given (row numbers) are joined in order, if the sources agree."""
+    """Rows joined to weights by id; ids that were never given (row numbers) are joined in order, if
+    the sources agree.
+    """
     if not isinstance(pool, Pool):
-        raise DataError(f"a report is about a Pool; got {type(pool).__name__}. Make one with Pool.from_frame or Pool.from_folders.")
+        raise DataError(
+            f"a report is about a Pool; got {type(pool).__name__}. Make one with Pool.from_frame "
+            "or Pool.from_folders."
+        )
     if not isinstance(weights, Weights):
-        raise DataError(f"a report needs Weights, as unskew.debias gives them; got {type(weights).__name__}.")
+        raise DataError(
+            f"a report needs Weights, as unskew.debias gives them; got {type(weights).__name__}."
+        )
     if not np.isfinite(weights.weight).all():
         raise DataError(
-            f"these weights are not numbers, because the solve failed ({weights.solution.status.value}); see summarize_refusal."
+            "these weights are not numbers, because the solve failed "
+            f"({weights.solution.status.value}); see summarize_refusal."
         )
     order = _order(pool, weights)
     same = np.array_equal(order, np.arange(order.size))
     ordered = pool if same else pool.take(order)
     names = pool.names
-    code_k = np.array([names.index(name) if name in names else -1 for name in weights.names], dtype=np.int64)
+    code_k = np.array(
+        [names.index(name) if name in names else -1 for name in weights.names], dtype=np.int64
+    )
     other = np.flatnonzero(pool.source[order] != code_k[weights.source])
     if other.size:
         own, theirs = names[pool.source[order[other[0]]]], weights.names[weights.source[other[0]]]
         raise DataError(
-            f"pool and weights disagree about where image {weights.id[other[0]]!r} comes from: {own!r} and {theirs!r}. "
+            f"pool and weights disagree about where image {weights.id[other[0]]!r} comes from: "
+            f"{own!r} and {theirs!r}. "
             "Pass the pool that was weighed."
         )
     weighed = Weighed(ordered, weights, private, pool.set_aside)
     units = int(weighed.cell_sizes(np.zeros(weighed.n, dtype=np.int64), 1)[0])
     if private and too_small(units):
         what = "images" if weighed.group_n is None else "groups"
-        raise ConfigError(f'privacy = "aggregate" shows nothing about fewer than {SMALLEST_CELL} {what}; there are {units} in all.')
+        raise ConfigError(
+            f'privacy = "aggregate" shows nothing about fewer than {SMALLEST_CELL} {what}; there '
+            f"are {units} in all."
+        )
     return weighed
 
 

@@ -1,4 +1,6 @@
-"""The weights: how they are spread, in total, by source and by class, and how concentrated they are."""
+"""The weights: how they are spread, in total, by source and by class, and how concentrated they
+are.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,38 @@ from unskew.report.summary.weighted_pool import Weighed
 
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-_POINTS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9)
+_POINTS = (
+    0.001,
+    0.002,
+    0.005,
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.15,
+    0.2,
+    0.25,
+    0.3,
+    0.35,
+    0.4,
+    0.45,
+    0.5,
+    0.6,
+    0.7,
+    0.8,
+    0.9,
+)
 _MOST_BINS = 30
 _MOST_SOURCES = 60
 _MOST_BY = 12
 
 
-def show_weights(weighed: Weighed, label: ShownDistribution | None, table: StratumTable) -> WeightsPanel:
-    """Everything about the weights themselves; of the single heaviest image nothing where only aggregates are shown."""
+def show_weights(
+    weighed: Weighed, label: ShownDistribution | None, table: StratumTable
+) -> WeightsPanel:
+    """Everything about the weights themselves; of the single heaviest image nothing where only
+    aggregates are shown.
+    """
     diagnosis, private = weighed.weights.diagnosis, weighed.private
     histogram, zeros = _histogram(weighed, table)
     digits = 2 if private else 10
@@ -44,7 +70,9 @@ def show_weights(weighed: Weighed, label: ShownDistribution | None, table: Strat
         top_percent_share=None if few else rounded(diagnosis.top_percent_share, digits),
         zero_weights=zeros,
         histogram=histogram,
-        quantiles={f"{100 * level:g}%": _quantile(sorted_n, level, private) for level in _QUANTILES},
+        quantiles={
+            f"{100 * level:g}%": _quantile(sorted_n, level, private) for level in _QUANTILES
+        },
         concentration=_concentration(sorted_n, private),
         by_source=_by_source(weighed),
         by_label=() if label is None else _by_label(weighed, label),
@@ -55,29 +83,41 @@ def _histogram(weighed: Weighed, table: StratumTable) -> tuple[Histogram, int | 
     """(log10 of the positive sample weights, number of weights that are 0)."""
     positive = np.flatnonzero(weighed.weight_n > 0)
     log_m = np.log10(weighed.weights.sample_weight[positive])
-    edges = round_edges(log_m, SMALLEST_CELL if weighed.private and positive.size > 2 * SMALLEST_CELL else 0, _MOST_BINS)
+    edges = round_edges(
+        log_m,
+        SMALLEST_CELL if weighed.private and positive.size > 2 * SMALLEST_CELL else 0,
+        _MOST_BINS,
+    )
     size = len(edges) - 1
     code_n = np.full(weighed.n, size, dtype=np.int64)
     code_n[positive] = bin_codes(log_m, edges)
     count = np.bincount(code_n, minlength=size + 1)
     if not weighed.private:
-        return Histogram(edges, tuple(count[:-1].tolist()), _histogram_by_source(weighed, code_n, size)), int(count[-1])
-    # How many images the model left out may be withheld elsewhere, so it is here, too. Images of a stratum may all have one weight: a bin
-    # would tell what the table of strata withholds.
+        return Histogram(
+            edges, tuple(count[:-1].tolist()), _histogram_by_source(weighed, code_n, size)
+        ), int(count[-1])
+    # How many images the model left out may be withheld elsewhere, so it is here, too. Images of a
+    # stratum may all have one weight: a bin would tell what the table of strata withholds.
     forced = np.append(np.zeros(size, dtype=np.bool_), count[-1] > 0)
     if weighed.strata is not None and table.hidden is not None:
-        forced[np.unique(code_n[(weighed.strata.code >= 0) & table.hidden[weighed.strata.code]])] = True
+        forced[
+            np.unique(code_n[(weighed.strata.code >= 0) & table.hidden[weighed.strata.code]])
+        ] = True
     hidden = hidden_cells(weighed.cell_sizes(code_n, size + 1), forced)
     shown = tuple(None if hide else int(each) for each, hide in zip(count, hidden, strict=True))
     return Histogram(edges, shown[:-1]), shown[-1]
 
 
-def _histogram_by_source(weighed: Weighed, code_n: Ints, size: int) -> dict[str, tuple[Number, ...]]:
+def _histogram_by_source(
+    weighed: Weighed, code_n: Ints, size: int
+) -> dict[str, tuple[Number, ...]]:
     """Counts of every source, where there are few."""
     n_sources = len(weighed.names)
     if n_sources < 2 or n_sources > _MOST_BY:
         return {}
-    count = np.bincount(weighed.source_n * (size + 1) + code_n, minlength=n_sources * (size + 1)).reshape(n_sources, size + 1)
+    count = np.bincount(
+        weighed.source_n * (size + 1) + code_n, minlength=n_sources * (size + 1)
+    ).reshape(n_sources, size + 1)
     return {name: tuple(count[k, :-1].tolist()) for k, name in enumerate(weighed.names)}
 
 
@@ -90,31 +130,48 @@ def _quantile(sorted_n: Floats, level: float, private: bool) -> float | None:
 
 
 def _concentration(sorted_n: Floats, private: bool) -> tuple[tuple[float, float], ...]:
-    """(share of the images, heaviest first; share of the weight they carry), from (0, 0) to (1, 1)."""
+    """(share of the images, heaviest first; share of the weight they carry), from (0, 0) to
+    (1, 1).
+    """
     n = sorted_n.size
     carried = np.append(0.0, np.cumsum(sorted_n[::-1])) / sorted_n.sum()
     points = sorted({round(share * n) for share in _POINTS} - {0, n})
     if private:
         points = [at for at in points if SMALLEST_CELL <= at <= n - SMALLEST_CELL]
     digits = 3 if private else 10
-    middle = [(at / n, float(rounded(min(float(carried[at]), 1.0), digits) or 0.0)) for at in points]
+    middle = [
+        (at / n, float(rounded(min(float(carried[at]), 1.0), digits) or 0.0)) for at in points
+    ]
     return ((0.0, 0.0), *middle, (1.0, 1.0))
 
 
 def _spread(name: str, weight_m: Floats, private: bool, images: int | None) -> Spread:
     sorted_m = np.sort(weight_m)
     low, lower, median, upper, high = (_quantile(sorted_m, level, private) for level in _LEVELS)
-    return Spread(name, images, low, lower, median, upper, high, None if private or not sorted_m.size else float(sorted_m[-1]))
+    return Spread(
+        name,
+        images,
+        low,
+        lower,
+        median,
+        upper,
+        high,
+        None if private or not sorted_m.size else float(sorted_m[-1]),
+    )
 
 
 def _by_source(weighed: Weighed) -> tuple[Spread, ...]:
     hidden_k = hidden_sources(weighed)
     sample_weight = weighed.weights.sample_weight
     order = np.argsort(weighed.source_n, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(weighed.source_n, minlength=len(weighed.names)))[:-1])
+    parts = np.split(
+        order, np.cumsum(np.bincount(weighed.source_n, minlength=len(weighed.names)))[:-1]
+    )
     largest = sorted(range(len(parts)), key=lambda k: -parts[k].size)[:_MOST_SOURCES]
     return tuple(
-        _spread(weighed.names[k], sample_weight[parts[k]], weighed.private, int(parts[k].size)) for k in sorted(largest) if not hidden_k[k]
+        _spread(weighed.names[k], sample_weight[parts[k]], weighed.private, int(parts[k].size))
+        for k in sorted(largest)
+        if not hidden_k[k]
     )
 
 

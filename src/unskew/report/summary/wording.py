@@ -1,4 +1,6 @@
-"""Sentences: numbers as a reader wants them, and sentences of the records made fit for a page that shows aggregates only."""
+"""Sentences: numbers as a reader wants them, and sentences of the records made fit for a page that
+shows aggregates only.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 # "12 images", "3 of 40 images", "(7 groups)"; "image 17", "row 3".
-_COUNT = re.compile(r"(?<![\w.])[\d,]*\d(?: of (?:its |the )?[\d,]*\d)? (?=(?:\w+ )?(?:images?|groups?|rows?)\b)")
+_COUNT = re.compile(
+    r"(?<![\w.])[\d,]*\d(?: of (?:its |the )?[\d,]*\d)? (?=(?:\w+ )?(?:images?|groups?|rows?)\b)"
+)
 _PLACE = re.compile(r"\b(image|row) \d+\b")
 _DECIMAL = re.compile(r"(?<![\w.])\d*\.\d+(?:e[+-]?\d+)?%?|(?<![\w.,])\d+%")
 # The pool share of images outside the target's scope tells how many they are.
@@ -17,7 +21,8 @@ _ASIDE = re.compile(r" \([^()]*\d[^()]*\)")
 def without_counts(sentence: str) -> str:
     """The sentence without any number of images or groups, nor shares that stand beside one.
 
-    Sentences of the records count what was dropped or left out; those counts are cells of no table and could be small.
+    Sentences of the records count what was dropped or left out; those counts are cells of no table
+    and could be small.
     """
     counted, n = _COUNT.subn("some ", _POOL_SHARE.sub("", sentence))
     counted = _PLACE.sub(lambda found: "an image" if found[1] == "image" else "a row", counted)
@@ -26,7 +31,9 @@ def without_counts(sentence: str) -> str:
 
 def private_sentences(sentences: Iterable[str], hidden: Sequence[str]) -> tuple[str, ...]:
     """Without counts, and without the sentences that name what is withheld."""
-    return tuple(without_counts(each) for each in sentences if not any(name in each for name in hidden))
+    return tuple(
+        without_counts(each) for each in sentences if not any(name in each for name in hidden)
+    )
 
 
 def private_population(population: str) -> str:
@@ -47,7 +54,13 @@ def share_text(share: float | None) -> str:
     if share is None:
         return "–"
     percent = 100 * share
-    return f"{percent:.0f}%" if percent >= 99.95 or percent == 0 else f"{percent:.3g}%" if percent < 10 else f"{percent:.1f}%"
+    return (
+        f"{percent:.0f}%"
+        if percent >= 99.95 or percent == 0
+        else f"{percent:.3g}%"
+        if percent < 10
+        else f"{percent:.1f}%"
+    )
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
@@ -55,4 +68,6 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     names = list(names)
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+    return (
+        names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+    )
