@@ -190,5 +190,10 @@ def compute_tables(
         terminal.print_paragraph(console, "\n".join([told, *done.notes]))
 
 
+def run_paper(arguments: list[str]) -> int:
+    """Run one command of the article; the exit code."""
+    return run_command(arguments, app)
+
+
 if __name__ == "__main__":
-    raise SystemExit(run_command(sys.argv[1:], app))
+    raise SystemExit(run_paper(sys.argv[1:]))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from unskew.errors import missing_extra
+from unskew.errors import ConfigError
 from unskew.files.atomic import written_whole
 
 # One colour for each arm wherever it appears (Okabe & Ito's, which the colour-blind tell apart).
@@ -72,7 +72,9 @@ def figure_style() -> Iterator[None]:
     try:
         import matplotlib
     except ImportError as error:
-        raise missing_extra("paper", "drawing figures", error) from error
+        raise ConfigError(
+            "drawing figures needs the package matplotlib, which is not installed: pip install matplotlib"
+        ) from error
     with matplotlib.rc_context(_STYLE):
         yield
 

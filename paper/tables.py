@@ -131,7 +131,7 @@ def write_tables(
     if importlib.util.find_spec("matplotlib") is not None:
         files += tables.draw(found)
     else:
-        notes.append("No picture was drawn: that needs matplotlib, pip install 'unskew[paper]'.")
+        notes.append("No picture was drawn: that needs matplotlib, pip install matplotlib.")
     return TableSet(
         (*files, store.path.name), len(waiting), len(found), tuple(notes + _unsolved(found, wanted))
     )

@@ -16,12 +16,12 @@ import pandas as pd
 import pytest
 
 from paper import class_experiments, theorem
+from paper.__main__ import run_paper
 from paper.acquisition_experiments import bin_sizes, channel_marginals
 from paper.catalogue import NOT_POSSIBLE, list_figures
 from paper.experiment import Cell, Experiment, Place, Tables, Workers, forget_cells, run_experiment
 from paper.figures import write_figures
 from small_cifar import make_data
-from unskew.cli.app import run_command
 from unskew.errors import ConfigError, DataError
 
 SETS = {"cifar10": "a", "cifar100": "b"}
@@ -255,19 +255,11 @@ def test_the_command_speaks_json_and_has_exit_codes(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    assert (
-        run_command(
-            ["paper", "figures", "--data", str(data), "-o", str(out), "--only", "3", "--json"]
-        )
-        == 0
-    )
+    assert run_paper(["figures", "--data", str(data), "-o", str(out), "--only", "3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [each["number"] for each in told["figures"]] == ["3"]
     assert (out / told["figures"][0]["files"][0]).is_file()
-    assert (
-        run_command(["paper", "figures", "--data", str(tmp_path / "no"), "-o", str(out), "--json"])
-        == 2
-    )
+    assert run_paper(["figures", "--data", str(tmp_path / "no"), "-o", str(out), "--json"]) == 2
     assert json.loads(capsys.readouterr().out)["error"]["kind"] == "ConfigError"
 
 
@@ -275,9 +267,8 @@ def test_the_command_says_what_the_figures_show(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (
-        run_command(
+        run_paper(
             [
-                "paper",
                 "figures",
                 "--data",
                 str(data),
@@ -296,9 +287,7 @@ def test_the_command_says_what_the_figures_show(
     assert "κ = " in said
     assert "Figure 1 (samples of not-MNIST" in said
     assert (
-        run_command(
-            ["paper", "figures", "--data", str(data), "-o", str(tmp_path), "--only", "3", "--quiet"]
-        )
+        run_paper(["figures", "--data", str(data), "-o", str(tmp_path), "--only", "3", "--quiet"])
         == 0
     )
     assert capsys.readouterr().out == ""

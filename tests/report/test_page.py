@@ -422,7 +422,9 @@ def test_the_page_is_the_same_each_time() -> None:
 
 
 def test_templates_ship_with_the_package() -> None:
-    files = {path.name for path in resources.files("unskew.report").joinpath("templates").iterdir()}
+    files = {
+        path.name for path in resources.files("unskew.report.page").joinpath("templates").iterdir()
+    }
     assert {"page.html", "style.css", "script.js"} <= files
 
 

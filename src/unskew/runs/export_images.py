@@ -130,7 +130,7 @@ class _Shards:
                 self.folder / f"{self.split}-{self.number:06d}.tar",
                 "w",
                 format=tarfile.USTAR_FORMAT,
-            )  # noqa: SIM115
+            )
             self.number, self.size = self.number + 1, 0
         for suffix, data in sorted(files.items()):
             info = tarfile.TarInfo(f"{key}.{suffix}")

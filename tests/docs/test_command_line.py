@@ -11,7 +11,7 @@ import typer
 
 from unskew.cli.app import Format, app
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "command-line.md").read_text(
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "command-line.md").read_text(
     encoding="utf-8"
 )
 COMMANDS: dict[str, Any] = {}

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from config_files import MINIMAL, fill_folder, save
 from run_data import CAMERA_TRAPS, HOSPITALS, PRODUCT_PHOTOS
 from unskew import ConfigError, bias
 from unskew.config.paths import _NETWORKS
@@ -30,29 +31,11 @@ CONFIGURATIONS = {
     "hospitals": HOSPITALS,
     "product-photos": PRODUCT_PHOTOS,
 }
-MINIMAL = '[sources]\nmanifest = "scans.csv"\n\n[bias]\nfamily = "strata"\n'
-
-
-def fill_folder(folder):
-    """Everything that the three configurations name."""
-    for name in ("north", "south", "east", "west", "phones"):
-        (folder / name).mkdir()
-    for name in ("all.json", "scans.csv"):
-        (folder / name).write_text("")
-    (folder / "survey.csv").write_text("label,count\nfox,3\nhare,5\n")
-    (folder / "registry.csv").write_text('age,sex,count\n"[0, 40)",f,2\n"[40, 60)",m,3\n')
-    return folder
 
 
 @pytest.fixture
 def folder(tmp_path):
     return fill_folder(tmp_path)
-
-
-def save(folder, text, name="run.toml"):
-    path = folder / name
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)

@@ -10,7 +10,7 @@ from pathlib import Path
 import unskew
 from unskew.report.page.html import render_page
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
 
 
@@ -29,9 +29,9 @@ def test_every_panel_has_its_part_of_the_guide(tmp_path: Path) -> None:
 
 
 def test_the_stamps_of_the_verdict_are_those_of_the_page() -> None:
-    template = (ROOT / "src" / "unskew" / "report" / "templates" / "verdict.html").read_text(
-        encoding="utf-8"
-    )
+    template = (
+        ROOT / "src" / "unskew" / "report" / "page" / "templates" / "verdict.html"
+    ).read_text(encoding="utf-8")
     stamps = re.findall(r'"(?:ok|weak|no)": "([^"]+)"', template)
     assert len(stamps) == 3
     assert all(f"| {stamp} |" in GUIDE for stamp in stamps)

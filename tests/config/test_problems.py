@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from test_config import MINIMAL, fill_folder, save
+from config_files import MINIMAL, fill_folder, save
 from unskew import ConfigError, DataError
 from unskew.bias.schema import families
 from unskew.config.families import parameter_words, section_of

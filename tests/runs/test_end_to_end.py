@@ -22,7 +22,7 @@ from run_data import (
 )
 from unskew.cli.app import run_command
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "configurations"
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "configurations"
 FILES = [
     "weights.parquet",
     "solution.json",

@@ -28,7 +28,7 @@ from unskew.choosing.membership_score import (
 from unskew.choosing.target_distance import distance_to_target, known_facts
 from unskew.errors import ConfigError, DataError
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def tilted_pool(

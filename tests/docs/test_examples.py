@@ -15,7 +15,7 @@ import pytest
 from run_data import CAMERA_TRAPS, HOSPITALS, PRODUCT_PHOTOS
 from unskew.cli.app import run_command
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CONFIGURATIONS = {
     "camera_traps": CAMERA_TRAPS,
     "product_photos": PRODUCT_PHOTOS,

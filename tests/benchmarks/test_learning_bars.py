@@ -16,7 +16,7 @@ import pytest
 
 from paper.cifar_sheets import find_data
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "learning-performance.md"
 CACHE = ROOT / ".bench-cache"
 

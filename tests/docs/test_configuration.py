@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from config_files import fill_folder, save
 from run_data import CAMERA_TRAPS
-from test_config import fill_folder, save
 from unskew import ConfigError
 from unskew.bias.schema import families
 from unskew.config.families import _hints, parameter_words, toml_type, type_words
@@ -19,7 +19,7 @@ from unskew.config.sections import SECTIONS, SOURCE_KINDS, TARGET_KINDS
 from unskew.config.toml_writer import toml_value
 from unskew.represent.naming import REPRESENTATIONS
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "configuration.md").read_text(
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "configuration.md").read_text(
     encoding="utf-8"
 )
 

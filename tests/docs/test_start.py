@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from unskew.cli.app import run_command
 from unskew.simulation import digits as demo
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 BLOCKS = _BLOCK.findall(PAGE)
