@@ -8,7 +8,7 @@ def main() -> None:
     words and with exit code 130.
     """
     try:
-        from unskew.cli.app import main as run
+        from unskew.cli.app import run_from_shell as run
     except KeyboardInterrupt:
         sys.stderr.write("unskew: Stopped. Nothing had begun yet.\n")
         raise SystemExit(130) from None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 
 
 class UnskewError(Exception):
-    """Base of every error that unskew raises on purpose."""
+    """Base of every error that unskew raises on purpose.
+
+    ``facts`` holds what the message tells a person as plain values for programs: the culprit and
+    what it was compared with. Names of facts, the same everywhere: ``option``, ``value``,
+    ``allowed``, ``path``, ``line``, ``key``, ``row``, ``id``, ``ids``, ``source``, ``sources``,
+    ``column``, ``columns``, ``level``, ``levels``, ``count``, ``limit``, ``extra``, ``package``.
+    """
+
+    def __init__(self, message: str = "", /, **facts: Any) -> None:
+        super().__init__(message)
+        self.facts = facts
 
 
 class DataError(UnskewError, ValueError):
@@ -29,8 +39,8 @@ class DataError(UnskewError, ValueError):
 class RowCountError(DataError):
     """Row blocks gave another number of rows than expected."""
 
-    def __init__(self, message: str, seen: int = 0) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, seen: int = 0, **facts: Any) -> None:
+        super().__init__(message, **facts)
         self.seen = seen
 
 
@@ -43,8 +53,10 @@ class InvalidConfigError(ConfigError):
     message.
     """
 
-    def __init__(self, message: str, problems: Sequence[Mapping[str, object]] = ()) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, problems: Sequence[Mapping[str, object]] = (), **facts: Any
+    ) -> None:
+        super().__init__(message, **facts)
         self.problems = tuple(problems)
 
 
@@ -57,8 +69,8 @@ class UnreadableError(DataError):
     source, path, reason.
     """
 
-    def __init__(self, message: str, set_aside: pd.DataFrame | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, set_aside: pd.DataFrame | None = None, **facts: Any) -> None:
+        super().__init__(message, **facts)
         self.set_aside = set_aside
 
 
@@ -67,8 +79,8 @@ class OverlapError(UnskewError, ValueError):
     ``overlap`` holds the graph.
     """
 
-    def __init__(self, message: str, overlap: Overlap | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, overlap: Overlap | None = None, **facts: Any) -> None:
+        super().__init__(message, **facts)
         self.overlap = overlap
 
 
@@ -79,8 +91,8 @@ class CoverageError(UnskewError, ValueError):
 class ConvergenceError(UnskewError, RuntimeError):
     """The solver stopped before the tolerance was met. ``solution`` holds how far it came."""
 
-    def __init__(self, message: str, solution: Solution | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, solution: Solution | None = None, **facts: Any) -> None:
+        super().__init__(message, **facts)
         self.solution = solution
 
 

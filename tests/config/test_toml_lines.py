@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unskew.config.toml_lines import Place, locate_keys, nearest_place
+from unskew.config.toml_lines import TomlPosition, locate_keys, nearest_position
 
 KEYS = st.text("ab-_Z09.= #\"'[]{}\n\t\\é☃,", max_size=5)
 SCALARS = st.one_of(
@@ -225,8 +225,8 @@ def test_every_form_of_toml_is_read(path, place):
 
 def test_what_the_text_lacks_is_placed_at_the_table_above_it():
     places = locate_keys('[target]\nunit = "group"')
-    assert nearest_place(places, ("target", "margins", "label")) == Place(1, 1)
-    assert nearest_place(places, ("bias",)) is None
+    assert nearest_position(places, ("target", "margins", "label")) == TomlPosition(1, 1)
+    assert nearest_position(places, ("bias",)) is None
 
 
 @pytest.mark.parametrize(

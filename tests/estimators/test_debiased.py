@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 import unskew
 from unskew import DebiasedClassifier, DebiasedRegressor
 from unskew.errors import ConfigError, DataError
-from unskew.estimators.pool_from_xy import Images, pool_images, weigh_images
+from unskew.estimators.pool_from_xy import GivenImages, pool_images, weigh_images
 from unskew.learn.sklearn_routing import find_weight_path
 
 
@@ -130,7 +130,7 @@ def test_the_error_of_a_known_mean_is_zero_and_of_another_that_of_the_residuals(
     rng = np.random.default_rng(4)
     x = rng.standard_normal(500)
     h = 2.0 * x + 0.5 * rng.standard_normal(500)
-    weighing = weigh_images(Images(x[:, None], h), None, None, {"x_0": 0.2})
+    weighing = weigh_images(GivenImages(x[:, None], h), None, None, {"x_0": 0.2})
     known = weighing.mean(x)
     assert (known.value, known.stderr) == (pytest.approx(0.2, abs=1e-9), 0.0)
     p, slope = weighing.weight, np.polyfit(x, h, 1, w=np.sqrt(weighing.weight))
@@ -146,7 +146,7 @@ def test_the_error_of_a_mean_by_design_weights_is_that_of_the_ratio_estimator() 
     rng = np.random.default_rng(4)
     h, design = rng.standard_normal(300), rng.uniform(0.2, 3.0, 300)
     estimate = weigh_images(
-        Images(np.zeros((300, 1)), h, sample_weight=design), None, None, None
+        GivenImages(np.zeros((300, 1)), h, sample_weight=design), None, None, None
     ).mean(h)
     mean = np.average(h, weights=design)
     assert estimate.value == pytest.approx(mean)
@@ -164,7 +164,9 @@ def test_calibrated_intervals_cover_the_target_mean() -> None:
     for _ in range(80):
         x = 0.3 + rng.standard_normal(400)
         low, high = (
-            weigh_images(Images(x[:, None], x), None, None, {"x_0": 0.0}).mean(np.abs(x)).interval
+            weigh_images(GivenImages(x[:, None], x), None, None, {"x_0": 0.0})
+            .mean(np.abs(x))
+            .interval
         )
         hits += low <= np.sqrt(2 / np.pi) <= high
     # 95% − 3 binomial standard errors of 80 draws
@@ -176,7 +178,7 @@ def test_calibrated_intervals_cover_the_target_mean() -> None:
 
 def test_names_of_columns() -> None:
     pool = pool_images(
-        Images(
+        GivenImages(
             np.zeros((2, 2)),
             ["cat", "dog"],
             ["a", "b"],
@@ -186,10 +188,12 @@ def test_names_of_columns() -> None:
     )
     assert list(pool.frame.columns) == ["source", "group", "label", "id", "x_0", "x_1", "camera"]
     frame = pd.DataFrame({"age": [1.0, 2.0], 7: [0, 1]}, index=["i", "j"])
-    pool = pool_images(Images(frame, np.zeros((2, 2))))
+    pool = pool_images(GivenImages(frame, np.zeros((2, 2))))
     assert {"age", "7", "label_0", "label_1"} <= set(pool.frame.columns)
     assert pool.frame["id"].tolist() == ["i", "j"]
-    assert pool_images(Images(frame, None, attributes={"id": [8, 9]})).frame["id"].tolist() == [
+    assert pool_images(GivenImages(frame, None, attributes={"id": [8, 9]})).frame[
+        "id"
+    ].tolist() == [
         8,
         9,
     ]
@@ -197,7 +201,7 @@ def test_names_of_columns() -> None:
 
 def test_sources_keep_the_order_of_their_categories() -> None:
     source = pd.Series(pd.Categorical(["b", "a"], categories=["b", "a"]))
-    assert pool_images(Images(np.zeros((2, 1)), None, source)).names == ("b", "a")
+    assert pool_images(GivenImages(np.zeros((2, 1)), None, source)).names == ("b", "a")
 
 
 def test_the_model_does_not_see_the_attributes(labelled: Any) -> None:
@@ -231,7 +235,7 @@ def test_the_model_does_not_see_the_attributes(labelled: Any) -> None:
 def test_columns_that_do_not_fit(given: Any, words: str) -> None:
     images = {"X": np.zeros((2, 1)), "y": [0, 1], **given}
     with pytest.raises(DataError, match=words):
-        pool_images(Images(**images))
+        pool_images(GivenImages(**images))
 
 
 @pytest.mark.parametrize(

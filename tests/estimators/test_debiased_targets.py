@@ -19,7 +19,7 @@ import unskew
 from unskew import DebiasedClassifier, DebiasedRegressor, Pool, Target
 from unskew.bias import Box, Known, Product, SoftBox, Strata, Subpopulation, Tilt
 from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning
-from unskew.estimators.pool_from_xy import Images, weigh_images
+from unskew.estimators.pool_from_xy import GivenImages, weigh_images
 from unskew.estimators.target_score import cross_fit_scores, score_images
 
 
@@ -321,9 +321,9 @@ def test_intervals_of_cross_fitted_scores_cover_the_mean_score_of_the_folds_mode
     hits = 0
     for seed in range(300):
         X, y, source = _label_shift([150, 150], seed=seed)
-        weighing = weigh_images(Images(X, y, source), None, SHIFTED, None)
+        weighing = weigh_images(GivenImages(X, y, source), None, SHIFTED, None)
         held_out = cross_fit_scores(
-            LogisticRegression(), Images(X, y, source), weighing, 5, copies=True, seed=0
+            LogisticRegression(), GivenImages(X, y, source), weighing, 5, copies=True, seed=0
         )
         cut_f = np.array(
             [-part.model.model.intercept_[0] / part.model.model.coef_[0, 0] for part in held_out]

@@ -13,10 +13,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 from unskew.errors import ConfigError
 from unskew.forecasting.cross_fitting import (
-    Arm,
     Deal,
     EstimatorLearner,
     Hits,
+    ProbeArm,
     ProbeLearner,
     cross_fit_arm,
     cross_fit_arms,
@@ -103,7 +103,7 @@ def test_a_probe_and_the_same_classifier_of_scikit_learn_hit_alike() -> None:
     label_n = rng.integers(0, 3, 300)
     X_nd = rng.standard_normal((300, 4)) + 2 * rng.standard_normal((3, 4))[label_n]
     deal = deal_halves(np.arange(300), label_n, 3, 0, np.arange(300))
-    arm = Arm("own", rng.gamma(1.0, size=300), np.array([0.0, 1.0, 0.0]))
+    arm = ProbeArm("own", rng.gamma(1.0, size=300), np.array([0.0, 1.0, 0.0]))
     # fit_positive_rows hands on weights of mean 1, so that C is relative to the number of images;
     # both halves and folds have other numbers.
     probe = cross_fit_arm(arm, X_nd, label_n, 3, deal, ProbeLearner(ridge=1.0, tol=1e-8))
@@ -135,7 +135,10 @@ def test_merged_copies_change_no_hit(seed: int) -> None:
     label_n = rng.integers(0, 2, 60)[image_n]
     unit_n = np.unique(image_n, return_inverse=True)[1]
     deal = deal_halves(unit_n, label_n, 3, seed, np.arange(150))
-    arms = [Arm("naive", np.ones(150)), Arm("own", rng.gamma(1.0, size=150), np.array([0.0, 0.3]))]
+    arms = [
+        ProbeArm("naive", np.ones(150)),
+        ProbeArm("own", rng.gamma(1.0, size=150), np.array([0.0, 0.3])),
+    ]
     for learner in (
         ProbeLearner(0.1, 1e-10),
         EstimatorLearner(DecisionTreeClassifier(min_samples_leaf=5, random_state=0)),
@@ -154,11 +157,11 @@ def test_nothing_to_learn_from_is_never_right_and_one_class_is_all_there_is() ->
     for learner in (ProbeLearner(), EstimatorLearner(DecisionTreeClassifier())):
         only = np.zeros(40)
         only[np.flatnonzero(deal.fold == 0)] = 1.0
-        hits = cross_fit_arm(Arm("one fold", only), X_nd, label_n, 2, deal, learner)
+        hits = cross_fit_arm(ProbeArm("one fold", only), X_nd, label_n, 2, deal, learner)
         assert not hits.full[deal.fold == 0].any()
         assert hits.full[deal.fold == 1].all()
         hits = cross_fit_arm(
-            Arm("one class", (label_n == 1).astype(float)), X_nd, label_n, 2, deal, learner
+            ProbeArm("one class", (label_n == 1).astype(float)), X_nd, label_n, 2, deal, learner
         )
         np.testing.assert_array_equal(hits.full, label_n)
         np.testing.assert_array_equal(hits.half, label_n)

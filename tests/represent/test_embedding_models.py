@@ -21,10 +21,10 @@ import pytest
 from unskew.errors import ConfigError, DataError
 from unskew.represent import efficientnet
 from unskew.represent.embedding_models import find_model, is_model_file
-from unskew.represent.networks import OnnxNetwork, Place, TorchNetwork
+from unskew.represent.networks import OnnxNetwork, RunsOn, TorchNetwork
 
 torch = pytest.importorskip("torch", reason="networks run by torch: pip install 'unskew[embed]'")
-ONE = Place("cpu", 1)
+ONE = RunsOn("cpu", 1)
 
 FACTORIES = """
     import torch
@@ -199,7 +199,7 @@ def test_torch_gets_the_threads_it_is_given_and_keeps_none_of_that(
         "forward",
         lambda self, x: (seen.append(torch.get_num_threads()), x.mean((2, 3)))[1],
     )
-    model.load(6, Place("cpu", 3)).embed(_images())
+    model.load(6, RunsOn("cpu", 3)).embed(_images())
     assert seen == [3]
     assert torch.get_num_threads() == before
 
@@ -351,14 +351,14 @@ def test_onnx_files_that_cannot_be_used_say_why(tmp_path: Path) -> None:
 
 def test_a_device_that_is_not_there_is_an_error(tmp_path: Path, factories: str) -> None:
     with pytest.raises(ConfigError, match="device is 'cpu' or 'cuda'; got 'gpu'"):
-        Place("gpu")
+        RunsOn("gpu")
     if torch.cuda.is_available():
         pytest.skip("this machine has a graphics card")
     with pytest.raises(ConfigError, match="no graphics card"):
-        find_model(f"{factories}:net").load(6, Place("cuda"))
+        find_model(f"{factories}:net").load(6, RunsOn("cuda"))
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
     with pytest.raises(ConfigError, match="no CUDAExecutionProvider"):
-        find_model(str(write_onnx(tmp_path / "net.onnx"))).load(6, Place("cuda"))
+        find_model(str(write_onnx(tmp_path / "net.onnx"))).load(6, RunsOn("cuda"))
 
 
 def _hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
@@ -430,7 +430,7 @@ def test_efficientnet_by_onnxruntime_equals_the_packages_own_and_is_written_once
         "write_graph",
         lambda network, blocks: (written.append(1), real(network, blocks))[1],
     )
-    images, place = _images(2, 224), Place("cpu", 2, tmp_path / "new folder")
+    images, place = _images(2, 224), RunsOn("cpu", 2, tmp_path / "new folder")
     network = find_model(None).load(224, place)
     assert isinstance(network, OnnxNetwork)
     first = network.embed(images)
@@ -486,15 +486,15 @@ def test_blocks_come_before_the_last_layer_as_hooks_of_the_package_see_them(tmp_
     images = _images(3, 64)
     head = network.eval().extract_features(torch.from_numpy(images)).mean((2, 3)).detach().numpy()
     expected = np.concatenate([seen[0], seen[4], seen[15], head], axis=1)
-    made = find_model(None, (0, 4, 15)).load(64, Place("cpu", 1, tmp_path))
-    kept = find_model(None, (0, 4, 15)).load(64, Place("cpu", 1, tmp_path))
+    made = find_model(None, (0, 4, 15)).load(64, RunsOn("cpu", 1, tmp_path))
+    kept = find_model(None, (0, 4, 15)).load(64, RunsOn("cpu", 1, tmp_path))
     by_torch = TorchNetwork("torch", efficientnet.load_torch(64, (0, 4, 15)), ONE)
     assert isinstance(made, OnnxNetwork)
     for way in (made, kept, by_torch):
         np.testing.assert_allclose(way.embed(images), expected, atol=1e-4)
     assert len(network._blocks) == efficientnet.N_BLOCKS
     # Another set of blocks is another graph.
-    assert find_model(None).load(64, Place("cpu", 1, tmp_path)).embed(images).shape == (3, 1280)
+    assert find_model(None).load(64, RunsOn("cpu", 1, tmp_path)).embed(images).shape == (3, 1280)
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -509,7 +509,7 @@ def test_a_cache_that_cannot_be_written_costs_time_only(
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
     (tmp_path / "file").write_text("in the way")
     with caplog.at_level(logging.WARNING):
-        network = find_model(None).load(32, Place("cpu", 1, tmp_path / "file" / "networks"))
+        network = find_model(None).load(32, RunsOn("cpu", 1, tmp_path / "file" / "networks"))
     assert isinstance(network, OnnxNetwork)
     assert "is not kept in the cache" in caplog.text
 
@@ -543,7 +543,7 @@ def test_a_graph_that_computes_something_else_is_not_used(
 
     monkeypatch.setattr(efficientnet, "write_graph", shifted)
     with caplog.at_level(logging.WARNING):
-        network = find_model(None).load(32, Place("cpu", 1, tmp_path / "cache"))
+        network = find_model(None).load(32, RunsOn("cpu", 1, tmp_path / "cache"))
     assert isinstance(network, TorchNetwork)
     assert "onnxruntime's features differ from torch's by 0.001" in caplog.text
     assert not (tmp_path / "cache").exists()

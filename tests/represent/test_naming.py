@@ -11,20 +11,20 @@ from represent.picture_pools import pool_of, random_pixels, smooth_pixels
 from unskew.errors import ConfigError, DataError
 from unskew.represent.color import BorderHsv, MeanHsv
 from unskew.represent.decode import reduce_images
-from unskew.represent.naming import REPRESENTATIONS, read_features
+from unskew.represent.naming import REPRESENTATIONS, read_representations
 from unskew.represent.pool_features import represent_images
 from unskew.represent.user_functions import OwnFunction
 
 
 def test_names_settings_and_objects() -> None:
-    assert read_features("mean_hsv") == (MeanHsv(),)
-    assert read_features({"name": "border_hsv", "width": 4}) == (BorderHsv(width=4),)
-    assert read_features(["mean_hsv", BorderHsv(3)]) == (MeanHsv(), BorderHsv(3))
+    assert read_representations("mean_hsv") == (MeanHsv(),)
+    assert read_representations({"name": "border_hsv", "width": 4}) == (BorderHsv(width=4),)
+    assert read_representations(["mean_hsv", BorderHsv(3)]) == (MeanHsv(), BorderHsv(3))
 
 
 @pytest.mark.parametrize("name", [name for name in REPRESENTATIONS if name != "embedding"])
 def test_every_name_is_the_name_of_its_representation(name: str) -> None:
-    (representation,) = read_features(name)
+    (representation,) = read_representations(name)
     assert representation.name == name
     assert all(column.startswith(name) for column in representation.columns)
     assert set(representation.text_columns) <= set(representation.columns)
@@ -48,7 +48,7 @@ def test_every_name_is_the_name_of_its_representation(name: str) -> None:
 )
 def test_mistakes_are_named(features: object, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        read_features(features)  # type: ignore[arg-type]
+        read_representations(features)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from unskew.records import Pool
 from unskew.represent import processes
 from unskew.represent import workers as running
 from unskew.represent.image_tasks import Worker
-from unskew.represent.naming import read_features
+from unskew.represent.naming import read_representations
 from unskew.represent.pool_features import represent_images
 from unskew.represent.processes import Processes, can_use_processes, result_of
 
@@ -77,7 +77,7 @@ def test_processes_find_what_one_thread_finds(
 
 
 def test_a_process_that_dies_is_an_error_in_words(folder: Path) -> None:
-    worker = Worker(read(folder).images, read_features(FEATURES), None, None)  # type: ignore[arg-type]
+    worker = Worker(read(folder).images, read_representations(FEATURES), None, None)  # type: ignore[arg-type]
     crew = Processes(worker, 1)
     try:
         assert result_of(crew.submit([0, 1])).n_rows == 2
@@ -95,7 +95,7 @@ def test_only_files_and_representations_that_other_processes_know(
     assert files is not None
 
     def usable(images: object, *features: object, jobs: int = 2) -> bool:
-        return can_use_processes(Worker(images, read_features(features), None, None), jobs)  # type: ignore[arg-type]
+        return can_use_processes(Worker(images, read_representations(features), None, None), jobs)  # type: ignore[arg-type]
 
     assert usable(files, "border_hsv", "noise")
     assert usable(files.take(np.arange(5)), "exif")

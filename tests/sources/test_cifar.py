@@ -213,7 +213,7 @@ def test_what_is_not_the_official_file_is_refused(tmp_path):
 def test_the_official_checksum_passes(tmp_path, monkeypatch):
     archive = pack(tmp_path / "cifar-10-binary.tar.gz", members_10("binary"))
     official = cifar_files.DISTRIBUTIONS[1]
-    told = cifar_files.Distribution(
+    told = cifar_files.CifarForm(
         **{**official.__dict__, "md5": hashlib.md5(archive.read_bytes()).hexdigest()}
     )
     monkeypatch.setattr(cifar_files, "DISTRIBUTIONS", (told,))
@@ -332,9 +332,7 @@ def served(monkeypatch, content, *, error=None):
 def test_fetching_writes_the_archive_whole_or_not_at_all(tmp_path, monkeypatch):
     content = pack(tmp_path / "x.tar.gz", members_10("binary")).read_bytes()
     official = cifar_files.DISTRIBUTIONS[1]
-    told = cifar_files.Distribution(
-        **{**official.__dict__, "md5": hashlib.md5(content).hexdigest()}
-    )
+    told = cifar_files.CifarForm(**{**official.__dict__, "md5": hashlib.md5(content).hexdigest()})
     monkeypatch.setattr(cifar_files, "DISTRIBUTIONS", (told,))
     asked = served(monkeypatch, content)
     settings = {"cifar": "cifar-10-binary.tar.gz", "download": True}

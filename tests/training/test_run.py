@@ -24,7 +24,7 @@ from unskew import ConfigError, Pool, Target
 from unskew.cli.app import run_command
 from unskew.evaluation.predictions import evaluate_predictions
 from unskew.represent.square_pixels import square_images
-from unskew.training.arms import adjust_scores, check_arms, main_arm, make_arm, take_rows
+from unskew.training.arms import adjust_scores, check_arms, main_arm, make_arm, take_training_rows
 from unskew.training.inputs import Splits, TrainingInputs, find_splits
 from unskew.training.model_card import safe
 
@@ -54,8 +54,8 @@ def test_rows_of_a_mapped_array_are_mapped_again(tmp_path: Path) -> None:
     X = np.memmap(tmp_path / "x", dtype=np.uint8, mode="w+", shape=(9000, 2))
     X[:] = np.arange(18000, dtype=np.uint64).reshape(9000, 2).astype(np.uint8)
     rows = np.arange(0, 9000, 2)[::-1]
-    assert isinstance(take_rows(X, rows), np.memmap)
-    assert np.array_equal(take_rows(X, rows), np.asarray(X)[rows])
+    assert isinstance(take_training_rows(X, rows), np.memmap)
+    assert np.array_equal(take_training_rows(X, rows), np.asarray(X)[rows])
 
 
 @given(
@@ -284,19 +284,19 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
 
 
 def test_force_replaces_a_training_and_leaves_other_files_alone(tmp_path: Path) -> None:
-    from unskew.training.folder import check_folder, clear_training
+    from unskew.training.folder import check_training_folder, clear_training
 
     out = tmp_path / "out"
     (out / "arms" / "debiased").mkdir(parents=True)
     (out / "notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match="no training of this kind wrote"):
-        check_folder(out, resume=False, force=True)
+        check_training_folder(out, resume=False, force=True)
     (out / "training.json").write_text(
         '{"status": "started", "arm": "a", "arms": {}, "classes": [], "preprocessing": {}}'
     )
     with pytest.raises(ConfigError, match="started and not finished"):
-        check_folder(out, resume=False, force=False)
-    check_folder(out, resume=False, force=True)
+        check_training_folder(out, resume=False, force=False)
+    check_training_folder(out, resume=False, force=True)
     clear_training(out)
     assert [each.name for each in out.iterdir()] == ["notes.txt"]
 
@@ -315,33 +315,33 @@ def test_force_replaces_a_training_and_leaves_other_files_alone(tmp_path: Path) 
 def test_files_that_no_training_wrote_are_not_replaced_without_force(
     tmp_path: Path, name: str
 ) -> None:
-    from unskew.training.folder import check_folder
+    from unskew.training.folder import check_training_folder
 
     (tmp_path / "forecast.json").write_text("of unskew forecast, which a training takes up")
     (tmp_path / "unreadable.csv").write_text("of a training that was refused")
-    check_folder(tmp_path, resume=False, force=False)
+    check_training_folder(tmp_path, resume=False, force=False)
     (tmp_path / name).write_text("mine")
     for resume in (False, True):
         with pytest.raises(
             ConfigError, match=f"holds {name}, and no training that wrote it.*--force"
         ):
-            check_folder(tmp_path, resume=resume, force=False)
-    check_folder(tmp_path, resume=False, force=True)
+            check_training_folder(tmp_path, resume=resume, force=False)
+    check_training_folder(tmp_path, resume=False, force=True)
 
 
 def test_a_table_of_splits_that_no_training_wrote_is_not_replaced(tmp_path: Path) -> None:
-    from unskew.training.folder import check_folder, check_split_table
+    from unskew.training.folder import check_split_table, check_training_folder
 
     check_split_table(tmp_path, "id,split\na,train\n")
     (tmp_path / "splits.csv").write_text("id,split\na,train\n")
-    check_folder(tmp_path, resume=False, force=False)
+    check_training_folder(tmp_path, resume=False, force=False)
     check_split_table(tmp_path, None)
     check_split_table(tmp_path, "id,split\na,train\n")
     with pytest.raises(ConfigError, match=r"holds splits\.csv"):
         check_split_table(tmp_path, "id,split\na,validation\n")
     for name in ("run.toml", "report.html", "report.json"):
         (tmp_path / name).write_text("of a run that was refused")
-    check_folder(tmp_path, resume=False, force=False)
+    check_training_folder(tmp_path, resume=False, force=False)
     check_split_table(tmp_path, "id,split\na,validation\n")
 
 

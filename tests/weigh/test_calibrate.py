@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 import unskew
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError
-from unskew.target.tilting import Gap, Tilt, independent_columns, smallest_conflict, tilt_to_zero
+from unskew.target.tilting import (
+    Gap,
+    TiltSolution,
+    independent_columns,
+    smallest_conflict,
+    tilt_to_zero,
+)
 from unskew.weigh.calibrate import calibrate_weights
 
 
@@ -361,7 +367,7 @@ def test_tilt_or_gap_is_decided_as_a_linear_program_decides(seed, n_columns, n_c
     ).success
     result = tilt_to_zero(np.maximum(weight_c, 1e-12), z_cj)
     if reachable:
-        assert isinstance(result, Tilt)
+        assert isinstance(result, TiltSolution)
         np.testing.assert_allclose(result.probability @ z_cj, 0.0, atol=1e-11)
         assert result.probability.sum() == pytest.approx(1, abs=1e-12)
     else:

@@ -13,7 +13,7 @@ from simulations import BOXES, PRINCIPAL, VARIANTS
 from unskew.bias import Box, Known, Product, SoftBox, Strata, Tilt
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError
 from unskew.records import Pool, Target
-from unskew.weigh.pool_comparison import Noise, noise_beside_pool
+from unskew.weigh.pool_comparison import MeanNoise, noise_beside_pool
 from unskew.weigh.shrink import nearest_weights, shrink_factors, shrink_weights
 
 THETA = np.array([-1.0, 0.0, 1.0])
@@ -42,7 +42,7 @@ def tilted_pool(seed=0, sizes=(60, 60, 60), n_sample=60):
 @given(st.floats(-5, 5), st.floats(0.01, 4), st.floats(0.01, 4), st.floats(-0.95, 0.95))
 def test_the_factor_minimises_the_estimated_error(distance, weighted, pooled, correlation):
     shared = correlation * np.sqrt(weighted * pooled)
-    noise = Noise(np.array([weighted]), np.array([pooled]), np.array([shared]))
+    noise = MeanNoise(np.array([weighted]), np.array([pooled]), np.array([shared]))
     (kept,) = shrink_factors(np.array([distance]), noise)
     variance = weighted + pooled - 2 * shared
     bias = max(distance**2 - variance, 0.0)
@@ -59,7 +59,7 @@ def test_the_risk_of_the_rule():
     """
     delta = np.linspace(-15, 20, 350_001)
     one = np.ones_like(delta)
-    kept = shrink_factors(delta, Noise(one, np.zeros_like(delta), np.zeros_like(delta)))
+    kept = shrink_factors(delta, MeanNoise(one, np.zeros_like(delta), np.zeros_like(delta)))
     bias = np.array([0.0, 1.0, 1.2, 2.4, 4.0, 6.0])
     density = np.exp(-0.5 * (delta - bias[:, None]) ** 2) / np.sqrt(2 * np.pi)
     risk = np.sqrt(
@@ -70,9 +70,9 @@ def test_the_risk_of_the_rule():
 
 def test_without_noise_everything_is_kept_and_without_bias_the_pool():
     nothing = np.zeros(1)
-    assert shrink_factors(np.array([0.3]), Noise(nothing, nothing, nothing)) == 1
-    assert shrink_factors(nothing, Noise(nothing, nothing, nothing)) == 1
-    assert shrink_factors(nothing, Noise(np.ones(1), np.full(1, 0.1), np.full(1, 0.1))) == 0
+    assert shrink_factors(np.array([0.3]), MeanNoise(nothing, nothing, nothing)) == 1
+    assert shrink_factors(nothing, MeanNoise(nothing, nothing, nothing)) == 1
+    assert shrink_factors(nothing, MeanNoise(np.ones(1), np.full(1, 0.1), np.full(1, 0.1))) == 0
 
 
 def test_known_noise_is_that_of_repeated_draws():

@@ -23,7 +23,7 @@ from unskew.bias.features import (
     is_number,
     is_numeric,
     learn_column,
-    read_features,
+    read_feature_columns,
     read_numbers,
 )
 from unskew.errors import ConfigError, UnskewWarning, did_you_mean, first_few
@@ -63,7 +63,7 @@ class Box(Bias):
     quantile: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", read_features(self.features))
+        object.__setattr__(self, "features", read_feature_columns(self.features))
         if not is_number(self.quantile) or not 0.0 <= self.quantile < 0.5:
             raise ConfigError(
                 "quantile is the share cut off at each end, from 0 (the article's min–max) to "

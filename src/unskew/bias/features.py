@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Column:
+class FeatureColumn:
     """One column as the model reads it: numbers as (x − centre)/scale, levels as indicators of all
     but the first.
     """
@@ -63,7 +63,7 @@ class FeatureMap:
     numeric ones.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[FeatureColumn, ...]
     degree: int = 1
     kept: tuple[int, ...] | None = field(default=None, repr=False)
 
@@ -99,7 +99,7 @@ class FeatureMap:
         return tuple(every) if self.kept is None else tuple(every[at] for at in self.kept)
 
 
-def read_features(given: Any) -> Any:
+def read_feature_columns(given: Any) -> Any:
     """The names of features as a tuple; a single text stays one, for `expand_features` to
     refuse.
     """
@@ -180,7 +180,7 @@ def read_numbers(column: pd.Series[Any], name: str) -> Floats:
     return value_n
 
 
-def read_column(frame: pd.DataFrame, name: str) -> Floats:
+def read_feature_column(frame: pd.DataFrame, name: str) -> Floats:
     """(n,) finite floats of a column that must be there: what a bias model of your own reads its
     features with.
     """
@@ -235,7 +235,7 @@ def is_numeric(column: pd.Series[Any]) -> bool:
     return bool(pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column))
 
 
-def learn_column(frame: pd.DataFrame, name: str) -> Column:
+def learn_column(frame: pd.DataFrame, name: str) -> FeatureColumn:
     """Centre and scale of a numeric column, or the levels of a categorical one; missing values are
     an error.
     """
@@ -243,11 +243,11 @@ def learn_column(frame: pd.DataFrame, name: str) -> Column:
     if is_numeric(column):
         value_n = read_numbers(column, name)
         scale = float(value_n.std())
-        return Column(name, float(value_n.mean()), scale if scale > 0 else 1.0)
+        return FeatureColumn(name, float(value_n.mean()), scale if scale > 0 else 1.0)
     found, code_n = text_levels(column, name)
     check_present(found, code_n, name)
     _check_levels(found, len(column), name)
-    return Column(name, levels=tuple(sorted(found, key=level_text)))
+    return FeatureColumn(name, levels=tuple(sorted(found, key=level_text)))
 
 
 def _check_levels(found: Sequence[str], n: int, name: str) -> None:

@@ -20,7 +20,7 @@ from unskew.bias.strata import (
     find_cells,
     flag_identifying,
     rescaled_masses,
-    seen_by_one,
+    strata_of_one_source,
     stratify_for,
 )
 from unskew.errors import ConfigError, DataError, OverlapError, first_few, impossible_origin
@@ -538,5 +538,8 @@ def _fit_strata(
     count_ck = count_pairs(
         data.cell[: data.n_pool], data.source[: data.n_pool], (len(strata.strata), len(data.names))
     )
-    only, flags = seen_by_one(strata, count_ck, data.names), flag_identifying(strata, count_ck)
+    only, flags = (
+        strata_of_one_source(strata, count_ck, data.names),
+        flag_identifying(strata, count_ck),
+    )
     return FittedStrata(strata, gathered.bins, log_factor, only, flags)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
-from unskew.bias.features import FeatureMap, is_number, learn_flagged_features, read_features
+from unskew.bias.features import FeatureMap, is_number, learn_flagged_features, read_feature_columns
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear, own_means
-from unskew.bias.tilt import FittedTilt, find_reference
+from unskew.bias.tilt import FittedTilt, find_reference_source
 from unskew.errors import ConfigError, DataError, did_you_mean
 from unskew.records import Floats, Ints
 from unskew.solve.profile_likelihood import LinearDerivative
@@ -66,7 +66,7 @@ class Propensity(Bias):
     floor: float = 1e-6
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", read_features(self.features))
+        object.__setattr__(self, "features", read_feature_columns(self.features))
         if self.reference is not None:
             object.__setattr__(self, "reference", level_text(self.reference))
         if not is_number(self.folds) or self.folds < 2 or self.folds != int(self.folds):
@@ -120,7 +120,7 @@ class Propensity(Bias):
     def estimate(
         self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
     ) -> Factor:
-        reference = find_reference(self, data)
+        reference = find_reference_source(self, data)
         warm = start if isinstance(start, FittedPropensity) and not data.learn_anew else None
         if warm is None:
             feature_map, notes = learn_flagged_features(data, self.features)

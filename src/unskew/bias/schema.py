@@ -56,9 +56,9 @@ def read_bias(settings: Any) -> Bias:
         )
     lacking = [
         each.name
-        for each in fields(known[name])
+        for each in fields(known[name])  # type: ignore[arg-type]
         if each.default is MISSING and each.name not in given
-    ]  # type: ignore[arg-type]
+    ]
     if lacking:
         raise ConfigError(f"the family {name!r} needs the setting {first_few(lacking)}, too.")
     _check_kinds(known[name], given)

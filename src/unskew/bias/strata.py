@@ -280,7 +280,7 @@ def find_cells(
 
 def flag_identifying(target: TargetStrata, count_ck: Ints) -> tuple[str, ...]:
     """Warn of strata that nearly tell the source of an image, though sources share them, and say
-    so; `seen_by_one` names the others.
+    so; `strata_of_one_source` names the others.
     """
     from unskew.bias.features import IDENTIFIES, can_be_identified, share_guessed
 
@@ -304,7 +304,9 @@ def flag_identifying(target: TargetStrata, count_ck: Ints) -> tuple[str, ...]:
     return (note,)
 
 
-def seen_by_one(target: TargetStrata, count_ck: Ints, names: Sequence[str]) -> dict[str, str]:
+def strata_of_one_source(
+    target: TargetStrata, count_ck: Ints, names: Sequence[str]
+) -> dict[str, str]:
     """{stratum: the only source with images of it}, for strata with target mass; ``count_ck`` are
     the images of stratum and source.
     """

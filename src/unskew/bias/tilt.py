@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
-from unskew.bias.features import FeatureMap, is_number, learn_flagged_features, read_features
+from unskew.bias.features import FeatureMap, is_number, learn_flagged_features, read_feature_columns
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
 from unskew.errors import ConfigError, UnskewWarning
 from unskew.records import Floats
@@ -61,7 +61,7 @@ class Tilt(Bias):
     ridge: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", read_features(self.features))
+        object.__setattr__(self, "features", read_feature_columns(self.features))
         if self.reference is not None:
             object.__setattr__(self, "reference", level_text(self.reference))
         if not is_number(self.ridge) or not self.ridge >= 0:
@@ -78,7 +78,7 @@ class Tilt(Bias):
     def estimate(
         self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
     ) -> Factor:
-        reference = find_reference(self, data)
+        reference = find_reference_source(self, data)
         begin = start if isinstance(start, FittedTilt) else None
         warm = None if data.learn_anew else begin
         if warm is None:
@@ -109,7 +109,7 @@ class Tilt(Bias):
         return FittedTilt(data.names, reference, feature_map, fit.theta, problem.ridge, notes)
 
 
-def find_reference(model: Bias, data: BiasData) -> int:
+def find_reference_source(model: Bias, data: BiasData) -> int:
     """Index of the source with ω ≡ 1: the one that the model names, else the target's."""
     if model.reference_source is not None:
         return data.find_source(model.reference_source, "the reference of the bias model")

@@ -12,7 +12,7 @@ import numpy as np
 
 from unskew.choosing.candidates import Candidate, evaluate_candidate, is_constant, name_candidates
 from unskew.choosing.membership_score import Folds, make_folds, paired_difference
-from unskew.choosing.table import ONE_PERCENT, SAME_SCORE, Standing, make_table
+from unskew.choosing.table import ONE_PERCENT, SAME_SCORE, Standing, make_choice_table
 from unskew.choosing.target_distance import known_facts, restricted_facts
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.records import Pool, Target, Weights
@@ -247,7 +247,7 @@ def _decide(rated: Sequence[Candidate], folds: Folds) -> BiasChoice:
                 for note in (*([each.failure] if each.failure else []), *each.notes)
             )
         ),
-        table=make_table(rated, chosen, standing),
+        table=make_choice_table(rated, chosen, standing),
         weights=None if chosen is None else chosen.weights,
     )
 

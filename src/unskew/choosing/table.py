@@ -40,7 +40,7 @@ class Standing:
         return self.behind <= max(ONE_PERCENT * self.behind_stderr, SAME_SCORE)
 
 
-def make_table(
+def make_choice_table(
     rated: Sequence[Candidate], chosen: Candidate | None, standing: Mapping[str, Standing]
 ) -> pd.DataFrame:
     """One row for each candidate: the chosen one, then by score, those that cannot be chosen

@@ -32,7 +32,7 @@ from unskew.cli.options import (
     Quiet,
     Results,
     Seed,
-    listed,
+    list_unreadable,
     shows_progress,
     written_command,
 )
@@ -62,7 +62,7 @@ class Format(StrEnum):
     webdataset = "webdataset"
 
 
-def main() -> None:
+def run_from_shell() -> None:
     """The entry point: runs the command and turns every error into words and an exit code."""
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character of a name still shows the rest.
@@ -215,7 +215,7 @@ def give_weights(
         try:
             inputs = pipeline.read_inputs(config, progress=shows_progress(quiet, as_json))
         except UnreadableError as error:
-            raise listed(error, output) from error
+            raise list_unreadable(error, output) from error
         run = pipeline.weigh_inputs(inputs, command=written_command())
         run = forecast_page.complete_run(run, output, progress=shows_progress(quiet, as_json))
         written = pipeline.write_run(run, output)

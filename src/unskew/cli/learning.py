@@ -17,7 +17,7 @@ from unskew.cli.options import (
     Quiet,
     Results,
     Seed,
-    listed,
+    list_unreadable,
     shows_progress,
     written_command,
 )
@@ -228,7 +228,7 @@ def train_network(
                 progress=shows_progress(quiet, as_json),
             )
         except UnreadableError as error:
-            raise listed(error, output) from error
+            raise list_unreadable(error, output) from error
         console = terminal.open_console(quiet or as_json)
         if isinstance(prepared, pipeline.Refusal):
             _tell_refusal(prepared, console, output, as_json)

@@ -65,7 +65,7 @@ def shows_progress(quiet: bool, as_json: bool = False) -> bool | None:
     return False if quiet or as_json else None
 
 
-def listed(error: UnreadableError, output: Path) -> UnreadableError:
+def list_unreadable(error: UnreadableError, output: Path) -> UnreadableError:
     """The same, once the images that cannot be used stand in a file."""
     from unskew.runs.weighing import write_unreadable
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from unskew.evaluation.bootstrap import Figure
+    from unskew.evaluation.bootstrap import MetricValue
     from unskew.evaluation.cells import Cell
     from unskew.evaluation.predictions import Evaluation
     from unskew.report.summary.record import Summary, VerdictPanel
@@ -48,11 +48,11 @@ def print_table(
     from rich.text import Text
 
     console.print(Text(title, style="bold"))
-    console.print(make_table(columns, rows, text_columns=text_columns))
+    console.print(make_console_table(columns, rows, text_columns=text_columns))
     console.print()
 
 
-def make_table(
+def make_console_table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], *, text_columns: int = 1
 ) -> Table:
     """A table whose first ``text_columns`` columns are text; the others are numbers, aligned right.
@@ -441,7 +441,7 @@ def _cell_row(cell: Cell, names: Sequence[str]) -> list[str]:
     return row
 
 
-def _with_interval(figure: Figure | None, share: bool, signed: bool = False) -> str:
+def _with_interval(figure: MetricValue | None, share: bool, signed: bool = False) -> str:
     if figure is None or figure.value is None:
         return "–"
     value = _signed(figure, share) if signed else _amount(figure.value, share)
@@ -460,12 +460,12 @@ def _amount(value: float | None, share: bool, plus: str = "") -> str:
     )
 
 
-def _signed(figure: Figure | None, share: bool) -> str:
+def _signed(figure: MetricValue | None, share: bool) -> str:
     # Shares differ by points, not by percent.
     return "–" if figure is None else _amount(figure.value, share, "+").replace(" %", " pt")
 
 
-def _interval(figure: Figure | None, share: bool) -> str:
+def _interval(figure: MetricValue | None, share: bool) -> str:
     if figure is None or figure.interval is None:
         return "–"
     low, high = (_amount(each, share).removesuffix(" %") for each in figure.interval)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unskew.config.toml_lines import KeyPath, Place, nearest_place
+from unskew.config.toml_lines import KeyPath, TomlPosition, nearest_position
 from unskew.config.toml_writer import toml_key, toml_value
 from unskew.errors import ConfigError, InvalidConfigError, did_you_mean, first_few
 
@@ -197,11 +197,11 @@ def missing_path(path: KeyPath, given: str, place: Path, what: str) -> Problem:
 
 
 def config_error(
-    file: str | None, text: str, problems: Sequence[Problem], places: Mapping[KeyPath, Place]
+    file: str | None, text: str, problems: Sequence[Problem], places: Mapping[KeyPath, TomlPosition]
 ) -> InvalidConfigError:
     """All problems of a file in one error, from top to bottom, each with its line."""
     lines = text.replace("\r\n", "\n").split("\n")
-    located = [(nearest_place(places, each.path), each) for each in problems]
+    located = [(nearest_position(places, each.path), each) for each in problems]
     located.sort(key=lambda pair: (pair[0] is not None, pair[0] or (0, 0)))
     shown = [_rendered(file, place, each, places, lines) for place, each in located]
     count = "" if len(shown) == 1 else f"{file or 'the settings'}: {len(shown)} problems\n\n"
@@ -219,9 +219,9 @@ def config_error(
 
 def _rendered(
     file: str | None,
-    place: Place | None,
+    place: TomlPosition | None,
     problem: Problem,
-    places: Mapping[KeyPath, Place],
+    places: Mapping[KeyPath, TomlPosition],
     lines: Sequence[str],
 ) -> str:
     where = "" if file is None else f"{file}: " if place is None else f"{file}:{place.line}: "
@@ -236,7 +236,7 @@ def _rendered(
     return f"{sentence}\n{marked_line(line, place, width)}"
 
 
-def marked_line(line: str, place: Place, width: int = 1) -> str:
+def marked_line(line: str, place: TomlPosition, width: int = 1) -> str:
     """The line with its number, and carets beneath the column; what would move the cursor of a
     terminal is shown as a space.
     """
@@ -260,9 +260,9 @@ def syntax_error(file: str, text: str, error: tomllib.TOMLDecodeError) -> Invali
     )
     what = found["what"] if found else str(error)
     if found and found["line"]:
-        place = Place(int(found["line"]), int(found["column"]))
+        place = TomlPosition(int(found["line"]), int(found["column"]))
     else:
-        place = Place(len(lines), len(lines[-1]) + 1)
+        place = TomlPosition(len(lines), len(lines[-1]) + 1)
     line = lines[place.line - 1] if place.line <= len(lines) else ""
     message = (
         f"{file}:{place.line}: not valid TOML in column {place.column}: "

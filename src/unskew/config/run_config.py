@@ -48,7 +48,7 @@ from unskew.config.sections import (
     TargetSection,
     kind_of,
 )
-from unskew.config.toml_lines import KeyPath, Place, locate_keys
+from unskew.config.toml_lines import KeyPath, TomlPosition, locate_keys
 from unskew.config.toml_writer import toml_document
 from unskew.errors import ConfigError, DataError, InvalidConfigError, did_you_mean, first_few
 from unskew.files.atomic import write_text
@@ -266,7 +266,7 @@ def _checked(
     settings: dict[str, Any],
     base: Path,
     folder: str | os.PathLike[str] | None,
-    places: Mapping[KeyPath, Place],
+    places: Mapping[KeyPath, TomlPosition],
     check_paths: bool,
 ) -> tuple[RunConfig | None, list[Problem]]:
     """(the configuration or None, everything that is wrong with it)."""
@@ -421,7 +421,7 @@ def _unsuited(
 def _target_problems(
     section: TargetSection,
     folder: Path,
-    places: Mapping[KeyPath, Place],
+    places: Mapping[KeyPath, TomlPosition],
     before: Iterable[Problem],
     check_paths: bool,
 ) -> list[Problem]:

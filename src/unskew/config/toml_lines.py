@@ -24,14 +24,14 @@ _LONG_LITERAL_STRING = re.compile(r"'''.*?'{3,5}(?!')", re.DOTALL)
 _BARE_VALUE = re.compile(r"[^,\]}#\n]*")
 
 
-class Place(NamedTuple):
+class TomlPosition(NamedTuple):
     """Line and column, both from 1."""
 
     line: int
     column: int
 
 
-def locate_keys(text: str) -> dict[KeyPath, Place]:
+def locate_keys(text: str) -> dict[KeyPath, TomlPosition]:
     r"""Where every key, table and element of an array begins; the text must be valid TOML.
 
     A table that has a header stands at its header; one that only dotted keys or the headers of its
@@ -48,7 +48,7 @@ def locate_keys(text: str) -> dict[KeyPath, Place]:
     return {path: reader.place(at) for path, at in (reader.implied | reader.found).items()}
 
 
-def nearest_place(places: Mapping[KeyPath, Place], path: KeyPath) -> Place | None:
+def nearest_position(places: Mapping[KeyPath, TomlPosition], path: KeyPath) -> TomlPosition | None:
     """The place of the key, or of the closest table above it that the text has; None if there is
     none.
     """
@@ -69,11 +69,11 @@ class _Reader:
         self.count: dict[KeyPath, int] = {}
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
-    def place(self, at: int) -> Place:
+    def place(self, at: int) -> TomlPosition:
         from bisect import bisect_right
 
         line = bisect_right(self._starts, at)
-        return Place(line, at - self._starts[line - 1] + 1)
+        return TomlPosition(line, at - self._starts[line - 1] + 1)
 
     def read_document(self) -> None:
         table: KeyPath = ()

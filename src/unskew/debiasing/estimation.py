@@ -22,7 +22,7 @@ from unskew.weigh.estimated_omega import (
     estimated_covariance,
     estimated_mean,
 )
-from unskew.weigh.pool_comparison import Noise, estimated_noise, replicated_noise
+from unskew.weigh.pool_comparison import MeanNoise, estimated_noise, replicated_noise
 from unskew.weigh.sampling_units import Units, find_units
 from unskew.weigh.uncertainty import Bootstrap, draw_counts
 
@@ -108,7 +108,7 @@ class Estimation:
         value_r[: self.fitted.row.size] = value_n[self.fitted.row]
         return value_r
 
-    def noise_beside_pool(self, value_nj: Floats) -> Noise:
+    def noise_beside_pool(self, value_nj: Floats) -> MeanNoise:
         """How weighted and pooled means vary together; from influence functions, or from a
         bootstrap as for `mean`.
         """

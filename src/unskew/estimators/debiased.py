@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unskew.errors import ConfigError, first_few
-from unskew.estimators.pool_from_xy import Images, TargetWeights, weigh_images
+from unskew.estimators.pool_from_xy import GivenImages, TargetWeights, weigh_images
 from unskew.estimators.target_score import (
     cross_fit_scores,
     find_scorer,
@@ -128,7 +128,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).estimator.fit
         self._check_kind()
-        weighing = self._weigh(Images(X, y, source, group, sample_weight, attributes))
+        weighing = self._weigh(GivenImages(X, y, source, group, sample_weight, attributes))
         self.estimator_ = fit_weighted(self._inner(), X, y, weighing.sample_weight, fit_params)
         self.weights_ = weighing.weights
         self.calibration_ = weighing.calibration
@@ -153,7 +153,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__}."
             )
 
-    def _weigh(self, images: Images) -> TargetWeights:
+    def _weigh(self, images: GivenImages) -> TargetWeights:
         from sklearn.base import is_classifier
 
         images = replace(images, has_classes=is_classifier(self))
@@ -208,7 +208,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             always do. False where equal X does not mean the same image (a few coarse features).
         level : of the interval.
         """
-        images = Images(X, y, source, group, sample_weight, attributes)
+        images = GivenImages(X, y, source, group, sample_weight, attributes)
         if cv is None:
             check_is_fitted(self, "estimator_")
         self._check_kind()

@@ -25,7 +25,7 @@ ONE_SOURCE = "pool"
 
 
 @dataclass(frozen=True, eq=False)
-class Images:
+class GivenImages:
     """What `fit` and `target_score` are told about the images, as it was given: one entry of each
     for every image.
 
@@ -117,7 +117,7 @@ class TargetWeights:
 
 
 def weigh_images(
-    images: Images,
+    images: GivenImages,
     bias: Any,
     target: Target | None,
     moments: Mapping[str, Any] | None,
@@ -183,7 +183,7 @@ def _debias(
     )
 
 
-def _as_they_are(images: Images, pool: Pool | None) -> Weights:
+def _as_they_are(images: GivenImages, pool: Pool | None) -> Weights:
     """ω ≡ 1: π_i = 1/n. Of several sources only where moments move the weights afterwards."""
     from unskew.weigh.solved_weights import debias_weights
 
@@ -194,7 +194,7 @@ def _as_they_are(images: Images, pool: Pool | None) -> Weights:
         bare = (
             pool
             if pool is not None
-            else pool_images(Images(images.X, None, images.source), features=False)
+            else pool_images(GivenImages(images.X, None, images.source), features=False)
         )
         names, source_n = list(bare.names), bare.source.astype(np.int64)
         if pool is None and len(names) > 1:
@@ -210,7 +210,7 @@ def _as_they_are(images: Images, pool: Pool | None) -> Weights:
     )
 
 
-def pool_images(images: Images, *, features: bool = True) -> Pool:
+def pool_images(images: GivenImages, *, features: bool = True) -> Pool:
     """X, y and what goes with them as a pool.
 
     Columns: those of a DataFrame X, or x_0, x_1, … of an array; ``label``, or label_0, … for

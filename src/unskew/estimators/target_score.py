@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, UnskewWarning, did_you_mean
-from unskew.estimators.pool_from_xy import Images, TargetWeights
+from unskew.estimators.pool_from_xy import GivenImages, TargetWeights
 from unskew.learn.sklearn_routing import fit_weighted
 from unskew.records import Estimate, Floats, Ints
 from unskew.records.target import THE_TARGET
@@ -72,7 +72,7 @@ class Remembering:
         return True
 
 
-def take_rows(values: Any, rows: Ints) -> Any:
+def take_estimator_rows(values: Any, rows: Ints) -> Any:
     """The given rows of an array, a table, a sparse matrix or a list."""
     if hasattr(values, "iloc"):
         return values.iloc[rows]
@@ -80,7 +80,7 @@ def take_rows(values: Any, rows: Ints) -> Any:
 
 
 def cross_fit_scores(
-    model: Any, images: Images, weighing: TargetWeights, cv: Any, *, copies: bool, seed: int
+    model: Any, images: GivenImages, weighing: TargetWeights, cv: Any, *, copies: bool, seed: int
 ) -> list[HeldOut]:
     """One model for each fold, trained with the weights of the whole pool on the other folds; with
     ``cv=None`` the model as it is.
@@ -98,11 +98,13 @@ def cross_fit_scores(
         _check_classes(model, y_n, train, weighing.sample_weight)
         fitted = fit_weighted(
             model,
-            take_rows(images.X, train),
-            take_rows(images.y, train),
+            take_estimator_rows(images.X, train),
+            take_estimator_rows(images.y, train),
             weighing.sample_weight[train],
         )
-        held_out.append(HeldOut(test, Remembering(fitted, take_rows(images.X, test)), y_n[test]))
+        held_out.append(
+            HeldOut(test, Remembering(fitted, take_estimator_rows(images.X, test)), y_n[test])
+        )
     return held_out
 
 
@@ -120,7 +122,7 @@ def _check_classes(model: Any, y_n: npt.NDArray[Any], train: Ints, weight_n: Flo
         )
 
 
-def _folds(cv: Any, images: Images, unit_n: Ints, weighing: TargetWeights, seed: int) -> Ints:
+def _folds(cv: Any, images: GivenImages, unit_n: Ints, weighing: TargetWeights, seed: int) -> Ints:
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         if cv < 2:
             raise ConfigError(
@@ -165,7 +167,7 @@ def score_images(
             kept = np.flatnonzero(kept_f)
             part = HeldOut(
                 part.rows[kept],
-                Remembering(part.model.model, take_rows(part.model.X, kept)),
+                Remembering(part.model.model, take_estimator_rows(part.model.X, kept)),
                 part.y[kept],
             )
         value_n[part.rows] = image_values(part, scoring, weight_f[kept_f] / weight_f.sum())

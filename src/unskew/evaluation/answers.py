@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
-from unskew.evaluation.matching import read_numbers
+from unskew.evaluation.matching import read_number_column
 from unskew.evaluation.metrics import Answers, Truth
 from unskew.records import Floats
 from unskew.target.levels import MISSING, level_text, text_levels
@@ -155,7 +155,7 @@ def _is_number(column: pd.Series[Any]) -> bool:
 
 def read_finite(column: pd.Series[Any], name: str) -> Floats:
     """(n,) the numbers of a column, NaN where there is none; text and infinities are errors."""
-    value_n = read_numbers(column, name)
+    value_n = read_number_column(column, name)
     wrong = np.flatnonzero(np.isinf(value_n))
     if wrong.size:
         raise DataError(
@@ -165,7 +165,7 @@ def read_finite(column: pd.Series[Any], name: str) -> Floats:
     return value_n
 
 
-def read_classes(
+def read_class_column(
     truth: pd.Series[Any], further: Sequence[str], positive: str | None
 ) -> tuple[Truth, Mask]:
     """The classes (those that occur and ``further`` ones), that of every image, and which images

@@ -26,7 +26,7 @@ _PIECE = 512
 
 
 @dataclass(frozen=True)
-class Figure:
+class MetricValue:
     """One metric in one cell.
 
     Attributes
@@ -140,7 +140,7 @@ def replicate_metrics(metrics: Sequence[Metrics], drawing: Drawing) -> list[dict
 
 def describe_cells(
     metrics: Metrics, naive: Metrics, replicate: Mapping[str, Floats], level: float
-) -> list[dict[str, Figure]]:
+) -> list[dict[str, MetricValue]]:
     """For every cell {metric: figure}, with intervals from the replicates."""
     value, plain, effective, worst = (
         figures_of_data(metrics),
@@ -169,7 +169,7 @@ def describe_cells(
 
 def describe_worst(
     metrics: Metrics, names: Sequence[str], replicate: Mapping[str, Floats], level: float
-) -> Figure | None:
+) -> MetricValue | None:
     """The smallest accuracy over the cells, and whose it is; None for a regression, or with fewer
     than two cells.
 
@@ -195,12 +195,12 @@ def describe_worst(
 
 
 def describe_differences(
-    first: Sequence[Mapping[str, Figure]],
-    second: Sequence[Mapping[str, Figure]],
+    first: Sequence[Mapping[str, MetricValue]],
+    second: Sequence[Mapping[str, MetricValue]],
     first_replicate: Mapping[str, Floats],
     second_replicate: Mapping[str, Floats],
     level: float,
-) -> list[dict[str, Figure]]:
+) -> list[dict[str, MetricValue]]:
     """For every cell {metric: second − first}, paired: both models on the same draws, so that what
     they share cancels.
     """
@@ -232,7 +232,7 @@ def _figure(
     level: float,
     effective: float,
     difference: bool = False,
-) -> Figure:
+) -> MetricValue:
     """A value with the percentile interval of its replicates.
 
     Percentiles stay within the range of the metric. Replicates of a smallest recall, and of a
@@ -242,15 +242,15 @@ def _figure(
     probability (1 − level)/2 (as Clopper and Pearson's does; Korn and Graubard 1998 for weights).
     """
     if not np.isfinite(value):
-        return Figure(None)
+        return MetricValue(None)
     few = effective < FEW_EFFECTIVE
     if replicate_b is None:
-        return Figure(value, effective=effective, few=few)
+        return MetricValue(value, effective=effective, few=few)
     known_b = replicate_b[np.isfinite(replicate_b)]
     undefined = int(replicate_b.size - known_b.size)
     # Too few replicates, or those in which it exists are no fair draw any more.
     if known_b.size < 2 or undefined > replicate_b.size / 2:
-        return Figure(value, effective=effective, few=few, undefined=undefined)
+        return MetricValue(value, effective=effective, few=few, undefined=undefined)
     low, high = (float(each) for each in np.quantile(known_b, [0.5 - level / 2, 0.5 + level / 2]))
     if name in EXTREMES:
         low, high = _moved(low, high, float(known_b.mean()) - value, difference)
@@ -262,7 +262,9 @@ def _figure(
     ):
         reach = float(((1.0 - level) / 2.0) ** (1.0 / max(effective, 1.0)))
         low, high = (reach, 1.0) if value > 0.5 else (0.0, 1.0 - reach)
-    return Figure(value, (low, high), float(known_b.std(ddof=1)), None, effective, few, undefined)
+    return MetricValue(
+        value, (low, high), float(known_b.std(ddof=1)), None, effective, few, undefined
+    )
 
 
 def _moved(low: float, high: float, excess: float, difference: bool) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from unskew.errors import ConfigError, first_few
 from unskew.evaluation.bootstrap import (
     FEW_EFFECTIVE,
     Drawing,
-    Figure,
+    MetricValue,
     Sampled,
     describe_cells,
     describe_differences,
@@ -49,9 +49,9 @@ class Cell:
     ess: float
     ess_groups: float | None
     few: bool
-    figures: Mapping[str, Figure]
-    second: Mapping[str, Figure] | None = None
-    difference: Mapping[str, Figure] | None = None
+    figures: Mapping[str, MetricValue]
+    second: Mapping[str, MetricValue] | None = None
+    difference: Mapping[str, MetricValue] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,14 +91,14 @@ class JudgedImages:
         )
 
 
-class Judge:
+class CellJudge:
     """Metrics of the models in the cells of a view, and what to know about them."""
 
     def __init__(self, images: JudgedImages, drawing: Drawing, private: bool) -> None:
         self.images, self.drawing, self.private = images, drawing, private
         self.unranked: list[str] = []
 
-    def judge(self, views: Sequence[View]) -> list[tuple[tuple[Cell, ...], Figure | None]]:
+    def judge(self, views: Sequence[View]) -> list[tuple[tuple[Cell, ...], MetricValue | None]]:
         """One cell for each level of each view, and the worst of them for the (first) model; all on
         the same draws.
         """
@@ -112,7 +112,7 @@ class Judge:
         drawn = iter(
             replicate_metrics([each for of_view in metrics for each in of_view], self.drawing)
         )
-        found: list[tuple[tuple[Cell, ...], Figure | None]] = []
+        found: list[tuple[tuple[Cell, ...], MetricValue | None]] = []
         of_views = iter(metrics)
         for view in views:
             if view.levels:
@@ -206,7 +206,7 @@ class Judge:
             for c in range(n_cells)
         ]
 
-    def _shown(self, figures: Mapping[str, Figure], small: bool) -> dict[str, Figure]:
+    def _shown(self, figures: Mapping[str, MetricValue], small: bool) -> dict[str, MetricValue]:
         """The figures that exist and may be shown."""
         kept = {
             name: each

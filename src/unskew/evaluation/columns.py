@@ -18,7 +18,7 @@ from unskew.evaluation.answers import (
     find_columns,
     is_regression,
     read_class_answers,
-    read_classes,
+    read_class_column,
     read_finite,
     read_truth_column,
 )
@@ -80,7 +80,7 @@ def read_case(
                 if not further
                 else set()
             )
-        truth, known_n = read_classes(column, sorted(further), positive)
+        truth, known_n = read_class_column(column, sorted(further), positive)
         answers, heard = _class_answers(aligned, models, truth, notes)
         if positive is None and truth.positive is not None:
             notes.append(

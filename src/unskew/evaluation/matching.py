@@ -175,7 +175,7 @@ def check_weights(table: pd.DataFrame) -> pd.DataFrame:
             f"every image has one weight and one id; {len(twice)} ids of the weights occur more "
             f"than once: {first_few(twice)}."
         )
-    weight_n = read_numbers(table[name], name)
+    weight_n = read_number_column(table[name], name)
     wrong = np.flatnonzero(~(np.isfinite(weight_n) & (weight_n >= 0)))
     if wrong.size:
         shown = first_few([f"{key.iloc[at]} ({weight_n[at]:g})" for at in wrong])
@@ -255,7 +255,7 @@ def _judged(
     return Judged(frame, frame.index.to_numpy(dtype=object), weight_n, split, note)
 
 
-def read_numbers(column: pd.Series[Any], name: str) -> Floats:
+def read_number_column(column: pd.Series[Any], name: str) -> Floats:
     """(n,) the numbers of a column, NaN where there is none; text is an error."""
     import pandas as pd
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.errors import ConfigError, DataError, first_few
-from unskew.evaluation.bootstrap import FEW_EFFECTIVE, Figure
-from unskew.evaluation.cells import Cell, Judge, JudgedImages
+from unskew.evaluation.bootstrap import FEW_EFFECTIVE, MetricValue
+from unskew.evaluation.cells import Cell, CellJudge, JudgedImages
 from unskew.evaluation.columns import Case, read_case
 from unskew.evaluation.matching import (
     Coverage,
@@ -49,7 +49,7 @@ class Breakdown:
     column: str
     cells: tuple[Cell, ...]
     withheld: int = 0
-    worst: Figure | None = None
+    worst: MetricValue | None = None
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def evaluate_predictions(
     if private:
         images.check_private()
         views, coverage = withhold_cells(views, images.group), coverage.withheld()
-    judge = Judge(images, images.plan_drawing(replicates, seed, level), private)
+    judge = CellJudge(images, images.plan_drawing(replicates, seed, level), private)
     everything = View("all", ("all",), np.zeros(images.weight.size, dtype=np.int64))
     overall, *parts = judge.judge([everything, *views])
     breakdowns = tuple(

@@ -77,7 +77,7 @@ def written_together(folder: str | os.PathLike[str], names: Iterable[str]) -> It
                 target.rmdir()
 
 
-def nearest_place(path: str | os.PathLike[str]) -> Path:
+def nearest_existing(path: str | os.PathLike[str]) -> Path:
     """The path itself, or the first above it that is there."""
     place = Path(path).absolute()
     while not place.exists():
@@ -87,7 +87,7 @@ def nearest_place(path: str | os.PathLike[str]) -> Path:
 
 def may_write(folder: str | os.PathLike[str]) -> bool:
     """May files be written into this folder, or it be made?"""
-    return os.access(nearest_place(folder), os.W_OK | os.X_OK)
+    return os.access(nearest_existing(folder), os.W_OK | os.X_OK)
 
 
 @contextmanager

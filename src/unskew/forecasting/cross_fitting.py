@@ -34,7 +34,7 @@ from unskew.splits.folds import deal_folds
 _ROWS = 4096
 
 
-class Trained(Protocol):
+class TrainedProbe(Protocol):
     """A model that says a class, as a code, for every image."""
 
     def predict(self, X_nd: npt.NDArray[Any], logit_offset: Floats | None = None) -> Ints: ...
@@ -56,7 +56,7 @@ class Learner(Protocol):
         weight_n: Floats,
         n_classes: int,
         start: Any = None,
-    ) -> Trained: ...
+    ) -> TrainedProbe: ...
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ProbeLearner:
         weight_n: Floats,
         n_classes: int,
         start: Any = None,
-    ) -> Trained:
+    ) -> TrainedProbe:
         begin = start if isinstance(start, Probe) else None
         return fit_probe(
             X_nd, label_n, weight_n, n_classes, ridge=self.ridge, tol=self.tol, start=begin
@@ -97,7 +97,7 @@ class EstimatorLearner:
         weight_n: Floats,
         n_classes: int,
         start: Any = None,
-    ) -> Trained:
+    ) -> TrainedProbe:
         seen = np.unique(label_n[weight_n > 0])
         if seen.size == 1:
             return _Constant(int(seen[0]))
@@ -133,7 +133,7 @@ class _TrainedEstimator:
 
 
 @dataclass(frozen=True, eq=False)
-class Arm:
+class ProbeArm:
     """One way to learn from the pool: a weight for every image, and for logit adjustment an offset
     for every class.
     """
@@ -239,7 +239,7 @@ def merge_copies(X_nd: npt.NDArray[Any], label_n: Ints, unit_n: Ints) -> tuple[I
 
 
 def cross_fit_arms(
-    arms: Sequence[Arm],
+    arms: Sequence[ProbeArm],
     X_nd: npt.NDArray[Any],
     label_n: Ints,
     unit_n: Ints,
@@ -263,7 +263,9 @@ def cross_fit_arms(
         }
     X_md, label_m, deal_m = X_nd[kept], label_n[kept], deal.take(kept)
     merged = [
-        Arm(arm.name, np.bincount(row_n, weights=arm.weight).astype(np.float64), arm.logit_offset)
+        ProbeArm(
+            arm.name, np.bincount(row_n, weights=arm.weight).astype(np.float64), arm.logit_offset
+        )
         for arm in arms
     ]
     return {
@@ -273,7 +275,7 @@ def cross_fit_arms(
 
 
 def cross_fit_arm(
-    arm: Arm,
+    arm: ProbeArm,
     X_nd: npt.NDArray[Any],
     label_n: Ints,
     n_classes: int,
@@ -288,7 +290,7 @@ def cross_fit_arm(
         X_td, label_t = X_nd[test], label_n[test]
         # No model begins where one that has seen the held-out images ended: what a solver leaves
         # undone would tell.
-        begin: Trained | None = None
+        begin: TrainedProbe | None = None
         for at, within in enumerate((None, 0, 1)):
             train = deal.training_rows(fold, within)
             train = train[arm.weight[train] > 0]

@@ -14,7 +14,7 @@ from unskew.debiasing.pool_weights import debias
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.forecasting.cross_fitting import (
-    Arm,
+    ProbeArm,
     count_fits,
     cross_fit_arms,
     curve_factor,
@@ -24,7 +24,7 @@ from unskew.forecasting.probe_data import ProbeData, find_learner, fitting_scale
 from unskew.forecasting.record import (
     ArmForecast,
     Forecast,
-    Judge,
+    HitJudge,
     TargetMean,
     heavy_share,
     kish,
@@ -149,7 +149,7 @@ def forecast_gain(
             made, data.X, data.label, data.unit, len(data.classes), deal, trained, advance
         )
     mean, given = target_mean(weights, data.unit)
-    judge = Judge(weights.weight, mean, data.label, data.classes, data.unit, deal)
+    judge = HitJudge(weights.weight, mean, data.label, data.classes, data.unit, deal)
     found = [
         judge.forecast(
             arm.name, arm.weight, hits[arm.name], None if arm.name == "naive" else hits["naive"]
@@ -282,7 +282,7 @@ def _make_arms(
     options: Mapping[str, Mapping[str, Any]],
     *,
     lenient: bool,
-) -> tuple[list[Arm], list[str]]:
+) -> tuple[list[ProbeArm], list[str]]:
     """The arms that can be made, and sentences on the others where "all" were asked for
     (``lenient``).
     """
@@ -291,7 +291,7 @@ def _make_arms(
     made, unavailable = [], []
     for name in asked:
         if name == "debiased":
-            made.append(Arm(name, weights.weight))
+            made.append(ProbeArm(name, weights.weight))
             continue
         try:
             made.append(
@@ -315,13 +315,13 @@ def _make_arms(
                 f"the arm {name!r} has one weight for each of the {len(pool)} images, finite, not "
                 "negative and not all zero."
             )
-        made.append(Arm(name, weight_n / weight_n.sum()))
+        made.append(ProbeArm(name, weight_n / weight_n.sum()))
     return made, unavailable
 
 
-def _baseline_arm(baseline: Baseline, classes: Sequence[str]) -> Arm:
+def _baseline_arm(baseline: Baseline, classes: Sequence[str]) -> ProbeArm:
     if baseline.logit_offset is None or baseline.classes is None:
-        return Arm(baseline.name, baseline.weight)
+        return ProbeArm(baseline.name, baseline.weight)
     if baseline.form == "loss":
         raise ConfigError(
             "a probe is trained as ever and its logits adjusted afterwards: use form='posthoc' of "
@@ -332,7 +332,7 @@ def _baseline_arm(baseline: Baseline, classes: Sequence[str]) -> Arm:
     offset_m[[classes.index(name) for name in kept]] = offset_of(
         kept, baseline.classes, baseline.logit_offset
     )
-    return Arm(baseline.name, baseline.weight, offset_m)
+    return ProbeArm(baseline.name, baseline.weight, offset_m)
 
 
 def target_mean(weights: Weights, unit_n: Ints) -> tuple[TargetMean, list[str]]:

@@ -220,7 +220,7 @@ def bounded(estimate: Estimate) -> Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class Judge:
+class HitJudge:
     """What turns hits into accuracies on the target.
 
     Attributes

@@ -23,8 +23,8 @@ from unskew.errors import (
     first_few,
 )
 from unskew.forecasting.cross_fitting import (
-    Arm,
     Learner,
+    ProbeArm,
     count_fits,
     cross_fit_arms,
     deal_halves,
@@ -32,7 +32,7 @@ from unskew.forecasting.cross_fitting import (
 )
 from unskew.forecasting.gain import target_mean
 from unskew.forecasting.probe_data import ProbeData, find_learner, gather_probe_data
-from unskew.forecasting.record import Judge, TargetMean, bounded, kish, plain_mean
+from unskew.forecasting.record import HitJudge, TargetMean, bounded, kish, plain_mean
 from unskew.forecasting.rehearsal_record import Rehearsal, SourceRehearsal, judge_rehearsal
 from unskew.learn.probe import Scaling
 from unskew.records import Floats, Ints, Pool, Target, Weights
@@ -264,8 +264,8 @@ class _Stage:
         rest, here = self.data.take(others), self.data.take(judges)
         n_classes = len(self.data.classes)
         arms = (
-            Arm("naive", np.full(others.size, 1.0 / others.size)),
-            Arm("debiased", weighted.weight),
+            ProbeArm("naive", np.full(others.size, 1.0 / others.size)),
+            ProbeArm("debiased", weighted.weight),
         )
         source_m = self.pool.source[others].astype(np.int64)
         deal = deal_halves(
@@ -281,7 +281,7 @@ class _Stage:
             arm: (whole[arm].predict(here.X) == here.label).astype(np.float64) for arm in _ARMS
         }
         even_j = np.full(judges.size, 1.0 / judges.size)
-        judge = Judge(weighted.weight, weighted.mean, rest.label, rest.classes, rest.unit, deal)
+        judge = HitJudge(weighted.weight, weighted.mean, rest.label, rest.classes, rest.unit, deal)
         found = {
             arm.name: judge.forecast(arm.name, arm.weight, hits[arm.name], hits["naive"])
             for arm in arms

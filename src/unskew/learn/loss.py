@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from unskew.errors import ConfigError, DataError, first_few
-from unskew.learn.weights_by_id import join_weights, named_weights
+from unskew.learn.weights_by_id import align_by_id, named_weights
 
 # Under these names torch's losses, and most others, keep weights of classes.
 _CLASS_WEIGHTS = ("weight", "pos_weight", "class_weight", "class_weights")
@@ -63,9 +63,7 @@ class WeightedLoss(torch.nn.Module):
         if not allow_class_weights:
             _refuse_class_weights(loss)
         named = named_weights(weights) if ids is None else None
-        weight_n = (
-            join_weights(weights, ids, allow_extra=allow_extra) if named is None else named[1]
-        )
+        weight_n = align_by_id(weights, ids, allow_extra=allow_extra) if named is None else named[1]
         self._row = None if named is None else {name: row for row, name in enumerate(named[0])}
         self._any_zero = bool(np.any(weight_n == 0))
         # Divided by the largest first: the sum of huge weights would overflow.

@@ -17,7 +17,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from unskew.errors import ConfigError, DataError
 from unskew.learn.sampling_schemes import Scheme, plan_draws
-from unskew.learn.weights_by_id import join_weights
+from unskew.learn.weights_by_id import align_by_id
 from unskew.records import Ints
 
 # Rows become Python's numbers in pieces of this size: 10⁸ at once would take 4 GB.
@@ -81,7 +81,7 @@ class WeightedSampler(DistributedSampler[int]):
     ) -> None:
         # The base class is not initialised: it would ask torch.distributed, which may not have
         # started yet.
-        self.weight = join_weights(weights, ids, allow_extra=allow_extra)
+        self.weight = align_by_id(weights, ids, allow_extra=allow_extra)
         if not replacement and size is None:
             raise ConfigError(
                 "without replacement an epoch that draws all images would ignore the weights: give "

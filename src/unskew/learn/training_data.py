@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.learn.probe import SCALINGS, Scaling
-from unskew.learn.weights_by_id import join_weights
+from unskew.learn.weights_by_id import align_by_id
 from unskew.records import Floats, Ints
 
 # Numbers in a block of rows that is looked at at once: a thousand images of 32 × 32 pixels, fewer
@@ -54,7 +54,7 @@ class TrainingData:
         object.__setattr__(self, "classes", tuple(str(name) for name in self.classes))
         _check_rows(self)
         _check_labels(self)
-        join_weights(self.weight)
+        align_by_id(self.weight)
         if self.validation is not None:
             check_alike(self, self.validation, "the validation images")
 
@@ -153,13 +153,9 @@ class _Mapped:
 
 def _to_place(X: Any) -> Any:
     # Only a whole map knows its place: a slice of one keeps the offset of the whole.
-    if (
-        isinstance(X, np.memmap)
-        and isinstance(X.base, mmap.mmap)
-        and X.filename is not None
-        and X.flags.c_contiguous
-    ):  # type: ignore[unreachable]
-        return _Mapped(str(X.filename), str(X.dtype), X.offset, X.shape)  # type: ignore[unreachable]
+    is_whole = isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap)
+    if is_whole and X.filename is not None and X.flags.c_contiguous:
+        return _Mapped(str(X.filename), str(X.dtype), X.offset, X.shape)
     return X
 
 

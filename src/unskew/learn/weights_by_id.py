@@ -12,7 +12,7 @@ from unskew.errors import ConfigError, DataError, first_few
 from unskew.records import Floats
 
 
-def join_weights(
+def align_by_id(
     weights: Any, ids: Iterable[Hashable] | None = None, *, allow_extra: bool = False
 ) -> Floats:
     """(n,) the weights of the n images of a dataset, in its order, as they were given: not

@@ -38,10 +38,10 @@ class Pool:
     set_aside: pd.DataFrame | None = None
 
     def __post_init__(self) -> None:
-        from unskew.records.pool_table import checked_frame, checked_images
+        from unskew.records.pool_table import check_image_count, checked_frame
 
         object.__setattr__(self, "frame", checked_frame(self.frame))
-        checked_images(self)
+        check_image_count(self)
 
     @classmethod
     def from_frame(
@@ -157,9 +157,9 @@ class Pool:
 
         What was set aside stays with the whole, not with a part of it.
         """
-        from unskew.records.pool_table import take_rows
+        from unskew.records.pool_table import take_pool_rows
 
-        return take_rows(self, rows)
+        return take_pool_rows(self, rows)
 
     def with_columns(self, columns: Mapping[str, Any]) -> Pool:
         """The same images with more columns, or other values in some; one entry for each image, in

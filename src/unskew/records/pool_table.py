@@ -172,7 +172,7 @@ def checked_frame(frame: pd.DataFrame) -> pd.DataFrame:
     return checked
 
 
-def checked_images(pool: Pool) -> None:
+def check_image_count(pool: Pool) -> None:
     """One image for each row, or an error."""
     if pool.images is not None and len(pool.images) != len(pool.frame):
         raise DataError(
@@ -182,7 +182,7 @@ def checked_images(pool: Pool) -> None:
         )
 
 
-def take_rows(pool: Pool, rows: Any) -> Pool:
+def take_pool_rows(pool: Pool, rows: Any) -> Pool:
     """Rows of the table and their images; categories of sources that have no images left are
     dropped.
     """

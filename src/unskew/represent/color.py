@@ -31,7 +31,7 @@ def border_hsv(images: Pixels, width: int = 2) -> Floats:
     of the hue as well (0 and 1 are the same red, so the mean hue of reds is anywhere; that is the
     article's definition).
     """
-    images = checked_images(images)
+    images = check_pixels(images)
     if width < 1:
         raise ConfigError(
             f"the width of a border is a whole number of pixels, at least 1; got {width!r}."
@@ -43,7 +43,7 @@ def mean_hsv(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
     """Mean hue, saturation and value of each image: (n, h, w, 3) -> (n, 3), each in [0, 1]; on the
     reduced copy of `reduce_images`.
     """
-    small = reduce_images(checked_images(images), side)
+    small = reduce_images(check_pixels(images), side)
     return _mean_hsv_at(small, np.arange(small.shape[1] * small.shape[2]))
 
 
@@ -51,7 +51,7 @@ def brightness(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
     """Mean luma of each image, (n,), in [0, 1]: the mean of Y = (0.299 R + 0.587 G + 0.114 B)/255;
     on the reduced copy.
     """
-    mean, _ = _mean_and_deviation(reduce_images(checked_images(images), side), _LUMA)
+    mean, _ = _mean_and_deviation(reduce_images(check_pixels(images), side), _LUMA)
     return mean / 255_000.0
 
 
@@ -59,7 +59,7 @@ def contrast(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
     """Standard deviation of the luma over the pixels of each image, (n,), in [0, 0.5]
     (root-mean-square contrast); on the reduced copy.
     """
-    _, deviation = _mean_and_deviation(reduce_images(checked_images(images), side), _LUMA)
+    _, deviation = _mean_and_deviation(reduce_images(check_pixels(images), side), _LUMA)
     return deviation / 255_000.0
 
 
@@ -71,7 +71,7 @@ def colourfulness(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
     μ²_yb). 0 is grey; their observers called 15 slightly, 33 moderately, 59 quite and 109 extremely
     colourful.
     """
-    small = reduce_images(checked_images(images), side)
+    small = reduce_images(check_pixels(images), side)
     mean_rg, spread_rg = _mean_and_deviation(small, (1, -1, 0))
     mean_yb, spread_yb = _mean_and_deviation(small, (1, 1, -2))
     return np.hypot(spread_rg, spread_yb / 2) + 0.3 * np.hypot(mean_rg, mean_yb / 2)
@@ -147,7 +147,7 @@ class Colourfulness(Representation):
         return colourfulness(batch)[:, None]
 
 
-def checked_images(images: Pixels) -> Pixels:
+def check_pixels(images: Pixels) -> Pixels:
     """The images, or a `DataError` where they are no batch (n, height, width, 3) of uint8."""
     images = np.asarray(images)
     if images.ndim != 4 or images.shape[3] != 3 or images.dtype != np.uint8:

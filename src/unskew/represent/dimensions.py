@@ -10,12 +10,12 @@ import numpy as np
 
 from unskew.records.arrays import Floats
 from unskew.represent.base import Header, Needs, Pixels, Representation, column_names
-from unskew.represent.color import checked_images
+from unskew.represent.color import check_pixels
 
 
 def image_size(images: Pixels) -> Floats:
     """Width and height in pixels, (n, 2), as the images are looked at."""
-    height, width = checked_images(images).shape[1:3]
+    height, width = check_pixels(images).shape[1:3]
     return np.tile([float(width), float(height)], (len(images), 1))
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError, missing_extra
 from unskew.files.atomic import written_whole
-from unskew.represent.networks import Network, OnnxNetwork, Place, TorchNetwork
+from unskew.represent.networks import Network, OnnxNetwork, RunsOn, TorchNetwork
 
 NAME = "efficientnet-lite0"
 # What the network was trained with (127 and 128 of 255), not the mean and deviation of ImageNet
@@ -93,7 +93,7 @@ def _with_blocks(network: Any, blocks: Sequence[int]) -> Any:
     return WithBlocks().eval()
 
 
-def load_network(size: int, place: Place, blocks: Sequence[int] = ()) -> Network:
+def load_network(size: int, place: RunsOn, blocks: Sequence[int] = ()) -> Network:
     """The network by onnxruntime, from the cache if there is one; where that is not installed, or
     wrong, by torch, and more slowly.
     """
@@ -155,7 +155,7 @@ def _largest_difference(graph: bytes, module: Any, size: int) -> float:
     the first dimension would not show).
     """
     images = np.random.default_rng(0).normal(size=(2, 3, size, size)).astype(np.float32)
-    place = Place()
+    place = RunsOn()
     return float(
         np.abs(
             OnnxNetwork(NAME, graph, place).embed(images)

@@ -23,7 +23,7 @@ from unskew.errors import ConfigError, did_you_mean
 from unskew.represent.base import Needs, Pixels, Representation, column_names
 from unskew.represent.efficientnet import N_BLOCKS
 from unskew.represent.embedding_models import Model, find_model
-from unskew.represent.networks import Floats32, Network, Place
+from unskew.represent.networks import Floats32, Network, RunsOn
 from unskew.represent.projection import Projection, fit_projection
 
 RESIZE_RULES = ("crop", "stretch", "pad")
@@ -98,7 +98,7 @@ class Embedding(Representation):
         """
         placed = copy.copy(self)
         placed.__dict__.pop("_network", None)
-        placed.__dict__["_place"] = Place(self.device, jobs, folder)
+        placed.__dict__["_place"] = RunsOn(self.device, jobs, folder)
         return placed
 
     @property
@@ -159,8 +159,8 @@ class Embedding(Representation):
         return find_model(self.model, self.blocks)
 
     @cached_property
-    def _place(self) -> Place:
-        return Place(self.device, available_jobs())
+    def _place(self) -> RunsOn:
+        return RunsOn(self.device, available_jobs())
 
     @cached_property
     def _network(self) -> Network:

@@ -21,7 +21,7 @@ from unskew.represent import efficientnet
 from unskew.represent.networks import (
     Network,
     OnnxNetwork,
-    Place,
+    RunsOn,
     TorchNetwork,
     import_torch,
     torch_device,
@@ -51,7 +51,7 @@ class Model(ABC):
         """A hash of everything that the embeddings depend on."""
 
     @abstractmethod
-    def load(self, size: int, place: Place) -> Network:
+    def load(self, size: int, place: RunsOn) -> Network:
         """The network, ready for images of size × size pixels."""
 
 
@@ -102,7 +102,7 @@ class EfficientNetLite(Model):
     def fingerprint(self) -> str:
         return hash_files([efficientnet.weights_file()])
 
-    def load(self, size: int, place: Place) -> Network:
+    def load(self, size: int, place: RunsOn) -> Network:
         return efficientnet.load_network(size, place, self.blocks)
 
 
@@ -123,7 +123,7 @@ class OnnxFile(Model):
             ]
         )
 
-    def load(self, size: int, place: Place) -> Network:
+    def load(self, size: int, place: RunsOn) -> Network:
         return OnnxNetwork(self.name, str(_existing(self.name)), place)
 
 
@@ -133,7 +133,7 @@ class TorchScriptFile(Model):
     def fingerprint(self) -> str:
         return hash_files([_existing(self.name)])
 
-    def load(self, size: int, place: Place) -> Network:
+    def load(self, size: int, place: RunsOn) -> Network:
         torch = import_torch(f"the model {self.name!r}")
         try:
             with warnings.catch_warnings():
@@ -197,7 +197,7 @@ class Factory(Model):
             total.update(Path(source).read_bytes())
         return total.hexdigest()
 
-    def load(self, size: int, place: Place) -> Network:
+    def load(self, size: int, place: RunsOn) -> Network:
         return TorchNetwork(self.name, self.module, place)
 
 

@@ -58,7 +58,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownContent:
     """What is known before the work begins, as sorted arrays.
 
     Attributes
@@ -101,7 +101,7 @@ class Worker:
         self,
         images: Images,
         representations: Sequence[Representation],
-        known: Known | None,
+        known: KnownContent | None,
         max_pixels: int | None,
         pixels_at_once: int | None = None,
     ) -> None:

@@ -28,7 +28,7 @@ REPRESENTATIONS = {
 Feature = str | Mapping[str, Any] | Representation | Callable[..., Any]
 
 
-def read_features(features: Feature | Iterable[Feature]) -> tuple[Representation, ...]:
+def read_representations(features: Feature | Iterable[Feature]) -> tuple[Representation, ...]:
     """Representations from names, ``{"name": …, settings}``, ``"module:function"``, functions, or
     themselves.
     """

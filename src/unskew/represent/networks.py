@@ -26,7 +26,7 @@ _ONNX_TYPES = {
 
 
 @dataclass(frozen=True)
-class Place:
+class RunsOn:
     """Where a network runs: on ``jobs`` threads or on the graphics card; files made for it are kept
     in ``cache``, if that is a folder.
     """
@@ -89,7 +89,7 @@ class TorchNetwork(Network):
     (``eval``).
     """
 
-    def __init__(self, name: str, module: Any, place: Place) -> None:
+    def __init__(self, name: str, module: Any, place: RunsOn) -> None:
         self.name, self.place = name, place
         self.module = module.eval().to(torch_device(place))
 
@@ -110,7 +110,7 @@ class TorchNetwork(Network):
 class OnnxNetwork(Network):
     """An ONNX graph: the path of a file, or its bytes."""
 
-    def __init__(self, name: str, graph: str | bytes, place: Place) -> None:
+    def __init__(self, name: str, graph: str | bytes, place: RunsOn) -> None:
         self.name = name
         self.session = _start_session(name, graph, place)
         inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
@@ -171,7 +171,7 @@ def import_torch(wish: str) -> Any:
     return torch
 
 
-def torch_device(place: Place) -> str:
+def torch_device(place: RunsOn) -> str:
     """The device's name; an error where torch cannot use it."""
     if place.device == "cuda" and not import_torch("device = 'cuda'").cuda.is_available():
         raise ConfigError(
@@ -181,7 +181,7 @@ def torch_device(place: Place) -> str:
     return place.device
 
 
-def _start_session(name: str, graph: str | bytes, place: Place) -> Any:
+def _start_session(name: str, graph: str | bytes, place: RunsOn) -> Any:
     try:
         import onnxruntime
     except ImportError as error:

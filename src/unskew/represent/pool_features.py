@@ -17,8 +17,8 @@ from unskew.records.images import JoinedImages
 from unskew.records.pool_table import ROLES
 from unskew.represent.base import Representation, column_names
 from unskew.represent.decode import MAX_PIXELS
-from unskew.represent.image_tasks import Known, Worker
-from unskew.represent.naming import Feature, read_features
+from unskew.represent.image_tasks import KnownContent, Worker
+from unskew.represent.naming import Feature, read_representations
 from unskew.represent.workers import Results, count_jobs, open_shelves, run_rows
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def represent_images(
         of a source; ``set_aside`` holds them.
     """
     pools = (pool,) if isinstance(pool, Pool) else tuple(pool)
-    representations = read_features(features)
+    representations = read_representations(features)
     represented = run_pools(
         pools,
         representations,
@@ -174,7 +174,7 @@ def run_images(
             )
             raise too_many_unreadable(set_aside, len(images) + before, tolerance)
 
-    def worker_of(known: Known | None) -> Worker:
+    def worker_of(known: KnownContent | None) -> Worker:
         return Worker(images, representations, known, max_pixels)
 
     with show_progress(label, len(images), progress) as advance:

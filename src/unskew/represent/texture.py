@@ -11,7 +11,7 @@ import numpy as np
 
 from unskew.records.arrays import Floats
 from unskew.represent.base import Needs, Pixels, Representation
-from unskew.represent.color import checked_images
+from unskew.represent.color import check_pixels
 from unskew.represent.kernels_pixels import laplacian_sums
 
 # The median of |X| for a standard normal X.
@@ -27,7 +27,7 @@ def sharpness(images: Pixels) -> Floats:
     have no L. NaN for images under 3 pixels on a side. It depends on the resolution: compare images
     of a similar size.
     """
-    images = checked_images(images)
+    images = check_pixels(images)
     if min(images.shape[1:3]) < 3:
         return np.full(len(images), np.nan)
     count = (images.shape[1] - 2) * (images.shape[2] - 2)
@@ -49,7 +49,7 @@ def noise(images: Pixels) -> Floats:
     import pywt
     from PIL import Image
 
-    images = checked_images(images)
+    images = check_pixels(images)
     if min(images.shape[1:3]) < 2:
         return np.full(len(images), np.nan)
     result = np.zeros(len(images))

@@ -19,7 +19,7 @@ from unskew.errors import ConfigError
 from unskew.represent.base import Representation
 from unskew.represent.decode import pillow_unlimited
 from unskew.represent.feature_cache import KEY_DTYPE, Shelf, open_file_shelf, open_shelf
-from unskew.represent.image_tasks import Found, Known, Worker
+from unskew.represent.image_tasks import Found, KnownContent, Worker
 from unskew.represent.processes import Processes, can_use_processes, result_of
 
 _ROWS_PER_TASK = 64
@@ -117,7 +117,7 @@ class Results:
 
 
 def run_rows(
-    worker_of: Callable[[Known | None], Worker],
+    worker_of: Callable[[KnownContent | None], Worker],
     results: Results,
     *,
     jobs: int,
@@ -141,7 +141,7 @@ def run_rows(
             return
 
 
-def what_is_known(results: Results) -> Known | None:
+def what_is_known(results: Results) -> KnownContent | None:
     """The sorted keys of the cache. None where there is none and nobody asks for hashes: then they
     are not computed.
     """
@@ -157,12 +157,12 @@ def what_is_known(results: Results) -> Known | None:
     content = np.zeros(len(stamp), dtype=KEY_DTYPE)
     for at, values in results.files.find(stamp):
         content[at] = values[:, 0].astype(KEY_DTYPE)
-    return Known(stamp, content, complete, keys)
+    return KnownContent(stamp, content, complete, keys)
 
 
-def _nothing_known(results: Results) -> Known:
+def _nothing_known(results: Results) -> KnownContent:
     none = np.empty(0, dtype=KEY_DTYPE)
-    return Known(none, none, none, tuple(none for _ in results.representations))
+    return KnownContent(none, none, none, tuple(none for _ in results.representations))
 
 
 def _run_tasks(

@@ -25,7 +25,7 @@ from unskew.errors import (
 )
 from unskew.files.atomic import (
     may_write,
-    nearest_place,
+    nearest_existing,
     write_text,
     written_together,
     written_whole,
@@ -426,7 +426,7 @@ def check_output(out: Path, overwrite: bool, configuration: Path | None = None) 
             f"{'you wrote' if own else 'no run wrote'}, and the settings "
             f"as resolved would take its place. Name another folder, such as -o {out / 'results'}."
         )
-    above = nearest_place(out)
+    above = nearest_existing(out)
     if not above.is_dir():
         raise ConfigError(
             f"results cannot be written into {str(out)!r}: {str(above)!r} is a file. Give another "

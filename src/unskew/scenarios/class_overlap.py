@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError
 from unskew.records import Ints
-from unskew.scenarios.record import Scenario, source_codes, split_sizes
+from unskew.scenarios.record import Scenario, repeat_codes, split_sizes
 
 _IMAGES_PER_SOURCE = 1000  # drawn when neither sizes nor a population says how many
 
@@ -133,7 +133,7 @@ def class_mixtures(
         description=description
         or f"{n_sources} sources that differ in the mix of {n_classes} classes",
         log_omega=log_omega_mk[drawn_n],
-        source=source_codes(size_k),
+        source=repeat_codes(size_k),
         log_normalizer=np.zeros(n_sources),
         target_mean={"label_share": target_m},
         label=drawn_n,

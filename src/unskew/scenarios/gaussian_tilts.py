@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError
 from unskew.records import Floats, Ints
-from unskew.scenarios.record import Scenario, source_codes, split_sizes
+from unskew.scenarios.record import Scenario, repeat_codes, split_sizes
 
 
 def tilts(
@@ -67,7 +67,7 @@ def tilts(
             f"{group_sd}."
         )
     size_k = split_sizes(n, theta_kd.shape[0])
-    source_n = source_codes(size_k)
+    source_n = repeat_codes(size_k)
     rng = np.random.default_rng(seed)
     noise_nd = rng.standard_normal((source_n.size, theta_kd.shape[1]))
     group_n = None

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError
 from unskew.records import Floats, Ints
-from unskew.scenarios.record import Scenario, source_codes, split_sizes
+from unskew.scenarios.record import Scenario, repeat_codes, split_sizes
 
 
 def acquisition(
@@ -147,7 +147,7 @@ def draw_from_population(
     return Scenario(
         description=description,
         log_omega=log_omega_nk,
-        source=source_codes(size_k),
+        source=repeat_codes(size_k),
         log_normalizer=np.log(total_k / n_population),
         target_mean=means,
         label=drawn_label_n,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, OverlapError
 from unskew.records import Floats, Ints
-from unskew.scenarios.record import Scenario, source_codes, split_sizes
+from unskew.scenarios.record import Scenario, repeat_codes, split_sizes
 
 
 def nested_sets(
@@ -50,7 +50,7 @@ def nested_sets(
     if edge_k.ndim != 1 or edge_k.size == 0 or mass_k.min() <= 0 or edge_k[-1] != 1.0:
         raise ConfigError(f"edges must increase from above 0 to exactly 1; got {edge_k.tolist()}.")
     size_k = split_sizes(n, edge_k.size)
-    source_n = source_codes(size_k)
+    source_n = repeat_codes(size_k)
     z_n = np.random.default_rng(seed).uniform(size=source_n.size) * edge_k[source_n]
     stratum_n = np.searchsorted(edge_k, z_n, side="right").astype(np.int64)
     # A product rounded up to its own edge would leave its own set.

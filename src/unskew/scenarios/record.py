@@ -105,7 +105,7 @@ def split_sizes(n: int | Sequence[int] | Ints, n_sources: int) -> Ints:
     return size_k
 
 
-def source_codes(size_k: Ints) -> Ints:
+def repeat_codes(size_k: Ints) -> Ints:
     """(n,) 0 … 0 1 … 1 …: code k repeated n_k times."""
     return np.repeat(np.arange(size_k.size, dtype=np.int64), size_k)
 

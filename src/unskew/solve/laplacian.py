@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unskew.records import Floats
-from unskew.solve.objective import CrossProducts, Evaluation
+from unskew.solve.objective import CrossProducts, ObjectiveValue
 
 # The elimination of a dense graph costs K³ in a plain loop; beyond, a library factorisation is the
 # better trade.
@@ -26,7 +26,7 @@ _DENSE_ELIMINATE = 400
 _MOST_BAND_WORK = 1e11
 
 
-def newton_step(evaluation: Evaluation, cross_kk: Any = None) -> Floats | None:
+def newton_step(evaluation: ObjectiveValue, cross_kk: Any = None) -> Floats | None:
     """(K,) step p with Hessian · p = −gradient, centred; None if the weights vanish in double
     precision.
 

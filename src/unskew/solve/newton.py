@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from unskew.records import Floats, Status, Step
 from unskew.solve.laplacian import newton_step, solve_laplacian
-from unskew.solve.objective import FEW_SOURCES, Evaluation, evaluate, hessian_matrix
+from unskew.solve.objective import FEW_SOURCES, ObjectiveValue, evaluate, hessian_matrix
 from unskew.solve.omega_rows import Rows
 from unskew.solve.starting_point import balance_flows, balanced_start, subsample
 
@@ -61,7 +61,7 @@ class Outcome:
     u_k: Floats
     status: Status
     error_estimate: float
-    last: Evaluation
+    last: ObjectiveValue
     hessian_exact: bool
     rows: Rows
     trace: tuple[Step, ...]
@@ -163,7 +163,7 @@ class _Search:
     trace.
     """
 
-    def __init__(self, rows: Rows, tol: float, guess: Evaluation | None = None) -> None:
+    def __init__(self, rows: Rows, tol: float, guess: ObjectiveValue | None = None) -> None:
         self.rows, self.tol = rows, tol
         self.trace: list[Step] = []
         self.n_passes = 0
@@ -189,7 +189,7 @@ class _Search:
             or self.sigma2 < _WELL_CURVED
         )
 
-    def evaluate(self, u_k: Floats) -> Evaluation:
+    def evaluate(self, u_k: Floats) -> ObjectiveValue:
         """Evaluate at ``u_k``, rescaling the rows around it where numbers leave the comfortable
         range.
         """
@@ -213,7 +213,7 @@ class _Search:
             self.sigma2 = _sigma2(result)
         return result
 
-    def direction(self, current: Evaluation) -> Floats | None:
+    def direction(self, current: ObjectiveValue) -> Floats | None:
         """The Newton step; with a Hessian that stands in, corrected by the curvature seen so far
         (BFGS).
         """
@@ -233,7 +233,7 @@ class _Search:
             solved = solved + (alpha - beta) * step_k
         return np.asarray(solved - solved.mean())
 
-    def error_after(self, current: Evaluation, size: float, local: float) -> float:
+    def error_after(self, current: ObjectiveValue, size: float, local: float) -> float:
         """Estimated error after a Newton step of range ``size``: second order in the ``local``
         differences, and rounding.
         """
@@ -246,7 +246,7 @@ class _Search:
         error, rounding = constant * size * local, self.rounding(current)
         return max(error, rounding) if 10 * error <= max(self.tol, rounding) else float("inf")
 
-    def _error_at_rate(self, current: Evaluation, size: float) -> float:
+    def _error_at_rate(self, current: ObjectiveValue, size: float) -> float:
         """After a quasi-Newton step the error is about the step times the rate at which steps
         shrink.
         """
@@ -256,13 +256,13 @@ class _Search:
         error = max(size * max(rate, 1e-3), self.rounding(current))
         return error if rate < _GOOD_RATE and 10 * error <= self.tol else float("inf")
 
-    def rounding(self, current: Evaluation) -> float:
+    def rounding(self, current: ObjectiveValue) -> float:
         """Error of log normalizers that comes from double precision alone."""
         return 16 * _EPS if current.by_source else 4 * _EPS / max(self.sigma2 or 1.0, _EPS)
 
     def advance(
-        self, current: Evaluation, step_k: Floats, size: float, local: float
-    ) -> Evaluation | None:
+        self, current: ObjectiveValue, step_k: Floats, size: float, local: float
+    ) -> ObjectiveValue | None:
         """The next point, or None if the objective falls nowhere along the step."""
         if (
             current.cross_kk is None
@@ -285,7 +285,7 @@ class _Search:
                     self.pairs.append((moved_k, change_k))
         return following
 
-    def _line_search(self, current: Evaluation, step_k: Floats) -> Evaluation | None:
+    def _line_search(self, current: ObjectiveValue, step_k: Floats) -> ObjectiveValue | None:
         slope = current.slope(step_k)
         if not slope < 0:
             return None
@@ -313,7 +313,9 @@ class _Search:
             )
         return None
 
-    def _lengthened(self, current: Evaluation, step_k: Floats, trial: Evaluation) -> Evaluation:
+    def _lengthened(
+        self, current: ObjectiveValue, step_k: Floats, trial: ObjectiveValue
+    ) -> ObjectiveValue:
         """Where the objective still falls as steeply at the end of a step, twice the way, again and
         again.
 
@@ -329,11 +331,11 @@ class _Search:
             trial = further
         return trial
 
-    def note(self, current: Evaluation, size: float, kind: str) -> None:
+    def note(self, current: ObjectiveValue, size: float, kind: str) -> None:
         """Add a line to the trace."""
         self.trace.append(Step(current.value, float(np.abs(current.gradient_k).max()), size, kind))
 
-    def outcome(self, u_k: Floats, status: Status, error: float, last: Evaluation) -> Outcome:
+    def outcome(self, u_k: Floats, status: Status, error: float, last: ObjectiveValue) -> Outcome:
         """Where the search ended; the Hessian that stood in is handed on where no exact one was
         computed.
         """
@@ -342,7 +344,9 @@ class _Search:
         return Outcome(u_k, status, error, last, exact, self.rows, tuple(self.trace), self.n_passes)
 
 
-def _far_step(current: Evaluation, step_k: Floats, local: float, kind: str) -> tuple[Floats, str]:
+def _far_step(
+    current: ObjectiveValue, step_k: Floats, local: float, kind: str
+) -> tuple[Floats, str]:
     """Far from the solution: balance the present flows if the Newton step is too long, or creeps
     where the objective is flat.
     """
@@ -358,7 +362,7 @@ def _far_step(current: Evaluation, step_k: Floats, local: float, kind: str) -> t
     return shift_k * min(1.0, _LONGEST_STEP / spread), "balance"
 
 
-def _sigma2(evaluation: Evaluation) -> float | None:
+def _sigma2(evaluation: ObjectiveValue) -> float | None:
     """Second smallest eigenvalue of the Hessian; None where it is not cheap."""
     if (
         evaluation.cross_kk is None

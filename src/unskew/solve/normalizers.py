@@ -21,7 +21,7 @@ from unskew.solve.fixed_point import iterate_fixed_point
 from unskew.solve.inspection import inspect_rows
 from unskew.solve.laplacian import newton_step
 from unskew.solve.newton import Outcome, minimize
-from unskew.solve.objective import CrossProducts, Evaluation, evaluate, hessian_matrix
+from unskew.solve.objective import CrossProducts, ObjectiveValue, evaluate, hessian_matrix
 from unskew.solve.omega_rows import Rows
 from unskew.solve.overlap import judge_overlap, require_connected, warn_if_weak, with_sigma2
 from unskew.solve.sgd import STEPS, descend
@@ -380,7 +380,7 @@ def _finish(prepared: Prepared, options: Options, outcome: Outcome, exact: bool)
     )
 
 
-def _log_total_nearby(last: Evaluation, u_k: Floats) -> float | None:
+def _log_total_nearby(last: ObjectiveValue, u_k: Floats) -> float | None:
     """The same from sums at a point so near that the square of the distance vanishes; None if there
     is no such point.
     """

@@ -42,7 +42,7 @@ _SQUARE_ROWS = 1 << 17
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class ObjectiveValue:
     """D and its derivatives at u.
 
     Attributes
@@ -143,7 +143,7 @@ class Evaluation:
 
 def evaluate(
     rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool = True, inverse: bool = False
-) -> Evaluation:
+) -> ObjectiveValue:
     """One pass over ``rows``: D, its flows and, if asked for, the cross products and (few sources)
     the sums of 1/s.
     """
@@ -166,7 +166,7 @@ def evaluate(
         n = float(size_k.sum())
         value = (sums.value + offset) / n - float(size_k @ u_k) / n
         flow_lk, cross_kk = sums.finished(a_k)
-    return Evaluation(
+    return ObjectiveValue(
         u_k,
         size_k,
         value,
@@ -426,7 +426,7 @@ def is_matrix_free(rows: Rows) -> bool:
     return rows.is_sparse and rows.n_sources > DENSE_SUMS and rows.n_pairs > MOST_PAIRS
 
 
-def hessian_matrix(evaluation: Evaluation) -> Any:
+def hessian_matrix(evaluation: ObjectiveValue) -> Any:
     """(K, K) Hessian diag(mean q) − QᵀQ/n at the evaluated point, the Laplacian of the cross
     products; None if they were not formed.
     """

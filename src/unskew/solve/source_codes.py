@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew import errors
+from unskew.records.arrays import is_missing
 
 Codes = npt.NDArray[np.int32]
 
@@ -79,15 +80,6 @@ def check_same_order(given: Any, what: str, omega: Any) -> None:
             f"{what} and omega have the same index in another order; reorder one of them, e.g. "
             f"{what} = {what}.loc[omega.index]."
         )
-
-
-def is_missing(value: object) -> bool:
-    """None, NaN, or pandas' NA and NaT."""
-    return (
-        value is None
-        or type(value).__name__ in ("NAType", "NaTType")
-        or (isinstance(value, float) and value != value)
-    )
 
 
 def _are_integers(names: Sequence[object] | None) -> bool:

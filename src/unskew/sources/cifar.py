@@ -17,7 +17,7 @@ from unskew.records import Pool
 from unskew.records.images import JoinedImages
 from unskew.records.pool_table import pool_of_images
 from unskew.sources.arrays import ArrayImages
-from unskew.sources.cifar_files import Distribution, download_cifar, find_cifar
+from unskew.sources.cifar_files import CifarForm, download_cifar, find_cifar
 from unskew.sources.pickled_arrays import load_arrays
 
 _PIXELS = 3 * 32 * 32
@@ -135,7 +135,7 @@ def _table(
 
 
 def _class_names(
-    distribution: Distribution, content: Mapping[str, bytes], said: str
+    distribution: CifarForm, content: Mapping[str, bytes], said: str
 ) -> dict[str, list[str]]:
     if distribution.pickled:
         meta = load_arrays(content[distribution.names[0]], f"{said}/{distribution.names[0]}")
@@ -157,7 +157,7 @@ def _class_names(
 
 
 def _read_part(
-    distribution: Distribution, split: str, content: Mapping[str, bytes], said: str
+    distribution: CifarForm, split: str, content: Mapping[str, bytes], said: str
 ) -> _Part:
     read = _read_pickled if distribution.pickled else _read_binary
     batches = [

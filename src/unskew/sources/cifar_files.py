@@ -29,7 +29,7 @@ _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Distribution:
+class CifarForm:
     """One of the four forms in which the data are distributed.
 
     Attributes
@@ -54,7 +54,7 @@ class Distribution:
 
 
 DISTRIBUTIONS = (
-    Distribution(
+    CifarForm(
         "cifar-10",
         "cifar-10-python.tar.gz",
         "c58f30108f718f92721af3b95e74349a",
@@ -71,7 +71,7 @@ DISTRIBUTIONS = (
         },
         ("batches.meta",),
     ),
-    Distribution(
+    CifarForm(
         "cifar-10",
         "cifar-10-binary.tar.gz",
         "c32a1d4ab5d03f1284b67883e8d87530",
@@ -88,7 +88,7 @@ DISTRIBUTIONS = (
         },
         ("batches.meta.txt",),
     ),
-    Distribution(
+    CifarForm(
         "cifar-100",
         "cifar-100-python.tar.gz",
         "eb9058c3a382ffc7106e4002c42a8d85",
@@ -99,7 +99,7 @@ DISTRIBUTIONS = (
         },
         ("meta",),
     ),
-    Distribution(
+    CifarForm(
         "cifar-100",
         "cifar-100-binary.tar.gz",
         "03b5dce01913d631647c71ecec9e9cb8",
@@ -113,7 +113,7 @@ DISTRIBUTIONS = (
 )
 
 
-def find_cifar(place: str, said: str, verify: bool) -> tuple[Distribution, dict[str, bytes]]:
+def find_cifar(place: str, said: str, verify: bool) -> tuple[CifarForm, dict[str, bytes]]:
     """Which distribution lies there, and its files, checked; ``place`` is an archive, the unpacked
     folder, or a folder with one of them.
     """
@@ -152,9 +152,7 @@ def _archives() -> str:
     )
 
 
-def _read_folder(
-    distribution: Distribution, folder: str, said: str, verify: bool
-) -> dict[str, bytes]:
+def _read_folder(distribution: CifarForm, folder: str, said: str, verify: bool) -> dict[str, bytes]:
     content = {}
     for name in (
         *distribution.names,
@@ -178,7 +176,7 @@ def _read_folder(
     return content
 
 
-def _read_archive(file: str, said: str, verify: bool) -> tuple[Distribution, dict[str, bytes]]:
+def _read_archive(file: str, said: str, verify: bool) -> tuple[CifarForm, dict[str, bytes]]:
     content: dict[tuple[str, str], bytes] = {}
     wanted = {
         (each.folder, name)

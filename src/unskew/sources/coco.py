@@ -12,7 +12,7 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Weights
-from unskew.sources.tables import Table
+from unskew.sources.tables import LocatedTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,7 @@ _SEVERAL = ("list", "join")
 
 def coco_table(
     file: str, said: str, label: str | None = None, several: str | None = None
-) -> Table | None:
+) -> LocatedTable | None:
     """The images of a COCO file with the fields they have there, ``label`` and ``n_boxes``; None if
     the file is no COCO file.
 
@@ -69,7 +69,7 @@ def coco_table(
     boxes = [sum(1 for annotation in listed if annotation.get("bbox")) for listed in of_image]
     if any(boxes):
         frame["n_boxes"] = boxes
-    return Table(frame, list(range(1, len(frame) + 1)), "image")
+    return LocatedTable(frame, list(range(1, len(frame) + 1)), "image")
 
 
 def load_coco(file: str, said: str) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from unskew.records.pool_table import pool_of_images
 from unskew.sources.files import FileImages, shown_path
 from unskew.sources.ids import unique_within
 from unskew.sources.labels import as_label_lists
-from unskew.sources.listing import Listing, check_folder, list_images, no_images, parents_of
+from unskew.sources.listing import Listing, check_image_folder, list_images, no_images, parents_of
 from unskew.sources.metadata import read_metadata
 from unskew.sources.roles import NamePattern, read_rule, with_own_groups, with_patterns
 
@@ -105,7 +105,7 @@ def _read_one(
     import pandas as pd
 
     place, what = os.path.join(base, folder), f"source {name!r}"
-    check_folder(place, folder, what)
+    check_image_folder(place, folder, what)
     listing = list_images(place)
     _log_overlooked(what, listing)
     if not listing.files:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+from unskew.records.arrays import is_missing
 
 
 def unique_within(ids: Sequence[Any], sources: Sequence[str]) -> list[Any]:
@@ -22,12 +22,3 @@ def unique_within(ids: Sequence[Any], sources: Sequence[str]) -> list[Any]:
         None if is_missing(id) else f"{source}/{id}" if id in shared else str(id)
         for id, source in rows
     ]
-
-
-def is_missing(value: Any) -> bool:
-    """None, NaN, and what pandas puts in their place."""
-    return (
-        value is None
-        or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
-        or type(value).__name__ in ("NAType", "NaTType")
-    )

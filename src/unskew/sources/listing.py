@@ -152,7 +152,7 @@ def _identity(folder: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def check_folder(folder: str, said: str, what: str) -> None:
+def check_image_folder(folder: str, said: str, what: str) -> None:
     """A folder that is there, or `ConfigError` with the nearest name that is. ``said``: as the user
     wrote it; ``what`` it is for.
     """

@@ -17,7 +17,7 @@ from unskew.sources.files import FileImages, is_outside, shown_path
 from unskew.sources.ids import unique_within
 from unskew.sources.labels import as_label_lists
 from unskew.sources.roles import NamePattern, read_rule, with_own_groups, with_patterns, with_roles
-from unskew.sources.tables import Table, read_table
+from unskew.sources.tables import LocatedTable, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +32,7 @@ _PATH_COLUMNS = ("path", "file_name", "filename")
 class _Listed:
     """One table, its columns in their roles, and where it stands."""
 
-    table: Table
+    table: LocatedTable
     said: str
     root: str  # the folder that its paths start from, as the user writes it
 
@@ -96,7 +96,7 @@ def read_manifest(
     for name, file in files.items():
         said = os.fspath(file)
         table = _read_one(os.path.join(base, said), said, named, name, delimiter, several)
-        table = Table(
+        table = LocatedTable(
             as_label_lists(table.frame, label_separator, f"the table {said!r}"),
             table.line_n,
             table.unit,
@@ -116,7 +116,7 @@ def _read_one(
     source: str | None,
     delimiter: str | None,
     several: str | None,
-) -> Table:
+) -> LocatedTable:
     """A table with its columns in their roles."""
     from unskew.sources.coco import coco_table
 
@@ -141,7 +141,7 @@ def _read_one(
             'Name that column (source = "…"), or give each database a table of its own (manifest = '
             '{ north = "north.csv", … }).'
         )
-    return Table(frame, table.line_n, table.unit)
+    return LocatedTable(frame, table.line_n, table.unit)
 
 
 def _check_paths(tables: Sequence[_Listed], patterns: Mapping[str, NamePattern]) -> None:

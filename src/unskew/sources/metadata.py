@@ -14,7 +14,7 @@ from unskew.errors import DataError, first_few
 from unskew.sources.files import is_outside, shown_path
 from unskew.sources.listing import Listing
 from unskew.sources.roles import with_roles
-from unskew.sources.tables import Table, read_table
+from unskew.sources.tables import LocatedTable, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +71,7 @@ def read_metadata(
 
 
 def _rows_of_images(
-    table: Table,
+    table: LocatedTable,
     inner: str,
     name: str,
     row_of: Mapping[str, int],

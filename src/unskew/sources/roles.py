@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
-from unskew.sources.ids import is_missing
+from unskew.records.arrays import is_missing
 
 if TYPE_CHECKING:
     import pandas as pd

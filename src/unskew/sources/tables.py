@@ -31,7 +31,7 @@ _TRUTH = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
-class Table:
+class LocatedTable:
     """A table and where its rows stand: ``line_n`` is the line (or, in Parquet, the row) of every
     image, counted from 1.
     """
@@ -43,7 +43,7 @@ class Table:
 
 def read_table(
     file: str, said: str, *, text: tuple[str, ...] = (), delimiter: str | None = None
-) -> Table:
+) -> LocatedTable:
     """The table in a file; ``said`` is its name as the user wrote it, ``text`` are columns that
     stay text whatever they look like.
 
@@ -99,7 +99,7 @@ def _opened(file: str) -> Iterator[IO[str]]:
         ) from error
 
 
-def _read_csv(file: str, said: str, delimiter: str, text: tuple[str, ...]) -> Table:
+def _read_csv(file: str, said: str, delimiter: str, text: tuple[str, ...]) -> LocatedTable:
     import pandas as pd
 
     with _opened(file) as stream:
@@ -119,7 +119,7 @@ def _read_csv(file: str, said: str, delimiter: str, text: tuple[str, ...]) -> Ta
     }
     if "" in names:
         logger.info("%s: %d columns without a name are left out", said, names.count(""))
-    return Table(pd.DataFrame(data, index=range(len(rows))), line_n)
+    return LocatedTable(pd.DataFrame(data, index=range(len(rows))), line_n)
 
 
 def _header(cells: list[str], said: str, delimiter: str) -> list[str]:
@@ -175,7 +175,7 @@ def _typed(column: list[str], text: bool) -> Any:
     return kept
 
 
-def _read_json(file: str, said: str, kind: str) -> Table:
+def _read_json(file: str, said: str, kind: str) -> LocatedTable:
     import pandas as pd
 
     with _opened(file) as stream:
@@ -198,7 +198,7 @@ def _read_json(file: str, said: str, kind: str) -> Table:
                 f'{said!r}, {_where(line_n, at)}: one image is one object, {{"path": …, "label": '
                 f"…}}; got {str(record)[:60]}."
             )
-    return Table(
+    return LocatedTable(
         pd.DataFrame(records),
         line_n or list(range(1, len(records) + 1)),
         "line" if line_n else "record",
@@ -223,7 +223,7 @@ def _load(text: str, said: str, line: int) -> Any:
         ) from error
 
 
-def _read_parquet(file: str) -> Table:
+def _read_parquet(file: str) -> LocatedTable:
     import pandas as pd
     import pyarrow as pa
 
@@ -239,7 +239,7 @@ def _read_parquet(file: str) -> Table:
         if any(name is not None for name in frame.index.names)
         else frame.reset_index(drop=True)
     )
-    return Table(frame, list(range(1, len(frame) + 1)), "row")
+    return LocatedTable(frame, list(range(1, len(frame) + 1)), "row")
 
 
 def _not_utf8(file: str, said: str, error: UnicodeDecodeError) -> str:

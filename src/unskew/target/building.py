@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Pool, Target
-from unskew.target.facts import Distribution, cell_text, read_margin, read_table
+from unskew.target.facts import Distribution, cell_text, read_margin, read_target_table
 from unskew.target.levels import MISSING, check_edges, level_text
 from unskew.target.spread import mass_covariance
 
@@ -56,7 +56,9 @@ def margins_target(
     facts = tuple(
         read_margin(name, given, read["bins"].get(name)) for name, given in margins.items()
     )
-    table = None if interactions is None else read_table(interactions, read["by"], read["bins"])
+    table = (
+        None if interactions is None else read_target_table(interactions, read["by"], read["bins"])
+    )
     return _checked(Target(kind="margins", facts=facts, interactions=table, **read))
 
 
@@ -67,7 +69,7 @@ def table_target(
         name: check_edges(name, edges)
         for name, edges in _by_attribute("bins", options.get("bins"), tuple(by or ("age",))).items()
     }
-    fact = read_table(table, by, bins, n)
+    fact = read_target_table(table, by, bins, n)
     return _checked(Target(kind="table", facts=(fact,), **_read_options(fact.by, options)))
 
 

@@ -201,7 +201,7 @@ def _read_n(n: Any, stderr: Any, what: str) -> float | None:
     return float(n)
 
 
-def read_table(
+def read_target_table(
     frame: pd.DataFrame,
     by: Sequence[str] | None,
     bins: Mapping[str, Sequence[float]],

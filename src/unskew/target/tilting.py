@@ -33,7 +33,7 @@ _FARTHEST = 600.0
 
 
 @dataclass(frozen=True)
-class Tilt:
+class TiltSolution:
     """p ∝ w exp(ν·z) with E_p z = 0.
 
     Attributes
@@ -58,7 +58,7 @@ class Gap:
     nearest: Floats
 
 
-def tilt_to_zero(weight_c: Floats, z_cj: Floats) -> Tilt | Gap | None:
+def tilt_to_zero(weight_c: Floats, z_cj: Floats) -> TiltSolution | Gap | None:
     """The distribution nearest to ``weight_c`` with E_p z = 0; a `Gap` if there is none; None if
     double precision cannot tell.
 
@@ -82,7 +82,7 @@ def tilt_to_zero(weight_c: Floats, z_cj: Floats) -> Tilt | Gap | None:
         return None
     probability_c = np.zeros(weight_c.size)
     probability_c[support_c] = inner.probability
-    return Tilt(probability_c, inner.n_steps)
+    return TiltSolution(probability_c, inner.n_steps)
 
 
 def independent_columns(z_cj: Floats) -> Ints | None:
@@ -108,10 +108,10 @@ def independent_columns(z_cj: Floats) -> Ints | None:
     return np.sort(kept).astype(np.int64)
 
 
-def _newton(weight_c: Floats, z_cj: Floats) -> Tilt | None:
+def _newton(weight_c: Floats, z_cj: Floats) -> TiltSolution | None:
     """Newton's method with a line search on F, from ν = 0; None if it does not get there."""
     if np.abs(weight_c @ z_cj).max(initial=0.0) <= _EXACT:
-        return Tilt(weight_c, 0)
+        return TiltSolution(weight_c, 0)
     kept = independent_columns(z_cj)
     if kept is None:
         return None
@@ -123,7 +123,7 @@ def _newton(weight_c: Floats, z_cj: Floats) -> Tilt | None:
     for step in range(_MAX_STEPS):
         size = float(np.abs(gradient_l).max(initial=0.0))
         if size == 0.0:
-            return Tilt(probability_c, step)
+            return TiltSolution(probability_c, step)
         direction_l = _direction(probability_c, z_cl, gradient_l)
         if direction_l is None:
             return None
@@ -131,7 +131,7 @@ def _newton(weight_c: Floats, z_cj: Floats) -> Tilt | None:
         if moved is None:
             # Rounding: the gradient no longer shrinks. Either it is as small as double precision
             # allows, or there is no minimum.
-            return Tilt(probability_c, step) if size < _SMALL else None
+            return TiltSolution(probability_c, step) if size < _SMALL else None
         nu_l, value, probability_c, gradient_l = moved
         if np.abs(z_cl @ nu_l).max() > _FARTHEST:
             return None

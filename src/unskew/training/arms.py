@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.learn.baselines import BASELINES, make_baseline
-from unskew.learn.weights_by_id import join_weights
+from unskew.learn.weights_by_id import align_by_id
 from unskew.records import Floats, Ints
 from unskew.training.inputs import TrainingInputs
 
@@ -30,7 +30,7 @@ _BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Arm:
+class TrainingArm:
     """One way to weight the training images.
 
     Attributes
@@ -78,17 +78,17 @@ def main_arm(names: Sequence[str]) -> str:
 
 def make_arm(
     name: str, training: TrainingInputs, weights: SplitWeights, given: Floats | None = None
-) -> Arm:
+) -> TrainingArm:
     """The weights of one arm. Validation is weighted to the target for every arm but naive, which
     knows no target.
     """
     sample_n = weights.sample_weight
     if name == DEBIASED:
-        return Arm(name, sample_n, ("The debiasing weights of this run.",))
+        return TrainingArm(name, sample_n, ("The debiasing weights of this run.",))
     if name == GIVEN:
         assert given is not None
         row = training.rows(training.splits.train)
-        return Arm(
+        return TrainingArm(
             name,
             given,
             (
@@ -112,7 +112,7 @@ def make_arm(
     if baseline.logit_offset is not None and baseline.classes is not None:
         known = dict(zip(baseline.classes, baseline.logit_offset.tolist(), strict=True))
         offset_m = np.array([known.get(each, np.inf) for each in training.classes])
-    return Arm(name, weight_n, baseline.sentences, offset_m)
+    return TrainingArm(name, weight_n, baseline.sentences, offset_m)
 
 
 def worth_of(whose: str, weight_n: Floats) -> str:
@@ -141,7 +141,7 @@ def read_given_weights(training: TrainingInputs, path: str | PathLike[str]) -> F
     name = "sample_weight" if "sample_weight" in table.columns else "weight"
     named = table[["id"]].assign(id=table["id"].astype(str), weight=table[name])
     ids = training.inputs.pool.frame["id"].astype(str).tolist()
-    weight_n = join_weights(named, ids, allow_extra=True)
+    weight_n = align_by_id(named, ids, allow_extra=True)
     extra = named["id"][~named["id"].isin(ids)].tolist()
     if extra:
         raise DataError(
@@ -152,11 +152,11 @@ def read_given_weights(training: TrainingInputs, path: str | PathLike[str]) -> F
         )
     for split in (training.splits.train, training.splits.validation):
         if split is not None:
-            join_weights(weight_n[training.rows(split)])  # not all of them zero
+            align_by_id(weight_n[training.rows(split)])  # not all of them zero
     return weight_n
 
 
-def take_rows(X: npt.NDArray[Any], rows: Ints) -> npt.NDArray[Any]:
+def take_training_rows(X: npt.NDArray[Any], rows: Ints) -> npt.NDArray[Any]:
     """X[rows]; of an array that is mapped from a file, into another file that has no name and goes
     with the array.
     """
@@ -171,7 +171,7 @@ def take_rows(X: npt.NDArray[Any], rows: Ints) -> npt.NDArray[Any]:
     return taken
 
 
-def gather_training_data(training: TrainingInputs, arm: Arm) -> TrainingData:
+def gather_training_data(training: TrainingInputs, arm: TrainingArm) -> TrainingData:
     """The images of train with the arm's weights, those of validation beside them."""
     from unskew.learn.training_data import TrainingData
 
@@ -179,7 +179,7 @@ def gather_training_data(training: TrainingInputs, arm: Arm) -> TrainingData:
         rows = training.rows(split)
         ids = training.inputs.pool.frame["id"].to_numpy()[rows]
         return TrainingData(
-            take_rows(training.X, rows),
+            take_training_rows(training.X, rows),
             training.label[rows],
             training.classes,
             arm.weight[rows],

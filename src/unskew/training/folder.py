@@ -59,7 +59,7 @@ _MODEL = "model.pt"
 _SPLIT, _OUT = "sources.split", "OUT"
 
 
-def check_folder(
+def check_training_folder(
     out: Path, *, resume: bool, force: bool, configuration: Path | None = None
 ) -> None:
     """May a training be written there? Said before the work. A folder that holds a run is kept
@@ -184,7 +184,7 @@ def check_models(out: Path, record: Mapping[str, Any], arms: Iterable[str]) -> N
             )
 
 
-def write_record(out: Path, record: Mapping[str, Any]) -> None:
+def write_training_record(out: Path, record: Mapping[str, Any]) -> None:
     """training.json, whole or not at all."""
     out.mkdir(parents=True, exist_ok=True)
     write_text(

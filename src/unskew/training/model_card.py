@@ -14,7 +14,7 @@ from unskew.report.summary.privacy import PRIVACY_RULE
 from unskew.training.scores import Scores
 
 if TYPE_CHECKING:
-    from unskew.evaluation.bootstrap import Figure
+    from unskew.evaluation.bootstrap import MetricValue
     from unskew.evaluation.predictions import Breakdown
     from unskew.report.summary.record import Summary
 
@@ -325,18 +325,18 @@ def _points(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:+.1f}"
 
 
-def _interval(figure: Figure, share: bool) -> str:
+def _interval(figure: MetricValue, share: bool) -> str:
     if figure.interval is None:
         return "–"
     low, high = (_amount(each, share) for each in figure.interval)
     return f"{low} to {high}"
 
 
-def _points_interval(figure: Figure) -> str:
+def _points_interval(figure: MetricValue) -> str:
     return "–" if figure.interval is None else " to ".join(map(_points, figure.interval))
 
 
-def _value(figure: Figure, share: bool) -> str:
+def _value(figure: MetricValue, share: bool) -> str:
     return _amount(figure.value, share) + (
         "" if figure.interval is None else f" ({_interval(figure, share)})"
     )

@@ -18,7 +18,7 @@ from unskew.files.atomic import written_whole
 from unskew.records import Pool
 from unskew.represent.base import Representation
 from unskew.represent.embedding import Embedding
-from unskew.represent.naming import read_features
+from unskew.represent.naming import read_representations
 from unskew.represent.pool_features import compute_rows, represent_images
 from unskew.represent.projection import Projection, fit_projection
 from unskew.runs import weighing as pipeline
@@ -37,7 +37,7 @@ def write_projections(inputs: pipeline.Inputs, out: Path, *, progress: bool | No
     config = inputs.config
     if not config.represent.features:
         return
-    embeddings = _projected(read_features(config.features()))
+    embeddings = _projected(read_representations(config.features()))
     if not embeddings:
         return
     sample = None if inputs.target is None else inputs.target.reference
@@ -132,7 +132,7 @@ def represent_alike(
         "progress": progress,
         "cache": cache,
     }
-    representations = read_features(features)
+    representations = read_representations(features)
     embeddings = _projected(representations)
     for one in embeddings:
         pool, rows = compute_rows(pool, _plain(one), **options)

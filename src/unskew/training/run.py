@@ -27,13 +27,13 @@ from unskew.runs import weighing as pipeline
 from unskew.runs.tables import json_value, write_frame
 from unskew.training.arms import (
     GIVEN,
-    Arm,
+    TrainingArm,
     check_arms,
     gather_training_data,
     main_arm,
     make_arm,
     read_given_weights,
-    take_rows,
+    take_training_rows,
     worth_of,
 )
 from unskew.training.folder import (
@@ -43,16 +43,16 @@ from unskew.training.folder import (
     METRICS,
     PREDICTIONS,
     RECORD,
-    check_folder,
     check_models,
     check_same,
     check_split_table,
+    check_training_folder,
     clear_training,
     describe_start,
     fingerprint_models,
     fingerprint_weights,
     read_record,
-    write_record,
+    write_training_record,
 )
 from unskew.training.inputs import (
     SPLITS,
@@ -67,7 +67,7 @@ from unskew.training.scores import Scores, held_out_predictions, judge_arms, try
 from unskew.weigh.weights_table import join_weights
 
 if TYPE_CHECKING:
-    from unskew.evaluation.bootstrap import Figure
+    from unskew.evaluation.bootstrap import MetricValue
     from unskew.learn.train import TrainSettings
     from unskew.learn.trained_model import TrainedModel
 
@@ -90,7 +90,7 @@ class Preparation:
     out: Path
     training: TrainingInputs
     run: pipeline.Run
-    arms: tuple[Arm, ...]
+    arms: tuple[TrainingArm, ...]
     settings: TrainSettings
     record: dict[str, Any] = field(repr=False)
     command: str = ""
@@ -167,7 +167,7 @@ class Preparation:
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainingResult:
     """A finished training: where it lies, and how good the models are."""
 
     out: Path
@@ -223,7 +223,7 @@ class Trained:
         return {**self.scores.to_dict(), "folder": str(self.out), "files": list(self.files)}
 
 
-def show_figure(figure: Figure, *, points: bool = False) -> str:
+def show_figure(figure: MetricValue, *, points: bool = False) -> str:
     """``84.1 % (83.0 to 85.2)``, or a difference in points."""
     if figure.value is None:
         return "unknown"
@@ -296,7 +296,7 @@ def prepare_training(
     names = (GIVEN,) if weights is not None else check_arms(config.learn.arms)
     require_torch()
     _check_device(config)
-    check_folder(out, resume=resume, force=force, configuration=configuration)
+    check_training_folder(out, resume=resume, force=force, configuration=configuration)
     before = read_record(out) if resume and (out / RECORD).is_file() else None
     if before is not None:
         check_models(out, before, before["arms"])
@@ -336,7 +336,9 @@ def prepare_training(
         for arm in arms
     }
     record = {"status": "started", "arm": arms[0].name, "arms": offsets, **start}
-    write_record(out, record if before is None else {**record, "models": before.get("models", {})})
+    write_training_record(
+        out, record if before is None else {**record, "models": before.get("models", {})}
+    )
     pipeline.write_run(run, out)
     if training.columns:
         write_projections(training.inputs, out, progress=progress)
@@ -363,7 +365,7 @@ def _offset(value: float) -> float | str:
 
 def run_training(
     prepared: Preparation, *, progress: bool | None = None, replicates: int = 1000
-) -> Trained:
+) -> TrainingResult:
     """Train every arm, judge them on the held-out split, write predictions, metrics, history and
     card.
     """
@@ -382,7 +384,7 @@ def run_training(
             force=not prepared.resume,
             progress=progress,
         )
-    held_out = take_rows(training.X, training.rows(training.splits.held_out))
+    held_out = take_training_rows(training.X, training.rows(training.splits.held_out))
     predictions = {
         arm.name: held_out_predictions(
             training, arm.adjusted(models[arm.name].scores(held_out, progress=progress))
@@ -403,7 +405,7 @@ def run_training(
 
 def _write_results(
     prepared: Preparation, models: Mapping[str, TrainedModel], scores: Scores
-) -> Trained:
+) -> TrainingResult:
     out, main = prepared.out, prepared.arms[0].name
     for name, frame in scores.predictions.items():
         write_frame(frame, out / ARMS_FOLDER / name / PREDICTIONS)
@@ -414,7 +416,7 @@ def _write_results(
         json.dumps(scores.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n",
     )
     write_text(out / CARD, write_card(_card_facts(prepared, models[main]), scores))
-    write_record(
+    write_training_record(
         out, {**prepared.record, "status": "finished", "models": fingerprint_models(out, models)}
     )
     files = [
@@ -430,7 +432,9 @@ def _write_results(
         pipeline.PAGE,
     ]
     epochs = {name: (model.epoch + 1, len(model.history)) for name, model in models.items()}
-    return Trained(out, scores, tuple(name for name in files if (out / name).exists()), epochs)
+    return TrainingResult(
+        out, scores, tuple(name for name in files if (out / name).exists()), epochs
+    )
 
 
 def write_history(path: Path, models: Mapping[str, TrainedModel]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.evaluation.bootstrap import Figure
+from unskew.evaluation.bootstrap import MetricValue
 from unskew.evaluation.cells import Cell
 from unskew.evaluation.predictions import Evaluation, evaluate_predictions
 from unskew.records import Floats
@@ -68,11 +68,11 @@ class Scores:
             "gains": json_value(gains),
         }
 
-    def accuracy(self, arm: str) -> Figure:
+    def accuracy(self, arm: str) -> MetricValue:
         """Of all held-out images, weighted to the target."""
         return self.evaluations[arm].overall.figures["accuracy"]
 
-    def worst(self, arm: str) -> tuple[str, Figure] | None:
+    def worst(self, arm: str) -> tuple[str, MetricValue] | None:
         """(what, smallest accuracy of its cells): of the last column asked for, else of the
         classes, else of the sources.
         """
@@ -92,7 +92,7 @@ class Scores:
         )
 
 
-def _plain(figure: Figure) -> dict[str, Any]:
+def _plain(figure: MetricValue) -> dict[str, Any]:
     from dataclasses import asdict
 
     return asdict(figure)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Weights
-from unskew.target.tilting import Gap, Tilt, smallest_conflict, tilt_to_zero
+from unskew.target.tilting import Gap, TiltSolution, smallest_conflict, tilt_to_zero
 from unskew.weigh.effective_size import add_by_code, effective_size
 from unskew.weigh.uncertainty import check_values
 
@@ -127,7 +127,7 @@ def calibrate_weights(
     row_c = np.flatnonzero(keep_n)[first_kept]
     raked_c = _rake(cell_weight_c, row_c, margin_list)
     tilt = tilt_to_zero(raked_c, _deviations(row_c, margin_list, mean_list))
-    if not isinstance(tilt, Tilt):
+    if not isinstance(tilt, TiltSolution):
         raise _unreachable(tilt, row_c, margin_list, mean_list)
     after_n = np.zeros(weight_n.size)
     after_n[keep_n] = weight_n[keep_n] * (tilt.probability / cell_weight_c)[cell_of_kept]

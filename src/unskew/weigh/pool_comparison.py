@@ -29,7 +29,7 @@ _ENOUGH_OF_SOURCE = 500
 
 
 @dataclass(frozen=True)
-class Noise:
+class MeanNoise:
     """Sampling variances of weighted means Σ_i π_i h_ij and of pooled means Σ_i p_i h_ij, p_i equal
     for all images that have a weight.
 
@@ -49,7 +49,7 @@ class Noise:
         return np.maximum(self.weighted + self.pooled - 2.0 * self.shared, 0.0)
 
 
-def noise_beside_pool(weights: Weights, value_nj: Floats) -> Noise:
+def noise_beside_pool(weights: Weights, value_nj: Floats) -> MeanNoise:
     """The variances as `weighted_mean` computes them, with those of the pooled means from the same
     units; infinite where none can be told.
 
@@ -68,7 +68,7 @@ def equal_weights(weight_n: Floats) -> Floats:
     return (weight_n > 0) / np.count_nonzero(weight_n > 0)
 
 
-def estimated_noise(rows: EstimatedRows, value_rj: Floats) -> Noise:
+def estimated_noise(rows: EstimatedRows, value_rj: Floats) -> MeanNoise:
     """The same from the rows behind estimated weights, where the target's sample varies, too, but
     is not in the pool.
 
@@ -87,7 +87,7 @@ def estimated_noise(rows: EstimatedRows, value_rj: Floats) -> Noise:
         value_rj = value_rj[at]
     units, equal_r = find_units(rows), equal_weights(rows.weight)
     noise = _stack([_estimated(rows, units, equal_r, value_r) for value_r in value_rj.T])
-    return Noise(share * noise.weighted, share * noise.pooled, share * noise.shared)
+    return MeanNoise(share * noise.weighted, share * noise.pooled, share * noise.shared)
 
 
 def _enough(rows: EstimatedRows) -> tuple[Ints, float]:
@@ -103,7 +103,7 @@ def _enough(rows: EstimatedRows) -> tuple[Ints, float]:
     return (every, 1.0) if few else (at, at.size / n)
 
 
-def replicated_noise(weighted_bj: Floats, pooled_bj: Floats) -> Noise:
+def replicated_noise(weighted_bj: Floats, pooled_bj: Floats) -> MeanNoise:
     """The same from B replicates of both means."""
     if weighted_bj.shape[0] < 2:
         return _unknown(weighted_bj.shape[1])
@@ -112,7 +112,7 @@ def replicated_noise(weighted_bj: Floats, pooled_bj: Floats) -> Noise:
         pooled_bj - pooled_bj.mean(axis=0),
     )
     left = weighted_bj.shape[0] - 1
-    return Noise(
+    return MeanNoise(
         *(
             np.sum(product_bj, axis=0) / left
             for product_bj in (centred_bj**2, other_bj**2, centred_bj * other_bj)
@@ -160,10 +160,10 @@ def _estimated(
     return variance + margin, float(pooled_m @ pooled_m), float(spread_m @ pooled_m)
 
 
-def _stack(by_value: list[tuple[float, float, float]]) -> Noise:
+def _stack(by_value: list[tuple[float, float, float]]) -> MeanNoise:
     weighted_j, pooled_j, shared_j = np.reshape(by_value, (-1, 3)).T
-    return Noise(weighted_j, pooled_j, shared_j)
+    return MeanNoise(weighted_j, pooled_j, shared_j)
 
 
-def _unknown(n_values: int) -> Noise:
-    return Noise(np.full(n_values, np.inf), np.full(n_values, np.inf), np.zeros(n_values))
+def _unknown(n_values: int) -> MeanNoise:
+    return MeanNoise(np.full(n_values, np.inf), np.full(n_values, np.inf), np.zeros(n_values))

@@ -20,8 +20,8 @@ import scipy.special
 
 from unskew.errors import ConfigError, DataError
 from unskew.records import Floats, Ints
+from unskew.records.arrays import is_missing
 from unskew.records.target import THE_TARGET
-from unskew.solve.source_codes import is_missing
 from unskew.weigh.effective_size import add_by_code
 from unskew.weigh.uncertainty import check_level, check_order, check_values
 

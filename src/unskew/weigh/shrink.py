@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Weights
-from unskew.target.tilting import Tilt, tilt_to_zero
+from unskew.target.tilting import TiltSolution, tilt_to_zero
 from unskew.weigh.curvature import check_solved
 from unskew.weigh.effective_size import effective_size
-from unskew.weigh.pool_comparison import Noise, equal_weights, noise_beside_pool
+from unskew.weigh.pool_comparison import MeanNoise, equal_weights, noise_beside_pool
 from unskew.weigh.uncertainty import check_order, check_values
 
 # Of its own standard deviation, what the values named before must leave of a value.
@@ -159,7 +159,7 @@ def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None =
     )
 
 
-def shrink_factors(distance_j: Floats, noise: Noise) -> Floats:
+def shrink_factors(distance_j: Floats, noise: MeanNoise) -> Floats:
     """(J,) f = (b² − C)/(b² + V) in [0, 1], b² = max(δ² − V, 0); 1 where neither bias nor noise is
     there.
     """
@@ -235,7 +235,7 @@ def nearest_weights(
     if not gap_cj.shape[1]:
         return weight_n.copy()
     tilt: Any = tilt_to_zero(weight_n[kept_n], gap_cj / np.abs(gap_cj).max(axis=0))
-    if not isinstance(tilt, Tilt):
+    if not isinstance(tilt, TiltSolution):
         raise CoverageError(
             f"no weights on these {int(np.count_nonzero(kept_n))} images have the shrunken means "
             f"of {first_few(names)} together. "

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from unskew.errors import DataError, first_few
 from unskew.records import Floats, Weights
+from unskew.records.arrays import is_missing
 from unskew.solve.normalizers import (
     Method,
     Solved,
@@ -23,7 +24,7 @@ from unskew.solve.normalizers import (
 )
 from unskew.solve.omega_rows import Rows
 from unskew.solve.overlap import overlap_at_solution, warn_if_weak
-from unskew.solve.source_codes import check_same_order, is_missing
+from unskew.solve.source_codes import check_same_order
 from unskew.weigh.verdict import judge_weights
 
 

@@ -168,7 +168,7 @@ def pose_problem(
     )
 
 
-class Evaluation(NamedTuple):
+class LikelihoodValue(NamedTuple):
     """Penalised log-likelihood ``value``, ``log_likelihood``, and the gradients of the first by θ
     and by each cell's u.
     """
@@ -183,14 +183,14 @@ class Ascent(NamedTuple):
     """Where an ascent ended: the boxes, and the likelihood there."""
 
     boxes: Boxes
-    at: Evaluation
+    at: LikelihoodValue
 
     @property
     def value(self) -> float:
         return self.at.value
 
 
-class Information(NamedTuple):
+class LabelInformation(NamedTuple):
     """Fisher information of θ, of each cell's u, and across."""
 
     theta: Floats
@@ -210,7 +210,9 @@ def edge_slots(lower_kd: Floats, upper_kd: Floats) -> tuple[Ints, int]:
     return slot_kd2, n_lower + n_upper + 1
 
 
-def evaluate_boxes(problem: LabelProblem, boxes: Boxes, with_gradient: bool = True) -> Evaluation:
+def evaluate_boxes(
+    problem: LabelProblem, boxes: Boxes, with_gradient: bool = True
+) -> LikelihoodValue:
     """L(θ, u) = Σ_i log q_{i,s_i} + τ (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}), Ω_k the mean of ω_k
     over the pool, and its gradient.
 
@@ -221,16 +223,16 @@ def evaluate_boxes(problem: LabelProblem, boxes: Boxes, with_gradient: bool = Tr
     from unskew.bias.soft_box.kernels_likelihood import evaluate_soft_boxes
 
     images = (problem.feature, problem.source, problem.offset, problem.bound)
-    return Evaluation(
+    return LikelihoodValue(
         *evaluate_soft_boxes(*images, problem.is_fixed, problem.prior, *boxes, with_gradient)
     )
 
 
-def inform_boxes(images: InformingImages, boxes: Boxes) -> Information:
+def inform_boxes(images: InformingImages, boxes: Boxes) -> LabelInformation:
     """The Fisher information at the boxes."""
     from unskew.bias.soft_box.kernels_likelihood import sum_information
 
-    return Information(
+    return LabelInformation(
         *(
             images.weight * sum_
             for sum_ in sum_information(images.feature, images.offset, images.bound, *boxes)
@@ -245,7 +247,7 @@ def ascend(
     max_steps: int = 60,
     tol: float = 1e-2,
     rows: int = ROWS_OF_INFORMATION,
-    evaluated: Evaluation | None = None,
+    evaluated: LikelihoodValue | None = None,
 ) -> Ascent:
     """Climb to a local maximum of L over (edges, log γ, u) by Fisher scoring with Levenberg's
     damping.
@@ -301,7 +303,11 @@ def _shortening(gain: float, slope: float) -> float:
 
 
 def _damped_step(
-    problem: LabelProblem, boxes: Boxes, now: Evaluation, information: Information, damping: float
+    problem: LabelProblem,
+    boxes: Boxes,
+    now: LikelihoodValue,
+    information: LabelInformation,
+    damping: float,
 ) -> tuple[tuple[Floats, Floats], float]:
     """One step in (θ, u), u eliminated cell by cell (Schur complement); and the gain it
     predicts.

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 from markupsafe import Markup
 
 from unskew.report.page.numbers import MISSING, shorten, show_count, show_share
-from unskew.report.page.svg import Scale, canvas, join, mark, percent, tag
+from unskew.report.page.svg import Scale, canvas, join, mark, tag, x_position
 from unskew.report.page.tables import (
-    Cell,
-    Column,
-    Table,
+    PageTable,
+    TableCell,
+    TableColumn,
     count_cell,
     list_cell,
     name_cell,
@@ -37,7 +37,7 @@ _PICTURE = re.compile(r"data:image/(?:jpeg|png|webp|gif);base64,[A-Za-z0-9+/]+=*
 _LONGEST_TEXT = 60_000
 
 
-def strata_table(summary: Summary) -> Table:
+def strata_table(summary: Summary) -> PageTable:
     """The strata: uncovered first, then those beyond the target's scope last, else by target
     mass.
     """
@@ -57,18 +57,18 @@ def strata_table(summary: Summary) -> Table:
         )
         or 1.0
     )
-    columns: list[Column | str] = [
+    columns: list[TableColumn | str] = [
         "Stratum",
-        Column("Covered", numeric=False),
+        TableColumn("Covered", numeric=False),
         "Target",
         "Pool",
         "Debiased",
     ]
     columns += [
-        Column("Shares", numeric=False),
+        TableColumn("Shares", numeric=False),
         "Images",
         *(["Groups"] if groups else []),
-        Column("Sources that see it", numeric=False, wide=True),
+        TableColumn("Sources that see it", numeric=False, wide=True),
         "Effective images",
     ]
     columns += ["Largest weight"]
@@ -82,18 +82,18 @@ def strata_table(summary: Summary) -> Table:
     )
 
 
-def _stratum_cells(row: StratumRow, *, groups: bool, top: float, total: int) -> list[Cell]:
+def _stratum_cells(row: StratumRow, *, groups: bool, top: float, total: int) -> list[TableCell]:
     target = share_cell(row.target)
     if row.target_stderr:
         target = replace(target, text=f"{target.text} ± {show_share(row.target_stderr)}")
-    scope = Cell("yes", 1.0) if row.covered else Cell("no: no image", 0.0, mark="no")
+    scope = TableCell("yes", 1.0) if row.covered else TableCell("no: no image", 0.0, mark="no")
     return [
         name_cell(row.stratum),
-        scope if row.in_scope else Cell("outside the target", 2.0),
+        scope if row.in_scope else TableCell("outside the target", 2.0),
         target,
         share_cell(row.pool),
         share_cell(row.weighted),
-        Cell("", drawing=_share_strip(row, top)),
+        TableCell("", drawing=_share_strip(row, top)),
         count_cell(row.images),
         *([count_cell(row.groups)] if groups else []),
         list_cell(row.sources, total),
@@ -108,14 +108,16 @@ def _share_strip(row: StratumRow, top: float) -> Markup:
     given = (("pool", row.pool), ("debiased", row.weighted), ("target", row.target))
     places = [(kind, scale.at(value)) for kind, value in given if value is not None]
     ends = [place for _, place in places] or [0.0]
-    line = tag("line", x1=percent(min(ends)), x2=percent(max(ends)), y1=11, y2=11, class_="move")
+    line = tag(
+        "line", x1=x_position(min(ends)), x2=x_position(max(ends)), y1=11, y2=11, class_="move"
+    )
     base = tag("line", x1="0%", x2="100%", y1=11, y2=11, class_="grid")
     return canvas(
         base, line, join(mark(kind, place, 11) for kind, place in places), height=22, class_="strip"
     )
 
 
-def split_table(summary: Summary) -> Table:
+def split_table(summary: Summary) -> PageTable:
     """Every split with its own weights."""
     rows = [
         [
@@ -123,18 +125,18 @@ def split_table(summary: Summary) -> Table:
             count_cell(row.images),
             count_cell(row.groups),
             count_cell(row.ess),
-            Cell(row.note),
+            TableCell(row.note),
         ]
         for row in summary.splits
     ]
     return table(
         "Splits",
-        ("Split", "Images", "Groups", "Effective images", Column("Note", numeric=False)),
+        ("Split", "Images", "Groups", "Effective images", TableColumn("Note", numeric=False)),
         rows,
     )
 
 
-def fit_table(summary: Summary) -> Table:
+def fit_table(summary: Summary) -> PageTable:
     """`check_fit`, feature by feature."""
     rows = [] if summary.bias is None else summary.bias.fit_rows
     cells = [
@@ -150,24 +152,24 @@ def fit_table(summary: Summary) -> Table:
     columns = (
         "Feature",
         "p-value",
-        Column("Off most in", numeric=False),
-        Column("Where", numeric=False),
+        TableColumn("Off most in", numeric=False),
+        TableColumn("Where", numeric=False),
         "Observed − expected share",
     )
     return table("Do the sources look as the model expects?", columns, cells)
 
 
-def parameter_table(summary: Summary) -> Table:
+def parameter_table(summary: Summary) -> PageTable:
     """The fitted parameters."""
     rows = [] if summary.bias is None else summary.bias.parameters
     return table(
         "Fitted parameters",
-        ("Parameter", Column("Value", numeric=False)),
-        ([name_cell(name), Cell(shorten(text, 400))] for name, text in rows),
+        ("Parameter", TableColumn("Value", numeric=False)),
+        ([name_cell(name), TableCell(shorten(text, 400))] for name, text in rows),
     )
 
 
-def unreadable_tables(summary: Summary) -> tuple[Table, Table]:
+def unreadable_tables(summary: Summary) -> tuple[PageTable, PageTable]:
     """Why images were set aside, and the first of them."""
     panel = summary.unreadable
     reasons = table(
@@ -175,7 +177,7 @@ def unreadable_tables(summary: Summary) -> tuple[Table, Table]:
         ("Reason", "Images"),
         ([name_cell(text, 200), count_cell(count)] for text, count in panel.reasons),
     )
-    columns = [Column(name, numeric=False) for name in ("Id", "Source", "Path", "Reason")]
+    columns = [TableColumn(name, numeric=False) for name in ("Id", "Source", "Path", "Reason")]
     return reasons, table(
         "Images set aside",
         columns,
@@ -184,14 +186,14 @@ def unreadable_tables(summary: Summary) -> tuple[Table, Table]:
     )
 
 
-def copy_table(summary: Summary) -> Table:
+def copy_table(summary: Summary) -> PageTable:
     """Exact copies within and across sources."""
     rows = [
         [name_cell(one), name_cell("itself" if one == other else other), count_cell(count)]
         for one, other, count in summary.copies
     ]
     return table(
-        "Exact copies", ("Source", Column("Also in", numeric=False), "Images"), rows, most=200
+        "Exact copies", ("Source", TableColumn("Also in", numeric=False), "Images"), rows, most=200
     )
 
 
@@ -346,7 +348,7 @@ def _toml_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def provenance_tables(summary: Summary) -> list[Table]:
+def provenance_tables(summary: Summary) -> list[PageTable]:
     """Everything about the run but the settings: single facts in one table, and one table for each
     set of them (versions, fingerprints).
     """
@@ -365,11 +367,11 @@ def provenance_tables(summary: Summary) -> list[Table]:
     return [_facts_table("The run", facts), *tables] if facts else tables
 
 
-def _facts_table(caption: str, facts: Sequence[tuple[str, str]]) -> Table:
+def _facts_table(caption: str, facts: Sequence[tuple[str, str]]) -> PageTable:
     return table(
         caption,
-        ("What", Column("Value", numeric=False)),
-        ([name_cell(name, 200), Cell(text)] for name, text in facts),
+        ("What", TableColumn("Value", numeric=False)),
+        ([name_cell(name, 200), TableCell(text)] for name, text in facts),
         most=200,
     )
 

@@ -20,14 +20,14 @@ from unskew.report.page.svg import (
     grid_lines,
     join,
     mark,
-    percent,
     scale_of,
     tag,
+    x_position,
 )
 from unskew.report.page.tables import (
-    Cell,
-    Column,
-    Table,
+    PageTable,
+    TableCell,
+    TableColumn,
     count_cell,
     error_cell,
     name_cell,
@@ -63,7 +63,7 @@ class Figure:
     title: str
     drawing: Markup
     label: str
-    table: Table
+    table: PageTable
     meaning: str = ""
     keys: tuple[Key, ...] = ()
     wide: bool = False
@@ -115,7 +115,7 @@ def draw_row(row: Row, lines: Markup, height: int = 26) -> Markup:
 
 
 def _between(low: float, high: float, y: float, class_: str) -> Markup:
-    return tag("line", x1=percent(low), x2=percent(high), y1=y, y2=y, class_=class_)
+    return tag("line", x1=x_position(low), x2=x_position(high), y1=y, y2=y, class_=class_)
 
 
 def plot_shares(sources: Sequence[SourceRow]) -> Figure:
@@ -285,7 +285,7 @@ def plot_balance(rows: Sequence[BalanceRow], title: str, meaning: str) -> Figure
     )
 
 
-def balance_table(caption: str, rows: Sequence[BalanceRow]) -> Table:
+def balance_table(caption: str, rows: Sequence[BalanceRow]) -> PageTable:
     """What stands behind a love plot."""
     return table(
         caption,
@@ -304,7 +304,7 @@ def balance_table(caption: str, rows: Sequence[BalanceRow]) -> Table:
     )
 
 
-def _means(row: BalanceRow) -> list[Cell]:
+def _means(row: BalanceRow) -> list[TableCell]:
     show = number_cell if row.level is None else share_cell
     return [show(row.pool), show(row.weighted), show(row.target)]
 
@@ -355,7 +355,7 @@ def plot_sensitivity(rows: Sequence[SensitivityRow]) -> Figure:
     columns = (
         "Outcome",
         "Factor",
-        Column("Varies", numeric=False),
+        TableColumn("Varies", numeric=False),
         "Estimate",
         "Lowest",
         "Highest",
@@ -370,7 +370,7 @@ def plot_sensitivity(rows: Sequence[SensitivityRow]) -> Figure:
             "Sensitivity of target means",
             columns,
             (
-                [name_cell(row.outcome), number_cell(row.factor), Cell(row.scope or MISSING)]
+                [name_cell(row.outcome), number_cell(row.factor), TableCell(row.scope or MISSING)]
                 + [number_cell(value) for value in (row.value, row.low, row.high, *row.interval)]
                 for row in rows
             ),
@@ -413,7 +413,7 @@ def _draw_ranges(rows: Sequence[SensitivityRow]) -> Markup:
     return draw_rows(drawn, scale)
 
 
-def sources_table(sources: Sequence[SourceRow], *, groups: bool) -> Table:
+def sources_table(sources: Sequence[SourceRow], *, groups: bool) -> PageTable:
     """Everything about the sources; columns about groups only where there are groups."""
     columns = [
         "Source",
@@ -435,7 +435,7 @@ def sources_table(sources: Sequence[SourceRow], *, groups: bool) -> Table:
     ).without_empty()
 
 
-def _source_cells(row: SourceRow, *, groups: bool) -> list[Cell]:
+def _source_cells(row: SourceRow, *, groups: bool) -> list[TableCell]:
     return [
         name_cell(row.name, 120),
         count_cell(row.images),

@@ -27,14 +27,14 @@ from unskew.report.page.svg import (
     grid_lines,
     join,
     mark,
-    percent,
     stretch_lines,
     stretched,
     tag,
+    x_position,
 )
 from unskew.report.page.tables import (
-    Cell,
-    Table,
+    PageTable,
+    TableCell,
     count_cell,
     name_cell,
     number_cell,
@@ -147,8 +147,8 @@ def _draw_levels(panel: DistributionPanel) -> Markup:
             marks = (
                 tag(
                     "line",
-                    x1=percent(min(ends)),
-                    x2=percent(max(ends)),
+                    x1=x_position(min(ends)),
+                    x2=x_position(max(ends)),
                     y1=13,
                     y2=13,
                     class_="move",
@@ -165,7 +165,7 @@ def _draw_levels(panel: DistributionPanel) -> Markup:
     )
 
 
-def _distribution_table(panel: DistributionPanel) -> Table:
+def _distribution_table(panel: DistributionPanel) -> PageTable:
     length = len(panel.levels) or len(panel.edges) - 1
     by = panel.by_source if length * len(panel.by_source) <= _MOST_CELLS else {}
     names = panel.levels or tuple(
@@ -173,7 +173,7 @@ def _distribution_table(panel: DistributionPanel) -> Table:
         for low, high in zip(panel.edges[:-1], panel.edges[1:], strict=True)
     )
     first = [
-        name_cell(name) if panel.levels else Cell(name, panel.edges[k])
+        name_cell(name) if panel.levels else TableCell(name, panel.edges[k])
         for k, name in enumerate(names)
     ]
     columns = ["Level" if panel.levels else "From, to", "Pool", "Debiased"]
@@ -289,7 +289,7 @@ def _draw_shades(curve: Curve) -> Markup:
         cells, start = [], 0
         for k in range(1, count + 1):
             if k == count or numbers or _shade(values[k]) != _shade(values[start]):
-                place = {"x": percent(start / count), "width": percent((k - start) / count)}
+                place = {"x": x_position(start / count), "width": x_position((k - start) / count)}
                 cells.append(
                     tag(
                         "rect", **place, y=3, height=20, class_=f"heat heat-{_shade(values[start])}"
@@ -313,7 +313,7 @@ def _shade_numbers(values: Sequence[Number]) -> Markup:
         tag(
             "text",
             show_number(value, 2),
-            x=percent((k + 0.5) / len(values)),
+            x=x_position((k + 0.5) / len(values)),
             y=17,
             class_=f"heat-text on-{_shade(value)}",
             text_anchor="middle",
@@ -331,7 +331,7 @@ def _shade_axis(curve: Curve) -> Markup:
         tag(
             "text",
             shorten(level),
-            x=percent((k + 0.5) / len(curve.levels)),
+            x=x_position((k + 0.5) / len(curve.levels)),
             y=14,
             class_="tick",
             text_anchor="middle",
@@ -350,10 +350,11 @@ def _shade(value: Number) -> int:
     return 0 if not value else min(7, 1 + int(7 * value))
 
 
-def _curve_table(curve: Curve) -> Table:
+def _curve_table(curve: Curve) -> PageTable:
     at = list(curve.levels) or [show_number(value, 4) for value in curve.at]
     first = [
-        name_cell(text) if curve.levels else Cell(text, curve.at[k]) for k, text in enumerate(at)
+        name_cell(text) if curve.levels else TableCell(text, curve.at[k])
+        for k, text in enumerate(at)
     ]
     rows = (
         [cell, *(number_cell(values[k]) for values in curve.omega.values())]

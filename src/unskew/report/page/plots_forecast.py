@@ -10,8 +10,16 @@ from markupsafe import Markup
 
 from unskew.report.page.numbers import MISSING, shorten
 from unskew.report.page.plots import Figure, Key, Row, draw_rows
-from unskew.report.page.svg import Scale, mark, percent, scale_of, tag
-from unskew.report.page.tables import Cell, Column, Table, count_cell, name_cell, share_cell, table
+from unskew.report.page.svg import Scale, mark, scale_of, tag, x_position
+from unskew.report.page.tables import (
+    PageTable,
+    TableCell,
+    TableColumn,
+    count_cell,
+    name_cell,
+    share_cell,
+    table,
+)
 from unskew.report.summary.record import ForecastArm, ForecastClass, ForecastPanel, Number
 
 # Arms that have a mark of their own elsewhere on the page; all others are baselines.
@@ -119,7 +127,7 @@ def plot_gains(panel: ForecastPanel) -> Figure | None:
                 [
                     name_cell(arm.name),
                     _gain_cell(arm),
-                    Cell(show_interval(arm.gain_interval, signed=True), arm.gain),
+                    TableCell(show_interval(arm.gain_interval, signed=True), arm.gain),
                 ]
                 for arm in arms
             ),
@@ -159,7 +167,7 @@ def plot_classes(panel: ForecastPanel) -> Figure | None:
     )
 
 
-def arm_table(panel: ForecastPanel) -> Table:
+def arm_table(panel: ForecastPanel) -> PageTable:
     """Everything about the arms."""
     columns = (
         "Arm",
@@ -167,17 +175,17 @@ def arm_table(panel: ForecastPanel) -> Table:
         "95% interval",
         "Gain over naive",
         "95% interval of the gain",
-        Column("Worst class", numeric=False),
+        TableColumn("Worst class", numeric=False),
     )
     rows = (
         [
             name_cell(arm.name),
-            Cell(show_error(arm.accuracy, arm.stderr), arm.accuracy),
-            Cell(show_interval(arm.interval), arm.accuracy),
+            TableCell(show_error(arm.accuracy, arm.stderr), arm.accuracy),
+            TableCell(show_interval(arm.interval), arm.accuracy),
             _gain_cell(arm),
-            Cell(show_interval(arm.gain_interval, signed=True), arm.gain),
+            TableCell(show_interval(arm.gain_interval, signed=True), arm.gain),
             name_cell(MISSING if arm.worst_class is None else arm.worst_class, 60),
-            Cell(show_error(arm.worst, arm.worst_stderr), arm.worst),
+            TableCell(show_error(arm.worst, arm.worst_stderr), arm.worst),
             count_cell(arm.ess),
         ]
         for arm in panel.arms
@@ -189,7 +197,7 @@ def arm_table(panel: ForecastPanel) -> Table:
     )
 
 
-def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> Table:
+def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> PageTable:
     """Accuracy in every class under every arm."""
     columns = [
         "Class",
@@ -201,7 +209,7 @@ def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> Table
         [
             name_cell(each.label),
             *(
-                Cell(show_error(value, error), value)
+                TableCell(show_error(value, error), value)
                 for value, error in zip(each.accuracy, each.stderr, strict=True)
             ),
             share_cell(each.share),
@@ -229,8 +237,8 @@ def _times(value: Number) -> Number:
     return None if value is None else 100 * value
 
 
-def _gain_cell(arm: ForecastArm) -> Cell:
-    return Cell(show_error(arm.gain, arm.gain_stderr, signed=True), arm.gain)
+def _gain_cell(arm: ForecastArm) -> TableCell:
+    return TableCell(show_error(arm.gain, arm.gain_stderr, signed=True), arm.gain)
 
 
 def _keys(panel: ForecastPanel) -> tuple[Key, ...]:
@@ -251,7 +259,7 @@ def _interval_mark(
     kind, (low, high) = _MARKS.get(name, "baseline"), interval
     line = Markup("")
     if low is not None and high is not None:
-        ends = [percent(scale.at(100 * end)) for end in (low, high)]
+        ends = [x_position(scale.at(100 * end)) for end in (low, high)]
         line = tag("line", x1=ends[0], x2=ends[1], y1=13, y2=13, class_=f"interval of-{kind}")
     return line + (Markup("") if value is None else mark(kind, scale.at(100 * value), 13))
 
@@ -265,6 +273,11 @@ def _move(each: ForecastClass, scale: Scale) -> Markup:
     line = Markup("")
     if len(places) == 2:
         line = tag(
-            "line", x1=percent(places[0][1]), x2=percent(places[1][1]), y1=13, y2=13, class_="move"
+            "line",
+            x1=x_position(places[0][1]),
+            x2=x_position(places[1][1]),
+            y1=13,
+            y2=13,
+            class_="move",
         )
     return line + Markup("").join(mark(kind, place, 13) for kind, place in places)

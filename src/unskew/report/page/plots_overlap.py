@@ -12,9 +12,9 @@ from unskew.report.page.numbers import MISSING, shorten, show_count, show_number
 from unskew.report.page.plots import Figure, Key
 from unskew.report.page.svg import join, tag
 from unskew.report.page.tables import (
-    Cell,
-    Column,
-    Table,
+    PageTable,
+    TableCell,
+    TableColumn,
     count_cell,
     name_cell,
     number_cell,
@@ -247,7 +247,7 @@ def _heat_labels(
 
 def _matrix_table(
     caption: str, names: Sequence[str], values: Matrix, *, counts: bool = False
-) -> Table:
+) -> PageTable:
     show = count_cell if counts else share_cell
     return table(
         caption,
@@ -256,7 +256,7 @@ def _matrix_table(
     )
 
 
-def link_table(panel: OverlapPanel) -> Table | None:
+def link_table(panel: OverlapPanel) -> PageTable | None:
     """Images behind every link: row k, column l: images of l that k could have taken."""
     if panel.link_count is None:
         return None
@@ -270,7 +270,7 @@ def link_table(panel: OverlapPanel) -> Table | None:
     )
 
 
-def common_table(panel: OverlapPanel) -> Table | None:
+def common_table(panel: OverlapPanel) -> PageTable | None:
     """Share of the pooled images that two sources could both have taken."""
     if panel.common_mass is None or panel.matrix is None:
         return None
@@ -304,7 +304,7 @@ def weakest_links(panel: OverlapPanel, most: int = 12) -> list[tuple[int, int, f
     return sorted(found, key=lambda link: ((link[0], link[1]) != named, link[2]))[:most]
 
 
-def weak_link_table(panel: OverlapPanel) -> Table | None:
+def weak_link_table(panel: OverlapPanel) -> PageTable | None:
     """The weakest links by name."""
     links = weakest_links(panel)
     if not links:
@@ -322,7 +322,7 @@ def weak_link_table(panel: OverlapPanel) -> Table | None:
         "The links with the fewest images",
         (
             "Source that could have taken them",
-            Column("Source that holds them", numeric=False),
+            TableColumn("Source that holds them", numeric=False),
             "Images",
             "Chance of confusion",
         ),
@@ -332,7 +332,7 @@ def weak_link_table(panel: OverlapPanel) -> Table | None:
     )
 
 
-def _mixing(panel: OverlapPanel, k: int, other: int) -> Cell:
+def _mixing(panel: OverlapPanel, k: int, other: int) -> TableCell:
     return share_cell(None if panel.matrix is None else panel.matrix[k][other])
 
 
@@ -454,7 +454,7 @@ def _weak_note(
     )
 
 
-def constant_table(panel: OverlapPanel) -> Table:
+def constant_table(panel: OverlapPanel) -> PageTable:
     """κ, ε, spectral gap and σ₂, with what each means and the value below which the verdict turns
     to weak.
     """
@@ -487,13 +487,13 @@ def constant_table(panel: OverlapPanel) -> Table:
         ("σ₂", panel.sigma2, limits.get("sigma2"), "curvature along the weakest direction"),
     ]
     cells = [
-        [Cell(name), number_cell(value), number_cell(limit), Cell(text)]
+        [TableCell(name), number_cell(value), number_cell(limit), TableCell(text)]
         for name, value, limit, text in rows
         if value is not None
     ]
     return table(
         "How strong the overlap is",
-        ("Measure", "Value", "Weak below", Column("Meaning", numeric=False, wide=True)),
+        ("Measure", "Value", "Weak below", TableColumn("Meaning", numeric=False, wide=True)),
         cells,
     )
 

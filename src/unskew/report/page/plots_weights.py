@@ -19,15 +19,15 @@ from unskew.report.page.svg import (
     grid_lines,
     join,
     mark,
-    percent,
     scale_of,
     stretch_lines,
     stretched,
     tag,
+    x_position,
 )
 from unskew.report.page.tables import (
-    Cell,
-    Table,
+    PageTable,
+    TableCell,
     count_cell,
     name_cell,
     number_cell,
@@ -51,8 +51,8 @@ def plot_histogram(panel: WeightsPanel) -> Figure | None:
     bars = join(
         tag(
             "rect",
-            x=percent(scale.at(low)),
-            width=percent(scale.at(high) - scale.at(low)),
+            x=x_position(scale.at(low)),
+            width=x_position(scale.at(high) - scale.at(low)),
             y=_HEIGHT - height,
             height=height,
             class_="bar",
@@ -110,19 +110,22 @@ def _levels(top: float) -> Markup:
     return join(drawn)
 
 
-def _histogram_table(panel: WeightsPanel) -> Table:
+def _histogram_table(panel: WeightsPanel) -> PageTable:
     edges, by = panel.histogram.edges, panel.histogram.by
     by = by if len(by) <= MOST_BY else {}
     rows = [
         [
-            Cell(f"{show_number(10.0**low)} to {show_number(10.0**high)}", low),
+            TableCell(f"{show_number(10.0**low)} to {show_number(10.0**high)}", low),
             count_cell(panel.histogram.count[k]),
             *(count_cell(each[k]) for each in by.values()),
         ]
         for k, (low, high) in enumerate(itertools.pairwise(edges))
     ]
     if panel.zero_weights:
-        rows.insert(0, [Cell("0", -400.0), count_cell(panel.zero_weights), *(Cell("") for _ in by)])
+        rows.insert(
+            0,
+            [TableCell("0", -400.0), count_cell(panel.zero_weights), *(TableCell("") for _ in by)],
+        )
     return table("Images by sample weight", ("Sample weight", "Images", *by), rows)
 
 
@@ -163,7 +166,7 @@ def plot_concentration(panel: WeightsPanel) -> Figure | None:
         table=table(
             "Concentration",
             ("Heaviest images", "Share of the weight"),
-            ([Cell(show_share(x), x), share_cell(y)] for x, y in points),
+            ([TableCell(show_share(x), x), share_cell(y)] for x, y in points),
         ),
         meaning="Along the axis the images, heaviest first. The heaviest 1% carry "
         f"{show_share(panel.top_percent_share)} of the weight; "
@@ -226,8 +229,8 @@ def _box(each: Spread, scale: Scale) -> Markup:
         if low is not None and high is not None:
             marks += tag(
                 "line",
-                x1=percent(scale.at(low)),
-                x2=percent(scale.at(high)),
+                x1=x_position(scale.at(low)),
+                x2=x_position(scale.at(high)),
                 y1=13,
                 y2=13,
                 class_=class_,
@@ -239,12 +242,12 @@ def _box(each: Spread, scale: Scale) -> Markup:
     )
 
 
-def quantile_table(panel: WeightsPanel) -> Table | None:
+def quantile_table(panel: WeightsPanel) -> PageTable | None:
     """Quantiles of all sample weights."""
     if not panel.quantiles:
         return None
     return table(
         "Quantiles of the sample weight",
         ("Quantile", "Sample weight"),
-        ([Cell(name), number_cell(value)] for name, value in panel.quantiles.items()),
+        ([TableCell(name), number_cell(value)] for name, value in panel.quantiles.items()),
     )

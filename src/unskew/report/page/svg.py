@@ -48,7 +48,7 @@ def join(parts: Iterable[Markup]) -> Markup:
     return Markup("").join(parts)
 
 
-def percent(value: float) -> str:
+def x_position(value: float) -> str:
     """A position along x."""
     return f"{100 * value:.2f}".rstrip("0").rstrip(".") + "%"
 
@@ -154,22 +154,22 @@ def axis_ticks(
 
 def _tick(place: float, text: str) -> Markup:
     anchor = "start" if place < 0.04 else "end" if place > 0.96 else "middle"
-    return tag("line", x1=percent(place), x2=percent(place), y1=0, y2=4, class_="axis") + tag(
-        "text", text, x=percent(place), y=16, class_="tick", text_anchor=anchor
+    return tag("line", x1=x_position(place), x2=x_position(place), y1=0, y2=4, class_="axis") + tag(
+        "text", text, x=x_position(place), y=16, class_="tick", text_anchor=anchor
     )
 
 
 def grid_lines(places: Iterable[float], class_: str = "grid") -> Markup:
     """Vertical lines over the full height, at parts of the width."""
     return join(
-        tag("line", x1=percent(place), x2=percent(place), y1=0, y2="100%", class_=class_)
+        tag("line", x1=x_position(place), x2=x_position(place), y1=0, y2="100%", class_=class_)
         for place in places
     )
 
 
 def mark(kind: str, place: float, y: float) -> Markup:
     """One of the page's marks (pool, debiased, target …), each with a shape of its own."""
-    return tag("use", href=f"#m-{kind}", x=percent(place), y=y)
+    return tag("use", href=f"#m-{kind}", x=x_position(place), y=y)
 
 
 def stretch_lines(

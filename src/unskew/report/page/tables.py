@@ -24,7 +24,7 @@ MOST_ROWS = 500
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column. ``numeric`` ones are aligned to the right and sort by number; ``wide`` ones hold
     sentences.
     """
@@ -35,7 +35,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """What is read, and, if it is a number, what sorts. ``drawing`` takes the place of the text on
     screen.
     """
@@ -52,17 +52,17 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """A table; the first cell of a row names it. ``left_out``: rows beyond what a page holds."""
 
     caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    columns: tuple[TableColumn, ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     note: str = ""
     left_out: int = 0
     marked: frozenset[int] = field(default_factory=frozenset)
 
-    def cut(self, most: int = MOST_ROWS) -> Table:
+    def cut(self, most: int = MOST_ROWS) -> PageTable:
         """The table with at most ``most`` rows."""
         return (
             self
@@ -70,7 +70,7 @@ class Table:
             else replace(self, rows=self.rows[:most], left_out=len(self.rows) - most)
         )
 
-    def without_empty(self) -> Table:
+    def without_empty(self) -> PageTable:
         """The table without the columns in which nothing is known."""
         kept = [
             k
@@ -86,63 +86,63 @@ class Table:
 
 def table(
     caption: str,
-    columns: Sequence[Column | str],
-    rows: Iterable[Sequence[Cell]],
+    columns: Sequence[TableColumn | str],
+    rows: Iterable[Sequence[TableCell]],
     note: str = "",
     most: int = MOST_ROWS,
-) -> Table:
+) -> PageTable:
     """A table of at most ``most`` rows; a column given by its name alone is numeric, but for the
     first.
     """
     made = tuple(
-        each if isinstance(each, Column) else Column(each, numeric=k > 0)
+        each if isinstance(each, TableColumn) else TableColumn(each, numeric=k > 0)
         for k, each in enumerate(columns)
     )
-    return Table(caption, made, tuple(tuple(row) for row in rows), note).cut(most)
+    return PageTable(caption, made, tuple(tuple(row) for row in rows), note).cut(most)
 
 
-def name_cell(name: object, longest: int = 80) -> Cell:
+def name_cell(name: object, longest: int = 80) -> TableCell:
     """A name, short enough for a table."""
-    return Cell(shorten(name, longest))
+    return TableCell(shorten(name, longest))
 
 
-def count_cell(value: float | None) -> Cell:
+def count_cell(value: float | None) -> TableCell:
     """Images, groups …"""
-    return Cell(show_count(value), value)
+    return TableCell(show_count(value), value)
 
 
-def share_cell(value: float | None) -> Cell:
+def share_cell(value: float | None) -> TableCell:
     """A part of 1, in percent."""
-    return Cell(show_share(value), value)
+    return TableCell(show_share(value), value)
 
 
-def number_cell(value: float | None) -> Cell:
+def number_cell(value: float | None) -> TableCell:
     """Any other number."""
-    return Cell(show_number(value), value)
+    return TableCell(show_number(value), value)
 
 
-def signed_cell(value: float | None) -> Cell:
+def signed_cell(value: float | None) -> TableCell:
     """A difference."""
-    return Cell(show_signed(value), value)
+    return TableCell(show_signed(value), value)
 
 
-def p_value_cell(value: float | None) -> Cell:
+def p_value_cell(value: float | None) -> TableCell:
     """A p-value."""
-    return Cell(show_p_value(value), value)
+    return TableCell(show_p_value(value), value)
 
 
-def error_cell(value: float | None, shown: Callable[[float | None], str] = show_share) -> Cell:
+def error_cell(value: float | None, shown: Callable[[float | None], str] = show_share) -> TableCell:
     """A standard error."""
-    return Cell(MISSING if value is None else f"± {shown(value)}", value)
+    return TableCell(MISSING if value is None else f"± {shown(value)}", value)
 
 
-def list_cell(names: Sequence[str], total: int, most: int = 3) -> Cell:
+def list_cell(names: Sequence[str], total: int, most: int = 3) -> TableCell:
     """Several names; many are counted, and all of ``total`` are said to be all."""
     if not names:
-        return Cell("none", 0.0)
+        return TableCell("none", 0.0)
     if len(names) == total > 1:
-        return Cell(f"all {total}", float(total))
+        return TableCell(f"all {total}", float(total))
     text = ", ".join(shorten(name, 28) for name in names[:most])
-    return Cell(
+    return TableCell(
         text if len(names) <= most else f"{text} and {len(names) - most} more", float(len(names))
     )

@@ -117,7 +117,7 @@ class ShownColumn:
         )
 
 
-def read_column(
+def read_shown_column(
     column: pd.Series[Any], name: str, private: bool = False, range_with: Any = None
 ) -> ShownColumn | str:
     """The column, or why it cannot be shown.
@@ -175,7 +175,7 @@ def place_column(
     other = (
         _read_levels(column, shown.name)
         if column_numbers(column) is None
-        else read_column(column, shown.name)
+        else read_shown_column(column, shown.name)
     )
     if isinstance(other, str) or other.is_number or other.multiple != shown.multiple:
         return None

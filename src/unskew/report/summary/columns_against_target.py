@@ -14,7 +14,7 @@ from unskew.report.summary.columns import (
     ShownColumn,
     column_numbers,
     place_column,
-    read_column,
+    read_shown_column,
     read_target_column,
 )
 from unskew.report.summary.weighted_pool import Weighed
@@ -178,7 +178,7 @@ def _of_strata(
 
 
 def _of_column(weighed: Weighed, name: str, other: Any, fitted: bool) -> Described | str:
-    column = read_column(
+    column = read_shown_column(
         weighed.frame[name], name, weighed.private, None if other is None else column_numbers(other)
     )
     if isinstance(column, str):

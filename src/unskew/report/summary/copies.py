@@ -30,7 +30,7 @@ class Copies:
     content: Ints
 
 
-def find_copies(weighed: Weighed) -> Copies | None:
+def count_copies(weighed: Weighed) -> Copies | None:
     """None without the column ``content``."""
     if "content" not in weighed.frame.columns:
         return None

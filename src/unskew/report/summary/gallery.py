@@ -94,7 +94,7 @@ def _first(weighed: Weighed, rows: Ints, key: Floats, most: int) -> Ints:
     return np.array([row for _, _, row in first], dtype=np.int64)
 
 
-def seen_by_one(weighed: Weighed) -> Ints:
+def only_source(weighed: Weighed) -> Ints:
     """(n,) the only source whose ω is positive for an image; −1 where several are, where the image
     is left out, or where ω is not known.
     """
@@ -119,7 +119,7 @@ def _only(positive_bk: Any) -> Ints:
 
 
 def _alone(weighed: Weighed, most: int) -> Iterator[Gallery]:
-    only_n = seen_by_one(weighed)
+    only_n = only_source(weighed)
     counts = np.bincount(only_n[only_n >= 0], minlength=len(weighed.names))
     seeing = np.flatnonzero(counts)
     if not seeing.size or most <= 0:

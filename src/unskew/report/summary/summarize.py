@@ -16,7 +16,7 @@ from unskew.report.summary.adjustments import adjustment_sentences
 from unskew.report.summary.bias_panel import run_fit_check, show_bias
 from unskew.report.summary.column_balance import ShownDistribution, balance_rows, show_distribution
 from unskew.report.summary.columns_against_target import describe_columns
-from unskew.report.summary.copies import find_copies
+from unskew.report.summary.copies import count_copies
 from unskew.report.summary.error_bars import estimate_errors
 from unskew.report.summary.gallery import choose_galleries
 from unskew.report.summary.not_corrected import show_not_corrected
@@ -92,7 +92,7 @@ def summarize_run(
     rows = [row for each in shown for row in balance_rows(weighed, each)]
     fit, fit_note = (fit_check, "") if fit_check is not None else run_fit_check(weighed, seed)
     errors = estimate_errors(weights, bootstrap, seed)
-    copies = find_copies(weighed)
+    copies = count_copies(weighed)
     label = next((each for each in shown if each.described.role == "label"), None)
     notes = {
         "strata": _strata_note(weighed, table),
