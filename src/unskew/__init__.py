@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
     from unskew.report.writing import write_report
     from unskew.represent.pool_features import represent_images
+    from unskew.runs.pipeline import run
     from unskew.solve.normalizers import check_overlap, solve_normalizers
     from unskew.weigh.calibrate import calibrate_weights
     from unskew.weigh.shrink import shrink_weights
@@ -53,6 +54,7 @@ __all__ = [
     "learn",
     "rehearse",
     "represent_images",
+    "run",
     "scenarios",
     "shrink_weights",
     "solve_normalizers",
@@ -73,6 +75,7 @@ _HOME = {
     "rehearse": "forecasting.rehearsal",
     "write_report": "report.writing",
     "represent_images": "represent.pool_features",
+    "run": "runs.pipeline",
     "check_overlap": "solve.normalizers",
     "solve_normalizers": "solve.normalizers",
     "calibrate_weights": "weigh.calibrate",

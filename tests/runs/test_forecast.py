@@ -15,7 +15,7 @@ import pytest
 from unskew.cli.app import run_command
 from unskew.report.writing import summary_from_json
 from unskew.runs import forecast as forecast_page
-from unskew.runs import weighing as pipeline
+from unskew.runs.output import FORECAST, PAGE
 
 CONFIGURATION = """\
 [sources]
@@ -350,4 +350,4 @@ def test_the_probe_reads_the_representation_that_says_most() -> None:
 
 
 def test_pages_and_files_are_those_of_the_pipeline() -> None:
-    assert (pipeline.FORECAST, pipeline.PAGE) == ("forecast.json", "report.html")
+    assert (FORECAST, PAGE) == ("forecast.json", "report.html")

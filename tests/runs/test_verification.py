@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import unskew
 from run_data import write_picture
 from unskew import ConfigError, DataError
 from unskew.runs.differences import changed_images, compare_tables, compare_values
@@ -115,8 +116,6 @@ def test_images_that_changed_went_or_came_are_named():
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A run on small data: pictures of two vendors in folders, margins in a file."""
-    from unskew.runs import weighing as pipeline
-
     folder = tmp_path_factory.mktemp("made")
     rng = np.random.default_rng(0)
     for vendor, share in {"north": 0.7, "south": 0.3}.items():
@@ -133,11 +132,7 @@ def made(tmp_path_factory):
         '[target]\nmargins.label = { file = "survey.csv", n = 100 }\n[bias]\nfamily = "strata"\nby '
         '= ["label"]\n'
     )
-    run = pipeline.weigh_inputs(
-        pipeline.read_inputs(pipeline.load_config(folder / "run.toml")),
-        command="unskew weigh run.toml -o out",
-    )
-    pipeline.write_run(run, folder / "out")
+    unskew.run(folder / "run.toml", folder / "out", command="unskew weigh run.toml -o out")
     return folder
 
 
@@ -276,12 +271,10 @@ def test_another_list_of_unusable_images_is_named(copied):
 
 
 def test_a_refused_run_verifies_too_and_weights_beside_it_are_wrong(copied):
-    from unskew.runs import weighing as pipeline
-
     (copied / "survey.csv").write_text("label,count\nbag,50\nhat,50\nshoe,50\n")
-    run = pipeline.weigh_inputs(pipeline.read_inputs(pipeline.load_config(copied / "run.toml")))
-    assert isinstance(run, pipeline.Refusal)
-    pipeline.write_run(run, copied / "refused")
+    with pytest.raises(unskew.CoverageError) as caught:
+        unskew.run(copied / "run.toml", copied / "refused")
+    assert caught.value.summary.verdict.level == "no"
     assert all(check.ok for check in verify_run(copied / "refused"))
     shutil.copy(copied / "out/weights.parquet", copied / "refused")
     (check,) = [check for check in verify_run(copied / "refused") if not check.ok]

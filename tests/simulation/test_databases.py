@@ -19,7 +19,7 @@ from PIL import Image
 import unskew
 from unskew.cli.app import run_command
 from unskew.errors import ConfigError, DataError
-from unskew.runs import weighing as pipeline
+from unskew.runs.inputs import load_config, read_inputs
 from unskew.simulation.databases import (
     drawn_table,
     read_population,
@@ -59,11 +59,7 @@ def _weigh(folder: Path, results: Path) -> None:
     with warnings.catch_warnings():
         # So few images are weakly linked; here that is no matter.
         warnings.simplefilter("ignore", unskew.errors.UnskewWarning)
-        run = pipeline.weigh_inputs(
-            pipeline.read_inputs(pipeline.load_config(folder / "run.toml", jobs=1), progress=False)
-        )
-    assert isinstance(run, pipeline.Run), run
-    pipeline.write_run(run, results)
+        unskew.run(load_config(folder / "run.toml", jobs=1), results, progress=False)
 
 
 def _simulations(population: unskew.Pool) -> dict[str, Any]:
@@ -110,8 +106,8 @@ def test_manifest_and_folders_show_the_same_images(population: unskew.Pool, tmp_
     pools = {}
     for form in ("manifest", "folders"):
         write_simulation(simulation, tmp_path / form, form=form)  # type: ignore[arg-type]
-        pools[form] = pipeline.read_inputs(
-            pipeline.load_config(tmp_path / form / "run.toml", jobs=1), progress=False
+        pools[form] = read_inputs(
+            load_config(tmp_path / form / "run.toml", jobs=1), progress=False
         ).pool.frame
     columns = ["id", "source", "label", "group", "content"]
     left, right = (
@@ -188,8 +184,8 @@ def test_a_folder_behind_a_link_finds_its_images(
     write_simulation(
         simulation, tmp_path / "link" / "out", form=form, link="symbolic", progress=False
     )
-    pool = pipeline.read_inputs(
-        pipeline.load_config(tmp_path / "link" / "out" / "run.toml", jobs=1), progress=False
+    pool = read_inputs(
+        load_config(tmp_path / "link" / "out" / "run.toml", jobs=1), progress=False
     ).pool
     assert len(pool) == 80
 

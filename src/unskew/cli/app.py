@@ -1,4 +1,4 @@
-"""The command line: parses, calls the pipeline, prints."""
+"""The command line: parses, calls `unskew.run` and its like, prints."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from unskew.cli.error_messages import (
     remarks,
     say_stopped,
 )
+from unskew.cli.evaluate import evaluate_model
 from unskew.cli.options import (
     AsJson,
     Configuration,
@@ -32,11 +33,12 @@ from unskew.cli.options import (
     Quiet,
     Results,
     Seed,
-    list_unreadable,
     shows_progress,
+    summary_of_refusal,
     written_command,
 )
-from unskew.errors import UnreadableError
+from unskew.cli.train import train_network
+from unskew.errors import CoverageError, OverlapError
 
 app = typer.Typer(
     name="unskew",
@@ -107,10 +109,10 @@ def describe(
     subfolder.
     """
     from unskew.cli import terminal
-    from unskew.runs import weighing as pipeline
+    from unskew.runs.first_look import describe_folders
 
     with remarks(quiet):
-        description = pipeline.describe_places(
+        description = describe_folders(
             places,
             quick=quick,
             download=download,
@@ -134,16 +136,16 @@ def init(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a starting configuration from what was found, with comments to learn from.
+    """Write a commented configuration for these databases, ready to run.
 
-    It runs as it stands: `unskew weigh run.toml -o results`. What it says about the target is a
+    Then: `unskew weigh run.toml -o results`. What it says about the target is a
     guess, to be replaced by what you know.
     """
     from unskew.cli import terminal
-    from unskew.runs import weighing as pipeline
+    from unskew.runs.first_look import write_starting_config
 
     with remarks(quiet):
-        pipeline.write_starting_config(places, output, overwrite=overwrite, download=download)
+        write_starting_config(places, output, overwrite=overwrite, download=download)
     if as_json:
         print_json({"configuration": str(output)})
     elif not quiet:
@@ -162,18 +164,21 @@ def check(
     mass is uncovered.
     """
     from unskew.cli import terminal
-    from unskew.runs import weighing as pipeline
+    from unskew.runs.inputs import load_config
+    from unskew.runs.output import verdict_record
+    from unskew.runs.pipeline import run
 
     with remarks(quiet):
-        config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
-        run = pipeline.weigh_inputs(
-            pipeline.read_inputs(config, progress=shows_progress(quiet, as_json))
-        )
+        config = load_config(configuration, seed=seed, jobs=jobs, forecast=False)
+        try:
+            summary, code = run(config, progress=shows_progress(quiet, as_json)).summary, DONE
+        except (OverlapError, CoverageError) as error:
+            summary, code = summary_of_refusal(error), NOT_IDENTIFIABLE
     if as_json:
-        print_json(pipeline.verdict_record(run))
+        print_json(verdict_record(summary))
     elif not quiet:
-        terminal.print_check(terminal.open_console(), run.summary)
-    return NOT_IDENTIFIABLE if isinstance(run, pipeline.Refusal) else DONE
+        terminal.print_check(terminal.open_console(), summary)
+    return code
 
 
 @app.command("weigh")
@@ -189,7 +194,7 @@ def give_weights(
         typer.Option(
             "--forecast/--no-forecast",
             show_default=False,
-            help="Also what `unskew forecast` tells, on the page.",
+            help="Also show what `unskew forecast` tells on the page.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -204,32 +209,30 @@ def give_weights(
     page says why, and there are no weights.
     """
     from unskew.cli import terminal
-    from unskew.runs import forecast as forecast_page
-    from unskew.runs import weighing as pipeline
-    from unskew.training import folder as training_folder
+    from unskew.runs.inputs import load_config
+    from unskew.runs.output import files_of_refusal, verdict_record
+    from unskew.runs.pipeline import run
 
+    bar = shows_progress(quiet, as_json)
     with remarks(quiet):
-        config = pipeline.load_config(configuration, seed=seed, jobs=jobs, forecast=forecast)
-        training_folder.check_no_training(output)
-        pipeline.check_output(output, overwrite, configuration)
+        config = load_config(configuration, seed=seed, jobs=jobs, forecast=forecast)
         try:
-            inputs = pipeline.read_inputs(config, progress=shows_progress(quiet, as_json))
-        except UnreadableError as error:
-            raise list_unreadable(error, output) from error
-        run = pipeline.weigh_inputs(inputs, command=written_command())
-        run = forecast_page.complete_run(run, output, progress=shows_progress(quiet, as_json))
-        written = pipeline.write_run(run, output)
+            done = run(config, output, overwrite=overwrite, command=written_command(), progress=bar)
+            summary, written, code = done.summary, list(done.files), DONE
+        except (OverlapError, CoverageError) as error:
+            summary, written = summary_of_refusal(error), files_of_refusal(output)
+            code = NOT_IDENTIFIABLE
     if as_json:
-        print_json(pipeline.verdict_record(run) | {"folder": str(output), "files": written})
+        print_json(verdict_record(summary) | {"folder": str(output), "files": written})
     elif not quiet:
-        terminal.print_run(terminal.open_console(), run.summary, output, written)
-    return NOT_IDENTIFIABLE if isinstance(run, pipeline.Refusal) else DONE
+        terminal.print_run(terminal.open_console(), summary, output, written)
+    return code
 
 
 app.command("rehearse")(cli_learning.rehearse_sources)
 app.command("forecast")(cli_learning.predict_gain)
-app.command("train")(cli_learning.train_network)
-app.command("evaluate")(cli_learning.judge_images)
+app.command("train")(train_network)
+app.command("evaluate")(evaluate_model)
 
 
 @app.command()
@@ -250,10 +253,10 @@ def export(
     WebDataset shards.
     """
     from unskew.cli import terminal
-    from unskew.runs import weighing as pipeline
+    from unskew.runs.export_tables import export_run
 
     with remarks(quiet):
-        written = pipeline.export_results(
+        written = export_run(
             results, to.value, output, overwrite=overwrite, progress=shows_progress(quiet, as_json)
         )
     if as_json:
@@ -265,7 +268,7 @@ def export(
 
 
 @app.command("split")
-def deal_splits(
+def assign_splits(
     configuration: Configuration,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The table to write: id, source, path, split.")
@@ -279,18 +282,19 @@ def deal_splits(
     seed: Seed = None,
     jobs: Jobs = None,
 ) -> None:
-    """Train, validation and test that keep groups and copies together and are alike in sources and
-    strata.
+    """Assign images to train, validation and test: groups and copies stay together, and the splits
+    are alike in sources and strata.
 
     Use it with `split = { file = "splits.csv" }` in [sources].
     """
     from unskew.cli import terminal
-    from unskew.runs import weighing as pipeline
+    from unskew.runs.inputs import load_config
+    from unskew.runs.splits import read_shares, write_splits
 
     with remarks(quiet):
-        config = pipeline.load_config(configuration, seed=seed, jobs=jobs)
-        parts = pipeline.read_shares(shares)
-        counts = pipeline.write_splits(
+        config = load_config(configuration, seed=seed, jobs=jobs)
+        parts = read_shares(shares)
+        counts = write_splits(
             config, output, parts, overwrite=overwrite, progress=shows_progress(quiet, as_json)
         )
     if as_json:
@@ -306,7 +310,7 @@ def verify(
         Path | None,
         typer.Option(
             "--data",
-            help="Where the paths of run.toml start, if the data lie elsewhere now than when it "
+            help="Where the paths of run.toml start, if the data have been moved since it "
             "was written.",
         ),
     ] = None,
@@ -318,15 +322,13 @@ def verify(
     code 4: something differs.
     """
     from unskew.cli import terminal
-    from unskew.runs import verification as verifying
+    from unskew.runs.verification import verify_run
 
     with remarks(quiet):
-        checks = verifying.verify_run(
-            results, data=data, jobs=jobs, progress=shows_progress(quiet, as_json)
-        )
-    good = all(each.ok for each in checks)
+        checks = verify_run(results, data=data, jobs=jobs, progress=shows_progress(quiet, as_json))
+    good = all(check.ok for check in checks)
     if as_json:
-        print_json({"ok": good, "checks": [each.to_dict() for each in checks]})
+        print_json({"ok": good, "checks": [check.to_dict() for check in checks]})
     elif not quiet or not good:
         terminal.print_checks(terminal.open_console(), checks, only_wrong=quiet)
     return DONE if good else UNUSABLE
@@ -334,12 +336,12 @@ def verify(
 
 @app.command("report")
 def show_again(results: Results, as_json: AsJson = False, quiet: Quiet = False) -> None:
-    """Write the page again from report.json, with the forecast that lies beside it."""
+    """Write the page again from report.json, with the forecast in the same folder."""
     from unskew.cli import terminal
-    from unskew.runs import forecast as forecast_page
+    from unskew.runs.forecast import write_page_again
 
     with remarks(quiet):
-        page = forecast_page.write_page_again(results)
+        page = write_page_again(results)
     if as_json:
         print_json({"page": str(page)})
     elif not quiet:

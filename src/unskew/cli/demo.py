@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unskew.cli import terminal
-from unskew.runs import forecast as forecast_page
-from unskew.runs import weighing as pipeline
+from unskew.runs.first_look import describe_folders
+from unskew.runs.forecast import forecast_record, write_forecast
+from unskew.runs.inputs import load_config
+from unskew.runs.output import PAGE, write_run
+from unskew.runs.pipeline import run
 from unskew.simulation import digits as demo
 
 if TYPE_CHECKING:
@@ -28,26 +31,25 @@ def walk_through(
     terminal.print_heading(
         console, f"unskew describe {' '.join(str(output / name) for name in demo.CAMERAS)}"
     )
-    told = pipeline.describe_places(
+    description = describe_folders(
         [output / name for name in demo.CAMERAS], jobs=jobs, progress=progress
     )
-    terminal.print_description(console, told)
+    terminal.print_description(console, description)
 
     terminal.print_heading(console, f"unskew check {configuration}")
-    inputs = pipeline.read_inputs(pipeline.load_config(configuration, jobs=jobs), progress=progress)
-    run = pipeline.weigh_inputs(inputs, command=weigh)
-    terminal.print_check(console, run.summary)
+    done = run(load_config(configuration, jobs=jobs), command=weigh, progress=progress)
+    terminal.print_check(console, done.summary)
 
     terminal.print_heading(console, weigh)
-    terminal.print_written(console, results, pipeline.write_run(run, results))
+    terminal.print_written(console, results, write_run(done, results))
 
     terminal.print_heading(console, forecast)
     arms = ["naive", "debiased"]
-    found, record = forecast_page.forecast_record(
-        inputs, arms, demo.LEARNER, command=forecast, progress=progress
+    prediction, record = forecast_record(
+        done.inputs, arms, demo.LEARNER, command=forecast, progress=progress
     )
-    forecast_page.write_forecast(record, results)
-    terminal.print_paragraph(console, "\n".join(found.lines()))
+    write_forecast(record, results)
+    terminal.print_paragraph(console, "\n".join(prediction.lines()))
 
     terminal.print_heading(
         console, "What it is worth: logistic regression, scored on pictures drawn without bias"
@@ -56,10 +58,10 @@ def walk_through(
     forecasts = [demo.forecast_trial(seed) for seed in demo.SEEDS]
     table = demo.describe_scores(scores, forecasts)
     terminal.print_paragraph(
-        console, "\n".join([*table, "", demo.measured_beside(found.gain, scores[0])])
+        console, "\n".join([*table, "", demo.measured_beside(prediction.gain, scores[0])])
     )
 
-    page = (results / pipeline.PAGE).resolve()
+    page = (results / PAGE).resolve()
     terminal.print_paragraph(console, f"\nThe page: {page}")
     listed = [{name: asdict(score) for name, score in trial.items()} for trial in scores]
     return {"page": str(page), "scores": listed, "forecast_gains": [gain for gain, _ in forecasts]}

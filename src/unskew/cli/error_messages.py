@@ -23,6 +23,7 @@ from unskew.errors import (
     UnskewError,
     WeakOverlapWarning,
 )
+from unskew.files.plain_json import json_value
 
 DONE, BUG, WRONG_CALL, NOT_IDENTIFIABLE, UNUSABLE, STOPPED = 0, 1, 2, 3, 4, 130
 
@@ -121,8 +122,11 @@ def _print_error(error: BaseException, message: str, code: int, as_json: bool) -
             "message": message,
             "exit_code": code,
         }
-        problems = getattr(error, "problems", ())
-        print_json({"error": record | ({"problems": list(problems)} if problems else {})})
+        if getattr(error, "problems", ()):
+            record["problems"] = list(error.problems)  # type: ignore[attr-defined]
+        if getattr(error, "facts", {}):
+            record["facts"] = json_value(error.facts)  # type: ignore[attr-defined]
+        print_json({"error": record})
 
 
 def print_json(document: Any) -> None:

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unskew.errors import UnreadableError
+from unskew.errors import CoverageError, OverlapError
+
+if TYPE_CHECKING:
+    from unskew.report.summary.record import Summary
 
 Places = Annotated[
     list[Path],
@@ -50,6 +53,9 @@ Seed = Annotated[
 Jobs = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, help="Cores to use; all of them by default.")
 ]
+Replicates = Annotated[
+    int, typer.Option("--replicates", min=0, help="Bootstrap replicates behind the intervals.")
+]
 Download = Annotated[
     bool,
     typer.Option(
@@ -65,20 +71,16 @@ def shows_progress(quiet: bool, as_json: bool = False) -> bool | None:
     return False if quiet or as_json else None
 
 
-def list_unreadable(error: UnreadableError, output: Path) -> UnreadableError:
-    """The same, once the images that cannot be used stand in a file."""
-    from unskew.runs.weighing import write_unreadable
-
-    if error.set_aside is None:
-        return error
-    return UnreadableError(
-        f"{error} All of those found are listed in {write_unreadable(error.set_aside, output)}.",
-        error.set_aside,
-    )
-
-
 def written_command() -> str:
     """The command as it was typed, to be kept with its results."""
     import shlex
 
     return shlex.join(["unskew", *sys.argv[1:]])
+
+
+def summary_of_refusal(error: OverlapError | CoverageError) -> Summary:
+    """Return what the page of a refused run shows; an error of another step is raised again."""
+    if error.summary is None:
+        raise error
+    summary: Summary = error.summary
+    return summary

@@ -297,6 +297,23 @@ def print_paragraph(console: Console, text: str) -> None:
     console.print(Text(text))
 
 
+def print_lines(console: Console, lines: Sequence[str]) -> None:
+    """Print lines of text, control characters made visible."""
+    print_paragraph(console, "\n".join(map(visible, lines)))
+
+
+def print_refusal(console: Console, summary: Summary, folder: Path, *, as_json: bool) -> None:
+    """Print why a target is not identifiable, and where the page is."""
+    from unskew.cli.error_messages import print_json
+    from unskew.runs.output import PAGE, verdict_record
+
+    if as_json:
+        print_json(verdict_record(summary))
+    else:
+        print_check(console, summary)
+        print_place(console, folder / PAGE)
+
+
 def print_heading(console: Console, text: str) -> None:
     """A step, with the command that does it."""
     from rich.text import Text

@@ -41,7 +41,7 @@ def locate_keys(text: str) -> dict[KeyPath, TomlPosition]:
     --------
     >>> places = locate_keys('[target]\nunit = "group"\nmargins.label = {cat = 1}')
     >>> places["target", "unit"].line, places["target", "margins", "label", "cat"]
-    (2, Place(line=3, column=18))
+    (2, TomlPosition(line=3, column=18))
     """
     reader = _Reader(text.replace("\r\n", "\n"))
     reader.read_document()

@@ -89,7 +89,7 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that JSON holds; what does not exist is None."""
-        from unskew.runs.tables import json_value
+        from unskew.files.plain_json import json_value
 
         record: dict[str, Any] = json_value(asdict(self))
         return record

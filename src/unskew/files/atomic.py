@@ -1,4 +1,4 @@
-"""Files written whole or not at all: beside first, then renamed."""
+"""Files written atomically: to a temporary name in the same folder, then renamed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from unskew.errors import DataError
+from unskew.errors import ConfigError, DataError
 
 
 @contextmanager
@@ -123,3 +123,23 @@ def folder_written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         shutil.rmtree(beside, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def check_new_file(path: Path, overwrite: bool) -> None:
+    """Refuse, before the work, a file that cannot or must not be written."""
+    if path.is_dir():
+        raise ConfigError(
+            f"{str(path)!r} is a folder; give the name of a file with -o.", path=str(path)
+        )
+    if path.exists() and not overwrite:
+        raise ConfigError(
+            f"{str(path)!r} exists already. Add --overwrite to replace it, or give another name "
+            "with -o.",
+            path=str(path),
+        )
+    if not path.parent.is_dir():
+        raise ConfigError(
+            f"{str(path)!r} cannot be written: there is no folder {str(path.parent)!r}. Create it "
+            "first.",
+            path=str(path.parent),
+        )

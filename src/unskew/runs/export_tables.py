@@ -284,6 +284,6 @@ def export_run(
 def _read_pool(folder: Path) -> Pool:
     """The images of the sources that the run was made from; nothing is decoded."""
     from unskew.config.run_config import read_config
-    from unskew.runs.weighing import read_pool
+    from unskew.runs.inputs import read_pool
 
     return read_pool(read_config(folder / "run.toml"))

@@ -13,23 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.errors import DataError, UnskewError, first_few
 from unskew.files.atomic import written_together
+from unskew.files.plain_json import json_value, write_json
 from unskew.report.summary.forecast_panel import show_forecast
 from unskew.report.summary.plain import plain_value
 from unskew.report.summary.privacy import private_provenance
 from unskew.report.summary.record import Summary
 from unskew.report.writing import summary_from_json, write_summary
+from unskew.runs.inputs import Inputs
+from unskew.runs.output import FORECAST, PAGE, SUMMARY
 from unskew.runs.probing import forecast_inputs, images_to_train_on
-from unskew.runs.tables import json_value
-from unskew.runs.weighing import (
-    FORECAST,
-    PAGE,
-    SUMMARY,
-    Inputs,
-    Refusal,
-    Run,
-    describe_origin,
-    write_record,
-)
+from unskew.runs.provenance import describe_origin
+from unskew.runs.weighing import Run
 
 if TYPE_CHECKING:
     from unskew.forecasting.record import Forecast
@@ -75,21 +69,6 @@ def forecast_record(
         }
     )
     return forecast, record
-
-
-def complete_run(
-    run: Run | Refusal, folder: Path, *, progress: bool | None = None
-) -> Run | Refusal:
-    """The run with a forecast if its settings ask for one, else with that which lies in its folder
-    already, if it is of the same inputs.
-    """
-    if isinstance(run, Refusal):
-        return run
-    return (
-        add_forecast(run, progress=progress)
-        if run.inputs.config.report.forecast
-        else join_forecast(run, folder)
-    )
 
 
 def add_forecast(
@@ -141,7 +120,7 @@ def write_forecast(record: Mapping[str, Any], folder: Path) -> Path | None:
     """
     page = None
     with written_together(folder, ()) as beside:
-        write_record(record, beside, FORECAST)
+        write_json(beside / FORECAST, record)
         summary = _find_summary(folder)
         if summary is not None and _belongs(record, summary, folder / FORECAST):
             write_summary(_with_panel(summary, record), beside / PAGE)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unskew.engine.threads import one_blas_thread
 from unskew.errors import ConfigError, first_few
 from unskew.records import Pool
-from unskew.runs.weighing import Inputs
+from unskew.runs.inputs import Inputs
 
 if TYPE_CHECKING:
     from unskew.forecasting.record import Forecast

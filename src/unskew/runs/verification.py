@@ -7,19 +7,46 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unskew.errors import ConfigError, DataError, InvalidConfigError, UnskewError, first_few
+from unskew.config.run_config import RunConfig, read_config
+from unskew.errors import (
+    ConfigError,
+    CoverageError,
+    DataError,
+    InvalidConfigError,
+    OverlapError,
+    UnskewError,
+    first_few,
+)
+from unskew.report.page.html import render_page
+from unskew.report.summary.plain import summary_from_json, summary_to_json
+from unskew.report.summary.record import Summary
 from unskew.runs.differences import WEIGHT_TOLERANCE, changed_images, compare_tables, compare_values
 from unskew.runs.differences import Check as Check
+from unskew.runs.forecast import add_forecast
+from unskew.runs.inputs import Inputs, read_inputs
+from unskew.runs.output import (
+    CONFIGURATION,
+    DIAGNOSTICS,
+    FEATURES,
+    PAGE,
+    SOLUTION,
+    SUMMARY,
+    UNREADABLE,
+    WEIGHTS,
+)
+from unskew.runs.pipeline import run as run_again
+from unskew.runs.provenance import describe_origin, shown_settings
+from unskew.runs.tables import diagnostics_table, features_table, solution_record
+from unskew.runs.weighing import Run
+from unskew.weigh.weights_table import COLUMNS, join_weights, read_weights_table
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from unskew.config.run_config import RunConfig
-    from unskew.runs.weighing import Inputs, Refusal, Run
 
 # What says where, how fast and when a run went, and changes none of its results.
 _WITHOUT_EFFECT = (("represent", "cache"), ("engine", "jobs"))
@@ -45,39 +72,32 @@ def verify_run(
     number and text of ``report.json``, a check for each panel (seeds are the same, hence simulated
     numbers, too); and that ``report.html`` is the page of ``report.json``.
     """
-    from unskew.runs import weighing as pipeline
-
-    place = Path(folder)
-    report = _read_json(place / pipeline.SUMMARY)
-    config = _read_settings(_found(place / pipeline.CONFIGURATION), data)
+    results = Path(folder)
+    report = _read_json(results / SUMMARY)
+    config = _read_settings(_found(results / CONFIGURATION), data)
     checks = [_check_settings(report, config)]
     try:
-        inputs = pipeline.read_inputs(_without_cache(config, jobs), progress=progress)
+        inputs = read_inputs(_without_cache(config, jobs), progress=progress)
     except UnskewError as error:
-        return [
-            *checks,
-            Check("the inputs are there and can be read", f"they cannot: {error}", False),
-        ]
-    origin = pipeline.describe_origin(inputs, None)
-    checks += _check_fingerprints(report, origin, inputs, place)
+        claim = "the inputs are there and can be read"
+        return [*checks, Check(claim, f"they cannot: {error}", False)]
+    origin = describe_origin(inputs, None)
+    checks += _check_fingerprints(report, origin, inputs, results)
     try:
-        run = _with_forecast(pipeline.weigh_inputs(inputs), report, progress)
+        run, summary = _computed_again(inputs, report, progress)
     except UnskewError as error:
-        return [
-            *checks,
-            Check("the weights can be computed from the inputs", f"they cannot: {error}", False),
-        ]
+        claim = "the weights can be computed from the inputs"
+        return [*checks, Check(claim, f"they cannot: {error}", False)]
     return [
         *checks,
-        *_check_tables(run, place),
-        *_check_report(report, run),
-        _check_page(place),
+        *(_check_tables(run, results) if run is not None else [_check_no_weights(results)]),
+        *_check_report(report, summary),
+        _check_page(results),
         _compare_versions(report, origin),
     ]
 
 
 def _read_settings(path: Path, data: str | PathLike[str] | None) -> RunConfig:
-    from unskew.config.run_config import read_config
 
     if data is not None and not Path(data).is_dir():
         raise ConfigError(f"the data cannot lie in {str(data)!r}, which is no folder.")
@@ -126,34 +146,30 @@ def _without_cache(config: RunConfig, jobs: int | None) -> RunConfig:
     return config.model_copy(update=changes)
 
 
-def _with_forecast(
-    run: Run | Refusal, report: Mapping[str, Any], progress: bool | None
-) -> Run | Refusal:
-    """The run with a forecast of the arms that the report shows, or with what its settings ask
-    for.
-    """
-    from unskew.runs import forecast as forecast_page
-    from unskew.runs import weighing as pipeline
+def _computed_again(
+    inputs: Inputs, report: Mapping[str, Any], progress: bool | None
+) -> tuple[Run | None, Summary]:
+    """Return (the run or None where the target is not identifiable, what its page shows).
 
-    said = report.get("forecast")
-    if isinstance(run, pipeline.Refusal) or not (
-        isinstance(said, Mapping) or run.inputs.config.report.forecast
-    ):
-        return run
-    if not isinstance(said, Mapping):
-        return forecast_page.add_forecast(run, progress=progress)
-    return forecast_page.add_forecast(
-        run,
-        [str(arm) for arm in said.get("asked", ())],
-        said.get("learner_reference"),
-        progress=progress,
-    )
+    A forecast is made of the arms that the report shows, else as the settings ask.
+    """
+    shown = report.get("forecast")
+    if isinstance(shown, Mapping):
+        section = inputs.config.report.model_copy(update={"forecast": False})
+        inputs = replace(inputs, config=inputs.config.model_copy(update={"report": section}))
+    try:
+        run = run_again(inputs, progress=progress)
+    except (OverlapError, CoverageError) as error:
+        return None, error.summary
+    if isinstance(shown, Mapping):
+        arms = [str(arm) for arm in shown.get("asked", ())]
+        run = add_forecast(run, arms, shown.get("learner_reference"), progress=progress)
+    return run, run.summary
 
 
 def _check_settings(report: Mapping[str, Any], config: RunConfig) -> Check:
-    from unskew.runs import weighing as pipeline
 
-    now = _plain(pipeline.shown_settings(config))
+    now = _plain(shown_settings(config))
     said, found = (_effective(each) for each in (_provenance(report, "settings"), now))
     return compare_values("run.toml holds the settings that the report names", said, found)
 
@@ -205,7 +221,6 @@ def _input_claim(kind: str, name: str, inputs: Inputs) -> str:
 
 
 def _named_changes(kind: str, name: str, inputs: Inputs, place: Path) -> Iterator[str]:
-    from unskew.runs import weighing as pipeline
 
     if kind == "files":
         path = inputs.config.inputs.get(name)
@@ -214,73 +229,59 @@ def _named_changes(kind: str, name: str, inputs: Inputs, place: Path) -> Iterato
             if path is not None and path.is_file()
             else "there is no such file"
         )
-    elif kind == "pool" and name == "images" and (place / pipeline.FEATURES).is_file():
-        before = _read_parquet(place / pipeline.FEATURES)
+    elif kind == "pool" and name == "images" and (place / FEATURES).is_file():
+        before = _read_parquet(place / FEATURES)
         if "content" in before.columns and "content" in inputs.pool.frame.columns:
             yield from changed_images(before, inputs.pool.frame)
 
 
-def _check_tables(run: Run | Refusal, place: Path) -> Iterator[Check]:
-    """weights.parquet, solution.json and the other files beside the report."""
-    from unskew.runs import weighing as pipeline
-    from unskew.runs.tables import diagnostics_table, features_table, solution_record
-    from unskew.weigh.weights_table import join_weights, read_weights_table
+def _check_no_weights(place: Path) -> Check:
+    present = (place / WEIGHTS).is_file()
+    claim = "there are no weights: the target is not identifiable"
+    return Check(claim, f"{WEIGHTS} is there" if present else "none", not present)
 
-    if isinstance(run, pipeline.Refusal):
-        there = (place / pipeline.WEIGHTS).is_file()
-        yield Check(
-            "there are no weights: the target is not identifiable",
-            "weights.parquet is there" if there else "none",
-            not there,
-        )
-        return
-    weights = join_weights(run.inputs.pool, run.weights.frame()).reindex(
-        columns=list(_weights_columns())
-    )
-    claim = f"{pipeline.WEIGHTS} holds the weights that follow from the inputs"
+
+def _check_tables(run: Run, place: Path) -> Iterator[Check]:
+    """Check weights.parquet, solution.json and the other files next to the report."""
+    weights = join_weights(run.inputs.pool, run.weights.frame()).reindex(columns=list(COLUMNS))
+    claim = f"{WEIGHTS} holds the weights that follow from the inputs"
     yield _compared(
         claim,
         lambda: compare_tables(
             claim,
-            read_weights_table(place / pipeline.WEIGHTS),
+            read_weights_table(place / WEIGHTS),
             weights,
             relative=WEIGHT_TOLERANCE,
             absolute=0.0,
         ),
     )
     solution = _plain(solution_record(run.weights.weights, run.inputs.bias))
-    claim = f"{pipeline.SOLUTION} holds the solved equations"
+    claim = f"{SOLUTION} holds the solved equations"
     yield _compared(
         claim,
-        lambda: compare_values(
-            claim, _read_json(place / pipeline.SOLUTION), solution, absolute=_RESIDUAL
-        ),
+        lambda: compare_values(claim, _read_json(place / SOLUTION), solution, absolute=_RESIDUAL),
     )
     diagnostics = diagnostics_table(run.summary)
-    claim = f"{pipeline.DIAGNOSTICS} holds sizes and effective sizes"
+    claim = f"{DIAGNOSTICS} holds sizes and effective sizes"
     yield _compared(
         claim,
         lambda: compare_values(
-            claim, _records(_read_parquet(place / pipeline.DIAGNOSTICS)), _records(diagnostics)
+            claim, _records(_read_parquet(place / DIAGNOSTICS)), _records(diagnostics)
         ),
     )
     features = features_table(run.inputs.pool)
-    claim = f"{pipeline.FEATURES} holds what is known of every image"
-    yield _compared(
-        claim, lambda: compare_tables(claim, _read_parquet(place / pipeline.FEATURES), features)
-    )
+    claim = f"{FEATURES} holds what is known of every image"
+    yield _compared(claim, lambda: compare_tables(claim, _read_parquet(place / FEATURES), features))
     yield from _check_set_aside(run, place)
 
 
 def _check_set_aside(run: Run, place: Path) -> Iterator[Check]:
     import pandas as pd
 
-    from unskew.runs import weighing as pipeline
-
-    set_aside, path = run.inputs.pool.set_aside, place / pipeline.UNREADABLE
+    set_aside, path = run.inputs.pool.set_aside, place / UNREADABLE
     if (set_aside is None or not len(set_aside)) and not path.exists():
         return
-    claim = f"{pipeline.UNREADABLE} lists the images that cannot be used"
+    claim = f"{UNREADABLE} lists the images that cannot be used"
     now = pd.DataFrame({"id": []}) if set_aside is None else set_aside.astype(str)
     yield _compared(
         claim,
@@ -297,12 +298,6 @@ def _compared(claim: str, compare: Any) -> Check:
     except DataError as error:
         return Check(claim, f"cannot be checked: {error}", False)
     return check
-
-
-def _weights_columns() -> tuple[str, ...]:
-    from unskew.weigh.weights_table import COLUMNS
-
-    return COLUMNS
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -323,11 +318,9 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def _check_report(report: Mapping[str, Any], run: Run | Refusal) -> Iterator[Check]:
+def _check_report(report: Mapping[str, Any], summary: Summary) -> Iterator[Check]:
     """A check for each panel of report.json; where it comes from is checked by itself."""
-    from unskew.report.writing import summary_to_json
-
-    found = json.loads(summary_to_json(run.summary))
+    found = json.loads(summary_to_json(summary))
     for panel in dict.fromkeys([*report, *found]):
         if panel == "provenance":
             continue
@@ -366,16 +359,10 @@ def _without_numbers(value: Any) -> Any:
 
 def _check_page(place: Path) -> Check:
     """The page is made from report.json and nothing else: made again it has the same bytes."""
-    from unskew.report.page.html import render_page
-    from unskew.report.writing import summary_from_json
-    from unskew.runs import weighing as pipeline
-
-    claim = f"{pipeline.PAGE} is the page of {pipeline.SUMMARY}"
+    claim = f"{PAGE} is the page of {SUMMARY}"
     try:
-        page = _found(place / pipeline.PAGE).read_text(encoding="utf-8")
-        made = render_page(
-            summary_from_json((place / pipeline.SUMMARY).read_text(encoding="utf-8"))
-        )
+        page = _found(place / PAGE).read_text(encoding="utf-8")
+        made = render_page(summary_from_json((place / SUMMARY).read_text(encoding="utf-8")))
     except (UnskewError, OSError, ValueError, TypeError, KeyError) as error:
         return Check(claim, f"cannot be checked: {error}", False)
     if page == made:

@@ -13,27 +13,28 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.config.run_config import RunConfig, resolved
 from unskew.errors import ConfigError, DataError, first_few
-from unskew.files.atomic import write_text
 from unskew.files.fingerprints import fingerprint_file, fingerprint_pool, fingerprint_rows
-from unskew.runs import weighing as pipeline
+from unskew.files.plain_json import json_value, write_json
 from unskew.runs.differences import changed_images
-from unskew.runs.tables import json_value
+from unskew.runs.output import (
+    CONFIGURATION,
+    DIAGNOSTICS,
+    FEATURES,
+    PAGE,
+    SOLUTION,
+    SUMMARY,
+    TRAINING,
+    WEIGHTS,
+    check_writable,
+)
 from unskew.training.inputs import SPLITS, TrainingInputs
 from unskew.training.projections import PROJECTIONS
 
 if TYPE_CHECKING:
     from unskew.records import Floats, Pool
 
-RECORD, METRICS, PREDICTIONS, HISTORY, CARD, ARMS_FOLDER = (
-    *(
-        "training.json",
-        "metrics.json",
-        "predictions.parquet",
-        "history.csv",
-        "model-card.md",
-        "arms",
-    ),
-)
+RECORD, METRICS, PREDICTIONS = TRAINING, "metrics.json", "predictions.parquet"
+HISTORY, CARD, ARMS_FOLDER = "history.csv", "model-card.md", "arms"
 # What says where and how fast a run goes, or what is shown of it, and changes no model.
 _WITHOUT_EFFECT = (
     "represent.cache",
@@ -49,19 +50,17 @@ _MOST_NAMED = 4
 # where there is no run.
 _OWN = (METRICS, PREDICTIONS, HISTORY, CARD, PROJECTIONS)
 _OF_RUNS = (
-    pipeline.SOLUTION,
-    pipeline.DIAGNOSTICS,
-    pipeline.FEATURES,
-    pipeline.PAGE,
-    pipeline.SUMMARY,
+    SOLUTION,
+    DIAGNOSTICS,
+    FEATURES,
+    PAGE,
+    SUMMARY,
 )
 _MODEL = "model.pt"
 _SPLIT, _OUT = "sources.split", "OUT"
 
 
-def check_training_folder(
-    out: Path, *, resume: bool, force: bool, configuration: Path | None = None
-) -> None:
+def check_training_folder(out: Path, *, resume: bool, force: bool) -> None:
     """May a training be written there? Said before the work. A folder that holds a run is kept
     unless ``force`` says otherwise.
     """
@@ -77,7 +76,7 @@ def check_training_folder(
             "--force to throw it away and begin "
             "anew, or name another folder by -o."
         )
-    if not started and (out / pipeline.WEIGHTS).exists() and not force:
+    if not started and (out / WEIGHTS).exists() and not force:
         raise ConfigError(
             f"{str(out)!r} holds the results of another run (`unskew weigh`), and no training to "
             "go on with. Name another folder by -o, or "
@@ -88,24 +87,11 @@ def check_training_folder(
             f"{str(out)!r} holds a folder {ARMS_FOLDER!r} that no training of this kind wrote. "
             "Name another folder by -o, or move it away."
         )
-    pipeline.check_output(out, True, configuration)
+    check_writable(out)
     names = _OWN if _holds_run(out) else (*_OWN, *_OF_RUNS)
     others = [name for name in names if (out / name).exists()]
     if others and not (started or force):
         raise _not_ours(out, others)
-
-
-def check_no_training(out: Path) -> None:
-    """May weights alone be written there? Never over a training: they would lie beside models that
-    learned from other weights.
-    """
-    if (out / RECORD).exists():
-        raise ConfigError(
-            f"{str(out)!r} holds a training, and new weights would lie beside models that were "
-            "trained with others. Name another folder "
-            f"by -o; or replace weights and models together by `unskew train` with -o {out} "
-            "--force; or delete the folder first."
-        )
 
 
 def check_split_table(out: Path, table: str | None) -> None:
@@ -121,9 +107,7 @@ def check_split_table(out: Path, table: str | None) -> None:
 
 def _holds_run(out: Path) -> bool:
     """The folder holds a run, be it one that was refused."""
-    return all(
-        (out / name).is_file() for name in (pipeline.CONFIGURATION, pipeline.PAGE, pipeline.SUMMARY)
-    )
+    return all((out / name).is_file() for name in (CONFIGURATION, PAGE, SUMMARY))
 
 
 def _not_ours(out: Path, names: Sequence[str]) -> ConfigError:
@@ -187,10 +171,7 @@ def check_models(out: Path, record: Mapping[str, Any], arms: Iterable[str]) -> N
 def write_training_record(out: Path, record: Mapping[str, Any]) -> None:
     """training.json, whole or not at all."""
     out.mkdir(parents=True, exist_ok=True)
-    write_text(
-        out / RECORD,
-        json.dumps(json_value(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n",
-    )
+    write_json(out / RECORD, record)
 
 
 def clear_training(out: Path) -> None:
@@ -308,7 +289,7 @@ def _changed_data(changed: Sequence[str], pool: Pool, out: Path) -> Iterator[str
     """The images that changed by name, or which part of what is known of them."""
     import pandas as pd
 
-    features = out / pipeline.FEATURES
+    features = out / FEATURES
     if "images" in changed and features.is_file() and "content" in pool.frame.columns:
         named = list(
             changed_images(pd.read_parquet(features, columns=["id", "content"]), pool.frame)

@@ -18,7 +18,7 @@ from unskew.errors import ConfigError, DataError, first_few
 from unskew.files.atomic import write_text
 from unskew.forecasting.probe_data import fitting_scale, read_classes
 from unskew.records import Ints, Pool
-from unskew.runs import weighing as pipeline
+from unskew.runs.inputs import Inputs, read_inputs, usable_cache
 from unskew.runs.probing import probe_features
 from unskew.splits.assignment import split_pool
 from unskew.target.levels import level_text
@@ -69,7 +69,7 @@ class TrainingInputs:
         have splits.
     """
 
-    inputs: pipeline.Inputs
+    inputs: Inputs
     X: npt.NDArray[Any] = field(repr=False)
     columns: tuple[str, ...]
     classes: tuple[str, ...]
@@ -108,7 +108,7 @@ def read_training_inputs(
     weight, either.
     """
     check_learn(config)
-    inputs = pipeline.read_inputs(config, progress=progress)
+    inputs = read_inputs(config, progress=progress)
     read_classes(inputs.pool)
     if config.learn.preset == "probe":
         columns = tuple(probe_features(inputs))
@@ -150,7 +150,7 @@ def _squares(
         pool,
         config.learn.size,
         config.learn.resize,
-        cache=pipeline.usable_cache(config.cache),
+        cache=usable_cache(config.cache),
         jobs=config.engine.jobs,
         tolerance=config.sources.tolerance,
         max_pixels=config.sources.max_pixels,
@@ -158,7 +158,7 @@ def _squares(
     )
 
 
-def _with_validation(inputs: pipeline.Inputs, out: Path) -> pipeline.Inputs:
+def _with_validation(inputs: Inputs, out: Path) -> Inputs:
     """The images dealt out to train and validation, and settings that name the table of these
     splits in the output folder.
     """

@@ -21,14 +21,14 @@ from unskew.represent.embedding import Embedding
 from unskew.represent.naming import read_representations
 from unskew.represent.pool_features import compute_rows, represent_images
 from unskew.represent.projection import Projection, fit_projection
-from unskew.runs import weighing as pipeline
+from unskew.runs.inputs import Inputs, usable_cache
 
 PROJECTIONS = "projections.npz"
 _BLOCK = 4096
 _log = logging.getLogger(__name__)
 
 
-def write_projections(inputs: pipeline.Inputs, out: Path, *, progress: bool | None = None) -> None:
+def write_projections(inputs: Inputs, out: Path, *, progress: bool | None = None) -> None:
     """projections.npz: the components of every embedding of the run; no file where there is none.
 
     They are fitted again to what the network gave, which the cache holds, on the same images: pool
@@ -43,7 +43,7 @@ def write_projections(inputs: pipeline.Inputs, out: Path, *, progress: bool | No
     sample = None if inputs.target is None else inputs.target.reference
     pools = [inputs.pool, *([sample] if isinstance(sample, Pool) else [])]
     options: dict[str, Any] = {
-        "cache": pipeline.usable_cache(config.cache),
+        "cache": usable_cache(config.cache),
         "jobs": config.engine.jobs,
         "max_pixels": config.sources.max_pixels,
         "progress": progress,

@@ -7,9 +7,8 @@ train`.
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +17,17 @@ import numpy as np
 
 from unskew.config.learn_keys import unread_keys
 from unskew.config.run_config import RunConfig, with_settings
-from unskew.errors import ConfigError, first_few, missing_extra
+from unskew.errors import ConfigError, CoverageError, OverlapError, first_few, missing_extra
 from unskew.evaluation.predictions import population_sentences
 from unskew.files.atomic import write_text, written_whole
 from unskew.files.fingerprints import find_versions, fingerprint_file
-from unskew.runs import forecast as forecast_page
-from unskew.runs import weighing as pipeline
-from unskew.runs.tables import json_value, write_frame
+from unskew.files.plain_json import json_value, write_json
+from unskew.records import Floats
+from unskew.runs.forecast import join_forecast
+from unskew.runs.output import PAGE, WEIGHTS, unreadable_listed, write_refusal, write_run
+from unskew.runs.pipeline import run as run_in_memory
+from unskew.runs.tables import write_frame
+from unskew.runs.weighing import Run
 from unskew.training.arms import (
     GIVEN,
     TrainingArm,
@@ -89,7 +92,7 @@ class Preparation:
 
     out: Path
     training: TrainingInputs
-    run: pipeline.Run
+    run: Run
     arms: tuple[TrainingArm, ...]
     settings: TrainSettings
     record: dict[str, Any] = field(repr=False)
@@ -214,7 +217,7 @@ class TrainingResult:
             "",
             f"Written to {self.out}: {', '.join(self.files)}",
             f"The card: {self.out / CARD}",
-            f"The page: {self.out / pipeline.PAGE}",
+            f"The page: {self.out / PAGE}",
         ]
         return [*lines, f"Other images: unskew evaluate {self.out} FOLDER"]
 
@@ -279,28 +282,27 @@ def prepare_training(
     weights: Path | None = None,
     resume: bool = False,
     force: bool = False,
-    configuration: Path | None = None,
     command: str = "",
     progress: bool | None = None,
-) -> Preparation | pipeline.Refusal:
-    """Read, split and weigh, and write what `unskew weigh` writes; or why the target cannot be
-    learned.
+) -> Preparation:
+    """Read, split and weigh, and write what `unskew weigh` writes.
+
+    Where the target is not identifiable, the page that says why is written and the error of
+    `unskew.run` is raised.
 
     Parameters
     ----------
     weights : a table of id and weight to train with, instead of the arms of [learn].
-    resume : the folder holds a run of the same settings and data, which goes on; where it holds
-        none, one begins.
-    force : what the folder holds is thrown away, once everything else is in order.
+    resume : continue the run of the same settings and data in the folder, if there is one.
+    force : throw away what the folder holds, once everything else is in order.
     """
     names = (GIVEN,) if weights is not None else check_arms(config.learn.arms)
     require_torch()
     _check_device(config)
-    check_training_folder(out, resume=resume, force=force, configuration=configuration)
-    before = read_record(out) if resume and (out / RECORD).is_file() else None
-    if before is not None:
-        check_models(out, before, before["arms"])
-    training = read_training_inputs(config, out, progress=progress)
+    check_training_folder(out, resume=resume, force=force)
+    before = _read_earlier(out) if resume else None
+    with unreadable_listed(out):
+        training = read_training_inputs(config, out, progress=progress)
     settings = settings_for(training)
     _try_network(settings, training)
     given_n = None if weights is None else read_given_weights(training, weights)
@@ -310,41 +312,74 @@ def prepare_training(
     if not force:
         check_split_table(out, training.split_table)
         write_split_table(training, out)
-    run = pipeline.weigh_inputs(training.inputs, command=command)
-    if isinstance(run, pipeline.Refusal):
-        if force:
-            clear_training(out)
-            write_split_table(training, out)
-        pipeline.write_run(run, out)  # the page says why
-        return run
-    try_judging(training, join_weights(training.inputs.pool, run.weights.frame()))
-    run = forecast_page.complete_run(run, out, progress=progress)
-    assert isinstance(run, pipeline.Run)
-    order = sorted(names, key=lambda name: name != main_arm(names))
-    arms = tuple(make_arm(name, training, run.weights, given_n) for name in order)
-    start["fingerprints"] |= {
-        f"weights of {arm.name}": fingerprint_weights(training.inputs.pool, arm.weight)
-        for arm in arms
-    }
+    run = _weigh(training, out, force=force, command=command, progress=progress)
+    arms = _make_arms(names, training, run, given_n)
+    start["fingerprints"] |= _fingerprints_of_weights(training, arms)
     if before is not None:
         check_same(before, start, training.inputs.pool, out)
     elif force:
         clear_training(out)
         write_split_table(training, out)
-    offsets = {
-        arm.name: None if arm.logit_offset is None else [_offset(each) for each in arm.logit_offset]
-        for arm in arms
-    }
-    record = {"status": "started", "arm": arms[0].name, "arms": offsets, **start}
-    write_training_record(
-        out, record if before is None else {**record, "models": before.get("models", {})}
-    )
-    pipeline.write_run(run, out)
+    record = _start_record(start, arms, before)
+    write_training_record(out, record)
+    write_run(run, out)
     if training.columns:
         write_projections(training.inputs, out, progress=progress)
-    return Preparation(
-        out, training, run, arms, settings, record, command, resume and before is not None
-    )
+    is_continued = resume and before is not None
+    return Preparation(out, training, run, arms, settings, record, command, is_continued)
+
+
+def _read_earlier(out: Path) -> dict[str, Any] | None:
+    """Read the record of the training in the folder, whose models must be unchanged; None: none."""
+    if not (out / RECORD).is_file():
+        return None
+    record = read_record(out)
+    check_models(out, record, record["arms"])
+    return record
+
+
+def _weigh(
+    training: TrainingInputs, out: Path, *, force: bool, command: str, progress: bool | None
+) -> Run:
+    """Weigh the images in memory; write the page of a refusal."""
+    try:
+        run = run_in_memory(training.inputs, command=command, progress=progress)
+    except (OverlapError, CoverageError) as error:
+        if force:
+            clear_training(out)
+            write_split_table(training, out)
+        write_refusal(training.inputs, error.summary, out)
+        raise
+    try_judging(training, join_weights(training.inputs.pool, run.weights.frame()))
+    return run if run.forecast is not None else join_forecast(run, out)
+
+
+def _make_arms(
+    names: Sequence[str], training: TrainingInputs, run: Run, given_n: Floats | None
+) -> tuple[TrainingArm, ...]:
+    """Make the arms, the main one first."""
+    order = sorted(names, key=lambda name: name != main_arm(names))
+    return tuple(make_arm(name, training, run.weights, given_n) for name in order)
+
+
+def _fingerprints_of_weights(
+    training: TrainingInputs, arms: Sequence[TrainingArm]
+) -> dict[str, str]:
+    pool = training.inputs.pool
+    return {f"weights of {arm.name}": fingerprint_weights(pool, arm.weight) for arm in arms}
+
+
+def _start_record(
+    start: Mapping[str, Any], arms: Sequence[TrainingArm], before: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    offsets = {
+        arm.name: None
+        if arm.logit_offset is None
+        else [_offset(value) for value in arm.logit_offset]
+        for arm in arms
+    }
+    models = {} if before is None else {"models": before.get("models", {})}
+    return {"status": "started", "arm": arms[0].name, "arms": offsets, **start, **models}
 
 
 def _try_network(settings: TrainSettings, training: TrainingInputs) -> None:
@@ -411,10 +446,7 @@ def _write_results(
         write_frame(frame, out / ARMS_FOLDER / name / PREDICTIONS)
     write_frame(scores.predictions[main], out / PREDICTIONS)
     write_history(out / HISTORY, models)
-    write_text(
-        out / METRICS,
-        json.dumps(scores.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n",
-    )
+    write_json(out / METRICS, scores.to_dict())
     write_text(out / CARD, write_card(_card_facts(prepared, models[main]), scores))
     write_training_record(
         out, {**prepared.record, "status": "finished", "models": fingerprint_models(out, models)}
@@ -428,8 +460,8 @@ def _write_results(
         HISTORY,
         CARD,
         ARMS_FOLDER,
-        pipeline.WEIGHTS,
-        pipeline.PAGE,
+        WEIGHTS,
+        PAGE,
     ]
     epochs = {name: (model.epoch + 1, len(model.history)) for name, model in models.items()}
     return TrainingResult(

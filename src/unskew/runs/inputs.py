@@ -1,0 +1,143 @@
+"""What a run works on: a configuration is read, then its sources and the images' features."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from unskew.bias.base import Bias
+from unskew.config.run_config import RunConfig, read_config
+from unskew.errors import ConfigError, first_few
+from unskew.files.atomic import may_write
+from unskew.records import Pool, Target
+from unskew.represent.content import hash_images
+from unskew.represent.pool_features import represent_images
+from unskew.sources.labels import label_indicators
+from unskew.sources.settings import read_sample, read_sources
+from unskew.splits.assignment import check_splits, join_splits
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What a run works on: the pool with its features, the target, and the bias model.
+
+    Attributes
+    ----------
+    config : the settings.
+    pool : images of all sources, represented.
+    target : None where the bias model needs none.
+    bias : not fitted.
+    """
+
+    config: RunConfig
+    pool: Pool = field(repr=False)
+    target: Target | None
+    bias: Bias
+
+
+def load_config(
+    path: Path, *, seed: int | None = None, jobs: int | None = None, forecast: bool | None = None
+) -> RunConfig:
+    """Read the settings of a file, and let the command line override some."""
+    config = read_config(path)
+    overridden = {"seed": seed, "jobs": jobs}
+    engine = {name: value for name, value in overridden.items() if value is not None}
+    changes: dict[str, Any] = {"engine": config.engine.model_copy(update=engine)} if engine else {}
+    if forecast is not None:
+        changes["report"] = config.report.model_copy(update={"forecast": forecast})
+    return config.model_copy(update=changes) if changes else config
+
+
+def read_pool(config: RunConfig) -> Pool:
+    """Read the list of images of all sources with their splits; no image is opened."""
+    sources = config.sources.settings()
+    split = sources.get("split")
+    split_file = None
+    if isinstance(split, dict) and "file" in split:
+        split_file = sources.pop("split")["file"]
+    pool = read_sources(sources, config.folder)
+    if split_file is not None:
+        pool = join_splits(pool, config.place(split_file))
+    # Groups that cross splits are refused before any image is opened; copies are known later.
+    check_splits(pool)
+    settings = {
+        "target": config.target and config.target.settings(),
+        "bias": config.bias,
+        "outcomes": config.report.outcomes,
+    }
+    return label_indicators(pool) if _names_indicator(settings) else pool
+
+
+def _names_indicator(settings: Any) -> bool:
+    """Tell whether a column such as ``label=cat`` is named (images with several labels)."""
+    if isinstance(settings, Mapping):
+        return any(
+            _names_indicator(key) or _names_indicator(value) for key, value in settings.items()
+        )
+    if isinstance(settings, list | tuple):
+        return any(_names_indicator(value) for value in settings)
+    return isinstance(settings, str) and settings.startswith("label=")
+
+
+def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
+    """Read the sources, compute features, set unusable images aside, and build target and model."""
+    _find_modules_beside(config)
+    pool = read_pool(config)
+    if pool.images is None and config.represent.features:
+        raise ConfigError(
+            f"represent.features asks for {first_few(list(map(str, config.represent.features)))}, "
+            "computed from pixels, but sources.images = false says that no image is opened. "
+            "Remove one of the two.",
+            key="represent.features",
+        )
+    settings = {} if config.target is None else config.target.settings()
+    sample = None
+    if "sample" in settings:
+        sample = read_sample(settings["sample"], config.folder, images=pool.images is not None)
+    pools: Sequence[Pool] = [pool] if sample is None else [pool, sample]
+    if pool.images is not None:
+        pools = _represented(config, pools, progress)
+    if sample is None:
+        target = config.read_target()
+    else:
+        target = Target.sample(pools[1], settings.get("holdout", 0.0))
+    return Inputs(config, pools[0], target, config.read_bias())
+
+
+def _find_modules_beside(config: RunConfig) -> None:
+    """Let a ``module:function`` of the user's own be found next to the data, after installed ones."""
+    if str(config.folder) not in sys.path:
+        sys.path.append(str(config.folder))
+
+
+def usable_cache(cache: Path | None) -> Path | None:
+    """Return the folder for computed features; None where it is read-only, with a warning."""
+    if cache is None or may_write(cache):
+        return cache
+    log.warning(
+        "nothing can be kept in %s, which is read-only: the next run will compute everything "
+        "again. Name another folder by represent.cache, or set cache = false.",
+        cache,
+    )
+    return None
+
+
+def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None) -> Sequence[Pool]:
+    options: dict[str, Any] = {
+        "cache": usable_cache(config.cache),
+        "jobs": config.engine.jobs,
+        "tolerance": config.sources.tolerance,
+        "progress": progress,
+    }
+    features = config.features()
+    if not features:
+        return [hash_images(pool, **options) for pool in pools]
+    if config.sources.max_pixels is not None:
+        options["max_pixels"] = config.sources.max_pixels
+    return represent_images(pools, features, content=True, **options)

@@ -1,0 +1,147 @@
+"""The output folder of a run: its files, and whether they may be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unskew.config.run_config import write_config
+from unskew.errors import ConfigError, DataError, UnreadableError
+from unskew.files.atomic import may_write, nearest_existing, written_together, written_whole
+from unskew.files.plain_json import json_value, write_json
+from unskew.report.summary.record import Summary
+from unskew.report.writing import write_summary
+from unskew.runs.inputs import Inputs
+from unskew.runs.tables import diagnostics_table, features_table, solution_record, write_frame
+from unskew.weigh.weights_table import write_weights_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from unskew.runs.weighing import Run
+
+WEIGHTS, SOLUTION = "weights.parquet", "solution.json"
+DIAGNOSTICS, FEATURES = "diagnostics.parquet", "features.parquet"
+CONFIGURATION, PAGE, SUMMARY = "run.toml", "report.html", "report.json"
+UNREADABLE = "unreadable.csv"
+# `unskew forecast` writes it, too, before or after the run: a run without a forecast leaves it.
+FORECAST = "forecast.json"
+# Only `unskew train` writes it: where it is, the folder holds models.
+TRAINING = "training.json"
+_FILES = (WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES, UNREADABLE, CONFIGURATION, PAGE, SUMMARY)
+
+
+def write_run(run: Run, out: Path) -> list[str]:
+    """Write the files of a run, all of them or none; return their names.
+
+    Files of an earlier run in the folder are replaced or removed, so that weights and page are
+    always of one run.
+    """
+    inputs = run.inputs
+    with written_together(out, _FILES) as folder:
+        write_weights_table(inputs.pool, run.weights.frame(), folder / WEIGHTS)
+        write_json(folder / SOLUTION, solution_record(run.weights.weights, inputs.bias))
+        write_frame(diagnostics_table(run.summary), folder / DIAGNOSTICS)
+        write_frame(features_table(inputs.pool), folder / FEATURES)
+        if run.forecast is not None:
+            write_json(folder / FORECAST, run.forecast)
+        return _write_page(inputs, run.summary, folder, out)
+
+
+def write_refusal(inputs: Inputs, summary: Summary, out: Path) -> None:
+    """Write the page and the settings of a run that was refused; weights of an earlier run go."""
+    with written_together(out, _FILES) as folder:
+        _write_page(inputs, summary, folder, out)
+
+
+def files_of_refusal(out: Path) -> list[str]:
+    """Return the names of what `write_refusal` wrote."""
+    names = (UNREADABLE, CONFIGURATION, PAGE, SUMMARY)
+    return [name for name in names if (out / name).exists()]
+
+
+def _write_page(inputs: Inputs, summary: Summary, folder: Path, home: Path) -> list[str]:
+    set_aside = inputs.pool.set_aside
+    if set_aside is not None and len(set_aside):
+        write_unreadable(set_aside, folder)
+    write_config(inputs.config, folder / CONFIGURATION, home=home)
+    write_summary(summary, folder / PAGE)
+    return [name for name in (*_FILES, FORECAST) if (folder / name).exists()]
+
+
+@contextmanager
+def unreadable_listed(out: Path | None) -> Iterator[None]:
+    """Write unreadable.csv where reading ends because too many images cannot be used."""
+    try:
+        yield
+    except UnreadableError as error:
+        if out is None or error.set_aside is None:
+            raise
+        file = write_unreadable(error.set_aside, out)
+        message = f"{error} All of those found are listed in {file}."
+        raise UnreadableError(message, error.set_aside, **error.facts) from error
+
+
+def write_unreadable(set_aside: pd.DataFrame, folder: Path) -> Path:
+    """Write the images that cannot be used, with their reasons; return the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with written_whole(folder / UNREADABLE) as unfinished:
+        set_aside.to_csv(unfinished, index=False)
+    return folder / UNREADABLE
+
+
+def verdict_record(summary: Summary) -> dict[str, Any]:
+    """Return the verdict and the sources as plain values, for machines."""
+    record = asdict(summary.verdict)
+    record["sources"] = [asdict(row) for row in summary.sources]
+    return json_value(record)  # type: ignore[no-any-return]
+
+
+def check_output(out: Path, overwrite: bool) -> None:
+    """Refuse, before the work, a folder that results cannot or must not be written into."""
+    if (out / TRAINING).exists():
+        raise ConfigError(
+            f"{str(out)!r} contains a training, whose models learned from other weights. Name "
+            "another folder with -o; or replace weights and models together: `unskew train` with "
+            f"-o {out} --force; or delete the folder first.",
+            path=str(out),
+        )
+    # A run that was stopped, or refused, left no results.
+    if (out / WEIGHTS).exists() and (out / SUMMARY).exists() and not overwrite:
+        raise ConfigError(
+            f"{str(out)!r} contains the results of another run. Add --overwrite to replace them, "
+            "or name another folder with -o.",
+            path=str(out),
+        )
+    check_writable(out)
+
+
+def check_writable(out: Path) -> None:
+    """Refuse a path that is no folder, is read-only, or holds a run.toml that no run wrote."""
+    if out.exists() and not out.is_dir():
+        raise ConfigError(
+            f"{str(out)!r} is a file; results are written into a folder. Give another one with -o.",
+            path=str(out),
+        )
+    if (out / CONFIGURATION).exists() and not (out / SUMMARY).exists():
+        raise ConfigError(
+            f"{str(out)!r} contains your own {CONFIGURATION}, which the resolved settings would "
+            f"overwrite. Name another folder, such as -o {out / 'results'}.",
+            path=str(out / CONFIGURATION),
+        )
+    above = nearest_existing(out)
+    if not above.is_dir():
+        raise ConfigError(
+            f"results cannot be written into {str(out)!r}: {str(above)!r} is a file. Give another "
+            "folder with -o.",
+            path=str(above),
+        )
+    if not may_write(out):
+        raise DataError(
+            f"nothing can be written into {str(above)!r}: it is read-only for you. Give another "
+            "folder with -o.",
+            path=str(above),
+        )
