@@ -95,7 +95,7 @@ def _chosen(recipe: Recipe, options: argparse.Namespace) -> bool:
 
 
 def _data(recipe: Recipe) -> str:
-    return (recipe.__doc__ or "").rstrip(".")
+    return " ".join((recipe.__doc__ or "").split()).rstrip(".")
 
 
 def _row(recipe: Recipe, found: Coverage, seconds: float) -> str:

@@ -60,7 +60,7 @@ def measure(recipe: recipes.Recipe, n_sets: int) -> tuple[str, float]:
         kept.append(mean.kept)
         sizes.append(data.value.size)
     pool, before, after = np.sqrt(np.mean(np.square(error), axis=0))
-    about = (recipe.__doc__ or "").rstrip(".")
+    about = " ".join((recipe.__doc__ or "").split()).rstrip(".")
     row = (
         f"| `{recipe.__name__}` | {about} | {np.mean(sizes):.0f} | {pool:.4f} | {before:.4f} | "
         f"{after:.4f} | {after / before:.2f} | "

@@ -380,7 +380,7 @@ def test_ctrl_c_says_how_to_go_on(
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("unskew.runs.weighing.weigh_splits", stopped)
+    monkeypatch.setattr("unskew.runs.pipeline.weigh_splits", stopped)
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 130
     assert "run the same command again" in capsys.readouterr().err
     assert not list(tmp_path.glob("out/*"))
@@ -394,7 +394,7 @@ def test_a_bug_of_ours_is_exit_code_1(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("unskew.runs.weighing.weigh_splits", broken)
+    monkeypatch.setattr("unskew.runs.pipeline.weigh_splits", broken)
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out")]) == 1
     assert "bug in unskew" in capsys.readouterr().err
 

@@ -142,7 +142,7 @@ def test_a_bug_and_a_stop_are_json_too(
         def fail(*_: object, error: BaseException = error, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr("unskew.runs.weighing.weigh_splits", fail)
+        monkeypatch.setattr("unskew.runs.pipeline.weigh_splits", fail)
         assert run_command(["check", str(table), "--json"]) == code
         assert json.loads(capsys.readouterr().out)["error"]["exit_code"] == code
 

@@ -19,11 +19,10 @@ from unskew.report.summary.plain import plain_value
 from unskew.report.summary.privacy import private_provenance
 from unskew.report.summary.record import Summary
 from unskew.report.writing import summary_from_json, write_summary
-from unskew.runs.inputs import Inputs
+from unskew.runs.inputs import Inputs, describe_origin
 from unskew.runs.output import FORECAST, PAGE, SUMMARY
+from unskew.runs.pipeline import Run
 from unskew.runs.probing import forecast_inputs, images_to_train_on
-from unskew.runs.provenance import describe_origin
-from unskew.runs.weighing import Run
 
 if TYPE_CHECKING:
     from unskew.forecasting.record import Forecast

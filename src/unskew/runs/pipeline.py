@@ -2,16 +2,111 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from unskew.config.run_config import RunConfig, read_config
-from unskew.errors import CoverageError, OverlapError
-from unskew.runs.forecast import add_forecast, join_forecast
-from unskew.runs.inputs import Inputs, read_inputs
-from unskew.runs.output import check_output, unreadable_listed, write_refusal, write_run
-from unskew.runs.weighing import Run, weigh_inputs
+from unskew.debiasing.by_split import SplitWeights, weigh_splits
+from unskew.errors import ConfigError, CoverageError, OverlapError, did_you_mean, first_few
+from unskew.records import Pool
+from unskew.report.summary.record import SplitRow, Summary
+from unskew.report.summary.refusal import summarize_refusal
+from unskew.report.summary.summarize import summarize_run
+from unskew.runs.inputs import Inputs, describe_origin, read_inputs
+from unskew.runs.output import FORECAST, check_output, unreadable_listed, write_refusal, write_run
+
+# Over all galleries of the page.
+_MOST_PICTURES = 120
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run in memory.
+
+    Attributes
+    ----------
+    inputs : settings, pool, target and bias model.
+    weights : of every split.
+    summary : what the page shows.
+    forecast : what forecast.json holds, if a forecast was made with the run.
+    files : what was written into the output folder.
+    """
+
+    inputs: Inputs
+    weights: SplitWeights
+    summary: Summary = field(repr=False)
+    forecast: Mapping[str, Any] | None = field(default=None, repr=False)
+    files: tuple[str, ...] = ()
+
+
+def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
+    """Weigh, diagnose and summarize; an error says why a target is not identifiable.
+
+    The error's ``summary`` is what the page of the refused run shows.
+    """
+    config = inputs.config
+    heading: dict[str, Any] = {
+        "title": config.report.title or "Debiasing report",
+        "privacy": config.report.privacy,
+        "provenance": describe_origin(inputs, command),
+    }
+    solve = {name: value for name, value in config.solve.settings().items() if name != "max_unlike"}
+    try:
+        weights = weigh_splits(
+            inputs.pool,
+            inputs.bias,
+            inputs.target,
+            seed=config.engine.seed,
+            max_unlike=config.solve.max_unlike,
+            solve=solve,
+        )
+    except (OverlapError, CoverageError) as error:
+        error.summary = summarize_refusal(inputs.pool, error, target=inputs.target, **heading)
+        raise
+    # The page is about the images that the model was fitted on; the other splits are listed.
+    pool = replace(inputs.pool.take(weights.parts[0].row), set_aside=inputs.pool.set_aside)
+    summary = summarize_run(
+        pool,
+        weights.weights,
+        splits=_split_rows(weights),
+        outcomes=_outcomes(pool, config.report.outcomes),
+        seed=config.engine.seed,
+        thumbnails=_MOST_PICTURES if config.report.thumbnails else 0,
+        **heading,
+    )
+    return Run(inputs, weights, summary)
+
+
+def _split_rows(weights: SplitWeights) -> tuple[SplitRow, ...]:
+    if len(weights.parts) == 1:
+        return ()
+    return tuple(
+        SplitRow(part.name, part.images, part.groups, part.ess, part.note) for part in weights.parts
+    )
+
+
+def _outcomes(pool: Pool, columns: Sequence[str]) -> dict[str, Any] | None:
+    """Return numbers as they are; of a column of categories, an indicator of each level."""
+    outcomes: dict[str, Any] = {}
+    for name in columns:
+        if name not in pool.frame.columns:
+            known = ("label", *pool.attributes)
+            raise ConfigError(
+                f"report.outcomes names {name!r}, but the images have the columns "
+                f"{first_few(known, 12)}.{did_you_mean(name, known)}",
+                key="report.outcomes",
+                column=name,
+            )
+        column = pool.frame[name]
+        if column.dtype.kind in "fiub":
+            outcomes[name] = column.to_numpy(dtype="float64")
+        else:
+            for level in column.dropna().unique().tolist():
+                outcomes[f"{name} = {level}"] = (column == level).to_numpy(dtype="float64")
+    return outcomes or None
 
 
 def run(
@@ -54,6 +149,8 @@ def run(
     >>> result = unskew.run("run.toml", "results")  # doctest: +SKIP
     >>> result.weights.weights.ess  # doctest: +SKIP
     """
+    from unskew.runs.forecast import add_forecast, join_forecast
+
     folder = None if out is None else Path(out)
     if folder is not None:
         check_output(folder, overwrite)
@@ -73,6 +170,6 @@ def run(
         result = add_forecast(result, progress=progress)
     if folder is None:
         return result
-    if not inputs.config.report.forecast:
+    if not inputs.config.report.forecast and (folder / FORECAST).exists():
         result = join_forecast(result, folder)
     return replace(result, files=tuple(write_run(result, folder)))

@@ -28,7 +28,7 @@ from unskew.report.summary.record import Summary
 from unskew.runs.differences import WEIGHT_TOLERANCE, changed_images, compare_tables, compare_values
 from unskew.runs.differences import Check as Check
 from unskew.runs.forecast import add_forecast
-from unskew.runs.inputs import Inputs, read_inputs
+from unskew.runs.inputs import Inputs, describe_origin, read_inputs, shown_settings
 from unskew.runs.output import (
     CONFIGURATION,
     DIAGNOSTICS,
@@ -38,11 +38,12 @@ from unskew.runs.output import (
     SUMMARY,
     UNREADABLE,
     WEIGHTS,
+    diagnostics_table,
+    features_table,
+    solution_record,
 )
+from unskew.runs.pipeline import Run
 from unskew.runs.pipeline import run as run_again
-from unskew.runs.provenance import describe_origin, shown_settings
-from unskew.runs.tables import diagnostics_table, features_table, solution_record
-from unskew.runs.weighing import Run
 from unskew.weigh.weights_table import COLUMNS, join_weights, read_weights_table
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from unskew.files.atomic import written_whole
 from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
 from unskew.forecasting.probe_data import read_classes
 from unskew.records import Floats, Pool
-from unskew.runs.tables import features_table, write_frame
+from unskew.runs.output import features_table, write_frame
 from unskew.sources.discovery import find_sources
 from unskew.sources.settings import read_sources
 from unskew.training.arms import adjust_scores

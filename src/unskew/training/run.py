@@ -24,10 +24,16 @@ from unskew.files.fingerprints import find_versions, fingerprint_file
 from unskew.files.plain_json import json_value, write_json
 from unskew.records import Floats
 from unskew.runs.forecast import join_forecast
-from unskew.runs.output import PAGE, WEIGHTS, unreadable_listed, write_refusal, write_run
+from unskew.runs.output import (
+    PAGE,
+    WEIGHTS,
+    unreadable_listed,
+    write_frame,
+    write_refusal,
+    write_run,
+)
+from unskew.runs.pipeline import Run
 from unskew.runs.pipeline import run as run_in_memory
-from unskew.runs.tables import write_frame
-from unskew.runs.weighing import Run
 from unskew.training.arms import (
     GIVEN,
     TrainingArm,

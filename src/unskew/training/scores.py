@@ -14,7 +14,7 @@ from unskew.evaluation.bootstrap import MetricValue
 from unskew.evaluation.cells import Cell
 from unskew.evaluation.predictions import Evaluation, evaluate_predictions
 from unskew.records import Floats
-from unskew.runs.tables import features_table
+from unskew.runs.output import features_table
 from unskew.training.inputs import TrainingInputs
 
 if TYPE_CHECKING:
