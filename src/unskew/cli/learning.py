@@ -343,7 +343,7 @@ def judge_images(
     over all, by source, by class and by any column; the difference of two models.
     """
     from unskew.cli import terminal
-    from unskew.evaluation import predictions as evaluating
+    from unskew.runs import evaluate as evaluating
 
     common: dict[str, Any] = {
         "by": by or (),

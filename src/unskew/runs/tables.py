@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unskew.files.atomic import written_whole
+from unskew.files.plain_json import json_value
 from unskew.records import Pool
 from unskew.report.summary.record import Summary
 
@@ -104,18 +104,3 @@ def solution_record(weights: Weights, bias: Bias) -> dict[str, Any]:
         }
     )
     return record
-
-
-def json_value(value: Any) -> Any:
-    """Values that JSON can hold; numbers that are not finite are None."""
-    if isinstance(value, Mapping):
-        return {str(key): json_value(each) for key, each in value.items()}
-    if isinstance(value, np.ndarray):
-        return json_value(value.tolist())
-    if isinstance(value, list | tuple):
-        return [json_value(each) for each in value]
-    if isinstance(value, np.generic):
-        return json_value(value.item())
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    return value

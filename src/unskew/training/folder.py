@@ -15,9 +15,9 @@ from unskew.config.run_config import RunConfig, resolved
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.files.atomic import write_text
 from unskew.files.fingerprints import fingerprint_file, fingerprint_pool, fingerprint_rows
+from unskew.files.plain_json import json_value
 from unskew.runs import weighing as pipeline
 from unskew.runs.differences import changed_images
-from unskew.runs.tables import json_value
 from unskew.training.inputs import SPLITS, TrainingInputs
 from unskew.training.projections import PROJECTIONS
 

@@ -22,9 +22,10 @@ from unskew.errors import ConfigError, first_few, missing_extra
 from unskew.evaluation.predictions import population_sentences
 from unskew.files.atomic import write_text, written_whole
 from unskew.files.fingerprints import find_versions, fingerprint_file
+from unskew.files.plain_json import json_value
 from unskew.runs import forecast as forecast_page
 from unskew.runs import weighing as pipeline
-from unskew.runs.tables import json_value, write_frame
+from unskew.runs.tables import write_frame
 from unskew.training.arms import (
     GIVEN,
     TrainingArm,

@@ -45,7 +45,7 @@ class Scores:
         """What metrics.json holds: the evaluation of the main arm as `unskew evaluate` writes it,
         and the arms side by side.
         """
-        from unskew.runs.tables import json_value
+        from unskew.files.plain_json import json_value
 
         each = {name: found.to_dict() for name, found in self.evaluations.items()}
         arms = {
