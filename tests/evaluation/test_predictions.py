@@ -126,6 +126,9 @@ def test_an_evaluation_is_shown_in_a_few_lines() -> None:
     assert f"naive {accuracy.naive:.3g}" in shown
     assert "300 of 300 images" in shown
     assert "source (2)" in shown
+    private = judge(table, predictions[3:], allow_missing=True, private=True)
+    assert private.coverage.images is None
+    assert "297 images" in repr(private)
 
 
 def test_subgroups_are_the_metrics_of_their_images() -> None:

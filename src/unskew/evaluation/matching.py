@@ -91,13 +91,13 @@ class Coverage:
             )
         if self.zero != 0:
             notes.append(
-                f"{_count(self.zero)} images have weight 0: they do not belong to the target, "
-                "and count in the naive figures only."
+                f"{_count(self.zero)} images have weight 0: they do not belong to the target, and "
+                "count in the naive figures only."
             )
         if self.elsewhere != 0:
             notes.append(
-                f"{_count(self.elsewhere)} predictions are of images in other splits, and were not "
-                "used."
+                f"{_count(self.elsewhere)} predictions are of images in other splits, and were "
+                "not used."
             )
         if self.extra != 0:
             notes.append(
@@ -127,8 +127,8 @@ def read_predictions(predictions: pd.DataFrame | str | PathLike[str]) -> pd.Data
     if "id" not in frame.columns:
         raise DataError(
             f"{name} has no column 'id', by which predictions are joined to images; its columns "
-            f"are {first_few(list(frame.columns), 12)}."
-            f"{did_you_mean('id', frame.columns)} The ids are those of weights.parquet.",
+            f"are {first_few(list(frame.columns), 12)}.{did_you_mean('id', frame.columns)} The "
+            "ids are those of weights.parquet.",
             column="id",
             columns=[str(column) for column in frame.columns],
         )
@@ -208,8 +208,8 @@ def choose_images(table: pd.DataFrame, split: str | None) -> Judged:
                 value=split,
             )
         note = (
-            "These weights have no splits: images that the model was trained on are judged, "
-            "too, if there are any, which flatters it."
+            "These weights have no splits: images that the model was trained on are judged, too, "
+            "if there are any, which flatters it."
         )
         return _judged(table, every_n, "all images", note)
     text_n = splits.map(level_text).to_numpy(dtype=object)
@@ -235,8 +235,8 @@ def choose_images(table: pd.DataFrame, split: str | None) -> Judged:
         note = "There is one split only; do not judge a model on images that it was trained on."
         return _judged(table, every_n, names[0], note)
     note = (
-        f"There is no split called test: judged are {first_few(others)}, all but train. "
-        "Choose another with --split."
+        f"There is no split called test: judged are {first_few(others)}, all but train. Choose "
+        "another with --split."
     )
     return _judged(table, np.isin(text_n, others), " + ".join(others), note)
 
@@ -344,8 +344,8 @@ def cover(
         raise DataError(
             f"{int(missing_n.sum())} of {int(needed_n.sum())} images ({judged.split}) cannot be "
             f"judged. {'; '.join(counts)}. Predict them too, or add --allow-missing "
-            "(allow_missing=True): the figures are then of the other images only, and the coverage "
-            "is stated.",
+            "(allow_missing=True): the figures are then of the other images only, and the "
+            "coverage is stated.",
             option="allow_missing",
             count=int(missing_n.sum()),
             ids=judged.key[missing_n].tolist(),

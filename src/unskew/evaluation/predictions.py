@@ -104,10 +104,8 @@ class Evaluation:
 
     def __repr__(self) -> str:
         coverage = self.coverage
-        lines = [
-            f"Evaluation: {self.task}, {coverage.judged:,} of {coverage.images:,} images "
-            f"({self.split}) judged, on the target"
-        ]
+        among = "" if coverage.images is None else f" of {coverage.images:,}"
+        lines = [f"Evaluation: {self.task}, {coverage.judged:,}{among} images ({self.split})"]
         models = [("", self.overall.figures), ("second model: ", self.overall.second or {})]
         lines += [
             f"  {name}" + ", ".join(_figure_text(key, figures[key]) for key in shown)

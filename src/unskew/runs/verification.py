@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unskew.config.effects import effective_settings
 from unskew.errors import ConfigError, DataError, InvalidConfigError, UnskewError, first_few
 from unskew.runs.differences import WEIGHT_TOLERANCE, changed_images, compare_tables, compare_values
 from unskew.runs.differences import Check as Check
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from unskew.config.run_config import RunConfig
     from unskew.runs.weighing import Inputs, Refusal, Run
 
-# What says where, how fast and when a run went, and changes none of its results.
-_WITHOUT_EFFECT = (("represent", "cache"), ("engine", "jobs"))
 # Residuals of the solver: 0 but for rounding, compared as such.
 _RESIDUAL = 1e-9
 # Accuracies of a forecast are compared to this.
@@ -154,17 +153,8 @@ def _check_settings(report: Mapping[str, Any], config: RunConfig) -> Check:
     from unskew.runs import weighing as pipeline
 
     now = _plain(pipeline.shown_settings(config))
-    said, found = (_effective(each) for each in (_provenance(report, "settings"), now))
+    said, found = (effective_settings(each) for each in (_provenance(report, "settings"), now))
     return compare_values("run.toml holds the settings that the report names", said, found)
-
-
-def _effective(settings: Mapping[str, Any]) -> dict[str, Any]:
-    copied: dict[str, Any] = json.loads(json.dumps(settings))
-    copied.pop("folder", None)
-    for section, key in _WITHOUT_EFFECT:
-        if isinstance(copied.get(section), dict):
-            copied[section].pop(key, None)
-    return {name: each for name, each in copied.items() if each}
 
 
 def _provenance(report: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -130,8 +130,7 @@ def simulate_overlapping_classes(
         )
         raise ConfigError(
             "each source has classes of its own, equally many, so the number of sources must "
-            f"divide that of classes: got {n_sources} "
-            f"sources for {len(levels)} classes. {way_out}"
+            f"divide that of classes: got {n_sources} sources for {len(levels)} classes. {way_out}"
         )
     size_k = _sizes(sizes, ratio, len(population), n_sources)
     scenario = overlapping_classes(

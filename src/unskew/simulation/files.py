@@ -35,8 +35,8 @@ def check_new_folder(out: Path, place: Path) -> None:
     """May a simulation be written there? Said before the work, not after it."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(
-            f"{str(out)!r} is there already, and simulated databases replace nothing. Give another "
-            "folder with -o."
+            f"{str(out)!r} is there already, and simulated databases replace nothing. Give "
+            "another folder with -o."
         )
     if place.is_dir() and place.resolve() in (out.resolve(), *out.resolve().parents):
         raise ConfigError(
@@ -50,8 +50,8 @@ def check_new_folder(out: Path, place: Path) -> None:
         )
     if not may_write(out):
         raise DataError(
-            f"nothing can be written into {str(out.absolute().parent)!r}: it is read-only for you. "
-            "Give another folder with -o."
+            f"nothing can be written into {str(out.absolute().parent)!r}: it is read-only for "
+            "you. Give another folder with -o."
         )
 
 

@@ -65,8 +65,8 @@ class TruthComparison:
         ):
             lines.append(
                 "  labels from the population (total variation): naive "
-                f"{naive.label_distance:.4f}, debiased "
-                f"{debiased.label_distance:.4f}, true weights {true.label_distance:.4f}"
+                f"{naive.label_distance:.4f}, debiased {debiased.label_distance:.4f}, true "
+                f"weights {true.label_distance:.4f}"
             )
         for name in naive.feature_distances:
             lines.append(
@@ -101,8 +101,7 @@ def compare_with_truth(simulated: Path, results: Path) -> TruthComparison:
     if len(joined) < len(weights) or not len(joined):
         raise DataError(
             f"{len(weights) - len(joined):,} of {len(weights):,} images of {str(results)!r} are "
-            f"not among those of {str(simulated)!r}. Are "
-            "these the results of that simulation?"
+            f"not among those of {str(simulated)!r}. Are these the results of that simulation?"
         )
     drawn = population.set_index("id").loc[joined["image"]].reset_index(drop=True)
     true_n = joined["weight"].to_numpy() / joined["weight"].sum()
