@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from config_files import MINIMAL, fill_folder, save
 from unskew import ConfigError, DataError
 from unskew.bias.schema import families
-from unskew.config.families import parameter_words, section_of
-from unskew.config.representations import representation_of
+from unskew.config.families import parameter_words, representation_of, section_of
 from unskew.config.run_config import make_config, read_config
 from unskew.represent.naming import REPRESENTATIONS
 

@@ -115,6 +115,22 @@ def test_every_metric_is_that_of_scikit_learn(classes: tuple[str, ...], equal: b
     )
 
 
+def test_an_evaluation_is_shown_in_a_few_lines() -> None:
+    table, predictions = make_case()
+    found = judge(table, predictions, second=predictions, replicates=50)
+    shown = repr(found)
+    assert len(shown.splitlines()) <= 4
+    assert max(len(line) for line in shown.splitlines()) <= 200
+    accuracy = found.overall.figures["accuracy"]
+    assert f"accuracy {accuracy.value:.3g} [{accuracy.interval[0]:.3g}, " in shown
+    assert f"naive {accuracy.naive:.3g}" in shown
+    assert "300 of 300 images" in shown
+    assert "source (2)" in shown
+    private = judge(table, predictions[3:], allow_missing=True, private=True)
+    assert private.coverage.images is None
+    assert "297 images" in repr(private)
+
+
 def test_subgroups_are_the_metrics_of_their_images() -> None:
     table, predictions = make_case(classes=("a", "b", "c"))
     found = judge(table, predictions)

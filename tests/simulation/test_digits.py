@@ -8,6 +8,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import unskew
+from unskew.forecasting.gain import forecast_gain
 from unskew.simulation import digits as demo
 
 
@@ -70,9 +71,9 @@ def test_the_files_hold_the_trial(trial: demo.Trial, tmp_path: Path) -> None:
     configuration = demo.write_cameras(trial, tmp_path)
     assert configuration.read_text().startswith("# Three cameras")
     for k, camera in enumerate(demo.CAMERAS):
-        told = pd.read_csv(tmp_path / camera / "metadata.csv")
-        assert len(told) == demo.SIZES[k] == len(list((tmp_path / camera).rglob("*.png")))
-        with Image.open(tmp_path / camera / told["file_name"][0]) as image:
+        metadata = pd.read_csv(tmp_path / camera / "metadata.csv")
+        assert len(metadata) == demo.SIZES[k] == len(list((tmp_path / camera).rglob("*.png")))
+        with Image.open(tmp_path / camera / metadata["file_name"][0]) as image:
             assert image.size == (32, 32)
     target = unskew.Target.from_dict({"table": "population.csv"}, tmp_path)
     assert sum(target.facts[0].mass) == pytest.approx(1.0)
@@ -126,18 +127,22 @@ def test_the_forecast_of_a_trial_is_that_of_logistic_regression(trial: demo.Tria
         "progress": False,
     }
     with threadpool_limits(1):
-        found = unskew.learn.forecast_gain(
-            pool, unskew.bias.Strata(["label", "light"]), target, trial.photos.pixels, **options
+        forecast = forecast_gain(
+            pool,
+            unskew.bias.Strata(["label", "light"]),
+            target,
+            features=trial.photos.pixels,
+            **options,
         )
         gain, worst = demo.forecast_trial(3)
-    assert abs(found.gain.value - gain) < 2 * found.gain.stderr
+    assert abs(forecast.gain.value - gain) < 2 * forecast.gain.stderr
     assert -1.0 <= worst <= 1.0
 
 
 def test_the_forecast_beside_what_is_measured() -> None:
     scores = {"naive": demo.Score(0.8, 0.4, 0.6), "debiased": demo.Score(0.775, 0.6, 0.7)}
-    told = demo.measured_beside(unskew.Estimate(0.066, 0.032, (0.0, 0.1), 0.95), scores)
-    assert told == "Gain on the pictures above: forecast +6.6 ± 3.2, measured −2.5 points."
+    sentence = demo.measured_beside(unskew.Estimate(0.066, 0.032, (0.0, 0.1), 0.95), scores)
+    assert sentence == "Gain on the pictures above: forecast +6.6 ± 3.2, measured −2.5 points."
 
 
 def test_the_files_give_back_the_pixels(trial: demo.Trial, tmp_path: Path) -> None:

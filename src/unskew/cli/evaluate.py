@@ -116,7 +116,7 @@ def evaluate_model(
     for comparison: over all, by source, by class and by any column; the difference of two models.
     """
     from unskew.cli import terminal
-    from unskew.evaluation.predictions import check_place, evaluate_run, write_metrics
+    from unskew.runs.evaluate import check_place, evaluate_run, write_metrics
 
     both: dict[str, Any] = {
         "by": by or (),

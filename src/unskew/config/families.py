@@ -1,21 +1,32 @@
-"""Frozen dataclasses of settings (bias models, representations) as sections of a configuration, so
-that a new one needs no entry here.
+"""Families of bias models and representations as sections of a configuration.
+
+Both are frozen dataclasses of settings: their fields become keys and their docstrings explain them,
+so that a new family needs no entry here.
 """
 
 from __future__ import annotations
 
+import difflib
+import importlib
 import inspect
 import re
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import cache
 from typing import Any
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model
 
+from unskew.bias.base import Bias
+from unskew.bias.schema import families
+from unskew.config.problems import Problem, problem_of_message, problems_of, received
 from unskew.config.sections import Section
+from unskew.config.toml_lines import KeyPath
+from unskew.errors import UnskewError, did_you_mean, first_few
+from unskew.represent.base import Representation
+from unskew.represent.naming import REPRESENTATIONS
 
 _WORDS = {
     str: "a piece of text",
@@ -24,46 +35,171 @@ _WORDS = {
     float: "a number",
     Any: "a value",
 }
+# A network is loaded when it is made: that is left to the run.
+_LOADS_MUCH = "embedding"
+
+
+def read_bias_settings(
+    settings: Any, path: KeyPath, keys: Iterable[KeyPath]
+) -> tuple[dict[str, Any] | None, list[Problem]]:
+    """Check the section ``[bias]``: (its settings with defaults filled in, its problems).
+
+    ``keys`` are those of the file, to find the one that an error message names.
+    """
+    known = families()
+    if not isinstance(settings, dict):
+        message = f"expected a table with family and its settings; got {received(settings)}."
+        return None, [Problem(path, message)]
+    name = settings.get("family")
+    if not isinstance(name, str) or name not in known:
+        return None, [_unknown_family(settings, path, known)]
+    if name == "product":
+        return _read_product(settings, path, keys)
+    section = section_of(known[name], "family")
+    try:
+        filled = section.model_validate(settings).model_dump(exclude_none=True)
+    except ValidationError as error:
+        return None, problems_of(error.errors(), section, settings, path, {})
+    try:
+        Bias.from_dict(filled)
+    except (UnskewError, ValueError, TypeError) as error:
+        return None, [problem_of_message(path, str(error), keys)]
+    return filled, []
+
+
+def _unknown_family(
+    settings: Mapping[str, Any], path: KeyPath, known: Mapping[str, Any]
+) -> Problem:
+    expected = f"expected one of {first_few([repr(name) for name in known], 20)}"
+    if "family" in settings:
+        family = settings["family"]
+        message = f"{expected}; got {received(family)}.{did_you_mean(family, known)}"
+        return Problem((*path, "family"), message)
+    near = difflib.get_close_matches("family", [str(key) for key in settings], n=1, cutoff=0.7)
+    if near:
+        message = f"there is no such key; {expected} as the key family. Did you mean 'family'?"
+        return Problem((*path, near[0]), message)
+    return Problem((*path, "family"), f"is missing; {expected}.")
+
+
+def _read_product(
+    settings: dict[str, Any], path: KeyPath, keys: Iterable[KeyPath]
+) -> tuple[dict[str, Any] | None, list[Problem]]:
+    problems = [
+        Problem(
+            (*path, key),
+            "there is no such key; a product has family and factors, each factor a table with a "
+            "family of its own.",
+        )
+        for key in settings
+        if key not in ("family", "factors")
+    ]
+    factors = settings.get("factors")
+    if not isinstance(factors, list) or not factors:
+        expected = (
+            "expected a list of bias models, each a section [[bias.factors]] with a family of its "
+            "own"
+        )
+        message = (
+            f"is missing; {expected}" if factors is None else f"{expected}; got {received(factors)}"
+        )
+        return None, [*problems, Problem((*path, "factors"), f"{message}.")]
+    filled = []
+    for number, factor in enumerate(factors):
+        read, wrong = read_bias_settings(factor, (*path, "factors", number), keys)
+        filled.append(read)
+        problems += wrong
+    return (None if problems else {"family": "product", "factors": filled}), problems
+
+
+def feature_problems(features: Any, keys: Iterable[KeyPath]) -> list[Problem]:
+    """Check ``features`` of ``[represent]``: unknown names, unknown settings, impossible values."""
+    if not isinstance(features, list):
+        return []
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    for number, feature in enumerate(features):
+        path: KeyPath = ("represent", "features", number)
+        name = feature.get("name") if isinstance(feature, dict) else feature
+        if isinstance(feature, dict) and not isinstance(name, str):
+            problems.append(Problem((*path, "name"), f"is missing; expected {_feature_names()}."))
+        elif isinstance(name, str):
+            problems += _problems_of_one(name, feature, path, keys)
+            if name in seen:
+                message = f"{name} is listed twice; their columns would have the same names."
+                problems.append(Problem(path, message))
+            seen.add(name)
+    return problems
+
+
+def _feature_names() -> str:
+    return f"one of {first_few(list(REPRESENTATIONS), 20)}, or module:function"
+
+
+def _problems_of_one(
+    name: str, feature: Any, path: KeyPath, keys: Iterable[KeyPath]
+) -> list[Problem]:
+    if ":" in name:
+        return []
+    if name not in REPRESENTATIONS:
+        where = (*path, "name") if isinstance(feature, dict) else path
+        near = did_you_mean(name, REPRESENTATIONS)
+        return [Problem(where, f"expected {_feature_names()}; got {received(name)}.{near}")]
+    settings = feature if isinstance(feature, dict) else {"name": name}
+    section = section_of(representation_of(name), "name")
+    try:
+        section.model_validate(settings)
+    except ValidationError as error:
+        return problems_of(error.errors(), section, settings, path, {})
+    if name == _LOADS_MUCH:
+        return []
+    try:
+        representation_of(name)(**{key: value for key, value in settings.items() if key != "name"})
+    except (UnskewError, ValueError, TypeError) as error:
+        return [problem_of_message(path, str(error), keys)]
+    return []
+
+
+def representation_of(name: str) -> type[Representation]:
+    """Find the class of a representation by its name."""
+    module, _, class_name = REPRESENTATIONS[name].partition(":")
+    representation: type[Representation] = getattr(importlib.import_module(module), class_name)
+    return representation
+
+
+@cache
+def section_of(model: type, key: str) -> type[BaseModel]:
+    """Turn the fields of a dataclass into the keys of a section, with the types that TOML has.
+
+    ``key`` is the one that names the class: ``family`` or ``name``.
+    """
+    hints, words = _hints(model), parameter_words(model)
+    keys: dict[str, Any] = {key: (str, Field(title="a name"))}
+    for field in fields(model):
+        kind = toml_type(hints.get(field.name, Any))
+        meaning = words.get(field.name, "")
+        takes = type_words(kind) + (f" ({_first_clause(meaning)})" if meaning else "")
+        default = ... if field.default is MISSING else field.default
+        keys[field.name] = kind, Field(default, title=takes, description=meaning)
+    return create_model(model.__name__, __base__=Section, **keys)
 
 
 def parameter_words(documented: type) -> dict[str, str]:
-    """What the docstring says of each parameter (numpydoc: ``name : meaning``, or ``name, other :
-    meaning``).
-    """
+    """Read a numpydoc docstring: what it says of each parameter (``name, other : meaning``)."""
     text = inspect.getdoc(documented) or ""
-    found = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\w+\n-+\n|\Z)", text, re.DOTALL | re.MULTILINE)
-    entries = (
-        re.findall(r"^(\w+(?:, \w+)*) : (.*(?:\n[ \t]+.*)*)", found[1], re.MULTILINE)
-        if found
-        else []
+    section = re.search(
+        r"^Parameters\n-+\n(.*?)(?=\n\n\w+\n-+\n|\Z)", text, re.DOTALL | re.MULTILINE
     )
+    if section is None:
+        return {}
+    entries = re.findall(r"^(\w+(?:, \w+)*) : (.*(?:\n[ \t]+.*)*)", section[1], re.MULTILINE)
     return {
         name: " ".join(meaning.split()) for names, meaning in entries for name in names.split(", ")
     }
 
 
-@cache
-def section_of(model: type, key: str) -> type[BaseModel]:
-    """The fields of a dataclass as the keys of a section, with their types as TOML has them;
-    ``key`` is the one that names the class.
-    """
-    hints, words = _hints(model), parameter_words(model)
-    keys: dict[str, Any] = {key: (str, Field(title="a name"))}
-    for each in fields(model):
-        kind = toml_type(hints.get(each.name, Any))
-        meaning = words.get(each.name, "")
-        takes = type_words(kind) + (f" ({_first_clause(meaning)})" if meaning else "")
-        keys[each.name] = (
-            kind,
-            Field(
-                ... if each.default is MISSING else each.default, title=takes, description=meaning
-            ),
-        )
-    return create_model(model.__name__, __base__=Section, **keys)
-
-
 def _first_clause(meaning: str) -> str:
-    """Enough of what a docstring says for a message of one line."""
+    """Cut a docstring's explanation to what fits a message of one line."""
     clause = re.split(r"[;.] ", meaning.replace("``", "").rstrip("."))[0]
     return clause if len(clause) <= 100 else clause.split(", ")[0]
 
@@ -76,11 +212,9 @@ def _hints(model: type) -> Mapping[str, Any]:
 
 
 def toml_type(hint: Any) -> Any:
-    """The type that a value has when TOML holds it; Any where that cannot be told."""
-    origin, inner = (
-        typing.get_origin(hint),
-        tuple(toml_type(each) for each in typing.get_args(hint) if each is not Ellipsis),
-    )
+    """Translate a type hint into the type that TOML has for such a value; Any if unclear."""
+    origin = typing.get_origin(hint)
+    inner = tuple(toml_type(part) for part in typing.get_args(hint) if part is not Ellipsis)
     if origin in (typing.Union, types.UnionType):
         return typing.Union[inner]  # noqa: UP007  (the members are known only when this runs)
     if origin is typing.Literal:
@@ -93,23 +227,14 @@ def toml_type(hint: Any) -> Any:
 
 
 def type_words(kind: Any) -> str:
-    """A type in words, as they follow "expected"."""
-    origin, inner = (
-        typing.get_origin(kind),
-        [each for each in typing.get_args(kind) if each is not type(None)],
-    )
+    """Describe a type in the words that follow "expected"."""
+    origin = typing.get_origin(kind)
+    inner = [part for part in typing.get_args(kind) if part is not type(None)]
     if origin in (typing.Union, types.UnionType):
-        return ", or ".join(dict.fromkeys(type_words(each) for each in inner))
+        return ", or ".join(dict.fromkeys(type_words(part) for part in inner))
     if origin is typing.Literal:
-        return " or ".join(f'"{each}"' for each in inner)
+        return " or ".join(f'"{value}"' for value in inner)
     if origin is list:
-        return (
-            "a list of names"
-            if inner == [str]
-            else "a list of numbers"
-            if inner == [float]
-            else "a list"
-        )
-    if origin is dict:
-        return "a table"
-    return _WORDS.get(kind, "a value")
+        elements = {str: "names", float: "numbers"}.get(inner[0]) if len(inner) == 1 else None
+        return f"a list of {elements}" if elements else "a list"
+    return "a table" if origin is dict else _WORDS.get(kind, "a value")

@@ -278,8 +278,8 @@ def _syntax_hint(what: str, line: str) -> str:
         "escape" in what.lower() or "backslash" in what.lower() or "hex value" in what.lower()
     ):
         return (
-            " Write the paths of Windows with / or in 'single quotes', where a backslash is "
-            "only a backslash."
+            " Write the paths of Windows with / or in 'single quotes', where a backslash is only "
+            "a backslash."
         )
     if what.startswith("Invalid value"):
         return " Text stands in quotes, truth values are true and false."

@@ -8,8 +8,6 @@ changes one line.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -19,7 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from unskew.bias.base import Bias
-from unskew.config.bias_families import read_bias_settings
+from unskew.config.families import feature_problems, read_bias_settings
 from unskew.config.learn_keys import learn_problems
 from unskew.config.paths import named_inputs, names_network, path_problems
 from unskew.config.problems import (
@@ -32,7 +30,6 @@ from unskew.config.problems import (
     unknown_key,
     wrong_value,
 )
-from unskew.config.representations import feature_problems
 from unskew.config.sections import (
     SECTIONS,
     SOURCE_KINDS,
@@ -56,8 +53,6 @@ from unskew.records import Target
 
 # In the order in which data flows, and a file is written.
 _ORDER = ("sources", "represent", "target", "bias", "solve", "learn", "report", "engine")
-# What says where and how fast a run goes, and changes none of its results.
-_WITHOUT_EFFECT = (("represent", "cache"), ("engine", "jobs"))
 
 
 class RunConfig(Section):
@@ -199,18 +194,6 @@ def resolved(config: RunConfig) -> dict[str, Any]:
     return {name: each for name, each in plain.items() if each}
 
 
-def fingerprint(config: RunConfig) -> str:
-    """Hash of all settings that can change a result: not of where the data and the cache lie, nor
-    of the number of jobs.
-    """
-    kept = {
-        name: {key: value for key, value in section.items() if (name, key) not in _WITHOUT_EFFECT}
-        for name, section in resolved(config).items()
-    }
-    text = json.dumps(kept, sort_keys=True, ensure_ascii=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def write_config(
     config: RunConfig, path: str | os.PathLike[str], *, home: str | os.PathLike[str] | None = None
 ) -> None:
@@ -254,8 +237,8 @@ def _read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         message = (
-            f"{path}:{line}: a configuration is UTF-8 text, and byte {error.start} is not. "
-            "Save the file as UTF-8."
+            f"{path}:{line}: a configuration is UTF-8 text, and byte {error.start} is not. Save "
+            "the file as UTF-8."
         )
         raise InvalidConfigError(
             message, [{"file": str(path), "line": line, "key": "", "message": "not UTF-8"}]

@@ -1,5 +1,5 @@
-"""The sections of a configuration: each key with its type, its default, what it takes in words
-(``title``) and what it means.
+"""The sections of a configuration: each key with its type, its default, what it takes (``title``)
+and what it means (``description``).
 
 Error messages and docs/configuration.md are made of the same words; a test compares the page with
 this file.
@@ -7,34 +7,23 @@ this file.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from unskew.config.value_types import ColumnRule, Share, SplitRule, Text
 from unskew.represent.decode import MAX_PIXELS
 from unskew.sources.settings import SETTINGS
 
-Text = Annotated[str, StringConstraints(min_length=1)]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-
-# Where images come from: exactly one of them, with the keys that may stand beside it.
+# Where images come from: exactly one of them, with the keys that go with it.
 SOURCE_KINDS: dict[str, tuple[str, ...]] = {
     kind: (*beside, "tolerance", "max_pixels") for kind, beside in SETTINGS.items()
 }
-# File names, which a regular expression can read, and folders, which can be classes, only some of
-# them have.
+# The ones whose images have file names, which a regular expression can read.
 WITH_FILE_NAMES = ("folders", "manifest")
 _OF_MASSES = ("bins", "outside", "missing", "unit", "uncovered")
-# What is known of the population: exactly one of them, with the keys that may stand beside it.
+# What is known of the population: exactly one of them, with the keys that go with it.
 TARGET_KINDS: dict[str, tuple[str, ...]] = {
     "uniform": _OF_MASSES,
     "margins": ("interactions", *_OF_MASSES),
@@ -45,71 +34,45 @@ TARGET_KINDS: dict[str, tuple[str, ...]] = {
 
 
 def setting(takes: str, meaning: str, default: Any = None, **limits: Any) -> Any:
-    """A key: what it takes, in words that follow "expected", and what it is for."""
+    """Define a key: what it takes, in the words that follow "expected", and what it is for."""
     return Field(default, title=takes, description=meaning, **limits)
 
 
 def kind_of(settings: Any, kinds: Mapping[str, Any]) -> str | None:
-    """Which of the kinds a section is; None where it is none of them, or several at once."""
-    given = [kind for kind in kinds if kind in settings] if isinstance(settings, Mapping) else []
-    return given[0] if len(given) == 1 else None
+    """Tell which of the kinds a section is; None if it is none of them, or several at once."""
+    named = [kind for kind in kinds if kind in settings] if isinstance(settings, Mapping) else []
+    return named[0] if len(named) == 1 else None
 
 
-def _filled(given: Any, kinds: Mapping[str, tuple[str, ...]], defaults: Mapping[str, Any]) -> Any:
-    """With the defaults that go with the kind, so that the settings as resolved say them."""
-    kind = kind_of(given, kinds)
+def _filled(
+    settings: Any, kinds: Mapping[str, tuple[str, ...]], defaults: Mapping[str, Any]
+) -> Any:
+    """Add the defaults that go with the kind, so that the resolved settings list them."""
+    kind = kind_of(settings, kinds)
     if kind is None:
-        return given
-    return given | {
-        key: value for key, value in defaults.items() if key in kinds[kind] and key not in given
+        return settings
+    return settings | {
+        key: value for key, value in defaults.items() if key in kinds[kind] and key not in settings
     }
 
 
 class Section(BaseModel):
-    """What all sections share: an unknown key or a value of another type is an error, and nothing
-    changes after reading.
-    """
+    """Base of all sections: unknown keys and values of another type are errors; frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
     def settings(self) -> dict[str, Any]:
-        """Plain values, as TOML holds them; keys without a value are left out."""
+        """Convert to plain values that TOML can hold; keys without a value are left out."""
         return self.model_dump(exclude_none=True)
 
 
-def _file_name_rule(rule: Any) -> Any:
-    """A regular expression on the file name, if it is one."""
-    if not isinstance(rule, dict):
-        return rule
-    if "regex" not in rule or not set(rule) <= {"regex", "on"}:
-        raise ValueError("such a table has the key regex, and perhaps on")
-    if rule.get("on", "name") not in ("name", "path"):
-        raise ValueError('on is "name" or "path"')
-    try:
-        pattern = re.compile(rule["regex"])
-    except re.error as error:
-        raise ValueError(f"that is no regular expression ({error})") from None
-    if not pattern.groups:
-        raise ValueError(
-            "the expression has no parentheses that say which part of the name is meant"
-        )
-    return rule
-
-
-def _split_rule(rule: Any) -> Any:
-    return rule if isinstance(rule, dict) and set(rule) == {"file"} else _file_name_rule(rule)
-
-
-# A column, or what the parentheses of a regular expression find in the file name (on = "path": in
-# the path within the source).
-Column = Annotated[Text | dict[Text, Text], AfterValidator(_file_name_rule)]
 _COLUMN = "the name of a column"
 _COLUMN_OR_REGEX = 'the name of a column, or { regex = "…(…)…" }'
 _FOLDER_TOO = 'the name of a column, "folder", { regex = "…(…)…" }, or false'
 
 
 class SourcesSection(Section):
-    """Where the images of each source lie, and which columns say what about them."""
+    """Where the images of each source are, and what the columns of their tables mean."""
 
     folders: dict[Text, Text] | None = setting(
         "a table of name = folder",
@@ -119,8 +82,8 @@ class SourcesSection(Section):
     )
     manifest: Text | dict[Text, Text] | None = setting(
         "a file, or a table of name = file",
-        "A table with one row for each image (CSV, Parquet, JSONL), or a COCO or COCO Camera Traps "
-        "file. One for all sources, or one each.",
+        "A table with one row for each image (CSV, Parquet, JSONL), or a COCO or COCO Camera "
+        "Traps file. One for all sources, or one each.",
         min_length=1,
     )
     arrays: Text | dict[Text, Text] | None = setting(
@@ -141,31 +104,27 @@ class SourcesSection(Section):
     source: Text | None = setting(
         _COLUMN, "The column that names each image's source, where one file holds several."
     )
-    label: Column | Literal[False] | None = setting(
+    label: ColumnRule | Literal[False] | None = setting(
         _FOLDER_TOO,
-        "The column of labels. Without it the column `label`, or of folders the subfolder in which "
-        'an image lies (`"folder"` says so, '
-        "too); `false`: no labels.",
+        "The column of labels. Without it the column `label`, or of folders the subfolder in "
+        'which an image lies (`"folder"` says so, too); `false`: no labels.',
     )
     id: Text | None = setting(
         _COLUMN,
         "The column of ids, one of its own for each image. Without it ids are made of sources and "
         "paths.",
     )
-    group: Column | None = setting(
+    group: ColumnRule | None = setting(
         _COLUMN_OR_REGEX,
         "Images that belong together (one patient, one burst, one product): a column, or what the "
-        "parentheses of a regular expression "
-        'find in the file name (`on = "path"`: in the path within the source).',
+        'parentheses of a regular expression find in the file name (`on = "path"`: in the path '
+        "within the source).",
     )
-    split: (
-        Annotated[Text | dict[Text, Text], AfterValidator(_split_rule)] | Literal[False] | None
-    ) = setting(
+    split: SplitRule | Literal[False] | None = setting(
         'the name of a column, "folder", { regex = "…(…)…" }, { file = "…" }, or false',
         'The column that says train, validation or test; `"folder"`: the first subfolder says it; '
-        '`{ file = "splits.csv" }`: a table of id '
-        "and split, as `unskew split` writes it. Bias models are fitted on train; every split gets "
-        "weights of its own.",
+        '`{ file = "splits.csv" }`: a table of id and split, as `unskew split` writes it. Bias '
+        "models are fitted on train; every split gets weights of its own.",
     )
     path: Text | None = setting(
         _COLUMN, "The manifest's column of paths. Without it `path`, `file_name` or `filename`."
@@ -193,8 +152,8 @@ class SourcesSection(Section):
     )
     several: Literal["list", "join"] | None = setting(
         '"list" or "join"',
-        "Labels of a COCO file whose images show several categories: a list, or all of them as one "
-        "level `fox+hare`.",
+        "Labels of a COCO file whose images show several categories: a list, or all of them as "
+        "one level `fox+hare`.",
     )
     verify: bool | None = setting(
         "true or false", "Check the CIFAR archive against the official checksums. Default `true`."
@@ -218,10 +177,9 @@ class SourcesSection(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_in(cls, given: Any) -> Any:
-        return _filled(
-            given, SOURCE_KINDS, {"allow_outside": False, "verify": True, "download": False}
-        )
+    def _fill_in(cls, settings: Any) -> Any:
+        defaults = {"allow_outside": False, "verify": True, "download": False}
+        return _filled(settings, SOURCE_KINDS, defaults)
 
 
 class RepresentSection(Section):
@@ -230,8 +188,8 @@ class RepresentSection(Section):
     features: list[Text | dict[str, Any]] = setting(
         'a list of names, { name = "…", … } and "module:function"',
         "What to compute from each image, with settings where the defaults do not suit. A name "
-        "stands for its columns "
-        "(`border_hsv` for `border_hsv_h`, `border_hsv_s` and `border_hsv_v`).",
+        "stands for its columns (`border_hsv` for `border_hsv_h`, `border_hsv_s` and "
+        "`border_hsv_v`).",
         [],
     )
     cache: Text | Literal[False] = setting(
@@ -245,7 +203,7 @@ Outside = Literal["keep", "drop"]
 
 
 class TargetSection(Section):
-    """The population that results shall speak of."""
+    """The population that results are about."""
 
     uniform: Text | list[Text] | None = setting(
         "an attribute, or a list of attributes",
@@ -254,9 +212,9 @@ class TargetSection(Section):
     )
     margins: dict[Text, Any] | None = setting(
         'a table of attribute = { level = number, … } or { file = "…", n = … }',
-        "The distribution of each attribute: levels with counts or probabilities, or a CSV file of "
-        "them; `n`, the size of the survey "
-        "behind it, or a column `stderr` of the file enters every interval.",
+        "The distribution of each attribute: levels with counts or probabilities, or a CSV file "
+        "of them; `n`, the size of the survey behind it, or a column `stderr` of the file enters "
+        "every interval.",
         min_length=1,
     )
     table: Text | dict[str, Any] | None = setting(
@@ -283,8 +241,8 @@ class TargetSection(Section):
     )
     missing: dict[Text, Literal["error", "level", "drop", "keep"]] | None = setting(
         'a table of attribute = "error", "level", "drop" or "keep"',
-        "Images without a value: an error (the default), a level of their own, dropped, or kept at "
-        "their share of the pool.",
+        "Images without a value: an error (the default), a level of their own, dropped, or kept "
+        "at their share of the pool.",
     )
     unit: Literal["image", "group"] | None = setting(
         '"image" or "group"',
@@ -297,14 +255,15 @@ class TargetSection(Section):
     )
     holdout: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = setting(
         "a share from 0 to below 1",
-        "With `sample` or `source`: the share of it that judges the weights and does not fit them. "
-        "Default `0.0`.",
+        "With `sample` or `source`: the share of it that judges the weights and does not fit "
+        "them. Default `0.0`.",
     )
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_in(cls, given: Any) -> Any:
-        return _filled(given, TARGET_KINDS, {"unit": "image", "uncovered": "error", "holdout": 0.0})
+    def _fill_in(cls, settings: Any) -> Any:
+        defaults = {"unit": "image", "uncovered": "error", "holdout": 0.0}
+        return _filled(settings, TARGET_KINDS, defaults)
 
 
 class SolveSection(Section):
@@ -331,8 +290,8 @@ class SolveSection(Section):
     )
     max_unlike: float = setting(
         "a share above 0, at most 1",
-        "With a sample of the target: the largest share of it that no source may resemble. More is "
-        "not identifiable.",
+        "With a sample of the target: the largest share of it that no source may resemble. More "
+        "is not identifiable.",
         0.2,
         gt=0,
         le=1,
@@ -346,15 +305,15 @@ class LearnSection(Section):
     preset: Literal["fast", "article", "probe"] = setting(
         '"fast", "article" or "probe"',
         "`fast`: a small network and a short schedule, for processors; `article`: ResNet-56 and "
-        "the article's schedule, for graphics "
-        "cards; `probe`: a linear model on the numbers of `[represent]` (or of the table).",
+        "the article's schedule, for graphics cards; `probe`: a linear model on the numbers of "
+        "`[represent]` (or of the table).",
         "fast",
     )
     model: Text | None = setting(
         'the name of a network, or "module:factory"',
         "Instead of the preset's: `fast`, `resnet20`, `resnet32`, `resnet44`, `resnet56`, "
-        "`resnet110`, or a function of your own that "
-        "makes a torch module from the number of classes.",
+        "`resnet110`, or a function of your own that makes a torch module from the number of "
+        "classes.",
     )
     size: int = setting(
         "a whole number from 1 to 4096",

@@ -159,8 +159,8 @@ def _preface(name: str) -> list[str]:
         "explains them",
         *_prose(
             "A line that begins with # and a key is an alternative: take the # away, and the line "
-            "it replaces. Paths start at the folder "
-            "of this file. The documentation's page on configurations explains every key."
+            "it replaces. Paths start at the folder of this file. The documentation's page on "
+            "configurations explains every key."
         ),
     ]
 
@@ -196,8 +196,7 @@ def _sources_part(described: PoolDescription, sources: Mapping[str, Any]) -> lis
     if described.groups is None:
         lines += _prose(
             "Are there several images of one patient, burst or product? They are not independent: "
-            "name the column, or the part of "
-            "the file name in parentheses, that they share."
+            "name the column, or the part of the file name in parentheses, that they share."
         )
         has_names = described.has_pixels and ("folders" in sources or "manifest" in sources)
         lines.append(_alternative("group", {"regex": r"^([^_]+)_"} if has_names else "patient_id"))
@@ -214,9 +213,8 @@ def _represent_part() -> list[str]:
         "[represent]",
         *_prose(
             "Numbers computed from the pixels. Bias models may use them, and the page shows how "
-            "far the sources differ in them. There are "
-            "also mean_hsv, border_hsv, colourfulness, noise, size, aspect_ratio, exif and "
-            "embedding."
+            "far the sources differ in them. There are also mean_hsv, border_hsv, colourfulness, "
+            "noise, size, aspect_ratio, exif and embedding."
         ),
         _setting("features", list(_FEATURES)),
     ]
@@ -287,8 +285,8 @@ def _margins_alternatives(described: PoolDescription, by: str) -> list[str]:
     counts = _counts(described, by)
     if 0 < len(counts) <= _MOST_LISTED:
         lines += _prose(
-            "If their shares are known, say them, as counts or probabilities (here: as they are in "
-            "the pool):"
+            "If their shares are known, say them, as counts or probabilities (here: as they are "
+            "in the pool):"
         )
         lines.append(_alternative(key, counts))
     lines += _prose(
@@ -310,15 +308,15 @@ def _bias_part(described: PoolDescription, plan: _Plan) -> list[str]:
     lines = [
         "[bias]",
         *_prose(
-            "How the sources select their images; the documentation's page on bias models helps to "
-            "choose."
+            "How the sources select their images; the documentation's page on bias models helps "
+            "to choose."
         ),
     ]
     features = list(_FEATURES) if described.has_pixels else list(plan.features)
     if plan.by is not None:
         lines += _prose(
-            f"Strata: they differ in how often they show each level of {toml_string(plan.by)}, and "
-            "in nothing else."
+            f"Strata: they differ in how often they show each level of {toml_string(plan.by)}, "
+            "and in nothing else."
         )
         lines += [_setting("family", "strata"), _setting("by", [plan.by])]
         if features:
@@ -345,8 +343,7 @@ def _bias_part(described: PoolDescription, plan: _Plan) -> list[str]:
     else:
         lines += _prose(
             "Nothing but the source is known of each image, so that there is nothing to correct "
-            "by: all sources are taken for "
-            'unbiased ("all"), and all images weigh the same.'
+            'by: all sources are taken for unbiased ("all"), and all images weigh the same.'
         )
         lines.append(_setting("family", "subpopulation"))
         lines += [

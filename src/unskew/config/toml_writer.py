@@ -38,9 +38,8 @@ def _escaped(character: str) -> str:
     code = ord(character)
     if 0xD800 <= code <= 0xDFFF:
         raise ConfigError(
-            f"a configuration is UTF-8 text, which cannot hold the name part {character!r} (a file "
-            "name that is not UTF-8, as read from "
-            "this system). Rename the file or folder."
+            f"a configuration is UTF-8 text, which cannot hold the name part {character!r} (a "
+            "file name that is not UTF-8, as read from this system). Rename the file or folder."
         )
     return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
 
@@ -91,7 +90,8 @@ def toml_document(settings: Mapping[str, Any]) -> str:
 
     The same settings always give the same bytes.
 
-    >>> print(toml_document({"folder": "..", "bias": {"family": "strata", "by": ["label"]}}), end="")
+    >>> settings = {"folder": "..", "bias": {"family": "strata", "by": ["label"]}}
+    >>> print(toml_document(settings), end="")
     folder = ".."
     <BLANKLINE>
     [bias]

@@ -101,9 +101,8 @@ def read_truth_column(
             shown = first_few([f"{key[at]} (label {said[at]}, y {found[at]})" for at in wrong], 3)
             raise DataError(
                 f"y of the predictions and the label of the weights differ for {wrong.size} of "
-                f"{int(both.sum())} images: {shown}. Say "
-                "which is the truth: --truth y or --truth label (y may be another question than "
-                "the label)."
+                f"{int(both.sum())} images: {shown}. Say which is the truth: --truth y or --truth "
+                "label (y may be another question than the label)."
             )
         if both.any() and (y.isna() & labels.notna()).any():
             y = y.where(y.notna(), labels)
@@ -115,8 +114,7 @@ def check_single(truth: pd.Series[Any]) -> None:
     if any(is_list(value) for value in truth.tolist()):
         raise DataError(
             "images have several labels each, and none is the class to be predicted. Judge one "
-            "label at a time: a column y of 0 and 1 in "
-            "the predictions, and --truth y."
+            "label at a time: a column y of 0 and 1 in the predictions, and --truth y."
         )
 
 
@@ -141,8 +139,8 @@ def is_regression(
         shown = first_few([level_text(each) for each in np.unique(y_n).tolist()])
         raise DataError(
             f"y has the values {shown}, and the column prediction numbers between 0 and 1: these "
-            "look like scores. Call "
-            "the column score, or say --regression if numbers are to be predicted."
+            "look like scores. Call the column score, or say --regression if numbers are to be "
+            "predicted."
         )
     return True
 
@@ -210,8 +208,8 @@ def read_class_answers(
     probability_nk, score_n = None, None
     if columns.by_class and columns.score:
         raise DataError(
-            f"{said} have both {columns.score!r} and {first_few(list(columns.by_class.values()))}: "
-            "keep one kind of scores."
+            f"{said} have both {columns.score!r} and "
+            f"{first_few(list(columns.by_class.values()))}: keep one kind of scores."
         )
     if columns.by_class:
         probability_nk, score_n = _read_class_scores(table, columns, truth, said)
@@ -241,8 +239,8 @@ def _read_class_scores(
         raise DataError(
             f"{said} have no column of scores for the class {first_few(lacking)}; they have "
             f"{first_few(list(columns.by_class.values()), 12)}. Scores are columns score_<class>, "
-            "classes written as the labels are; "
-            "one that the model does not know has a column of zeros."
+            "classes written as the labels are; one that the model does not know has a column of "
+            "zeros."
         )
     score_nk = np.column_stack(
         [
@@ -257,9 +255,8 @@ def _read_class_scores(
         shown = first_few([f"{each:.4g}" for each in score_nk[at].tolist()])
         raise DataError(
             "the scores of an image are probabilities, not negative and 1 in sum, but those of "
-            f"{wrong.size} of {len(table)} images are "
-            f"not; the first is {table.index[at]}: {shown}, sum {total_n[at]:.4g}. Are they "
-            "logits? Then apply a softmax first."
+            f"{wrong.size} of {len(table)} images are not; the first is {table.index[at]}: "
+            f"{shown}, sum {total_n[at]:.4g}. Are they logits? Then apply a softmax first."
         )
     # As they are: divided by their sum, scores that are equal would differ in the last digit, and a
     # tie be lost.
@@ -271,15 +268,15 @@ def _read_one_score(
 ) -> tuple[Floats | None, Floats]:
     if truth.positive is None:
         raise DataError(
-            f"{said} have one column {name!r}, which is the score of one of two classes, but there "
-            f"are {len(truth.classes)}: "
-            f"{first_few(truth.classes, 6)}. Give a column score_<class> for each."
+            f"{said} have one column {name!r}, which is the score of one of two classes, but "
+            f"there are {len(truth.classes)}: {first_few(truth.classes, 6)}. Give a column "
+            "score_<class> for each."
         )
     score_n = read_finite(table[name], name)
     if np.nanmin(score_n, initial=0.0) < 0 or np.nanmax(score_n, initial=0.0) > 1:
         notes.append(
-            f"{name} is not between 0 and 1, so it is no probability: it ranks (AUROC), but has no "
-            "log-loss and no calibration."
+            f"{name} is not between 0 and 1, so it is no probability: it ranks (AUROC), but has "
+            "no log-loss and no calibration."
         )
         return None, score_n
     probability_nk = np.empty((score_n.size, 2))
@@ -300,8 +297,8 @@ def _read_predicted(
     if unknown and len(unknown) == len([level for level in levels if level != MISSING]):
         raise DataError(
             f"not one of the classes that {said} name is a class of the images: they say "
-            f"{first_few(unknown)}, the truth is "
-            f"{first_few(truth.classes)}. Write the classes as the labels are written."
+            f"{first_few(unknown)}, the truth is {first_few(truth.classes)}. Write the classes as "
+            "the labels are written."
         )
     if unknown:
         count = int(np.isin(code_n, [levels.index(level) for level in unknown]).sum())

@@ -109,9 +109,8 @@ def _check_same_truth(one: pd.Series[Any], other: pd.Series[Any]) -> None:
     if wrong.size:
         raise DataError(
             f"the two files of predictions have different y for {wrong.size} of {int(both.sum())} "
-            "images: "
-            f"{first_few(one.index[both][wrong].tolist())}. They must be judged against the same "
-            "truth."
+            f"images: {first_few(one.index[both][wrong].tolist())}. They must be judged against "
+            "the same truth."
         )
 
 

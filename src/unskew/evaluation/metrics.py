@@ -78,12 +78,15 @@ class Truth:
     value: Floats | None = field(repr=False, default=None)
     positive: int | None = None
 
+    @property
+    def positive_class(self) -> str | None:
+        """Name of the positive class."""
+        return None if self.positive is None else self.classes[self.positive]
+
     def take(self, rows: Any) -> Truth:
-        """The truth of some of the images."""
-        code, value = (
-            None if self.code is None else self.code[rows],
-            None if self.value is None else self.value[rows],
-        )
+        """Take the truth of some of the images."""
+        code = None if self.code is None else self.code[rows]
+        value = None if self.value is None else self.value[rows]
         return Truth(self.classes, code, value, self.positive)
 
 

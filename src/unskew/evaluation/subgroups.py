@@ -67,8 +67,8 @@ def make_view(column: pd.Series[Any], name: str, edges: Sequence[float] | None =
     )
     if len(levels) > _MOST_LEVELS:
         raise ConfigError(
-            f"--by {name}: the column has {len(levels):,} levels, too many to judge one by one (at "
-            f"most {_MOST_LEVELS})."
+            f"--by {name}: the column has {len(levels):,} levels, too many to judge one by one "
+            f"(at most {_MOST_LEVELS})."
         )
     if edges is None:
         order = [*sort_levels(set(levels) - {MISSING}), *([MISSING] if MISSING in levels else [])]

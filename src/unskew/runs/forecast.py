@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unskew.config.effects import FORECAST_SECTIONS, effective_settings
 from unskew.errors import DataError, UnskewError, first_few
 from unskew.files.atomic import written_together
 from unskew.files.plain_json import json_value, write_json
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
     from unskew.forecasting.record import Forecast
 
 log = logging.getLogger(__name__)
-
-# The sections that a forecast depends on; of [engine] only the seed. [report] and [learn] change
-# nothing in it, nor does the cache.
-_SECTIONS = ("sources", "represent", "target", "bias", "solve", "engine")
-_WITHOUT_EFFECT = ("cache", "jobs")
 
 
 def forecast_record(
@@ -200,12 +196,10 @@ def _differences(said: Any, found: Mapping[str, Any]) -> Iterator[str]:
     one, other = (plain_value(each) for each in (said, found))
     if one.get("fingerprints") != other.get("fingerprints"):
         yield "images or files have changed"
-    for section in _SECTIONS:
-        if _effective(one, section) != _effective(other, section):
+    before, now = (
+        effective_settings(settings) if isinstance(settings, Mapping) else {}
+        for settings in (one.get("settings"), other.get("settings"))
+    )
+    for section in FORECAST_SECTIONS:
+        if before.get(section) != now.get(section):
             yield f"[{section}] differs"
-
-
-def _effective(origin: Mapping[str, Any], section: str) -> dict[str, Any]:
-    settings = origin.get("settings", {})
-    chosen = settings.get(section) if isinstance(settings, Mapping) else None
-    return {name: value for name, value in (chosen or {}).items() if name not in _WITHOUT_EFFECT}

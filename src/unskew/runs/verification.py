@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unskew.config.effects import effective_settings
 from unskew.config.run_config import RunConfig, read_config
 from unskew.errors import (
     ConfigError,
@@ -49,8 +50,6 @@ from unskew.weigh.weights_table import COLUMNS, join_weights, read_weights_table
 if TYPE_CHECKING:
     import pandas as pd
 
-# What says where, how fast and when a run went, and changes none of its results.
-_WITHOUT_EFFECT = (("represent", "cache"), ("engine", "jobs"))
 # Residuals of the solver: 0 but for rounding, compared as such.
 _RESIDUAL = 1e-9
 # Accuracies of a forecast are compared to this.
@@ -171,17 +170,10 @@ def _computed_again(
 def _check_settings(report: Mapping[str, Any], config: RunConfig) -> Check:
 
     now = _plain(shown_settings(config))
-    said, found = (_effective(each) for each in (_provenance(report, "settings"), now))
-    return compare_values("run.toml holds the settings that the report names", said, found)
-
-
-def _effective(settings: Mapping[str, Any]) -> dict[str, Any]:
-    copied: dict[str, Any] = json.loads(json.dumps(settings))
-    copied.pop("folder", None)
-    for section, key in _WITHOUT_EFFECT:
-        if isinstance(copied.get(section), dict):
-            copied[section].pop(key, None)
-    return {name: each for name, each in copied.items() if each}
+    claimed, computed = (
+        effective_settings(settings) for settings in (_provenance(report, "settings"), now)
+    )
+    return compare_values("run.toml holds the settings that the report names", claimed, computed)
 
 
 def _provenance(report: Mapping[str, Any], name: str) -> dict[str, Any]:

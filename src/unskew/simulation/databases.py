@@ -1,5 +1,4 @@
-"""Biased databases drawn from a clean one, so that anybody can rehearse on images of their own: the
-truth is known.
+"""Biased databases drawn from a clean one, to rehearse where the truth is known.
 
 The images of a folder are the population, and the target. A scenario of `unskew.scenarios` draws
 from it, with replacement.
@@ -61,7 +60,7 @@ class Simulation:
 
     @property
     def repeat(self) -> Ints:
-        """(n,) 1, 2, …: the how manieth draw of its image by its source this is."""
+        """(n,) 1, 2, …: number of this draw among its source's draws of the same image."""
         import pandas as pd
 
         drawn = pd.DataFrame({"source": self.scenario.source, "image": self.index})
@@ -84,11 +83,10 @@ def read_population(
     jobs: int | None = None,
     progress: bool | None = None,
 ) -> Pool:
-    """The images of a folder (or a table, arrays, a CIFAR archive), all of its sources and splits
-    together, with features.
+    """Read the images of a folder, table, file of arrays or CIFAR archive, with features.
 
-    Images that cannot be read, where features ask for their pixels, are set aside: they are not
-    part of the population.
+    All sources and splits are taken together. Images that cannot be read are not part of the
+    population, if features are computed from their pixels.
     """
     from unskew.represent.pool_features import represent_images
     from unskew.sources.discovery import find_sources
@@ -97,12 +95,14 @@ def read_population(
     pool = read_sources(find_sources([place], Path()), Path())
     if pool.images is None:
         raise DataError(
-            f"{str(place)!r} lists no images, only a table; simulated databases are made of images."
+            f"{str(place)!r} is only a table, without images; simulated databases consist of "
+            "images.",
+            path=str(place),
         )
     if features:
         pool = represent_images(pool, list(features), jobs=jobs, tolerance=1.0, progress=progress)
     if not len(pool):
-        raise DataError(f"not one image of {str(place)!r} can be read.")
+        raise DataError(f"not one image of {str(place)!r} can be read.", path=str(place))
     return pool
 
 
@@ -115,23 +115,25 @@ def simulate_overlapping_classes(
     ratio: float = 1.0,
     seed: int = 0,
 ) -> Simulation:
-    """The article's 4.2: source k shows mostly its own classes and, with probability ``overlap``,
-    those of the next.
+    """Simulate section 4.2 of the article: sources with classes of their own, which overlap.
 
+    Source k shows its own classes and, with probability ``overlap``, those of the next source.
     Classes are in the order of their names (numbers by value).
     """
     levels, code_n = _labels(population)
     if n_sources < 1 or len(levels) % n_sources:
-        fit = [each for each in range(2, len(levels) + 1) if len(levels) % each == 0]
+        divisors = [k for k in range(2, len(levels) + 1) if len(levels) % k == 0]
         way_out = (
-            f"Say --sources with one of {first_few(fit, 12)}."
-            if fit
-            else "Take images of two classes or more."
+            f"Set --sources to one of {first_few(divisors, 12)}."
+            if divisors
+            else "Use images of two classes or more."
         )
         raise ConfigError(
             "each source has classes of its own, equally many, so the number of sources must "
-            f"divide that of classes: got {n_sources} "
-            f"sources for {len(levels)} classes. {way_out}"
+            f"divide that of classes: got {n_sources} sources for {len(levels)} classes. {way_out}",
+            option="sources",
+            value=n_sources,
+            allowed=divisors,
         )
     size_k = _sizes(sizes, ratio, len(population), n_sources)
     scenario = overlapping_classes(
@@ -157,16 +159,19 @@ def simulate_acquisition(
     ratio: float = 1.0,
     seed: int = 0,
 ) -> Simulation:
-    """The article's 4.3: the features are cut at their medians, source k sees its own bin fully and
-    the rest the less the further away.
+    """Simulate section 4.3 of the article: each source prefers one bin of the features.
 
-    ``population`` has the columns of the features (``read_population(place, features=…)``).
+    The features are cut at their medians; source k sees its own bin fully, and other images the
+    less the further away they are. ``population`` has the columns of the features
+    (``read_population(place, features=…)``).
     """
     columns = _feature_columns(population, features)
     if len(columns) > 10:
         raise ConfigError(
             f"{len(columns)} features make 2^{len(columns)} bins; name at most ten (got "
-            f"{first_few(columns, 12)})."
+            f"{first_few(columns, 12)}).",
+            option="features",
+            columns=columns,
         )
     feature_nd = population.frame[columns].to_numpy(dtype=np.float64)
     if not np.isfinite(feature_nd).all():
@@ -176,8 +181,9 @@ def simulate_acquisition(
             if not good
         ]
         raise DataError(
-            f"some images have no {first_few(lacking)}, so they lie in no bin. Name features that "
-            "every image has."
+            f"some images have no {first_few(lacking)}, and so belong to no bin. Name features "
+            "that every image has.",
+            columns=lacking,
         )
     size_k = _sizes(sizes, ratio, len(population), 2 ** len(columns))
     scenario = acquisition(feature_nd, decay=decay, sizes=size_k, seed=seed)
@@ -204,27 +210,30 @@ def simulate_censored(
     sizes: int | Sequence[int] | None = None,
     seed: int = 0,
 ) -> Simulation:
-    """A source that never shows the labels ``hidden``, and a small unbiased one (a tenth of all
-    images unless ``sizes`` says otherwise).
+    """Simulate a source that never shows the labels ``hidden``, and a small unbiased one.
+
+    The unbiased source has a tenth of all images, unless ``sizes`` says otherwise.
     """
     levels, code_n = _labels(population)
-    unknown = [each for each in hidden if each not in levels]
+    unknown = [label for label in hidden if label not in levels]
     if unknown or not hidden:
-        said = f"there are no images of {first_few(unknown)}" if unknown else "no label was named"
+        cause = f"there are no images of {first_few(unknown)}" if unknown else "no label was named"
         raise ConfigError(
-            f"--hidden names labels that the censored source never shows; {said}. The labels are "
-            f"{first_few(levels, 12)}."
+            f"--hidden names labels that the censored source never shows; {cause}. The labels are "
+            f"{first_few(levels, 12)}.",
+            option="hidden",
+            value=list(hidden),
+            allowed=levels,
         )
     n = len(population) if sizes is None else sizes
     if not isinstance(n, Sequence):
         large = round(_CENSORED_SHARE * n)
         n = [large, n - large]
     size_k = _sizes(n, 1.0, len(population), 2)
-    scenario = censored(
-        code_n, hidden=[levels.index(each) for each in hidden], sizes=size_k, seed=seed
-    )
+    hidden_codes = [levels.index(label) for label in hidden]
+    scenario = censored(code_n, hidden=hidden_codes, sizes=size_k, seed=seed)
     assert scenario.index is not None
-    is_shown_n = ~np.isin(code_n, [levels.index(each) for each in hidden])
+    is_shown_n = ~np.isin(code_n, hidden_codes)
     return Simulation(
         kind="censored",
         settings={"hidden": list(hidden), "sizes": size_k.tolist(), "seed": seed},
@@ -240,15 +249,17 @@ def simulate_censored(
 
 
 def read_sizes(text: str | None) -> int | list[int] | None:
-    """``10000`` (all sources together) or ``5000,2500,500`` (each)."""
+    """Parse ``10000`` (all sources together) or ``5000,2500,500`` (each)."""
     if text is None:
         return None
     try:
-        numbers = [int(each) for each in text.split(",")]
+        numbers = [int(part) for part in text.split(",")]
     except ValueError:
         raise ConfigError(
             "--sizes is one whole number for all sources together, or one for each: "
-            f"5000,2500,500; got {text!r}."
+            f"5000,2500,500; got {text!r}.",
+            option="sizes",
+            value=text,
         ) from None
     return numbers if len(numbers) > 1 else numbers[0]
 
@@ -259,43 +270,51 @@ def _sizes(
     if isinstance(sizes, Sequence):
         if ratio != 1.0:
             raise ConfigError(
-                "--ratio shares a total out among the sources; with one size for each source it "
-                "has nothing to say."
+                "--ratio divides a total among the sources; with one size for each source it has "
+                "no effect. Omit one of the two.",
+                option="ratio",
+                value=ratio,
             )
         if len(sizes) != n_sources or min(sizes) < 1:
             raise ConfigError(
                 f"--sizes needs {n_sources} whole numbers above 0, one for each source; got "
-                f"{list(sizes)}."
+                f"{list(sizes)}.",
+                option="sizes",
+                value=list(sizes),
             )
         return np.asarray(sizes, dtype=np.int64)
     return geometric_sizes(n_population if sizes is None else sizes, n_sources, ratio)
 
 
 def _labels(population: Pool) -> tuple[list[str], Ints]:
-    """(the labels as text in their order, (N,) code of every image)."""
+    """Read the labels: (as text, in their order; (N,) code of every image)."""
     if "label" not in population.frame.columns:
         raise DataError(
             "the images have no labels: put them into one folder for each class, or use another "
-            "scenario."
+            "scenario.",
+            column="label",
         )
     column = population.frame["label"]
     if holds_lists(column):
         raise DataError(
-            "some images have several labels; this scenario draws images by their one label."
+            "some images have several labels; this scenario draws images by their only label.",
+            column="label",
         )
     if column.isna().any():
         raise DataError(
             f"{int(column.isna().sum())} of {len(column)} images have no label; this scenario "
-            "draws images by their label."
+            "draws images by their label.",
+            column="label",
+            count=int(column.isna().sum()),
         )
     text_n = [level_text(value) for value in column.tolist()]
     levels = sorted(set(text_n), key=_by_value)
-    place = {level: at for at, level in enumerate(levels)}
-    return levels, np.array([place[each] for each in text_n], dtype=np.int64)
+    code = {level: number for number, level in enumerate(levels)}
+    return levels, np.array([code[text] for text in text_n], dtype=np.int64)
 
 
 def _by_value(level: str) -> tuple[int, float, str]:
-    """Numbers by value, before names."""
+    """Sort key: numbers by value, before names."""
     try:
         return 0, float(level), level
     except ValueError:
@@ -307,7 +326,7 @@ def _counts(levels: Sequence[str], code_n: Ints) -> dict[str, int]:
 
 
 def _names(word: str, n: int, start: int = 1) -> tuple[str, ...]:
-    """Names of the sources that sort as they count."""
+    """Make names of sources that sort by their numbers."""
     width = len(str(start + n - 1))
     return tuple(f"{word}_{number:0{width}d}" for number in range(start, start + n))
 
@@ -319,16 +338,18 @@ def _feature_columns(population: Pool, features: Sequence[str]) -> list[str]:
     other = [name for name in columns if not is_numeric(population.frame[name])]
     if other:
         raise ConfigError(
-            f"bins are cut at medians, so features are numbers; {first_few(other)} is not."
+            f"bins are cut at medians, so features are numbers; {first_few(other)} is not.",
+            option="features",
+            columns=other,
         )
     return columns
 
 
 def drawn_table(simulation: Simulation) -> pd.DataFrame:
-    """One row for each drawn image: id, source, image (its id in the population), label, group, and
-    the scenario's columns.
+    """List the drawn images, one in a row.
 
-    A drawn image has an id of its own; draws of the same image have the same group.
+    Columns: id, source, image (its id in the population), label, group, and those of the scenario.
+    Every draw has an id of its own; draws of the same image have the same group.
     """
     import pandas as pd
 
@@ -341,8 +362,8 @@ def drawn_table(simulation: Simulation) -> pd.DataFrame:
         0,
         "id",
         [
-            f"{name}/{each}#{m}"
-            for name, each, m in zip(source, image, simulation.repeat.tolist(), strict=True)
+            f"{name}/{original}#{m}"
+            for name, original, m in zip(source, image, simulation.repeat.tolist(), strict=True)
         ],
     )
     if "label" in frame.columns and not holds_lists(frame["label"]):
@@ -364,13 +385,14 @@ def _label_text(column: pd.Series, index_n: Ints) -> list[str | None]:
 
 
 def common_root(population: Pool) -> tuple[str, list[str]] | None:
-    """(the folder that all image files lie below, their paths within it); None where images are in
-    no files.
+    """Find the folder that contains all image files: (folder, their paths within it).
+
+    None where the images are not in files of their own.
     """
     assert population.images is not None
-    places = [population.images.place(row) for row in range(len(population))]
-    if any(place is None for place in places):
+    paths = [population.images.place(row) for row in range(len(population))]
+    if any(path is None for path in paths):
         return None
-    files = [os.path.abspath(str(place)) for place in places]
+    files = [os.path.abspath(str(path)) for path in paths]
     root = os.path.commonpath([os.path.dirname(file) for file in files])
     return root, [os.path.relpath(file, root) for file in files]

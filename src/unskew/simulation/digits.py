@@ -1,11 +1,10 @@
-"""What ``unskew demo`` works on: handwritten digits photographed by three cameras, as image files
-with a configuration.
+"""The data of ``unskew demo``: handwritten digits photographed by three cameras, as image files.
 
 The cameras differ in which digits they see and in the light they see them in; where the model will
 be used, every digit occurs as often as in the whole collection, and light is dim more often than
 not. The mix was picked, among a few tried, because bias hurts there: an illustration, not a
-benchmark. What one should see: the debiased model is several points better than the naive one, and
-as good as one that knows how the cameras select.
+benchmark. Expected result: the debiased model is several points better than the naive one, and as
+good as one that knows how the cameras select.
 """
 
 from __future__ import annotations
@@ -17,10 +16,13 @@ from typing import Any
 
 import numpy as np
 
-import unskew
+from unskew.bias import Strata
+from unskew.debiasing.pool_weights import debias
 from unskew.errors import ConfigError
 from unskew.files.atomic import write_text
-from unskew.records import Estimate, Floats, Ints
+from unskew.forecasting.gain import forecast_gain
+from unskew.records import Estimate, Floats, Ints, Pool, Target
+from unskew.weigh.solved_weights import debias_weights
 
 CAMERAS = ("archive", "counter", "survey")
 SIZES = (1000, 200, 100)
@@ -77,8 +79,13 @@ LEARNER = "sklearn.linear_model:LogisticRegression"
 
 @dataclass(frozen=True, eq=False)
 class Photos:
-    """Pixels (n, 64) between 0 and 1, the digit (n,) each shows, its light (n,), and which
-    handwriting (n,) it is a picture of.
+    """Photographed digits.
+
+    Attributes
+    ----------
+    pixels : (n, 64) between 0 and 1.
+    digit, light : (n,) what each picture shows, and in which light.
+    writing : (n,) the handwriting that it is a picture of.
     """
 
     pixels: Floats
@@ -111,9 +118,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Score:
-    """Shares of test images that were recognised: all of them, those of the digit recognised worst,
-    and those in dim light.
-    """
+    """Accuracy on the test images: all, those of the digit recognised worst, those in dim light."""
 
     accuracy: float
     worst_digit: float
@@ -121,8 +126,9 @@ class Score:
 
 
 def make_trial(seed: int) -> Trial:
-    """Hold out handwritings for the test, then let the cameras draw from the rest; the rest, in the
-    target's light, is the target.
+    """Hold out handwritings for the test, then let the cameras draw from the rest.
+
+    The target is that rest, in the light of ``LIGHT_SHARE``.
     """
     from sklearn.datasets import load_digits
 
@@ -163,16 +169,16 @@ def make_trial(seed: int) -> Trial:
 
 
 def grey_values(images: Any) -> Floats:
-    """(m, 64): the grey values of (m, 32, 32, 3) pictures of digits before they were enlarged,
-    between 0 and 1.
-    """
+    """Shrink pictures of digits, (m, 32, 32, 3), to their grey values, (m, 64) in [0, 1]."""
     small = np.asarray(images)[:, ::_ZOOM, ::_ZOOM, 0]
     return np.asarray(small.reshape(len(small), -1) / 255.0, dtype=np.float64)
 
 
 def write_cameras(trial: Trial, folder: Path) -> Path:
-    """The pictures as PNG files, camera/digit/file, with metadata.csv; the target's table, and the
-    configuration: its path.
+    """Write the pictures as PNG files, camera/digit/file, with all that a run needs.
+
+    That is a metadata.csv for each camera, the target's table and the configuration, whose path is
+    returned.
     """
     from PIL import Image
 
@@ -201,9 +207,7 @@ def write_cameras(trial: Trial, folder: Path) -> Path:
 
 
 def prepare_demo(folder: Path, seed: int = 0) -> Path:
-    """Write the demo's images into a new folder, or one that an earlier demo made; the path of its
-    configuration.
-    """
+    """Write the demo's files into a new folder, or an earlier demo's; return run.toml's path."""
     import shutil
 
     if folder.exists() and any(folder.iterdir()):
@@ -213,18 +217,19 @@ def prepare_demo(folder: Path, seed: int = 0) -> Path:
         ):
             raise ConfigError(
                 f"{str(folder)!r} is not empty, and no earlier demo made it. Name another folder "
-                "by -o."
+                "with -o.",
+                path=str(folder),
             )
         for name in (*CAMERAS, "results"):
             shutil.rmtree(folder / name, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
-    # First, so that a demo stopped in the middle is known for one by the next.
+    # First, so that the next demo recognises one that was stopped in the middle.
     write_text(folder / "run.toml", CONFIGURATION)
     return write_cameras(make_trial(seed), folder)
 
 
 def train_and_score(training: Photos, test: Photos, sample_weight: Floats | None = None) -> Score:
-    """Logistic regression with scikit-learn's default settings, scored on the unbiased test set."""
+    """Train logistic regression with scikit-learn's defaults; score it on the unbiased test set."""
     from sklearn.linear_model import LogisticRegression
 
     model: Any = LogisticRegression(max_iter=2000).fit(
@@ -235,8 +240,8 @@ def train_and_score(training: Photos, test: Photos, sample_weight: Floats | None
     return Score(float(right.mean()), worst, float(right[test.light == 0].mean()))
 
 
-def pool_trial(trial: Trial) -> tuple[unskew.Pool, unskew.Target]:
-    """The pictures of a trial as the configuration reads them, and the target."""
+def pool_trial(trial: Trial) -> tuple[Pool, Target]:
+    """Make the pool and the target of a trial, as the configuration would read them from files."""
     import pandas as pd
 
     photos = trial.photos
@@ -245,24 +250,24 @@ def pool_trial(trial: Trial) -> tuple[unskew.Pool, unskew.Target]:
         "light": np.tile(LIGHTS, 10),
         "count": trial.count.ravel(),
     }
-    pool = unskew.Pool.from_arrays(
+    pool = Pool.from_arrays(
         np.array(CAMERAS)[trial.source],
         label=photos.digit,
         group=photos.writing,
         light=np.array(LIGHTS)[photos.light],
     )
-    return pool, unskew.Target.table(pd.DataFrame(cells), uncovered="restrict")
+    return pool, Target.table(pd.DataFrame(cells), uncovered="restrict")
 
 
 def compare_learners(seed: int) -> dict[str, Score]:
-    """The four ways to learn, on one trial."""
+    """Score the four ways to learn on one trial."""
     from threadpoolctl import threadpool_limits
 
     trial = make_trial(seed)
     photos = trial.photos
     pool, target = pool_trial(trial)
-    estimated = unskew.debias(pool, unskew.bias.Strata(["label", "light"]), target)
-    oracle = unskew.debias_weights(trial.omega, trial.source, names=CAMERAS)
+    estimated = debias(pool, Strata(["label", "light"]), target)
+    oracle = debias_weights(trial.omega, trial.source, names=CAMERAS)
     with threadpool_limits(1):  # the matrices are so small that threads mostly wait for one another
         return {
             "naive (all images alike)": train_and_score(photos, trial.test),
@@ -275,32 +280,30 @@ def compare_learners(seed: int) -> dict[str, Score]:
 
 
 def forecast_trial(seed: int) -> tuple[float, float]:
-    """(gain of debiased over naive, the same in the worst digit) as they are forecast from the
-    biased pictures of a trial alone.
+    """Forecast the gain of debiasing from the biased pictures alone: (overall, in the worst digit).
 
-    The probe with this penalty, on pixels as they are, is scikit-learn's LogisticRegression with
-    its default settings, only faster.
+    The probe with this penalty, on raw pixels, is scikit-learn's LogisticRegression with its
+    default settings, only faster.
     """
     trial = make_trial(seed)
     pool, target = pool_trial(trial)
-    bias, penalty = unskew.bias.Strata(["label", "light"]), 1.0 / len(pool)
-    found = unskew.learn.forecast_gain(
+    forecast = forecast_gain(
         pool,
-        bias,
+        Strata(["label", "light"]),
         target,
-        trial.photos.pixels,
-        ridge=penalty,
+        features=trial.photos.pixels,
+        ridge=1.0 / len(pool),
         scaling="none",
         check=False,
         seed=seed,
         progress=False,
     )
-    naive, debiased = found.arms
-    return found.gain.value, debiased.worst.value - naive.worst.value
+    naive, debiased = forecast.arms
+    return forecast.gain.value, debiased.worst.value - naive.worst.value
 
 
 def mean_and_stderr(values: Sequence[float]) -> str:
-    """``86.8 ± 0.9``, in percent."""
+    """Format shares as percentages: ``86.8 ± 0.9``."""
     percent = 100.0 * np.asarray(values)
     return f"{percent.mean():5.1f} ± {percent.std(ddof=1) / np.sqrt(percent.size):.1f}"
 
@@ -308,8 +311,9 @@ def mean_and_stderr(values: Sequence[float]) -> str:
 def describe_scores(
     scores: Sequence[dict[str, Score]], forecasts: Sequence[tuple[float, float]] = ()
 ) -> list[str]:
-    """The table of accuracies: mean ± standard error over the seeds; the last line is what was
-    forecast of the last but one.
+    """Format a table of accuracies, mean ± standard error over the seeds.
+
+    The last line is the forecast of the line above it.
     """
     columns = ("accuracy", "worst_digit", "dim")
     title = f"accuracy in %, {len(scores)} seeds"
@@ -329,21 +333,19 @@ def describe_scores(
     ]
     lines.append(f"{'gain: debiased - naive':<30}" + "".join(f"{gain:>14}" for gain in gains))
     if forecasts:
-        predicted = [mean_and_stderr(each) for each in zip(*forecasts, strict=True)]
+        predicted = [mean_and_stderr(gains) for gains in zip(*forecasts, strict=True)]
         lines.append(
-            f"{'the same gain, as forecast':<30}" + "".join(f"{each:>14}" for each in predicted)
+            f"{'the same gain, as forecast':<30}" + "".join(f"{gain:>14}" for gain in predicted)
         )
     return lines
 
 
 def measured_beside(forecast: Estimate, scores: dict[str, Score]) -> str:
-    """``forecast +6.6 ± 3.2, measured +6.5``: the gain on the pictures that were written, in
-    points.
-    """
+    """Compare the gain forecast with that measured, in points: ``+6.6 ± 3.2, measured +6.5``."""
     naive, debiased, *_ = scores.values()
     measured = 100 * (debiased.accuracy - naive.accuracy)
-    told = (
+    sentence = (
         f"Gain on the pictures above: forecast {100 * forecast.value:+.1f} ± "
         f"{100 * forecast.stderr:.1f}, measured {measured:+.1f} points."
     )
-    return told.replace("-", "−")
+    return sentence.replace("-", "−")

@@ -1,6 +1,4 @@
-"""A simulation as files: the databases as a manifest or as folders, the truth beside them, and a
-configuration that debiases them.
-"""
+"""A simulation as files: databases (a manifest or folders), their truth, and a configuration."""
 
 from __future__ import annotations
 
@@ -26,32 +24,35 @@ Form = Literal["manifest", "folders"]
 Link = Literal["hard", "symbolic", "copy"]
 MANIFEST, CONFIGURATION = "manifest.csv", "run.toml"
 TRUTH, TRUTH_RECORD, POPULATION = "truth.parquet", "truth.json", "population.parquet"
-# What a class may be called for its folder to have the same name; all others are class-3 and the
-# like.
+# Bytes of the longest label that its folder is named after; folders of others are class-3 etc.
 _LONGEST = 100
 
 
 def check_new_folder(out: Path, place: Path) -> None:
-    """May a simulation be written there? Said before the work, not after it."""
+    """Raise an error if no simulation may be written there; call this before the work."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(
-            f"{str(out)!r} is there already, and simulated databases replace nothing. Give another "
-            "folder with -o."
+            f"{str(out)!r} exists already, and simulated databases overwrite nothing. Name another "
+            "folder with -o.",
+            path=str(out),
         )
     if place.is_dir() and place.resolve() in (out.resolve(), *out.resolve().parents):
         raise ConfigError(
-            f"{str(out)!r} lies within {str(place)!r}, whose images are the population. Give a "
-            "folder outside it with -o."
+            f"{str(out)!r} is inside {str(place)!r}, whose images are the population. Name a "
+            "folder outside it with -o.",
+            path=str(out),
         )
     if not out.absolute().parent.is_dir():
         raise ConfigError(
             f"{str(out)!r} cannot be written: there is no folder {str(out.absolute().parent)!r}. "
-            "Make it first."
+            "Create it first.",
+            path=str(out),
         )
     if not may_write(out):
         raise DataError(
             f"nothing can be written into {str(out.absolute().parent)!r}: it is read-only for you. "
-            "Give another folder with -o."
+            "Name another folder with -o.",
+            path=str(out),
         )
 
 
@@ -63,14 +64,14 @@ def write_simulation(
     link: Link = "hard",
     progress: bool | None = None,
 ) -> list[str]:
-    """Write everything, all of it or nothing; the names of the files.
+    """Write all files, or none if something fails, and return their names.
 
-    ``form="manifest"`` copies nothing: one table lists the drawn images where they lie.
+    ``form="manifest"`` copies nothing: one table lists the drawn images where they are.
     ``form="folders"`` makes a folder for each source, classes in subfolders, with a metadata.csv:
     by hard links, symbolic links or copies.
     """
-    # Without a slash at its end, and from here on whatever the program's folder. No link above it:
-    # ".." leads out of where a folder really lies, and so do the paths that are written.
+    # Absolute, without links and without a slash at its end: ".." leads out of where a folder
+    # really is, and so do the paths that are written.
     out = Path(os.path.realpath(out))
     with folder_written_whole(out) as folder:
         if form == "manifest":
@@ -79,23 +80,25 @@ def write_simulation(
             sources = _write_folders(simulation, folder, out, link, progress)
         _write_truth(simulation, folder)
         write_text(folder / CONFIGURATION, _configuration(simulation, sources))
-        return sorted(each.name for each in folder.iterdir())
+        return sorted(path.name for path in folder.iterdir())
 
 
 def _write_manifest(simulation: Simulation, folder: Path, out: Path) -> dict[str, Any]:
-    """One table of all drawn images; the ``[sources]`` part."""
-    found = common_root(simulation.population)
-    if found is None:
+    """Write one table of all drawn images; return the section ``[sources]``."""
+    located = common_root(simulation.population)
+    if located is None:
         raise ConfigError(
-            "these images lie in no files of their own, so that no manifest can list them. Say "
-            "--as folders: then they are written out."
+            "these images are not in files of their own, so that no manifest can list them. Use "
+            "--as folders, which writes them into files.",
+            option="as",
         )
-    root, paths = found
+    root, paths = located
     odd = next((path for path in (root, *paths) if not _is_text(path)), None)
     if odd is not None:
         raise DataError(
             f"the name of {os.fsencode(odd)!r} is not UTF-8, so that no manifest can list it. "
-            "Rename it, or say --as folders."
+            "Rename it, or use --as folders.",
+            option="as",
         )
     table = drawn_table(simulation).drop(columns="image")
     table.insert(2, "path", np.array(paths, dtype=object)[simulation.index])
@@ -114,7 +117,7 @@ def _is_text(path: str) -> bool:
 def _write_folders(
     simulation: Simulation, folder: Path, out: Path, link: Link, progress: bool | None
 ) -> dict[str, Any]:
-    """A folder for each source with its metadata.csv; the ``[sources]`` part."""
+    """Write a folder for each source with its metadata.csv; return the section ``[sources]``."""
     table = drawn_table(simulation)
     classes = _class_folders(table)
     extension = _extensions(simulation)
@@ -150,16 +153,13 @@ def _write_folders(
 
 
 def _class_folders(table: pd.DataFrame) -> list[tuple[str, ...]]:
-    """For every row the subfolder of its class: the label itself where a folder can be called
-    so.
-    """
+    """Name the subfolder of every row's class: the label, where a folder can have that name."""
     if "label" not in table.columns:
         return [()] * len(table)
     names = {
         label: _folder_name(label, at) for at, label in enumerate(dict.fromkeys(table["label"]))
     }
-    # On file systems that do not tell cases apart, two classes would share a folder; the metadata
-    # keep them apart.
+    # Where file names ignore case, two classes may share a folder; the metadata tell them apart.
     return [(names[label],) for label in table["label"]]
 
 
@@ -209,7 +209,10 @@ def _place_image(simulation: Simulation, row: int, file: Path, final: Path, link
             raise
         raise DataError(
             f"{place} cannot be linked ({error.strerror}): hard links stay on one disk, and some "
-            "systems allow none. Say --link copy."
+            "systems allow none. Use --link copy.",
+            option="link",
+            value=link,
+            path=str(place),
         ) from error
 
 
@@ -225,9 +228,7 @@ def _write_pixels(raw: Any, file: Path) -> None:
 
 
 def _write_truth(simulation: Simulation, folder: Path) -> None:
-    """What nobody knows of databases that were not simulated: ω and the weight of every image, the
-    normalizers, the population.
-    """
+    """Write what only a simulation knows: ω and weight of every image, normalizers, population."""
     scenario = simulation.scenario
     truth = drawn_table(simulation)[["id", "source", "image"]]
     omega_nk = scenario.omega
@@ -240,7 +241,7 @@ def _write_truth(simulation: Simulation, folder: Path) -> None:
     kept = [name for name in population.columns if name not in ("source", "split", "content")]
     plain = population[kept].assign(id=population["id"].astype(str))
     if "label" in kept:
-        plain["label"] = [None if each is None else str(each) for each in plain["label"].tolist()]
+        plain["label"] = [None if label is None else str(label) for label in plain["label"]]
     plain.to_parquet(folder / POPULATION, index=False)
     record = {
         "scenario": simulation.kind,
@@ -259,7 +260,7 @@ def _write_truth(simulation: Simulation, folder: Path) -> None:
 
 
 def _configuration(simulation: Simulation, sources: dict[str, Any]) -> str:
-    """A run.toml that debiases the databases as it stands."""
+    """Write a run.toml that is ready to debias the databases."""
     lines = [
         f"# Simulated databases ({simulation.kind}), written by `unskew simulate`: "
         f"{simulation.scenario.description}.",
@@ -281,7 +282,7 @@ def _configuration(simulation: Simulation, sources: dict[str, Any]) -> str:
 
 
 def _lines(section: Any, before: str = "") -> list[str]:
-    """Keys with dots rather than tables within tables: one value on a line."""
+    """Write one value on a line: keys with dots rather than tables within tables."""
     lines = []
     for key, value in section.items():
         name = f"{before}{toml_key(str(key))}"

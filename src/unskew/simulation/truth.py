@@ -1,4 +1,4 @@
-"""How close weights come to the truth of simulated databases, beside weighting all images alike."""
+"""How close weights are to the truth of simulated databases, compared with equal weights."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ class Closeness:
 
 @dataclass(frozen=True)
 class TruthComparison:
-    """Weights of a run and naive pooling beside the truth. ``missing``: images of the truth that
-    the run does not have.
+    """Weights of a run, and equal weights, compared with the truth.
+
+    ``missing`` counts the images of the truth that the run does not have.
     """
 
     scenario: str
@@ -45,16 +46,18 @@ class TruthComparison:
     true: Closeness
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """Convert to plain values."""
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """In words."""
+        """Describe the distances, one kind in a line."""
         naive, debiased, true = self.naive, self.debiased, self.true
+        missing = (
+            f" ({self.missing:,} of the simulation are not in the results)" if self.missing else ""
+        )
         lines = [
-            f"{self.images:,} "
-            f"images{f' ({self.missing:,} of the simulation are not in the results)' if self.missing else ''}, "
-            f"scenario {self.scenario}. Distances from the truth, smaller is better:",
+            f"{self.images:,} images{missing}, scenario {self.scenario}. Distances from the truth, "
+            "smaller is better:",
             f"  weights from the true ones (total variation): naive {naive.weight_distance:.4f}, "
             f"debiased {debiased.weight_distance:.4f}",
         ]
@@ -65,8 +68,8 @@ class TruthComparison:
         ):
             lines.append(
                 "  labels from the population (total variation): naive "
-                f"{naive.label_distance:.4f}, debiased "
-                f"{debiased.label_distance:.4f}, true weights {true.label_distance:.4f}"
+                f"{naive.label_distance:.4f}, debiased {debiased.label_distance:.4f}, true "
+                f"weights {true.label_distance:.4f}"
             )
         for name in naive.feature_distances:
             lines.append(
@@ -79,8 +82,12 @@ class TruthComparison:
 
 
 def compare_with_truth(simulated: Path, results: Path) -> TruthComparison:
-    """The weights of ``results`` (a folder of `unskew weigh`) beside the truth of ``simulated`` (a
-    folder of `unskew simulate`).
+    """Compare the weights of a run with the truth of the simulation that it debiased.
+
+    Parameters
+    ----------
+    simulated : folder that `unskew simulate` wrote.
+    results : folder that `unskew weigh` wrote.
     """
     import json
 
@@ -90,24 +97,26 @@ def compare_with_truth(simulated: Path, results: Path) -> TruthComparison:
 
     for name in (TRUTH, TRUTH_RECORD, POPULATION):
         if not (simulated / name).is_file():
-            raise DataError(f"{str(simulated)!r} holds no {name}, which `unskew simulate` writes.")
+            raise _no_file(simulated / name, "unskew simulate")
     truth, population = pd.read_parquet(simulated / TRUTH), pd.read_parquet(simulated / POPULATION)
     if not (results / "weights.parquet").is_file():
-        raise DataError(f"{str(results)!r} holds no weights.parquet, which `unskew weigh` writes.")
+        raise _no_file(results / "weights.parquet", "unskew weigh")
     weights = read_weights_table(results / "weights.parquet")
     joined = truth.merge(
-        weights[["id", "weight"]].rename(columns={"weight": "found"}).astype({"id": str}), on="id"
+        weights[["id", "weight"]].rename(columns={"weight": "debiased"}).astype({"id": str}),
+        on="id",
     )
     if len(joined) < len(weights) or not len(joined):
         raise DataError(
             f"{len(weights) - len(joined):,} of {len(weights):,} images of {str(results)!r} are "
-            f"not among those of {str(simulated)!r}. Are "
-            "these the results of that simulation?"
+            f"not among those of {str(simulated)!r}. Are these the results of that simulation?",
+            path=str(results),
+            count=len(weights) - len(joined),
         )
     drawn = population.set_index("id").loc[joined["image"]].reset_index(drop=True)
     true_n = joined["weight"].to_numpy() / joined["weight"].sum()
     arms = {
-        "debiased": joined["found"].to_numpy() / joined["found"].sum(),
+        "debiased": joined["debiased"].to_numpy() / joined["debiased"].sum(),
         "naive": np.full(len(joined), 1.0 / len(joined)),
         "true": true_n,
     }
@@ -117,6 +126,12 @@ def compare_with_truth(simulated: Path, results: Path) -> TruthComparison:
         images=len(joined),
         missing=len(truth) - len(joined),
         **{arm: _closeness(weight_n, true_n, drawn, population) for arm, weight_n in arms.items()},
+    )
+
+
+def _no_file(path: Path, command: str) -> DataError:
+    return DataError(
+        f"{str(path.parent)!r} contains no {path.name}, which `{command}` writes.", path=str(path)
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unskew.config.effects import MODEL_SECTIONS, effective_settings
 from unskew.config.run_config import RunConfig, resolved
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.files.fingerprints import fingerprint_file, fingerprint_pool, fingerprint_rows
@@ -35,15 +36,6 @@ if TYPE_CHECKING:
 
 RECORD, METRICS, PREDICTIONS = TRAINING, "metrics.json", "predictions.parquet"
 HISTORY, CARD, ARMS_FOLDER = "history.csv", "model-card.md", "arms"
-# What says where and how fast a run goes, or what is shown of it, and changes no model.
-_WITHOUT_EFFECT = (
-    "represent.cache",
-    "engine.jobs",
-    "learn.device",
-    "learn.by",
-    "report",
-    "sources.tolerance",
-)
 _KINDS = {"status": str, "arm": str, "arms": dict, "classes": list, "preprocessing": dict}
 _MOST_NAMED = 4
 # What only a training writes, and what every run writes; images that cannot be read are listed also
@@ -212,15 +204,10 @@ def _pairs(pool: Pool, values: Sequence[Any]) -> Iterator[str]:
 def flat_settings(config: RunConfig) -> dict[str, Any]:
     """{"learn.epochs": 4, …}: every setting that can change a model."""
     settings = {**resolved(config), "learn": config.learn.settings()}
-    flat = {
-        f"{name}.{key}": value
-        for name, section in settings.items()
-        for key, value in section.items()
-    }
     return {
-        key: value
-        for key, value in flat.items()
-        if key not in _WITHOUT_EFFECT and key.split(".")[0] not in _WITHOUT_EFFECT
+        f"{name}.{key}": value
+        for name, section in effective_settings(settings, MODEL_SECTIONS).items()
+        for key, value in section.items()
     }
 
 

@@ -16,11 +16,12 @@ import numpy.typing as npt
 
 from unskew.config.run_config import RunConfig, read_config
 from unskew.errors import ConfigError, DataError, InvalidConfigError, did_you_mean, first_few
-from unskew.evaluation.predictions import Evaluation, evaluate_predictions, run_rules
+from unskew.evaluation.predictions import Evaluation, evaluate_predictions
 from unskew.files.atomic import written_whole
 from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
 from unskew.forecasting.probe_data import read_classes
 from unskew.records import Floats, Pool
+from unskew.runs.evaluate import run_rules
 from unskew.runs.output import features_table, write_frame
 from unskew.sources.discovery import find_sources
 from unskew.sources.settings import read_sources
