@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from unskew import CoverageError, DataError, Pool, Target
-from unskew.target.spread import balanced_covariance, multinomial_covariance
+from unskew.target.mass_covariance import balanced_covariance, multinomial_covariance
 
 ANIMALS = {"cat": 0.5, "dog": 0.3, "fox": 0.2}
 LIGHT = {"day": 0.4, "night": 0.6}

@@ -12,7 +12,7 @@ from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Pool, Target
 from unskew.target.facts import Distribution, cell_text, read_margin, read_target_table
 from unskew.target.levels import MISSING, check_edges, level_text
-from unskew.target.spread import mass_covariance
+from unskew.target.mass_covariance import mass_covariance
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,7 +30,12 @@ from unskew.target.levels import (
     column_levels,
     text_levels,
 )
-from unskew.target.spread import mass_covariance, raked_covariance, restricted, share_jacobian
+from unskew.target.mass_covariance import (
+    mass_covariance,
+    raked_covariance,
+    restricted,
+    share_jacobian,
+)
 from unskew.target.strata import TargetReference, TargetStrata
 from unskew.target.wording import reference_sentences, strata_sentences
 
