@@ -165,7 +165,7 @@ class FittedBias:
         share, shown = self.uncovered
         return (
             (
-                f"{THE_TARGET} without what no source has an image of: {first_few(shown)} "
+                f"{THE_TARGET} excluding strata with no images in any source: {first_few(shown)} "
                 f"({share:.4g})",
             )
             if shown
