@@ -320,7 +320,7 @@ def _fit_p_value(
     from unskew.bias.fit_check import check_fit
 
     found, failure, _ = _attempt(
-        lambda: check_fit(pool, model, weights, features=columns, seed=seed)
+        lambda: check_fit(pool, model, weights=weights, features=columns, rng=seed)
     )
     if found is None:
         return None, (f"its fit could not be checked ({failure})",)
