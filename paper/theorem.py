@@ -15,7 +15,7 @@ import numpy as np
 from paper.class_experiments import exact_weights
 from paper.experiment import Cell, Place, Tables
 from unskew.records import Floats, Ints
-from unskew.scenarios.record import repeat_codes, split_sizes
+from unskew.scenarios.scenario import repeat_codes, split_sizes
 
 SIZES = tuple(100 * 4**power for power in range(6))
 OVERLAPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)

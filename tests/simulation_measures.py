@@ -102,7 +102,11 @@ def fit_p_values(
             )
         found.append(
             unskew.check_fit(
-                data.pool, None if raw else data.bias, weights, features=features, n=199
+                data.pool,
+                None if raw else data.bias,
+                weights=weights,
+                features=features,
+                replicates=199,
             ).p_value
         )
     return np.array(found)

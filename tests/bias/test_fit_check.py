@@ -11,6 +11,7 @@ import scipy.stats
 from sklearn.linear_model import LogisticRegression
 
 import unskew
+from raising import refused
 from simulation_measures import draw_sets, fit_p_values
 from simulations import (
     DataSet,
@@ -69,9 +70,6 @@ def one(recipe, seed: int = 0) -> DataSet:
     return next(iter(draw_sets(recipe, 1, seed)))
 
 
-# ---- level
-
-
 @pytest.mark.parametrize(("recipe", "features", "raw"), [LEVELS[3], LEVELS[7]], ids=label_of)
 def test_the_level_over_a_few_data_sets(recipe, features, raw):
     p = fit_p_values(recipe, 60, seed=0, features=features, raw=raw)
@@ -92,9 +90,6 @@ def test_the_level(recipe, features, raw):
     ) == pytest.approx(0.05, abs=0.015 + 0.009)
 
 
-# ---- power
-
-
 @pytest.mark.parametrize(("recipe", "features", "power"), WRONG, ids=label_of)
 def test_wrong_models_are_found_out(recipe, features, power):
     p = fit_p_values(recipe, 25, seed=0, features=features)
@@ -112,7 +107,10 @@ def test_power_grows_with_the_images():
             pool = make_pool(source, x=x)
             share.append(
                 unskew.check_fit(
-                    pool, None, unskew.debias_weights(np.ones((2 * n, 2)), source), n=99
+                    pool,
+                    None,
+                    weights=unskew.debias_weights(np.ones((2 * n, 2)), source),
+                    replicates=99,
                 ).p_value
                 <= 0.05
             )
@@ -123,18 +121,15 @@ def test_power_grows_with_the_images():
     assert many > 0.9
 
 
-# ---- what it says
-
-
 def test_the_feature_that_is_off_is_named():
     data = one(wrong_strata)
-    found = unskew.check_fit(data.pool, data.bias, data.debias(), features=["light", "x"])
-    by_name = {each.feature: each for each in found.features}
+    check = unskew.check_fit(data.pool, data.bias, weights=data.debias(), features=["light", "x"])
+    by_name = {feature.feature: feature for feature in check.features}
     assert by_name["light"].p_value < 0.01 < by_name["x"].p_value
-    assert found.p_value < 0.05
-    assert "does not describe" in found.message
-    assert "light" in found.message
-    assert str(found).count("p =") == 3
+    assert check.p_value < 0.05
+    assert "does not describe" in check.message
+    assert "light" in check.message
+    assert str(check).count("p =") == 3
 
 
 def test_the_excess_is_the_difference_of_shares():
@@ -142,40 +137,38 @@ def test_the_excess_is_the_difference_of_shares():
     source = np.repeat([0, 1], 40)
     kind = np.concatenate([np.repeat([0, 1], [30, 10]), np.repeat([0, 1], [20, 20])])
     pool = make_pool(source, kind=text(kind))
-    found = unskew.check_fit(
-        pool, None, unskew.debias_weights(np.ones((80, 2)), source, names=["a", "b"])
+    check = unskew.check_fit(
+        pool, None, weights=unskew.debias_weights(np.ones((80, 2)), source, names=["a", "b"])
     )
-    (feature,) = found.features
+    (feature,) = check.features
     assert abs(feature.excess) == pytest.approx(30 / 40 - 50 / 80)
     assert feature.place in ("kind = a", "kind = b")
     assert feature.source in ("a", "b")
 
 
 def test_the_statistic_against_the_chi_square_of_a_two_by_two_table():
-    """Two sources, one yes-or-no feature, ω equal: the score test is the homogeneity test, up to
-    n/(n − 1).
-    """
+    """Two sources, a yes-or-no feature, equal ω: the homogeneity test, up to n/(n − 1)."""
     rng = np.random.default_rng(3)
     source = np.repeat([0, 1], [150, 100])
     kind = (rng.uniform(size=250) < np.where(source == 0, 0.5, 0.38)).astype(np.int64)
-    found = unskew.check_fit(
+    check = unskew.check_fit(
         make_pool(source, kind=text(kind)),
         None,
-        unskew.debias_weights(np.ones((250, 2)), source),
-        n=9999,
+        weights=unskew.debias_weights(np.ones((250, 2)), source),
+        replicates=9999,
     )
     table = np.array([[np.sum((source == k) & (kind == t)) for t in (0, 1)] for k in (0, 1)])
     expected = scipy.stats.chi2_contingency(table, correction=False).pvalue
     # Random signs of 250 images: the bootstrap's p-value has an error of √(p/9999) and one of order
     # 1/n.
-    assert found.p_value == pytest.approx(expected, rel=0.15, abs=0.01)
+    assert check.p_value == pytest.approx(expected, rel=0.15, abs=0.01)
 
 
 def test_weights_from_debias_and_from_numbers_agree_for_known_omega():
     data = one(known)
     raw = unskew.debias_weights(data.bias.omega, data.pool.source, names=data.pool.names)
-    by_model = unskew.check_fit(data.pool, data.bias, data.debias(), features=["x"])
-    by_number = unskew.check_fit(data.pool, None, raw, features=["x"])
+    by_model = unskew.check_fit(data.pool, data.bias, weights=data.debias(), features=["x"])
+    by_number = unskew.check_fit(data.pool, None, weights=raw, features=["x"])
     assert by_model.p_value == by_number.p_value
     assert by_model.features[0].statistic == pytest.approx(
         by_number.features[0].statistic, rel=1e-8
@@ -188,19 +181,19 @@ def test_a_scale_of_each_source_changes_nothing():
         unskew.debias_weights(data.bias.omega * scale, data.pool.source)
         for scale in ([1.0, 1.0], [1e6, 1e-3])
     )
-    a, b = (unskew.check_fit(data.pool, None, weights) for weights in (first, second))
+    a, b = (unskew.check_fit(data.pool, None, weights=weights) for weights in (first, second))
     assert a.p_value == b.p_value
 
 
 def test_c_of_z_cannot_be_seen():
-    """Multiplying every ω_k by one function of the image leaves the test as it is."""
+    """Multiplying every ω_k by one function of the image changes nothing in the test."""
     data = one(known)
     common = np.exp(data.pool.frame["x"].to_numpy())[:, None]
     first, second = (
         unskew.debias_weights(data.bias.omega * factor, data.pool.source)
         for factor in (1.0, common)
     )
-    a, b = (unskew.check_fit(data.pool, None, weights) for weights in (first, second))
+    a, b = (unskew.check_fit(data.pool, None, weights=weights) for weights in (first, second))
     assert a.features[0].statistic == pytest.approx(b.features[0].statistic, rel=1e-6)
     assert a.p_value == b.p_value
     assert "nothing about c(z)" in a.message
@@ -209,64 +202,62 @@ def test_c_of_z_cannot_be_seen():
 def test_the_feature_that_the_tilt_fits_exactly_is_not_used_up():
     """The mean of x is fitted, its distribution is not: a tilt is tested at thresholds of x."""
     data = one(tilt_small)
-    found = unskew.check_fit(data.pool, data.bias, data.debias())
-    assert [each.feature for each in found.features] == ["x"]
-    assert 0 < found.p_value <= 1
-    assert found.n_replicates == 999
+    check = unskew.check_fit(data.pool, data.bias, weights=data.debias())
+    assert [feature.feature for feature in check.features] == ["x"]
+    assert 0 < check.p_value <= 1
+    assert check.n_replicates == 999
 
 
 def test_levels_that_a_model_fits_exactly_cannot_be_tested():
-    """Strata reproduce the labels of every source: nothing is left to test in them, and their check
-    says p = 1.
-    """
+    """Strata reproduce the labels of every source: nothing is left to test, and p = 1."""
     data = one(strata)
-    found = unskew.check_fit(data.pool, data.bias, data.debias())
-    assert math.isnan(found.p_value)
-    assert found.features[0].p_value == 1.0
-    assert "cannot be tested" in found.message
+    check = unskew.check_fit(data.pool, data.bias, weights=data.debias())
+    assert math.isnan(check.p_value)
+    assert check.features[0].p_value == 1.0
+    assert "cannot be tested" in check.message
 
 
 def test_the_same_seed_gives_the_same_answer():
     data = one(tilt_categorical)
     weights = data.debias()
     first, again, other = (
-        unskew.check_fit(data.pool, data.bias, weights, n=199, seed=seed) for seed in (1, 1, 2)
+        unskew.check_fit(data.pool, data.bias, weights=weights, replicates=199, rng=seed)
+        for seed in (1, 1, 2)
     )
     assert first == again
-    assert [each.statistic for each in first.features] == [
-        each.statistic for each in other.features
+    assert [feature.statistic for feature in first.features] == [
+        feature.statistic for feature in other.features
     ]
-
-
-# ---- what cannot be tested
 
 
 def test_one_source_cannot_be_tested():
     pool = make_pool(np.zeros(30, dtype=np.int64), x=np.arange(30.0))
-    found = unskew.check_fit(pool, None, unskew.debias_weights(np.ones((30, 1)), pool.source))
-    assert math.isnan(found.p_value)
-    assert "one source only" in found.message
+    check = unskew.check_fit(
+        pool, None, weights=unskew.debias_weights(np.ones((30, 1)), pool.source)
+    )
+    assert math.isnan(check.p_value)
+    assert "one source only" in check.message
 
 
 def test_sources_that_share_no_image_cannot_be_tested():
     data = one(strata_disconnected)
     data = DataSet(data.pool, data.bias, data.target, data.value, data.truth)
     pool = unskew.Pool(data.pool.frame.assign(x=data.value))
-    found = unskew.check_fit(
-        pool, data.bias, unskew.debias(pool, data.bias, data.target), features=["x"]
+    check = unskew.check_fit(
+        pool, data.bias, weights=unskew.debias(pool, data.bias, data.target), features=["x"]
     )
-    assert math.isnan(found.p_value)
-    assert "more than one source" in found.message
+    assert math.isnan(check.p_value)
+    assert "more than one source" in check.message
 
 
-def test_a_constant_feature_is_said_to_be_one():
+def test_a_constant_feature_is_reported_as_constant():
     source = np.repeat([0, 1], 20)
     pool = make_pool(source, x=np.random.default_rng(0).normal(size=40), flat=np.ones(40))
-    found = unskew.check_fit(pool, None, unskew.debias_weights(np.ones((40, 2)), source))
-    flat = next(each for each in found.features if each.feature == "flat")
+    check = unskew.check_fit(pool, None, weights=unskew.debias_weights(np.ones((40, 2)), source))
+    flat = next(feature for feature in check.features if feature.feature == "flat")
     assert flat.p_value == 1.0
     assert "constant" in flat.place
-    assert 0 < found.p_value <= 1
+    assert 0 < check.p_value <= 1
 
 
 def test_columns_with_missing_values_are_left_out_and_none_left_is_an_error():
@@ -274,28 +265,30 @@ def test_columns_with_missing_values_are_left_out_and_none_left_is_an_error():
     x = np.random.default_rng(0).normal(size=40)
     hole = np.where(np.arange(40) == 3, np.nan, x)
     weights = unskew.debias_weights(np.ones((40, 2)), source)
-    found = unskew.check_fit(make_pool(source, x=x, hole=hole), None, weights)
-    assert [each.feature for each in found.features] == ["x"]
-    with pytest.raises(DataError, match="hole"):
-        unskew.check_fit(make_pool(source, hole=hole), None, weights)
+    check = unskew.check_fit(make_pool(source, x=x, hole=hole), None, weights=weights)
+    assert [feature.feature for feature in check.features] == ["x"]
+    with refused(DataError, columns=["hole"]):
+        unskew.check_fit(make_pool(source, hole=hole), None, weights=weights)
 
 
 def test_too_few_replicates_and_another_pool_are_errors():
     data = one(tilt_small)
     weights = data.debias()
-    with pytest.raises(ConfigError, match="19"):
-        unskew.check_fit(data.pool, data.bias, weights, n=10)
+    with refused(ConfigError, option="replicates", value=10, limit=19):
+        unskew.check_fit(data.pool, data.bias, weights=weights, replicates=10)
     smaller = unskew.Pool(data.pool.frame.iloc[:50])
-    with pytest.raises(DataError, match="other images"):
-        unskew.check_fit(smaller, data.bias, weights)
-    with pytest.raises(DataError, match="50 images"):
-        unskew.check_fit(smaller, None, unskew.debias_weights(np.ones((300, 2)), data.pool.source))
+    with refused(DataError, count=50, limit=len(data.pool)):
+        unskew.check_fit(smaller, data.bias, weights=weights)
+    with refused(DataError, count=50, limit=300):
+        unskew.check_fit(
+            smaller, None, weights=unskew.debias_weights(np.ones((300, 2)), data.pool.source)
+        )
 
 
-def test_a_column_that_is_not_there_is_named():
+def test_a_missing_column_is_named():
     data = one(known)
     with pytest.raises((ConfigError, DataError), match="brightness"):
-        unskew.check_fit(data.pool, data.bias, data.debias(), features=["brightness"])
+        unskew.check_fit(data.pool, data.bias, weights=data.debias(), features=["brightness"])
 
 
 def test_groups_that_repeat_every_image_change_no_p_value():
@@ -303,20 +296,27 @@ def test_groups_that_repeat_every_image_change_no_p_value():
     source = np.repeat([0, 1], 60)
     x = rng.normal(np.array([0.3, 0.0])[source], 1.0)
     once = unskew.check_fit(
-        make_pool(source, x=x), None, unskew.debias_weights(np.ones((120, 2)), source), n=499
+        make_pool(source, x=x),
+        None,
+        weights=unskew.debias_weights(np.ones((120, 2)), source),
+        replicates=499,
     )
     group = np.repeat(np.arange(120), 3)
     pool = make_pool(np.repeat(source, 3), x=np.repeat(x, 3), group=group)
     thrice = unskew.check_fit(
         pool,
         None,
-        unskew.debias_weights(np.ones((360, 2)), pool.source, group=group),
-        n=499,
+        weights=unskew.debias_weights(np.ones((360, 2)), pool.source, group=group),
+        replicates=499,
         features=["x"],
     )
     assert thrice.p_value == pytest.approx(once.p_value, abs=0.05)
     blind = unskew.check_fit(
-        pool, None, unskew.debias_weights(np.ones((360, 2)), pool.source), n=499, features=["x"]
+        pool,
+        None,
+        weights=unskew.debias_weights(np.ones((360, 2)), pool.source),
+        replicates=499,
+        features=["x"],
     )
     assert blind.p_value < thrice.p_value
 
@@ -328,13 +328,19 @@ def test_models_by_name_compare_their_own_features_and_the_label():
         source, x=rng.normal(size=150), z=rng.normal(size=150), label=text(rng.choice(2, 150))
     )
     tilt = unskew.debias(pool, Tilt(["x"], reference="c"), unskew.Target.source("c"), judge=False)
-    assert [each.feature for each in unskew.check_fit(pool, Tilt(["x"]), tilt, n=99).features] == [
+    assert [
+        feature.feature
+        for feature in unskew.check_fit(pool, Tilt(["x"]), weights=tilt, replicates=99).features
+    ] == [
         "x",
         "label",
     ]
     known_model = Known({"a": 1.0, "b": 1.0, "c": 1.0})
-    given = unskew.debias(pool, known_model)
-    assert {each.feature for each in unskew.check_fit(pool, known_model, given, n=99).features} == {
+    weights = unskew.debias(pool, known_model)
+    assert {
+        feature.feature
+        for feature in unskew.check_fit(pool, known_model, weights=weights, replicates=99).features
+    } == {
         "x",
         "z",
         "label",
@@ -347,16 +353,52 @@ def test_another_model_than_the_one_behind_the_weights_is_an_error():
         np.repeat([0, 1], 60), x=np.random.default_rng(0).normal(size=120), z=np.arange(120.0)
     )
     weights = unskew.debias(pool, Tilt(["x"], reference="a"))
-    with pytest.raises(ConfigError, match=r"computed with Tilt\(x\).*not Box\(z\).*features="):
-        unskew.check_fit(pool, Box(["z"]), weights)
+    with refused(ConfigError, option="bias", value="Box(z)") as caught:
+        unskew.check_fit(pool, Box(["z"]), weights=weights)
+    caught.match(r"Tilt\(x\).*features=")
     for other in (Tilt(["x"], reference="a", degree=2), Tilt(["x"], reference="b")):
-        with pytest.raises(ConfigError, match=r"computed with Tilt\(x\).*not with other settings"):
-            unskew.check_fit(pool, other, weights)
-    assert unskew.check_fit(pool, Tilt(["x"], reference="a"), weights, n=99).n_replicates == 99
-    assert unskew.check_fit(pool, None, weights, features=["z"], n=99).n_replicates == 99
+        with refused(ConfigError, option="bias", value="Tilt(x)"):
+            unskew.check_fit(pool, other, weights=weights)
+    assert (
+        unskew.check_fit(
+            pool, Tilt(["x"], reference="a"), weights=weights, replicates=99
+        ).n_replicates
+        == 99
+    )
+    assert (
+        unskew.check_fit(pool, None, weights=weights, features=["z"], replicates=99).n_replicates
+        == 99
+    )
 
 
-def test_models_are_compared_by_what_they_say():
+def test_another_target_than_the_one_behind_the_weights_is_an_error():
+    data = one(strata_feature)
+    weights = data.debias()
+    checks = [
+        unskew.check_fit(
+            data.pool, data.bias, target, weights=weights, features=["x"], replicates=99
+        )
+        for target in (None, data.target)
+    ]
+    assert checks[0] == checks[1]
+    with refused(ConfigError, option="target", value="source"):
+        unskew.check_fit(data.pool, data.bias, unskew.Target.source("a"), weights=weights)
+
+
+def test_a_generator_is_as_good_as_a_seed():
+    data = one(tilt_small)
+    weights = data.debias()
+    seed = int(np.random.default_rng(3).integers(2**31))
+    by_seed, by_generator = (
+        unskew.check_fit(data.pool, data.bias, weights=weights, replicates=99, rng=rng)
+        for rng in (seed, np.random.default_rng(3))
+    )
+    assert by_seed == by_generator
+    with refused(ConfigError, option="rng"):
+        unskew.check_fit(data.pool, data.bias, weights=weights, rng="0")
+
+
+def test_models_are_compared_by_their_settings():
     pool = make_pool(np.repeat([0, 1], 60), x=np.random.default_rng(0).normal(size=120))
     omega = np.exp(0.1 * np.arange(240.0).reshape(120, 2) / 240)
     for own, other in (
@@ -375,9 +417,14 @@ def test_models_are_compared_by_what_they_say():
         ),
     ):
         weights = unskew.debias(pool, own())
-        assert unskew.check_fit(pool, own(), weights, features=["x"], n=99).n_replicates == 99
-        with pytest.raises(ConfigError, match="with other settings"):
-            unskew.check_fit(pool, other, weights, features=["x"])
+        assert (
+            unskew.check_fit(
+                pool, own(), weights=weights, features=["x"], replicates=99
+            ).n_replicates
+            == 99
+        )
+        with refused(ConfigError, option="bias"):
+            unskew.check_fit(pool, other, weights=weights, features=["x"])
 
 
 def test_bundles_of_very_many_units_say_the_same(monkeypatch):
@@ -390,8 +437,8 @@ def test_bundles_of_very_many_units_say_the_same(monkeypatch):
     rng = np.random.default_rng(1)
     pool = pool.with_columns({"x": pool.frame["x"] + rng.normal(size=len(pool))})
     weights = unskew.debias(pool, Tilt(["x"], reference="a"))
-    exact = unskew.check_fit(pool, None, weights, features=["x"])
+    exact = unskew.check_fit(pool, None, weights=weights, features=["x"])
     monkeypatch.setattr("unskew.bias.fit_check._MOST_UNITS", 500)
-    bundled = unskew.check_fit(pool, None, weights, features=["x"])
+    bundled = unskew.check_fit(pool, None, weights=weights, features=["x"])
     assert bundled.features[0].statistic == pytest.approx(exact.features[0].statistic, rel=0.2)
     assert bundled.p_value == pytest.approx(exact.p_value, abs=0.1)

@@ -150,7 +150,7 @@ def test_box_times_tilt_is_0_outside_the_box_and_nested_products_are_flat():
 
 WITHIN_BOXES = "the part of the population within the union of the boxes"
 RESTRICTED = Target.margins({"label": {"cat": 0.5, "dog": 0.4, "owl": 0.1}}, uncovered="restrict")
-WITHOUT_OWL = "the target without what no source has an image of: label = owl (0.1)"
+WITHOUT_OWL = "the target excluding strata with no images in any source: label = owl (0.1)"
 
 
 @pytest.mark.parametrize(

@@ -297,7 +297,7 @@ class TestFacts:
         known = unskew.Target.margins(
             {"label": {"a": 0.3, "b": 0.3, "c": 0.3, "z": 0.1}}, uncovered="restrict"
         )
-        without = "the target without what no source has an image of: label = z (0.1)"
+        without = "the target excluding strata with no images in any source: label = z (0.1)"
         said = str(unskew.choose_bias(labelled_pool(), [Strata("label")], known, check=False))
         assert f"With it, results speak of {without}." in said
         said = str(

@@ -189,9 +189,9 @@ def test_check_fit_takes_the_fitted_model_and_says_when_nothing_can_be_tested() 
     weights = unskew.debias(pool, Strata("label"), Target.uniform("label"))
     assert (
         "fits these features exactly"
-        in unskew.check_fit(pool, weights.estimation.fitted, weights).message
+        in unskew.check_fit(pool, weights.estimation.fitted, weights=weights).message
     )
-    assert unskew.check_fit(pool, None, weights, features=["x"]).p_value > 0.001
+    assert unskew.check_fit(pool, None, weights=weights, features=["x"]).p_value > 0.001
 
 
 def test_errors_of_quantile_boxes_come_from_a_bootstrap() -> None:

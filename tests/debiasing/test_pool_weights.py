@@ -189,7 +189,7 @@ def test_levels_of_the_target_that_no_source_has_are_named(model):
         weights = debias(pool, model, sample(8))
     assert (
         weights.describe().population
-        == "the target without what no source has an image of: colour = blue (0.1176)"
+        == "the target excluding strata with no images in any source: colour = blue (0.1176)"
     )
     refusal = r"50.0% .* colour = blue, which no source has, more than max_unlike = 0.2"
     with pytest.warns(UnskewWarning), pytest.raises(CoverageError, match=refusal):

@@ -99,7 +99,7 @@ def test_a_restricted_target_is_named_with_what_is_missing(name: str) -> None:
         ).describe()
     )
     assert (
-        "Results speak of the target without what no source has an image of: label = tram (0.1)."
+        "Results speak of the target excluding strata with no images in any source: label = tram (0.1)."
         in said
     )
     assert "Results speak" not in " ".join(

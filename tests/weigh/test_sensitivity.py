@@ -314,7 +314,7 @@ def test_it_says_which_population_the_mean_is_of() -> None:
     pool = unskew.Pool.from_arrays(np.repeat(["a", "b"], 50), label=np.tile(["cat", "dog"], 50))
     for mass, said in (
         ({"cat": 0.5, "dog": 0.5}, ()),
-        ({"cat": 0.5, "dog": 0.3, "owl": 0.2}, ("owl (0.2)", "without what no source")),
+        ({"cat": 0.5, "dog": 0.3, "owl": 0.2}, ("owl (0.2)", "no images in any source")),
     ):
         target = unskew.Target.margins({"label": mass}, uncovered="restrict")
         found = (

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
+from unskew.bias.feature_flags import flag_class_codes, flag_identifiers
 from unskew.bias.features import (
     check_columns,
     check_present,
     combined_columns,
     constant_features,
     expand_features,
-    flag_class_codes,
-    flag_identifiers,
     is_number,
     is_numeric,
     learn_column,

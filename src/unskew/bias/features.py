@@ -15,13 +15,20 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError, UnskewWarning, did_you_mean, first_few
 from unskew.records import Floats, Ints
-from unskew.records.arrays import count_pairs
 from unskew.target.levels import MISSING, level_text, text_levels
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from unskew.bias.base import BiasData
+
+# A categorical feature with no more levels than this is not questioned.
+FEW_LEVELS = 20
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+# Of a column scaled to standard deviation 1, what the columns before it leave unexplained: rounding
+# is no information.
+_REPEATED = 1e-8
+_COMBINED = 1e-11
+_ENOUGH_TO_ACQUIT = 1000
 
 
 @dataclass(frozen=True)
@@ -252,7 +259,7 @@ def learn_column(frame: pd.DataFrame, name: str) -> FeatureColumn:
 
 def _check_levels(found: Sequence[str], n: int, name: str) -> None:
     """Levels are few; many are numbers kept as text, dates, or names of the images themselves."""
-    if len(found) <= _FEW_LEVELS:
+    if len(found) <= FEW_LEVELS:
         return
     if all(_NUMBER.fullmatch(level.strip()) for level in found):
         raise DataError(
@@ -281,11 +288,6 @@ def constant_features(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
             is_constant = len(text_levels(frame[name], name)[0]) == 1
         constant += [name] if is_constant else []
     return constant
-
-
-# A categorical feature with no more levels than this is not questioned.
-_FEW_LEVELS = 20
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 def learn_features(
@@ -321,71 +323,6 @@ def learn_features(
         )
     warnings.warn(f"{note}.", UnskewWarning, stacklevel=4)
     return FeatureMap(every.columns, every.degree, tuple(kept)), (note,)
-
-
-def learn_flagged_features(
-    data: BiasData, features: Sequence[str], degree: int = 1
-) -> tuple[FeatureMap, tuple[str, ...]]:
-    """`learn_features`; what identifies the source, and levels of the target that no source has,
-    are flagged.
-    """
-    feature_map, notes = learn_features(data.frame, features, degree)
-    names = [column.name for column in feature_map.columns]
-    flagged = flag_identifiers(data.frame, names, data.source, data.names) + flag_class_codes(
-        data.frame, names
-    )
-    return feature_map, notes + flagged + _flag_uncovered(data, names)
-
-
-def flag_class_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]:
-    """Warn of a label of a few whole numbers, which are classes more often than measurements, and
-    say so in a sentence.
-    """
-    if "label" not in names or not is_numeric(frame["label"]):
-        return ()
-    value = np.unique(read_numbers(frame["label"], "label"))
-    # Two classes are the same as indicator and as number.
-    if not 2 < value.size <= _FEW_LEVELS or (value != np.floor(value)).any():
-        return ()
-    note = (
-        f"label holds {value.size} whole numbers, which are read as measurements: selection is "
-        "taken to depend on how large they are"
-    )
-    warnings.warn(
-        f"{note}. If they are classes, make them text: frame['label'].astype(str).",
-        UnskewWarning,
-        stacklevel=5,
-    )
-    return (note,)
-
-
-def uncovered_levels(data: BiasData, names: Sequence[str]) -> tuple[float, list[str]]:
-    """(share of the target's sample with levels of categorical columns that no image of the pool
-    has, these levels).
-    """
-    if data.sample is None:
-        return 0.0, []
-    is_sample_r, shown = data.source == data.sample, []
-    unlike_r = np.zeros(data.source.size, dtype=np.bool_)
-    for name in names:
-        if not is_numeric(data.frame[name]):
-            levels, code_r = text_levels(data.frame[name], name)
-            absent = np.setdiff1d(code_r[is_sample_r], code_r[~is_sample_r])
-            unlike_r |= np.isin(code_r, absent)
-            shown += [f"{name} = {levels[at]}" for at in absent]
-    return float(unlike_r[is_sample_r].mean()), shown
-
-
-def _flag_uncovered(data: BiasData, names: Sequence[str]) -> tuple[str, ...]:
-    share, shown = uncovered_levels(data, names)
-    if not shown:
-        return ()
-    note = (
-        f"{share:.1%} of the target's images have {first_few(shown)}, which no source has: "
-        "results speak of the rest of the target"
-    )
-    warnings.warn(f"{note}.", UnskewWarning, stacklevel=5)
-    return (note,)
 
 
 def combined_columns(feature_nd: Floats) -> list[int]:
@@ -425,102 +362,3 @@ def _independent_columns(phi_nd: Floats) -> tuple[list[int], list[int]]:
     scale_d = np.maximum(np.abs(phi_dn).max(axis=1, initial=0.0), 1e-300)
     is_useful_d = (left_d > _REPEATED) & (size_d > _REPEATED * scale_d)
     return np.flatnonzero(is_useful_d).tolist(), np.flatnonzero(~is_useful_d).tolist()
-
-
-# Of a column scaled to standard deviation 1, what the columns before it leave unexplained: rounding
-# is no information.
-_REPEATED = 1e-8
-_COMBINED = 1e-11
-_ENOUGH_TO_ACQUIT = 1000
-
-
-def _guessed_rightly(count_lk: Ints, own: int) -> int:
-    """How many images of the source ``own`` lie in a bin where it has most of the other images."""
-    other_lk = count_lk - (np.arange(count_lk.shape[1]) == own)
-    is_right_l = (other_lk.argmax(axis=1) == own) & (other_lk[:, own] > 0)
-    return int(count_lk[is_right_l, own].sum())
-
-
-# The share of images whose source a feature tells, above which it identifies the source.
-IDENTIFIES = 0.99
-
-
-def can_be_identified(size_k: Ints) -> bool:
-    """Are there images of several sources, enough of them, and is no source nearly all? Otherwise a
-    good guess says nothing.
-    """
-    return bool(
-        np.count_nonzero(size_k) > 1 and size_k.max() <= 0.95 * size_k.sum() and size_k.sum() >= 50
-    )
-
-
-def flag_identifiers(
-    frame: pd.DataFrame, names: Sequence[str], source_n: Ints, source_names: Sequence[str]
-) -> tuple[str, ...]:
-    """Warn of every feature that alone identifies the source of almost every image, and say so in a
-    sentence each.
-
-    Numeric features are cut at quantiles, and in the widest gaps. In each bin (or level) the guess
-    is the source with most other images there (the image itself left out); a feature is flagged
-    when that is right for 99% of the images and no source has that share to begin with.
-    """
-    size_k = np.bincount(source_n, minlength=len(source_names))
-    if not can_be_identified(size_k):
-        return ()
-    notes = []
-    stride = max(1, source_n.size // _ENOUGH_ROWS)
-    for name in names:
-        column = frame[name]
-        # Numbers that are far from it on some images are not read on all; rare levels of a category
-        # would look like single ones.
-        if (
-            stride > 1
-            and is_numeric(column)
-            and _share_identified(column[::stride], source_n[::stride], size_k.size) < _FAR_FROM_IT
-        ):
-            continue
-        right = _share_identified(column, source_n, size_k.size)
-        if right >= IDENTIFIES:
-            notes.append(
-                f"{name} identifies the source of {right:.1%} of the images: where it matters for "
-                "selection the sources do not overlap, "
-                "and where it does not (a watermark, a file format) it must not be a feature of "
-                "the bias model"
-            )
-            warnings.warn(f"{notes[-1]}.", UnskewWarning, stacklevel=4)
-    return tuple(notes)
-
-
-_FAR_FROM_IT = 0.95
-_ENOUGH_ROWS = 10_000
-
-
-def _share_identified(column: pd.Series[Any], source_n: Ints, n_sources: int) -> float:
-    code_n = (
-        _cut(column, n_sources) if is_numeric(column) else text_levels(column, str(column.name))[1]
-    )
-    count_lk = count_pairs(code_n, source_n, (int(code_n.max()) + 1, n_sources))
-    return share_guessed(count_lk)
-
-
-def share_guessed(count_lk: Ints) -> float:
-    """The share of images whose source is the one with most other images of their level;
-    ``count_lk`` are those of level and source.
-    """
-    return float(
-        sum(_guessed_rightly(count_lk, k) for k in range(count_lk.shape[1])) / count_lk.sum()
-    )
-
-
-def _cut(column: pd.Series[Any], n_sources: int) -> Ints:
-    """Bins between quantiles, 64 for each source where they hold 10 images, and in the widest gaps:
-    there one source may end.
-    """
-    value_n = read_numbers(column, str(column.name))
-    some_m = np.sort(value_n[:: max(1, value_n.size // _ENOUGH_ROWS)])
-    n_bins = min(64 * n_sources, some_m.size // 10)
-    at = np.linspace(0, some_m.size, n_bins + 1)[1:-1].astype(np.int64)
-    gaps = 10 + np.argsort(np.diff(some_m[9:-9]))[1 - n_sources :]  # not of single images far out
-    at = np.concatenate([at, gaps])
-    edges = np.unique(0.5 * (some_m[at - 1] + some_m[at]))
-    return np.searchsorted(edges, value_n, side="right").astype(np.int64)

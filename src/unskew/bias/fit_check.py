@@ -1,9 +1,8 @@
-"""Given ω, does each source look like ω_k p̃/Ω_k? Score tests against tilts of every feature, with
-bootstrap p-values.
-"""
+"""Given ω, does each source look like ω_k p̃/Ω_k? Score tests with bootstrap p-values."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,8 @@ from unskew.bias.base import Bias
 from unskew.bias.features import check_columns, expand_features, is_numeric, read_numbers
 from unskew.bias.fitted import FittedBias
 from unskew.errors import ConfigError, DataError, first_few
-from unskew.records import Floats, Ints, Pool, Weights
+from unskew.records import Floats, Ints, Pool, Target, Weights
+from unskew.records.randomness import seed_of
 from unskew.solve.profile_likelihood import Profile
 from unskew.target.levels import holds_lists, level_text, text_levels
 
@@ -38,10 +38,10 @@ _MOST_UNITS = 50_000
 
 @dataclass(frozen=True)
 class FeatureCheck:
-    """One feature: p-value, and the source and place where the model is off most.
+    """One feature: its p-value, and where the model is off most.
 
-    ``excess`` is the share of that source's images at the place (a level, or below a threshold)
-    minus the share that the model expects.
+    That is the source and the ``place`` (a level, or below a threshold); ``excess`` is the share of
+    that source's images there minus the share that the model expects.
     """
 
     feature: str
@@ -54,15 +54,15 @@ class FeatureCheck:
 
 @dataclass(frozen=True)
 class FitCheck:
-    """Does the bias model describe the sources?
+    """How well the bias model describes the sources.
 
     Attributes
     ----------
     p_value : of all features together; NaN where nothing can be tested (one source, or sources that
         share no image).
-    features : each feature by itself.
+    features : every feature by itself.
     n_replicates : bootstrap replicates behind the p-values.
-    message : the outcome in words.
+    message : the outcome as a sentence.
     """
 
     p_value: float
@@ -72,9 +72,9 @@ class FitCheck:
 
     def __str__(self) -> str:
         lines = [
-            f"  {each.feature}: p = {each.p_value:.3g}; off most for {each.source} at {each.place} "
-            f"({each.excess:+.3f})"
-            for each in self.features
+            f"  {check.feature}: p = {check.p_value:.3g}; off most for {check.source} at "
+            f"{check.place} ({check.excess:+.3f})"
+            for check in self.features
         ]
         return "\n".join([self.message, *lines])
 
@@ -82,11 +82,12 @@ class FitCheck:
 def check_fit(
     pool: Pool,
     bias: Bias | FittedBias | None,
-    weights: Weights,
+    target: Target | None = None,
     *,
+    weights: Weights,
     features: Sequence[str] | None = None,
-    n: int = 999,
-    seed: int = 0,
+    replicates: int = 999,
+    rng: int | np.random.Generator = 0,
 ) -> FitCheck:
     """Compare every source with what the model expects it to look like, feature by feature.
 
@@ -104,97 +105,110 @@ def check_fit(
 
     Parameters
     ----------
-    pool, weights : the images and their weights, as `debias` (or `debias_weights`, in the order of
-        the pool) gave them.
+    pool : the images, as they were weighed.
     bias : the model behind the weights, fitted or not, to name its features (another one is an
         error); None: all columns.
+    target : the target behind the weights (another one is an error); None: not compared.
+    weights : what `debias` (or `debias_weights`, in the order of the pool) made of the pool.
     features : columns to compare; default: those that the model reads and the label, without a
         model all columns.
-    n : bootstrap replicates.
-    seed : of the bootstrap.
+    replicates : bootstrap replicates.
+    rng : seed of the bootstrap, or a Generator.
     """
-    if n < 19:
-        raise ConfigError(f"n is the number of bootstrap replicates, at least 19; got {n!r}.")
-    _check_model(bias, weights)
+    if replicates < 19:
+        raise ConfigError(
+            f"replicates is the number of bootstrap replicates, at least 19; got {replicates!r}.",
+            option="replicates",
+            value=replicates,
+            limit=19,
+        )
+    seed = seed_of(rng)
+    model = bias.model if isinstance(bias, FittedBias) else bias
+    _check_model(model, target, weights)
     frame, profile, group_r, names = _rows(pool, weights)
-    columns = _columns(frame, bias.model if isinstance(bias, FittedBias) else bias, features)
+    columns = _columns(frame, model, features)
     unit_rm = _units(group_r, len(frame), seed)
-    sign_bm = (
-        np.random.default_rng(seed)
-        .integers(0, 2, size=(n, unit_rm.shape[1]), dtype=np.int8)
-        .astype(np.float32)
-        * 2
-        - 1
-    )
-    found = [_check_feature(frame, name, profile, unit_rm, sign_bm, names) for name in columns]
-    usable = [(check, null_b) for check, null_b in found if null_b is not None]
-    checks = tuple(check for check, _ in found)
+    sign_bm = _random_signs((replicates, unit_rm.shape[1]), seed)
+    outcomes = [_check_feature(frame, name, profile, unit_rm, sign_bm, names) for name in columns]
+    usable = [(check, null_b) for check, null_b in outcomes if null_b is not None]
+    checks = tuple(check for check, _ in outcomes)
     if not usable:
         why = "there is one source only" if len(names) == 1 else _why_untestable(profile)
-        return FitCheck(float("nan"), checks, n, f"The model cannot be tested: {why}.")
+        return FitCheck(float("nan"), checks, replicates, f"The model cannot be tested: {why}.")
     null_fb = np.array([null_b for _, null_b in usable])
     scale_f = null_fb.mean(axis=1)
     observed = max(
         check.statistic / scale for (check, _), scale in zip(usable, scale_f, strict=True)
     )
     p_value = _p_value(observed, (null_fb / scale_f[:, None]).max(axis=0))
-    return FitCheck(p_value, checks, n, _message(p_value, checks))
+    return FitCheck(p_value, checks, replicates, _message(p_value, checks))
 
 
-def _check_model(bias: Bias | FittedBias | None, weights: Weights) -> None:
-    """What is tested is the model behind the weights; the name of another one would be taken for
-    the one that passed.
-    """
-    if bias is None or weights.estimation is None:
+def _check_model(model: Bias | None, target: Target | None, weights: Weights) -> None:
+    """Refuse another model or target than those behind the weights, which are what is tested."""
+    if weights.estimation is None:
         return
-    given, own = (
-        bias.model if isinstance(bias, FittedBias) else bias,
-        weights.estimation.fitted.model,
-    )
-    if not _is_same(given, own):
-        shown = [
-            " × ".join(f"{type(part).__name__}({', '.join(part.columns)})" for part in model.parts)
-            for model in (own, given)
-        ]
-        other = shown[1] if shown[1] != shown[0] else "with other settings"
+    own = weights.estimation.fitted
+    if model is not None and not _is_same(model, own.model):
+        other = _model_text(model)
+        tested = _model_text(own.model)
         raise ConfigError(
-            f"these weights were computed with {shown[0]}, and that is what can be checked, not "
-            f"{other}. Compute weights with the other "
-            "model, or pass None and name columns by features=[…]."
+            f"these weights were computed with {tested}, and that is what can be checked, not "
+            f"{other if other != tested else 'with other settings'}. Compute weights with the "
+            "other model, or pass None and name columns by features=[…].",
+            option="bias",
+            value=other,
+        )
+    if target is not None and not _is_same(target, own.target):
+        raise ConfigError(
+            f"these weights were computed for another target than this one ({target.kind}). "
+            "Compute weights for it, or leave target out.",
+            option="target",
+            value=target.kind,
         )
 
 
-def _is_same(given: Any, own: Any) -> bool:
-    """Equal settings, whatever they are made of: models, arrays, tables, functions, classifiers."""
-    if given is own:
+def _model_text(model: Bias) -> str:
+    return " × ".join(f"{type(part).__name__}({', '.join(part.columns)})" for part in model.parts)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Compare settings, whatever they are made of: models, arrays, tables, functions, learners."""
+    if one is other:
         return True
-    if type(given) is not type(own):
+    if type(one) is not type(other):
         return False
-    if is_dataclass(given):
+    if is_dataclass(one):
         pairs = [
-            (each.name, getattr(given, each.name), getattr(own, each.name))
-            for each in fields(given)
+            (setting.name, getattr(one, setting.name), getattr(other, setting.name))
+            for setting in fields(one)
         ]
         # A reference that is not named is the target's.
         return all(
-            _is_same(mine, other) or (name == "reference" and None in (mine, other))
-            for name, mine, other in pairs
+            _is_same(first, second) or (name == "reference" and (first is None or second is None))
+            for name, first, second in pairs
         )
-    if isinstance(given, Mapping):
-        return given.keys() == own.keys() and all(
-            _is_same(value, own[key]) for key, value in given.items()
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(
+            _is_same(value, other[key]) for key, value in one.items()
         )
-    if isinstance(given, list | tuple):
-        return len(given) == len(own) and all(map(_is_same, given, own))
-    if scipy.sparse.issparse(given):
-        return bool(given.shape == own.shape and (given != own).nnz == 0)
-    if hasattr(given, "equals"):
-        return bool(given.equals(own))
-    if hasattr(given, "__code__"):
-        return bool(given.__code__ == own.__code__)
-    if hasattr(given, "get_params"):
-        return repr(given) == repr(own)
-    return bool(np.array_equal(given, own))
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    if scipy.sparse.issparse(one):
+        return bool(one.shape == other.shape and (one != other).nnz == 0)
+    if hasattr(one, "equals"):
+        return bool(one.equals(other))
+    if hasattr(one, "__code__"):
+        return bool(one.__code__ == other.__code__)
+    if hasattr(one, "get_params"):
+        return repr(one) == repr(other)
+    return bool(np.array_equal(one, other))
+
+
+def _random_signs(shape: tuple[int, int], seed: int) -> Any:
+    """(B, M) −1 or 1, in single precision: many millions of them."""
+    bits = np.random.default_rng(seed).integers(0, 2, size=shape, dtype=np.int8)
+    return bits.astype(np.float32) * 2 - 1
 
 
 def _why_untestable(profile: Profile) -> str:
@@ -211,7 +225,7 @@ def _message(p_value: float, checks: Sequence[FeatureCheck]) -> str:
     if p_value >= 0.05:
         return (
             f"The sources look as the bias model expects (p = {p_value:.2g} over {len(checks)} "
-            "features). It says nothing about c(z)."
+            "features). That says nothing about c(z)."
         )
     worst = min(checks, key=lambda check: (check.p_value, -check.statistic))
     return (
@@ -225,9 +239,7 @@ def _message(p_value: float, checks: Sequence[FeatureCheck]) -> str:
 def _rows(
     pool: Pool, weights: Weights
 ) -> tuple[pd.DataFrame, Profile, Ints | None, tuple[str, ...]]:
-    """(table, likelihood, groups, names of the sources), the rows of the target's sample
-    included.
-    """
+    """(table, likelihood, groups, names of the sources), with the rows of the target's sample."""
     if weights.estimation is not None:
         data, rows = weights.estimation.fitted.data, weights.estimation.rows
         if (
@@ -235,19 +247,24 @@ def _rows(
             or not (pool.frame["id"].to_numpy() == weights.id).all()
         ):
             raise DataError(
-                "pool and weights hold other images, or another order; pass the pool that was "
-                "weighed."
+                "pool and weights hold different images, or another order; pass the pool that was "
+                "weighed.",
+                count=len(pool),
+                limit=len(weights.estimation.pool),
             )
         return data.frame, rows.profile, rows.group, rows.names
     if weights.rows is None:
         raise ConfigError(
             "check_fit needs omega, which these weights do not carry: they were read from a file "
-            "or made by hand."
+            "or made by hand.",
+            option="weights",
         )
     if len(pool) != weights.weight.size:
         raise DataError(
             f"the pool has {len(pool)} images, but there are {weights.weight.size} weights; pass "
-            "the pool that was weighed."
+            "the pool that was weighed.",
+            count=len(pool),
+            limit=weights.weight.size,
         )
     q_nk = np.concatenate(
         [
@@ -264,33 +281,30 @@ def _rows(
     return pool.frame, profile, weights.group, weights.names
 
 
-def _columns(frame: pd.DataFrame, bias: Bias | None, features: Sequence[str] | None) -> list[str]:
+def _columns(frame: pd.DataFrame, model: Bias | None, features: Sequence[str] | None) -> list[str]:
     if features is not None:
         return expand_features(frame, features)
-    if bias is None:
-        names = [str(name) for name in frame.columns if name not in _ROLES]
+    read = [] if model is None else [name for part in model.parts for name in part.columns]
+    if read:
+        names = expand_features(frame, list(dict.fromkeys(read)))
+        names += ["label"] if "label" in frame.columns and "label" not in names else []
     else:
-        read = [name for part in bias.parts for name in part.columns]
-        names = expand_features(frame, list(dict.fromkeys(read))) if read else []
-        names += (
-            [name for name in frame.columns if name == "label" and name not in names]
-            if read
-            else []
-        )
-        names = names or [str(name) for name in frame.columns if name not in _ROLES]
+        names = [str(name) for name in frame.columns if name not in _ROLES]
     usable = [name for name in names if not bool(frame[name].isna().any())]
     if not usable:
         raise DataError(
             "there is no column to compare the sources by: "
-            f"{first_few(names) or 'the pool has none'} (columns with missing "
-            "values are left out)."
+            f"{first_few(names) or 'the pool has none'} (columns with missing values are left "
+            "out).",
+            columns=names,
         )
     return usable
 
 
 def _units(group_r: Ints | None, n_rows: int, seed: int) -> Any:
-    """(R, M) sparse indicator of each row's unit; of very many units, (R, bundles) each unit in one
-    bundle with a random sign.
+    """(R, M) sparse indicator of each row's unit.
+
+    Of very many units, (R, bundles): each unit is in one bundle, with a random sign.
     """
     code_r = np.arange(n_rows) if group_r is None else np.unique(group_r, return_inverse=True)[1]
     n_units, value_r = int(code_r.max()) + 1, np.ones(n_rows)
@@ -323,16 +337,10 @@ def _indicators(frame: pd.DataFrame, name: str) -> tuple[Floats, list[str]]:
 
 
 def _list_indicators(column: pd.Series[Any], name: str) -> tuple[Floats, list[str]]:
-    """The same of a column of lists: which images have each of the levels."""
-    from collections import Counter
-
-    own_r = [{level_text(each) for each in value} for value in column]
-    largest = [
-        level
-        for level, _ in Counter(level for own in own_r for level in sorted(own)).most_common(
-            _MOST_LEVELS
-        )
-    ]
+    """Tell for a column of lists which images have each of the levels."""
+    own_r = [{level_text(item) for item in value} for value in column]
+    count = Counter(level for own in own_r for level in sorted(own))
+    largest = [level for level, _ in count.most_common(_MOST_LEVELS)]
     indicator_rt = np.array(
         [[level in own for level in largest] for own in own_r], dtype=np.float64
     ).reshape(len(own_r), len(largest))
@@ -402,7 +410,7 @@ def _influence(profile: Profile, indicator_rt: Floats, unit_rm: Any) -> tuple[Fl
 
 
 def _solve_columns(profile: Profile, g_ckj: Floats, g_pj: Floats) -> tuple[Floats, Floats]:
-    """I⁻¹g for many right-hand sides at once."""
+    """Compute I⁻¹g for many right-hand sides at once."""
     solved = [profile.information.solve(g_ckj[:, :, j], g_pj[:, j]) for j in range(g_ckj.shape[2])]
     return np.stack([a_ck for a_ck, _ in solved], axis=2), np.stack(
         [a_p for _, a_p in solved], axis=1

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
-from unskew.bias.features import expand_features, uncovered_levels
+from unskew.bias.feature_flags import uncovered_levels
+from unskew.bias.features import expand_features
 from unskew.bias.strata import FittedStrata, describe_strata
 from unskew.errors import DataError, first_few
 from unskew.records import Floats, Ints, Pool, Target
@@ -165,7 +166,7 @@ class FittedBias:
         share, shown = self.uncovered
         return (
             (
-                f"{THE_TARGET} without what no source has an image of: {first_few(shown)} "
+                f"{THE_TARGET} excluding strata with no images in any source: {first_few(shown)} "
                 f"({share:.4g})",
             )
             if shown

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
-from unskew.bias.features import FeatureMap, is_number, learn_flagged_features, read_feature_columns
+from unskew.bias.feature_flags import learn_flagged_features
+from unskew.bias.features import FeatureMap, is_number, read_feature_columns
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear, own_means
 from unskew.bias.tilt import FittedTilt, find_reference_source
 from unskew.errors import ConfigError, DataError, did_you_mean

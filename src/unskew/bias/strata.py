@@ -282,7 +282,7 @@ def flag_identifying(target: TargetStrata, count_ck: Ints) -> tuple[str, ...]:
     """Warn of strata that nearly tell the source of an image, though sources share them, and say
     so; `strata_of_one_source` names the others.
     """
-    from unskew.bias.features import IDENTIFIES, can_be_identified, share_guessed
+    from unskew.bias.feature_flags import IDENTIFIES, can_be_identified, share_guessed
 
     is_shared = bool(((count_ck > 0).sum(axis=1) > 1).any())
     if (

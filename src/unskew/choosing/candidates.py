@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from unskew.bias.fitted import FittedBias
 
 BASELINE = "naive pooling"
-# As in `unskew.bias.features.flag_identifiers`.
+# As in `unskew.bias.feature_flags.flag_identifiers`.
 _IDENTIFIES = 0.99
 # A family contradicts a known fact where chance explains the difference with less than this
 # probability.
@@ -293,7 +293,8 @@ def _count_numbers(value: Any) -> int:
 
 def _identifying_columns(model: Bias, pool: Pool) -> tuple[str, ...]:
     """Sentences on columns that alone identify the source."""
-    from unskew.bias.features import expand_features, flag_identifiers
+    from unskew.bias.feature_flags import flag_identifiers
+    from unskew.bias.features import expand_features
 
     columns = list(dict.fromkeys(column for part in model.parts for column in part.columns))
     flagged, _, _ = _attempt(
@@ -320,7 +321,7 @@ def _fit_p_value(
     from unskew.bias.fit_check import check_fit
 
     found, failure, _ = _attempt(
-        lambda: check_fit(pool, model, weights, features=columns, seed=seed)
+        lambda: check_fit(pool, model, weights=weights, features=columns, rng=seed)
     )
     if found is None:
         return None, (f"its fit could not be checked ({failure})",)

@@ -300,7 +300,7 @@ def _check_uniform(
     """A uniform target is uniform over the levels of all splits: {what train has no image of: its
     mass}, an error unless allowed.
     """
-    from unskew.target.resolution import allow_uncovered
+    from unskew.target.cell_masses import allow_uncovered
 
     if target is None or target.kind != "uniform" or whole is None:
         return {}

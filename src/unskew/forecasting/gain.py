@@ -254,6 +254,7 @@ def _check_model(
     done.
     """
     from unskew.bias.features import expand_features
+    from unskew.bias.fit_check import check_fit
 
     assert weights.estimation is not None
     frame = weights.estimation.fitted.data.frame
@@ -265,8 +266,11 @@ def _check_model(
         name for name in names if name in frame.columns and not bool(frame[name].isna().any())
     ]
     try:
-        return (
-            weights.check_fit(pool, features=usable, n=_REPLICATES, seed=seed) if usable else None
+        if not usable:
+            return None
+        fitted = weights.estimation.fitted
+        return check_fit(
+            pool, fitted, weights=weights, features=usable, replicates=_REPLICATES, rng=seed
         )
     except DataError:
         return None

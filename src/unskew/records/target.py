@@ -1,4 +1,4 @@
-"""The population that results shall speak of."""
+"""The population that results describe."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TARGET_OF_NUMBERS = "the target of the biasing functions"
 
 @dataclass(frozen=True)
 class Target:
-    """The population that results shall speak of, said once: use the class methods.
+    """The population that results shall describe; made by the class methods.
 
     Numbers: whole numbers are counts and are normalised; all others are probabilities and must sum
     to 1 (to 1e-9). Levels are compared as text: 3, 3.0 and "3" are one level.
@@ -45,7 +45,7 @@ class Target:
         images in, and shares that among them.
     uncovered : target mass on a stratum without images is an "error", or the target is made
         smaller: "restrict".
-    reference : the sample (a `Pool`, or where one lies) or the name of the source known to be
+    reference : the sample (a `Pool`, or the path of one) or the name of the source known to be
         unbiased.
     holdout : share of the reference that judges and does not fit.
     """
@@ -64,10 +64,8 @@ class Target:
 
     @classmethod
     def uniform(cls, by: str | Sequence[str], **options: Unpack[TargetOptions]) -> Target:
-        """Every level of ``by`` has the same mass; of several attributes, every combination of
-        their levels.
-        """
-        from unskew.target.building import uniform_target
+        """Give every level of ``by`` the same mass; of several attributes, every combination."""
+        from unskew.target.methods import uniform_target
 
         return uniform_target(by, options)
 
@@ -79,13 +77,13 @@ class Target:
         interactions: pd.DataFrame | None = None,
         **options: Unpack[TargetOptions],
     ) -> Target:
-        """``{attribute: {level: number}}``; with the error of the survey, ``{attribute: {"mass":
-        {level: number}, "n": 400}}`` or "stderr".
+        """Make a target of known margins, ``{attribute: {level: number}}``.
 
-        Several margins are raked from ``interactions`` (a joint table, default the pool's), whose
-        odds ratios are thereby assumed.
+        With the error of the survey: ``{attribute: {"mass": {level: number}, "n": 400}}`` or
+        "stderr". Several margins are raked from ``interactions`` (a joint table, default the
+        pool's), whose odds ratios are thereby assumed.
         """
-        from unskew.target.building import margins_target
+        from unskew.target.methods import margins_target
 
         return margins_target(margins, interactions, options)
 
@@ -97,64 +95,66 @@ class Target:
         n: float | None = None,
         **options: Unpack[TargetOptions],
     ) -> Target:
-        """The joint distribution: a column for each attribute and one called count, mass,
-        probability or share; ``n`` as in a survey.
+        """Make a target of a joint distribution.
+
+        The table has a column for each attribute and one called count, mass, probability or share;
+        ``n`` is the size of the survey behind it.
         """
-        from unskew.target.building import table_target
+        from unskew.target.methods import table_target
 
         return table_target(table, by, n, options)
 
     @classmethod
     def sample(cls, sample: Pool | str, holdout: float = 0.0) -> Target:
-        """The population that ``sample`` was drawn from, labelled or not."""
-        from unskew.target.building import sample_target
+        """Take the population that ``sample`` was drawn from, labelled or not."""
+        from unskew.target.methods import sample_target
 
         return sample_target(sample, holdout)
 
     @classmethod
     def source(cls, name: str, holdout: float = 0.0) -> Target:
-        """The population that the source ``name`` was drawn from, because that source is known to
-        be unbiased.
-        """
-        from unskew.target.building import source_target
+        """Take the population of the source ``name``, which is known to be unbiased."""
+        from unskew.target.methods import source_target
 
         return source_target(name, holdout)
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any], folder: str | PathLike[str] = ".") -> Target:
-        """The ``[target]`` part of a configuration; files are read from ``folder``."""
-        from unskew.target.schema import read_target
+        """Read the ``[target]`` part of a configuration; files are read from ``folder``."""
+        from unskew.target.methods import read_target
 
         return read_target(settings, folder)
 
     def to_dict(self) -> dict[str, Any]:
-        """Values that TOML and JSON can hold, from which `from_dict` makes the same target."""
-        from unskew.target.schema import written_target
+        """Return values that TOML and JSON can hold, from which `from_dict` makes the same."""
+        from unskew.target.methods import written_target
 
         return written_target(self)
 
     def resolve(self, pool: Pool | pd.DataFrame) -> TargetStrata | TargetReference:
-        """What the target asks of this pool: the mass of every stratum, or the reference to
-        resemble.
+        """Find what the target asks of this pool.
+
+        That is the mass of every stratum, or the reference to resemble.
         """
         return self.compare(pool) if self.kind in ("sample", "source") else self.stratify(pool)
 
     def stratify(self, pool: Pool | pd.DataFrame) -> TargetStrata:
-        """The target mass of every stratum of the pool; an error for a sample or a source."""
-        from unskew.target.resolution import stratify_pool
+        """Find the target mass of every stratum of the pool; an error for a sample or a source."""
+        from unskew.target.methods import stratify_pool
 
         return stratify_pool(self, pool)
 
     def compare(self, pool: Pool | pd.DataFrame) -> TargetReference:
-        """The sample, or the source of the pool, that stands for the target; an error for
-        masses.
+        """Find the sample, or the source of the pool, that represents the target.
+
+        A target of masses is an error.
         """
-        from unskew.target.resolution import find_reference
+        from unskew.target.methods import find_reference
 
         return find_reference(self, pool)
 
     def describe(self) -> tuple[str, ...]:
-        """What was given and what is assumed, in plain sentences."""
-        from unskew.target.wording import target_sentences
+        """Return what was given and what is assumed, in plain sentences."""
+        from unskew.target.methods import target_sentences
 
         return target_sentences(self)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from unskew.bias.base import Description
-    from unskew.bias.fit_check import FitCheck
     from unskew.debiasing.estimation import Estimation
     from unskew.records.pool import Pool
     from unskew.weigh.effective_size import Diagnosis
@@ -151,16 +150,6 @@ class Weights:
         from unskew.weigh.sensitivity import bound_weights_mean
 
         return bound_weights_mean(self, values, factor, **options)
-
-    def check_fit(self, pool: Pool, **options: Any) -> FitCheck:
-        """Does each source look as the bias model expects? `unskew.check_fit` with the model behind
-        these weights, if there is one.
-        """
-        from unskew.bias.fit_check import check_fit
-
-        return check_fit(
-            pool, None if self.estimation is None else self.estimation.fitted, self, **options
-        )
 
     def score(self, table: Pool | pd.DataFrame) -> Floats:
         """(m,) weights for new images without a new solve, 1/Σ_k λ_k ω_k(z)/Ω_k on the scale of

@@ -7,7 +7,7 @@ from unskew.scenarios.class_overlap import class_mixtures, overlapping_classes
 from unskew.scenarios.gaussian_tilts import tilts
 from unskew.scenarios.image_acquisition import acquisition
 from unskew.scenarios.nesting import NestedSolution, nested_sets, nested_sets_solution
-from unskew.scenarios.record import Scenario, geometric_sizes
+from unskew.scenarios.scenario import Scenario, geometric_sizes
 
 __all__ = [
     "NestedSolution",

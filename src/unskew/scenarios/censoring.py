@@ -10,7 +10,7 @@ import numpy.typing as npt
 from unskew.errors import ConfigError
 from unskew.records import Ints
 from unskew.scenarios.image_acquisition import draw_from_population
-from unskew.scenarios.record import Scenario
+from unskew.scenarios.scenario import Scenario
 
 
 def censored(

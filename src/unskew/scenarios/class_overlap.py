@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError
 from unskew.records import Ints
-from unskew.scenarios.record import Scenario, repeat_codes, split_sizes
+from unskew.scenarios.scenario import Scenario, repeat_codes, split_sizes
 
 _IMAGES_PER_SOURCE = 1000  # drawn when neither sizes nor a population says how many
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError
 from unskew.records import Floats, Ints
-from unskew.scenarios.record import Scenario, repeat_codes, split_sizes
+from unskew.scenarios.scenario import Scenario, repeat_codes, split_sizes
 
 
 def acquisition(

@@ -1,6 +1,4 @@
-"""The five ways to say a target, and the options that go with them, checked before any pool is
-seen.
-"""
+"""The five ways to define a target, and their options, checked before any pool is seen."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Pool, Target
 from unskew.target.facts import Distribution, cell_text, read_margin, read_target_table
 from unskew.target.levels import MISSING, check_edges, level_text
-from unskew.target.spread import mass_covariance
+from unskew.target.mass_covariance import mass_covariance
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +24,7 @@ _CHOICES = {
 
 
 class TargetOptions(TypedDict, total=False):
-    """What may be said about any target made of masses; see `Target`."""
+    """The options of every target made of masses; see `Target`."""
 
     bins: Mapping[str, Sequence[float]]
     outside: Mapping[str, str | Mapping[Any, str]]
@@ -44,17 +42,22 @@ def uniform_target(by: str | Sequence[str], options: Mapping[str, Any]) -> Targe
 def margins_target(
     margins: Mapping[str, Any], interactions: pd.DataFrame | None, options: Mapping[str, Any]
 ) -> Target:
-    given: Any = margins  # of any kind where it comes from a user
-    if not isinstance(given, Mapping):
+    value: Any = margins  # of any kind where it comes from a user
+    if not isinstance(value, Mapping):
         raise ConfigError(
             f"margins is a table {{attribute: {{level: number}}}}, such as {{'label': {{'cat': "
-            f"0.6, 'dog': 0.4}}}}; got {given!r}."
+            f"0.6, 'dog': 0.4}}}}; got {value!r}.",
+            option="margins",
+            value=value,
         )
     if not margins:
-        raise ConfigError("there is no margin: pass at least one, as {attribute: {level: number}}.")
+        raise ConfigError(
+            "margins is empty: pass at least one, as {attribute: {level: number}}.",
+            option="margins",
+        )
     read = _read_options(_attributes(margins), options)
     facts = tuple(
-        read_margin(name, given, read["bins"].get(name)) for name, given in margins.items()
+        read_margin(name, margin, read["bins"].get(name)) for name, margin in margins.items()
     )
     table = (
         None if interactions is None else read_target_table(interactions, read["by"], read["bins"])
@@ -76,8 +79,10 @@ def table_target(
 def sample_target(sample: Pool | str, holdout: float) -> Target:
     if not isinstance(sample, Pool | str):
         raise ConfigError(
-            f"a sample of the target is a Pool, or where one lies; got {type(sample).__name__}. "
-            "Pool.from_frame makes one."
+            f"a sample of the target is a Pool, or the path of one; got {type(sample).__name__}. "
+            "Pool.from_frame makes one.",
+            option="sample",
+            value=type(sample).__name__,
         )
     return Target(kind="sample", reference=sample, holdout=_read_holdout(holdout))
 
@@ -94,7 +99,9 @@ def _attributes(by: Any) -> tuple[str, ...]:
         or not all(isinstance(name, str) for name in names)
     ):
         raise ConfigError(
-            f"by names one or more attributes, each once, as text; got {list(names)}."
+            f"by names one or more attributes, each once, as text; got {list(names)}.",
+            option="by",
+            value=list(names),
         )
     return names
 
@@ -103,7 +110,9 @@ def _read_holdout(holdout: Any) -> float:
     if not isinstance(holdout, Real) or not 0 <= float(holdout) < 1:
         raise ConfigError(
             "holdout is the share of the reference that judges and does not fit, at least 0 and "
-            f"below 1; got {holdout!r}."
+            f"below 1; got {holdout!r}.",
+            option="holdout",
+            value=holdout,
         )
     return float(holdout)
 
@@ -114,18 +123,23 @@ def _read_options(by: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, 
         if option not in known:
             raise ConfigError(
                 f"a target has no option {option!r}; it has "
-                f"{first_few(known)}.{did_you_mean(option, known)}"
+                f"{first_few(known)}.{did_you_mean(option, known)}",
+                option=option,
+                allowed=list(known),
             )
     per_attribute = {
         option: _by_attribute(option, options.get(option), by)
         for option in ("bins", "outside", "missing")
     }
-    for option, given in per_attribute.items():
-        for name in given:
+    for option, settings in per_attribute.items():
+        for name in settings:
             if name not in by:
                 raise ConfigError(
                     f"{option} names {name!r}, which is no attribute of the target; it has "
-                    f"{first_few(by)}.{did_you_mean(name, by)}"
+                    f"{first_few(by)}.{did_you_mean(name, by)}",
+                    option=option,
+                    column=name,
+                    columns=list(by),
                 )
     return {
         "by": by,
@@ -142,22 +156,24 @@ def _read_options(by: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def _by_attribute(option: str, given: Any, by: tuple[str, ...]) -> dict[str, Any]:
-    if given is None or (isinstance(given, Mapping) and not given):
+def _by_attribute(option: str, value: Any, by: tuple[str, ...]) -> dict[str, Any]:
+    if value is None:
         return {}
-    if not isinstance(given, Mapping):
+    if not isinstance(value, Mapping):
         raise ConfigError(
-            f"{option} is said for each attribute: {option}={{{by[0]!r}: {given!r}}}; got "
-            f"{given!r}."
+            f"{option} is set for each attribute: {option}={{{by[0]!r}: {value!r}}}; got "
+            f"{value!r}.",
+            option=option,
+            value=value,
         )
-    return dict(given)
+    return dict(value)
 
 
 def _read_outside(name: str, rule: Any) -> str | dict[str, str]:
     if isinstance(rule, Mapping):
         return {
-            level_text(level): _choice("outside", each, f" for {name} = {level_text(level)}")
-            for level, each in rule.items()
+            level_text(level): _choice("outside", choice, f" for {name} = {level_text(level)}")
+            for level, choice in rule.items()
         }
     return _choice("outside", rule, f" for {name!r}")
 
@@ -165,13 +181,16 @@ def _read_outside(name: str, rule: Any) -> str | dict[str, str]:
 def _choice(option: str, value: Any, where: str = "") -> str:
     if value not in _CHOICES[option]:
         raise ConfigError(
-            f"{option}{where} is one of {', '.join(map(repr, _CHOICES[option]))}; got {value!r}."
+            f"{option}{where} is one of {', '.join(map(repr, _CHOICES[option]))}; got {value!r}.",
+            option=option,
+            value=value,
+            allowed=list(_CHOICES[option]),
         )
     return str(value)
 
 
 def _checked(target: Target) -> Target:
-    """Facts and options must not contradict one another."""
+    """Refuse facts and options that contradict one another."""
     for fact in target.facts:
         mass_covariance(fact)
         for attribute in fact.by:
@@ -187,20 +206,28 @@ def _check_scope(target: Target, fact: Distribution, attribute: str) -> None:
     both = [level for level in levels if level in rule] if isinstance(rule, Mapping) else []
     if both:
         raise ConfigError(
-            f"the target gives {attribute} = {first_few(both)} a mass and calls it outside its "
-            "scope; only one can be meant."
+            f"the target gives {attribute} = {first_few(both)} a mass and also lists it under "
+            "outside; keep one of the two.",
+            option="outside",
+            column=attribute,
+            levels=both,
         )
     if MISSING in levels and target.missing.get(attribute) != "level":
         raise ConfigError(
-            f"the target gives missing values of {attribute!r} a mass; say "
-            f"missing={{{attribute!r}: 'level'}} if that is meant."
+            f"the target gives missing values of {attribute!r} a mass; pass "
+            f"missing={{{attribute!r}: 'level'}} if that is intended.",
+            option="missing",
+            column=attribute,
         )
     edges = target.bins.get(attribute)
     beyond = [level for level in levels if level.startswith(("< ", "> "))] if edges else []
     if beyond:
         raise DataError(
             f"the target gives mass to {attribute} {first_few(beyond)}, beyond its bins "
-            f"{list(edges or ())}. Widen the bins."
+            f"{list(edges or ())}. Widen the bins.",
+            option="bins",
+            column=attribute,
+            levels=beyond,
         )
 
 
@@ -213,6 +240,8 @@ def _check_interactions(target: Target, table: Distribution) -> None:
         if unknown:
             raise DataError(
                 f"the table of interactions has {cell_text(fact.by, unknown[:1])}, which the "
-                f"margin of {attribute!r} does not name; "
-                "both must speak of the same levels."
+                f"margin of {attribute!r} does not name; both must have the same levels.",
+                option="interactions",
+                column=attribute,
+                levels=unknown,
             )

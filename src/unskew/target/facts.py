@@ -1,6 +1,4 @@
-"""What is known about the target, read and checked: margins and joint tables become distributions
-over levels.
-"""
+"""What is known about the target: margins and joint tables, read into checked distributions."""
 
 from __future__ import annotations
 
@@ -26,8 +24,7 @@ VALUE_COLUMNS = ("count", "mass", "probability", "share", "stderr")
 
 @dataclass(frozen=True)
 class Distribution:
-    """Masses over levels of one attribute (a margin) or over combinations of several (a joint
-    table).
+    """Masses over the levels of one attribute (a margin) or of several (a joint table).
 
     Attributes
     ----------
@@ -49,18 +46,18 @@ class Distribution:
         return " × ".join(self.by)
 
     def levels(self, attribute: str) -> list[str]:
-        """Levels of one attribute, in order of appearance."""
+        """Return the levels of one attribute, in order of appearance."""
         at = self.by.index(attribute)
         return list(dict.fromkeys(cell[at] for cell in self.cells))
 
 
 def cell_text(by: Sequence[str], cell: Sequence[str]) -> str:
-    """``age = [0, 40) × sex = f``"""
+    """Name a cell: ``age = [0, 40) × sex = f``."""
     return " × ".join(f"{attribute} = {level}" for attribute, level in zip(by, cell, strict=True))
 
 
 def read_masses(numbers: Iterable[Any], what: str, names: Sequence[str]) -> tuple[float, ...]:
-    """Counts normalised, probabilities checked.
+    """Normalise counts, and check probabilities.
 
     Whole numbers are counts (of anything: images, people, percent) and are divided by their sum.
     All others are probabilities and must sum to 1 within 1e-9.
@@ -68,7 +65,11 @@ def read_masses(numbers: Iterable[Any], what: str, names: Sequence[str]) -> tupl
     mass_c = np.array([_number(number, what) for number in numbers])
     for name, mass in zip(names, mass_c, strict=True):
         if not (math.isfinite(mass) and mass >= 0):
-            raise DataError(f"{what}: a mass is finite and not negative; got {mass:g} for {name}.")
+            raise DataError(
+                f"{what}: a mass is finite and not negative; got {mass:g} for {name}.",
+                value=float(mass),
+                level=name,
+            )
     total = math.fsum(mass_c)
     if total == 0:
         raise DataError(f"{what} has no mass at all: every number is 0.")
@@ -77,10 +78,10 @@ def read_masses(numbers: Iterable[Any], what: str, names: Sequence[str]) -> tupl
             f"{what}: probabilities must sum to 1; these sum to {total:.10g}, {abs(total - 1):.3g} "
             f"too {'much' if total > 1 else 'little'}."
             " Is a level missing or rounded? Whole numbers would be read as counts and normalised; "
-            "divide weighted counts or percentages "
-            "with decimals by their sum."
+            "divide weighted counts or percentages with decimals by their sum.",
+            value=total,
         )
-    # A sum of 1 up to rounding stays as it is, so that what was written reads back the same.
+    # A sum of 1 up to rounding is kept, so that what was written reads back the same.
     return tuple(mass_c.tolist()) if abs(total - 1) <= 1e-14 else tuple((mass_c / total).tolist())
 
 
@@ -88,28 +89,34 @@ def _number(number: Any, what: str) -> float:
     try:
         return float(number)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{what}: a mass is a number; got {number!r}.") from error
+        raise DataError(f"{what}: a mass is a number; got {number!r}.", value=number) from error
 
 
-def read_margin(name: str, given: Any, edges: Sequence[float] | None) -> Distribution:
-    """``{level: number}``, or ``{"mass": {level: number}, "n": 400, "stderr": {level: number}}``;
-    for bins also one number for each.
+def read_margin(name: str, margin: Any, edges: Sequence[float] | None) -> Distribution:
+    """Read a margin, with or without its error; for bins one number for each will do.
+
+    It is ``{level: number}`` or ``{"mass": {level: number}, "n": 400, "stderr": {level: number}}``.
     """
-    mass, n, stderr = given, None, None
-    if isinstance(given, Mapping) and not _is_number(given.get("mass", 0.0)):
-        unknown = sorted(set(given) - {"mass", "n", "stderr"}, key=str)
+    mass, n, stderr = margin, None, None
+    if isinstance(margin, Mapping) and not _is_number(margin.get("mass", 0.0)):
+        unknown = sorted(set(margin) - {"mass", "n", "stderr"}, key=str)
         if unknown:
             raise ConfigError(
-                f"the margin of {name!r} may have mass, n and stderr; got {first_few(unknown)}."
+                f"the margin of {name!r} may have mass, n and stderr; got {first_few(unknown)}.",
+                column=name,
+                value=unknown,
+                allowed=["mass", "n", "stderr"],
             )
-        mass, n, stderr = given["mass"], given.get("n"), given.get("stderr")
+        mass, n, stderr = margin["mass"], margin.get("n"), margin.get("stderr")
     numbers = _by_level(name, mass, edges)
     if stderr is None:
         numbers = _merged(name, numbers, edges)
     levels = [level_text(level) for level in numbers]
     if len(set(levels)) < len(levels):
         raise DataError(
-            f"the margin of {name!r} names a level twice; its levels are {first_few(levels, 12)}."
+            f"the margin of {name!r} names a level twice; its levels are {first_few(levels, 12)}.",
+            column=name,
+            levels=levels,
         )
     what = f"the margin of {name!r}"
     read = read_masses(numbers.values(), what, [f"{name} = {level}" for level in levels])
@@ -123,30 +130,35 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number)
 
 
-def _by_level(name: str, given: Any, edges: Sequence[float] | None) -> dict[Any, Any]:
-    if hasattr(given, "items"):
-        return dict(given.items())
+def _by_level(name: str, margin: Any, edges: Sequence[float] | None) -> dict[Any, Any]:
+    if hasattr(margin, "items"):
+        return dict(margin.items())
     numbers = (
-        list(given)
-        if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+        list(margin)
+        if isinstance(margin, Sequence | np.ndarray) and not isinstance(margin, str)
         else None
     )
     if numbers is None or edges is None:
         raise ConfigError(
             f"the margin of {name!r} must say which level each number belongs to, as {{level: "
-            f"number}}; got {given!r}."
+            f"number}}; got {margin!r}.",
+            column=name,
+            value=margin,
         )
     labels = bin_labels(edges)
     if len(numbers) != len(labels):
         raise DataError(
             f"{name} has {len(labels)} bins ({first_few(labels, 12)}), but its margin has "
-            f"{len(numbers)} numbers."
+            f"{len(numbers)} numbers.",
+            column=name,
+            count=len(numbers),
+            limit=len(labels),
         )
     return dict(zip(labels, numbers, strict=True))
 
 
 def _merged(name: str, numbers: dict[Any, Any], edges: Sequence[float] | None) -> dict[Any, Any]:
-    """Numbers given for finer levels (single years of age) added up within the bins."""
+    """Add up the numbers of finer levels (single years of age) within the bins."""
     if edges is None or set(map(str, numbers)) <= {*bin_labels(edges), MISSING}:
         return numbers
     import pandas as pd
@@ -158,7 +170,9 @@ def _merged(name: str, numbers: dict[Any, Any], edges: Sequence[float] | None) -
     if negative.size:
         raise DataError(
             f"{what}: a mass is finite and not negative; got {values[negative[0]]:g} for "
-            f"{list(numbers)[negative[0]]}."
+            f"{list(numbers)[negative[0]]}.",
+            column=name,
+            value=float(values[negative[0]]),
         )
     return dict(
         zip(
@@ -167,24 +181,26 @@ def _merged(name: str, numbers: dict[Any, Any], edges: Sequence[float] | None) -
     )
 
 
-def _read_stderr(name: str, given: dict[Any, Any], levels: list[str]) -> tuple[float, ...]:
+def _read_stderr(name: str, errors: dict[Any, Any], levels: list[str]) -> tuple[float, ...]:
     stderr = {
         level_text(level): _number(number, f"the standard errors of {name!r}")
-        for level, number in given.items()
+        for level, number in errors.items()
     }
-    if set(stderr) != set(levels):
+    unmatched = sorted(set(stderr) ^ set(levels))
+    if unmatched:
         raise DataError(
             f"stderr and mass of {name!r} must name the same levels; only one has "
-            f"{first_few(sorted(set(stderr) ^ set(levels)))}."
+            f"{first_few(unmatched)}.",
+            column=name,
+            levels=unmatched,
         )
-    bad = [
-        f"{level} ({number})"
-        for level, number in stderr.items()
-        if not (math.isfinite(number) and number >= 0)
-    ]
+    bad = [level for level, number in stderr.items() if not (math.isfinite(number) and number >= 0)]
     if bad:
         raise DataError(
-            f"a standard error is finite and not negative; {name} has {first_few(bad)}."
+            f"a standard error is finite and not negative; {name} has "
+            f"{first_few([f'{level} ({stderr[level]})' for level in bad])}.",
+            column=name,
+            levels=bad,
         )
     return tuple(stderr[level] for level in levels)
 
@@ -193,10 +209,14 @@ def _read_n(n: Any, stderr: Any, what: str) -> float | None:
     if n is None:
         return None
     if stderr is not None:
-        raise ConfigError(f"{what} has both n and stderr; give the one that its source reports.")
+        raise ConfigError(
+            f"{what} has both n and stderr; give the one that its source reports.", option="n"
+        )
     if not _is_number(n) or not (math.isfinite(n) and n > 0):
         raise ConfigError(
-            f"{what}: n is the size of the sample behind it, a positive number; got {n!r}."
+            f"{what}: n is the size of the sample behind it, a positive number; got {n!r}.",
+            option="n",
+            value=n,
         )
     return float(n)
 
@@ -207,39 +227,11 @@ def read_target_table(
     bins: Mapping[str, Sequence[float]],
     n: Any = None,
 ) -> Distribution:
-    """A table with one column for each attribute and one of numbers (count, mass, probability or
-    share); equal cells are added up.
+    """Read a joint table: one column for each attribute and one of numbers; equal cells add up.
+
+    The column of numbers is called count, mass, probability or share.
     """
-    given: Any = frame  # of any kind where it comes from a user
-    if not (hasattr(given, "columns") and hasattr(given, "iloc")):
-        hint = (
-            " Of a Series: series.rename('count').reset_index()." if hasattr(given, "iloc") else ""
-        )
-        raise DataError(
-            "a joint table is a DataFrame with a column for each attribute and one of numbers "
-            "(count, mass, probability or share); got a "
-            f"{type(given).__name__}.{hint}"
-        )
-    values = [column for column in frame.columns if column in VALUE_COLUMNS and column != "stderr"]
-    if len(values) != 1:
-        raise DataError(
-            "a joint table needs exactly one column of numbers, called count, mass, probability "
-            "or share; its columns are "
-            f"{first_few(list(frame.columns), 12)}."
-        )
-    attributes = (
-        tuple(by)
-        if by is not None
-        else tuple(str(column) for column in frame.columns if column not in VALUE_COLUMNS)
-    )
-    lacking = [attribute for attribute in attributes if attribute not in frame.columns]
-    if lacking or not attributes:
-        raise DataError(
-            f"the joint table has no column {first_few(lacking)}; its columns are "
-            f"{first_few(list(frame.columns), 12)}."
-        )
-    if len(frame) == 0:
-        raise DataError("the joint table has no rows.")
+    values, attributes = _table_columns(frame, by)
     encoded = [
         column_levels(frame[attribute], attribute, bins.get(attribute)) for attribute in attributes
     ]
@@ -253,10 +245,50 @@ def read_target_table(
     cell_names = [cell_text(attributes, cell) for cell in cells]
     row_names = [cell_names[at] for at in cell_r]
     what = f"the table of {' × '.join(attributes)}"
-    mass_r = read_masses(frame[values[0]], what, row_names)
+    mass_r = read_masses(frame[values], what, row_names)
     mass_c = np.bincount(cell_r, weights=np.asarray(mass_r), minlength=len(cells))
     return Distribution(attributes, cells, tuple(mass_c.tolist()), _read_n(n, None, what))
 
 
+def _table_columns(frame: pd.DataFrame, by: Sequence[str] | None) -> tuple[str, tuple[str, ...]]:
+    """(the column of numbers of a joint table, its attributes)."""
+    table: Any = frame  # of any kind where it comes from a user
+    if not (hasattr(table, "columns") and hasattr(table, "iloc")):
+        hint = (
+            " Of a Series: series.rename('count').reset_index()." if hasattr(table, "iloc") else ""
+        )
+        raise DataError(
+            "a joint table is a DataFrame with a column for each attribute and one of numbers "
+            f"(count, mass, probability or share); got a {type(table).__name__}.{hint}",
+            option="table",
+            value=type(table).__name__,
+        )
+    names = list(frame.columns)
+    values = [column for column in names if column in VALUE_COLUMNS and column != "stderr"]
+    if len(values) != 1:
+        raise DataError(
+            "a joint table needs exactly one column of numbers, called count, mass, probability "
+            f"or share; its columns are {first_few(names, 12)}.",
+            columns=names,
+        )
+    attributes = (
+        tuple(by)
+        if by is not None
+        else tuple(str(column) for column in names if column not in VALUE_COLUMNS)
+    )
+    lacking = [attribute for attribute in attributes if attribute not in names]
+    if lacking or not attributes:
+        raise DataError(
+            f"the joint table has no column {first_few(lacking) or 'of levels'}; its columns are "
+            f"{first_few(names, 12)}.",
+            column=lacking[0] if lacking else None,
+            columns=names,
+        )
+    if len(frame) == 0:
+        raise DataError("the joint table has no rows.", columns=names)
+    return values[0], attributes
+
+
 def mass_array(distribution: Distribution) -> Floats:
+    """(C,) the masses as an array."""
     return np.asarray(distribution.mass, dtype=np.float64)

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 def held_out_rows(
     frame: pd.DataFrame, holdout: float, rng: np.random.Generator
 ) -> npt.NDArray[np.bool_]:
-    """(n,) which images judge: whole groups, at random, until ``holdout`` of the images is
-    reached.
-    """
+    """(n,) which images judge: whole groups, at random, up to the share ``holdout``."""
     n = len(frame)
     if not holdout:
         return np.zeros(n, dtype=np.bool_)
@@ -32,7 +30,7 @@ def held_out_rows(
 
 
 def group_or_row(frame: pd.DataFrame) -> Ints:
-    """(R,) code of each row's group, and of each row by itself where there are no groups."""
+    """(R,) code of each row's group; without groups, each row is a group by itself."""
     import pandas as pd
 
     if "group" not in frame.columns or bool(frame["group"].isna().any()):

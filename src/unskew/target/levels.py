@@ -1,4 +1,4 @@
-"""The levels of an attribute: as text, in bins, and each row's place among them."""
+"""The levels of an attribute: as text, in bins, and the level of every row."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ _MOST_LEVELS = 100
 
 
 def level_text(value: Any) -> str:
-    """A level as text, so that 3, 3.0 and the "3" of a file are one level; missing values are
-    `MISSING`.
-    """
+    """Write a level as text, so that 3, 3.0 and "3" are one; missing values are `MISSING`."""
     if isinstance(value, str):
         return value
     import pandas as pd
@@ -39,16 +37,14 @@ def level_text(value: Any) -> str:
 
 
 def holds_lists(column: pd.Series[Any]) -> bool:
-    """Does an entry hold several values, as the labels of an image that shows several things do?"""
+    """Tell whether an entry holds several values, as the labels of one image may."""
     return column.dtype == object and any(
         isinstance(value, list | tuple | set | frozenset | np.ndarray) for value in column
     )
 
 
 def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
-    """(levels that occur, code of every row): in the order of the categories if there are any, else
-    of first appearance.
-    """
+    """(levels that occur, code of every row), by category, or else by first appearance."""
     import pandas as pd
 
     if isinstance(column.dtype, pd.CategoricalDtype):
@@ -64,11 +60,11 @@ def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
             codes, uniques = pd.factorize(column, use_na_sentinel=False)
         except TypeError as error:
             raise DataError(
-                f"{name} holds lists, so an image has several levels at once, and none of them is "
-                "its own. Calibrate weights to the shares "
-                "of single labels instead (unskew.sources.labels.label_indicators, "
-                "unskew.calibrate_weights), or join them into one level "
-                '(of COCO files: several = "join").'
+                f"{name} holds lists, so an image has several levels at once instead of one. "
+                "Calibrate weights to the shares of single labels "
+                "(unskew.sources.labels.label_indicators, unskew.calibrate_weights), or join them "
+                'into one level (of COCO files: several = "join").',
+                column=name,
             ) from error
         values, code_n = list(uniques), np.asarray(codes, dtype=np.int64)
     levels = [level_text(value) for value in values]
@@ -76,14 +72,15 @@ def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
         twice = next(level for level in levels if levels.count(level) > 1)
         raise DataError(
             f"{name} has values that differ but read the same, {twice!r} (for instance the number "
-            "3 and the text '3'). "
-            "Levels are compared as text: give the column one type."
+            "3 and the text '3'). Levels are compared as text: give the column one type.",
+            column=name,
+            level=twice,
         )
     return levels, code_n
 
 
 def bin_labels(edges: Sequence[float]) -> list[str]:
-    """``[0, 40)``, ``[40, 60]``: the last bin holds its upper edge, too."""
+    """Name the bins: ``[0, 40)``, ``[40, 60]``; the last one holds its upper edge, too."""
     text = [level_text(edge) for edge in edges]
     closing = [")"] * (len(text) - 2) + ["]"]
     return [
@@ -92,17 +89,23 @@ def bin_labels(edges: Sequence[float]) -> list[str]:
 
 
 def check_edges(name: str, edges: Sequence[float]) -> tuple[float, ...]:
-    """Two or more increasing numbers (infinite ones at the ends are fine)."""
+    """Read two or more increasing numbers (infinite ones at the ends are fine)."""
     try:
         read = np.asarray(list(edges), dtype=np.float64)
     except (TypeError, ValueError):
         raise ConfigError(
-            f"bins[{name!r}] must be a list of numbers, such as [0, 40, 60, 75]; got {edges!r}."
+            f"bins[{name!r}] must be a list of numbers, such as [0, 40, 60, 75]; got {edges!r}.",
+            option="bins",
+            column=name,
+            value=edges,
         ) from None
     if read.ndim != 1 or read.size < 2 or np.isnan(read).any() or not (np.diff(read) > 0).all():
         raise ConfigError(
             f"bins[{name!r}] must be two or more edges in increasing order, such as [0, 40, 60, "
-            f"75]; got {list(edges)}."
+            f"75]; got {list(edges)}.",
+            option="bins",
+            column=name,
+            value=list(edges),
         )
     return tuple(read.tolist())
 
@@ -119,20 +122,19 @@ def binned_levels(
 
     labels = bin_labels(edges)
     if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
-        found, code_n = text_levels(column, name)
-        unknown = [level for level in found if level not in labels and level != MISSING]
+        levels, code_n = text_levels(column, name)
+        unknown = [level for level in levels if level not in labels and level != MISSING]
         if not unknown:
-            return found, code_n
+            return levels, code_n
         column = _as_numbers(column, name, labels, unknown)
     value_n = column.to_numpy(dtype=np.float64, na_value=np.nan)
     n_bins = len(labels)
-    place_n = np.searchsorted(
-        np.asarray(edges), value_n, side="right"
-    )  # 0 below, 1 … M in a bin, M + 1 above
-    place_n[value_n == edges[-1]] = n_bins
-    place_n[np.isnan(value_n)] = n_bins + 2
+    # 0 below, 1 … M in a bin, M + 1 above, M + 2 missing
+    bin_n = np.searchsorted(np.asarray(edges), value_n, side="right")
+    bin_n[value_n == edges[-1]] = n_bins
+    bin_n[np.isnan(value_n)] = n_bins + 2
     every = [f"< {level_text(edges[0])}", *labels, f"> {level_text(edges[-1])}", MISSING]
-    present, code_n = np.unique(place_n, return_inverse=True)
+    present, code_n = np.unique(bin_n, return_inverse=True)
     return [every[at] for at in present], code_n.astype(np.int64)
 
 
@@ -146,15 +148,20 @@ def _as_numbers(
     except (ValueError, TypeError) as error:
         raise DataError(
             f"{name} has bins, so its values must be numbers or the labels of the bins "
-            f"({first_few(labels, 12)}); got {first_few(unknown)}."
+            f"({first_few(labels, 12)}); got {first_few(unknown)}.",
+            column=name,
+            levels=unknown,
         ) from error
 
 
 def check_discrete(column: pd.Series[Any], name: str, way_out: str) -> None:
-    """Measurements without bins would make a level of nearly every image: an error."""
+    """Refuse measurements without bins, which would make a level of nearly every image."""
     if column.dtype.kind == "f" and column.nunique() > _MOST_LEVELS:
         raise ConfigError(
-            f"{name} is numeric with {column.nunique()} values; say how to cut it: {way_out}."
+            f"{name} is numeric with {column.nunique()} values; choose where to cut it: {way_out}.",
+            column=name,
+            count=column.nunique(),
+            limit=_MOST_LEVELS,
         )
 
 
@@ -166,19 +173,17 @@ def column_levels(
 
 
 def cells_of(code_na: Sequence[Ints]) -> tuple[Ints, Ints]:
-    """(C, A) the combinations of codes that occur, in ascending order, and (n,) the combination of
-    every row.
-    """
+    """((C, A) the combinations of codes that occur, ascending, (n,) that of every row)."""
     import pandas as pd
 
     cell_n = np.zeros(code_na[0].size, dtype=np.int64)
     for code_n in code_na:
-        # Numbered anew after every attribute, so that the product never overflows. By hashing: n
-        # rows need not be sorted.
-        found_n, value_c = pd.factorize(cell_n * (int(code_n.max(initial=0)) + 1) + code_n)
+        # Renumbered after every attribute, so that the product never overflows. By hashing: n rows
+        # need not be sorted.
+        hashed_n, value_c = pd.factorize(cell_n * (int(code_n.max(initial=0)) + 1) + code_n)
         rank_c = np.empty(value_c.size, dtype=np.int64)
         rank_c[np.argsort(value_c)] = np.arange(value_c.size)
-        cell_n = rank_c[found_n]
+        cell_n = rank_c[hashed_n]
     row_c = np.zeros(int(cell_n.max(initial=-1)) + 1, dtype=np.int64)
     row_c[cell_n] = np.arange(cell_n.size)
     return np.column_stack([code_n[row_c] for code_n in code_na]).astype(np.int64), cell_n

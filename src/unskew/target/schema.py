@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Pool, Target
+from unskew.target.building import (
+    margins_target,
+    sample_target,
+    source_target,
+    table_target,
+    uniform_target,
+)
 from unskew.target.facts import VALUE_COLUMNS, Distribution
 
 if TYPE_CHECKING:
@@ -16,7 +23,8 @@ if TYPE_CHECKING:
 
 _KINDS = ("uniform", "margins", "table", "sample", "source")
 _OPTIONS = ("bins", "outside", "missing", "unit", "uncovered")
-_BESIDE = {
+# The keys that each kind of target allows in addition.
+_ALLOWED = {
     "uniform": _OPTIONS,
     "margins": ("interactions", *_OPTIONS),
     "table": _OPTIONS,
@@ -26,107 +34,117 @@ _BESIDE = {
 
 
 def read_target(settings: Mapping[str, Any], folder: str | PathLike[str]) -> Target:
-    """One of uniform, margins, table, sample or source, and what goes with it."""
+    """Read one of uniform, margins, table, sample or source, and the options it allows."""
     kinds = [kind for kind in _KINDS if kind in settings]
     if len(kinds) != 1:
         raise ConfigError(
             f"[target] needs exactly one of {', '.join(_KINDS)}; got {first_few(kinds) or 'none'} "
-            f"among {first_few(list(settings))}."
+            f"among {first_few(list(settings))}.",
+            key="target",
+            value=kinds,
+            allowed=list(_KINDS),
         )
     (kind,) = kinds
     for key in settings:
-        if key != kind and key not in _BESIDE[kind]:
+        if key != kind and key not in _ALLOWED[kind]:
             raise ConfigError(
-                f"[target] has {key!r}, which does not go with {kind}; {', '.join(_BESIDE[kind])} "
-                f"do.{did_you_mean(key, _BESIDE[kind])}"
+                f"[target] has {key!r}, which does not go with {kind}; {', '.join(_ALLOWED[kind])} "
+                f"do.{did_you_mean(key, _ALLOWED[kind])}",
+                key=key,
+                allowed=list(_ALLOWED[kind]),
             )
-    base, given = Path(folder), settings[kind]
+    base, value = Path(folder), settings[kind]
     options: dict[str, Any] = {key: settings[key] for key in _OPTIONS if key in settings}
     if kind == "uniform":
-        return Target.uniform(given, **options)
+        return uniform_target(value, options)
     if kind == "margins":
         interactions = (
             _read_joint(settings["interactions"], base)[0] if "interactions" in settings else None
         )
-        return Target.margins(
-            {name: _read_margin(name, each, base) for name, each in given.items()},
-            interactions=interactions,
-            **options,
-        )
+        margins = {name: _read_margin(name, margin, base) for name, margin in value.items()}
+        return margins_target(margins, interactions, options)
     if kind == "table":
-        frame, n = _read_joint(given, base)
-        return Target.table(frame, n=n, **options)
+        frame, n = _read_joint(value, base)
+        return table_target(frame, None, n, options)
     holdout = settings.get("holdout", 0.0)
-    return Target.sample(given, holdout) if kind == "sample" else Target.source(given, holdout)
+    return sample_target(value, holdout) if kind == "sample" else source_target(value, holdout)
 
 
-def _read_margin(name: str, given: Any, base: Path) -> Any:
-    """``{file = "survey.csv", n = 400}`` becomes masses; everything else is left to
-    `Target.margins`.
-    """
-    if isinstance(given, str):
-        given = {"file": given}
-    if not isinstance(given, Mapping) or not isinstance(given.get("file"), str):
-        return given
-    unknown = sorted(set(given) - {"file", "n"})
+def _read_margin(name: str, margin: Any, base: Path) -> Any:
+    """Read the masses of ``{file = "survey.csv", n = 400}``; return everything else unchanged."""
+    if isinstance(margin, str):
+        margin = {"file": margin}
+    if not isinstance(margin, Mapping) or not isinstance(margin.get("file"), str):
+        return margin
+    unknown = sorted(set(margin) - {"file", "n"})
     if unknown:
         raise ConfigError(
             f"margins.{name} may have file and n; got {first_few(unknown)}. Standard errors are a "
-            "column stderr of the file."
+            "column stderr of the file.",
+            key=f"margins.{name}",
+            value=unknown,
+            allowed=["file", "n"],
         )
-    frame = _read_csv(base / given["file"])
-    column = (
-        name
-        if name in frame.columns
-        else next((each for each in frame.columns if each not in VALUE_COLUMNS), None)
-    )
-    values = [each for each in frame.columns if each in VALUE_COLUMNS and each != "stderr"]
+    file = margin["file"]
+    frame = _read_csv(base / file)
+    levels = [column for column in frame.columns if column not in VALUE_COLUMNS]
+    column = name if name in frame.columns else next(iter(levels), None)
+    values = [other for other in frame.columns if other in VALUE_COLUMNS and other != "stderr"]
     if column is None or len(values) != 1:
         raise DataError(
-            f"{given['file']} must have a column {name!r} of levels and one of numbers, called "
-            "count, mass, probability or share; its "
-            f"columns are {first_few(list(frame.columns), 12)}."
+            f"{file} must have a column {name!r} of levels and one of numbers, called count, mass, "
+            f"probability or share; its columns are {first_few(list(frame.columns), 12)}.",
+            path=file,
+            column=name,
+            columns=list(frame.columns),
         )
-    if frame[column].duplicated().any():
+    twice = frame[column][frame[column].duplicated()].tolist()
+    if twice:
         raise DataError(
-            f"{given['file']} names {name} = "
-            f"{first_few(frame[column][frame[column].duplicated()].tolist())} twice."
+            f"{file} lists {name} = {first_few(twice)} twice.", path=file, column=name, levels=twice
         )
-    margin = {"mass": dict(zip(frame[column], frame[values[0]], strict=True)), "n": given.get("n")}
+    masses = {"mass": dict(zip(frame[column], frame[values[0]], strict=True)), "n": margin.get("n")}
     if "stderr" in frame.columns:
-        margin["stderr"] = dict(zip(frame[column], frame["stderr"], strict=True))
-    return margin
+        masses["stderr"] = dict(zip(frame[column], frame["stderr"], strict=True))
+    return masses
 
 
-def _read_joint(given: Any, base: Path) -> tuple[pd.DataFrame, float | None]:
-    """A file name, ``{file = …, n = …}``, or ``{by = […], rows = [[level, …, mass], …], n =
-    …}``.
-    """
+def _read_joint(table: Any, base: Path) -> tuple[pd.DataFrame, float | None]:
+    """Read a file name, ``{file = …, n = …}``, or ``{by = […], rows = [[level, …, mass], …]}``."""
     import pandas as pd
 
-    if isinstance(given, str):
-        return _read_csv(base / given), None
-    if isinstance(given, Mapping) and isinstance(given.get("file"), str):
-        return _read_csv(base / given["file"]), given.get("n")
-    if not isinstance(given, Mapping) or not {"by", "rows"} <= set(given):
+    if isinstance(table, str):
+        return _read_csv(base / table), None
+    if isinstance(table, Mapping) and isinstance(table.get("file"), str):
+        return _read_csv(base / table["file"]), table.get("n")
+    if not isinstance(table, Mapping) or not {"by", "rows"} <= set(table):
         raise ConfigError(
             f"a joint table is a file, or {{by = [attributes], rows = [[level, …, mass], …]}}; got "
-            f"{given!r}."
+            f"{table!r}.",
+            key="table",
+            value=table,
         )
-    if any(len(row) != len(given["by"]) + 1 for row in given["rows"]):
-        raise ConfigError(
-            f"every row of the joint table has one level for each of {first_few(given['by'])}, "
-            "then its mass."
-        )
-    levels = {name: [row[at] for row in given["rows"]] for at, name in enumerate(given["by"])}
-    return pd.DataFrame({**levels, "mass": [row[-1] for row in given["rows"]]}), given.get("n")
+    by, rows = table["by"], table["rows"]
+    for at, row in enumerate(rows):
+        if len(row) != len(by) + 1:
+            raise ConfigError(
+                f"every row of the joint table has one level for each of {first_few(by)}, then its "
+                f"mass; got {row!r}.",
+                key="table",
+                row=at,
+                value=row,
+            )
+    levels = {name: [row[at] for row in rows] for at, name in enumerate(by)}
+    return pd.DataFrame({**levels, "mass": [row[-1] for row in rows]}), table.get("n")
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     if not path.is_file():
-        raise ConfigError(f"[target] names the file {str(path)!r}, which is not there.")
+        raise ConfigError(
+            f"[target] names the file {str(path)!r}, which does not exist.", path=str(path)
+        )
     try:
         # Only an empty field is missing: NA is a country. And 01 is a code, not the number 1.
         frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
@@ -139,17 +157,18 @@ def _read_csv(path: Path) -> pd.DataFrame:
         return frame.assign(**{name: text[name] for name in coded})
     except (ValueError, OSError) as error:  # empty, ragged, not UTF-8, not to be read
         raise DataError(
-            f"{str(path)!r} cannot be read as a CSV table: {str(error).strip()}."
+            f"{str(path)!r} cannot be read as a CSV table: {str(error).strip()}.", path=str(path)
         ) from error
 
 
 def written_target(target: Target) -> dict[str, Any]:
-    """Plain values; options at their defaults are left out."""
+    """Return the target as plain values; options at their defaults are left out."""
     if target.kind in ("sample", "source"):
         if isinstance(target.reference, Pool):
             raise ConfigError(
                 "a sample held in memory cannot be written to a configuration; give Target.sample "
-                "the place where it lies."
+                "the path of its file or folder.",
+                key="sample",
             )
         written: dict[str, Any] = {target.kind: target.reference}
         return written | ({"holdout": target.holdout} if target.holdout else {})

@@ -30,7 +30,7 @@ class TargetStrata:
     uncovered : strata with target mass and no images, left out (``uncovered="restrict"``), and
         their mass before.
     dropped : number of rows dropped, by reason.
-    population : which population results speak of.
+    population : which population results describe.
     sentences : what was given, assumed and done.
     share_jacobian : (C, C) ∂mass_c/∂ log N_d where the masses are raked from the pool's own counts
         N; None where they do not depend on N.
@@ -60,25 +60,22 @@ class TargetStrata:
 
     @property
     def weight(self) -> Floats:
-        """(n,) post-stratified weights p_c/N_c × unit, sum 1; 0 for dropped rows and strata of mass
-        0.
-        """
+        """(n,) post-stratified weights p_c/N_c × unit, sum 1; 0 for dropped rows and mass 0."""
         kept_n = self.code >= 0
         weight_n = np.zeros(self.code.size)
         weight_n[kept_n] = (self.mass / self.size)[self.code[kept_n]] * self.unit[kept_n]
         return weight_n
 
     def describe(self) -> tuple[str, ...]:
-        """What was given, what is assumed, what was done to this pool, and which population results
-        speak of.
-        """
+        """Return what was given, assumed and done, and which population results describe."""
         return self.sentences
 
 
 @dataclass(frozen=True, eq=False)
 class TargetReference:
-    """A sample of the target (``sample``), or the source of the pool that is one (``source``);
-    ``holdout`` of it judges.
+    """A sample of the target, or the name of the source of the pool that is one.
+
+    The share ``holdout`` of it judges and does not fit.
     """
 
     sample: Pool | None
@@ -87,5 +84,5 @@ class TargetReference:
     sentences: tuple[str, ...] = field(repr=False)
 
     def describe(self) -> tuple[str, ...]:
-        """What was given and what is assumed."""
+        """Return what was given and what is assumed."""
         return self.sentences

@@ -1,5 +1,4 @@
-"""The smallest change of a distribution, in Kullback–Leibler divergence, that makes given means
-hold: pure mathematics.
+"""The smallest change of a distribution (Kullback–Leibler) that makes given means hold.
 
 Minimise Σ_c p_c log(p_c/w_c) subject to Σ_c p_c z_cj = 0 for every j and Σ_c p_c = 1. The solution
 is the tilt p_c ∝ w_c exp(ν·z_c), with ν the minimum of the convex F(ν) = log Σ_c w_c exp(ν·z_c),
@@ -59,8 +58,9 @@ class Gap:
 
 
 def tilt_to_zero(weight_c: Floats, z_cj: Floats) -> TiltSolution | Gap | None:
-    """The distribution nearest to ``weight_c`` with E_p z = 0; a `Gap` if there is none; None if
-    double precision cannot tell.
+    """Find the distribution nearest to ``weight_c`` with E_p z = 0.
+
+    Returns a `Gap` if there is none, and None if double precision cannot tell.
 
     Parameters
     ----------
@@ -86,8 +86,7 @@ def tilt_to_zero(weight_c: Floats, z_cj: Floats) -> TiltSolution | Gap | None:
 
 
 def independent_columns(z_cj: Floats) -> Ints | None:
-    """Columns that determine all others on these cells; None if a constraint that they imply
-    contradicts a given one.
+    """Find the columns that determine all others; None if what they imply contradicts another.
 
     If z_j = α + Σ β_l z_l over the kept columns l then E z_j = α whenever their means are 0:
     redundant for α = 0, contradictory otherwise. The rank is a property of the cells, not of their
@@ -109,7 +108,7 @@ def independent_columns(z_cj: Floats) -> Ints | None:
 
 
 def _newton(weight_c: Floats, z_cj: Floats) -> TiltSolution | None:
-    """Newton's method with a line search on F, from ν = 0; None if it does not get there."""
+    """Minimise F by Newton's method with a line search, from ν = 0; None if that fails."""
     if np.abs(weight_c @ z_cj).max(initial=0.0) <= _EXACT:
         return TiltSolution(weight_c, 0)
     kept = independent_columns(z_cj)
@@ -139,7 +138,7 @@ def _newton(weight_c: Floats, z_cj: Floats) -> TiltSolution | None:
 
 
 def _direction(probability_c: Floats, z_cl: Floats, gradient_l: Floats) -> Floats | None:
-    """The Newton direction, shortened to a change of at most `_LONGEST_STEP` in any log weight."""
+    """Return Newton's direction, cut to a change of `_LONGEST_STEP` at most in any log weight."""
     centred_cl = z_cl - gradient_l
     hessian_ll = centred_cl.T @ (centred_cl * probability_c[:, None])
     # Margins of very different mass give curvatures of very different size.
@@ -167,9 +166,7 @@ def _line_search(
     value: float,
     gradient_l: Floats,
 ) -> tuple[Floats, float, Floats, Floats] | None:
-    """Halve the step until F falls enough or, where F can no longer resolve it, until the gradient
-    shrinks.
-    """
+    """Halve the step until F falls enough or, where F is too coarse, until the gradient shrinks."""
     slope = float(gradient_l @ direction_l)
     size = float(np.abs(gradient_l).max())
     # A gradient that a full step does not shrink, and that is rounding already, no shorter one
@@ -197,9 +194,9 @@ def _evaluate(log_weight_c: Floats, z_cl: Floats, nu_l: Floats) -> tuple[float, 
 
 
 def _largest_support(z_cj: Floats) -> npt.NDArray[np.bool_]:
-    """(C,) the cells that are not empty in some p ≥ 0 with Σ_c p_c z_c = 0; none at all iff E_p z =
-    0 cannot be reached.
+    """(C,) the cells that are not empty in some p ≥ 0 with Σ_c p_c z_c = 0.
 
+    None is iff E_p z = 0 cannot be reached.
     Solutions form a cone, so all these cells can be at least 1 at once: maximise Σ_c s_c with 0 ≤ s
     ≤ 1 and p = s + r, r ≥ 0.
     """
@@ -241,9 +238,7 @@ def _smallest_gap(z_cj: Floats) -> Gap | None:
 
 
 def smallest_conflict(z_cj: Floats, block_j: Ints) -> list[int]:
-    """Blocks of columns that cannot have E_p z = 0 together, although they could if any one of them
-    were left out.
-    """
+    """Find blocks of columns that cannot have E_p z = 0 together, but could without any of them."""
     conflict: list[int] = np.unique(block_j).tolist()
     for block in list(conflict):
         others = [other for other in conflict if other != block]

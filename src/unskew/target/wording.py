@@ -1,4 +1,4 @@
-"""What a target says, assumes and did, in plain sentences: the report prints them as they stand."""
+"""What a target was given, assumes and did, in plain sentences that the report prints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OUTSIDE = {"keep": "kept at their pool share", "drop": "dropped"}
 
 
 def target_sentences(target: Target) -> tuple[str, ...]:
-    """What was given and what is assumed, before any pool is seen."""
+    """Return what was given and what is assumed, before any pool is seen."""
     if target.kind in ("sample", "source"):
         return tuple(_reference(target))
     return (*_given(target), *_assumed(target), *_options(target))
@@ -36,30 +36,31 @@ def target_sentences(target: Target) -> tuple[str, ...]:
 
 def _reference(target: Target) -> list[str]:
     if target.kind == "source":
-        said = [
+        sentences = [
             f"The target is the population that source {target.reference} was drawn from; that it "
             "is unbiased is assumed."
         ]
     elif isinstance(target.reference, Pool):
-        said = [
+        sentences = [
             f"The target is the population that a sample of {len(target.reference)} images was "
             "drawn from."
         ]
-        said += _assumed_labels(labels_lacking(target.reference.frame, None, "The sample"))
+        sentences += _assumed_labels(labels_lacking(target.reference.frame, None, "The sample"))
     else:
-        said = [
+        sentences = [
             f"The target is the population that the images in {target.reference} were drawn from."
         ]
     if target.holdout:
-        said.append(f"{target.holdout:.0%} of the reference is held out to judge.")
-    return said
+        sentences.append(f"{target.holdout:.0%} of the reference is held out to judge.")
+    return sentences
 
 
 def labels_lacking(
     frame: pd.DataFrame, is_reference: npt.NDArray[np.bool_] | None, which: str
 ) -> str:
-    """That the reference, those rows of the table (None: all), has no labels, or how many of its
-    images have none; "" if all have one.
+    """Say that the reference has no labels, or how many of its images have none; "" otherwise.
+
+    ``is_reference`` marks its rows of the table; None: all.
     """
     if "label" not in frame.columns:
         return f"{which} has no labels"
@@ -116,72 +117,73 @@ def _assumed(target: Target) -> list[str]:
         if target.interactions is None
         else "the table given for them"
     )
-    said = [
+    sentences = [
         f"The joint distribution of {' × '.join(target.by)} is not given, only its margins: their "
-        "interactions (odds ratios) are assumed "
-        f"to be those of {table}, and the rest is raked."
+        f"interactions (odds ratios) are assumed to be those of {table}, and the rest is raked."
     ]
     if sum(fact.n is not None or fact.stderr is not None for fact in target.facts) > 1:
-        said.append("The errors of different margins are assumed to be independent.")
-    return said
+        sentences.append("The errors of different margins are assumed to be independent.")
+    return sentences
 
 
 def _options(target: Target) -> list[str]:
-    said = [
+    sentences = [
         f"{name} is cut at {', '.join(map(level_text, edges))}."
         for name, edges in target.bins.items()
     ]
     for name, rule in target.outside.items():
         if isinstance(rule, Mapping):
-            said += [
-                f"Outside the target's scope: {name} = {level}, {_OUTSIDE[each]}."
-                for level, each in rule.items()
+            sentences += [
+                f"Outside the target's scope: {name} = {level}, {_OUTSIDE[choice]}."
+                for level, choice in rule.items()
             ]
         else:
-            said.append(f"Levels of {name} outside the target's scope are {_OUTSIDE[rule]}.")
-    said += [f"Missing values of {name} {_MISSING[rule]}." for name, rule in target.missing.items()]
+            sentences.append(f"Levels of {name} outside the target's scope are {_OUTSIDE[rule]}.")
+    sentences += [
+        f"Missing values of {name} {_MISSING[rule]}." for name, rule in target.missing.items()
+    ]
     if target.unit == "group":
-        said.append(
+        sentences.append(
             "The target counts groups: a group counts once in every stratum it has images in, and "
             "they share that."
         )
-    return said
+    return sentences
 
 
 def strata_sentences(
     target: Target, strata: TargetStrata, n_split_groups: int
 ) -> tuple[str, tuple[str, ...]]:
-    """(which population results speak of, all sentences)."""
-    said = list(target_sentences(target))
+    """(which population results describe, all sentences)."""
+    sentences = list(target_sentences(target))
     n = strata.code.size
     if n_split_groups:
-        said.append(
+        sentences.append(
             f"{n_split_groups} groups have images in several strata and count once in each."
         )
     for reason, count in strata.dropped.items():
-        said.append(f"Dropped: {count} of {n} images, {reason}.")
+        sentences.append(f"Dropped: {count} of {n} images, {reason}.")
     for at in np.flatnonzero(~strata.in_scope):
         count = int((strata.code == at).sum())
-        said.append(
+        sentences.append(
             f"Kept at its pool share, {strata.mass[at]:.4g}: "
             f"{cell_text(strata.by, strata.strata[at])} ({count} images)."
         )
     empty_c = strata.mass == 0
     if empty_c.any():
         names = [cell_text(strata.by, strata.strata[at]) for at in np.flatnonzero(empty_c)]
-        said.append(
+        sentences.append(
             f"{int(empty_c[strata.code[strata.code >= 0]].sum())} images get weight 0: the target "
             f"has no {first_few(names)}."
         )
     population = _population(target, strata)
-    return population, (*said, f"Results speak of {population}.")
+    return population, (*sentences, f"Results describe {population}.")
 
 
 def _population(target: Target, strata: TargetStrata) -> str:
     population = THE_TARGET
     if strata.uncovered:
         names = first_few([f"{name} ({mass:.4g})" for name, mass in strata.uncovered.items()])
-        population += f" without what no source has an image of: {names}"
+        population += f" excluding strata with no images in any source: {names}"
         if len(target.facts) > 1:
             population += ", the other margins taken as unchanged"
     outside = float(strata.mass[~strata.in_scope].sum())
@@ -191,14 +193,14 @@ def _population(target: Target, strata: TargetStrata) -> str:
 
 
 def reference_sentences(target: Target, pool: Pool | pd.DataFrame) -> tuple[str, ...]:
-    """As `target_sentences`, and whether the source lacks labels that others have, and its size."""
-    said = target_sentences(target)
+    """Return `target_sentences`, labels that the source lacks and others have, and its size."""
+    sentences = target_sentences(target)
     if target.kind == "sample" or not isinstance(pool, Pool):
-        return said
+        return sentences
     at = pool.names.index(str(target.reference))
     if "label" in pool.frame.columns:
-        said = (
-            *said,
+        sentences = (
+            *sentences,
             *_assumed_labels(labels_lacking(pool.frame, pool.source == at, "That source")),
         )
-    return (*said, f"That source has {int(pool.sizes[at])} of {len(pool)} images.")
+    return (*sentences, f"That source has {int(pool.sizes[at])} of {len(pool)} images.")

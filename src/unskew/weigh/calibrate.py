@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Weights
+from unskew.target.raking import sweep_margins
 from unskew.target.tilting import Gap, TiltSolution, smallest_conflict, tilt_to_zero
 from unskew.weigh.effective_size import add_by_code, effective_size
 from unskew.weigh.uncertainty import check_values
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 # Probabilities typed in with ten digits pass; thirds typed in as 0.333 do not.
 _MASS_TOLERANCE = 1e-9
-_SWEEPS = 20
-_FAINTEST = 1e-200
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +124,11 @@ def calibrate_weights(
     keep_n = _keep(weight_n, margin_list)
     cell_weight_c, cell_of_kept, first_kept = _collapse(weight_n, keep_n, margin_list, mean_list)
     row_c = np.flatnonzero(keep_n)[first_kept]
-    raked_c = _rake(cell_weight_c, row_c, margin_list)
+    raked_c = sweep_margins(
+        cell_weight_c,
+        [margin.code[row_c] for margin in margin_list],
+        [margin.mass_l for margin in margin_list],
+    )
     tilt = tilt_to_zero(raked_c, _deviations(row_c, margin_list, mean_list))
     if not isinstance(tilt, TiltSolution):
         raise _unreachable(tilt, row_c, margin_list, mean_list)
@@ -339,29 +342,6 @@ def _collapse(
         _, first, cell = np.unique(cell * found.size + code, return_index=True, return_inverse=True)
     cell_weight_c = np.bincount(cell, weights=weight_n[keep_n])
     return cell_weight_c / cell_weight_c.sum(), cell, first
-
-
-def _rake(weight_c: Floats, row_c: Ints, margins: Sequence[_Margin]) -> Floats:
-    """A few sweeps of iterative proportional fitting: a good start, and exact for one attribute.
-
-    Raking multiplies by functions of the levels, so it stays within the family p ∝ π exp(ν·x) and
-    changes no solution.
-    """
-    raked_c = weight_c
-    for _ in range(_SWEEPS if len(margins) > 1 else 1):
-        for margin in margins:
-            code_c, n_levels = margin.code[row_c], len(margin.levels)
-            factor_l = np.divide(
-                margin.mass_l,
-                add_by_code(code_c, raked_c, n_levels),
-                out=np.zeros(n_levels),
-                where=margin.mass_l > 0,
-            )
-            raked_c = raked_c * factor_l[code_c]
-    raked_c = raked_c / raked_c.sum()
-    # Margins that cannot be reached may drive cells to nothing; Newton's method decides from the
-    # weights as they were.
-    return raked_c if raked_c.min() > _FAINTEST else weight_c
 
 
 def _deviations(row_c: Ints, margins: Sequence[_Margin], means: Sequence[_Mean]) -> Floats:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
+from unskew.bias.feature_flags import flag_identifiers
 from unskew.bias.features import (
     check_columns,
     combined_columns,
     expand_features,
-    flag_identifiers,
     is_numeric,
     read_numbers,
 )

@@ -60,8 +60,13 @@ def run_fit_check(weighed: Weighed, seed: int) -> tuple[Any, str]:
             "Not tested, for it would take too much memory for data of this size: weigh a part of "
             "the images and call unskew.check_fit.",
         )
+    from unskew.bias.fit_check import check_fit
+
+    weights = weighed.weights
+    fitted = None if weights.estimation is None else weights.estimation.fitted
     try:
-        return weighed.weights.check_fit(weighed.pool, n=replicates, seed=seed), ""
+        fit = check_fit(weighed.pool, fitted, weights=weights, replicates=replicates, rng=seed)
+        return fit, ""
     except UnskewError as error:
         return None, f"Not tested: {error}"
 

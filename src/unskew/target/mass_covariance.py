@@ -1,12 +1,9 @@
-"""How uncertain the masses of the target are, and what raking and restriction make of that: pure
-mathematics.
-"""
+"""Covariance of the target's masses, and how raking and restriction change it: pure mathematics."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
 
 from unskew.errors import DataError, first_few
 from unskew.records import Floats
@@ -34,8 +31,7 @@ def multinomial_covariance(mass_c: Floats, n: float) -> Floats:
 
 
 def balanced_covariance(stderr_c: Floats) -> Floats:
-    """(C, C) a covariance with the given standard errors on its diagonal and rows that sum to 0,
-    because the masses sum to 1.
+    """(C, C) a covariance with these standard errors, whose rows sum to 0 as masses sum to 1.
 
     Standard errors alone do not say how the errors of different levels go together. As for a
     multinomial, they are taken as independent errors of variance a_c conditioned on their sum being
@@ -44,6 +40,8 @@ def balanced_covariance(stderr_c: Floats) -> Floats:
     others no such a exists; then the other errors share one positive correlation, the one that
     makes their sum as uncertain as the largest.
     """
+    from scipy.optimize import brentq  # slow to load, needed only for standard errors
+
     variance_c = stderr_c**2
     top = int(np.argmax(variance_c))
     others_c = np.arange(variance_c.size) != top
@@ -78,7 +76,7 @@ def balanced_covariance(stderr_c: Floats) -> Floats:
 
 
 def _correlated(stderr_c: Floats, top: int, others_c: npt.NDArray[np.bool_]) -> Floats:
-    """The largest error balances all others, which share one correlation ρ ≥ 0."""
+    """Let the largest error balance all others, which share one correlation ρ ≥ 0."""
     other = np.where(others_c, stderr_c, 0.0)
     squares, square = float(other @ other), float(other.sum() ** 2)
     rho = (
@@ -98,12 +96,14 @@ def _check_balance(distribution: Distribution, stderr_c: Floats) -> None:
     rest = float(stderr_c.sum() - stderr_c[top])
     if stderr_c[top] > (1 + _ROUNDING) * rest + 1e-12:
         raise DataError(
-            f"these standard errors cannot be: the masses of {distribution.name} sum to 1, so an "
-            "error in one level is balanced by the "
-            f"others, yet {cell_text(distribution.by, distribution.cells[top])} has "
-            f"{stderr_c[top]:.3g} and all others together {rest:.3g} "
-            f"({first_few([f'{error:.3g}' for error in stderr_c])}). Two levels have the same "
-            "standard error."
+            f"these standard errors are impossible: the masses of {distribution.name} sum to 1, so "
+            "an error in one level is balanced by the others, yet "
+            f"{cell_text(distribution.by, distribution.cells[top])} has {stderr_c[top]:.3g} and "
+            f"all others together {rest:.3g} ({first_few([f'{error:.3g}' for error in stderr_c])})."
+            " Of two levels, both have the same standard error.",
+            columns=list(distribution.by),
+            value=float(stderr_c[top]),
+            limit=rest,
         )
 
 
@@ -120,8 +120,7 @@ def restricted(
 
 
 def raked_covariance(mass_c: Floats, indicator_cj: Floats, covariance_jj: Floats) -> Floats:
-    """(C, C) covariance of raked masses p_c = w_c exp(ν·z_c), Zᵀp = m, when the margins m have
-    covariance V.
+    """(C, C) covariance of raked masses p_c = w_c exp(ν·z_c), Zᵀp = m, where m has covariance V.
 
     dp = diag(p) Z dν and Zᵀ dp = dm give dp = diag(p) Z (Zᵀ diag(p) Z)⁺ dm.
     """
@@ -133,8 +132,7 @@ def raked_covariance(mass_c: Floats, indicator_cj: Floats, covariance_jj: Floats
 
 
 def share_jacobian(mass_c: Floats, indicator_cj: Floats) -> Floats:
-    """(C, C) ∂p_c/∂ log w_d of raked masses p_c = w_c exp(ν·z_c), Zᵀp = m, when the table w that
-    they are raked from changes.
+    """(C, C) ∂p_c/∂ log w_d of raked masses p_c = w_c exp(ν·z_c), Zᵀp = m, by the table w.
 
     dp = diag(p) (d log w + Z dν) and Zᵀ dp = 0 give dp = (P − P Z (Zᵀ P Z)⁺ Zᵀ P) d log w, P =
     diag(p).

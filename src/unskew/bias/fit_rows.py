@@ -1,0 +1,304 @@
+"""The rows that a bias model is fitted on: which of the pool and of the target's sample take part,
+and in which stratum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.bias.base import Bias, BiasData, Factor
+from unskew.bias.fitted import SAMPLE
+from unskew.bias.strata import Strata, find_cells, rescaled_masses, stratify_for
+from unskew.errors import ConfigError, DataError, first_few, impossible_origin
+from unskew.records import Floats, Ints, Pool, Target
+from unskew.splits.folds import FOLD_GROUP
+from unskew.target.holdout import held_out_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from unskew.target.strata import TargetReference, TargetStrata
+
+
+@dataclass(frozen=True, eq=False)
+class FitRows:
+    """The rows of a fit, before anything is estimated.
+
+    Attributes
+    ----------
+    data : what the factors are fitted to.
+    row : the index in the pool of every row of the pool that takes part.
+    judge : images of the target that are held out; None without any.
+    left_out : number of images of the pool that do not take part, by reason.
+    strata, bins : the strata and the edges of their attributes; None without a `Strata` part.
+    """
+
+    data: BiasData
+    row: Ints
+    judge: pd.DataFrame | None
+    left_out: dict[str, int]
+    strata: TargetStrata | None = None
+    bins: Any = None
+
+
+def gather_rows(pool: Pool, target: Target | None, parts: Sequence[Bias], seed: int) -> FitRows:
+    """Gather the rows of the pool and those of a target sample; held-out images judge.
+
+    Three cases: no reference, a sample of the target beside the pool, a source of the pool.
+    """
+    reference = _find_reference(pool, target, parts)
+    if reference is None:
+        return _rows_of_pool(pool, None, 0.0, seed)
+    if reference.sample is not None:
+        return _rows_with_sample(pool, reference.sample.frame, reference.holdout, parts, seed)
+    return _rows_of_pool(pool, reference.source, reference.holdout, seed)
+
+
+def _find_reference(
+    pool: Pool, target: Target | None, parts: Sequence[Bias]
+) -> TargetReference | None:
+    """Find the target's reference, if it has one; refuse parts that name another."""
+    if target is None or target.kind not in ("sample", "source"):
+        return None
+    reference = target.compare(pool)
+    named = [part.reference_source for part in parts if part.reference_source is not None]
+    if reference.sample is not None and named:
+        raise ConfigError(
+            f"the target is a sample, and the bias model names {named[0]!r} as its reference; only "
+            "one can be the reference.",
+            option="reference",
+            value=named[0],
+        )
+    if reference.source is not None and any(name != reference.source for name in named):
+        raise ConfigError(
+            f"the target is the source {reference.source!r}, but the bias model names "
+            f"{named[0]!r} as its reference; name one.",
+            option="reference",
+            value=named[0],
+            source=reference.source,
+        )
+    return reference
+
+
+def _rows_of_pool(pool: Pool, reference: str | None, holdout: float, seed: int) -> FitRows:
+    """Take the rows of the pool, without those of the source ``reference`` that are held out."""
+    frame, source_n = pool.frame, pool.source.astype(np.int64)
+    row, judge, left_out = np.arange(len(pool)), None, {}
+    at = None if reference is None else pool.names.index(reference)
+    if holdout:
+        held_n = np.zeros(len(pool), dtype=np.bool_)
+        held_n[source_n == at] = held_out_rows(
+            frame[source_n == at], holdout, np.random.default_rng(seed)
+        )
+        if held_n.any():
+            row, judge = np.flatnonzero(~held_n), frame[held_n]
+            left_out[f"held out of {reference} to judge"] = int(held_n.sum())
+            frame = frame.iloc[row].reset_index(drop=True)
+    data = _bias_data(pool, frame, source_n[row], row.size, seed, reference=at)
+    return FitRows(data, row, judge, left_out)
+
+
+def _rows_with_sample(
+    pool: Pool, sample: pd.DataFrame, holdout: float, parts: Sequence[Bias], seed: int
+) -> FitRows:
+    """Take all rows of the pool, then those of the target's sample that are not held out."""
+    held_m = held_out_rows(sample, holdout, np.random.default_rng(seed))
+    fitting = sample[~held_m]
+    _check_sample(pool.frame, fitting, pool.names, parts)
+    at = len(pool.names)
+    source_r = np.concatenate([pool.source.astype(np.int64), np.full(len(fitting), at)])
+    data = _bias_data(
+        pool, _stacked(pool.frame, fitting), source_r, len(pool), seed, sample=at, reference=at
+    )
+    return FitRows(data, np.arange(len(pool)), sample[held_m] if held_m.any() else None, {})
+
+
+def _bias_data(
+    pool: Pool,
+    frame: pd.DataFrame,
+    source_r: Ints,
+    n_pool: int,
+    seed: int,
+    *,
+    sample: int | None = None,
+    reference: int | None = None,
+) -> BiasData:
+    return BiasData(
+        frame=frame,
+        source=source_r,
+        names=pool.names if sample is None else (*pool.names, SAMPLE),
+        n_pool=n_pool,
+        sample=sample,
+        reference=reference,
+        cell=np.zeros(len(frame), dtype=np.int64),
+        n_cells=1,
+        fold_group=_fold_groups(frame),
+        seed=seed,
+        image_id=pool.frame["id"].to_numpy(),
+    )
+
+
+def _stacked(frame: pd.DataFrame, sample: pd.DataFrame) -> pd.DataFrame:
+    """Put the sample under the pool; categories of the pool stay categories.
+
+    Next to numbers of the sample they would become numbers.
+    """
+    import pandas as pd
+
+    categories = [
+        name
+        for name in frame.columns
+        if name != "source" and isinstance(frame[name].dtype, pd.CategoricalDtype)
+    ]
+    stacked = pd.concat(
+        [table.assign(source=table["source"].astype(object)) for table in (frame, sample)],
+        ignore_index=True,
+    )
+    return stacked.astype(dict.fromkeys(categories, "category")) if categories else stacked
+
+
+def _fold_groups(frame: pd.DataFrame) -> Ints:
+    """(R,) code of each row's group; a row without one is a group by itself.
+
+    The sample has no groups where the pool has some.
+    """
+    import pandas as pd
+
+    column = FOLD_GROUP if FOLD_GROUP in frame.columns else "group"
+    if column not in frame.columns:
+        return np.arange(len(frame))
+    code_r = np.asarray(pd.factorize(frame[column])[0], dtype=np.int64)
+    lone = np.flatnonzero(code_r < 0)
+    code_r[lone] = int(code_r.max(initial=-1)) + 1 + np.arange(lone.size)
+    return code_r
+
+
+def _check_sample(
+    frame: pd.DataFrame, sample: pd.DataFrame, names: Sequence[str], parts: Sequence[Bias]
+) -> None:
+    if len(sample) < 2:
+        raise DataError(
+            f"the target's sample has {len(sample)} images left to fit with; give a larger one, or "
+            "hold out less of it.",
+            count=len(sample),
+            limit=2,
+        )
+    if SAMPLE in names:
+        raise DataError(
+            f"a source is called {SAMPLE!r}, which is the name of the target's sample; rename it.",
+            source=SAMPLE,
+        )
+    for column in dict.fromkeys(column for part in parts for column in part.columns):
+        _check_shared(column, frame, sample)
+
+
+def _check_shared(column: str, frame: pd.DataFrame, sample: pd.DataFrame) -> None:
+    """Refuse a column that one of pool and sample lacks: it would look like missing values."""
+    matching = {
+        which: {name for name in table.columns if name == column or name.startswith(f"{column}_")}
+        for which, table in (("the pool", frame), ("the target's sample", sample))
+    }
+    for which, other in (("the pool", "the target's sample"), ("the target's sample", "the pool")):
+        if column in matching[which]:
+            continue
+        wanted = {column} & matching[other] or matching[other]
+        lacking = sorted(wanted - matching[which])
+        if lacking:
+            hint = (
+                " Without labels it cannot give their distribution: use Tilt or Propensity on "
+                "features."
+                if lacking == ["label"] and which != "the pool"
+                else ""
+            )
+            raise DataError(
+                f"{which} has no column {first_few([repr(name) for name in lacking])}, which the "
+                f"bias model reads and {other} has.{hint}",
+                columns=lacking,
+            )
+
+
+def place_in_strata(
+    rows: FitRows,
+    part: Strata,
+    pool: Pool,
+    target: Target | None,
+    masses: Mapping[tuple[str, ...], float] | None,
+) -> FitRows:
+    """Find the stratum of every row, and drop rows outside the target or in strata without mass."""
+    data = rows.data
+    reference = None if data.reference is None else data.frame[data.source == data.reference]
+    strata, over = stratify_for(part, pool, target, reference)
+    if masses is not None:
+        strata = rescaled_masses(strata, masses)
+    find_cell = partial(find_cells, target=strata, bins=over.bins)
+    code_r = strata.code[rows.row]
+    if data.sample is not None:
+        code_r = np.concatenate([code_r, find_cell(data.frame.iloc[data.n_pool :])])
+    outside_r = code_r < 0
+    empty_r = ~outside_r & (strata.mass[code_r] <= 0)
+    reasons = {
+        f"their {' × '.join(strata.by)} has no mass in the target": empty_r,
+        "outside the target": outside_r,
+    }
+    counts = {reason: int(lost_r[: data.n_pool].sum()) for reason, lost_r in reasons.items()}
+    keep_r = ~(outside_r | empty_r)
+    data = replace(
+        data, cell=np.where(keep_r, code_r, 0), n_cells=len(strata.strata), find_cell=find_cell
+    )
+    placed = replace(
+        rows,
+        data=data,
+        strata=strata,
+        bins=over.bins,
+        left_out=rows.left_out | {reason: count for reason, count in counts.items() if count},
+    )
+    return _kept(placed, keep_r)
+
+
+def exclude_rows(rows: FitRows, factor: Factor, part: Bias) -> FitRows:
+    """Drop images that their own source's ω excludes: they get weight 0 and count in no share."""
+    data = rows.data
+    own_r = factor.log_omega(data.frame)[np.arange(data.source.size), data.source]
+    keep_r = ~np.isneginf(own_r)
+    if keep_r.all():
+        return rows
+    reason = f"outside their own source's {part.family}"
+    left_out = rows.left_out | {reason: int((~keep_r).sum())}
+    return _kept(replace(rows, left_out=left_out), keep_r)
+
+
+def _kept(rows: FitRows, keep_r: npt.NDArray[np.bool_]) -> FitRows:
+    if keep_r.all():
+        return rows
+    data = rows.data
+    kept = data.kept(keep_r)
+    lost = [name for k, name in enumerate(data.names) if not np.any(kept.source == k)]
+    if kept.n_pool == 0:
+        raise DataError(
+            "no image of the pool is left: the bias model and the target leave every one out.",
+            sources=lost,
+        )
+    if lost:
+        raise DataError(
+            f"no image of {first_few(lost)} is left, because the bias model and the target leave "
+            "them out. Drop the source.",
+            sources=lost,
+        )
+    return replace(rows, data=kept, row=rows.row[keep_r[: data.n_pool]])
+
+
+def check_origin(rows: FitRows, log_rk: Floats) -> None:
+    """Refuse an image that its own source could not have produced: the likelihood would be 0."""
+    data = rows.data
+    impossible = np.flatnonzero(np.isneginf(log_rk[np.arange(data.source.size), data.source]))
+    if impossible.size:
+        row = int(impossible[0])
+        raise impossible_origin(
+            int(rows.row[row]) if row < data.n_pool else row, data.names[data.source[row]]
+        )

@@ -1,0 +1,127 @@
+"""Covariance of the masses against closed forms and numerical derivatives."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from target_pools import ANIMALS, LIGHT, WITH_OKAPI, animal_pool, mass_of, with_empty
+from unskew import Target
+from unskew.target.mass_covariance import balanced_covariance, multinomial_covariance
+
+
+def covariance_of(strata, levels):
+    order = [
+        strata.strata.index(level if isinstance(level, tuple) else (level,)) for level in levels
+    ]
+    return strata.covariance[np.ix_(order, order)]
+
+
+def test_a_sample_size_gives_the_multinomial_covariance():
+    strata = Target.margins({"label": {"mass": ANIMALS, "n": 400}}).stratify(animal_pool())
+    p = np.array(list(ANIMALS.values()))
+    np.testing.assert_allclose(
+        covariance_of(strata, ANIMALS), (np.diag(p) - np.outer(p, p)) / 400, rtol=1e-14
+    )
+    assert any(
+        "from a sample of 400, whose multinomial error enters every interval" in sentence
+        for sentence in strata.describe()
+    )
+    table = pd.DataFrame({"label": list(ANIMALS), "share": p})
+    np.testing.assert_allclose(
+        Target.table(table, n=400).stratify(animal_pool()).covariance, strata.covariance
+    )
+
+
+def test_restriction_conditions_the_multinomial():
+    """Of n drawn, nP are covered: multinomial(nP, q)."""
+    strata = Target.margins(
+        {"label": {"mass": WITH_OKAPI, "n": 400}}, uncovered="restrict"
+    ).stratify(animal_pool())
+    q = np.array([4, 3, 2]) / 9
+    np.testing.assert_allclose(
+        covariance_of(strata, ANIMALS), multinomial_covariance(q, 400 * 0.9), rtol=1e-12
+    )
+
+
+def test_what_is_kept_at_its_pool_share_scales_the_covariance():
+    margins = {"label": {"mass": ANIMALS, "n": 400}}
+    strata = Target.margins(margins, outside={"label": {"empty": "keep"}}).stratify(with_empty())
+    inner = multinomial_covariance(np.array(list(ANIMALS.values())), 400)
+    np.testing.assert_allclose(covariance_of(strata, ANIMALS), 0.64 * inner)
+    assert not covariance_of(strata, ["empty"]).any()
+
+
+def test_raked_covariance_of_independent_attributes_has_a_closed_form():
+    """p_ab = p_a p_b, so Σ = V_a ⊗ p_b p_bᵀ + p_a p_aᵀ ⊗ V_b."""
+    table = pd.DataFrame(
+        [(a, b, 1) for a, b in itertools.product(ANIMALS, LIGHT)],
+        columns=["label", "light", "count"],
+    )
+    margins = {
+        "label": {"mass": ANIMALS, "n": 400},
+        "light": {"mass": LIGHT, "stderr": {"day": 0.03, "night": 0.03}},
+    }
+    strata = Target.margins(margins, interactions=table).stratify(animal_pool())
+    a, b = np.array(list(ANIMALS.values())), np.array(list(LIGHT.values()))
+    v_b = 0.03**2 * np.array([[1, -1], [-1, 1]])
+    expected = np.kron(multinomial_covariance(a, 400), np.outer(b, b)) + np.kron(
+        np.outer(a, a), v_b
+    )
+    np.testing.assert_allclose(
+        covariance_of(strata, list(itertools.product(ANIMALS, LIGHT))), expected, atol=1e-15
+    )
+
+
+def test_raked_covariance_agrees_with_numerical_derivatives():
+    data = animal_pool()
+    levels = list(itertools.product(ANIMALS, LIGHT))
+
+    def masses(label):
+        mass = mass_of(Target.margins({"label": label, "light": LIGHT}).stratify(data))
+        return np.array([mass[cell] for cell in levels])
+
+    step, p = 1e-5, np.array(list(ANIMALS.values()))
+    # Errors that move mass from one level to another, as rows: the multinomial covariance is a sum
+    # of them.
+    moves = [(i, j) for i, j in itertools.combinations(range(3), 2)]
+    expected = np.zeros((6, 6))
+    for i, j in moves:
+        up, down = p.copy(), p.copy()
+        up[[i, j]] += [step, -step]
+        down[[i, j]] -= [step, -step]
+        slope = (
+            masses(dict(zip(ANIMALS, up, strict=True)))
+            - masses(dict(zip(ANIMALS, down, strict=True)))
+        ) / (2 * step)
+        expected += p[i] * p[j] * np.outer(slope, slope) / 400
+    strata = Target.margins({"label": {"mass": ANIMALS, "n": 400}, "light": LIGHT}).stratify(data)
+    np.testing.assert_allclose(covariance_of(strata, levels), expected, rtol=1e-6, atol=1e-12)
+
+
+@given(st.lists(st.floats(0.001, 1.0), min_size=2, max_size=8))
+def test_standard_errors_become_a_covariance_that_has_them_and_sums_to_zero(numbers):
+    stderr = np.array(numbers)
+    top = stderr.argmax()
+    stderr[top] = min(stderr[top], stderr.sum() - stderr[top])
+    if len(stderr) == 2:
+        stderr[:] = stderr.min()
+    covariance = balanced_covariance(stderr)
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), stderr, rtol=1e-6)
+    np.testing.assert_allclose(covariance.sum(axis=0), 0, atol=1e-7 * stderr.max() ** 2)
+    assert np.linalg.eigvalsh(covariance).min() > -1e-7 * stderr.max() ** 2
+
+
+@given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=8))
+def test_standard_errors_of_a_multinomial_give_its_covariance(numbers):
+    p = np.array(numbers) / np.sum(numbers)
+    expected = multinomial_covariance(p, 400)
+    np.testing.assert_allclose(
+        balanced_covariance(np.sqrt(np.diag(expected))), expected, atol=1e-6 * expected.max()
+    )
+
+
+def test_errors_of_zero_are_no_errors():
+    assert not balanced_covariance(np.zeros(3)).any()
