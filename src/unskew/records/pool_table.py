@@ -139,7 +139,7 @@ def checked_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """A copy whose source is categorical (text, in the order of `Pool.names`), or a clear error."""
     import pandas as pd
 
-    from unskew.target.levels import text_levels
+    from unskew.records.levels import text_levels
 
     if not isinstance(frame, pd.DataFrame):
         raise DataError(

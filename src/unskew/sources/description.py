@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from unskew.records import Ints, Pool
-from unskew.target.levels import MISSING, holds_lists, level_text, text_levels
+from unskew.records.levels import MISSING, holds_lists, level_text, text_levels
 
 if TYPE_CHECKING:
     import pandas as pd

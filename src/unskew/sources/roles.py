@@ -182,7 +182,7 @@ def _plain_columns(frame: pd.DataFrame, where: str) -> pd.DataFrame:
     """One value in each field: lists, records and bytes are left out (labels may be lists), columns
     of text and numbers become text.
     """
-    from unskew.target.levels import level_text
+    from unskew.records.levels import level_text
 
     nested = []
     for name, kind in frame.dtypes.items():

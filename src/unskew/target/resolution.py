@@ -21,15 +21,9 @@ from unskew.errors import (
     first_few,
 )
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.records.levels import MISSING, text_levels
 from unskew.target.facts import Distribution, cell_text, mass_array
-from unskew.target.levels import (
-    MISSING,
-    bin_labels,
-    cells_of,
-    check_discrete,
-    column_levels,
-    text_levels,
-)
+from unskew.target.levels import bin_labels, cells_of, check_discrete, column_levels
 from unskew.target.spread import mass_covariance, raked_covariance, restricted, share_jacobian
 from unskew.target.strata import TargetReference, TargetStrata
 from unskew.target.wording import reference_sentences, strata_sentences

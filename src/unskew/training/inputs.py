@@ -18,10 +18,10 @@ from unskew.errors import ConfigError, DataError, first_few
 from unskew.files.atomic import write_text
 from unskew.forecasting.probe_data import fitting_scale, read_classes
 from unskew.records import Ints, Pool
+from unskew.records.levels import level_text
 from unskew.runs import weighing as pipeline
 from unskew.runs.probing import probe_features
 from unskew.splits.assignment import split_pool
-from unskew.target.levels import level_text
 
 if TYPE_CHECKING:
     from unskew.learn.train import TrainSettings
