@@ -195,7 +195,10 @@ def test_images_of_a_stratum_that_train_lacks_get_weight_0_and_are_counted():
         f"{n_owls} images get weight 0: train has no image of their label."
         in split.part("test").note
     )
-    assert "excluding strata with no images in any source: label = owl (0.2)" in split.part("test").note
+    assert (
+        "excluding strata with no images in any source: label = owl (0.2)"
+        in split.part("test").note
+    )
     with pytest.raises(
         CoverageError,
         match=re.escape(

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from raising import refused
 
+from raising import refused
 from unskew import ConfigError
 from unskew.records.randomness import seed_of
 

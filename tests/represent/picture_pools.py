@@ -21,10 +21,8 @@ class GivenImages(Images):
     """Bytes and arrays as they are, or the path of a file; counts how often it was read."""
 
     def __init__(self, raw: Sequence[RawImage | Path], reads: list[int] | None = None) -> None:
+        super().__init__(len(raw))
         self.raw, self.reads = list(raw), [] if reads is None else reads
-
-    def __len__(self) -> int:
-        return len(self.raw)
 
     def read(self, row: int) -> RawImage:
         self.reads.append(row)

@@ -52,10 +52,8 @@ SETTINGS = {
 
 class Files(Images):
     def __init__(self, paths: list[Path]) -> None:
+        super().__init__(len(paths))
         self.paths = paths
-
-    def __len__(self) -> int:
-        return len(self.paths)
 
     def read(self, row: int) -> bytes:
         return self.paths[row].read_bytes()

@@ -381,7 +381,7 @@ import signal
 import sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs without it
 sys.path[:0] = {path!r}
-from represent.test_entry import Slow, _many
+from represent.test_pool_features import Slow, _many
 from unskew.represent.pool_features import represent_images
 computed, compute = [], Slow.compute
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from raising import refused
 from unskew import ConfigError, DataError, Pool
 from unskew.errors import ImageError
 from unskew.represent.decode import decode_image
@@ -33,7 +34,7 @@ def test_arrays_in_memory():
     mixed = Pool.from_arrays(["a", "b"], images=[encoded.getvalue(), Image.fromarray(PIXELS[1])])
     assert mixed.images.read(0) == encoded.getvalue()
     assert np.array_equal(mixed.take([1]).images.read(0), PIXELS[1])
-    with pytest.raises(DataError, match="got 6 images and 2 entries in source"):
+    with refused(DataError, count=6):
         Pool.from_arrays(["a", "b"], images=PIXELS)
 
 
@@ -93,9 +94,7 @@ def test_npz_files_are_read_when_pixels_are_needed(tmp_path, save, monkeypatch):
 
 def test_arrays_have_no_file_names(tmp_path):
     np.savez(tmp_path / "a.npz", images=PIXELS, source=["x"] * 6, label=[1] * 6)
-    with pytest.raises(
-        ConfigError, match=r"group.regex reads the names of files, and arrays have none"
-    ):
+    with refused(ConfigError, option="group.regex"):
         read_sources({"arrays": "a.npz", "group": {"regex": "(.)"}}, tmp_path)
     assert "label" not in read_sources({"arrays": "a.npz", "label": False}, tmp_path).frame
 
@@ -109,20 +108,22 @@ def test_one_file_for_each_source(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arrays", "message"),
+    ("arrays", "facts", "hint"),
     [
-        ({"images": PIXELS}, "nothing says which source"),
-        ({"images": PIXELS, "label": [1] * 6}, "no array that says which source"),
+        ({"images": PIXELS}, {"column": "source"}, "'images'"),
+        ({"images": PIXELS, "label": [1] * 6}, {"column": "source"}, "label"),
+        ({"images": PIXELS, "source": ["a"] * 5}, {"count": {"source": 5, "images": 6}}, "differ"),
         (
-            {"images": PIXELS, "source": ["a"] * 5},
-            "their lengths differ: .'source': 5, 'images': 6",
+            {"images": PIXELS[0, 0], "source": ["a"] * 4},
+            {"column": "images", "value": list(PIXELS[0, 0].shape)},
+            "channels",
         ),
-        ({"images": PIXELS[0, 0], "source": ["a"] * 4}, "must have shape"),
-        ({"source": ["a"] * 4}, "has no array 'images'"),
-        ({"images": PIXELS, "source": "a"}, "source is a single value"),
+        ({"source": ["a"] * 4}, {"column": "images"}, "images = false"),
+        ({"images": PIXELS, "source": "a"}, {"columns": ["source"]}, "single value"),
         (
             {"images": PIXELS, "source": np.array(["a"] * 6, dtype=object)},
-            "holds Python objects.*runs their code",
+            {},
+            "holds Python objects",
         ),
         (
             {
@@ -130,22 +131,25 @@ def test_one_file_for_each_source(tmp_path):
                 "source": ["a"] * 6,
                 "size": np.zeros(6, dtype=[("w", int), ("h", int)]),
             },
+            {},
             "holds records",
         ),
     ],
 )
-def test_npz_files_that_cannot_work(tmp_path, arrays, message):
+def test_npz_files_that_cannot_work(tmp_path, arrays, facts, hint):
     np.savez(tmp_path / "x.npz", **arrays)
-    with pytest.raises(DataError, match=message):
+    with refused(DataError, path="x.npz", **facts) as caught:
         read_sources({"arrays": "x.npz"}, tmp_path)
+    assert hint in str(caught.value)
 
 
 def test_npz_files_that_are_none(tmp_path):
     (tmp_path / "x.npz").write_bytes(b"PK nonsense")
-    with pytest.raises(DataError, match=r"'x.npz' is no .npz file"):
+    with refused(DataError, path="x.npz"):
         read_sources({"arrays": "x.npz"}, tmp_path)
-    with pytest.raises(ConfigError, match=r"'y.npz' are not there. Did you mean 'x.npz'"):
+    with refused(ConfigError, path="y.npz") as caught:
         read_sources({"arrays": "y.npz"}, tmp_path)
+    assert "Did you mean 'x.npz'" in str(caught.value)
     np.savez(tmp_path / "v.npz", images=PIXELS, source=["a"] * 6)
     pool = read_sources({"arrays": "v.npz"}, tmp_path)
     (tmp_path / "v.npz").unlink()
@@ -180,9 +184,9 @@ def _promising(folder, name="source", shape=(10**15,)):
 
 
 @pytest.mark.parametrize("spoil", [_encrypted, _damaged, _promising])
-def test_npz_files_that_lie_are_an_error_in_words(tmp_path, spoil):
+def test_damaged_encrypted_and_dishonest_npz_files_are_refused(tmp_path, spoil):
     spoil(tmp_path)
-    with pytest.raises(DataError, match=r"'x.npz' is no .npz file"):
+    with refused(DataError, path="x.npz"):
         read_sources({"arrays": "x.npz"}, tmp_path)
 
 
@@ -302,15 +306,15 @@ def test_datasets_are_fetched_by_one_thread_at_a_time():
 
 
 def test_datasets_that_cannot_work():
-    with pytest.raises(ConfigError, match=r"generator lacks one of the two.*stream"):
-        Pool.from_dataset({"a": (each for each in [1])})
-    with pytest.raises(ConfigError, match="one dataset needs `source`"):
+    with refused(ConfigError, value="generator"):
+        Pool.from_dataset({"a": (item for item in [1])})
+    with refused(ConfigError, option="source"):
         Pool.from_dataset(Items([1]))
-    with pytest.raises(DataError, match="got 3 entries and 1 items"):
+    with refused(ConfigError, option="source"):
+        Pool.from_dataset({"a": Items([1])}, source=["a"])
+    with refused(DataError, column="source", count=3, limit=1):
         Pool.from_dataset(Items([(PIXELS[0], 1)]), source=["a", "b", "c"])
-    with pytest.raises(
-        DataError, match="'label' has one entry for each item; got 2 entries and 1 items"
-    ):
+    with refused(DataError, column="label", count=2, limit=1):
         Pool.from_dataset({"a": Items([(PIXELS[0], 1)])}, label=[1, 2])
 
 
@@ -349,8 +353,8 @@ def test_whatever_the_type_black_stays_black_and_white_white(dtype, seed):
         (np.zeros((2, 2, 2), np.uint8), "1, 3 or 4 channels"),
         (np.zeros(4, np.uint8), "two dimensions"),
         (np.zeros((0, 4), np.uint8), "no pixels"),
-        (np.full((2, 2), -1.5), r"lie in \[0, 1\], but these lie in \[-1.5"),
-        (np.full((2, 2), np.nan), r"lie in \[0, 1\]"),
+        (np.full((2, 2), -1.5), r"in \[0, 1\], but these are in \[-1.5"),
+        (np.full((2, 2), np.nan), r"in \[0, 1\]"),
         (np.full((2, 2), 70000), "between 0 and 255"),
         (np.zeros((2, 2), complex), "pixels are numbers"),
         (None, "there is no image"),

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unskew
+from raising import refused
 from unskew import ConfigError, DataError, Pool
 from unskew.errors import ImageError
 from unskew.sources.labels import label_indicators
@@ -132,12 +133,9 @@ def test_ids(tmp_path):
 def test_the_same_image_twice_is_named_by_its_lines(tmp_path):
     put(tmp_path, "a.jpg")
     table(tmp_path, "path,source,label\na.jpg,n,cat\n\n./a.jpg,n,dog\n")
-    with pytest.raises(
-        DataError,
-        match=r"'m.csv', line 4: the image './a.jpg' of source 'n' is listed twice, before in "
-        r"'m.csv', line 2.*label_separator",
-    ):
+    with refused(DataError, source="n", path="./a.jpg") as caught:
         read_sources({"manifest": "m.csv"}, tmp_path)
+    assert all(text in str(caught.value) for text in ("line 4", "line 2", "label_separator"))
     table(tmp_path, "path,source,id\na.jpg,n,crop1\na.jpg,n,crop2\n")
     assert len(read_sources({"manifest": "m.csv"}, tmp_path)) == 2
 
@@ -189,12 +187,9 @@ def test_files_that_are_missing_say_so_when_they_are_read(tmp_path):
     with pytest.raises(ImageError, match=r"^there is no such file$"):
         pool.images.read(1)
     table(tmp_path, "path,source\ngone.jpg,n\nlost.jpg,n\n")
-    with pytest.raises(
-        DataError,
-        match=r"none of the 2 images that 'm.csv' lists is there; the first would be "
-        r"'gone.jpg'.*root.*images = false",
-    ):
+    with refused(DataError, path="gone.jpg", count=2) as caught:
         read_sources({"manifest": "m.csv"}, tmp_path)
+    assert all(text in str(caught.value) for text in ("'m.csv'", "root", "images = false"))
 
 
 def test_rows_without_a_path_and_addresses_are_set_aside(tmp_path):
@@ -206,9 +201,7 @@ def test_rows_without_a_path_and_addresses_are_set_aside(tmp_path):
         "an address on the network, not a file; images are not fetched",
     ]
     table(tmp_path, "path,source\nhttps://example.org/x.jpg,n\n")
-    with pytest.raises(
-        DataError, match=r"none of the 1 images that 'm.csv' lists can be used; .*not fetched"
-    ):
+    with refused(DataError, path="https://example.org/x.jpg", count=1):
         read_sources({"manifest": "m.csv"}, tmp_path)
 
 
@@ -244,46 +237,35 @@ def test_the_sample_of_a_target(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "message"),
+    ("text", "facts", "hint"),
     [
         (
             "path;source\na.jpg;n\n",
-            DataError,
-            "line 1: the fields are separated by ';', where ',' was expected.*delimiter = \";\"",
+            {"path": "m.csv", "line": 1, "option": "delimiter", "value": ";"},
+            'delimiter = ";"',
         ),
-        ("path\tsource\na.jpg\tn\n", DataError, r"separated by '\\t'"),
+        ("path\tsource\na.jpg\tn\n", {"option": "delimiter", "value": "\t"}, ""),
         (
             "path,source\na.jpg,n\nb.jpg,n,x\n",
-            DataError,
-            "line 3: 3 fields, but line 1 names 2 columns: b.jpg, n, x",
+            {"path": "m.csv", "line": 3, "count": 3, "limit": 2},
+            "b.jpg, n, x",
         ),
-        ("path,source\na.jpg\n", DataError, "line 2: 1 fields"),
-        (
-            'path,source\n"a.jpg,n\nb.jpg,n\n',
-            DataError,
-            "line 3: unexpected end of data. Is a quotation mark not closed",
-        ),
-        (
-            "path,source,path\na.jpg,n,b\n",
-            DataError,
-            "line 1: two columns have the same name, path",
-        ),
-        ("", DataError, "line 1: the names of the columns are missing"),
-        ("path,source\n", DataError, "has no rows"),
-        (
-            "file,site\na.jpg,n\n",
-            DataError,
-            "does not say which database each image comes from; its columns are file, site",
-        ),
-        ("file,source\na.jpg,n\n", DataError, "no column that says where the images lie"),
-        ("path,source\na.jpg,\n", DataError, "'m.csv', line 2: the source is missing"),
+        ("path,source\na.jpg\n", {"line": 2, "count": 1, "limit": 2}, ""),
+        ('path,source\n"a.jpg,n\nb.jpg,n\n', {"path": "m.csv", "line": 3}, "quotation mark"),
+        ("path,source,path\na.jpg,n,b\n", {"line": 1, "columns": ["path"]}, ""),
+        ("", {"path": "m.csv", "line": 1}, "names of the columns"),
+        ("path,source\n", {"path": "m.csv", "count": 0}, ""),
+        ("file,site\na.jpg,n\n", {"column": "source", "columns": ["file", "site"]}, "'m.csv'"),
+        ("file,source\na.jpg,n\n", {"column": "path", "path": "m.csv"}, "images = false"),
+        ("path,source\na.jpg,\n", {"column": "source", "count": 1}, "'m.csv', line 2"),
     ],
 )
-def test_csv_that_cannot_work(tmp_path, text, error, message):
+def test_csv_that_cannot_work(tmp_path, text, facts, hint):
     put(tmp_path, "a.jpg", "b.jpg")
     table(tmp_path, text)
-    with pytest.raises(error, match=message):
+    with refused(DataError, **facts) as caught:
         read_sources({"manifest": "m.csv"}, tmp_path)
+    assert hint in str(caught.value)
 
 
 def test_csv_of_other_programs(tmp_path):
@@ -297,35 +279,38 @@ def test_csv_of_other_programs(tmp_path):
     table(tmp_path, "path;source\na.jpg;n\n")
     assert len(read_sources({"manifest": "m.csv", "delimiter": ";"}, tmp_path)) == 1
     table(tmp_path, "path,source\na.jpg,Zürich\n", encoding="latin-1")
-    with pytest.raises(DataError, match=r"'m.csv', line 2: this is not UTF-8"):
+    with refused(DataError, path="m.csv", line=2):
         read_sources({"manifest": "m.csv"}, tmp_path)
     table(tmp_path, "path,source\na.jpg,n\n", encoding="utf-16")
-    with pytest.raises(DataError, match="UTF-16; save it as UTF-8"):
+    with refused(DataError, path="m.csv") as caught:
         read_sources({"manifest": "m.csv"}, tmp_path)
+    assert "save it as UTF-8" in str(caught.value)
     (tmp_path / "m.csv.gz").write_bytes(gzip.compress(b"path,source\n" + b"a.jpg,n\n" * 1000)[:40])
-    with pytest.raises(DataError, match="ends in the middle"):
+    with refused(DataError, path=str(tmp_path / "m.csv.gz")):
         read_sources({"manifest": "m.csv.gz"}, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("name", "text", "facts", "hint"),
     [
         (
             "m.jsonl",
             '{"path": "a.jpg", "source": "n"}\n{"path": \n',
-            "line 2, column 9: this is not JSON",
+            {"path": "m.jsonl", "line": 2},
+            "column 9",
         ),
-        ("m.jsonl", '["a.jpg"]\n', "line 1: one image is one object"),
-        ("m.json", '{"path": "a.jpg"}', "neither COCO nor a list of records"),
-        ("m.json", "[1]", "record 1: one image is one object"),
-        ("m.json", "[" * 100_000, "nested|not JSON"),
-        ("m.parquet", "no", "no Parquet table that can be read"),
+        ("m.jsonl", '["a.jpg"]\n', {"path": "m.jsonl", "line": 1}, "line 1"),
+        ("m.json", '{"path": "a.jpg"}', {"path": "m.json"}, "neither COCO nor"),
+        ("m.json", "[1]", {"path": "m.json", "line": 1}, "record 1"),
+        ("m.json", "[" * 100_000, {"path": "m.json"}, "JSON"),
+        ("m.parquet", "no", {}, "'m.parquet'"),
     ],
 )
-def test_other_tables_that_cannot_work(tmp_path, name, text, message):
+def test_other_tables_that_cannot_work(tmp_path, name, text, facts, hint):
     table(tmp_path, text, name)
-    with pytest.raises(DataError, match=message):
+    with refused(DataError, **facts) as caught:
         read_sources({"manifest": name}, tmp_path)
+    assert hint in str(caught.value)
 
 
 def test_columns_become_numbers_only_where_nothing_is_lost(tmp_path):
@@ -387,7 +372,7 @@ def test_several_labels(tmp_path):
         "".join(json.dumps(row) + "\n" for row in frame.to_dict("records"))
     )
     assert read_sources({"manifest": "m.jsonl"}, tmp_path).frame["label"].tolist() == truth
-    with pytest.raises(ConfigError, match="has no column of labels"):
+    with refused(ConfigError, option="label_separator", value="|"):
         read_sources(
             {
                 "manifest": "m.csv",
@@ -438,7 +423,7 @@ def test_lists_records_and_bytes_are_no_attributes(tmp_path, caplog):
 def test_roles_are_single_values(tmp_path, role):
     row = {"id": 1, "source": "n", "group": "g", "split": "train", "path": "a.jpg"} | {role: ["x"]}
     table(tmp_path, json.dumps(row) + "\n", "m.jsonl")
-    with pytest.raises(DataError, match=f"{role} is one value for each image"):
+    with refused(DataError, column=role, value="list"):
         read_sources({"manifest": "m.jsonl"}, tmp_path)
 
 
@@ -468,7 +453,7 @@ KEYS = st.sampled_from(
     ),
     st.sampled_from(["m.jsonl", "m.json"]),
 )
-def test_whatever_stands_in_a_table_ends_in_a_pool_or_in_words(tmp_path_factory, record, name):
+def test_any_table_gives_a_pool_or_an_error_of_ours(tmp_path_factory, record, name):
     root = tmp_path_factory.mktemp("json")
     table(root, json.dumps(record) + "\n", name)
     try:
@@ -482,10 +467,11 @@ def test_whatever_stands_in_a_table_ends_in_a_pool_or_in_words(tmp_path_factory,
 
 
 def test_lists_are_no_strata(tmp_path):
-    with pytest.raises(DataError, match=r"label holds lists.*label_indicators"):
+    with refused(DataError, column="label") as caught:
         unskew.debias(
             several(tmp_path), unskew.bias.Strata(by=["label"]), unskew.Target.uniform("label")
         )
+    assert "label_indicators" in str(caught.value)
 
 
 def test_no_labels_where_none_are_wanted(tmp_path):
@@ -497,9 +483,9 @@ def test_no_labels_where_none_are_wanted(tmp_path):
 
 
 def test_indicators_need_labels():
-    with pytest.raises(DataError, match="no labels"):
+    with refused(DataError, column="label"):
         label_indicators(Pool.from_arrays(["a"]))
-    with pytest.raises(DataError, match="1 of 2 images have no label"):
+    with refused(DataError, column="label", ids=[1]):
         label_indicators(Pool.from_arrays(["a", "a"], ["x", None]))
     assert label_indicators(Pool.from_arrays(["a", "a"], ["x", "y"])).frame["label=y"].tolist() == [
         0,

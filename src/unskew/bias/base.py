@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.records.levels import level_text
 from unskew.records.target import THE_TARGET
-from unskew.target.levels import level_text
 
 if TYPE_CHECKING:
     import pandas as pd

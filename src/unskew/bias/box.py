@@ -27,7 +27,7 @@ from unskew.bias.features import (
 )
 from unskew.errors import ConfigError, UnskewWarning, did_you_mean, first_few
 from unskew.records import Floats
-from unskew.target.levels import text_levels
+from unskew.records.levels import text_levels
 
 if TYPE_CHECKING:
     import pandas as pd

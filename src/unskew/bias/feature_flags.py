@@ -14,7 +14,7 @@ from unskew.bias.features import FEW_LEVELS, FeatureMap, is_numeric, learn_featu
 from unskew.errors import UnskewWarning, first_few
 from unskew.records import Ints
 from unskew.records.arrays import count_pairs
-from unskew.target.levels import text_levels
+from unskew.records.levels import text_levels
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,7 +15,7 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError, UnskewWarning, did_you_mean, first_few
 from unskew.records import Floats, Ints
-from unskew.target.levels import MISSING, level_text, text_levels
+from unskew.records.levels import MISSING, level_text, text_levels
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,9 +16,9 @@ from unskew.bias.likelihood import LogLinearProblem, fit_log_linear, own_means
 from unskew.bias.tilt import FittedTilt, find_reference_source
 from unskew.errors import ConfigError, DataError, did_you_mean
 from unskew.records import Floats, Ints
+from unskew.records.levels import level_text
 from unskew.solve.profile_likelihood import LinearDerivative
 from unskew.splits.folds import deal_folds, join_units, tell_copies
-from unskew.target.levels import level_text
 
 if TYPE_CHECKING:
     import pandas as pd

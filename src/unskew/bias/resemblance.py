@@ -11,8 +11,8 @@ import numpy as np
 from unskew.bias.features import expand_features, is_numeric
 from unskew.errors import DataError, UnskewWarning
 from unskew.records import Floats, Ints
+from unskew.records.levels import level_text
 from unskew.splits.folds import deal_folds
-from unskew.target.levels import level_text
 
 if TYPE_CHECKING:
     import pandas as pd

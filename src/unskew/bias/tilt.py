@@ -15,8 +15,8 @@ from unskew.bias.features import FeatureMap, is_number, read_feature_columns
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
 from unskew.errors import ConfigError, UnskewWarning
 from unskew.records import Floats
+from unskew.records.levels import level_text
 from unskew.solve.profile_likelihood import LinearDerivative
-from unskew.target.levels import level_text
 
 if TYPE_CHECKING:
     import pandas as pd

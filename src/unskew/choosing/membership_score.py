@@ -277,7 +277,7 @@ def _rows_with_seen_levels(fitted: FittedBias, frame: pd.DataFrame) -> npt.NDArr
 
 
 def _isin(column: pd.Series[Any], trained: pd.Series[Any]) -> npt.NDArray[np.bool_]:
-    from unskew.target.levels import text_levels
+    from unskew.records.levels import text_levels
 
     known = set(text_levels(trained, str(trained.name))[0])
     found, code_n = text_levels(column, str(column.name))

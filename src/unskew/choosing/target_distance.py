@@ -13,8 +13,8 @@ import scipy.special
 
 from unskew.errors import UnskewError
 from unskew.records import Floats, Pool, Target, Weights
+from unskew.records.levels import text_levels
 from unskew.target.facts import cell_text
-from unskew.target.levels import text_levels
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from unskew.evaluation.cells import Cell
     from unskew.evaluation.predictions import Evaluation
     from unskew.report.summary.record import Summary, VerdictPanel
+    from unskew.runs.differences import Check
     from unskew.runs.export_tables import Export
-    from unskew.runs.verification import Check
     from unskew.sources.description import PoolDescription
 
 _STYLE = {"ok": "green", "weak": "yellow", "no": "red"}

@@ -16,8 +16,8 @@ from typing import Any
 from unskew.config.toml_writer import toml_key, toml_string, toml_value
 from unskew.errors import first_few
 from unskew.records import Pool
+from unskew.records.levels import MISSING, holds_lists, text_levels
 from unskew.sources.description import PoolDescription, describe_pool
-from unskew.target.levels import MISSING, holds_lists, text_levels
 
 # Cheap, and different wherever cameras or light are.
 _FEATURES = ("brightness", "contrast", "sharpness")

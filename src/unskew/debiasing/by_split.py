@@ -17,10 +17,10 @@ from unskew.debiasing.pool_weights import debias
 from unskew.errors import CoverageError, DataError, UnskewError, first_few
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import count_pairs
+from unskew.records.levels import level_text
 from unskew.solve.logarithms import log_sums
 from unskew.splits.assignment import check_splits
 from unskew.target.facts import cell_text
-from unskew.target.levels import level_text
 
 if TYPE_CHECKING:
     import pandas as pd

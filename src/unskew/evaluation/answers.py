@@ -15,7 +15,7 @@ from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.evaluation.matching import read_number_column
 from unskew.evaluation.metrics import Answers, Truth
 from unskew.records import Floats
-from unskew.target.levels import MISSING, level_text, text_levels
+from unskew.records.levels import MISSING, level_text, text_levels
 from unskew.weigh.weights_table import is_list
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from unskew.evaluation.answers import (
 )
 from unskew.evaluation.matching import Judged
 from unskew.evaluation.metrics import Answers, Truth
-from unskew.target.levels import level_text, text_levels
+from unskew.records.levels import level_text, text_levels
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,8 +25,8 @@ from unskew.evaluation.matching import (
 from unskew.evaluation.subgroups import View, make_views, withhold_cells
 from unskew.files.plain_json import json_value
 from unskew.records import Ints
+from unskew.records.levels import level_text
 from unskew.records.target import TARGET_OF_NUMBERS, THE_TARGET
-from unskew.target.levels import level_text
 
 if TYPE_CHECKING:
     import pandas as pd

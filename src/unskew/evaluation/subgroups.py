@@ -16,8 +16,9 @@ from unskew.errors import ConfigError, did_you_mean, first_few
 from unskew.evaluation.answers import sort_levels
 from unskew.evaluation.metrics import Truth
 from unskew.records import Floats, Ints
+from unskew.records.levels import MISSING, holds_lists
 from unskew.report.summary.suppression import SMALLEST_CELL, count_units, hidden_cells
-from unskew.target.levels import MISSING, check_edges, column_levels, holds_lists
+from unskew.target.levels import check_edges, column_levels
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,8 @@ from unskew.errors import ConfigError, DataError, first_few
 from unskew.forecasting.cross_fitting import EstimatorLearner, Learner, ProbeLearner
 from unskew.learn.probe import Scaling, scale_features
 from unskew.records import Ints, Pool
+from unskew.records.levels import MISSING, holds_lists, text_levels
 from unskew.splits.folds import content_codes, find_copies, join_units
-from unskew.target.levels import MISSING, holds_lists, text_levels
 
 if TYPE_CHECKING:
     import pandas as pd

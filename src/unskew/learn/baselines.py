@@ -25,9 +25,10 @@ from unskew.errors import (
 )
 from unskew.learn.sklearn_fit import AdjustedClassifier, fit_positive_rows
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.records.levels import MISSING, level_text, text_levels
 from unskew.records.target import THE_TARGET
 from unskew.target.holdout import held_out_rows
-from unskew.target.levels import MISSING, cells_of, level_text, text_levels
+from unskew.target.levels import cells_of
 from unskew.target.strata import TargetStrata
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.learn.sklearn_routing import fit_weighted
 from unskew.records import Floats
-from unskew.target.levels import level_text
+from unskew.records.levels import level_text
 
 
 def fit_positive_rows(estimator: Any, X: Any, y: Any, weight_n: Floats) -> Any:

@@ -21,11 +21,17 @@ class Images(ABC):
 
     Implementations live in `unskew.sources`; they are cheap to pickle or safe to read from several
     threads at once.
+
+    Attributes
+    ----------
+    count : number of images.
     """
 
-    @abstractmethod
+    def __init__(self, count: int) -> None:
+        self.count = int(count)
+
     def __len__(self) -> int:
-        """Number of images."""
+        return self.count
 
     @abstractmethod
     def read(self, row: int) -> RawImage:
@@ -48,11 +54,9 @@ class JoinedImages(Images):
     """Several sets of images, one after the other."""
 
     def __init__(self, parts: Sequence[Images]) -> None:
+        super().__init__(sum(len(part) for part in parts))
         self.parts = tuple(parts)
         self._end = np.cumsum([len(part) for part in parts])
-
-    def __len__(self) -> int:
-        return int(self._end[-1]) if self.parts else 0
 
     def _find(self, row: int) -> tuple[Images, int]:
         part = int(np.searchsorted(self._end, row, side="right"))
@@ -74,10 +78,8 @@ class ChosenImages(Images):
     """Some rows of other images."""
 
     def __init__(self, images: Images, rows: Ints) -> None:
+        super().__init__(rows.size)
         self.images, self.rows = images, rows
-
-    def __len__(self) -> int:
-        return int(self.rows.size)
 
     def read(self, row: int) -> RawImage:
         return self.images.read(int(self.rows[row]))

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 class Pool:
     """The images of all sources in one table, one row for each.
 
-    ``Pool(frame)`` checks: every image has a source, and an id that no other has (weights are
-    joined to images by id, never by row order).
+    ``Pool(frame)`` checks that every image has a source and a unique id: weights are joined to
+    images by id, never by row order.
 
     Attributes
     ----------
     frame : pandas DataFrame with the columns id, source (categorical), and where known label,
-        group, split, path (where the image lies, as the user writes it), content (a hash: the same
+        group, split, path (of the image file, as the user writes it), content (a hash: the same
         for exact copies); then attributes and features.
     images : the pixels, one image for each row, read when they are needed; None for a table alone.
-    set_aside : images that were found but cannot be used: id, source, path, reason. They are not in
+    set_aside : images that exist but cannot be used: id, source, path, reason. They are not in
         ``frame``. None: there are none.
     """
 
@@ -53,9 +53,9 @@ class Pool:
         group: str | None = None,
         split: str | None = None,
     ) -> Pool:
-        """A table whose columns have the given names; they are renamed to their roles.
+        """Make a pool of a table, given the names of its columns; they are renamed to their roles.
 
-        Without ``id`` a column of that name is taken, else the index. Labels are optional. Sources
+        Without ``id``, a column of that name is used, else the index. Labels are optional. Sources
         keep the order of their categories, or of first appearance.
         """
         from unskew.records.pool_table import pool_from_frame
@@ -66,11 +66,10 @@ class Pool:
     def from_arrays(
         cls, source: Any, label: Any = None, *, images: Any = None, **columns: Any
     ) -> Pool:
-        """One array for each column (id, group and split among them); ``x`` of shape (n, d) becomes
-        the columns x_0, x_1, …
+        """Make a pool of arrays, one for each column (id, group and split among them).
 
-        ``images``: the pixels, an array (n, height, width[, channels]) or a sequence of arrays,
-        images of Pillow or encoded bytes.
+        ``x`` of shape (n, d) becomes the columns x_0, x_1, … ``images``: the pixels, an array
+        (n, height, width[, channels]) or a sequence of arrays, Pillow images or encoded bytes.
         """
         from unskew.records.pool_table import pool_from_arrays
 
@@ -86,85 +85,83 @@ class Pool:
         group: Any = None,
         split: Any = None,
     ) -> Pool:
-        """One folder of images for each source, ``{name: folder}``; nothing is opened before it is
-        needed.
+        """Read one folder of images for each source, ``{name: folder}``.
 
-        Labels are the names of the class subfolders, or ``label``, ``id``, ``group`` and ``split``
-        columns of a metadata.csv beside the images; group may be ``{"regex": "^(sku[0-9]+)"}``, a
-        part of the file name. See `unskew.sources.folder.read_folders`.
+        No image is opened before it is needed. Labels are the names of the class subfolders;
+        ``label``, ``id``, ``group`` and ``split`` may name columns of a metadata.csv in the folder,
+        and group may be a part of the file name, ``{"regex": "^(sku[0-9]+)"}``. See
+        `unskew.sources.folder.read_folders`.
         """
-        from unskew.sources.folder import read_folders
+        from unskew.sources.readers import reader_of
 
-        return read_folders(folders, label=label, id=id, group=group, split=split)
+        return reader_of("folders")(folders, label=label, id=id, group=group, split=split)
 
     @classmethod
     def from_manifest(cls, manifest: Any, **settings: Any) -> Pool:
-        """The images that a table lists (CSV, TSV, JSONL, Parquet, COCO), or ``{name: table}``.
+        """Read the images that a table lists (CSV, TSV, JSONL, Parquet, COCO); or ``{name: table}``
 
         The settings are columns (source, label, id, group, split, path), root, images,
         allow_outside, label_separator, delimiter; see `unskew.sources.manifest.read_manifest`.
         """
-        from unskew.sources.manifest import read_manifest
+        from unskew.sources.readers import reader_of
 
-        return read_manifest(manifest, **settings)
+        return reader_of("manifest")(manifest, **settings)
 
     @classmethod
     def from_coco(cls, file: Any, **settings: Any) -> Pool:
-        """The images of a COCO or COCO Camera Traps file, one row each; settings as of
-        `from_manifest`, and several.
+        """Read the images of a COCO or COCO Camera Traps file, one row for each.
 
-        See `unskew.sources.coco.coco_table` for the labels, and
+        The settings are those of `from_manifest`, and several. See
+        `unskew.sources.coco.coco_table` for the labels, and
         `unskew.sources.coco.annotation_weights` for the weights of boxes.
         """
-        from unskew.sources.manifest import read_manifest
-
-        return read_manifest(file, **settings)
+        return cls.from_manifest(file, **settings)
 
     @classmethod
     def from_dataset(
         cls, datasets: Any, *, label: Any = None, source: Any = None, **columns: Any
     ) -> Pool:
-        """Datasets in the manner of torch, ``{name: dataset}``: a length, and items (image, label);
-        images are fetched when needed.
+        """Read datasets like those of torch, ``{name: dataset}``.
 
-        See `unskew.sources.dataset.read_dataset`.
+        A dataset has a length and items (image, label); images are fetched when needed. See
+        `unskew.sources.dataset.read_dataset`.
         """
-        from unskew.sources.dataset import read_dataset
+        from unskew.sources.readers import reader_of
 
-        return read_dataset(datasets, label=label, source=source, **columns)
+        return reader_of("dataset")(datasets, label=label, source=source, **columns)
 
     @classmethod
     def from_cifar(cls, place: Any, **settings: Any) -> Pool:
-        """The official CIFAR-10 or CIFAR-100 archive, packed or unpacked; ``download=True`` fetches
-        it. See `unskew.sources.cifar`.
-        """
-        from unskew.sources.cifar import read_cifar
+        """Read the official CIFAR-10 or CIFAR-100 archive, packed or unpacked.
 
-        return read_cifar(place, **settings)
+        ``download=True`` fetches it. See `unskew.sources.cifar`.
+        """
+        from unskew.sources.readers import reader_of
+
+        return reader_of("cifar")(place, **settings)
 
     @classmethod
     def from_huggingface(cls, dataset: Any, **settings: Any) -> Pool:
-        """A Hugging Face dataset: the object, a folder, or a name to fetch; or ``{name: dataset}``.
+        """Read a Hugging Face dataset: the object, a folder, or a name; or ``{name: dataset}``.
+
         See `unskew.sources.huggingface`.
         """
-        from unskew.sources.huggingface import read_huggingface
+        from unskew.sources.readers import reader_of
 
-        return read_huggingface(dataset, **settings)
+        return reader_of("huggingface")(dataset, **settings)
 
     def take(self, rows: Any) -> Pool:
-        """The images of these rows (positions, or a mask), in this order; sources keep their names,
-        and those without images go.
+        """Return the images of these rows (positions, or a mask), in this order.
 
-        What was set aside stays with the whole, not with a part of it.
+        Sources keep their names; those without images are dropped, and so is ``set_aside``, which
+        belongs to the whole pool.
         """
         from unskew.records.pool_table import take_pool_rows
 
         return take_pool_rows(self, rows)
 
     def with_columns(self, columns: Mapping[str, Any]) -> Pool:
-        """The same images with more columns, or other values in some; one entry for each image, in
-        the order of the rows.
-        """
+        """Return the same images with columns added or replaced, one entry for each row."""
         from dataclasses import replace
 
         return replace(self, frame=self.frame.assign(**columns))

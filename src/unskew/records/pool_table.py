@@ -1,6 +1,4 @@
-"""Tables and arrays -> `Pool`: one row for each image, with a source and an id that stays the
-same.
-"""
+"""Tables and arrays -> `Pool`: one row for each image, with a source and a stable id."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ import numpy as np
 from unskew.errors import DataError, did_you_mean, first_few
 from unskew.records import Pool
 from unskew.records.images import Images
+from unskew.records.levels import text_levels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,9 +28,7 @@ def pool_from_frame(
     group: str | None,
     split: str | None,
 ) -> Pool:
-    """Rename the columns to their roles; a column that already has the name of a role is read as
-    such.
-    """
+    """Rename the columns to their roles; a column already named like a role has that role."""
     named = {"id": id, "source": source, "label": label, "group": group, "split": split}
     _check_columns(frame)
     renamed: dict[str, str] = {}
@@ -43,20 +40,23 @@ def pool_from_frame(
             continue
         if column not in frame.columns:
             raise DataError(
-                f"the table has no column {column!r}, which was named as the {role} of the images; "
-                "its columns are "
-                f"{first_few(list(frame.columns), 12)}.{did_you_mean(column, frame.columns)}"
+                f"the table has no column {column!r}, which was named as the {role} of the "
+                "images; its columns are "
+                f"{first_few(list(frame.columns), 12)}.{did_you_mean(column, frame.columns)}",
+                column=column,
+                columns=[str(name) for name in frame.columns],
             )
         if column != role and role in frame.columns:
             raise DataError(
                 f"the column {column!r} was named as the {role} of the images, but the table also "
-                f"has a column {role!r}. "
-                f"Drop or rename one of the two."
+                f"has a column {role!r}. Drop or rename one of the two.",
+                columns=[column, role],
             )
         if column in renamed:
             raise DataError(
                 f"the column {column!r} was named both as {renamed[column]} and as {role}; one "
-                "column has one role."
+                "column has one role.",
+                column=column,
             )
         renamed[column] = role
     read = frame.rename(columns=renamed)
@@ -69,8 +69,9 @@ def pool_from_frame(
 def pool_of_images(
     frame: pd.DataFrame, images: Images | None, set_aside: Sequence[tuple[Any, str, str, str]] = ()
 ) -> Pool:
-    """A pool whose columns have their roles already; ``set_aside``: id, source, path and reason of
-    each image that cannot be used.
+    """Make a pool of a table whose columns have their roles already.
+
+    ``set_aside``: id, source, path and reason of each image that cannot be used.
     """
     import pandas as pd
 
@@ -84,9 +85,7 @@ def pool_of_images(
 
 
 def pool_from_arrays(source: Any, label: Any, columns: dict[str, Any], images: Any = None) -> Pool:
-    """One array for each column, all of the same length; (n, d) arrays become the columns name_0 …
-    name_{d-1}.
-    """
+    """Make a pool of arrays of one length; (n, d) arrays become columns name_0 … name_{d-1}."""
     import pandas as pd
 
     n = len(source)
@@ -94,18 +93,19 @@ def pool_from_arrays(source: Any, label: Any, columns: dict[str, Any], images: A
     pool = pool_from_frame(pd.DataFrame(data), "source", "label", None, None, None)
     if images is None:
         return pool
-    from unskew.sources.arrays import ArrayImages
+    from unskew.sources.readers import images_in_memory
 
     if len(images) != n:
         raise DataError(
             f"every image has a source and every row an image; got {len(images)} images and {n} "
-            "entries in source."
+            "entries in source.",
+            count=len(images),
         )
-    return Pool(pool.frame, ArrayImages(images))
+    return Pool(pool.frame, images_in_memory(images))
 
 
 def columns_from_arrays(arrays: Mapping[str, Any], n: int) -> dict[str, Any]:
-    """The columns that arrays of ``n`` entries give; None gives none."""
+    """Turn arrays of ``n`` entries into columns; None gives none."""
     import pandas as pd
 
     data: dict[str, Any] = {}
@@ -115,7 +115,9 @@ def columns_from_arrays(arrays: Mapping[str, Any], n: int) -> dict[str, Any]:
         if len(values) != n:
             raise DataError(
                 f"every column has one entry for each image; source has {n}, but {name!r} has "
-                f"{len(values)}."
+                f"{len(values)}.",
+                column=name,
+                count=len(values),
             )
         if name == "label" and any(isinstance(value, list | tuple) for value in values):
             # Several labels of one image are a list, not a matrix, even where every image has the
@@ -127,8 +129,8 @@ def columns_from_arrays(arrays: Mapping[str, Any], n: int) -> dict[str, Any]:
         elif np.ndim(values) > 2:
             raise DataError(
                 f"a column has one or two dimensions; {name!r} has shape {np.shape(values)}. "
-                "Flatten it, or summarise each image "
-                "(pixels are given as images=…)."
+                "Flatten it, or summarise each image (pixels are given as images=…).",
+                column=name,
             )
         else:
             data[name] = values.array if isinstance(values, pd.Series) else values
@@ -136,18 +138,15 @@ def columns_from_arrays(arrays: Mapping[str, Any], n: int) -> dict[str, Any]:
 
 
 def checked_frame(frame: pd.DataFrame) -> pd.DataFrame:
-    """A copy whose source is categorical (text, in the order of `Pool.names`), or a clear error."""
+    """Return a copy whose source is categorical: text, in the order of `Pool.names`."""
     import pandas as pd
-
-    from unskew.target.levels import text_levels
 
     if not isinstance(frame, pd.DataFrame):
         raise DataError(
             f"a pool is made of a pandas DataFrame; got {type(frame).__name__}. Arrays go through "
             "Pool.from_arrays."
         )
-    # Names are text, as everything that names a column is: of pandas.DataFrame(array) they are the
-    # numbers 0, 1, …
+    # Settings name columns by text; pandas.DataFrame(array) numbers its columns 0, 1, …
     if not all(isinstance(name, str) for name in frame.columns):
         frame = frame.set_axis([str(name) for name in frame.columns], axis="columns")
     _check_columns(frame)
@@ -155,7 +154,8 @@ def checked_frame(frame: pd.DataFrame) -> pd.DataFrame:
         if role not in frame.columns:
             raise DataError(
                 f"a pool needs a column {role!r}; this table has "
-                f"{first_few(list(frame.columns), 12)}. See Pool.from_frame."
+                f"{first_few(list(frame.columns), 12)}. See Pool.from_frame.",
+                column=role,
             )
     if len(frame) == 0:
         raise DataError(
@@ -166,26 +166,25 @@ def checked_frame(frame: pd.DataFrame) -> pd.DataFrame:
     for role in ("source", "group"):
         _check_present(frame, role)
     names, code_n = text_levels(frame["source"], "source")
-    # An index of its own, so that rows are found by position or by id, never by somebody's index.
+    # A new index, so that rows are found by position or by id, never by the user's index.
     checked = frame.reset_index(drop=True)
     checked["source"] = pd.Categorical.from_codes(code_n, categories=pd.Index(names))
     return checked
 
 
 def check_image_count(pool: Pool) -> None:
-    """One image for each row, or an error."""
+    """Check that there is one image for each row."""
     if pool.images is not None and len(pool.images) != len(pool.frame):
         raise DataError(
             f"a pool has one image for each row of its table; got {len(pool.images)} images and "
-            f"{len(pool.frame)} rows. "
-            "Rows are chosen by pool.take(rows), which takes the images along."
+            f"{len(pool.frame)} rows. To choose rows use pool.take(rows), which takes their images "
+            "along.",
+            count=len(pool.images),
         )
 
 
 def take_pool_rows(pool: Pool, rows: Any) -> Pool:
-    """Rows of the table and their images; categories of sources that have no images left are
-    dropped.
-    """
+    """Return these rows of the table and their images, without the sources that have none left."""
     at = np.asarray(rows)
     at = np.flatnonzero(at) if at.dtype == np.bool_ else at.astype(np.int64)
     frame = pool.frame.iloc[at].reset_index(drop=True)
@@ -198,7 +197,8 @@ def _check_columns(frame: pd.DataFrame) -> None:
     if twice:
         raise DataError(
             f"two columns of the table have the same name: {first_few(twice)}. Rename or drop one "
-            "of them."
+            "of them.",
+            columns=twice,
         )
 
 
@@ -207,15 +207,16 @@ def _check_ids(id_n: pd.Series[Any]) -> None:
     if missing:
         raise DataError(
             f"every image needs an id, because weights are joined to images by it; {missing} of "
-            f"{len(id_n)} have none."
+            f"{len(id_n)} have none.",
+            count=missing,
         )
     twice = id_n[id_n.duplicated()].unique().tolist()
     if twice:
         raise DataError(
-            f"ids must be unique, because weights are joined to images by them; {len(twice)} occur "
-            f"more than once: {first_few(twice)}. "
-            "Was a table read twice, or does the id repeat from source to source (then put the "
-            "source in front of it)?"
+            f"ids must be unique, because weights are joined to images by them; {len(twice)} "
+            f"occur more than once: {first_few(twice)}. Was a table read twice, or does the id "
+            "repeat from source to source (then put the source in front of it)?",
+            ids=twice,
         )
 
 
@@ -226,10 +227,12 @@ def _check_present(frame: pd.DataFrame, role: str) -> None:
     if missing_n.any():
         way_out = {
             "source": "Every image needs the name of its database.",
-            "group": "Give images that belong to no group one of their own, for instance their id.",
+            "group": "Give images that belong to no group one of their own, such as their id.",
         }[role]
-        shown = first_few(frame.loc[missing_n, "id"].tolist())
+        ids = frame.loc[missing_n, "id"].tolist()
         raise DataError(
-            f"{role} is missing for {int(missing_n.sum())} of {len(frame)} images (id {shown}). "
-            f"{way_out}"
+            f"{role} is missing for {len(ids)} of {len(frame)} images (id {first_few(ids)}). "
+            f"{way_out}",
+            column=role,
+            ids=ids,
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.errors import first_few
-from unskew.target.levels import level_text
+from unskew.records.levels import level_text
 from unskew.weigh.weights_table import is_list
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import numpy as np
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.files.atomic import written_whole
 from unskew.records import Pool
-from unskew.target.levels import level_text
+from unskew.records.levels import level_text
 from unskew.weigh.weights_table import COLUMNS, is_list
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.records import Floats, Ints, Pool
+from unskew.records.levels import holds_lists, level_text
 from unskew.scenarios import Scenario, acquisition, censored, geometric_sizes, overlapping_classes
-from unskew.target.levels import holds_lists, level_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -42,30 +42,28 @@ _BROKEN = (
 
 
 class ArrayImages(Images):
-    """Images in memory: an array (n, height, width[, channels]), or a sequence of arrays, tensors,
-    images of Pillow or encoded bytes.
+    """Images in memory: an array (n, height, width[, channels]), or a sequence.
+
+    A sequence holds arrays, tensors, Pillow images or encoded bytes.
     """
 
     def __init__(self, images: Any) -> None:
+        super().__init__(len(images))
         self.images = images
 
-    def __len__(self) -> int:
-        return len(self.images)
-
     def read(self, row: int) -> RawImage:
-        """The image of that row."""
+        """Return the image of that row."""
         return as_pixels(self.images[row])
 
     def take(self, rows: Ints) -> ArrayImages:
-        """The images of these rows."""
+        """Return the images of these rows."""
         if isinstance(self.images, np.ndarray):
             return ArrayImages(self.images[rows])
         return ArrayImages([self.images[int(row)] for row in rows])
 
 
 class NpzArray:
-    """One array of an ``.npz`` file, loaded once, when it is asked for, however many threads ask;
-    in another process anew.
+    """One array of an ``.npz`` file, loaded once per process, when a thread first asks for it.
 
     Arrays that were stored without compression (``np.savez``) are mapped into memory, so that only
     what is read is loaded.
@@ -80,7 +78,7 @@ class NpzArray:
         return NpzArray, (self.file, self.name)
 
     def load(self) -> npt.NDArray[Any]:
-        """The array; `ImageError` where it cannot be had."""
+        """Return the array, or raise `ImageError` where it cannot be read."""
         with self._lock:
             if self._array is None:
                 try:
@@ -96,13 +94,11 @@ class NpzImages(Images):
     """Rows of an array in an ``.npz`` file."""
 
     def __init__(self, array: NpzArray, rows: Ints) -> None:
+        super().__init__(rows.size)
         self.array, self.rows = array, rows
 
-    def __len__(self) -> int:
-        return int(self.rows.size)
-
     def read(self, row: int) -> RawImage:
-        """The image of that row."""
+        """Return the image of that row."""
         array = self.array.load()
         if self.rows[row] >= len(array):
             raise ImageError(
@@ -111,7 +107,7 @@ class NpzImages(Images):
         return as_pixels(np.array(array[self.rows[row]]))
 
     def take(self, rows: Ints) -> NpzImages:
-        """The images of these rows, of the same array."""
+        """Return the images of these rows, of the same array."""
         return NpzImages(self.array, self.rows[rows])
 
 
@@ -132,8 +128,7 @@ def _load_array(file: str, name: str) -> npt.NDArray[Any]:
             f"{member.file_size - start:,}"
         )
     with open(file, "rb") as raw:
-        # The local header has a length of its own: two lengths stand at its bytes 26 to 30 (APPNOTE
-        # 4.3.7).
+        # The local header has its own length: see the two at its bytes 26 to 30 (APPNOTE 4.3.7).
         raw.seek(member.header_offset + 26)
         lengths = np.frombuffer(raw.read(4), dtype="<u2")
     offset = member.header_offset + 30 + int(lengths.sum()) + start
@@ -174,7 +169,7 @@ def read_arrays(
     base: str | os.PathLike[str] = ".",
     source_name: str | None = None,
 ) -> Pool:
-    """The images of an ``.npz`` file that holds all sources, or of one for each, ``{name: file}``.
+    """Read the images of an ``.npz`` file of all sources, or of one for each, ``{name: file}``.
 
     The arrays of a file all have the length n: ``images`` (n, height, width[, channels]), and
     one-dimensional ones ``source``, ``label``, ``id``, ``group``, ``split`` and any attributes; of
@@ -199,8 +194,9 @@ def read_arrays(
     files: Mapping[Any, Any] = arrays if isinstance(arrays, Mapping) else {source_name: arrays}
     if isinstance(arrays, Mapping) and source is not None:
         raise ConfigError(
-            f"arrays names a file for each source ({first_few(list(arrays))}), so `source` has "
-            "nothing to say."
+            f"arrays names a file for each source ({first_few(list(arrays))}); leave `source` out.",
+            option="source",
+            value=source,
         )
     frames, pictures = list[pd.DataFrame](), list[Images]()
     for name, file in files.items():
@@ -210,7 +206,9 @@ def read_arrays(
         if images and n_images is None:
             raise DataError(
                 f"{os.fspath(file)!r} has no array {IMAGES!r}; it has "
-                f"{first_few(list(frame.columns), 12)}. Or say images = false."
+                f"{first_few(list(frame.columns), 12)}. Set images = false to use these alone.",
+                path=os.fspath(file),
+                column=IMAGES,
             )
         frames.append(frame)
         pictures.append(
@@ -226,46 +224,54 @@ def read_arrays(
 
 
 def _read_one(
-    file: str, said: str, named: Mapping[str, Any], source: str | None
+    file: str, user_path: str, named: Mapping[str, Any], source: str | None
 ) -> tuple[pd.DataFrame, int | None]:
-    """The columns of a file, in their roles, and the number of its images, whose pixels are not
-    read.
-    """
+    """Read the columns of a file, in their roles, and the number of its images, but no pixels."""
     import pandas as pd
 
-    columns, shape = _open_npz(file, said)
+    columns, shape = _open_npz(file, user_path)
     if not columns and source is None:
         raise DataError(
-            f"{said!r} holds no array but {IMAGES!r}: nothing says which source each image comes "
-            "from."
+            f"{user_path!r} holds no array but {IMAGES!r}: which source each image comes from is "
+            "unknown.",
+            path=user_path,
+            column="source",
         )
     lengths = {name: len(values) for name, values in columns.items()} | (
         {IMAGES: shape[0]} if shape else {}
     )
     if len(set(lengths.values())) > 1:
         raise DataError(
-            f"the arrays of {said!r} have one entry for each image, but their lengths differ: "
-            f"{lengths}."
+            f"the arrays of {user_path!r} have one entry for each image, but their lengths differ: "
+            f"{lengths}.",
+            path=user_path,
+            count=lengths,
         )
     n = next(iter(lengths.values()))
     frame = pd.DataFrame(columns_from_arrays(columns, n), index=range(n))
-    frame = with_roles(frame, named, repr(said), source)
+    frame = with_roles(frame, named, repr(user_path), source)
     if "source" not in frame.columns:
         raise DataError(
-            f"{said!r} has no array that says which source each image comes from; it has "
+            f"{user_path!r} has no array that names the source of each image; it has "
             f"{first_few(list(frame.columns), 12)}. "
             'Name it (source = "…"), or give each source a file of its own (arrays = { north = '
-            '"north.npz", … }).'
+            '"north.npz", … }).',
+            path=user_path,
+            column="source",
         )
     if "id" not in frame.columns:
         frame["id"] = [f"{name}/{row}" for row, name in enumerate(frame["source"].astype(str))]
     return frame, shape[0] if shape else None
 
 
-def _open_npz(file: str, said: str) -> tuple[dict[str, npt.NDArray[Any]], tuple[int, ...] | None]:
-    """Every array but the images, and the shape of these."""
+def _open_npz(
+    file: str, user_path: str
+) -> tuple[dict[str, npt.NDArray[Any]], tuple[int, ...] | None]:
+    """Read every array but the images, and the shape of these."""
     if not os.path.isfile(file):
-        raise ConfigError(f"the arrays {said!r} are not there.{near_names(file)}")
+        raise ConfigError(
+            f"the file {user_path!r} does not exist.{near_names(file)}", path=user_path
+        )
     columns, shape = dict[str, npt.NDArray[Any]](), None
     try:
         with zipfile.ZipFile(file) as archive:
@@ -280,17 +286,23 @@ def _open_npz(file: str, said: str) -> tuple[dict[str, npt.NDArray[Any]], tuple[
                         columns[name] = np.lib.format.read_array(stream, allow_pickle=False)
     except _BROKEN as error:
         raise DataError(
-            f"{said!r} is no .npz file of NumPy arrays that can be read: {error}."
+            f"{user_path!r} cannot be read as an .npz file of NumPy arrays: {error}.",
+            path=user_path,
         ) from error
     if shape is not None and len(shape) not in (3, 4):
         raise DataError(
-            f"{IMAGES!r} of {said!r} must have shape (n, height, width) or (n, height, width, "
-            f"channels); got {shape}."
+            f"{IMAGES!r} of {user_path!r} must have shape (n, height, width) or (n, height, width, "
+            f"channels); got {shape}.",
+            path=user_path,
+            column=IMAGES,
+            value=list(shape),
         )
     scalars = [name for name, values in columns.items() if values.ndim == 0]
     if scalars:
         raise DataError(
-            f"the arrays of {said!r} have one entry for each image; {first_few(scalars)} is a "
-            "single value."
+            f"the arrays of {user_path!r} have one entry for each image; {first_few(scalars)} is a "
+            "single value.",
+            path=user_path,
+            columns=scalars,
         )
     return columns, shape

@@ -1,6 +1,4 @@
-"""CIFAR-10 and CIFAR-100 as their authors distribute them, in the form for Python and in the binary
-one.
-"""
+"""CIFAR-10 and CIFAR-100 as their authors distribute them, pickled or binary."""
 
 from __future__ import annotations
 
@@ -35,9 +33,7 @@ _CODES = {
 
 @dataclass(frozen=True)
 class _Part:
-    """The images of one split, (n, 32, 32, 3), and for each naming of the classes the code of every
-    image.
-    """
+    """The images of one split, (n, 32, 32, 3), and every image's code in each naming of classes."""
 
     images: npt.NDArray[np.uint8]
     codes: Mapping[str, npt.NDArray[np.int64]]
@@ -53,46 +49,54 @@ def read_cifar(
     images: bool = True,
     base: str | os.PathLike[str] = ".",
 ) -> Pool:
-    """The images of an official archive, with their class as label, in the official order; ids such
-    as ``cifar-10/train/17``.
+    """Read the images of an official archive, with their class as label, in the official order.
 
-    The pixels stand between the labels, so they are read with them and kept: 184 MB.
+    Ids are like ``cifar-10/train/17``. The files interleave labels and pixels, so that these are
+    read together and kept in memory: 184 MB.
 
     Parameters
     ----------
     place : one of the archives cifar-10-python.tar.gz, cifar-10-binary.tar.gz,
         cifar-100-python.tar.gz, cifar-100-binary.tar.gz, or the folder that it unpacks to, or a
         folder that holds one of them; or ``{name: place}``, one for each source.
-    split : ``"train"`` or ``"test"``; both unless said. The column split says which.
+    split : ``"train"`` or ``"test"``; both by default, in the column split.
     label : of CIFAR-100, ``"class"`` (100 of them; the 20 superclasses are an attribute) or
         ``"superclass"`` (the reverse).
     verify : check the MD5 of the archive, or of the unpacked files, against the official ones.
-    download : fetch the archive to ``place`` if it is not there.
+    download : fetch the archive to ``place`` if it does not exist.
     images : False: the table alone.
-    base : the folder that places start from.
+    base : the folder that relative paths start from.
     """
     import pandas as pd
 
     if split is not None and split not in _SPLITS:
         raise ConfigError(
             "split of CIFAR is 'train' or 'test', or left out for both; got "
-            f"{split!r}.{did_you_mean(split, _SPLITS)}"
+            f"{split!r}.{did_you_mean(split, _SPLITS)}",
+            option="split",
+            value=split,
+            allowed=list(_SPLITS),
         )
     if label not in (None, "class", "superclass"):
-        raise ConfigError(f"label of CIFAR is 'class' or 'superclass'; got {label!r}.")
-    places: Mapping[Any, Any] = place if isinstance(place, Mapping) else {None: place}
+        raise ConfigError(
+            f"label of CIFAR is 'class' or 'superclass'; got {label!r}.",
+            option="label",
+            value=label,
+            allowed=["class", "superclass"],
+        )
+    paths: Mapping[Any, Any] = place if isinstance(place, Mapping) else {None: place}
     frames, pictures = [], []
-    for name, each in places.items():
-        said = os.fspath(each)
-        there = os.path.join(base, said)
+    for name, path in paths.items():
+        user_path = os.fspath(path)
+        full_path = os.path.join(base, user_path)
         if download:
-            download_cifar(there, said)
-        distribution, content = find_cifar(there, said, verify)
-        classes = _class_names(distribution, content, said)
+            download_cifar(full_path, user_path)
+        distribution, content = find_cifar(full_path, user_path, verify)
+        classes = _class_names(distribution, content, user_path)
         for part_name in _SPLITS if split is None else (split,):
-            part = _read_part(distribution, part_name, content, said)
+            part = _read_part(distribution, part_name, content, user_path)
             frames.append(
-                _table(part, part_name, str(name or distribution.data), classes, label, said)
+                _table(part, part_name, str(name or distribution.data), classes, label, user_path)
             )
             pictures.append(ArrayImages(part.images))
     return pool_of_images(
@@ -106,7 +110,7 @@ def _table(
     source: str,
     classes: Mapping[str, Sequence[str]],
     label: str | None,
-    said: str,
+    user_path: str,
 ) -> Any:
     import pandas as pd
 
@@ -115,13 +119,21 @@ def _table(
         names = classes[naming]
         if code_n.size and not 0 <= code_n.min() <= code_n.max() < len(names):
             raise DataError(
-                f"{said!r}: labels lie between 0 and {len(names) - 1}, but one is "
-                f"{int(code_n.max())}."
+                f"{user_path!r}: labels are between 0 and {len(names) - 1}, but one is "
+                f"{int(code_n.max())}.",
+                path=user_path,
+                value=int(code_n.max()),
+                limit=len(names) - 1,
             )
         columns[naming] = np.array(names, dtype=object)[code_n]
     chosen = label or "class"
     if chosen not in columns:
-        raise ConfigError(f"{said!r} is CIFAR-10, whose classes have no superclasses.")
+        raise ConfigError(
+            f"{user_path!r} is CIFAR-10, whose classes have no superclasses.",
+            option="label",
+            value=label,
+            path=user_path,
+        )
     n = len(part.images)
     frame = pd.DataFrame(
         {
@@ -135,10 +147,10 @@ def _table(
 
 
 def _class_names(
-    distribution: CifarForm, content: Mapping[str, bytes], said: str
+    distribution: CifarForm, content: Mapping[str, bytes], user_path: str
 ) -> dict[str, list[str]]:
     if distribution.pickled:
-        meta = load_arrays(content[distribution.names[0]], f"{said}/{distribution.names[0]}")
+        meta = load_arrays(content[distribution.names[0]], f"{user_path}/{distribution.names[0]}")
         lists = {naming: meta.get(key) for naming, key in _NAMES[distribution.data].items()}
     else:
         lists = {
@@ -147,7 +159,7 @@ def _class_names(
         }
     for naming, names in lists.items():
         if not isinstance(names, list) or not names:
-            raise DataError(f"{said!r} does not name its {naming}es.")
+            raise DataError(f"{user_path!r} does not name its {naming}es.", path=user_path)
     return {
         naming: [
             name.decode("latin-1") if isinstance(name, bytes) else str(name) for name in names or []
@@ -157,11 +169,11 @@ def _class_names(
 
 
 def _read_part(
-    distribution: CifarForm, split: str, content: Mapping[str, bytes], said: str
+    distribution: CifarForm, split: str, content: Mapping[str, bytes], user_path: str
 ) -> _Part:
     read = _read_pickled if distribution.pickled else _read_binary
     batches = [
-        read(content[file], distribution.data, f"{said}/{file}")
+        read(content[file], distribution.data, f"{user_path}/{file}")
         for file in distribution.parts[split]
     ]
     planes = np.concatenate([planes for planes, _ in batches])
@@ -173,36 +185,46 @@ def _read_part(
 
 
 def _read_pickled(
-    content: bytes, data: str, said: str
+    content: bytes, data: str, user_path: str
 ) -> tuple[npt.NDArray[np.uint8], dict[str, npt.NDArray[np.int64]]]:
-    batch = load_arrays(content, said)
+    batch = load_arrays(content, user_path)
     keys = _CODES[data]
     missing = [key for key in ("data", *keys.values()) if key not in batch]
     if missing:
         raise DataError(
-            f"{said!r} has no entry {first_few(missing)}; it has {first_few(list(batch))}."
+            f"{user_path!r} has no entry {first_few(missing)}; it has {first_few(list(batch))}.",
+            path=user_path,
+            key=missing[0],
         )
     planes = np.asarray(batch["data"])
     if planes.ndim != 2 or planes.shape[1] != _PIXELS or planes.dtype != np.uint8:
         raise DataError(
-            f"the images in {said!r} must be 8-bit numbers of shape (n, {_PIXELS}); got "
-            f"{planes.dtype} of shape {planes.shape}."
+            f"the images in {user_path!r} must be 8-bit numbers of shape (n, {_PIXELS}); got "
+            f"{planes.dtype} of shape {planes.shape}.",
+            path=user_path,
+            value=list(planes.shape),
         )
     codes = {naming: np.asarray(batch[key], dtype=np.int64) for naming, key in keys.items()}
     if any(code_n.shape != (len(planes),) for code_n in codes.values()):
-        raise DataError(f"{said!r} has {len(planes)} images, but another number of labels.")
+        raise DataError(
+            f"{user_path!r} has {len(planes)} images, but another number of labels.",
+            path=user_path,
+            count=len(planes),
+        )
     return planes, codes
 
 
 def _read_binary(
-    content: bytes, data: str, said: str
+    content: bytes, data: str, user_path: str
 ) -> tuple[npt.NDArray[np.uint8], dict[str, npt.NDArray[np.int64]]]:
     namings = ("class",) if data == "cifar-10" else ("superclass", "class")
     width = len(namings) + _PIXELS
     if not content or len(content) % width:
         raise DataError(
-            f"{said!r} should be records of {width} bytes, but it has {len(content)} bytes. Was it "
-            "copied whole?"
+            f"{user_path!r} should consist of records of {width} bytes, but it has {len(content)} "
+            "bytes. Was it copied completely?",
+            path=user_path,
+            count=len(content),
         )
     records = np.frombuffer(content, dtype=np.uint8).reshape(-1, width)
     return records[:, len(namings) :], {

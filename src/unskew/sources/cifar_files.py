@@ -1,6 +1,4 @@
-"""The files of the official CIFAR archives: which there are, their checksums, found packed or
-unpacked, or fetched.
-"""
+"""The files of the official CIFAR archives: names and checksums; finding and fetching them."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ class CifarForm:
 
     @property
     def pickled(self) -> bool:
-        """The form for Python; else the binary one."""
+        """Whether this is the form for Python rather than the binary one."""
         return "python" in self.archive
 
 
@@ -113,46 +111,54 @@ DISTRIBUTIONS = (
 )
 
 
-def find_cifar(place: str, said: str, verify: bool) -> tuple[CifarForm, dict[str, bytes]]:
-    """Which distribution lies there, and its files, checked; ``place`` is an archive, the unpacked
-    folder, or a folder with one of them.
+def find_cifar(path: str, user_path: str, verify: bool) -> tuple[CifarForm, dict[str, bytes]]:
+    """Find which distribution is at ``path``, and read its files, checked.
+
+    ``path`` is an archive, the unpacked folder, or a folder with one of them; ``user_path`` is the
+    same as the user wrote it.
     """
-    if os.path.isdir(place):
+    if os.path.isdir(path):
         for distribution in DISTRIBUTIONS:
-            for folder in (place, os.path.join(place, distribution.folder)):
+            for folder in (path, os.path.join(path, distribution.folder)):
                 if all(os.path.isfile(os.path.join(folder, name)) for name in distribution.names):
-                    return distribution, _read_folder(distribution, folder, said, verify)
+                    return distribution, _read_folder(distribution, folder, user_path, verify)
         packed = [
-            each.archive
-            for each in DISTRIBUTIONS
-            if os.path.isfile(os.path.join(place, each.archive))
+            form.archive
+            for form in DISTRIBUTIONS
+            if os.path.isfile(os.path.join(path, form.archive))
         ]
         if len(packed) != 1:
-            found = (
+            content = (
                 f"{first_few(packed)} at once: name one of them"
                 if packed
                 else "neither an archive nor an unpacked one"
             )
             raise DataError(
-                f"{said!r} should hold CIFAR-10 or CIFAR-100; there is {found}. {_archives()}"
+                f"{user_path!r} should hold CIFAR-10 or CIFAR-100; there is {content}. "
+                f"{_archives()}",
+                path=user_path,
+                value=packed,
             )
-        place = os.path.join(place, packed[0])
-    if not os.path.isfile(place):
+        path = os.path.join(path, packed[0])
+    if not os.path.isfile(path):
         raise ConfigError(
-            f"the CIFAR archive {said!r} is not there.{near_names(place)} {_archives()} download = "
-            "true fetches it."
+            f"the CIFAR archive {user_path!r} does not exist.{near_names(path)} {_archives()} "
+            "download = true fetches it.",
+            path=user_path,
         )
-    return _read_archive(place, said, verify)
+    return _read_archive(path, user_path, verify)
 
 
 def _archives() -> str:
     return (
-        f"The archives are {', '.join(each.archive for each in DISTRIBUTIONS)}, from "
+        f"The archives are {', '.join(form.archive for form in DISTRIBUTIONS)}, from "
         f"{ADDRESS}cifar.html."
     )
 
 
-def _read_folder(distribution: CifarForm, folder: str, said: str, verify: bool) -> dict[str, bytes]:
+def _read_folder(
+    distribution: CifarForm, folder: str, user_path: str, verify: bool
+) -> dict[str, bytes]:
     content = {}
     for name in (
         *distribution.names,
@@ -163,25 +169,28 @@ def _read_folder(distribution: CifarForm, folder: str, said: str, verify: bool) 
                 content[name] = stream.read(_LARGEST)
         except OSError as error:
             raise DataError(
-                f"{said!r} lacks the file {name!r} of {distribution.archive} ({error.strerror})."
+                f"{user_path!r} lacks the file {name!r} of {distribution.archive} "
+                f"({error.strerror}).",
+                path=user_path,
+                value=name,
             ) from error
     if verify:
         for files in distribution.parts.values():
             for name, md5 in files.items():
                 _check(
-                    f"{said}/{name}",
+                    f"{user_path}/{name}",
                     hashlib.md5(content[name], usedforsecurity=False).hexdigest(),
                     md5,
                 )
     return content
 
 
-def _read_archive(file: str, said: str, verify: bool) -> tuple[CifarForm, dict[str, bytes]]:
+def _read_archive(file: str, user_path: str, verify: bool) -> tuple[CifarForm, dict[str, bytes]]:
     content: dict[tuple[str, str], bytes] = {}
     wanted = {
-        (each.folder, name)
-        for each in DISTRIBUTIONS
-        for name in (*each.names, *(n for part in each.parts.values() for n in part))
+        (form.folder, name)
+        for form in DISTRIBUTIONS
+        for name in (*form.names, *(n for part in form.parts.values() for n in part))
     }
     try:
         # Read through, never unpacked: no name in the archive can touch the disk.
@@ -193,8 +202,9 @@ def _read_archive(file: str, said: str, verify: bool) -> tuple[CifarForm, dict[s
                     content[folder, name] = b"" if stream is None else stream.read()
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         raise DataError(
-            f"{said!r} is no archive that can be read ({error}). Was it fetched whole? "
-            f"{_archives()}"
+            f"{user_path!r} cannot be read as an archive ({error}). Is the download complete? "
+            f"{_archives()}",
+            path=user_path,
         ) from error
     for distribution in DISTRIBUTIONS:
         needed = (
@@ -205,19 +215,29 @@ def _read_archive(file: str, said: str, verify: bool) -> tuple[CifarForm, dict[s
         if len(missing) == len(needed):
             continue
         if missing:
-            raise DataError(f"{said!r} lacks {first_few(missing)} of {distribution.archive}.")
+            raise DataError(
+                f"{user_path!r} lacks {first_few(missing)} of {distribution.archive}.",
+                path=user_path,
+                value=missing,
+            )
         if verify:
-            _check(said, _md5_of(file), distribution.md5)
+            _check(user_path, _md5_of(file), distribution.md5)
         return distribution, {name: content[distribution.folder, name] for name in needed}
-    raise DataError(f"{said!r} holds neither CIFAR-10 nor CIFAR-100 as distributed. {_archives()}")
+    raise DataError(
+        f"{user_path!r} holds neither CIFAR-10 nor CIFAR-100 as distributed. {_archives()}",
+        path=user_path,
+    )
 
 
-def _check(said: str, found: str, official: str) -> None:
-    if found != official:
+def _check(user_path: str, md5: str, official: str) -> None:
+    if md5 != official:
         raise DataError(
-            f"{said!r} is not the official file: its MD5 is {found}, not {official}. It was "
-            "changed, or not fetched whole; "
-            "fetch it again, or say verify = false if the change is meant."
+            f"{user_path!r} is not the official file: its MD5 is {md5}, not {official}. It was "
+            "changed, or the download is incomplete; fetch it again, or set verify = false if "
+            "the change is intended.",
+            path=user_path,
+            value=md5,
+            allowed=official,
         )
 
 
@@ -226,31 +246,34 @@ def _md5_of(file: str) -> str:
         return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
-def download_cifar(place: str, said: str) -> None:
-    """Fetch an archive from where its authors keep it, unless it is there; written whole and
-    checked, or not at all.
+def download_cifar(path: str, user_path: str) -> None:
+    """Fetch an archive from its authors' page unless the file exists.
+
+    The file appears only when it is complete and its checksum is right.
     """
     distribution = next(
-        (each for each in DISTRIBUTIONS if each.archive == os.path.basename(place)), None
+        (form for form in DISTRIBUTIONS if form.archive == os.path.basename(path)), None
     )
     if distribution is None:
         raise ConfigError(
-            f"download = true writes an archive under its own name, and {said!r} is none of them. "
-            f"{_archives()}"
+            f"download = true writes an archive under its own name, and {user_path!r} is none of "
+            f"them. {_archives()}",
+            option="download",
+            path=user_path,
         )
-    if os.path.exists(place):
+    if os.path.exists(path):
         return
     address = ADDRESS + distribution.archive
     logger.info("fetching %s", address)
-    with written_whole(place) as beside, open(beside, "wb") as stream:
+    with written_whole(path) as unfinished, open(unfinished, "wb") as stream:
         digest = hashlib.md5(usedforsecurity=False)
-        for block in _fetched(address, said):
+        for block in _fetched(address, user_path):
             digest.update(block)
             stream.write(block)
-        _check(said, digest.hexdigest(), distribution.md5)
+        _check(user_path, digest.hexdigest(), distribution.md5)
 
 
-def _fetched(address: str, said: str) -> Iterator[bytes]:
+def _fetched(address: str, user_path: str) -> Iterator[bytes]:
     try:
         response: IO[bytes]
         with urllib.request.urlopen(address, timeout=60) as response:
@@ -259,7 +282,9 @@ def _fetched(address: str, said: str) -> Iterator[bytes]:
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise DataError(
-            f"{address} cannot be fetched ({reason}). Is this machine connected to the network? If "
-            "not, fetch the file elsewhere and put "
-            f"it at {said!r}; download = true is not needed then."
+            f"{address} cannot be fetched ({reason}). Is this machine connected to the network? "
+            f"If not, fetch the file elsewhere and save it as {user_path!r}; download = true is "
+            "not needed then.",
+            path=user_path,
+            value=address,
         ) from error

@@ -22,157 +22,186 @@ _SEVERAL = ("list", "join")
 
 
 def coco_table(
-    file: str, said: str, label: str | None = None, several: str | None = None
+    file: str, user_path: str, label: str | None = None, several: str | None = None
 ) -> LocatedTable | None:
-    """The images of a COCO file with the fields they have there, ``label`` and ``n_boxes``; None if
-    the file is no COCO file.
+    """Read the images of a COCO file with their fields, ``label`` and ``n_boxes``.
 
-    ``label`` is the name of the image's category: of all its annotations together, each once, in
-    the order of the categories. If no image has more than one, labels are text, and images without
-    annotations have none; else every label is a list, empty without annotations (``several =
-    "join"``: ``fox+hare`` as one level). ``n_boxes`` counts the annotations that have a box.
+    Returns None if the file is not a COCO file. ``label`` is the name of the image's category: of
+    all its annotations together, each once, in the order of the categories. If no image has more
+    than one, labels are text, and images without annotations have none; else every label is a list,
+    empty without annotations (``several = "join"``: ``fox+hare`` as one level). ``n_boxes`` counts
+    the annotations that have a box.
 
     Parameters
     ----------
-    file, said : the file, and its name as the user wrote it.
+    file, user_path : the file, and its path as the user wrote it.
     label : ``"supercategory"`` for that name of the category, or the name of a field of the images;
-        the category unless said.
+        the category by default.
     several : ``"list"`` or ``"join"``.
     """
-    coco = load_coco(file, said)
+    coco = load_coco(file, user_path)
     if coco is None:
         return None
     import pandas as pd
 
     frame = pd.DataFrame([_plain(image) for image in coco["images"]])
-    of_image = _annotations_of_images(coco, said)
+    of_image = _annotations_of_images(coco, user_path)
     named = label if label in frame.columns else None
     if named is not None:
         frame = frame.rename(columns={named: "label"})
     elif label not in (None, "category", "supercategory"):
         raise DataError(
-            f"the images of {said!r} have no field {label!r} for their label; it is 'category', "
-            "'supercategory' or one of "
-            f"{first_few(list(frame.columns), 12)}.{did_you_mean(label, frame.columns)}"
+            f"the images of {user_path!r} have no field {label!r} for their label; it is "
+            "'category', 'supercategory' or one of "
+            f"{first_few(list(frame.columns), 12)}.{did_you_mean(label, frame.columns)}",
+            path=user_path,
+            column=label,
+            columns=list(frame.columns),
         )
     elif _holds_captions(coco):
         raise DataError(
-            f"{said!r} holds captions and no categories, so that it does not say what the images "
-            "show. Take the file of the same images "
-            "that has categories (instances_… in place of captions_…), or name the field of the "
-            'images that is their label: label = "…"; '
-            f"they have {first_few(list(frame.columns), 12)}."
+            f"{user_path!r} holds captions and no categories, so what the images show is unknown. "
+            "Use the file of the same images that has categories (instances_… instead of "
+            "captions_…), "
+            'or name the field of the images that is their label (label = "…"); they have '
+            f"{first_few(list(frame.columns), 12)}.",
+            path=user_path,
+            columns=list(frame.columns),
         )
     elif coco["annotations"] or coco["categories"]:
-        names = _category_names(coco, "supercategory" if label == "supercategory" else "name", said)
-        frame["label"] = _labels(of_image, names, several, said)
+        names = _category_names(
+            coco, "supercategory" if label == "supercategory" else "name", user_path
+        )
+        frame["label"] = _labels(of_image, names, several, user_path)
     boxes = [sum(1 for annotation in listed if annotation.get("bbox")) for listed in of_image]
     if any(boxes):
         frame["n_boxes"] = boxes
     return LocatedTable(frame, list(range(1, len(frame) + 1)), "image")
 
 
-def load_coco(file: str, said: str) -> dict[str, Any] | None:
-    """The parts images, annotations and categories, checked; None if the file is no COCO file."""
-    if not said.lower().endswith(".json") or not os.path.isfile(file):
+def load_coco(file: str, user_path: str) -> dict[str, Any] | None:
+    """Read images, annotations and categories, checked; None if the file is not a COCO file."""
+    if not user_path.lower().endswith(".json") or not os.path.isfile(file):
         return None
     try:
         with open(file, encoding="utf-8-sig") as stream:
             content = json.load(stream)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DataError(f"{said!r} is not JSON that can be read: {error}.") from error
+        raise DataError(
+            f"{user_path!r} cannot be read as JSON: {error}.", path=user_path
+        ) from error
     except OSError as error:
-        raise DataError(f"{said!r} cannot be read: {error.strerror or error}.") from error
+        raise DataError(
+            f"{user_path!r} cannot be read: {error.strerror or error}.", path=user_path
+        ) from error
     if not isinstance(content, dict) or "images" not in content:
         return None
     parts = {part: content.get(part) or [] for part in ("images", "annotations", "categories")}
     for part, entries in parts.items():
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise DataError(
-                f"{said!r}: {part!r} of a COCO file is a list of objects; got {str(entries)[:60]}."
+                f"{user_path!r}: {part!r} of a COCO file is a list of objects; got "
+                f"{str(entries)[:60]}.",
+                path=user_path,
+                key=part,
             )
     if not parts["images"]:
-        raise DataError(f"{said!r} is a COCO file without a single image.")
+        raise DataError(f"{user_path!r} is a COCO file without images.", path=user_path, count=0)
     for at, image in enumerate(parts["images"]):
         if not isinstance(image.get("id"), str | int):
             raise DataError(
-                f"{said!r}: image {at + 1} of the COCO file has no id: {str(image)[:80]}."
+                f"{user_path!r}: image {at + 1} of the COCO file has no id: {str(image)[:80]}.",
+                path=user_path,
+                row=at + 1,
             )
     return parts
 
 
 def _plain(image: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that a column can hold; lists and objects (licences, polygons) are left out."""
+    """Keep the fields that a column can hold, without lists and objects (licences, polygons)."""
     return {name: value for name, value in image.items() if not isinstance(value, dict | list)}
 
 
 def _holds_captions(coco: Mapping[str, Any]) -> bool:
-    """Sentences in place of categories, as in COCO's captions_train2017.json."""
+    """Tell whether there are sentences instead of categories (captions_train2017.json)."""
     return not coco["categories"] and any(
-        "caption" in each and "category_id" not in each for each in coco["annotations"]
+        "caption" in annotation and "category_id" not in annotation
+        for annotation in coco["annotations"]
     )
 
 
-def _annotations_of_images(coco: Mapping[str, Any], said: str) -> list[list[dict[str, Any]]]:
+def _annotations_of_images(coco: Mapping[str, Any], user_path: str) -> list[list[dict[str, Any]]]:
     position = {image["id"]: at for at, image in enumerate(coco["images"])}
-    found: list[list[dict[str, Any]]] = [[] for _ in coco["images"]]
+    of_image: list[list[dict[str, Any]]] = [[] for _ in coco["images"]]
     for annotation in coco["annotations"]:
         for field in ("image_id", "category_id"):
             if not isinstance(annotation.get(field), str | int | None):
                 raise DataError(
-                    f"{said!r}: {field} of an annotation is a number or text; got "
-                    f"{str(annotation)[:80]}."
+                    f"{user_path!r}: {field} of an annotation is a number or text; got "
+                    f"{str(annotation)[:80]}.",
+                    path=user_path,
+                    key=field,
                 )
         at = position.get(annotation.get("image_id"))
         if at is None:
             raise DataError(
-                f"{said!r}: annotation {annotation.get('id')!r} belongs to image "
-                f"{annotation.get('image_id')!r}, "
-                "which the file does not list. "
-                "Was the list of images cut, and not that of the annotations?"
+                f"{user_path!r}: annotation {annotation.get('id')!r} belongs to image "
+                f"{annotation.get('image_id')!r}, which the file does not list. Was the list of "
+                "images shortened, but not that of the annotations?",
+                path=user_path,
+                id=annotation.get("image_id"),
             )
-        found[at].append(annotation)
-    return found
+        of_image[at].append(annotation)
+    return of_image
 
 
-def _category_names(coco: Mapping[str, Any], field: str, said: str) -> dict[Any, str]:
+def _category_names(coco: Mapping[str, Any], field: str, user_path: str) -> dict[Any, str]:
     names: dict[Any, str] = {}
     for category in coco["categories"]:
         if not isinstance(category.get("id"), str | int) or category.get(field) is None:
             raise DataError(
-                f"{said!r}: every category has an id and a {field}; got {str(category)[:80]}."
+                f"{user_path!r}: every category has an id and a {field}; got {str(category)[:80]}.",
+                path=user_path,
+                key=field,
             )
         names[category["id"]] = str(category[field])
     return names
 
 
 def _labels(
-    of_image: list[list[dict[str, Any]]], names: Mapping[Any, str], several: str | None, said: str
+    of_image: list[list[dict[str, Any]]],
+    names: Mapping[Any, str],
+    several: str | None,
+    user_path: str,
 ) -> Any:
     if several is not None and several not in _SEVERAL:
         raise ConfigError(
             f"several is {' or '.join(map(repr, _SEVERAL))}; got "
-            f"{several!r}.{did_you_mean(several, _SEVERAL)}"
+            f"{several!r}.{did_you_mean(several, _SEVERAL)}",
+            option="several",
+            value=several,
+            allowed=list(_SEVERAL),
         )
     rank = {name: at for at, name in enumerate(dict.fromkeys(names.values()))}
     lists = []
     for listed in of_image:
-        unknown = [
-            each.get("category_id") for each in listed if each.get("category_id") not in names
-        ]
+        codes = [annotation.get("category_id") for annotation in listed]
+        unknown = [code for code in codes if code not in names]
         if unknown:
             raise DataError(
-                f"{said!r}: annotations name categories that the file does not list: "
-                f"{first_few(unknown)}."
+                f"{user_path!r}: annotations name categories that the file does not list: "
+                f"{first_few(unknown)}.",
+                path=user_path,
+                levels=unknown,
             )
-        lists.append(sorted({names[each["category_id"]] for each in listed}, key=rank.__getitem__))
-    most = max(len(each) for each in lists)
+        lists.append(sorted({names[code] for code in codes}, key=rank.__getitem__))
+    most = max(len(labels) for labels in lists)
     if several == "join" or (most <= 1 and several is None):
-        return ["+".join(each) or None for each in lists]
+        return ["+".join(labels) or None for labels in lists]
     logger.info(
         "%s: %d images show several categories; labels are lists",
-        said,
-        sum(len(each) > 1 for each in lists),
+        user_path,
+        sum(len(labels) > 1 for labels in lists),
     )
     column = np.empty(len(lists), dtype=object)
     column[:] = lists
@@ -184,30 +213,30 @@ def annotation_weights(
     weights: Weights | Mapping[Any, float] | pd.Series[float],
     source: str | None = None,
 ) -> pd.DataFrame:
-    """Every annotation of a COCO file with the weight of its image: annotation_id, image_id,
-    weight.
+    """Give every annotation of a COCO file the weight of its image.
 
-    For detection and segmentation the image is what was selected, so all its boxes and pixels have
-    its weight. Annotations of images that have no weight (set aside, or left out by the model) are
-    not in the table.
+    Returns the columns annotation_id, image_id and weight. For detection and segmentation the image
+    is what was selected, so all its boxes and pixels have its weight. Annotations of images that
+    have no weight (set aside, or left out by the model) are not in the table.
 
     Parameters
     ----------
     file : the COCO file that the pool was read from.
     weights : the weights of the pool, or weights by image id.
-    source : the name of the source, where ids stand behind it (``north/17``).
+    source : the name of the source, where ids begin with it (``north/17``).
     """
     import pandas as pd
 
     coco = load_coco(os.fspath(file), os.fspath(file))
     if coco is None:
         raise DataError(
-            f"{os.fspath(file)!r} is no COCO file: a JSON object with images and annotations."
+            f"{os.fspath(file)!r} is not a COCO file: a JSON object with images and annotations.",
+            path=os.fspath(file),
         )
     if isinstance(weights, Weights):
         if weights.id is None:
             raise DataError(
-                "these weights carry no ids, so nothing says which image each belongs to. Compute "
+                "these weights carry no ids, so which image each belongs to is unknown. Compute "
                 "them with unskew.debias(pool, …)."
             )
         weights = dict(zip(np.asarray(weights.id).tolist(), weights.weight.tolist(), strict=True))
@@ -223,8 +252,8 @@ def annotation_weights(
     if coco["annotations"] and not rows:
         raise DataError(
             f"no annotation of {os.fspath(file)!r} belongs to an image that has a weight; ids of "
-            "weights are such as "
-            f"{first_few(list(by_id), 3)}, ids of images such as "
-            f"{first_few([image['id'] for image in coco['images']], 3)}."
+            f"weights are like {first_few(list(by_id), 3)}, ids of images like "
+            f"{first_few([image['id'] for image in coco['images']], 3)}.",
+            path=os.fspath(file),
         )
     return pd.DataFrame(rows, columns=["annotation_id", "image_id", "weight"])

@@ -1,6 +1,4 @@
-"""What the columns of a place named on the command line may stand for, by their names; nothing but
-names is read.
-"""
+"""The likely roles of the columns of a table or dataset, judged by their names alone."""
 
 from __future__ import annotations
 
@@ -14,8 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-# What a column of a table may be called for `init` to take it for the source, the group or the
-# split of an image.
+# The names by which `init` recognises the source, the group … of an image.
 _COLUMNS = {
     "source": ("source", "database", "dataset", "location", "site", "hospital", "camera", "vendor"),
     "group": (
@@ -36,18 +33,18 @@ _COLUMNS = {
 _PATHS = ("path", "file_name", "filename")
 
 
-def common_columns(kind: str, places: Sequence[Path]) -> dict[str, Any]:
-    """``{role: column}`` of tables (``manifest``), ``arrays`` or datasets (``huggingface``), where
-    all of them say the same.
+def common_columns(kind: str, paths: Sequence[Path]) -> dict[str, Any]:
+    """Return ``{role: column}`` where all tables, arrays or datasets agree.
 
-    Of a place that cannot be read there are none: whoever reads it says why.
+    ``kind`` is manifest, arrays or huggingface. A file that cannot be read has no columns here: its
+    reader explains why.
     """
     read = {
         "manifest": _columns_of_table,
         "arrays": _columns_of_arrays,
         "huggingface": _columns_of_dataset,
     }[kind]
-    first, *others = [_or_nothing(read, place) for place in places]
+    first, *others = [_or_nothing(read, path) for path in paths]
     return {
         key: value
         for key, value in first.items()
@@ -55,9 +52,9 @@ def common_columns(kind: str, places: Sequence[Path]) -> dict[str, Any]:
     }
 
 
-def _or_nothing(read: Callable[[Path], dict[str, Any]], place: Path) -> dict[str, Any]:
+def _or_nothing(read: Callable[[Path], dict[str, Any]], path: Path) -> dict[str, Any]:
     try:
-        return read(place)
+        return read(path)
     except (
         ValueError,
         TypeError,
@@ -71,15 +68,15 @@ def _or_nothing(read: Callable[[Path], dict[str, Any]], place: Path) -> dict[str
         return {}
 
 
-def _columns_of_table(place: Path) -> dict[str, Any]:
+def _columns_of_table(path: Path) -> dict[str, Any]:
     kind = "".join(
-        place.suffixes[-2:] if place.suffix.lower() == ".gz" else place.suffixes[-1:]
+        path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]
     ).lower()
     if kind in (".parquet", ".pq"):
         import pyarrow.parquet as pq
 
-        return _roles(pq.read_schema(place).names)
-    with _opened(place) as stream:
+        return _roles(pq.read_schema(path).names)
+    with _opened(path) as stream:
         if kind.startswith((".jsonl", ".ndjson")):
             return _roles(
                 list(
@@ -96,32 +93,34 @@ def _columns_of_table(place: Path) -> dict[str, Any]:
         return _columns_of_csv(stream.readline(), "\t" if kind.startswith(".tsv") else ",")
 
 
-def _columns_of_arrays(place: Path) -> dict[str, Any]:
-    with zipfile.ZipFile(place) as archive:
-        return _found_roles([Path(name).stem for name in archive.namelist()])
+def _columns_of_arrays(path: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(path) as archive:
+        return _roles_by_name([Path(name).stem for name in archive.namelist()])
 
 
 def _columns_of_dataset(folder: Path) -> dict[str, Any]:
-    """Of a dataset with splits, those of the first; a column of images has a type that says so."""
+    """Read the columns of a dataset, or of its first split, but for those of images."""
     if (folder / "dataset_dict.json").is_file():
         folder = folder / str(
             json.loads((folder / "dataset_dict.json").read_text(encoding="utf-8"))["splits"][0]
         )
     features = json.loads((folder / "dataset_info.json").read_text(encoding="utf-8"))["features"]
-    return _found_roles([name for name, said in features.items() if said.get("_type") != "Image"])
+    return _roles_by_name(
+        [name for name, feature in features.items() if feature.get("_type") != "Image"]
+    )
 
 
-def _opened(place: Path) -> IO[str]:
-    opener: Any = gzip.open if place.suffix.lower() == ".gz" else open
-    stream: IO[str] = opener(place, "rt", encoding="utf-8-sig", newline="")
+def _opened(path: Path) -> IO[str]:
+    opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    stream: IO[str] = opener(path, "rt", encoding="utf-8-sig", newline="")
     return stream
 
 
 def _columns_of_json(document: Any) -> dict[str, Any]:
-    """Of a COCO file those of its images; else of its records."""
+    """Read the fields of the images of a COCO file, else of the records."""
     if isinstance(document, list):
         return _roles(list(document[0]))
-    # Category, id and path have their own places in COCO.
+    # Category, id and path have their own fields in COCO.
     return {
         role: name
         for role, name in _roles(list(document["images"][0])).items()
@@ -130,31 +129,31 @@ def _columns_of_json(document: Any) -> dict[str, Any]:
 
 
 def _columns_of_csv(header: str, expected: str) -> dict[str, Any]:
-    """Spreadsheets of many countries write semicolons."""
+    """Split the header; spreadsheets of many countries write semicolons."""
     other = next(
-        (each for each in (";", "\t", "|", ",") if expected not in header and each in header), None
+        (mark for mark in (";", "\t", "|", ",") if expected not in header and mark in header), None
     )
     names = next(csv.reader([header.strip()], delimiter=other or expected), [])
     return _roles([name.strip() for name in names]) | ({"delimiter": other} if other else {})
 
 
-def _found_roles(columns: Sequence[str]) -> dict[str, Any]:
-    """Columns by the names they go by, whatever their case."""
+def _roles_by_name(columns: Sequence[str]) -> dict[str, Any]:
+    """Find the columns with the usual names, in upper or lower case."""
     lower = {str(column).lower(): str(column) for column in columns}
-    found = {
-        role: next((lower[name] for name in names if name in lower), None)
+    return {
+        role: next(lower[name] for name in names if name in lower)
         for role, names in _COLUMNS.items()
+        if any(name in lower for name in names)
     }
-    return {role: name for role, name in found.items() if name is not None}
 
 
 def _roles(columns: Sequence[str]) -> dict[str, Any]:
-    """The same of a table, which without a column of paths is enough by itself."""
-    roles = _found_roles(columns)
+    """Find the same in a table; without a column of paths it needs no images."""
+    roles = _roles_by_name(columns)
     path = next(
         (str(column) for name in _PATHS for column in columns if str(column).lower() == name), None
     )
     if path is None:
         return roles | {"images": False}
-    # Written in small letters it is found without being said.
+    # In lower case it is found without being named.
     return roles if path in _PATHS else roles | {"path": path}

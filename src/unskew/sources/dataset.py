@@ -1,5 +1,6 @@
-"""Any dataset in the manner of torch: a length, and items (image, label) or {"image": …, "label":
-…}; torch itself is not needed.
+"""Datasets like those of torch: a length, and items (image, label) or {"image": …, "label": …}.
+
+torch itself is not needed.
 """
 
 from __future__ import annotations
@@ -24,30 +25,23 @@ _LABEL_KEYS = ("label", "labels", "target", "y", 1)
 
 
 class DatasetImages(Images):
-    """The images of a dataset, one item fetched at a time; from several threads, one after the
-    other.
-    """
+    """The images of a dataset, one item fetched at a time, whatever the number of threads."""
 
     def __init__(self, dataset: Any, rows: Ints) -> None:
+        super().__init__(rows.size)
         self.dataset, self.rows = dataset, rows
         self._lock = threading.Lock()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"dataset": self.dataset, "rows": self.rows}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
-
-    def __len__(self) -> int:
-        return int(self.rows.size)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DatasetImages, (self.dataset, self.rows)
 
     def read(self, row: int) -> RawImage:
-        """The image of that row."""
+        """Return the image of that row."""
         at = int(self.rows[row])
         try:
             with self._lock:
                 item = self.dataset[at]
-        # whatever a dataset of somebody else's raises, one image is unusable, not the run
+        # Whatever a user's dataset raises, one image is unusable, not the run.
         except Exception as error:
             raise ImageError(
                 f"item {at} of the dataset: {type(error).__name__}: {error}"
@@ -55,7 +49,7 @@ class DatasetImages(Images):
         return as_pixels(_part(item, _IMAGE_KEYS, at))
 
     def take(self, rows: Ints) -> DatasetImages:
-        """The images of these rows."""
+        """Return the images of these rows."""
         return DatasetImages(self.dataset, self.rows[rows])
 
 
@@ -81,51 +75,33 @@ def _part(item: Any, keys: Sequence[Any], at: int) -> Any:
 def read_dataset(
     datasets: Mapping[str, Any] | Any, *, label: Any = None, source: Any = None, **columns: Any
 ) -> Pool:
-    """Datasets by name of source; or one dataset, with ``source`` an array that names the source of
-    every item.
+    """Read datasets by name of source; or one dataset, with the source of every item.
 
     Parameters
     ----------
     datasets : ``{name: dataset}``, or a dataset: ``len(dataset)``, and items ``(image, label)``,
-        ``{"image", "label"}`` or bare images. Images are arrays, tensors (channels first), images
-        of Pillow, or encoded bytes. They are fetched when they are needed.
+        ``{"image", "label"}`` or bare images. Images are arrays, tensors (channels first), Pillow
+        images, or encoded bytes. They are fetched when they are needed.
     label : None: from ``dataset.targets`` (or ``labels``), with the names in ``dataset.classes`` if
         there are; a dataset that has none is read once from end to end for its labels. False: no
         labels. An array: the label of every item, source after source.
+    source : of one dataset, an array that names the source of every item.
     columns : more columns, such as ``group``; an array each, with one entry for every item, source
         after source.
 
-    Items are known by their position, ``north/17``: it must not change. A transform that draws at
-    random is applied anew at each reading.
+    Items are identified by their position, ``north/17``: it must not change. A random transform is
+    applied again at each reading.
     """
     import pandas as pd
 
-    if isinstance(datasets, Mapping):
-        if source is not None:
-            raise ConfigError(
-                "datasets are given by name of source, so `source` has nothing to say."
-            )
-        parts = {str(name): dataset for name, dataset in datasets.items()}
-    else:
-        if source is None:
-            raise ConfigError(
-                "one dataset needs `source`, an array that names the source of every item; or give "
-                "{name: dataset}."
-            )
-        parts = {"": datasets}
-    for dataset in parts.values():
-        _check_dataset(dataset)
+    parts = _datasets_by_name(datasets, source)
     sizes = [len(dataset) for dataset in parts.values()]
     names = (
         [name for name, size in zip(parts, sizes, strict=True) for _ in range(size)]
         if source is None
         else [str(name) for name in source]
     )
-    if len(names) != sum(sizes):
-        raise DataError(
-            f"source has one entry for each item of the dataset; got {len(names)} entries and "
-            f"{sum(sizes)} items."
-        )
+    _check_count("source", names, sum(sizes))
     position = [row for size in sizes for row in range(size)]
     frame = pd.DataFrame(
         {
@@ -133,37 +109,53 @@ def read_dataset(
             "source": names,
         }
     )
-    given = label if label is None or label is False else list(label)
-    labels = (
-        [each for dataset in parts.values() for each in _labels_of(dataset)]
-        if given is None
-        else given
-    )
-    for role, values in {
-        "label": None if labels is False or not labels else labels,
-        **columns,
-    }.items():
-        if values is None:
-            continue
-        if len(values) != len(frame):
-            raise DataError(
-                f"{role!r} has one entry for each item; got {len(values)} entries and {len(frame)} "
-                "items."
-            )
-        frame[role] = pd.Series(list(values)) if role != "label" else _label_column(values)
+    if label is None:
+        label = [value for dataset in parts.values() for value in _labels_of(dataset)]
+    labels = [] if label is False else list(label)
+    if labels:
+        _check_count("label", labels, len(frame))
+        frame["label"] = _label_column(labels)
+    for role, values in columns.items():
+        if values is not None:
+            _check_count(role, values, len(frame))
+            frame[role] = pd.Series(list(values))
     images: list[Images] = [
         DatasetImages(dataset, np.arange(len(dataset))) for dataset in parts.values()
     ]
     return pool_of_images(frame, images[0] if len(images) == 1 else JoinedImages(images))
 
 
-def _check_dataset(dataset: Any) -> None:
-    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+def _datasets_by_name(datasets: Any, source: Any) -> dict[str, Any]:
+    if isinstance(datasets, Mapping) and source is not None:
         raise ConfigError(
-            f"a dataset has a length and items by number; {type(dataset).__name__} lacks one of "
-            "the two. "
-            "A stream has neither: write it to files first, because weights belong to images that "
-            "can be found again."
+            "datasets are given by name of source; leave `source` out.", option="source"
+        )
+    if not isinstance(datasets, Mapping) and source is None:
+        raise ConfigError(
+            "one dataset needs `source`, an array that names the source of every item; or give "
+            "{name: dataset}.",
+            option="source",
+        )
+    parts = datasets if isinstance(datasets, Mapping) else {"": datasets}
+    for dataset in parts.values():
+        if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+            raise ConfigError(
+                f"a dataset has a length and items by number; {type(dataset).__name__} lacks one "
+                "of the two. A stream has neither: write it to files first, because weights belong "
+                "to images that can be found again.",
+                value=type(dataset).__name__,
+            )
+    return {str(name): dataset for name, dataset in parts.items()}
+
+
+def _check_count(column: str, values: Sequence[Any], n_items: int) -> None:
+    if len(values) != n_items:
+        raise DataError(
+            f"{column} has one entry for each item of the dataset; got {len(values)} entries and "
+            f"{n_items} items.",
+            column=column,
+            count=len(values),
+            limit=n_items,
         )
 
 
@@ -171,12 +163,12 @@ def _label_column(labels: Sequence[Any]) -> Any:
     import pandas as pd
 
     column = np.empty(len(labels), dtype=object)
-    column[:] = [each.tolist() if hasattr(each, "tolist") else each for each in labels]
+    column[:] = [label.tolist() if hasattr(label, "tolist") else label for label in labels]
     return pd.Series(column).infer_objects()
 
 
 def _labels_of(dataset: Any) -> list[Any]:
-    """The labels by name where there are names; [] if items have none."""
+    """Return the labels, by name where there are names; [] if items have none."""
     targets = _known_targets(dataset)
     if targets is None:
         if not len(dataset) or not _has_label(dataset[0]):
@@ -187,7 +179,7 @@ def _labels_of(dataset: Any) -> list[Any]:
             len(dataset),
         )
         targets = [_part(dataset[at], _LABEL_KEYS, at) for at in range(len(dataset))]
-    values = [each.tolist() if hasattr(each, "tolist") else each for each in targets]
+    values = [target.tolist() if hasattr(target, "tolist") else target for target in targets]
     classes = getattr(dataset, "classes", None)
     if isinstance(classes, Sequence) and all(
         isinstance(value, int) and 0 <= value < len(classes) for value in values

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from unskew.records import Ints, Pool
-from unskew.target.levels import MISSING, holds_lists, level_text, text_levels
+from unskew.records.levels import MISSING, holds_lists, level_text, text_levels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,9 +21,7 @@ _MOST_LEVELS = 20
 
 @dataclass(frozen=True)
 class SourceCount:
-    """One source: its images, their share of the pool, groups (None without groups), and what was
-    found there but cannot be used.
-    """
+    """One source: images, their share of the pool, groups (None without), unusable images."""
 
     name: str
     images: int
@@ -33,8 +32,9 @@ class SourceCount:
 
 @dataclass(frozen=True)
 class LevelCount:
-    """One class, or split: how many images have it, in all and in each source. An image with
-    several labels counts for each.
+    """One class, or split: how many images have it, in all and in each source.
+
+    An image with several labels counts for each.
     """
 
     level: str
@@ -78,8 +78,10 @@ class GroupCount:
 
 @dataclass(frozen=True)
 class CopyCount:
-    """Exact copies. Of two sources, ``images``: how many different images both hold; within one,
-    how many repeat another.
+    """Exact copies.
+
+    ``images``: of two sources, how many different images both hold; within one, how many repeat
+    another.
     """
 
     source: str
@@ -102,11 +104,11 @@ class PoolDescription:
     Attributes
     ----------
     images : number of usable images.
-    has_pixels : are there images behind the table?
+    has_pixels : whether there are images behind the table.
     sources : one for each source.
     labels : classes × sources, the most frequent first; empty without labels. ``unlabelled``:
         images without one.
-    several_labels : may an image have several?
+    several_labels : whether an image may have several.
     splits : splits × sources; empty without splits.
     groups : None without groups.
     columns : attributes and features.
@@ -128,7 +130,7 @@ class PoolDescription:
     unreadable: tuple[ReasonCount, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Values that JSON can hold."""
+        """Return the description as values that JSON can hold."""
         return asdict(self)
 
 
@@ -208,16 +210,16 @@ def _count_levels(pool: Pool, role: str) -> tuple[LevelCount, ...]:
 
 
 def _levels_and_sources(pool: Pool, column: pd.Series[Any]) -> tuple[list[str], Ints, Ints]:
-    """(levels, level of every value, source of every value): of lists, every element is a value."""
+    """Return the levels, and the level and source of every value; elements of lists are values."""
     source_n = pool.source.astype(np.int64)
     if not holds_lists(column):
         return *text_levels(column, str(column.name)), source_n
     lists = [value if isinstance(value, list | tuple | np.ndarray) else [value] for value in column]
-    values = [level_text(each) for value in lists for each in value]
+    values = [level_text(element) for value in lists for element in value]
     levels = list(dict.fromkeys(values))
-    place = {level: at for at, level in enumerate(levels)}
+    code = {level: at for at, level in enumerate(levels)}
     source_m = np.repeat(source_n, [len(value) for value in lists])
-    return levels, np.array([place[value] for value in values], dtype=np.int64), source_m
+    return levels, np.array([code[value] for value in values], dtype=np.int64), source_m
 
 
 def _count_groups(pool: Pool) -> GroupCount | None:
@@ -258,9 +260,7 @@ def _count_numbers(pool: Pool, name: str) -> ColumnCount:
         for k, source in enumerate(pool.names)
     }
     low, median, high = (
-        (float(each) for each in np.quantile(known, [0.0, 0.5, 1.0]))
-        if known.size
-        else (None, None, None)
+        np.quantile(known, [0.0, 0.5, 1.0]).tolist() if known.size else (None, None, None)
     )
     missing, n_levels = int(np.isnan(value_n).sum()), int(np.unique(known).size)
     return ColumnCount(name, "number", missing, n_levels, (), low, median, high, by_source)
@@ -277,14 +277,12 @@ def _count_copies(pool: Pool) -> tuple[CopyCount, ...] | None:
             counted[str(source), str(source)] = int(repeated)
     holders = size.reset_index().groupby("content", observed=True)["source"].agg(list)
     for names in holders[holders.map(len) > 1]:
-        places = sorted(pool.names.index(str(name)) for name in names)
-        for at, first in enumerate(places):
-            for second in places[at + 1 :]:
-                pair = (pool.names[first], pool.names[second])
-                counted[pair] = counted.get(pair, 0) + 1
+        holding = sorted((str(name) for name in names), key=pool.names.index)
+        for pair in combinations(holding, 2):
+            counted[pair] = counted.get(pair, 0) + 1
     return tuple(
         CopyCount(*pair, images)
-        for pair, images in sorted(counted.items(), key=lambda each: -each[1])
+        for pair, images in sorted(counted.items(), key=lambda item: -item[1])
     )
 
 

@@ -13,10 +13,10 @@ from unskew.sources.column_guessing import common_columns
 _TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 _ARCHIVES = (".tar.gz", ".tgz", ".tar")
 _ARRAYS = ".npz"
-# A spreadsheet is no table that can be read, but whoever tries says what to do.
+# A spreadsheet cannot be read, but its reader's error says what to do.
 _TABLE_NAMES = (
     *_TABLES,
-    *(f"{each}.gz" for each in _TABLES),
+    *(f"{extension}.gz" for extension in _TABLES),
     ".ndjson",
     ".ndjson.gz",
     ".pq",
@@ -39,63 +39,67 @@ _SPLITS = {
 }
 
 
-def find_sources(places: Sequence[Path], folder: Path, *, download: bool = False) -> dict[str, Any]:
-    """Settings for these folders or files, paths written relative to ``folder`` where that is
-    shorter.
+def find_sources(paths: Sequence[Path], folder: Path, *, download: bool = False) -> dict[str, Any]:
+    """Find the settings for these folders or files.
 
-    Each folder is one source. A single folder is taken apart where its subfolders hold class
-    folders of their own, or look like sources: then each subfolder is one source. A file is a
-    table, arrays, or a CIFAR archive; several files are one source each, and so is a table that
-    does not say which source each image comes from. With ``download``, an archive need not be there
-    yet.
+    Each folder is one source. A single folder is split up where its subfolders hold class folders
+    of their own, or look like sources: then each subfolder is one source. A file is a table,
+    arrays, or a CIFAR archive; several files are one source each, and so is a table without a
+    column that names the source. With ``download``, an archive need not exist yet. Paths are
+    written relative to ``folder`` where that is shorter.
     """
-    for place in places:
-        if not (download and _is_archive(place)):
-            _check_there(place)
-    folders = [place for place in places if place.is_dir()]
-    if len(folders) == len(places):
+    for path in paths:
+        if not (download and _is_archive(path)):
+            _check_there(path)
+    folders = [path for path in paths if path.is_dir()]
+    if len(folders) == len(paths):
         return _from_folders(folders, folder)
     if folders:
         raise ConfigError(
             "give either folders or files, not both: "
-            f"{first_few([str(place) for place in folders])} is a folder, "
-            f"{first_few([str(place) for place in places if place not in folders])} is not. A "
-            "table may hold all sources (a column source)."
+            f"{first_few([str(path) for path in folders])} is a folder, "
+            f"{first_few([str(path) for path in paths if path not in folders])} is not. A table "
+            "may hold all sources (a column source).",
+            value=[str(path) for path in paths],
         )
-    kinds = {_kind(place) for place in places}
+    kinds = {_kind(path) for path in paths}
     if len(kinds) > 1:
         raise ConfigError(
             f"these files are of different kinds ({', '.join(sorted(kinds))}); give files of one "
-            "kind, or one table of all."
+            "kind, or one table of all.",
+            value=sorted(kinds),
         )
     (kind,) = kinds
-    return _settings(kind, places, folder)
+    return _settings(kind, paths, folder)
 
 
-def _settings(kind: str, places: Sequence[Path], folder: Path) -> dict[str, Any]:
-    """One place that holds several sources, or one for each source."""
-    columns = {} if kind in ("folders", "cifar") else common_columns(kind, places)
-    if len(places) == 1 and (kind == "cifar" or "source" in columns):
-        return {kind: _written(places[0], folder)} | columns
-    return {kind: _named(places, folder)} | {
+def _settings(kind: str, paths: Sequence[Path], folder: Path) -> dict[str, Any]:
+    """Write settings for one path that holds several sources, or for one path per source."""
+    columns = {} if kind in ("folders", "cifar") else common_columns(kind, paths)
+    if len(paths) == 1 and (kind == "cifar" or "source" in columns):
+        return {kind: _written(paths[0], folder)} | columns
+    return {kind: _named(paths, folder)} | {
         role: name for role, name in columns.items() if role != "source"
     }
 
 
-def _check_there(place: Path) -> None:
+def _check_there(path: Path) -> None:
     try:
-        there = place.exists()
-        if there and place.is_dir():
-            os.scandir(place).close()
+        there = path.exists()
+        if there and path.is_dir():
+            os.scandir(path).close()
     except OSError as error:
-        raise DataError(f"{str(place)!r} cannot be read: {error.strerror or error}.") from None
-    if there and not _is_text(os.path.abspath(place)):
         raise DataError(
-            f"the name of {os.fsencode(place)!r} is not UTF-8, so that no configuration can name "
-            "it. Rename it, or link to it."
+            f"{str(path)!r} cannot be read: {error.strerror or error}.", path=str(path)
+        ) from None
+    if there and not _is_text(os.path.abspath(path)):
+        raise DataError(
+            f"the name of {os.fsencode(path)!r} is not UTF-8, so no configuration can name it. "
+            "Rename it, or link to it.",
+            path=str(path),
         )
     if not there:
-        raise ConfigError(f"there is no folder or file {str(place)!r}.{_near(place)}")
+        raise ConfigError(f"there is no folder or file {str(path)!r}.{_near(path)}", path=str(path))
 
 
 def _is_text(path: str) -> bool:
@@ -111,55 +115,52 @@ def _from_folders(folders: Sequence[Path], base: Path) -> dict[str, Any]:
     if len(kinds) > 1:
         raise ConfigError(
             f"these folders are of different kinds ({', '.join(sorted(kinds))}); give folders of "
-            "one kind: of images, Hugging Face "
-            "datasets saved to disk, or CIFAR archives unpacked."
+            "one kind: images, Hugging Face datasets saved to disk, or unpacked CIFAR archives.",
+            value=sorted(kinds),
         )
     (kind,) = kinds
     if len(folders) == 1 and kind == "folders":
-        folders = _taken_apart(folders[0])
+        folders = _split_up(folders[0])
         for folder in folders:
             _check_there(folder)
     return _settings(kind, folders, base)
 
 
-def _taken_apart(folder: Path) -> list[Path]:
-    """The subfolders, where they are sources rather than classes or splits of one; else the folder
-    itself.
-    """
-    below = sorted(_subfolders(folder), key=lambda path: path.name)
-    are_splits = {each.name.lower() for each in below} <= _SPLITS
-    if len(below) < 2 or are_splits or _has_files(folder):
+def _split_up(folder: Path) -> list[Path]:
+    """Return the subfolders if they are sources, not classes or splits of one; else the folder."""
+    inner = sorted(_subfolders(folder), key=lambda path: path.name)
+    are_splits = {path.name.lower() for path in inner} <= _SPLITS
+    if len(inner) < 2 or are_splits or _has_files(folder):
         return [folder]
-    return below if all(_subfolders(each) or _has_metadata(each) for each in below) else [folder]
+    return inner if all(_subfolders(path) or _has_metadata(path) for path in inner) else [folder]
 
 
-def _named(places: Iterable[Path], base: Path) -> dict[str, str]:
-    """A name for each place: its own, with that of the folder above where two have the same."""
-    places = [Path(os.path.normpath(place.absolute())) for place in places]
+def _named(paths: Iterable[Path], base: Path) -> dict[str, str]:
+    """Name each path: by its own name, with that of the folder above where two are the same."""
+    paths = [Path(os.path.normpath(path.absolute())) for path in paths]
     for depth in range(1, 4):
         names = [
-            "/".join((*place.parts[-depth:-1], _stem(place) if place.is_file() else place.name))
-            for place in places
+            "/".join((*path.parts[-depth:-1], _stem(path) if path.is_file() else path.name))
+            for path in paths
         ]
         if len(set(names)) == len(names):
-            return {name: _written(place, base) for name, place in zip(names, places, strict=True)}
+            return {name: _written(path, base) for name, path in zip(names, paths, strict=True)}
     raise ConfigError(
-        "a place was named twice: "
-        f"{first_few(sorted({str(place) for place in places if places.count(place) > 1}))}."
+        "the same path was named twice: "
+        f"{first_few(sorted({str(path) for path in paths if paths.count(path) > 1}))}.",
+        path=next(str(path) for path in paths if paths.count(path) > 1),
     )
 
 
 def _stem(file: Path) -> str:
-    """The name of a file without what says its format."""
-    extension = max(
-        (each for each in (*_ARCHIVES, *_TABLE_NAMES, _ARRAYS) if file.name.lower().endswith(each)),
-        key=len,
-    )
-    return file.name[: -len(extension)] or file.name
+    """Return the name of a file without its extensions."""
+    extensions = (*_ARCHIVES, *_TABLE_NAMES, _ARRAYS)
+    longest = max((end for end in extensions if file.name.lower().endswith(end)), key=len)
+    return file.name[: -len(longest)] or file.name
 
 
-def _written(place: Path, base: Path) -> str:
-    absolute = Path(os.path.abspath(place))
+def _written(path: Path, base: Path) -> str:
+    absolute = Path(os.path.abspath(path))
     try:
         relative = os.path.relpath(absolute, os.path.abspath(base))
     except ValueError:  # another drive of Windows
@@ -167,30 +168,28 @@ def _written(place: Path, base: Path) -> str:
     return Path(relative).as_posix() if len(relative) <= len(str(absolute)) else absolute.as_posix()
 
 
-def _is_archive(place: Path) -> bool:
-    return place.name.lower().endswith((".tar.gz", ".tgz", ".tar"))
+def _is_archive(path: Path) -> bool:
+    return path.name.lower().endswith(_ARCHIVES)
 
 
-def _kind(place: Path) -> str:
-    name = place.name.lower()
-    if name.endswith(_ARCHIVES):
+def _kind(path: Path) -> str:
+    name = path.name.lower()
+    if _is_archive(path):
         return "cifar"
     if name.endswith(_ARRAYS):
         return "arrays"
     if name.endswith(_TABLE_NAMES):
         return "manifest"
     raise ConfigError(
-        f"{place.name!r} holds neither images nor a table of them, which are {', '.join(_TABLES)}, "
-        f"{_ARRAYS}, or a CIFAR archive "
-        "(.tar.gz). A folder of images is named by the folder."
+        f"{path.name!r} is neither a table of images ({', '.join(_TABLES)}), arrays ({_ARRAYS}) "
+        "nor a CIFAR archive (.tar.gz). For a folder of images, name the folder.",
+        path=path.name,
     )
 
 
 def _unpacked(folder: Path) -> str:
-    """A folder is a CIFAR archive unpacked, a Hugging Face dataset saved to disk, or one of
-    images.
-    """
-    names = {each.name for each in os.scandir(folder)}
+    """Tell an unpacked CIFAR archive and a saved Hugging Face dataset from a folder of images."""
+    names = set(os.listdir(folder))
     if {"batches.meta", "meta", "batches.meta.txt", "fine_label_names.txt"} & names and {
         "data_batch_1",
         "data_batch_1.bin",
@@ -207,22 +206,22 @@ def _unpacked(folder: Path) -> str:
 
 def _subfolders(folder: Path) -> list[Path]:
     return [
-        Path(each.path)
-        for each in os.scandir(folder)
-        if each.is_dir() and not each.name.startswith(".")
+        Path(entry.path)
+        for entry in os.scandir(folder)
+        if entry.is_dir() and not entry.name.startswith(".")
     ]
 
 
 def _has_files(folder: Path) -> bool:
-    return any(each.is_file() and not each.name.startswith(".") for each in os.scandir(folder))
+    return any(entry.is_file() and not entry.name.startswith(".") for entry in os.scandir(folder))
 
 
 def _has_metadata(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("metadata.csv", "metadata.jsonl"))
 
 
-def _near(place: Path) -> str:
+def _near(path: Path) -> str:
     try:
-        return did_you_mean(place.name, os.listdir(place.parent))
+        return did_you_mean(path.name, os.listdir(path.parent))
     except OSError:
         return ""

@@ -1,4 +1,4 @@
-"""Images that lie in files, read one at a time; what is wrong with a file is said in words."""
+"""Images in files, read one at a time; the reason why a file cannot be used is plain text."""
 
 from __future__ import annotations
 
@@ -44,34 +44,34 @@ class FileImages(Images):
         paths: Sequence[str] | np.ndarray[Any, Any],
         max_bytes: int = MAX_BYTES,
     ) -> None:
+        super().__init__(len(paths))
         # Absolute, so that a program that changes its folder in mid-run still finds them.
         self.base, self.max_bytes = os.path.abspath(base), max_bytes
         self.paths = np.empty(len(paths), dtype=object)
         self.paths[:] = list(paths)
 
-    def __len__(self) -> int:
-        return int(self.paths.size)
-
     def place(self, row: int) -> str:
-        """The file itself; of a name that is not there, the same name in another Unicode form or
-        with the other slashes, if that is.
+        """Return the path of the file.
+
+        Where it does not exist, the same name in another Unicode form or with the other slashes is
+        returned if that exists.
         """
-        named = str(self.paths[row])
-        tried = os.path.join(self.base, named)
-        if not os.path.lexists(tried):
-            for other in _other_spellings(named):
-                if os.path.lexists(there := os.path.join(self.base, other)):
-                    return there
-        return tried
+        path = str(self.paths[row])
+        file = os.path.join(self.base, path)
+        if not os.path.lexists(file):
+            for other in _other_spellings(path):
+                if os.path.lexists(other_file := os.path.join(self.base, other)):
+                    return other_file
+        return file
 
     def read(self, row: int) -> bytes:
-        """The bytes of the file, whole."""
+        """Return all bytes of the file."""
         try:
             file = self.place(row)
-            # Looked at before it is opened: opening a pipe waits for somebody to write into it.
+            # Checked before it is opened: opening a pipe waits for a writer.
             check_usable(os.stat(file), self.max_bytes)
             with open(file, "rb") as stream:
-                # Not read(max_bytes): Python would reserve so much memory for every file.
+                # Not read(max_bytes): Python would reserve that much memory for every file.
                 content = stream.read()
         except (OSError, ValueError) as error:
             raise (
@@ -82,12 +82,12 @@ class FileImages(Images):
         return content
 
     def take(self, rows: Ints) -> FileImages:
-        """The files of these rows."""
+        """Return the files of these rows."""
         return FileImages(self.base, self.paths[rows], self.max_bytes)
 
 
 def check_usable(status: os.stat_result, max_bytes: int = MAX_BYTES) -> None:
-    """A regular file with content, and not too much of it; else `ImageError`."""
+    """Check for a regular file with content, and not too much of it; else `ImageError`."""
     if not stat.S_ISREG(status.st_mode):
         raise ImageError("a folder, not a file" if stat.S_ISDIR(status.st_mode) else NOT_REGULAR)
     if status.st_size == 0:
@@ -100,20 +100,16 @@ def check_usable(status: os.stat_result, max_bytes: int = MAX_BYTES) -> None:
 
 
 def why_unreadable(error: Exception) -> str:
-    """The reason in words, without the path (which stands beside it wherever the reason is
-    shown).
-    """
+    """Return the reason as text, without the path, which is shown next to it everywhere."""
     if isinstance(error, OSError) and error.errno is not None:
         return _REASONS.get(error.errno, error.strerror or str(error))
     return f"not a name that a file can have ({error})"
 
 
 def is_outside(path: str) -> bool:
-    """Does a relative path climb out of the folder that it starts from, with slashes of either
-    kind?
+    """Tell whether a relative path leaves the folder it starts from, with slashes of either kind.
 
-    This is about what is written, such as ``../../x.jpg``. Links of the file system are followed:
-    they are its owner's.
+    This is about the text, such as ``../../x.jpg``; links of the file system are followed.
     """
     return any(
         os.path.normpath(spelled).split(os.sep)[0] == os.pardir
@@ -122,8 +118,9 @@ def is_outside(path: str) -> bool:
 
 
 def shown_path(path: str) -> str:
-    r"""The path as text that every file format can hold: bytes that are no UTF-8 stand as ``\xe9``;
-    with forward slashes.
+    r"""Write the path with forward slashes, as text that every file format can hold.
+
+    Bytes that are not UTF-8 are written as ``\xe9``.
     """
     path = path if os.sep == "/" else path.replace(os.sep, "/")
     try:

@@ -1,6 +1,4 @@
-"""Folders of images: one for each source, classes in subfolders, a table of metadata beside the
-images.
-"""
+"""Folders of images: one for each source, classes in subfolders, and a metadata table."""
 
 from __future__ import annotations
 
@@ -47,20 +45,21 @@ def read_folders(
     label_separator: str | None = None,
     base: str | os.PathLike[str] = ".",
 ) -> Pool:
-    r"""One folder for each source, listed but not opened; images in the order of their sources and
-    sorted paths.
+    r"""Read one folder for each source: files are listed, not opened.
+
+    Images are in the order of their sources and sorted paths.
 
     Parameters
     ----------
     folders : folder by name of source.
-    label : the name of the first folder below the source's in which the image lies, however deep;
-        images that lie directly in the source's folder have none. ``"folder"`` says so, too; False:
-        no labels; a column of the metadata; or ``{"regex": …}`` on the file name. A column
-        ``label`` of the metadata goes before the folders unless ``"folder"`` is said.
+    label : the column ``label`` of the metadata, else the name of the first folder below the
+        source's, however deep the image is; images directly in the source's folder have no label.
+        ``"folder"``: the folder even if there is such a column; False: no labels; or the name of a
+        column of the metadata, or ``{"regex": …}`` on the file name.
     id, group : columns of the metadata; group also ``{"regex": r"^(sku\d+)"}``.
-    split : ``"folder"``: the first folder is train, validation or test, and the class is the one
-        below it. That is understood without being said where all images lie in folders of such
-        names; False: they are classes. Or a column of the metadata, or a regex.
+    split : ``"folder"``: the first folder is train, validation or test, and the one below it is the
+        class. This is the default where all images are in folders of such names; False: these are
+        classes. Or a column of the metadata, or a regex.
     images : False: the pixels are never needed.
     label_separator : splits labels of a metadata.csv into lists.
     base : the folder that the others start from.
@@ -68,7 +67,9 @@ def read_folders(
     if not folders or not all(folders) or not hasattr(folders, "items"):
         raise ConfigError(
             f'folders gives each source its folder, such as {{ north = "photos/north" }}; got '
-            f"{folders!r}."
+            f"{folders!r}.",
+            key="folders",
+            value=folders,
         )
     rules = {
         role: read_rule(role, rule)
@@ -89,9 +90,7 @@ def read_folders(
 
 @dataclass(frozen=True)
 class _Source:
-    """The images of one source: the table, the paths within the source's folder as it shows them,
-    the files, and what cannot be used.
-    """
+    """The images of one source: table, shown paths within its folder, files, what is unusable."""
 
     frame: pd.DataFrame
     within: list[str]
@@ -104,22 +103,22 @@ def _read_one(
 ) -> _Source:
     import pandas as pd
 
-    place, what = os.path.join(base, folder), f"source {name!r}"
-    check_image_folder(place, folder, what)
-    listing = list_images(place)
+    full_path, what = os.path.join(base, folder), f"source {name!r}"
+    check_image_folder(full_path, folder, what)
+    listing = list_images(full_path)
     _log_overlooked(what, listing)
     if not listing.files:
         raise no_images(folder, what, listing)
     within = [shown_path(path) for path in listing.files]
-    said = shown_path(folder).rstrip("/")
+    shown = shown_path(folder).rstrip("/")
     frame = pd.DataFrame(
         {
             "id": [f"{name}/{path}" for path in within],
             "source": name,
-            "path": [_join(said, path) for path in within],
+            "path": [_join(shown, path) for path in within],
         }
     )
-    described, absent = read_metadata(listing, place, said, columns)
+    described, absent = read_metadata(listing, full_path, shown, columns)
     frame = _with_folder_names(frame, within, rules, described, what)
     for column in described.columns:
         if column == "id":
@@ -131,7 +130,7 @@ def _read_one(
         elif not (column in ("label", "split") and rules[column] in (False, FOLDER)):
             frame[column] = described[column].to_numpy()
     broken = [(shown_path(path), reason) for path, reason in [*listing.broken, *absent]]
-    set_aside = [(f"{name}/{path}", name, _join(said, path), reason) for path, reason in broken]
+    set_aside = [(f"{name}/{path}", name, _join(shown, path), reason) for path, reason in broken]
     return _Source(
         frame,
         within,
@@ -151,7 +150,7 @@ def _with_folder_names(
     described: pd.DataFrame,
     what: str,
 ) -> pd.DataFrame:
-    """Adds split and label where the names of folders say them."""
+    """Add split and label where they follow from the names of folders."""
     parts = [path.split("/")[:-1] for path in within]
     if rules["split"] == FOLDER or (
         rules["split"] is None and "split" not in described and _are_splits(parts)
@@ -160,7 +159,9 @@ def _with_folder_names(
             lost = next(path for path, part in zip(within, parts, strict=True) if not part)
             raise ConfigError(
                 f'{what}: split = "folder" takes the split from the folder of each image, but '
-                f"{lost!r} lies in none."
+                f"{lost!r} is in none.",
+                option="split",
+                path=lost,
             )
         frame = frame.assign(split=[_SPLITS.get(part[0].lower(), part[0]) for part in parts])
         logger.info(
@@ -171,7 +172,7 @@ def _with_folder_names(
         bare = sum(not part for part in parts)
         if 0 < bare < len(parts):
             logger.warning(
-                "%s: %d of %d images lie beside the folders of the classes; they have no label",
+                "%s: %d of %d images are outside the folders of the classes; they have no label",
                 what,
                 bare,
                 len(parts),
@@ -186,30 +187,32 @@ def _are_splits(parts: list[list[str]]) -> bool:
 
 
 def _check_different(folders: Mapping[str, Any], base: str) -> None:
-    place = {
+    real_path = {
         name: os.path.realpath(os.path.join(base, os.fspath(folder)))
         for name, folder in folders.items()
     }
     owner: dict[str, str] = {}
-    for name, folder in place.items():
+    for name, folder in real_path.items():
         before = owner.setdefault(folder, name)
         if before != name:
             raise ConfigError(
                 f"the sources {before!r} and {name!r} are the same folder, "
-                f"{os.fspath(folders[name])!r}: every image would count twice."
+                f"{os.fspath(folders[name])!r}: every image would count twice.",
+                sources=[before, name],
+                path=os.fspath(folders[name]),
             )
-    for name, folder in place.items():
+    for name, folder in real_path.items():
         outer = next(
             (owner[above] for above in parents_of(folder) if above != folder and above in owner),
             None,
         )
         if outer is not None:
             raise ConfigError(
-                f"the folder of the source {name!r}, {os.fspath(folders[name])!r}, lies within "
-                f"that of {outer!r}, "
-                f"{os.fspath(folders[outer])!r}, which is read with all its subfolders: its images "
-                "would count twice. Give each source a "
-                "folder of its own."
+                f"the folder of the source {name!r}, {os.fspath(folders[name])!r}, is inside that "
+                f"of {outer!r}, {os.fspath(folders[outer])!r}, which is read with all its "
+                "subfolders: its images would count twice. Give each source a folder of its own.",
+                sources=[outer, name],
+                path=os.fspath(folders[name]),
             )
 
 
@@ -217,7 +220,7 @@ def _log_overlooked(what: str, listing: Listing) -> None:
     if listing.ignored:
         kinds = [f"{count} {extension}" for extension, count in listing.ignored.most_common()]
         logger.info(
-            "%s: %d files are no images and were ignored: %s",
+            "%s: %d files are not images and were ignored: %s",
             what,
             listing.ignored.total(),
             first_few(kinds, 8),

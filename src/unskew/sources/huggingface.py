@@ -1,6 +1,4 @@
-"""Hugging Face datasets: an object, a folder, or a name to fetch; images stay encoded until they
-are needed.
-"""
+"""Hugging Face datasets: an object, a folder, or a name; images stay encoded until needed."""
 
 from __future__ import annotations
 
@@ -31,13 +29,11 @@ class HuggingFaceImages(Images):
     """The images of a dataset's column, as encoded bytes where they were stored so."""
 
     def __init__(self, dataset: Any, column: str, rows: Ints) -> None:
+        super().__init__(rows.size)
         self.dataset, self.column, self.rows = dataset, column, rows
 
-    def __len__(self) -> int:
-        return int(self.rows.size)
-
     def read(self, row: int) -> RawImage:
-        """The image of that row."""
+        """Return the image of that row."""
         try:
             stored = self.dataset[int(self.rows[row])][self.column]
         except (OSError, ValueError, IndexError) as error:
@@ -45,7 +41,7 @@ class HuggingFaceImages(Images):
         return as_pixels(stored)
 
     def take(self, rows: Ints) -> HuggingFaceImages:
-        """The images of these rows."""
+        """Return the images of these rows."""
         return HuggingFaceImages(self.dataset, self.column, self.rows[rows])
 
 
@@ -61,7 +57,7 @@ def read_huggingface(
     images: bool = True,
     base: str | os.PathLike[str] = ".",
 ) -> Pool:
-    """A dataset that holds all sources in a column; or ``{name: dataset}``, one for each.
+    """Read a dataset that names the source in a column; or ``{name: dataset}``, one for each.
 
     Parameters
     ----------
@@ -71,7 +67,7 @@ def read_huggingface(
     source, label, id, group, split : names of columns; without them, the columns of these names.
         Labels of a ``ClassLabel`` are its names. Without a column, the split is the dataset's own
         (train, validation, test), and ids are ``source/split/row``.
-    image : the column of images; the only one unless said.
+    image : the column of images; needed only where there are several.
     images : False for the other columns alone.
     base : the folder that folders start from.
     """
@@ -80,20 +76,22 @@ def read_huggingface(
     if isinstance(dataset, Mapping) and not _is_dataset(dataset):
         if source is not None:
             raise ConfigError(
-                f"huggingface names a dataset for each source ({first_few(list(dataset))}), so "
-                "`source` has nothing to say."
+                f"huggingface names a dataset for each source ({first_few(list(dataset))}); leave "
+                "`source` out.",
+                option="source",
+                value=source,
             )
-        each = dict(dataset)
+        by_source = dict(dataset)
     else:
-        each = {None: dataset}
+        by_source = {None: dataset}
     named = only_columns(
         {"source": source, "label": label, "id": id, "group": group, "split": split}, "datasets"
     )
     frames, pictures = list[pd.DataFrame](), list[Images]()
-    for name, given in each.items():
-        said = os.fspath(given) if isinstance(given, str | os.PathLike) else type(given).__name__
-        for part, rows in _parts(given, said, os.fspath(base)).items():
-            frame, column = _table(rows, part, named, name, image if images else None, images, said)
+    for source_name, one in by_source.items():
+        name = os.fspath(one) if isinstance(one, str | os.PathLike) else type(one).__name__
+        for part, rows in _parts(one, name, os.fspath(base)).items():
+            frame, column = _table(rows, part, named, source_name, image, images, name)
             frames.append(frame)
             if images:
                 pictures.append(
@@ -113,61 +111,65 @@ def _package() -> Any:
         import datasets
     except ImportError as error:
         raise ConfigError(
-            "Hugging Face datasets need the package `datasets`: pip install 'unskew[hf]'."
+            "Hugging Face datasets need the package `datasets`: pip install 'unskew[hf]'.",
+            package="datasets",
+            extra="hf",
         ) from error
     return datasets
 
 
-def _is_dataset(given: Any) -> bool:
-    """A DatasetDict is a dict, too."""
-    return type(given).__module__.split(".")[0] == "datasets"
+def _is_dataset(value: Any) -> bool:
+    """Tell a DatasetDict, which is a dict, from a dict of datasets."""
+    return type(value).__module__.split(".")[0] == "datasets"
 
 
-def _parts(given: Any, said: str, base: str) -> dict[str | None, Any]:
-    """The splits of a dataset by name; None for one without."""
+def _parts(dataset: Any, name: str, base: str) -> dict[str | None, Any]:
+    """Return the splits of a dataset by name; None for one without."""
     datasets = _package()
-    if isinstance(given, str | os.PathLike):
-        given = _load(datasets, os.fspath(given), base)
-    if isinstance(given, datasets.IterableDataset | datasets.IterableDatasetDict):
+    if isinstance(dataset, str | os.PathLike):
+        dataset = _load(datasets, os.fspath(dataset), base)
+    if isinstance(dataset, datasets.IterableDataset | datasets.IterableDatasetDict):
         raise ConfigError(
-            f"{said!r} is a stream; weights belong to images that can be found again. Load it "
-            "without streaming=True."
+            f"{name!r} is a stream; weights belong to images that can be found again. Load it "
+            "without streaming=True.",
+            value=name,
         )
-    if isinstance(given, datasets.DatasetDict):
-        return {str(name): rows for name, rows in given.items()}
-    if isinstance(given, datasets.Dataset):
-        return {None if given.split is None else str(given.split): given}
+    if isinstance(dataset, datasets.DatasetDict):
+        return {str(split): rows for split, rows in dataset.items()}
+    if isinstance(dataset, datasets.Dataset):
+        return {None if dataset.split is None else str(dataset.split): dataset}
     raise ConfigError(
         "a Hugging Face dataset is a Dataset, a DatasetDict, a folder or a name; got "
-        f"{type(given).__name__}."
+        f"{type(dataset).__name__}.",
+        value=type(dataset).__name__,
     )
 
 
-def _load(datasets: Any, said: str, base: str) -> Any:
-    place = os.path.join(base, said)
+def _load(datasets: Any, name: str, base: str) -> Any:
+    folder = os.path.join(base, name)
     try:
-        if not os.path.isdir(place):
-            return datasets.load_dataset(said)
+        if not os.path.isdir(folder):
+            return datasets.load_dataset(name)
         saved = any(
-            os.path.isfile(os.path.join(place, name))
-            for name in ("dataset_dict.json", "state.json")
+            os.path.isfile(os.path.join(folder, file))
+            for file in ("dataset_dict.json", "state.json")
         )
         return (
-            datasets.load_from_disk(place)
+            datasets.load_from_disk(folder)
             if saved
-            else datasets.load_dataset("imagefolder", data_dir=place)
+            else datasets.load_dataset("imagefolder", data_dir=folder)
         )
     except UnskewError:
         raise
     except Exception as error:  # the package raises whatever its parts raise
-        if os.path.isdir(place):
+        if os.path.isdir(folder):
             raise DataError(
-                f"{said!r} is no Hugging Face dataset that can be read: {error}."
+                f"{name!r} cannot be read as a Hugging Face dataset: {error}.", path=name
             ) from error
         raise DataError(
-            f"the dataset {said!r} is not a folder here, and cannot be fetched from the hub: "
-            f"{error}. "
-            "Is the name right, and is this machine connected to the network?"
+            f"the dataset {name!r} is not a folder here, and cannot be fetched from the hub: "
+            f"{error}. Is the name right, and is this machine connected to the network?",
+            value=name,
         ) from error
 
 
@@ -178,45 +180,49 @@ def _table(
     source: str | None,
     image: str | None,
     images: bool,
-    said: str,
+    name: str,
 ) -> tuple[pd.DataFrame, str]:
-    """The columns that are no images, in their roles, and the column that is."""
+    """Return the columns other than images, in their roles, and the name of the image column."""
     datasets = _package()
     pictures = [
-        name for name, feature in rows.features.items() if isinstance(feature, datasets.Image)
+        column for column, feature in rows.features.items() if isinstance(feature, datasets.Image)
     ]
-    column = _image_column(pictures, list(rows.features), image, said) if images else ""
+    column = _image_column(pictures, list(rows.features), image, name) if images else ""
     others = [
-        name
-        for name, feature in rows.features.items()
-        if name not in pictures and _is_plain(feature, datasets)
+        other
+        for other, feature in rows.features.items()
+        if other not in pictures and _is_plain(feature, datasets)
     ]
     frame = rows.select_columns(others).to_pandas() if others else None
     frame = _named_classes(frame, rows.features, datasets, len(rows))
-    frame = with_roles(frame, named, f"the dataset {said!r}", source)
+    frame = with_roles(frame, named, f"the dataset {name!r}", source)
     if "source" not in frame.columns:
         raise DataError(
-            f"the dataset {said!r} does not say which source each image comes from; its columns "
+            f"the dataset {name!r} has no column that names the source of each image; its columns "
             f"are {first_few(list(rows.features), 12)}. "
             'Name that column (source = "…"), or give each source a dataset of its own '
-            '(huggingface = { north = "north", … }).'
+            '(huggingface = { north = "north", … }).',
+            column="source",
+            columns=list(rows.features),
         )
     if part is not None and "split" not in frame.columns and named["split"] is not False:
         frame["split"] = part
     if "id" not in frame.columns:
         between = "" if part is None else f"{part}/"
         frame["id"] = [
-            f"{name}/{between}{row}" for row, name in enumerate(frame["source"].astype(str))
+            f"{origin}/{between}{row}" for row, origin in enumerate(frame["source"].astype(str))
         ]
     return frame, column
 
 
-def _image_column(pictures: list[str], every: list[str], asked: str | None, said: str) -> str:
+def _image_column(pictures: list[str], every: list[str], asked: str | None, name: str) -> str:
     if asked is not None:
         if asked not in pictures:
             raise DataError(
-                f"the dataset {said!r} has no images in {asked!r}, only in "
-                f"{first_few(pictures) or 'none'}.{did_you_mean(asked, every)}"
+                f"the dataset {name!r} has no images in {asked!r}, only in "
+                f"{first_few(pictures) or 'none'}.{did_you_mean(asked, every)}",
+                column=asked,
+                columns=pictures,
             )
         return asked
     if len(pictures) != 1:
@@ -225,14 +231,12 @@ def _image_column(pictures: list[str], every: list[str], asked: str | None, said
             if pictures
             else f"no column of images; it has {first_few(every, 12)}"
         )
-        raise DataError(f"the dataset {said!r} has {have}.")
+        raise DataError(f"the dataset {name!r} has {have}.", columns=pictures)
     return pictures[0]
 
 
 def _is_plain(feature: Any, datasets: Any) -> bool:
-    """Values, names of classes, and lists of these; arrays, audio and nested records are left
-    out.
-    """
+    """Tell values, names of classes and lists of these from arrays, audio and nested records."""
     inner = getattr(feature, "feature", None)
     if inner is not None:
         return isinstance(inner, datasets.Value | datasets.ClassLabel)
@@ -242,7 +246,7 @@ def _is_plain(feature: Any, datasets: Any) -> bool:
 def _named_classes(
     frame: pd.DataFrame | None, features: Any, datasets: Any, n: int
 ) -> pd.DataFrame:
-    """Codes of classes as their names; -1, where the label is not known, as missing."""
+    """Replace codes of classes by their names; -1, an unknown label, becomes missing."""
     import pandas as pd
 
     if frame is None:
@@ -265,7 +269,5 @@ def _named_classes(
 
 
 def _encoded(rows: Any, column: str) -> Any:
-    """The same dataset, whose images come as they are stored; the other columns stay on the
-    disk.
-    """
+    """Return the dataset with its images as stored, not decoded, and without other columns."""
     return rows.select_columns([column]).cast_column(column, _package().Image(decode=False))

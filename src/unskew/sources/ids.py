@@ -9,8 +9,9 @@ from unskew.records.arrays import is_missing
 
 
 def unique_within(ids: Sequence[Any], sources: Sequence[str]) -> list[Any]:
-    """The ids as they are; those that occur in more than one source stand behind its name, as
-    ``north/17`` (and then all are text).
+    """Return ids that are unique across sources: those that several share become ``north/17``.
+
+    Where no id is shared they stay as they are; else all of them are text.
     """
     first: dict[Any, str] = {}
     pairs = [(id, source) for id, source in zip(ids, sources, strict=True) if not is_missing(id)]

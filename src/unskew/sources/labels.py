@@ -15,15 +15,16 @@ if TYPE_CHECKING:
 
 
 def as_label_lists(frame: pd.DataFrame, separator: str | None, where: str) -> pd.DataFrame:
-    """The table with its labels as lists, if there is a separator or if they come as lists already;
-    else as it is.
+    """Return the table with its labels as lists where there is a separator or a list, else as is.
 
     An empty field is an empty list: none of the labels.
     """
     if separator is not None and "label" not in frame.columns:
         raise ConfigError(
             f"label_separator = {separator!r} splits the labels, but {where} has no column of "
-            "labels."
+            "labels.",
+            option="label_separator",
+            value=separator,
         )
     if "label" not in frame.columns:
         return frame
@@ -32,7 +33,9 @@ def as_label_lists(frame: pd.DataFrame, separator: str | None, where: str) -> pd
     if separator is not None:
         if not separator:
             raise ConfigError(
-                "label_separator is the text between two labels, such as '|'; got nothing."
+                "label_separator is the text between two labels, such as '|'; got an empty text.",
+                option="label_separator",
+                value="",
             )
         values = [value.split(separator) if isinstance(value, str) else value for value in values]
     elif not any(isinstance(value, list | tuple | np.ndarray) for value in values):
@@ -45,26 +48,27 @@ def as_label_lists(frame: pd.DataFrame, separator: str | None, where: str) -> pd
 
 def _check_values(values: Sequence[Any], where: str) -> None:
     for value in values:
-        for each in value if isinstance(value, list | tuple | np.ndarray) else (value,):
-            if isinstance(each, list | tuple | dict | set | bytes | np.ndarray):
+        for label in value if isinstance(value, list | tuple | np.ndarray) else (value,):
+            if isinstance(label, list | tuple | dict | set | bytes | np.ndarray):
                 raise DataError(
                     f"{where}: a label is text or a number, or a list of these; got "
-                    f"{str(value)[:60]}."
+                    f"{str(value)[:60]}.",
+                    column="label",
                 )
 
 
 def _label_list(value: Any) -> list[Any]:
-    """Each label once, in the order given."""
+    """Return each label once, in its order."""
     import pandas as pd
 
     if not isinstance(value, list | tuple | np.ndarray):
         return [] if pd.isna(value) else [value]
-    stripped = [each.strip() if isinstance(each, str) else each for each in value]
-    return list(dict.fromkeys(each for each in stripped if each != "" and each is not None))
+    labels = [label.strip() if isinstance(label, str) else label for label in value]
+    return list(dict.fromkeys(label for label in labels if label != "" and label is not None))
 
 
 def label_indicators(pool: Pool) -> Pool:
-    """Adds a column ``label=cat`` of 0 and 1 for every label that occurs, sorted by name.
+    """Add a column ``label=cat`` of 0 and 1 for every label that occurs, sorted by name.
 
     With them `unskew.calibrate_weights` reaches known shares of images that show each label:
     ``means={"label=cat": (values, 0.3)}``, the share being the weighted mean of the indicator, Σ_i
@@ -81,7 +85,7 @@ def label_indicators(pool: Pool) -> Pool:
     import pandas as pd
 
     if "label" not in pool.frame.columns:
-        raise DataError("the pool has no labels to make indicators of.")
+        raise DataError("the pool has no labels to make indicators of.", column="label")
     values = pool.frame["label"].tolist()
     lists = [value if isinstance(value, list) else [value] for value in values]
     missing = [
@@ -91,12 +95,14 @@ def label_indicators(pool: Pool) -> Pool:
     ]
     if missing:
         raise DataError(
-            f"{len(missing)} of {len(pool)} images have no label (id {first_few(missing)}): they "
-            "show neither its presence nor its absence."
+            f"{len(missing)} of {len(pool)} images have no label (id {first_few(missing)}), so "
+            "whether they show something is unknown.",
+            column="label",
+            ids=missing,
         )
-    row = np.repeat(np.arange(len(lists)), [len(each) for each in lists])
+    row = np.repeat(np.arange(len(lists)), [len(labels) for labels in lists])
     code, names = pd.factorize(
-        np.array([str(each) for labels in lists for each in labels], dtype=object), sort=True
+        np.array([str(label) for labels in lists for label in labels], dtype=object), sort=True
     )
     indicator_nl = np.zeros((len(lists), len(names)))
     indicator_nl[row, code] = 1.0

@@ -11,49 +11,29 @@ from dataclasses import dataclass, field
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.sources.files import NOT_REGULAR, shown_path, why_unreadable
 
-# By extension, whatever its case. Some need a plug-in to be decoded: better set aside with that
-# reason than overlooked.
-IMAGE_EXTENSIONS = frozenset(
-    f".{name}"
-    for name in (
-        *(
-            "jpg",
-            "jpeg",
-            "jpe",
-            "jfif",
-            "png",
-            "apng",
-            "gif",
-            "bmp",
-            "dib",
-            "tif",
-            "tiff",
-            "webp",
-            "ppm",
-            "pgm",
-            "pbm",
-            "pnm",
-            "tga",
-        ),
-        *("jp2", "j2k", "avif", "heic", "heif", "jxl"),
-    )
+# In upper or lower case. Those that may need a plug-in to be decoded are listed, too: an image set
+# aside for that reason is better than one overlooked.
+_DECODED = (
+    ".jpg .jpeg .jpe .jfif .png .apng .gif .bmp .dib .tif .tiff .webp .ppm .pgm .pbm .pnm .tga"
 )
-# The Hugging Face convention: a table beside the images, with a column file_name.
+_WITH_PLUGIN = ".jp2 .j2k .avif .heic .heif .jxl"
+IMAGE_EXTENSIONS = frozenset(f"{_DECODED} {_WITH_PLUGIN}".split())
+# The Hugging Face convention: a table in the folder of the images, with a column file_name.
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
 
 @dataclass
 class Listing:
-    """What lies below a folder; paths are relative to it, with the separators of this machine.
+    """What is below a folder; paths are relative to it, with the separators of this machine.
 
     Attributes
     ----------
     files : image files, sorted.
-    metadata : tables beside the images, sorted.
-    broken : (path, reason) of what has the name of an image and is no readable file, and of folders
+    metadata : tables in the folders of the images, sorted.
+    broken : (path, reason) of what is named like an image but is no readable file, and of folders
         that cannot be listed.
-    ignored : number of other files, by extension; hidden files (their names start with a dot) count
-        as ``hidden``.
+    ignored : number of other files, by extension; files whose names start with a dot count as
+        ``hidden``.
     repeated : links to folders that are listed anyway, or that contain this folder (a loop).
     """
 
@@ -65,12 +45,12 @@ class Listing:
 
 
 def list_images(folder: str) -> Listing:
-    """Every image below the folder, however deep.
+    """List every image below the folder, however deep.
 
     Real folders come first, then links to folders, each real folder once: hence loops of links end,
-    and no image is listed twice because somebody linked to its folder.
+    and no image is listed twice because of a link to its folder.
     """
-    found = Listing()
+    listing = Listing()
     seen = {_identity(above) for above in parents_of(os.path.realpath(folder))}
     waiting, links = [""], list[str]()
     while waiting or links:
@@ -78,22 +58,22 @@ def list_images(folder: str) -> Listing:
             link = links.pop(0)
             identity = _identity(os.path.join(folder, link))
             if identity in seen:
-                found.repeated.append(link)
+                listing.repeated.append(link)
                 continue
             seen.add(identity)
             waiting.append(link)
-        inner, linked = _list_one(folder, waiting.pop(), found)
-        seen.update(_identity(os.path.join(folder, each)) for each in inner)
+        inner, linked = _list_one(folder, waiting.pop(), listing)
+        seen.update(_identity(os.path.join(folder, path)) for path in inner)
         waiting += inner
         links = sorted([*links, *linked])
-    found.files.sort()
-    found.metadata.sort()
-    found.broken.sort()
-    return found
+    listing.files.sort()
+    listing.metadata.sort()
+    listing.broken.sort()
+    return listing
 
 
-def _list_one(folder: str, inner: str, found: Listing) -> tuple[list[str], list[str]]:
-    """Adds the files of one folder; (real folders, links to folders) within it."""
+def _list_one(folder: str, inner: str, listing: Listing) -> tuple[list[str], list[str]]:
+    """Add the files of one folder; return the real folders and the links to folders in it."""
     folders, links = list[str](), list[str]()
     try:
         with os.scandir(os.path.join(folder, inner)) as entries:
@@ -102,42 +82,43 @@ def _list_one(folder: str, inner: str, found: Listing) -> tuple[list[str], list[
                 _, dot, last = entry.name.rpartition(".")
                 extension = (dot + last).lower() if dot else ""
                 if entry.name.startswith("."):
-                    found.ignored["hidden"] += 1
+                    listing.ignored["hidden"] += 1
                 elif entry.is_dir(follow_symlinks=False):
                     folders.append(path)
                 elif extension in IMAGE_EXTENSIONS:
-                    _add_image(entry, path, found, links)
+                    _add_image(entry, path, listing, links)
                 elif entry.is_symlink() and os.path.isdir(entry.path):
                     links.append(path)
                 elif entry.name.lower() in METADATA_NAMES:
-                    found.metadata.append(path)
+                    listing.metadata.append(path)
                 else:
-                    found.ignored[extension or "no extension"] += 1
+                    listing.ignored[extension or "no extension"] += 1
     except OSError as error:
         if not inner:
             raise DataError(
-                f"the folder {shown_path(folder)!r} cannot be listed: {why_unreadable(error)}."
+                f"the folder {shown_path(folder)!r} cannot be listed: {why_unreadable(error)}.",
+                path=folder,
             ) from error
-        found.broken.append((inner, f"the folder cannot be listed: {why_unreadable(error)}"))
+        listing.broken.append((inner, f"the folder cannot be listed: {why_unreadable(error)}"))
     return folders, links
 
 
-def _add_image(entry: os.DirEntry[str], path: str, found: Listing, links: list[str]) -> None:
+def _add_image(entry: os.DirEntry[str], path: str, listing: Listing, links: list[str]) -> None:
     try:
         if entry.is_file():
-            found.files.append(path)
+            listing.files.append(path)
         elif entry.is_dir():
             links.append(path)
         else:
-            found.broken.append(
+            listing.broken.append(
                 (path, "a link that leads nowhere" if entry.is_symlink() else NOT_REGULAR)
             )
     except OSError as error:
-        found.broken.append((path, why_unreadable(error)))
+        listing.broken.append((path, why_unreadable(error)))
 
 
 def parents_of(folder: str) -> Iterator[str]:
-    """The folder itself, and every folder above it."""
+    """Yield the folder itself, and every folder above it."""
     yield folder
     while (above := os.path.dirname(folder)) != folder:
         folder = above
@@ -152,54 +133,57 @@ def _identity(folder: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def check_image_folder(folder: str, said: str, what: str) -> None:
-    """A folder that is there, or `ConfigError` with the nearest name that is. ``said``: as the user
-    wrote it; ``what`` it is for.
+def check_image_folder(folder: str, user_path: str, what: str) -> None:
+    """Check that a folder exists, or raise `ConfigError` with the nearest name that does.
+
+    ``user_path``: as the user wrote it; ``what``: what the folder is for.
     """
     if os.path.isdir(folder):
         return
     if os.path.lexists(folder):
         raise ConfigError(
-            f"{what} must be a folder of images, but {said!r} is {_kind(folder)}. A table of "
-            "images is named by `manifest`."
+            f"{what} must be a folder of images, but {user_path!r} is {_kind(folder)}. A table of "
+            "images is named by `manifest`.",
+            path=user_path,
         )
-    raise ConfigError(f"{what} is the folder {said!r}, which is not there.{near_names(folder)}")
-
-
-def near_names(place: str) -> str:
-    """`` Did you mean …?``, from what lies beside a place that is not there; or the first folder
-    above it that is missing.
-    """
-    above = os.path.dirname(os.path.abspath(place))
-    try:
-        beside = [shown_path(name) for name in os.listdir(above)]
-    except OSError as error:
-        return f" (Nor is {shown_path(above)!r}.)" if error.errno == errno.ENOENT else ""
-    return did_you_mean(os.path.basename(os.path.normpath(place)), beside)
-
-
-def _kind(place: str) -> str:
-    return (
-        "a file"
-        if os.path.isfile(place)
-        else "a link that leads nowhere"
-        if os.path.islink(place)
-        else "neither a folder nor a file"
+    raise ConfigError(
+        f"{what}: the folder {user_path!r} does not exist.{near_names(folder)}", path=user_path
     )
 
 
-def no_images(said: str, what: str, found: Listing) -> DataError:
-    """Nothing usable in a folder: what is there instead."""
-    if not found.ignored and not found.broken:
+def near_names(path: str) -> str:
+    """Suggest the nearest existing name for a path that does not exist, `` Did you mean …?``.
+
+    Where its folder is missing too, say so.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        names = [shown_path(name) for name in os.listdir(folder)]
+    except OSError as error:
+        return f" (Nor does {shown_path(folder)!r}.)" if error.errno == errno.ENOENT else ""
+    return did_you_mean(os.path.basename(os.path.normpath(path)), names)
+
+
+def _kind(path: str) -> str:
+    if os.path.isfile(path):
+        return "a file"
+    return "a link that leads nowhere" if os.path.islink(path) else "neither a folder nor a file"
+
+
+def no_images(user_path: str, what: str, listing: Listing) -> DataError:
+    """Return the error for a folder without images: what it holds instead."""
+    if not listing.ignored and not listing.broken:
         return DataError(
-            f"{what}: the folder {said!r} is empty. Were the images moved, or is a disk not "
-            "mounted?"
+            f"{what}: the folder {user_path!r} is empty. Were the images moved, or is a disk not "
+            "mounted?",
+            path=user_path,
+            count=0,
         )
-    there = [f"{count} {extension}" for extension, count in found.ignored.most_common()]
-    there += [f"{shown_path(path)!r} ({reason})" for path, reason in found.broken]
+    others = [f"{count} {extension}" for extension, count in listing.ignored.most_common()]
+    others += [f"{shown_path(path)!r} ({reason})" for path, reason in listing.broken]
     return DataError(
-        f"{what}: there is no image in the folder {said!r} or below it; there are "
-        f"{first_few(there, 8)}. "
-        f"Images are known by their extension ({', '.join(sorted(IMAGE_EXTENSIONS))}, in upper or "
-        "lower case)."
+        f"{what}: the folder {user_path!r} and its subfolders hold no image, only "
+        f"{first_few(others, 8)}. Images are recognised by their extension "
+        f"({', '.join(sorted(IMAGE_EXTENSIONS))}, in upper or lower case).",
+        path=user_path,
     )

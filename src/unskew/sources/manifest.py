@@ -1,5 +1,6 @@
-"""A table that lists the images: where each lies, and what is known of it; or, with ``images =
-false``, a table alone.
+"""A table that lists the images: the path of each, and what is known of it.
+
+With ``images = false``, a table alone.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ _PATH_COLUMNS = ("path", "file_name", "filename")
 
 @dataclass(frozen=True)
 class _Listed:
-    """One table, its columns in their roles, and where it stands."""
+    """One table, its columns in their roles, and its path."""
 
     table: LocatedTable
-    said: str
+    user_path: str
     root: str  # the folder that its paths start from, as the user writes it
 
     def where(self, row: int) -> str:
-        return f"{self.said!r}, {self.table.unit} {self.table.line_n[row]}"
+        return f"{self.user_path!r}, {self.table.unit} {self.table.line_n[row]}"
 
 
 def read_manifest(
@@ -58,7 +59,7 @@ def read_manifest(
     base: str | os.PathLike[str] = ".",
     source_name: str | None = None,
 ) -> Pool:
-    r"""The images that a table lists, in the order of its rows.
+    r"""Read the images that a table lists, in the order of its rows.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def read_manifest(
     source, label, id, group, split, path : names of columns; without them, the columns of these
         names (for path also ``file_name``). label, group and split may be ``{"regex":
         r"^(sku\d+)"}``: what the parentheses capture in the file name.
-    root : the folder that paths start from; the folder of the table unless said.
+    root : the folder that paths start from; by default the folder of the table.
     images : False for a table alone, no paths needed.
     allow_outside : paths may lead out of the root; else those images are set aside.
     label_separator : splits the label of a CSV table into a list, for images with several labels.
@@ -86,23 +87,27 @@ def read_manifest(
     }
     if isinstance(manifest, Mapping) and source is not None:
         raise ConfigError(
-            f"manifest names a table for each source ({first_few(list(manifest))}), so `source` "
-            "has nothing to say."
+            f"manifest names a table for each source ({first_few(list(manifest))}); leave `source` "
+            "out.",
+            option="source",
+            value=source,
         )
     files: Mapping[Any, Any] = (
         manifest if isinstance(manifest, Mapping) else {source_name: manifest}
     )
     tables = []
     for name, file in files.items():
-        said = os.fspath(file)
-        table = _read_one(os.path.join(base, said), said, named, name, delimiter, several)
+        user_path = os.fspath(file)
+        table = _read_one(os.path.join(base, user_path), user_path, named, name, delimiter, several)
         table = LocatedTable(
-            as_label_lists(table.frame, label_separator, f"the table {said!r}"),
+            as_label_lists(table.frame, label_separator, f"the table {user_path!r}"),
             table.line_n,
             table.unit,
         )
         tables.append(
-            _Listed(table, said, os.path.dirname(said) if root is None else os.fspath(root))
+            _Listed(
+                table, user_path, os.path.dirname(user_path) if root is None else os.fspath(root)
+            )
         )
     if images or patterns:
         _check_paths(tables, patterns)
@@ -111,52 +116,61 @@ def read_manifest(
 
 def _read_one(
     file: str,
-    said: str,
+    user_path: str,
     named: Mapping[str, Any],
     source: str | None,
     delimiter: str | None,
     several: str | None,
 ) -> LocatedTable:
-    """A table with its columns in their roles."""
+    """Read a table and give its columns their roles."""
     from unskew.sources.coco import coco_table
 
     wanted = dict(named)
-    table = coco_table(file, said, wanted["label"] or None, several)
+    table = coco_table(file, user_path, wanted["label"] or None, several)
     if table is None:
         if several is not None:
-            raise ConfigError(f"`several` is about COCO files, and {said!r} is not one.")
+            raise ConfigError(
+                f"`several` is for COCO files, and {user_path!r} is not one.",
+                option="several",
+                path=user_path,
+            )
         text = (*(wanted.get(role) or role for role in _TEXT_ROLES), *_PATH_COLUMNS)
-        table = read_table(file, said, text=text, delimiter=delimiter)
+        table = read_table(file, user_path, text=text, delimiter=delimiter)
     elif wanted["label"]:
         wanted["label"] = None
     if wanted["path"] is None:
         wanted["path"] = next(
             (column for column in _PATH_COLUMNS if column in table.frame.columns), None
         )
-    frame = with_roles(table.frame, wanted, f"the table {said!r}", source)
+    frame = with_roles(table.frame, wanted, f"the table {user_path!r}", source)
     if "source" not in frame.columns:
         raise DataError(
-            f"the table {said!r} does not say which database each image comes from; its columns "
-            f"are {first_few(list(frame.columns), 12)}. "
-            'Name that column (source = "…"), or give each database a table of its own (manifest = '
-            '{ north = "north.csv", … }).'
+            f"the table {user_path!r} has no column that names the source of each image; its "
+            f"columns are {first_few(list(frame.columns), 12)}. "
+            'Name that column (source = "…"), or give each source a table of its own (manifest = '
+            '{ north = "north.csv", … }).',
+            path=user_path,
+            column="source",
+            columns=list(frame.columns),
         )
     return LocatedTable(frame, table.line_n, table.unit)
 
 
 def _check_paths(tables: Sequence[_Listed], patterns: Mapping[str, NamePattern]) -> None:
-    for each in tables:
-        if "path" not in each.table.frame.columns:
+    for listed in tables:
+        if "path" not in listed.table.frame.columns:
             needs = (
                 f"{next(iter(patterns))}.regex reads file names"
                 if patterns
                 else "images = true needs them"
             )
             raise DataError(
-                f"the table {each.said!r} has no column that says where the images lie, and "
+                f"the table {listed.user_path!r} has no column with the paths of the images, and "
                 f"{needs}; its columns are "
-                f'{first_few(list(each.table.frame.columns), 12)}. Name it (path = "…"), or say '
-                "images = false if the table alone is meant."
+                f'{first_few(list(listed.table.frame.columns), 12)}. Name it (path = "…"), or set '
+                "images = false to use the table alone.",
+                path=listed.user_path,
+                column="path",
             )
 
 
@@ -169,7 +183,7 @@ def _pool(
 ) -> Pool:
     import pandas as pd
 
-    frame = pd.concat([each.table.frame for each in tables], ignore_index=True)
+    frame = pd.concat([listed.table.frame for listed in tables], ignore_index=True)
     _check_sources(frame, tables)
     written = (
         [path if isinstance(path, str) else "" for path in frame["path"]]
@@ -179,10 +193,12 @@ def _pool(
     frame = frame.assign(id=_ids(frame, tables, written))
     if written is not None:
         frame = with_patterns(frame, patterns, [path.replace("\\", "/") for path in written])
-    frame = with_own_groups(frame, f"the table {first_few([repr(each.said) for each in tables])}")
+    frame = with_own_groups(
+        frame, f"the table {first_few([repr(listed.user_path) for listed in tables])}"
+    )
     if not images or written is None:
         return pool_of_images(frame, None)
-    roots = [each.root for each in tables for _ in each.table.line_n]
+    roots = [listed.root for listed in tables for _ in listed.table.line_n]
     frame = frame.assign(
         path=[
             shown_path(os.path.join(root, path)) for root, path in zip(roots, written, strict=True)
@@ -204,7 +220,7 @@ def _pool(
 def _usable(
     frame: pd.DataFrame, files: FileImages, reasons: Sequence[str | None], tables: Sequence[_Listed]
 ) -> Pool:
-    """The pool of the images that may be read; the others are set aside."""
+    """Make the pool of the images that may be read; the others are set aside."""
     rows = [row for row, reason in enumerate(reasons) if reason is None]
     refused = [
         (id, str(source), path, reason)
@@ -213,19 +229,23 @@ def _usable(
         )
         if reason is not None
     ]
-    said = first_few([repr(each.said) for each in tables])
+    names = first_few([repr(listed.user_path) for listed in tables])
     if not rows:
         raise DataError(
-            f"none of the {len(frame)} images that {said} lists can be used; the first: "
-            f"{refused[0][2]!r}: {refused[0][3]}."
+            f"none of the {len(frame)} images that {names} lists can be used; the first: "
+            f"{refused[0][2]!r}: {refused[0][3]}.",
+            path=refused[0][2],
+            count=len(frame),
         )
     kept = files.take(rows)  # type: ignore[arg-type]
     if not any(os.path.lexists(kept.place(row)) for row in range(len(kept))):
         raise DataError(
-            f"none of the {len(kept)} images that {said} lists is there; the first would be "
+            f"none of the {len(kept)} images that {names} lists exists; the first would be "
             f"{frame['path'].iloc[rows[0]]!r}. "
-            'Do the paths start from another folder (root = "…")? Say images = false if the table '
-            "alone is meant."
+            'Do the paths start from another folder (root = "…")? Set images = false to use the '
+            "table alone.",
+            path=frame["path"].iloc[rows[0]],
+            count=len(kept),
         )
     return pool_of_images(frame.iloc[rows].reset_index(drop=True), kept, refused)
 
@@ -236,29 +256,32 @@ def _check_sources(frame: pd.DataFrame, tables: Sequence[_Listed]) -> None:
         row = int(missing_n.to_numpy().argmax())
         raise DataError(
             f"{_where(tables, row)}: the source is missing, as in {int(missing_n.sum())} rows in "
-            "all. Every image has one."
+            "all. Every image needs one.",
+            column="source",
+            count=int(missing_n.sum()),
         )
 
 
 def _where(tables: Sequence[_Listed], row: int) -> str:
-    for each in tables:
-        if row < len(each.table.line_n):
-            return each.where(row)
-        row -= len(each.table.line_n)
+    for listed in tables:
+        if row < len(listed.table.line_n):
+            return listed.where(row)
+        row -= len(listed.table.line_n)
     raise IndexError(row)
 
 
 def _ids(
     frame: pd.DataFrame, tables: Sequence[_Listed], written: Sequence[str] | None
 ) -> Sequence[Any]:
-    """The column id, else the paths as written, else the rows counted from 0; after the source
-    where two sources share one.
+    """Return the column id, else the paths as written, else the rows counted from 0.
+
+    Ids that two sources share begin with the name of the source.
     """
     sources = frame["source"].astype(str).tolist()
     if "id" in frame.columns:
         return unique_within(frame["id"].tolist(), sources)
     if written is None:
-        counted = [row for each in tables for row in range(len(each.table.line_n))]
+        counted = [row for listed in tables for row in range(len(listed.table.line_n))]
         logger.info(
             "the table has neither a column id nor paths; images are numbered by their rows, from 0"
         )
@@ -269,9 +292,10 @@ def _ids(
         if path and before != row:
             raise DataError(
                 f"{_where(tables, row)}: the image {path!r} of source {source!r} is listed twice, "
-                f"before in {_where(tables, before)}. "
-                "Drop one of the two; an image with several labels has one row and a list of "
-                "labels (label_separator)."
+                f"before in {_where(tables, before)}. Drop one of the two; an image with several "
+                "labels has one row and a list of labels (label_separator).",
+                source=source,
+                path=path,
             )
     shown = [
         shown_path(path) or f"{os.path.basename(_where(tables, row))}"
@@ -281,7 +305,7 @@ def _ids(
 
 
 def _refusal(root: str, path: str, base: str, allow_outside: bool) -> str | None:
-    """Why the image of that path may not be read, or None."""
+    """Return the reason why the image of that path may not be read, or None."""
     if not path:
         return "the table gives no path"
     if path.split("://")[0].lower() in ("http", "https", "s3", "gs", "ftp"):

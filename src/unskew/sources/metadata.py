@@ -1,5 +1,6 @@
-"""metadata.csv, .jsonl or .parquet beside the images, by the Hugging Face convention: a column
-file_name, and any others.
+"""metadata.csv, .jsonl or .parquet in a folder of images (the Hugging Face convention).
+
+The table has a column file_name, and any others.
 """
 
 from __future__ import annotations
@@ -24,10 +25,9 @@ _FILE_NAME = "file_name"
 
 
 def read_metadata(
-    listing: Listing, folder: str, said: str, columns: Mapping[str, str]
+    listing: Listing, folder: str, shown: str, columns: Mapping[str, str]
 ) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
-    """(a row for each of ``listing.files``, what the tables list and the folder lacks with the
-    reason).
+    """Return a row for each of ``listing.files``, and (path, reason) of what is missing.
 
     Names in ``file_name`` start from the table's own folder. Images that no table lists have
     missing values. ``columns``: role -> column.
@@ -36,9 +36,9 @@ def read_metadata(
 
     row_of = {unicodedata.normalize("NFC", path): row for row, path in enumerate(listing.files)}
     absent, parts, listed = list[tuple[str, str]](), list[pd.DataFrame](), dict[int, str]()
-    _check_one_each(listing.metadata, said)
+    _check_one_each(listing.metadata, shown)
     for file in listing.metadata:
-        name = f"{said}/{shown_path(file)}"
+        name = f"{shown}/{shown_path(file)}"
         table = read_table(
             os.path.join(folder, file),
             name,
@@ -49,17 +49,17 @@ def read_metadata(
         part = table.frame.drop(columns=_FILE_NAME).iloc[kept]
         parts.append(part.set_index(pd.Index([rows[at] for at in kept], dtype="int64")))
     if not parts:
-        _check_asked(columns, said)
+        _check_asked(columns, shown)
         return pd.DataFrame(index=range(len(listing.files))), absent
     if len(listed) < len(listing.files):
         logger.warning(
             "%s: %d of %d images are not listed in the metadata",
-            said,
+            shown,
             len(listing.files) - len(listed),
             len(listing.files),
         )
     joined = pd.concat(parts).reindex(range(len(listing.files)))
-    # The folder says what these are.
+    # These follow from the folder.
     joined = joined.rename(
         columns={
             role: f"other_{role}"
@@ -67,7 +67,7 @@ def read_metadata(
             if role not in columns.values()
         }
     )
-    return with_roles(joined, columns, f"the metadata of {said!r}"), absent
+    return with_roles(joined, columns, f"the metadata of {shown!r}"), absent
 
 
 def _rows_of_images(
@@ -78,17 +78,24 @@ def _rows_of_images(
     listed: dict[int, str],
     absent: list[tuple[str, str]],
 ) -> list[int | None]:
-    """The image that each row of the table describes, None where there is none."""
+    """Find the image that each row of the table describes, None where there is none."""
     if _FILE_NAME not in table.frame.columns:
         raise DataError(
-            f"{name!r} has no column {_FILE_NAME!r}, which says what image each row is about; "
-            f"it has {first_few(list(table.frame.columns), 12)}."
+            f"{name!r} has no column {_FILE_NAME!r}, which names the image of each row; "
+            f"it has {first_few(list(table.frame.columns), 12)}.",
+            path=name,
+            column=_FILE_NAME,
         )
     rows: list[int | None] = []
-    for given, line in zip(table.frame[_FILE_NAME], table.line_n, strict=True):
-        if not isinstance(given, str):
-            raise DataError(f"{name!r}, {table.unit} {line}: {_FILE_NAME} is missing.")
-        path = os.path.normpath(os.path.join(inner, given.replace("\\", "/")))
+    for file, line in zip(table.frame[_FILE_NAME], table.line_n, strict=True):
+        if not isinstance(file, str):
+            raise DataError(
+                f"{name!r}, {table.unit} {line}: {_FILE_NAME} is missing.",
+                path=name,
+                line=line,
+                column=_FILE_NAME,
+            )
+        path = os.path.normpath(os.path.join(inner, file.replace("\\", "/")))
         row = row_of.get(unicodedata.normalize("NFC", path))
         if row is None:
             outside = os.path.isabs(path) or is_outside(path)
@@ -101,8 +108,11 @@ def _rows_of_images(
             )
         elif row in listed:
             raise DataError(
-                f"{name!r}, {table.unit} {line}: {given!r} is listed twice, before in "
-                f"{listed[row]}. One image has one row."
+                f"{name!r}, {table.unit} {line}: {file!r} is listed twice, before in "
+                f"{listed[row]}. One image has one row.",
+                path=name,
+                line=line,
+                value=file,
             )
         else:
             listed[row] = f"{os.path.basename(name)}, {table.unit} {line}"
@@ -110,22 +120,25 @@ def _rows_of_images(
     return rows
 
 
-def _check_one_each(files: Sequence[str], said: str) -> None:
+def _check_one_each(files: Sequence[str], shown: str) -> None:
     first: dict[str, str] = {}
     for file in files:
         before = first.setdefault(os.path.dirname(file), file)
         if before != file:
             raise DataError(
-                f"{said!r} holds both {before!r} and {file!r}; nothing says which of the two is "
-                "right. Keep one."
+                f"{shown!r} holds both {before!r} and {file!r}, and which of the two is right is "
+                "unknown. Keep one.",
+                path=shown,
+                value=[before, file],
             )
 
 
-def _check_asked(columns: Mapping[str, Any], said: str) -> None:
+def _check_asked(columns: Mapping[str, Any], shown: str) -> None:
     if columns:
         role, column = next(iter(columns.items()))
         raise DataError(
-            f"{column!r} was named as the {role} of the images, but the folder {said!r} has no "
-            "metadata.csv or "
-            "metadata.jsonl that could hold such a column."
+            f"{column!r} was named as the {role} of the images, but the folder {shown!r} has no "
+            "metadata.csv or metadata.jsonl that could hold such a column.",
+            path=shown,
+            column=column,
         )

@@ -1,8 +1,8 @@
 """Pickles that hold plain values and NumPy arrays, read without running anything of theirs.
 
 A pickle is a program: it may call any function that it can name. Here it can name five things, and
-each is answered by a stand-in of ours that only collects numbers; NumPy's own reconstruction, which
-trusts its input, is never called.
+each is replaced by a stand-in that only collects numbers; NumPy's own reconstruction, which trusts
+its input, is never called.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _PickledType:
         text = code.decode("ascii") if isinstance(code, bytes) else str(code)
         self.dtype = np.dtype(text)
         if self.dtype.kind not in _NUMBERS:
-            raise DataError(f"the pickle holds an array of {text!r}, which are no numbers.")
+            raise DataError(f"the pickle holds an array of {text!r}, which are not numbers.")
 
     def __setstate__(self, state: Any) -> None:
         order = state[1].decode("ascii") if isinstance(state[1], bytes) else str(state[1])
@@ -43,7 +43,7 @@ class _PickledArray:
     array: npt.NDArray[Any] = np.empty(0)
 
     def __init__(self, *_: Any) -> None:
-        """What comes later says what is in it."""
+        """Wait for `__setstate__`, which fills the array."""
 
     def __setstate__(self, state: Any) -> None:
         _, shape, kind, fortran, content = state
@@ -69,7 +69,7 @@ def _from_buffer(content: Any, kind: Any, shape: Any, order: Any, *_: Any) -> _P
 
 
 def _latin_1(text: str, encoding: str) -> bytes:
-    """How Python 3 writes bytes into pickles that Python 2 can read."""
+    """Decode bytes as Python 3 writes them into pickles for Python 2."""
     if encoding != "latin1":
         raise DataError(f"the pickle asks for the encoding {encoding!r}.")
     return text.encode("latin-1")
@@ -87,7 +87,7 @@ for _core in ("numpy.core", "numpy._core"):
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """The stand-in for a name, or an error: nothing is imported."""
+        """Return the stand-in for a name, or raise an error: nothing is imported."""
         try:
             return _ADMITTED[module, name]
         except KeyError:
@@ -97,25 +97,28 @@ class _Unpickler(pickle.Unpickler):
             ) from None
 
     def persistent_load(self, pid: Any) -> Any:
-        """Never."""
+        """Refuse: a pickle of numbers needs nothing from outside."""
         raise DataError("the pickle refers to something outside of itself.")
 
 
-def load_arrays(content: bytes, said: str) -> dict[str, Any]:
-    """The dictionary of a pickle, by text: arrays of numbers, lists, numbers and text (that of
-    Python 2 as bytes).
+def load_arrays(content: bytes, user_path: str) -> dict[str, Any]:
+    """Read the dictionary of a pickle: arrays of numbers, lists, numbers and text by name.
+
+    Text of Python 2 comes as bytes. ``user_path``: the file, for messages.
     """
     try:
         loaded = _Unpickler(io.BytesIO(content), encoding="bytes").load()
     except DataError as error:
-        raise DataError(f"{said!r} is refused: {error}") from error
+        raise DataError(f"{user_path!r} is refused: {error}", path=user_path) from error
     except Exception as error:  # a broken pickle may fail in any way
         raise DataError(
-            f"{said!r} is no pickle that can be read: {type(error).__name__}: {error}."
+            f"{user_path!r} cannot be read as a pickle: {type(error).__name__}: {error}.",
+            path=user_path,
         ) from error
     if not isinstance(loaded, dict):
         raise DataError(
-            f"{said!r} is a pickle of {type(loaded).__name__}, where a dictionary was expected."
+            f"{user_path!r} is a pickle of {type(loaded).__name__}, but a dictionary was expected.",
+            path=user_path,
         )
     plain = {
         key.decode("latin-1") if isinstance(key, bytes) else str(key): value
@@ -125,7 +128,11 @@ def load_arrays(content: bytes, said: str) -> dict[str, Any]:
         key for key, value in plain.items() if callable(value) or isinstance(value, _PickledType)
     ]
     if odd:
-        raise DataError(f"{said!r} is refused: {odd[0]!r} is neither an array nor a plain value.")
+        raise DataError(
+            f"{user_path!r} is refused: {odd[0]!r} is neither an array nor a plain value.",
+            path=user_path,
+            key=odd[0],
+        )
     return {
         key: value.array if isinstance(value, _PickledArray) else value
         for key, value in plain.items()

@@ -1,6 +1,4 @@
-"""Anything that is an image in memory -> an array of 8-bit numbers, (height, width) or (height,
-width, 1, 3 or 4), or encoded bytes.
-"""
+"""Any image in memory -> encoded bytes, or 8-bit numbers (height, width[, 1, 3 or 4])."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ from unskew.records.images import RawImage
 
 _CHANNELS = (1, 3, 4)
 _ORIENTATION = 0x0112
-# What Pillow calls them -> what is closest among the three forms that every stage knows. Sixteen
-# bits are handled as numbers.
+# Pillow's modes -> the closest of the three that every stage knows. Sixteen bits are handled as
+# numbers.
 _CLOSEST_MODE = {
     "1": "L",
     "P": "RGBA",
@@ -29,14 +27,13 @@ _CLOSEST_MODE = {
 
 
 def as_pixels(image: Any) -> RawImage:
-    """The image as it lies there where that is bytes or 8-bit numbers, else its closest 8-bit form;
-    `ImageError` where there is none.
+    """Return bytes and 8-bit numbers unchanged, other images in their closest 8-bit form.
 
-    Takes encoded bytes, NumPy arrays, tensors of torch (channels first), images of Pillow, and the
-    ``{"bytes", "path"}`` of Hugging Face. Floating numbers lie in [0, 1] and are multiplied by 255;
-    of 16 bits the upper 8 are kept. Images of Pillow are turned upright by their EXIF, and what
-    they declare transparent is. All as in `unskew.represent.decode`: an image has the same pixels
-    as its file.
+    Takes encoded bytes, NumPy arrays, tensors of torch (channels first), Pillow images, and the
+    ``{"bytes", "path"}`` of Hugging Face; raises `ImageError` for anything else. Floating numbers
+    are in [0, 1] and are multiplied by 255; of 16 bits the upper 8 are kept. Pillow images are
+    turned upright by their EXIF, and what they declare transparent is. All as in
+    `unskew.represent.decode`: an image has the same pixels as its file.
     """
     if isinstance(image, bytes | bytearray | memoryview):
         return bytes(image)
@@ -126,15 +123,14 @@ def _eight_bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     if np.issubdtype(array.dtype, np.floating):
         if not (lowest >= 0 and highest <= 1):
             raise ImageError(
-                f"floating pixels lie in [0, 1], but these lie in [{lowest:.4g}, {highest:.4g}]; "
-                "leave out a transform that normalises them"
+                f"floating pixels must be in [0, 1], but these are in [{lowest:.4g}, "
+                f"{highest:.4g}]; leave out a transform that normalises them"
             )
         return np.rint(array.astype(np.float64) * 255.0).astype(np.uint8)
     if lowest < 0 or highest > 65535:
         raise ImageError(
-            "whole pixels lie between 0 and 255, or 65535 with 16 bits; these lie between "
+            "integer pixels must be between 0 and 255, or 65535 with 16 bits; these are between "
             f"{lowest:.0f} and {highest:.0f}"
         )
-    # A signed or wide type says nothing of the depth: its values do. uint16 is what 16-bit images
-    # come as.
+    # 16-bit images come as uint16; of a signed or wider type the values tell the depth.
     return (array >> 8 if array.dtype == np.uint16 or highest > 255 else array).astype(np.uint8)

@@ -1,6 +1,4 @@
-"""Which columns of a table are the source, the label, the group …; and what a pattern finds in file
-names.
-"""
+"""Which columns of a table are the source, the label, the group …; patterns on file names."""
 
 from __future__ import annotations
 
@@ -14,21 +12,23 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records.arrays import is_missing
+from unskew.records.levels import level_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
 logger = logging.getLogger(__name__)
-# What a table or a pattern may say of an image; the rest of ROLES is found out.
 # As `unskew.represent.content` writes them.
 _HASH = re.compile(r"[0-9a-f]{32}")
+# The roles that a table or a pattern may give to an image; the content is computed.
 NAMED_ROLES = ("id", "source", "label", "group", "split", "path")
 
 
 @dataclass(frozen=True)
 class NamePattern:
-    """What the first pair of parentheses of a regular expression captures in a file's name (``on =
-    "path"``: in its path).
+    """What the first parentheses of a regular expression capture in a file's name.
+
+    ``on = "path"``: in its path.
     """
 
     role: str
@@ -36,11 +36,11 @@ class NamePattern:
     on: str = "name"
 
     def capture(self, paths: Sequence[str]) -> list[str | None]:
-        """For every path (with forward slashes) what was captured, None where nothing matched."""
+        """Return what is captured in every path (with forward slashes), None without a match."""
         names = [path.rpartition("/")[2] for path in paths] if self.on == "name" else paths
         matches = [self.pattern.search(name) for name in names]
         captured = [match.group(1) if match else None for match in matches]
-        unmatched = [name for name, found in zip(names, captured, strict=True) if found is None]
+        unmatched = [name for name, part in zip(names, captured, strict=True) if part is None]
         if unmatched:
             fate = (
                 "each is a group of its own"
@@ -49,21 +49,20 @@ class NamePattern:
             )
             logger.warning(
                 "%s.regex %r does not match %d of %d file names; %s: %s",
-                *(
-                    self.role,
-                    self.pattern.pattern,
-                    len(unmatched),
-                    len(paths),
-                    fate,
-                    first_few([repr(name) for name in unmatched]),
-                ),
+                self.role,
+                self.pattern.pattern,
+                len(unmatched),
+                len(paths),
+                fate,
+                first_few([repr(name) for name in unmatched]),
             )
         return captured
 
 
 def read_rule(role: str, rule: Any) -> str | NamePattern | bool | None:
-    """A column's name as it is, ``{regex = "…"}`` as a pattern, None for nothing said, False for
-    none.
+    """Read the rule for a role: a column's name, ``{regex = "…"}``, None (default) or False (none).
+
+    A regex becomes a `NamePattern`; the others are returned unchanged.
     """
     if rule is None or rule is False or isinstance(rule, str):
         return rule
@@ -72,18 +71,26 @@ def read_rule(role: str, rule: Any) -> str | NamePattern | bool | None:
     if not isinstance(rule, Mapping) or "regex" not in rule or not isinstance(rule["regex"], str):
         raise ConfigError(
             f'{role} is the name of a column, or {{ regex = "^(sku\\\\d+)" }} for a part of the '
-            f"file name; got {rule!r}."
+            f"file name; got {rule!r}.",
+            option=role,
+            value=rule,
         )
     unknown = [key for key in rule if key not in ("regex", "on")]
     if unknown:
         raise ConfigError(
             f"{role} has the settings regex and on, not "
-            f"{first_few(unknown)}.{did_you_mean(unknown[0], ('regex', 'on'))}"
+            f"{first_few(unknown)}.{did_you_mean(unknown[0], ('regex', 'on'))}",
+            option=role,
+            key=unknown[0],
+            allowed=["regex", "on"],
         )
     if rule.get("on", "name") not in ("name", "path"):
         raise ConfigError(
             f'{role}.on is "name" (the file name) or "path" (the path within the source); got '
-            f"{rule['on']!r}."
+            f"{rule['on']!r}.",
+            option=f"{role}.on",
+            value=rule["on"],
+            allowed=["name", "path"],
         )
     return NamePattern(role, _compiled(role, rule["regex"]), rule.get("on", "name"))
 
@@ -92,24 +99,30 @@ def _compiled(role: str, regex: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(regex)
     except re.error as error:
-        raise ConfigError(f"{role}.regex {regex!r} is no regular expression: {error}.") from error
+        raise ConfigError(
+            f"{role}.regex {regex!r} is not a regular expression: {error}.",
+            option=f"{role}.regex",
+            value=regex,
+        ) from error
     if not pattern.groups:
         raise ConfigError(
-            f"{role}.regex {regex!r} has no parentheses, so nothing says which part of the name is "
-            f"the {role}; "
-            f"put them around that part, such as ({regex})."
+            f"{role}.regex {regex!r} has no parentheses, so which part of the name is the {role} "
+            f"is unknown; put them around that part, as in ({regex}).",
+            option=f"{role}.regex",
+            value=regex,
         )
     return pattern
 
 
 def only_columns(rules: Mapping[str, Any], what: str) -> dict[str, str | bool | None]:
-    """The rules, none of which may be a pattern: ``what`` has no file names."""
+    """Read rules none of which may be a pattern, because ``what`` has no file names."""
     read = {role: read_rule(role, rule) for role, rule in rules.items()}
     for role, rule in read.items():
         if isinstance(rule, NamePattern):
             raise ConfigError(
                 f"{role}.regex reads the names of files, and {what} have none; {role} is the name "
-                "of a column here."
+                "of a column here.",
+                option=f"{role}.regex",
             )
     return {role: rule for role, rule in read.items() if not isinstance(rule, NamePattern)}
 
@@ -120,11 +133,10 @@ def with_roles(
     where: str,
     source: str | None = None,
 ) -> pd.DataFrame:
-    """The table with the named columns renamed to their roles; ``source``: the name of the source
-    of all rows, if there is one.
+    """Rename the named columns to their roles; ``source``: the source of all rows, if it is one.
 
-    A column that already has the name of a role is read as such; where another was named for it, or
-    False was said, it stays an attribute and is called ``other_group`` (of ``group``).
+    A column that already has the name of a role has that role. Where another column was named for
+    the role, or the role is False, it stays an attribute, called ``other_group`` (of ``group``).
     """
     if source is not None:
         return with_roles(frame, {**named, "source": False}, where).assign(source=source)
@@ -140,12 +152,15 @@ def with_roles(
             raise DataError(
                 f"{where} has no column {column!r}, which was named as the {role} of the images; "
                 "its columns are "
-                f"{first_few(list(frame.columns), 12)}.{did_you_mean(column, frame.columns)}"
+                f"{first_few(list(frame.columns), 12)}.{did_you_mean(column, frame.columns)}",
+                column=column,
+                columns=[str(name) for name in frame.columns],
             )
         if column in renamed:
             raise ConfigError(
                 f"the column {column!r} was named both as {renamed[column]} and as {role}; one "
-                "column has one role."
+                "column has one role.",
+                column=column,
             )
         renamed[column] = role
     for column, role in list(renamed.items()):
@@ -163,9 +178,7 @@ def with_roles(
 
 
 def _own_content(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """A column ``content`` of somebody's own ("indoor") becomes an attribute; images of one content
-    would be taken for copies.
-    """
+    """Rename a user's own column ``content`` ("indoor"): equal contents would count as copies."""
     if "content" not in frame.columns or all(
         is_missing(value) or _HASH.fullmatch(str(value)) for value in frame["content"].unique()
     ):
@@ -179,29 +192,31 @@ def _own_content(frame: pd.DataFrame, where: str) -> pd.DataFrame:
 
 
 def _plain_columns(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """One value in each field: lists, records and bytes are left out (labels may be lists), columns
-    of text and numbers become text.
-    """
-    from unskew.target.levels import level_text
+    """Leave columns with a single value in each field.
 
+    Columns of lists, records or bytes are left out (labels may be lists); columns that mix text and
+    numbers become text.
+    """
     nested = []
-    for name, kind in frame.dtypes.items():
-        if not isinstance(kind, np.dtype) or kind.kind != "O" or name == "label":
+    for name, dtype in frame.dtypes.items():
+        if not isinstance(dtype, np.dtype) or dtype.kind != "O" or name == "label":
             continue
         values = frame[name].tolist()
         types = {type(value) for value in values if not is_missing(value)}
         odd = next(
             (
-                each
-                for each in types
-                if issubclass(each, list | tuple | dict | set | bytes | np.ndarray)
+                kind
+                for kind in types
+                if issubclass(kind, list | tuple | dict | set | bytes | np.ndarray)
             ),
             None,
         )
         if odd is not None and name in NAMED_ROLES:
             raise DataError(
                 f"{where}: {name} is one value for each image, but the column holds values of the "
-                f"type {odd.__name__}."
+                f"type {odd.__name__}.",
+                column=name,
+                value=odd.__name__,
             )
         if odd is not None:
             nested.append(name)
@@ -220,11 +235,11 @@ def _plain_columns(frame: pd.DataFrame, where: str) -> pd.DataFrame:
 def with_patterns(
     frame: pd.DataFrame, rules: Mapping[str, NamePattern], within: Sequence[str]
 ) -> pd.DataFrame:
-    """Adds what patterns find in file names; ``within``: the path of every image within its source,
-    with forward slashes.
+    """Add what patterns capture in file names.
 
-    The same name in two sources is two groups: numbers in file names start anew in every database.
-    A file name that does not match is a group of its own, named by the image's id.
+    ``within``: the path of every image within its source, with forward slashes. The same name in
+    two sources is two groups: every database numbers its files from the start. A file name that
+    does not match is a group of its own, named by the image's id.
     """
     frame = frame.rename(columns={role: f"other_{role}" for role in rules})
     for role, rule in rules.items():
@@ -236,14 +251,15 @@ def with_patterns(
                 frame["id"].astype(str).tolist(),
                 strict=True,
             )
-            captured = [id if found is None else f"{source}/{found}" for found, source, id in rows]
+            captured = [id if part is None else f"{source}/{part}" for part, source, id in rows]
         frame[role] = captured
     return frame
 
 
 def with_own_groups(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """An image without a group is a group of its own, named by its id; the names of groups are
-    text.
+    """Make every image without a group a group of its own, named by its id.
+
+    The names of groups are then text.
     """
     if "group" not in frame.columns:
         return frame

@@ -1,5 +1,6 @@
-"""Tables in files, read so that nothing is guessed away: CSV, TSV, JSONL, JSON records, Parquet;
-mistakes are named by their line.
+"""Tables in files (CSV, TSV, JSONL, JSON records, Parquet), read without guessing.
+
+Errors name the line.
 """
 
 from __future__ import annotations
@@ -24,17 +25,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
-# 007 is a code; read as a number it would be one with 7. More digits than an integer of 64 bits
-# holds are a code, too.
+# 007 is a code: as a number it would equal 7. So are more digits than a 64-bit integer can hold.
 _CODE = re.compile(r"[+-]?(0\d|\d{19})")
 _TRUTH = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
 class LocatedTable:
-    """A table and where its rows stand: ``line_n`` is the line (or, in Parquet, the row) of every
-    image, counted from 1.
-    """
+    """A table, and the line (in Parquet, the row) of every image, ``line_n``, counted from 1."""
 
     frame: pd.DataFrame
     line_n: list[int]
@@ -42,74 +40,93 @@ class LocatedTable:
 
 
 def read_table(
-    file: str, said: str, *, text: tuple[str, ...] = (), delimiter: str | None = None
+    file: str, user_path: str, *, text: tuple[str, ...] = (), delimiter: str | None = None
 ) -> LocatedTable:
-    """The table in a file; ``said`` is its name as the user wrote it, ``text`` are columns that
-    stay text whatever they look like.
+    """Read the table in a file.
 
     In CSV an empty field is missing, and nothing else is: ``NA`` is a country. Columns of numbers
     become numbers.
+
+    Parameters
+    ----------
+    file, user_path : the file, and its path as the user wrote it.
+    text : columns that stay text even where they look like numbers.
+    delimiter : of the fields of a CSV table.
     """
-    kind = _kind(said)
+    kind = _kind(user_path)
     if not os.path.isfile(file):
         raise ConfigError(
-            f"the table {said!r} is "
-            f"{'a folder, not a file' if os.path.isdir(file) else f'not there.{near_names(file)}'}"
+            f"the table {user_path!r} is a folder, not a file."
+            if os.path.isdir(file)
+            else f"the table {user_path!r} does not exist.{near_names(file)}",
+            path=user_path,
         )
     try:
         if kind == ".parquet":
             table = _read_parquet(file)
         elif kind in _DELIMITERS:
-            table = _read_csv(file, said, delimiter or _DELIMITERS[kind], text)
+            table = _read_csv(file, user_path, delimiter or _DELIMITERS[kind], text)
         else:
-            table = _read_json(file, said, kind)
+            table = _read_json(file, user_path, kind)
     except UnicodeDecodeError as error:
-        raise DataError(_not_utf8(file, said, error)) from error
+        raise _not_utf8(file, user_path, error) from error
     except OSError as error:
-        raise DataError(f"the table {said!r} cannot be read: {error.strerror or error}.") from error
+        raise DataError(
+            f"the table {user_path!r} cannot be read: {error.strerror or error}.", path=user_path
+        ) from error
     if len(table.frame) == 0:
-        raise DataError(f"the table {said!r} has no rows: there is not a single image in it.")
+        raise DataError(
+            f"the table {user_path!r} has no rows, so no images.", path=user_path, count=0
+        )
     return table
 
 
-def _kind(said: str) -> str:
-    stem, extension = os.path.splitext(said.lower())
+def _kind(user_path: str) -> str:
+    stem, extension = os.path.splitext(user_path.lower())
     kind = os.path.splitext(stem)[1] if extension == ".gz" else extension
     if kind in (".xls", ".xlsx", ".ods"):
-        raise ConfigError(f"{said!r} is a spreadsheet; save it as CSV (UTF-8), and name that file.")
+        raise ConfigError(
+            f"{user_path!r} is a spreadsheet; save it as CSV (UTF-8), and name that file.",
+            path=user_path,
+        )
     kind = {".ndjson": ".jsonl", ".pq": ".parquet"}.get(kind, kind)
     if kind not in (*_DELIMITERS, ".jsonl", ".json", ".parquet"):
         raise ConfigError(
             "a table of images is a .csv, .tsv, .jsonl, .json or .parquet file (.gz may follow); "
-            f"got {said!r}."
+            f"got {user_path!r}.",
+            path=user_path,
         )
     return kind
 
 
 @contextmanager
 def _opened(file: str) -> Iterator[IO[str]]:
-    """As UTF-8; a byte-order mark at the beginning is no part of the first column's name."""
+    """Open as UTF-8; a byte-order mark is not part of the first column's name."""
     opener: Any = gzip.open if file.lower().endswith(".gz") else open
     try:
         with opener(file, "rt", encoding="utf-8-sig", newline="") as stream:
             yield stream
     except EOFError as error:
         raise DataError(
-            f"{os.path.basename(file)!r} ends in the middle; it was not copied or downloaded whole."
+            f"{os.path.basename(file)!r} ends too early; it was not copied or downloaded "
+            "completely.",
+            path=file,
         ) from error
 
 
-def _read_csv(file: str, said: str, delimiter: str, text: tuple[str, ...]) -> LocatedTable:
+def _read_csv(file: str, user_path: str, delimiter: str, text: tuple[str, ...]) -> LocatedTable:
     import pandas as pd
 
     with _opened(file) as stream:
         reader = csv.reader(stream, delimiter=delimiter, strict=True)
         try:
-            names = _header(next(reader, []), said, delimiter)
-            rows, line_n = _rows(reader, len(names), said)
+            names = _header(next(reader, []), user_path, delimiter)
+            rows, line_n = _rows(reader, len(names), user_path)
         except csv.Error as error:
             raise DataError(
-                f"{said!r}, line {reader.line_num}: {error}. Is a quotation mark not closed?"
+                f"{user_path!r}, line {reader.line_num}: {error}. Is a quotation mark not closed?",
+                path=user_path,
+                line=reader.line_num,
             ) from error
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
     data = {
@@ -118,42 +135,55 @@ def _read_csv(file: str, said: str, delimiter: str, text: tuple[str, ...]) -> Lo
         if name
     }
     if "" in names:
-        logger.info("%s: %d columns without a name are left out", said, names.count(""))
+        logger.info("%s: %d columns without a name are left out", user_path, names.count(""))
     return LocatedTable(pd.DataFrame(data, index=range(len(rows))), line_n)
 
 
-def _header(cells: list[str], said: str, delimiter: str) -> list[str]:
+def _header(cells: list[str], user_path: str, delimiter: str) -> list[str]:
     names = [cell.strip() for cell in cells]
     if not any(names):
         raise DataError(
-            f"{said!r}, line 1: the names of the columns are missing; the line is empty."
+            f"{user_path!r}, line 1: the names of the columns are missing; the line is empty.",
+            path=user_path,
+            line=1,
         )
     for other in (";", "\t", "|", ","):
         if len(names) == 1 and other in names[0]:
             raise DataError(
-                f"{said!r}, line 1: the fields are separated by {other!r}, where {delimiter!r} was "
-                f"expected: {names[0]!r}. "
-                f"Say delimiter = {json.dumps(other)}, or write the table with {delimiter!r}."
+                f"{user_path!r}, line 1: the fields are separated by {other!r}, but {delimiter!r} "
+                f"was expected: {names[0]!r}. Set delimiter = {json.dumps(other)}, or write the "
+                f"table with {delimiter!r}.",
+                path=user_path,
+                line=1,
+                option="delimiter",
+                value=other,
             )
     twice = sorted({name for name in names if name and names.count(name) > 1})
     if twice:
         raise DataError(
-            f"{said!r}, line 1: two columns have the same name, {first_few(twice)}. Rename or drop "
-            "one of them."
+            f"{user_path!r}, line 1: two columns have the same name, {first_few(twice)}. Rename "
+            "or drop one of them.",
+            path=user_path,
+            line=1,
+            columns=twice,
         )
     return names
 
 
-def _rows(reader: Any, width: int, said: str) -> tuple[list[list[str]], list[int]]:
+def _rows(reader: Any, width: int, user_path: str) -> tuple[list[list[str]], list[int]]:
     rows, line_n = list[list[str]](), list[int]()
     for row in reader:
         if not row:
             continue
         if len(row) != width:
             raise DataError(
-                f"{said!r}, line {reader.line_num}: {len(row)} fields, but line 1 names {width} "
-                f"columns: {first_few(row, 6)}. "
-                "Fields that hold the delimiter or a line break stand in quotation marks."
+                f"{user_path!r}, line {reader.line_num}: {len(row)} fields, but line 1 names "
+                f"{width} columns: {first_few(row, 6)}. Put fields that hold the delimiter or a "
+                "line break in quotation marks.",
+                path=user_path,
+                line=reader.line_num,
+                count=len(row),
+                limit=width,
             )
         rows.append(row)
         line_n.append(reader.line_num)
@@ -161,7 +191,7 @@ def _rows(reader: Any, width: int, said: str) -> tuple[list[list[str]], list[int
 
 
 def _typed(column: list[str], text: bool) -> Any:
-    """Text as numbers or truth values where every field is one; empty fields are missing."""
+    """Read text as numbers or truth values where every field is one; empty fields are missing."""
     import pandas as pd
 
     levels = set(column) - {""}
@@ -175,28 +205,31 @@ def _typed(column: list[str], text: bool) -> Any:
     return kept
 
 
-def _read_json(file: str, said: str, kind: str) -> LocatedTable:
+def _read_json(file: str, user_path: str, kind: str) -> LocatedTable:
     import pandas as pd
 
     with _opened(file) as stream:
         if kind == ".json":
-            records, line_n = _load(stream.read(), said, 1), None
+            records, line_n = _load(stream.read(), user_path, 1), None
         else:
             lines = [(at, line) for at, line in enumerate(stream, 1) if line.strip()]
             records, line_n = (
-                [_load(line.rstrip(), said, at) for at, line in lines],
+                [_load(line.rstrip(), user_path, at) for at, line in lines],
                 [at for at, _ in lines],
             )
     if not isinstance(records, list):
         raise DataError(
-            f"{said!r} is a JSON {type(records).__name__} without images and annotations, so it is "
-            "neither COCO nor a list of records."
+            f"{user_path!r} is a JSON {type(records).__name__} without images and annotations, so "
+            "it is neither COCO nor a list of records.",
+            path=user_path,
         )
     for at, record in enumerate(records):
         if not isinstance(record, dict):
             raise DataError(
-                f'{said!r}, {_where(line_n, at)}: one image is one object, {{"path": …, "label": '
-                f"…}}; got {str(record)[:60]}."
+                f"{user_path!r}, {_where(line_n, at)}: one image is one object, "
+                f'{{"path": …, "label": …}}; got {str(record)[:60]}.',
+                path=user_path,
+                line=line_n[at] if line_n else at + 1,
             )
     return LocatedTable(
         pd.DataFrame(records),
@@ -209,17 +242,21 @@ def _where(line_n: list[int] | None, at: int) -> str:
     return f"line {line_n[at]}" if line_n else f"record {at + 1}"
 
 
-def _load(text: str, said: str, line: int) -> Any:
+def _load(text: str, user_path: str, line: int) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise DataError(
-            f"{said!r}, line {line + error.lineno - 1}, column {error.colno}: this is not JSON: "
-            f"{error.msg}."
+            f"{user_path!r}, line {line + error.lineno - 1}, column {error.colno}: this is not "
+            f"JSON: {error.msg}.",
+            path=user_path,
+            line=line + error.lineno - 1,
         ) from error
     except RecursionError as error:
         raise DataError(
-            f"{said!r}, line {line}: brackets are nested too deeply for a table of images."
+            f"{user_path!r}, line {line}: brackets are nested too deeply for a table of images.",
+            path=user_path,
+            line=line,
         ) from error
 
 
@@ -231,7 +268,7 @@ def _read_parquet(file: str) -> LocatedTable:
         frame = pd.read_parquet(file)
     except (pa.ArrowException, OSError) as error:
         raise DataError(
-            f"{os.path.basename(file)!r} is no Parquet table that can be read: {error}."
+            f"{os.path.basename(file)!r} cannot be read as a Parquet table: {error}.", path=file
         ) from error
     # An index that was stored is a column of the table; the others only count.
     frame = (
@@ -242,19 +279,21 @@ def _read_parquet(file: str) -> LocatedTable:
     return LocatedTable(frame, list(range(1, len(frame) + 1)), "row")
 
 
-def _not_utf8(file: str, said: str, error: UnicodeDecodeError) -> str:
+def _not_utf8(file: str, user_path: str, error: UnicodeDecodeError) -> DataError:
     with open(file, "rb") as stream:
         head = stream.read(2)
     if head in (b"\xff\xfe", b"\xfe\xff"):
-        return f"{said!r} is written in UTF-16; save it as UTF-8 (in Excel: CSV UTF-8)."
-    try:
-        with open(file, "rb") as stream:
-            line = next((at for at, each in enumerate(stream, 1) if not _is_utf8(each)), 1)
-    except OSError:
-        line = 1
-    return (
-        f"{said!r}, line {line}: this is not UTF-8 ({error.reason}). Save the table as UTF-8 "
-        "(in Excel: CSV UTF-8)."
+        return DataError(
+            f"{user_path!r} is written in UTF-16; save it as UTF-8 (in Excel: CSV UTF-8).",
+            path=user_path,
+        )
+    with open(file, "rb") as stream:
+        number = next((at for at, line in enumerate(stream, 1) if not _is_utf8(line)), 1)
+    return DataError(
+        f"{user_path!r}, line {number}: this is not UTF-8 ({error.reason}). Save the table as "
+        "UTF-8 (in Excel: CSV UTF-8).",
+        path=user_path,
+        line=number,
     )
 
 

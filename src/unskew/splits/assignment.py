@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool
+from unskew.records.levels import MISSING, level_text
 from unskew.splits.folds import join_units
-from unskew.target.levels import MISSING, level_text
 
 if TYPE_CHECKING:
     import pandas as pd

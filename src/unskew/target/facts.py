@@ -11,7 +11,8 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.records import Floats
-from unskew.target.levels import MISSING, bin_labels, cells_of, column_levels, level_text
+from unskew.records.levels import MISSING, level_text
+from unskew.target.levels import bin_labels, cells_of, column_levels
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, CoverageError, DataError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Target
-from unskew.target.levels import MISSING, bin_labels, cells_of, check_discrete, column_levels
+from unskew.records.levels import MISSING
+from unskew.target.levels import bin_labels, cells_of, check_discrete, column_levels
 
 if TYPE_CHECKING:
     import pandas as pd

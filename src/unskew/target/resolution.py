@@ -11,8 +11,8 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats, Pool, Target
+from unskew.records.levels import text_levels
 from unskew.target.cell_masses import CellMasses, weigh_cells
-from unskew.target.levels import text_levels
 from unskew.target.pool_cells import PoolCells, find_pool_cells
 from unskew.target.strata import TargetReference, TargetStrata
 from unskew.target.wording import reference_sentences, strata_sentences

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from unskew.errors import first_few
 from unskew.records import Pool, Target
+from unskew.records.levels import level_text
 from unskew.records.target import THE_TARGET
 from unskew.target.facts import Distribution, cell_text
-from unskew.target.levels import level_text
 from unskew.target.strata import TargetStrata
 
 if TYPE_CHECKING:

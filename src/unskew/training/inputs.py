@@ -18,13 +18,13 @@ from unskew.errors import ConfigError, DataError, first_few
 from unskew.files.atomic import write_text
 from unskew.forecasting.probe_data import fitting_scale, read_classes
 from unskew.records import Ints, Pool
+from unskew.records.levels import level_text
 from unskew.runs.inputs import Inputs, read_inputs, usable_cache
 from unskew.runs.probing import probe_features
 from unskew.splits.assignment import split_pool
-from unskew.target.levels import level_text
 
 if TYPE_CHECKING:
-    from unskew.learn.train import TrainSettings
+    from unskew.learn.presets import TrainSettings
 
 SPLITS = "splits.csv"
 _TRAIN, _TEST = ("train", "training"), ("test", "testing")
@@ -211,7 +211,7 @@ def _first(names: Sequence[str], known: Sequence[str]) -> str | None:
 
 def settings_for(training: TrainingInputs) -> TrainSettings:
     """The settings of the preset with what [learn] and [engine] say."""
-    from unskew.learn.train import settings_of
+    from unskew.learn.presets import settings_of
 
     config = training.inputs.config
     given: Mapping[str, Any] = config.learn.settings()

@@ -198,7 +198,7 @@ def _prepared(
 def _scores(
     out: Path, record: dict[str, Any], arm: str, X: npt.NDArray[Any], progress: bool | None
 ) -> Floats:
-    from unskew.learn.train import load_trained
+    from unskew.learn.trained_model import load_trained
     from unskew.training.run import require_torch
 
     require_torch()

@@ -77,7 +77,7 @@ from unskew.weigh.weights_table import join_weights
 
 if TYPE_CHECKING:
     from unskew.evaluation.bootstrap import MetricValue
-    from unskew.learn.train import TrainSettings
+    from unskew.learn.presets import TrainSettings
     from unskew.learn.trained_model import TrainedModel
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import numpy as np
 from unskew.errors import DataError, first_few
 from unskew.files.atomic import written_whole
 from unskew.records import Pool
-from unskew.target.levels import level_text
+from unskew.records.levels import level_text
 
 if TYPE_CHECKING:
     import pandas as pd

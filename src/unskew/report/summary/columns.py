@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.records import Floats, Ints
+from unskew.records.levels import level_text
 from unskew.report.summary.suppression import SMALLEST_CELL
-from unskew.target.levels import bin_labels, column_levels, level_text
+from unskew.target.levels import bin_labels, column_levels
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -202,6 +202,6 @@ def _label(value: Any) -> str | None:
         return plain_text(", ".join(str(each) for each in value), 120)
     import pandas as pd
 
-    from unskew.target.levels import level_text
+    from unskew.records.levels import level_text
 
     return None if pd.isna(value) else plain_text(level_text(value), 120)

@@ -8,11 +8,12 @@ import numpy as np
 
 from unskew.errors import UnskewError
 from unskew.records import Floats
+from unskew.records.levels import level_text
 from unskew.report.summary.columns import column_numbers
 from unskew.report.summary.columns_against_target import Described, fitted_columns
 from unskew.report.summary.record import Curve
 from unskew.report.summary.weighted_pool import Weighed
-from unskew.target.levels import bin_labels, level_text
+from unskew.target.levels import bin_labels
 
 if TYPE_CHECKING:
     import pandas as pd
