@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         UnskewError,
     )
     from unskew.estimators.debiased import DebiasedClassifier, DebiasedRegressor
+    from unskew.forecasting.gain import forecast_gain
     from unskew.forecasting.rehearsal import rehearse
     from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
     from unskew.report.writing import write_report
@@ -50,6 +51,7 @@ __all__ = [
     "choose_bias",
     "debias",
     "debias_weights",
+    "forecast_gain",
     "learn",
     "rehearse",
     "represent_images",
@@ -70,6 +72,7 @@ _HOME = {
     "debias": "debiasing.pool_weights",
     "DebiasedClassifier": "estimators.debiased",
     "DebiasedRegressor": "estimators.debiased",
+    "forecast_gain": "forecasting.gain",
     "rehearse": "forecasting.rehearsal",
     "write_report": "report.writing",
     "represent_images": "represent.pool_features",

@@ -177,7 +177,7 @@ def test_copies_in_other_sources_do_not_judge() -> None:
 
 def test_any_classifier_of_scikit_learn(classes: tuple[Pool, Rehearsal]) -> None:
     pool, rehearsal = classes
-    other = rehearse(pool, Strata("label"), LogisticRegression(), ["x"], folds=2)
+    other = rehearse(pool, Strata("label"), learner=LogisticRegression(), features=["x"], folds=2)
     assert other.learner == "LogisticRegression"
     for one, two in zip(rehearsal.sources, other.sources, strict=True):
         assert one.true["debiased"].value == pytest.approx(two.true["debiased"].value, abs=0.02)
@@ -189,11 +189,10 @@ def test_strata_of_the_target_with_its_bins(classes: tuple[Pool, Rehearsal]) -> 
         {"x_0": {"[-9, 0)": 0.5, "[0, 9]": 0.5}}, bins={"x_0": [-9.0, 0.0, 9.0]}
     )
     assert all(
-        each.reached
-        for each in rehearse(pool, Strata(), None, ["x"], target=target, folds=2).sources
+        each.reached for each in rehearse(pool, Strata(), target, features=["x"], folds=2).sources
     )
     with pytest.raises(ConfigError, match="over which attributes"):
-        rehearse(pool, Strata(), None, ["x"])
+        rehearse(pool, Strata(), features=["x"])
 
 
 def test_records_are_plain_and_printable(classes: tuple[Pool, Rehearsal]) -> None:
@@ -266,7 +265,7 @@ def test_what_cannot_be_rehearsed_is_named(classes: tuple[Pool, Rehearsal]) -> N
             pool.take(np.asarray(pool.frame["source"] == "survey")), Strata("label"), features=["x"]
         )
     with pytest.raises(ConfigError, match="features says"):
-        rehearse(pool, Strata("label"))
+        rehearse(pool, Strata("label"), features=None)
     with pytest.raises(ConfigError, match="bias is a bias model"):
         rehearse(pool, "strata", features=["x"])  # type: ignore[arg-type]
     queries = {name: "x_0 > -99" for name in pool.names}

@@ -126,8 +126,12 @@ def test_the_forecast_of_a_trial_is_that_of_logistic_regression(trial: demo.Tria
         "progress": False,
     }
     with threadpool_limits(1):
-        found = unskew.learn.forecast_gain(
-            pool, unskew.bias.Strata(["label", "light"]), target, trial.photos.pixels, **options
+        found = unskew.forecast_gain(
+            pool,
+            unskew.bias.Strata(["label", "light"]),
+            target,
+            features=trial.photos.pixels,
+            **options,
         )
         gain, worst = demo.forecast_trial(3)
     assert abs(found.gain.value - gain) < 2 * found.gain.stderr

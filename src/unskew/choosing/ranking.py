@@ -147,7 +147,8 @@ def choose_bias(
     >>> import unskew
     >>> drawn = unskew.scenarios.tilts([600, 600], theta=[[0.0], [1.0]], seed=0)
     >>> pool = unskew.Pool.from_arrays(drawn.source.astype(str), x=drawn.features[:, 0])
-    >>> choice = unskew.choose_bias(pool, [unskew.bias.Tilt(["x"]), unskew.bias.Tilt(["x"], degree=2)], unskew.Target.source("0"))
+    >>> candidates = [unskew.bias.Tilt(["x"]), unskew.bias.Tilt(["x"], degree=2)]
+    >>> choice = unskew.choose_bias(pool, candidates, unskew.Target.source("0"))
     >>> choice.name
     'Tilt(x)'
     """

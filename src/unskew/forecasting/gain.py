@@ -54,12 +54,12 @@ def forecast_gain(
     pool: Pool,
     bias: Bias,
     target: Target | None = None,
-    features: Any = None,
     *,
+    features: Any,
+    learner: Any = None,
     arms: Sequence[str] = ("naive", "debiased"),
     own: Mapping[str, npt.ArrayLike] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
-    learner: Any = None,
     folds: int = 5,
     ridge: float = 3e-3,
     scaling: Scaling | None = None,
@@ -120,8 +120,10 @@ def forecast_gain(
     >>> import numpy as np, unskew
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat([0, 1, 0, 1], [1150, 50, 300, 100])
-    >>> pool = unskew.Pool.from_arrays(np.repeat(["day", "night"], [1200, 400]), label=y, x=y + rng.standard_normal(y.size))
-    >>> forecast = unskew.learn.forecast_gain(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"), ["x"])
+    >>> source = np.repeat(["day", "night"], [1200, 400])
+    >>> pool = unskew.Pool.from_arrays(source, label=y, x=y + rng.standard_normal(y.size))
+    >>> target = unskew.Target.uniform("label")
+    >>> forecast = unskew.forecast_gain(pool, unskew.bias.Strata("label"), target, features=["x"])
     >>> forecast.verdict, forecast.gain.value > 0.1
     ('reweight', True)
     """

@@ -49,10 +49,10 @@ _ARMS = ("naive", "debiased")
 def rehearse(
     pool: Pool,
     bias: Bias,
-    learner: Any = None,
-    features: Any = None,
-    *,
     target: Target | None = None,
+    *,
+    features: Any,
+    learner: Any = None,
     folds: int = 5,
     ridge: float = 3e-3,
     scaling: Scaling | None = None,
@@ -69,7 +69,7 @@ def rehearse(
     their labels (`Target.sample`). Families that speak of selection alone (`Known`,
     `Subpopulation`, `Box`, `SoftBox`) are fitted to all sources, and the others get the weights
     ω_k(z)/Σ_{l≠k} n_l ω_l(z)/Ω_l that make them look like source k. Naive and debiased models are
-    then trained on the others; their accuracy is predicted as by `unskew.learn.forecast_gain`, and
+    then trained on the others; their accuracy is predicted as by `unskew.forecast_gain`, and
     compared with that on the source's own images.
 
     A source is a harder target than most: it lies at the edge of what the others show. One that
@@ -80,9 +80,9 @@ def rehearse(
     pool : the images of at least two sources, with labels.
     bias : the bias model. A source that it names as reference plays no such part here.
     learner : a scikit-learn classifier that takes weights; None: the linear probe.
-    features : what it learns from, as for `unskew.learn.forecast_gain`.
+    features : what it learns from, as for `unskew.forecast_gain`.
     target : your target, where `Strata` takes its attributes and bins from it.
-    folds, ridge, scaling, copies, max_unlike, seed, progress : as for `unskew.learn.forecast_gain`.
+    folds, ridge, scaling, copies, max_unlike, seed, progress : as for `unskew.forecast_gain`.
 
     Returns
     -------
@@ -94,7 +94,8 @@ def rehearse(
     >>> import numpy as np, unskew
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat([0, 1, 0, 1], [600, 100, 200, 500])
-    >>> pool = unskew.Pool.from_arrays(np.repeat(["day", "night"], 700), label=y, x=2 * y + rng.standard_normal(y.size))
+    >>> source = np.repeat(["day", "night"], 700)
+    >>> pool = unskew.Pool.from_arrays(source, label=y, x=2 * y + rng.standard_normal(y.size))
     >>> unskew.rehearse(pool, unskew.bias.Strata("label"), features=["x"]).verdict
     'transfers'
     """

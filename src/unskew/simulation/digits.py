@@ -284,11 +284,11 @@ def forecast_trial(seed: int) -> tuple[float, float]:
     trial = make_trial(seed)
     pool, target = pool_trial(trial)
     bias, penalty = unskew.bias.Strata(["label", "light"]), 1.0 / len(pool)
-    found = unskew.learn.forecast_gain(
+    found = unskew.forecast_gain(
         pool,
         bias,
         target,
-        trial.photos.pixels,
+        features=trial.photos.pixels,
         ridge=penalty,
         scaling="none",
         check=False,
