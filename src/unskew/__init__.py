@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unskew import bias, learn, scenarios
     from unskew.bias.fit_check import check_fit
-    from unskew.choosing.ranking import BiasChoice, choose_bias
+    from unskew.choosing.choice import BiasChoice
+    from unskew.choosing.ranking import choose_bias
     from unskew.debiasing.pool_weights import debias
     from unskew.errors import (
         ConfigError,
@@ -67,7 +68,7 @@ __all__ = [
 # nothing, also in processes that need little.
 _HOME = {
     "check_fit": "bias.fit_check",
-    "BiasChoice": "choosing.ranking",
+    "BiasChoice": "choosing.choice",
     "choose_bias": "choosing.ranking",
     "debias": "debiasing.pool_weights",
     "DebiasedClassifier": "estimators.debiased",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def naive(pool: Pool, target: Target | None) -> Baseline:
+def make_naive(pool: Pool, target: Target | None) -> Baseline:
     """Weight every image the same."""
     sentence = (
         "Naive pooling: every image counts the same, as if the pool were a sample of the target."
@@ -30,7 +30,7 @@ def naive(pool: Pool, target: Target | None) -> Baseline:
     return Baseline("naive", np.full(len(pool), 1 / len(pool)), _ids(pool), (sentence,))
 
 
-def one_source(pool: Pool, target: Target | None, source: str | None = None) -> Baseline:
+def make_one_source(pool: Pool, target: Target | None, source: str | None = None) -> Baseline:
     """Weight the images of one source to the target, stratum by stratum."""
     strata = _target_strata("one_source", pool, target)
     names = pool.names if source is None else (level_text(source),)
@@ -105,7 +105,7 @@ def _weigh_within(
     return weight_n / (weight_n.sum() or 1.0), empty
 
 
-def subsample(
+def make_subsample(
     pool: Pool, target: Target | None, by: str | Sequence[str] | None = None, seed: int = 0
 ) -> Baseline:
     """Draw images without replacement until the strata have their shares."""
@@ -154,7 +154,7 @@ def _draw(cell_n: Ints, mass_c: Floats, rng: np.random.Generator) -> Ints:
     return np.sort(order_m[rank_m < take_c[cell_n[order_m]]])
 
 
-def class_balanced(pool: Pool, target: Target | None, beta: float | None = None) -> Baseline:
+def make_class_balanced(pool: Pool, target: Target | None, beta: float | None = None) -> Baseline:
     """Give every class the same total weight, or nearly so with ``beta``."""
     classes, code_n = _labels("class_balanced", pool)
     size_m = np.bincount(code_n, minlength=len(classes)).astype(np.float64)
@@ -190,7 +190,7 @@ def class_balanced(pool: Pool, target: Target | None, beta: float | None = None)
     )
 
 
-def logit_adjustment(
+def make_logit_adjustment(
     pool: Pool, target: Target | None, tau: float = 1.0, form: str = "posthoc"
 ) -> Baseline:
     """Offset the logits of every class by its share in the pool against that in the target."""
@@ -243,7 +243,7 @@ def logit_adjustment(
     )
 
 
-def density_ratio(
+def make_density_ratio(
     pool: Pool, target: Target | None, features: str | Sequence[str] | None = None, C: float = 1.0
 ) -> Baseline:
     """Weight images by the odds of target against pool, from a classifier of the two."""

@@ -9,12 +9,12 @@ from typing import Any
 
 from unskew.errors import ConfigError, DataError, UnskewError, did_you_mean
 from unskew.learn.baseline_methods import (
-    class_balanced,
-    density_ratio,
-    logit_adjustment,
-    naive,
-    one_source,
-    subsample,
+    make_class_balanced,
+    make_density_ratio,
+    make_logit_adjustment,
+    make_naive,
+    make_one_source,
+    make_subsample,
 )
 from unskew.learn.baseline_record import Baseline, Baselines
 from unskew.records import Pool, Target
@@ -22,12 +22,12 @@ from unskew.records import Pool, Target
 logger = logging.getLogger(__name__)
 
 _MAKERS: dict[str, Callable[..., Baseline]] = {
-    "naive": naive,
-    "one_source": one_source,
-    "subsample": subsample,
-    "class_balanced": class_balanced,
-    "logit_adjustment": logit_adjustment,
-    "density_ratio": density_ratio,
+    "naive": make_naive,
+    "one_source": make_one_source,
+    "subsample": make_subsample,
+    "class_balanced": make_class_balanced,
+    "logit_adjustment": make_logit_adjustment,
+    "density_ratio": make_density_ratio,
 }
 BASELINES = tuple(_MAKERS)
 
