@@ -38,7 +38,7 @@ def measure_forecasts(
                 draw.pool,
                 bias,
                 target,
-                features.train[draw.index],
+                features=features.train[draw.index],
                 scaling="none",
                 copies=False,
                 seed=seed,

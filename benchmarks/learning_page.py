@@ -228,7 +228,7 @@ def forecast_section(outcomes: Sequence[Outcome], on_test: Sequence[Outcome]) ->
     lines = [
         "## Forecasts before training, and what came true",
         "",
-        "`unskew.learn.forecast_gain` sees the drawn images alone (copies of one image stay on one "
+        "`unskew.forecast_gain` sees the drawn images alone (copies of one image stay on one "
         "side of every fold) and speaks of the "
         "population that the sources draw from, CIFAR's training images. What came true is "
         "measured on images of it that no source drew, "

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unskew import bias, learn, scenarios
     from unskew.bias.fit_check import check_fit
-    from unskew.choosing.ranking import BiasChoice, choose_bias
+    from unskew.choosing.choice import BiasChoice
+    from unskew.choosing.ranking import choose_bias
     from unskew.debiasing.pool_weights import debias
     from unskew.errors import (
         ConfigError,
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
         UnskewError,
     )
     from unskew.estimators.debiased import DebiasedClassifier, DebiasedRegressor
+    from unskew.forecasting.gain import forecast_gain
     from unskew.forecasting.rehearsal import rehearse
     from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
     from unskew.report.writing import write_report
@@ -51,6 +53,7 @@ __all__ = [
     "choose_bias",
     "debias",
     "debias_weights",
+    "forecast_gain",
     "learn",
     "rehearse",
     "represent_images",
@@ -67,11 +70,12 @@ __all__ = [
 # nothing, also in processes that need little.
 _HOME = {
     "check_fit": "bias.fit_check",
-    "BiasChoice": "choosing.ranking",
+    "BiasChoice": "choosing.choice",
     "choose_bias": "choosing.ranking",
     "debias": "debiasing.pool_weights",
     "DebiasedClassifier": "estimators.debiased",
     "DebiasedRegressor": "estimators.debiased",
+    "forecast_gain": "forecasting.gain",
     "rehearse": "forecasting.rehearsal",
     "write_report": "report.writing",
     "represent_images": "represent.pool_features",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,18 +14,21 @@ from sklearn.tree import DecisionTreeClassifier
 
 import unskew
 from forecast_worlds import World, bent_label_of, class_world, tilt_world
+from raising import refused
 from unskew import Pool, Target
 from unskew.bias import Box, Strata
 from unskew.errors import ConfigError, CoverageError, DataError
+from unskew.forecasting.gain import forecast_gain
 from unskew.forecasting.probe_data import gather_probe_data
 from unskew.forecasting.record import Forecast
-from unskew.learn import forecast_gain
 from unskew.learn.probe import scale_features
 
 
 def _forecast(world: World, **options: object) -> Forecast:
     # Scaled the same way as the probes of the truth: not at all (the features have unit size).
-    return forecast_gain(world.pool, world.bias, world.target, ["x"], scaling="none", **options)  # type: ignore[arg-type]
+    return forecast_gain(
+        world.pool, world.bias, world.target, features=["x"], scaling="none", **options
+    )  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +111,9 @@ def test_sources_that_are_alike_need_no_weights() -> None:
 def test_equal_weights_gain_exactly_nothing() -> None:
     world = class_world([400, 400], seed=5)
     counts = world.pool.frame["label"].value_counts().to_dict()
-    forecast = forecast_gain(world.pool, world.bias, Target.margins({"label": counts}), ["x"])
+    forecast = forecast_gain(
+        world.pool, world.bias, Target.margins({"label": counts}), features=["x"]
+    )
     assert forecast.gain.value == forecast.gain.stderr == 0.0
     assert forecast.ess == pytest.approx(800)
     assert forecast.heavy_share == pytest.approx(0.6, abs=1e-2)
@@ -125,7 +131,10 @@ def test_weights_that_cost_more_than_they_bring_are_advised_against() -> None:
     site = np.where(np.arange(n) < rare, "attic", "yard")
     pool = Pool.from_arrays(rng.choice(["a", "b"], n), label=label, x=X, site=site)
     forecast = forecast_gain(
-        pool, Strata("site"), Target.margins({"site": {"attic": 0.97, "yard": 0.03}}), ["x"]
+        pool,
+        Strata("site"),
+        Target.margins({"site": {"attic": 0.97, "yard": 0.03}}),
+        features=["x"],
     )
     assert forecast.verdict == "don't"
     assert forecast.gain.value < 0
@@ -138,7 +147,10 @@ def test_check_fit_objects_to_a_wrong_family() -> None:
     world = tilt_world(2500, 3, theta=((0.8, 0.5), (-0.8, -0.5)))
     share = float(world.label_fresh.mean())
     forecast = forecast_gain(
-        world.pool, Strata("label"), Target.margins({"label": {0: 1 - share, 1: share}}), ["x"]
+        world.pool,
+        Strata("label"),
+        Target.margins({"label": {0: 1 - share, 1: share}}),
+        features=["x"],
     )
     assert forecast.objection is not None
     assert forecast.fit_p_value is not None
@@ -153,7 +165,7 @@ def test_the_order_of_the_rows_does_not_matter(classes: tuple[World, Forecast]) 
     world, forecast = classes
     order = np.random.default_rng(0).permutation(len(world.pool))
     again = forecast_gain(
-        world.pool.take(order), world.bias, world.target, world.X[order], scaling="none"
+        world.pool.take(order), world.bias, world.target, features=world.X[order], scaling="none"
     )
     for name in ("naive", "debiased"):
         np.testing.assert_allclose(
@@ -167,12 +179,14 @@ def test_the_order_of_the_rows_does_not_matter(classes: tuple[World, Forecast]) 
 
 def test_arms_that_are_not_there_and_features_of_the_probe_are_named() -> None:
     pool = Pool.from_arrays(["a", "a", "b", "b"], label=["x", "y", "x", "y"])
-    with pytest.raises(
-        ConfigError, match=r"no arm 'foo'; the arms are naive, debiased, (?!.*naive)"
-    ):
-        forecast_gain(pool, Strata("label"), Target.uniform("label"), ["zz"], arms=["foo"])
-    with pytest.raises(DataError, match="lacks zz, which the probe reads"):
-        forecast_gain(pool, Strata("label"), Target.uniform("label"), ["zz"])
+    with refused(ConfigError, option="arms", value="foo") as caught:
+        forecast_gain(pool, Strata("label"), Target.uniform("label"), features=["zz"], arms=["foo"])
+    # No arm is listed twice.
+    allowed = caught.value.facts["allowed"]
+    assert len(set(allowed)) == len(allowed)
+    assert str(caught.value).count("naive") == 1
+    with pytest.raises(DataError, match="zz"):
+        forecast_gain(pool, Strata("label"), Target.uniform("label"), features=["zz"])
 
 
 def test_arms_baselines_and_arms_of_ones_own(classes: tuple[World, Forecast]) -> None:
@@ -198,7 +212,7 @@ def test_arms_baselines_and_arms_of_ones_own(classes: tuple[World, Forecast]) ->
         check=False,
     )
     assert own.arm("oracle").gain == own.arm("debiased").gain
-    with pytest.raises(ConfigError, match="density ratio"):
+    with refused(ConfigError, option="target", value="uniform"):
         _forecast(world, arms=["density_ratio"])
 
 
@@ -234,8 +248,23 @@ def test_records_are_plain_and_printable(classes: tuple[World, Forecast]) -> Non
     assert "worst class" in shown
     assert "Trained on 4 of 5 folds" in shown
     assert "/" not in forecast.recommendation
-    with pytest.raises(DataError, match="no arm 'best'"):
+    with refused(DataError, value="best"):
         forecast.arm("best")
+
+
+def test_repr_is_a_few_lines_with_the_verdict_and_the_arms(
+    classes: tuple[World, Forecast],
+) -> None:
+    forecast = classes[1]
+    lines = repr(forecast).splitlines()
+    assert lines[0] == f"Forecast: {forecast.recommendation}"
+    accuracy = forecast.arm("debiased").accuracy
+    assert f"debiased {100 * accuracy.value:.1f} ± {100 * accuracy.stderr:.1f}" in lines[1]
+    assert f"{len(forecast.arms) - 4} more" in lines[1]
+    assert f"worth {forecast.ess:,.0f} " in lines[2]
+    assert len(lines) == 3
+    doubted = replace(forecast, objection="the sources differ", fit_p_value=0.0012)
+    assert repr(doubted).splitlines()[3].endswith("(p = 0.0012)")
 
 
 def test_copies_and_groups_stay_in_one_fold() -> None:
@@ -249,18 +278,22 @@ def test_copies_and_groups_stay_in_one_fold() -> None:
     for column in ("group", "content"):
         pool = Pool.from_arrays(source, label=label, x=X, **{column: np.repeat(np.arange(150), 2)})
         assert (
-            forecast_gain(pool, Strata("label"), target, ["x"], learner=tree).arm("naive").held_out
+            forecast_gain(pool, Strata("label"), target, features=["x"], learner=tree)
+            .arm("naive")
+            .held_out
             < 0.65
         )
     bare = Pool.from_arrays(source, label=label, x=X)
     assert (
-        forecast_gain(bare, Strata("label"), target, ["x"], learner=tree, copies=True)
+        forecast_gain(bare, Strata("label"), target, features=["x"], learner=tree, copies=True)
         .arm("naive")
         .held_out
         < 0.65
     )
     assert (
-        forecast_gain(bare, Strata("label"), target, ["x"], learner=tree).arm("naive").held_out
+        forecast_gain(bare, Strata("label"), target, features=["x"], learner=tree)
+        .arm("naive")
+        .held_out
         > 0.75
     )
 
@@ -275,7 +308,9 @@ def test_copies_add_no_precision() -> None:
             ignore_index=True,
         )
     )
-    again = forecast_gain(several, world.bias, world.target, ["x"], scaling="none", check=False)
+    again = forecast_gain(
+        several, world.bias, world.target, features=["x"], scaling="none", check=False
+    )
     assert again.gain.stderr == pytest.approx(once.gain.stderr, rel=0.15)
     assert again.ess_units == pytest.approx(once.ess, rel=1e-6)
     # Units are dealt into other folds.
@@ -284,14 +319,16 @@ def test_copies_add_no_precision() -> None:
 
 def test_a_family_without_derivatives_says_what_its_errors_leave_out() -> None:
     world = tilt_world(600, 5)
-    forecast = forecast_gain(world.pool, Box(["x"], quantile=0.02), None, ["x"], check=False)
+    forecast = forecast_gain(
+        world.pool, Box(["x"], quantile=0.02), None, features=["x"], check=False
+    )
     assert np.isfinite(forecast.gain.stderr)
-    assert any("given the weights" in note for note in forecast.notes)
+    assert any("weights.bootstrap" in note for note in forecast.notes)
 
 
 def test_a_target_without_labels_says_what_is_assumed_of_them() -> None:
     world = tilt_world(600, 5)
-    forecast = forecast_gain(world.pool, world.bias, world.target, ["x"], check=False)
+    forecast = forecast_gain(world.pool, world.bias, world.target, features=["x"], check=False)
     assert any(
         note.startswith("The target's sample has no labels: p(label)") for note in forecast.notes
     )
@@ -312,7 +349,7 @@ def test_columns_of_one_representation_keep_some_of_their_sizes() -> None:
     # Columns of different kinds count alike; a category is an indicator.
     np.testing.assert_allclose(sizes(["x", "bright", "site"]), np.ones(5))  # type: ignore[arg-type]
     assert forecast_gain(
-        pool, world.bias, world.target, ["bright", "site"], check=False, folds=2
+        pool, world.bias, world.target, features=["bright", "site"], check=False, folds=2
     ).verdict
 
 
@@ -327,31 +364,37 @@ def test_any_classifier_of_scikit_learn(classes: tuple[World, Forecast]) -> None
 def test_what_cannot_be_forecast_is_named(classes: tuple[World, Forecast]) -> None:
     world = classes[0]
     pool, bias, target = world.pool, world.bias, world.target
-    with pytest.raises(ConfigError, match="features says what the probe learns from"):
-        forecast_gain(pool, bias, target)
-    with pytest.raises(DataError, match="one row for each of the 1800 images"):
-        forecast_gain(pool, bias, target, world.X[:-1])
-    with pytest.raises(DataError, match="features must be finite; those of 1 images"):
-        forecast_gain(pool, bias, target, np.where(np.arange(1800)[:, None] == 3, np.nan, world.X))
-    with pytest.raises(ConfigError, match="'label' is not"):
-        forecast_gain(pool, bias, target, ["x", "label"])
-    with pytest.raises(ConfigError, match=r"no arm 'naif'.*naive"):
-        forecast_gain(pool, bias, target, ["x"], arms=["naif"])
-    with pytest.raises(ConfigError, match="cannot be called 'naive'"):
-        forecast_gain(pool, bias, target, ["x"], own={"naive": np.ones(1800)})
-    with pytest.raises(DataError, match="the arm 'mine' has one weight"):
-        forecast_gain(pool, bias, target, ["x"], own={"mine": np.zeros(1800)})
-    with pytest.raises(ConfigError, match="folds is the number"):
-        forecast_gain(pool, bias, target, ["x"], folds=1)
-    with pytest.raises(ConfigError, match="learner is a scikit-learn classifier"):
-        forecast_gain(pool, bias, target, ["x"], learner="probe")
+    with refused(ConfigError, option="features"):
+        forecast_gain(pool, bias, target, features=None)
+    with refused(DataError, option="features", count=1799, limit=1800):
+        forecast_gain(pool, bias, target, features=world.X[:-1])
+    with refused(DataError, option="features", count=1):
+        forecast_gain(
+            pool, bias, target, features=np.where(np.arange(1800)[:, None] == 3, np.nan, world.X)
+        )
+    with refused(ConfigError, option="features", column="label"):
+        forecast_gain(pool, bias, target, features=["x", "label"])
+    with refused(ConfigError, option="arms", value="naif"):
+        forecast_gain(pool, bias, target, features=["x"], arms=["naif"])
+    with refused(ConfigError, option="own", value="naive"):
+        forecast_gain(pool, bias, target, features=["x"], own={"naive": np.ones(1800)})
+    with refused(DataError, option="own", value="mine"):
+        forecast_gain(pool, bias, target, features=["x"], own={"mine": np.zeros(1800)})
+    with refused(ConfigError, option="folds", value=1):
+        forecast_gain(pool, bias, target, features=["x"], folds=1)
+    with refused(ConfigError, option="learner", value="'probe'"):
+        forecast_gain(pool, bias, target, features=["x"], learner="probe")
     bare = Pool(pool.frame.drop(columns="label"))
-    with pytest.raises(DataError, match="needs the label of every image"):
-        forecast_gain(bare, Strata("source"), None, ["x"])
-    with pytest.raises(DataError, match="several labels each"):
-        forecast_gain(Pool(bare.frame.assign(label=[["a", "b"]] * 1800)), bias, target, ["x"])
+    with refused(DataError, column="label"):
+        forecast_gain(bare, Strata("source"), None, features=["x"])
+    with refused(DataError, column="label"):
+        forecast_gain(
+            Pool(bare.frame.assign(label=[["a", "b"]] * 1800)), bias, target, features=["x"]
+        )
     with pytest.raises(CoverageError, match="4"):
-        forecast_gain(pool, bias, Target.margins({"label": dict.fromkeys(range(5), 0.2)}), ["x"])
+        forecast_gain(
+            pool, bias, Target.margins({"label": dict.fromkeys(range(5), 0.2)}), features=["x"]
+        )
 
 
 @pytest.mark.slow
@@ -365,7 +408,9 @@ def test_it_takes_minutes_at_most_on_an_embedding_of_fifty_thousand() -> None:
     ).astype(np.float32)
     pool = Pool.from_arrays(scenario.source.astype(str), label=scenario.label)
     begin = time.perf_counter()
-    forecast = forecast_gain(pool, Strata("label"), Target.uniform("label"), X, copies=False)
+    forecast = forecast_gain(
+        pool, Strata("label"), Target.uniform("label"), features=X, copies=False
+    )
     assert forecast.verdict
     # Two cores of a busy machine; a quiet one needs about a minute.
     assert time.perf_counter() - begin < 600
@@ -375,10 +420,14 @@ def test_a_learner_that_is_no_classifier_is_refused() -> None:
     from sklearn.linear_model import LinearRegression, LogisticRegression
 
     world = class_world([300, 300], seed=6)
-    with pytest.raises(ConfigError, match="LinearRegression predicts numbers"):
-        forecast_gain(world.pool, world.bias, world.target, ["x"], learner=LinearRegression())
+    with refused(ConfigError, option="learner", value="LinearRegression"):
+        forecast_gain(
+            world.pool, world.bias, world.target, features=["x"], learner=LinearRegression()
+        )
     with pytest.raises(ConfigError, match=r"not its class: write learner=LogisticRegression\(…\)"):
-        forecast_gain(world.pool, world.bias, world.target, ["x"], learner=LogisticRegression)
+        forecast_gain(
+            world.pool, world.bias, world.target, features=["x"], learner=LogisticRegression
+        )
 
 
 def test_the_objection_does_not_depend_on_the_learner() -> None:
@@ -391,7 +440,9 @@ def test_the_objection_does_not_depend_on_the_learner() -> None:
         {"u": 1e3 * rng.normal(size=600), "v": 1e-3 * rng.normal(size=600)}
     )
     p_values = [
-        forecast_gain(pool, world.bias, world.target, ["x", "u", "v"], learner=learner).fit_p_value
+        forecast_gain(
+            pool, world.bias, world.target, features=["x", "u", "v"], learner=learner
+        ).fit_p_value
         for learner in (None, GaussianNB())
     ]
     assert p_values[0] == p_values[1]
@@ -401,6 +452,6 @@ def test_few_images_of_nearly_equal_weight_are_not_called_heavy() -> None:
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 0, 1], [12, 8, 9, 11])
     pool = Pool.from_arrays(np.repeat(["a", "b"], 20), label=y, x=2.0 * y + rng.normal(size=40))
-    forecast = forecast_gain(pool, Strata("label"), Target.uniform("label"), ["x"])
+    forecast = forecast_gain(pool, Strata("label"), Target.uniform("label"), features=["x"])
     assert "carry" not in forecast.recommendation
     assert forecast.verdict in ("don't bother", "unclear")

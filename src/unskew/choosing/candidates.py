@@ -1,4 +1,4 @@
-"""One bias model among several: what can be said of it, or why nothing can."""
+"""One bias model among several: fitted, scored and checked, or why it could not be."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Candidate:
     parameters : number of fitted numbers; infinite for a classifier that does not count them.
     distance : from known facts about the target; None without facts.
     fit_p : p-value of `unskew.check_fit`; None if it was not computed.
-    identifies : does the model tell almost every image's source?
+    identifies : whether the model tells almost every image's source.
     failure : why it could not be fitted, or scored; None if it could.
     notes : warnings of the fit.
     """
@@ -75,7 +75,7 @@ class Candidate:
 
     @property
     def contradicts(self) -> bool:
-        """Is a known fact about the target off by more than chance explains?"""
+        """Whether a known fact about the target is off by more than chance explains."""
         return self.distance is not None and self.distance.p_value < _CONTRADICTION
 
     @property
@@ -105,29 +105,35 @@ class Candidate:
 def name_candidates(
     candidates: Sequence[Bias] | Mapping[str, Bias], pool: Pool, baseline: bool
 ) -> dict[str, Bias]:
-    """{name: model}, naive pooling added if it is asked for and not there."""
+    """Return {name: model}, with naive pooling if it is asked for and not there."""
     from unskew.bias.base import Bias as AnyBias
     from unskew.bias.known import Known
 
-    given: Any = candidates
-    if not isinstance(given, list | tuple | Mapping):
+    listed: Any = candidates
+    if not isinstance(listed, list | tuple | Mapping):
         raise ConfigError(
-            f"candidates is a list of bias models, or {{name: model}}; got {given!r}."
+            f"candidates is a list of bias models, or {{name: model}}; got {listed!r}.",
+            option="candidates",
+            value=repr(listed),
         )
-    models: list[Any] = list(given.values()) if isinstance(given, Mapping) else list(given)
+    models: list[Any] = list(listed.values()) if isinstance(listed, Mapping) else list(listed)
     if not models:
         raise ConfigError(
             "candidates is empty: give the bias models to compare, such as [Strata('label'), "
-            "Tilt(['brightness'])]."
+            "Tilt(['brightness'])].",
+            option="candidates",
+            count=0,
         )
     wrong = [model for model in models if not isinstance(model, AnyBias)]
     if wrong:
         raise ConfigError(
-            f"candidates are bias models such as unskew.bias.Strata('label'); got {wrong[0]!r}."
+            f"candidates are bias models such as unskew.bias.Strata('label'); got {wrong[0]!r}.",
+            option="candidates",
+            value=repr(wrong[0]),
         )
     names = (
-        [str(name) for name in given]
-        if isinstance(given, Mapping)
+        [str(name) for name in listed]
+        if isinstance(listed, Mapping)
         else [model_name(model) for model in models]
     )
     named = {
@@ -140,7 +146,7 @@ def name_candidates(
 
 
 def model_name(model: Bias) -> str:
-    """``Tilt(x, y, degree=2)``: short enough for a table."""
+    """Write ``Tilt(x, y, degree=2)``, short enough for a table."""
     parts = model.parts
     if len(parts) > 1:
         return " × ".join(model_name(part) for part in parts)
@@ -163,7 +169,7 @@ def _unused(name: str, before: Sequence[str]) -> str:
 
 
 def is_constant(model: Bias) -> bool:
-    """Naive pooling: every ω is one number."""
+    """Tell whether this is naive pooling: every ω is one number."""
     from unskew.bias.known import Known
 
     omega = model.omega if isinstance(model, Known) else None
@@ -173,7 +179,7 @@ def is_constant(model: Bias) -> bool:
 
 
 def _by_id(model: Bias, pool: Pool) -> Bias:
-    """A matrix that stands for the rows of the pool, as a table by id: folds have other rows."""
+    """Turn a matrix for the rows of the pool into a table by id: folds have other rows."""
     import pandas as pd
 
     from unskew.bias.known import Known
@@ -207,10 +213,9 @@ def evaluate_candidate(
     checked: Sequence[str],
     seed: int,
 ) -> Candidate:
-    """Fit to all images, score with folds left out, compare with the facts, check the fit on the
-    columns ``checked``.
+    """Fit to all images, score with folds left out, compare with the facts, check the fit.
 
-    What fails is said, never raised.
+    The fit is checked on the columns ``checked``. What fails is reported, never raised.
     """
     start = Candidate(name, model)
     is_sample = folds.target is not None and folds.target.kind == "sample"
@@ -241,7 +246,10 @@ def evaluate_candidate(
 
 
 def _attempt(compute: Callable[[], Any]) -> tuple[Any, str, tuple[str, ...]]:
-    """(result or None, why there is none, warnings of unskew); other warnings go on to the user."""
+    """Return the result or None, why there is none, and warnings of unskew.
+
+    Other warnings go on to the user.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -252,17 +260,21 @@ def _attempt(compute: Callable[[], Any]) -> tuple[Any, str, tuple[str, ...]]:
             result, failure = None, f"{type(error).__name__}: {error}"
     ours = tuple(
         dict.fromkeys(
-            str(each.message) for each in caught if issubclass(each.category, UnskewWarning)
+            str(warning.message)
+            for warning in caught
+            if issubclass(warning.category, UnskewWarning)
         )
     )
-    for each in caught:
-        if not issubclass(each.category, UnskewWarning):
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    for warning in caught:
+        if not issubclass(warning.category, UnskewWarning):
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
     return result, failure, ours
 
 
 def count_parameters(fitted: FittedBias) -> float:
-    """Number of fitted numbers: the order of simplicity.
+    """Count the fitted numbers, which order candidates by simplicity.
 
     Known ω and queries 0; of a `Tilt` the coefficients; of boxes the finite edges, and a width; of
     `Strata` the (C − 1)(K − 1) factors that counts of C strata in K sources leave free; of a
@@ -283,16 +295,16 @@ def count_parameters(fitted: FittedBias) -> float:
 
 def _count_numbers(value: Any) -> int:
     if isinstance(value, Mapping):
-        return sum(_count_numbers(each) for each in value.values())
+        return sum(_count_numbers(item) for item in value.values())
     if isinstance(value, list | tuple):
-        return sum(_count_numbers(each) for each in value)
+        return sum(_count_numbers(item) for item in value)
     return int(
         isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     )
 
 
 def _identifying_columns(model: Bias, pool: Pool) -> tuple[str, ...]:
-    """Sentences on columns that alone identify the source."""
+    """Write sentences on columns that alone identify the source."""
     from unskew.bias.feature_flags import flag_identifiers
     from unskew.bias.features import expand_features
 
@@ -315,14 +327,15 @@ def _identifying_columns(model: Bias, pool: Pool) -> tuple[str, ...]:
 def _fit_p_value(
     model: Bias, pool: Pool, columns: Sequence[str], weights: Weights, seed: int
 ) -> tuple[float | None, tuple[str, ...]]:
-    """(p-value on the same columns for all candidates, or None where nothing can be tested; why the
-    check failed, if it did).
+    """Return the p-value of `check_fit`, or None, and why the check failed, if it did.
+
+    All candidates are tested on the same columns; None where nothing can be tested.
     """
     from unskew.bias.fit_check import check_fit
 
-    found, failure, _ = _attempt(
+    check, failure, _ = _attempt(
         lambda: check_fit(pool, model, weights=weights, features=columns, rng=seed)
     )
-    if found is None:
+    if check is None:
         return None, (f"its fit could not be checked ({failure})",)
-    return None if math.isnan(found.p_value) else float(found.p_value), ()
+    return None if math.isnan(check.p_value) else float(check.p_value), ()

@@ -1,5 +1,5 @@
-"""How well does a bias model tell, on images it was not fitted on, which source each comes from?
-The score that compares families.
+"""The score that compares families: how well a bias model tells, on images it was not fitted on,
+which source each comes from.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Folds:
     scored: npt.NDArray[np.bool_] = field(repr=False)
 
     def split(self) -> Iterator[tuple[Pool, Target | None, Ints]]:
-        """(pool without the fold, target without the fold, rows of the fold)."""
+        """Yield, for every fold, pool and target without it, and the rows of the fold."""
         n = len(self.pool)
         for fold in range(self.n_folds):
             train_n = self.fold[:n] != fold
@@ -70,8 +70,8 @@ class Folds:
             assert isinstance(target.reference, Pool)
             train = self.fold[len(self.pool) :] != fold
             return replace(target, reference=Pool(target.reference.frame[train]), holdout=0.0)
-        # A stratum may lie in one fold with all of its images: the fit without them must not fail
-        # for that.
+        # A stratum may have all of its images in one fold: the fit without them must not fail for
+        # that.
         return (
             replace(target, holdout=0.0)
             if target.kind == "source"
@@ -87,7 +87,7 @@ class MembershipScore:
     ----------
     value : (R,) log((1 − δ) q_{i,s_i} + δ λ_{s_i}) of every row, from the fit without its fold; NaN
         for rows that are not scored.
-    outside : share of the scored rows that lie outside their own source's fitted support.
+    outside : share of the scored rows that are outside their own source's fitted support.
     fold_mean : (F,) mean of ``value`` in each fold.
     """
 
@@ -106,8 +106,9 @@ class MembershipScore:
 
 
 def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Folds:
-    """Split pool and sample into folds, each source shared out evenly among them, groups and copies
-    of an image in one.
+    """Split pool and sample into folds, every source evenly among them.
+
+    Groups, and copies of an image, stay in one fold.
     """
     import pandas as pd
 
@@ -127,9 +128,11 @@ def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Fo
     if units_k.min() < 2:
         raise DataError(
             "models are compared on images they were not fitted on, so every source needs at "
-            "least two independent images (or groups); "
-            f"{names[int(units_k.argmin())]} has {units_k.min()}. Leave that source out of the "
-            "comparison."
+            f"least two independent images (or groups); {names[int(units_k.argmin())]} has "
+            f"{units_k.min()}. Leave that source out of the comparison.",
+            source=names[int(units_k.argmin())],
+            count=int(units_k.min()),
+            limit=2,
         )
     n_folds = min(n_folds, int(units_k.min()))
     fold_r = deal_folds(unit_r, source_r, n_folds, seed)
@@ -138,7 +141,8 @@ def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Fo
         if lacking.size:
             raise DataError(
                 f"copies and groups tie all images of {names[int(lacking[0])]} to one fold; use "
-                "fewer folds, or leave the source out."
+                "fewer folds, or leave the source out.",
+                source=names[int(lacking[0])],
             )
     return Folds(
         pool,
@@ -153,22 +157,23 @@ def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Fo
 
 
 def find_fold_units(frame: pd.DataFrame) -> Ints:
-    """(R,) code of what must stay together: images of one group, copies of one image, and whatever
-    these tie to one another.
+    """Return (R,) codes of what must stay together.
+
+    Images of one group, copies of one image, and whatever these tie to one another.
     """
     import pandas as pd
 
     code_n = None
     if "group" in frame.columns:
         code_n = pd.factorize(frame["group"])[0].astype(np.int64)
-        # Those without a group stand for themselves.
+        # Each image without a group is a unit of its own.
         alone = code_n < 0
         code_n[alone] = code_n.max(initial=-1) + 1 + np.arange(int(alone.sum()))
     return join_units(len(frame), code_n, tell_copies(frame))
 
 
 def _in_scope(pool: Pool, target: Target | None, n_rows: int) -> npt.NDArray[np.bool_]:
-    """(R,) images in strata to which the target gives mass; all, where the target has no masses."""
+    """Return (R,) whether the target gives mass to the image's stratum; True without masses."""
     scored = np.ones(n_rows, dtype=np.bool_)
     if target is not None and target.kind not in ("sample", "source"):
         strata = replace(target, uncovered="restrict").stratify(pool)
@@ -180,14 +185,14 @@ def score_memberships(model: Bias, folds: Folds, *, seed: int = 0) -> Membership
     """Fit without each fold in turn, and on its images compute log((1 − δ) q_{i,s_i} + δ λ_{s_i}).
 
     q_ik = e^{u_k} ω_k(z_i)/Σ_l e^{u_l} ω_l(z_i) with u and ω from the fit. The score is bounded,
-    between log(δ λ) and 0, because an image may lie where its own source's fitted ω is 0. It
+    between log(δ λ) and 0, because an image may be where its own source's fitted ω is 0. It
     depends on ω through ratios only: a factor c(z) common to all sources changes nothing, except
     that a sample of the target counts as one more source, whose ω is 1.
     """
     share_k = np.bincount(folds.source) / folds.source.size
     own_r = np.zeros(folds.source.size)
     with warnings.catch_warnings():
-        # What is to be said about the model is said once, of the fit to all images.
+        # Warnings about the model come once, from the fit to all images.
         warnings.simplefilter("ignore")
         for pool, target, rows in folds.split():
             fitted = model.fit(pool, target, seed=seed)
@@ -202,7 +207,7 @@ def score_memberships(model: Bias, folds: Folds, *, seed: int = 0) -> Membership
 def paired_difference(
     better: MembershipScore, other: MembershipScore, unit_r: Ints
 ) -> tuple[float, float]:
-    """(mean of d_i = difference of the scores of image i, its standard error).
+    """Return the mean of d_i, the difference of the scores of image i, and its standard error.
 
     Both models are scored on the same images after fits to the same images, so most of what moves
     one score moves the other too: the standard error of the difference is what counts, and is far
@@ -221,8 +226,9 @@ def paired_difference(
 
 
 def own_membership(fitted: FittedBias, frame: pd.DataFrame, source: Ints) -> Floats:
-    """(n,) q_{i,s_i} of images that need not have been in the fit; 0 outside the own source's
-    support and for levels never seen.
+    """Compute (n,) q_{i,s_i} of images that need not have been in the fit.
+
+    It is 0 outside the own source's support and for levels never seen.
     """
     own_n = np.zeros(len(frame))
     seen = np.flatnonzero(_rows_with_seen_levels(fitted, frame))
@@ -236,8 +242,9 @@ def own_membership(fitted: FittedBias, frame: pd.DataFrame, source: Ints) -> Flo
 
 
 def _log_omega(fitted: FittedBias, frame: pd.DataFrame) -> Floats:
-    """(n, K) of all sources of the fit, the target's sample among them (`FittedBias.log_omega`
-    leaves it out).
+    """Compute (n, K) log ω of all sources of the fit, including the target's sample.
+
+    `FittedBias.log_omega` leaves the sample out.
     """
     log_nk = np.zeros((len(frame), fitted.data.n_sources))
     for factor in fitted.factors:
@@ -250,16 +257,14 @@ def _log_omega(fitted: FittedBias, frame: pd.DataFrame) -> Floats:
 
 
 def _u(fitted: FittedBias) -> Floats:
-    """(K,) with strata Ω_k = 1, hence u_k = log n_k."""
+    """Return (K,) u; with strata Ω_k = 1, hence u_k = log n_k."""
     if fitted.strata is None:
         return np.asarray(fitted.profile.u[0])
     return np.asarray(np.log(np.bincount(fitted.data.source, minlength=fitted.data.n_sources)))
 
 
 def _rows_with_seen_levels(fitted: FittedBias, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """(n,) False where a categorical column, or the combination that is the stratum, has a value
-    that the fit never met.
-    """
+    """Return (n,) False where a categorical column or the stratum is unknown to the fit."""
     from unskew.bias.features import expand_features, is_numeric
 
     seen_n = np.ones(len(frame), dtype=np.bool_)
@@ -280,8 +285,8 @@ def _isin(column: pd.Series[Any], trained: pd.Series[Any]) -> npt.NDArray[np.boo
     from unskew.records.levels import text_levels
 
     known = set(text_levels(trained, str(trained.name))[0])
-    found, code_n = text_levels(column, str(column.name))
-    return np.array([level in known for level in found])[code_n]
+    levels, code_n = text_levels(column, str(column.name))
+    return np.array([level in known for level in levels])[code_n]
 
 
 def _stratum_known(fitted: FittedBias, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:

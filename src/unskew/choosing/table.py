@@ -1,4 +1,4 @@
-"""Candidates beside the best score, as a ranked table for a program and for a terminal."""
+"""Candidates compared with the best score: a ranked table for programs and for terminals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONE_PERCENT = 2.33
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """One candidate beside the best score."""
+    """One candidate compared with the best score."""
 
     candidate: Candidate
     behind: float
@@ -31,51 +31,49 @@ class Standing:
 
     @property
     def is_near(self) -> bool:
-        """Within one standard error of the best, or the same but for rounding."""
+        """Whether it is within one standard error of the best, or the same but for rounding."""
         return self.behind <= max(self.behind_stderr, SAME_SCORE)
 
     @property
     def is_tenable(self) -> bool:
-        """Is the score as far behind as chance explains with a probability of 1%, or less far?"""
+        """Whether chance explains the distance to the best with a probability of 1% or more."""
         return self.behind <= max(ONE_PERCENT * self.behind_stderr, SAME_SCORE)
 
 
 def make_choice_table(
     rated: Sequence[Candidate], chosen: Candidate | None, standing: Mapping[str, Standing]
 ) -> pd.DataFrame:
-    """One row for each candidate: the chosen one, then by score, those that cannot be chosen
-    last.
-    """
+    """Tabulate the candidates: the chosen one first, then by score, those ruled out last."""
     import pandas as pd
 
     order = sorted(
         rated,
-        key=lambda each: (
-            each is not chosen,
-            each.score is None,
-            each.obstacle is not None and each is not chosen,
-            -each.score_mean,
+        key=lambda candidate: (
+            candidate is not chosen,
+            candidate.score is None,
+            candidate.obstacle is not None and candidate is not chosen,
+            -candidate.score_mean,
         ),
     )
     rows = []
-    for each in order:
-        own = standing.get(each.name)
+    for candidate in order:
+        own = standing.get(candidate.name)
         rows.append(
             {
-                "candidate": each.name,
-                "score": each.score_mean if each.score is not None else np.nan,
-                "stderr": np.nan if each.score is None else each.score.stderr,
+                "candidate": candidate.name,
+                "score": candidate.score_mean if candidate.score is not None else np.nan,
+                "stderr": np.nan if candidate.score is None else candidate.score.stderr,
                 "behind": np.nan if own is None else own.behind,
                 "behind_stderr": np.nan if own is None else own.behind_stderr,
-                "outside": np.nan if each.score is None else each.score.outside,
-                "parameters": each.parameters,
-                "ess": np.nan if each.weights is None else each.weights.ess,
-                "verdict": each.verdict,
-                "fit_p": np.nan if each.fit_p is None else each.fit_p,
-                "distance": np.nan if each.distance is None else each.distance.largest,
-                "distance_p": np.nan if each.distance is None else each.distance.p_value,
-                "auc": np.nan if each.auc is None else each.auc,
-                "remark": _remark(each, chosen, own),
+                "outside": np.nan if candidate.score is None else candidate.score.outside,
+                "parameters": candidate.parameters,
+                "ess": np.nan if candidate.weights is None else candidate.weights.ess,
+                "verdict": candidate.verdict,
+                "fit_p": np.nan if candidate.fit_p is None else candidate.fit_p,
+                "distance": np.nan if candidate.distance is None else candidate.distance.largest,
+                "distance_p": np.nan if candidate.distance is None else candidate.distance.p_value,
+                "auc": np.nan if candidate.auc is None else candidate.auc,
+                "remark": _remark(candidate, chosen, own),
             }
         )
     return pd.DataFrame(rows)
@@ -87,11 +85,8 @@ def _remark(candidate: Candidate, chosen: Candidate | None, own: Standing | None
     if candidate.obstacle is not None or own is None:
         return candidate.obstacle or "not scored"
     if not own.is_near:
-        return (
-            "describes the sources worse, by "
-            f"{own.behind / max(own.behind_stderr, 1e-300):.1f} "
-            "standard errors"
-        )
+        errors = own.behind / max(own.behind_stderr, 1e-300)
+        return f"describes the sources worse, by {errors:.1f} standard errors"
     if candidate.contradicts:
         assert candidate.distance is not None
         return f"contradicts what is known about the target ({candidate.distance.fact})"
@@ -99,7 +94,7 @@ def _remark(candidate: Candidate, chosen: Candidate | None, own: Standing | None
 
 
 def show_table(table: pd.DataFrame) -> str:
-    """The table for a terminal: columns without a value are left out, remarks last."""
+    """Format the table for a terminal; columns without a value are left out, remarks last."""
     import pandas as pd
 
     number: dict[str, Callable[[float], str]] = {
@@ -111,7 +106,7 @@ def show_table(table: pd.DataFrame) -> str:
     for name in ("score", "behind"):
         error = table["stderr" if name == "score" else "behind_stderr"]
         shown[name] = pd.Series(
-            [_with_error(value, each) for value, each in zip(table[name], error, strict=True)],
+            [_with_error(*pair) for pair in zip(table[name], error, strict=True)],
             dtype=object,
         )
     for name in (

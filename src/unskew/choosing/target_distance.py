@@ -1,6 +1,4 @@
-"""How far the weighted pool is from what is known about the target: shares of levels, means of a
-sample.
-"""
+"""How far the weighted pool is from known facts: shares of levels, means of a sample."""
 
 from __future__ import annotations
 
@@ -29,8 +27,9 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Fact:
-    """One number that is known about the target: E[h] = ``expected`` ± ``stderr`` for the values h
-    (n,) of the pool's images.
+    """One number known about the target: E[h] = ``expected`` ± ``stderr``.
+
+    ``value`` (n,) holds h for the pool's images.
     """
 
     name: str
@@ -41,7 +40,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class TargetDistance:
-    """The weighted pool beside the known facts.
+    """The weighted pool compared with the known facts.
 
     Attributes
     ----------
@@ -61,9 +60,9 @@ class TargetDistance:
 
 
 def known_facts(pool: Pool, targets: Sequence[Target], columns: Sequence[str]) -> tuple[Fact, ...]:
-    """Every number that the targets give: shares of strata; of a sample or an unbiased source the
-    means of the label and ``columns``.
+    """Collect the numbers that the targets give.
 
+    Shares of strata; of a sample or an unbiased source the means of the label and ``columns``.
     Where pool and reference share none of ``columns`` (models given by functions or queries name
     none), all numbers that they share.
     """
@@ -78,8 +77,9 @@ def known_facts(pool: Pool, targets: Sequence[Target], columns: Sequence[str]) -
 
 
 def restricted_facts(pool: Pool, targets: Sequence[Target]) -> tuple[str, ...]:
-    """A sentence on every given distribution of which the pool lacks a part: it is compared with
-    the rest.
+    """Write a sentence on every given distribution of which the pool lacks a part.
+
+    The pool is compared with the rest of it.
     """
     return tuple(
         f"the known shares of {' × '.join(strata.by)} are those of {strata.population}"
@@ -91,13 +91,15 @@ def restricted_facts(pool: Pool, targets: Sequence[Target]) -> tuple[str, ...]:
 
 
 def _given_strata(pool: Pool, target: Target) -> Iterator[TargetStrata]:
-    """The strata of every given distribution by itself: margins are facts, a joint table raked from
-    them is not.
+    """Stratify by every given distribution alone.
+
+    Margins are facts, a joint table raked from them is not.
     """
-    for each in [
+    single = [
         replace(target, by=fact.by, facts=(fact,), interactions=None) for fact in target.facts
-    ] or [target]:
-        yield replace(each, uncovered="restrict").stratify(pool)
+    ]
+    for one in single or [target]:
+        yield replace(one, uncovered="restrict").stratify(pool)
 
 
 def _shares(pool: Pool, target: Target) -> Iterator[Fact]:
@@ -118,7 +120,7 @@ def _shares(pool: Pool, target: Target) -> Iterator[Fact]:
 
 
 def _means_of_reference(pool: Pool, target: Target, columns: Sequence[str]) -> Iterator[Fact]:
-    """Means of the label and of columns that pool and reference share, levels as indicators."""
+    """Yield the means of the label and of columns that both share, levels as indicators."""
     from unskew.bias.features import is_numeric
 
     reference = target.compare(pool)
@@ -139,8 +141,8 @@ def _means_of_reference(pool: Pool, target: Target, columns: Sequence[str]) -> I
             )
             continue
         levels, code = text_levels(pool.frame[name], name)
-        found, own = text_levels(frame[name], name)
-        share = dict(zip(found, np.bincount(own, minlength=len(found)) / own.size, strict=True))
+        seen, own = text_levels(frame[name], name)
+        share = dict(zip(seen, np.bincount(own, minlength=len(seen)) / own.size, strict=True))
         for at in np.argsort(-np.bincount(code), kind="stable")[:_MOST_FACTS]:
             p = float(share.get(levels[at], 0.0))
             yield Fact(
@@ -152,9 +154,7 @@ def _means_of_reference(pool: Pool, target: Target, columns: Sequence[str]) -> I
 
 
 def _shared_columns(pool: Pool, reference: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    """The label, and ``columns`` or else all numbers, as far as every image of pool and reference
-    has them.
-    """
+    """List the label, and ``columns`` or else all numbers, if every image of both has them."""
     from unskew.bias.features import is_numeric
 
     def complete(names: Sequence[str]) -> list[str]:
@@ -166,14 +166,14 @@ def _shared_columns(pool: Pool, reference: pd.DataFrame, columns: Sequence[str])
         ]
 
     def numbers() -> list[str]:
-        found = [
+        numeric = [
             name
             for name in complete(pool.attributes)
             if is_numeric(pool.frame[name]) and is_numeric(reference[name])
         ]
         return [
             name
-            for name in found
+            for name in numeric
             if np.isfinite(pool.frame[name]).all() and np.isfinite(reference[name]).all()
         ]
 
@@ -181,18 +181,17 @@ def _shared_columns(pool: Pool, reference: pd.DataFrame, columns: Sequence[str])
 
 
 def _effective_size(frame: pd.DataFrame) -> float:
-    """Kish: images of one group count as one."""
+    """Compute Kish's effective size, images of one group counting as one."""
     if "group" not in frame.columns:
         return float(len(frame))
     return float(len(frame)) ** 2 / float(np.square(frame["group"].value_counts()).sum())
 
 
 def distance_to_target(weights: Weights, facts: Sequence[Fact]) -> TargetDistance | None:
-    """The largest difference between weighted means and facts, and whether chance explains it; None
-    without facts.
+    """Compute the largest difference between weighted means and facts, and its p-value.
 
-    The errors of weighted means account for the estimation of ω where the model is smooth; else
-    they take ω as known, which makes differences look larger than they are.
+    None without facts. The errors of weighted means account for the estimation of ω where the model
+    is smooth; else they take ω as known, which makes differences look larger than they are.
     """
     if not facts:
         return None

@@ -1,5 +1,4 @@
-"""Arms trained on all folds but one, and right or wrong on that one; and what training on fewer
-images costs.
+"""Arms trained on all folds but one and tested on that one; what training on fewer images costs.
 
 A model trained on the share f = (k−1)/k of the images is a little worse than one trained on all.
 How much is read off models trained on half of those. Along a learning curve a − b f^{−γ}
@@ -8,7 +7,7 @@ How much is read off models trained on half of those. Along a learning curve a �
 
 linear in what happened to each image, so that it has the standard error of a mean over images. What
 a model with a given number of parameters loses by estimating them is of the order of 1/n: γ = 1,
-for which ρ = 1/k. On CIFAR-10 probes went along this curve (for k = 5 the measured ρ stands in
+for which ρ = 1/k. On CIFAR-10 probes went along this curve (for k = 5 the measured ρ is in
 docs/learning-performance.md). Where every doubling of the images adds as much as the last one, γ →
 0 and ρ = log₂(k/(k−1)), which is larger: for k = 5, 0.32 instead of 0.20. Half that difference
 counts as an error.
@@ -35,16 +34,18 @@ _ROWS = 4096
 
 
 class TrainedProbe(Protocol):
-    """A model that says a class, as a code, for every image."""
+    """A model that predicts a class, as a code, for every image."""
 
-    def predict(self, X_nd: npt.NDArray[Any], logit_offset: Floats | None = None) -> Ints: ...
+    def predict(self, X_nd: npt.NDArray[Any], logit_offset: Floats | None = None) -> Ints:
+        """Return the (n,) class of every image, after subtracting the offset from the logits."""
+        ...
 
 
 class Learner(Protocol):
     """What is trained: the probe, or any scikit-learn classifier.
 
-    ``adds_weights``: is an image twice the same as once with the sum of the weights? Then copies
-    cost nothing.
+    ``adds_weights``: whether an image twice is the same as once with the sum of the weights; then
+    copies cost nothing.
     """
 
     adds_weights: ClassVar[bool]
@@ -56,7 +57,9 @@ class Learner(Protocol):
         weight_n: Floats,
         n_classes: int,
         start: Any = None,
-    ) -> TrainedProbe: ...
+    ) -> TrainedProbe:
+        """Train on (n, d) features with weights; ``start`` is a model to start from."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class EstimatorLearner:
 
 @dataclass(frozen=True)
 class _Constant:
-    """What is learned from one class."""
+    """A model that learned from one class alone."""
 
     code: int
 
@@ -124,7 +127,9 @@ class _TrainedEstimator:
         if not hasattr(self.fitted, "predict_proba"):
             raise ConfigError(
                 f"logit adjustment needs predict_proba, which {type(self.fitted).__name__} does "
-                "not have."
+                "not have.",
+                option="learner",
+                value=type(self.fitted).__name__,
             )
         class_m = np.asarray(self.fitted.classes_, dtype=np.int64)
         with np.errstate(divide="ignore"):
@@ -134,9 +139,7 @@ class _TrainedEstimator:
 
 @dataclass(frozen=True, eq=False)
 class ProbeArm:
-    """One way to learn from the pool: a weight for every image, and for logit adjustment an offset
-    for every class.
-    """
+    """One way to learn from the pool: image weights, and class offsets for logit adjustment."""
 
     name: str
     weight: Floats = field(repr=False)
@@ -145,7 +148,7 @@ class ProbeArm:
 
 @dataclass(frozen=True, eq=False)
 class Hits:
-    """Was each image classified rightly by a model that has not seen it?
+    """Whether each image was classified rightly by a model that has not seen it.
 
     Attributes
     ----------
@@ -160,20 +163,20 @@ class Hits:
     split: Floats = field(repr=False)
 
     def minus(self, other: Hits) -> Hits:
-        """The difference of two arms, image by image."""
+        """Subtract another arm, image by image."""
         return Hits(self.full - other.full, self.half - other.half, self.split - other.split)
 
     def take(self, row_n: Ints) -> Hits:
-        """Of these rows."""
+        """Return those of these rows."""
         return Hits(self.full[row_n], self.half[row_n], self.split[row_n])
 
 
 @dataclass(frozen=True, eq=False)
 class Deal:
-    """Every image has a fold, and lies in one of its two halves.
+    """The fold of every image, and which of its two halves.
 
-    Which half of the others goes with which is drawn anew for every fold: ``swap[f, g]`` says
-    whether the halves of fold g trade places when fold f is left out.
+    Which half of the others goes with which is drawn again for every fold: ``swap[f, g]`` is 1 if
+    the halves of fold g are exchanged when fold f is left out.
     """
 
     fold: Ints = field(repr=False)
@@ -182,23 +185,22 @@ class Deal:
     n_folds: int
 
     def training_rows(self, left_out: int, within: int | None = None) -> Ints:
-        """Rows of all folds but ``left_out``; with ``within`` 0 or 1, one half of them."""
+        """Return the rows of all folds but ``left_out``; with ``within`` 0 or 1, half of them."""
         used_n = self.fold != left_out
         if within is not None:
             used_n &= (self.half ^ self.swap[left_out][self.fold]) == within
         return np.flatnonzero(used_n)
 
     def take(self, row_n: Ints) -> Deal:
-        """Of these rows."""
+        """Return that of these rows."""
         return Deal(self.fold[row_n], self.half[row_n], self.swap, self.n_folds)
 
 
 def deal_halves(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int, order_n: Ints) -> Deal:
-    """Deal units (groups and copies) into ``n_folds`` folds of two halves each, stratum after
-    stratum, so that all are alike.
+    """Distribute units (groups and copies) over ``n_folds`` folds of two halves each.
 
-    ``order_n``: the images in an order of their own (by id), so that the order of the rows does not
-    matter.
+    Stratum after stratum, so that all folds are alike. ``order_n`` has the images in an order of
+    their own (by id), so that the order of the rows does not matter.
     """
     _, unit_m = np.unique(unit_n[order_n], return_index=True)
     # Units are numbered by their first image in that order, whatever numbers they came with.
@@ -208,8 +210,11 @@ def deal_halves(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int, order_n:
     if n_folds < 2 or 2 * n_folds > n_units:
         raise ConfigError(
             "folds is the number of parts that are left out in turn, at least 2, each with two "
-            "images or more that may be separated from "
-            f"the rest; got {n_folds!r}, and the images form {n_units} groups that belong together."
+            f"images or more that may be separated from the rest; got {n_folds!r}, and the images "
+            f"form {n_units} groups that belong together.",
+            option="folds",
+            value=n_folds,
+            count=n_units,
         )
     part_n = np.empty(unit_n.size, dtype=np.int64)
     part_n[order_n] = deal_folds(own_n, stratum_n[order_n], 2 * n_folds, seed)
@@ -221,20 +226,19 @@ def deal_halves(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int, order_n:
 
 
 def merge_copies(X_nd: npt.NDArray[Any], label_n: Ints, unit_n: Ints) -> tuple[Ints, Ints]:
-    """(m,) rows of which no two are copies, and (n,) which of these each row is.
+    """Return (m,) rows of which no two are copies, and (n,) which of these each row is.
 
-    Rows of one unit are copies if they have the features and the label of its first row; others
-    stand for themselves.
+    Rows of one unit are copies if they have the features and the label of its first row.
     """
     _, first_u, unit_n = np.unique(unit_n, return_index=True, return_inverse=True)
-    stands_n = np.arange(label_n.size)
-    later = np.flatnonzero(first_u[unit_n] != stands_n)
+    original_n = np.arange(label_n.size)
+    later = np.flatnonzero(first_u[unit_n] != original_n)
     for start in range(0, later.size, _ROWS):
         rows = later[start : start + _ROWS]
         first = first_u[unit_n[rows]]
         same = (label_n[rows] == label_n[first]) & (X_nd[rows] == X_nd[first]).all(axis=1)
-        stands_n[rows[same]] = first[same]
-    kept, row_n = np.unique(stands_n, return_inverse=True)
+        original_n[rows[same]] = first[same]
+    kept, row_n = np.unique(original_n, return_inverse=True)
     return kept, row_n.astype(np.int64)
 
 
@@ -248,8 +252,9 @@ def cross_fit_arms(
     learner: Learner,
     advance: Callable[[int], None] = lambda count: None,
 ) -> dict[str, Hits]:
-    """`cross_fit_arm` of each, by name; where weights add up, copies of an image are one row with
-    the sum of their weights.
+    """Cross-fit every arm by `cross_fit_arm`, and return its hits by name.
+
+    Where weights add up, copies of an image are one row with the sum of their weights.
     """
     kept, row_n = (
         merge_copies(X_nd, label_n, unit_n)
@@ -283,13 +288,13 @@ def cross_fit_arm(
     learner: Learner,
     advance: Callable[[int], None] = lambda count: None,
 ) -> Hits:
-    """Who was right on images it had not seen? 3 k fits."""
+    """Train on all folds but one, predict that one, and so on: 3 k fits."""
     hit_3n = np.zeros((3, label_n.size))
     for fold in range(deal.n_folds):
         test = np.flatnonzero(deal.fold == fold)
         X_td, label_t = X_nd[test], label_n[test]
         # No model begins where one that has seen the held-out images ended: what a solver leaves
-        # undone would tell.
+        # undone would leak them.
         begin: TrainedProbe | None = None
         for at, within in enumerate((None, 0, 1)):
             train = deal.training_rows(fold, within)
@@ -306,27 +311,28 @@ def cross_fit_arm(
 
 
 def curve_factor(n_folds: int) -> float:
-    """ρ = 1/k of the extrapolation from k−1 of k folds to all images, along a curve a − b/f."""
+    """Return ρ = 1/k, which extrapolates from k−1 of k folds to all along a curve a − b/f."""
     return 1.0 / n_folds
 
 
 def curve_factor_error(n_folds: int) -> float:
-    """Half the difference between ρ and that of a curve along which every doubling adds the same,
-    log₂(k/(k−1)).
+    """Return half the difference between ρ and that of the slowest curve, log₂(k/(k−1)).
+
+    Along that curve every doubling of the images adds the same.
     """
     return (math.log2(n_folds / (n_folds - 1)) - curve_factor(n_folds)) / 2.0
 
 
 def extrapolate(hits: Hits, n_folds: int) -> Floats:
-    """(n,) v_i = h_i + ρ (h_i − g_i), h and g the hits of the full and the half models: their mean
-    is the accuracy with all images.
+    """Compute (n,) v_i = h_i + ρ (h_i − g_i), whose mean is the accuracy with all images.
+
+    h and g are the hits of the full and the half models.
     """
     return np.asarray(hits.full + curve_factor(n_folds) * (hits.full - hits.half))
 
 
 def training_variance(hits: Hits, weight_n: Floats, deal: Deal) -> float:
-    """Variance of the accuracy over the images that a model happened to be trained on, as far as
-    the halves tell; rather too large.
+    """Estimate the variance of the accuracy over the training images; rather too large.
 
     In fold f two models trained on different halves differ by D_f in accuracy (weighted by
     ``weight_n``), E D_f² = 2 σ² + v_f with v_f the variance from the images of the fold that judge
@@ -334,14 +340,14 @@ def training_variance(hits: Hits, weight_n: Floats, deal: Deal) -> float:
     small, and intervals too short. The variance of a model trained on all images is taken for half
     that of one trained on half as many, σ²/2: the mean of D_f²/4 over folds.
     """
-    found = []
+    squares = []
     for fold in range(deal.n_folds):
         rows = np.flatnonzero((deal.fold == fold) & (weight_n > 0))
         if rows.size:
-            found.append(float(weight_n[rows] @ hits.split[rows] / weight_n[rows].sum()) ** 2)
-    return sum(found) / len(found) / 4.0 if found else 0.0
+            squares.append(float(weight_n[rows] @ hits.split[rows] / weight_n[rows].sum()) ** 2)
+    return sum(squares) / len(squares) / 4.0 if squares else 0.0
 
 
 def count_fits(n_arms: int, n_folds: int) -> int:
-    """Number of models that ``n_arms`` calls of `cross_fit_arm` train."""
+    """Count the models that ``n_arms`` calls of `cross_fit_arm` train."""
     return n_arms * 3 * n_folds

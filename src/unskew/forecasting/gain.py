@@ -1,5 +1,6 @@
-"""The gain of reweighting, predicted before training: bias → weights → cross-fitted probes →
-accuracy on the target, `forecast_gain`.
+"""The gain of reweighting, predicted before training: `forecast_gain`.
+
+Bias model → weights → cross-fitted probes → accuracy on the target.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import numpy.typing as npt
 
 from unskew.debiasing.pool_weights import debias
 from unskew.engine.progress import show_progress
-from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.errors import DataError, first_few
+from unskew.forecasting.arms import check_arms, make_arms
 from unskew.forecasting.cross_fitting import (
-    ProbeArm,
     count_fits,
     cross_fit_arms,
     curve_factor,
@@ -31,9 +32,7 @@ from unskew.forecasting.record import (
     plain_mean,
 )
 from unskew.forecasting.sentences import compare_arms, points, recommend
-from unskew.learn.baselines import BASELINES, Baseline, make_baseline
 from unskew.learn.probe import Scaling, scale_features
-from unskew.learn.sklearn_fit import offset_of
 from unskew.records import Floats, Ints, Pool, Target, Weights
 
 if TYPE_CHECKING:
@@ -43,8 +42,8 @@ if TYPE_CHECKING:
 # p-value of check_fit below which it objects, as in choose_bias; replicates enough to tell.
 _MISFIT = 0.01
 _REPLICATES = 199
-# Leading directions of the features in which the sources are compared, beside what the model itself
-# reads.
+# Leading directions of the features in which the sources are compared, in addition to what the
+# model itself reads.
 _DIRECTIONS = 3
 # Fewer effective images than this behind a class: its accuracy is hardly known, and a note says so.
 _FEW_IN_CLASS = 30.0
@@ -54,12 +53,12 @@ def forecast_gain(
     pool: Pool,
     bias: Bias,
     target: Target | None = None,
-    features: Any = None,
     *,
+    features: Any,
+    learner: Any = None,
     arms: Sequence[str] = ("naive", "debiased"),
     own: Mapping[str, npt.ArrayLike] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
-    learner: Any = None,
     folds: int = 5,
     ridge: float = 3e-3,
     scaling: Scaling | None = None,
@@ -70,8 +69,7 @@ def forecast_gain(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Forecast:
-    """What will reweighting bring? The accuracy of each arm on the target, from held-out images,
-    without training a network.
+    """Predict what reweighting will gain: the accuracy of each arm on the target, before training.
 
     Debiasing weights π come from `unskew.debias`. For each arm a probe is trained with the arm's
     weights on all folds but one; h_i says whether it is right on the held-out image i, and the
@@ -84,9 +82,9 @@ def forecast_gain(
     Facts: the order of the rows does not matter; where all ω are equal all weights are, and the
     gain is 0.
 
-    Everything is conditional on the bias model, and ``objection`` says if `unskew.check_fit` finds
-    the sources otherwise than it expects, in what the model reads, the label, and the three leading
-    directions of the features.
+    Everything is conditional on the bias model. ``objection`` is set if `unskew.check_fit` finds
+    that the sources differ from what the model expects, in the columns it reads, the label, and the
+    three leading directions of the features.
 
     Parameters
     ----------
@@ -94,12 +92,12 @@ def forecast_gain(
     bias, target, max_unlike, solve : as for `unskew.debias`.
     features : what the probe learns from: names (or beginnings) of columns, or an (n, d) matrix in
         the order of the pool (an embedding, pixels).
+    learner : a scikit-learn classifier that takes weights, instead of the linear probe; it sees the
+        features unscaled.
     arms : "naive" and "debiased" (always there), and baselines (`unskew.learn.BASELINES`); "all"
-        stands for all that can be made.
+        means all that can be made.
     own : arms of your own, a name and one weight for each image.
     options : of baselines, by name.
-    learner : a scikit-learn classifier that takes weights, in place of the linear probe; it sees
-        the features unscaled.
     folds : k; a model is trained on k−1 of k parts, and twice on half of those.
     ridge, scaling : of the probe (`fit_probe`, `scale_features`). Scaling None: "fourth_root" for a
         matrix and for the numbered columns of one representation (embedding_0, …), "standard" for
@@ -120,12 +118,14 @@ def forecast_gain(
     >>> import numpy as np, unskew
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat([0, 1, 0, 1], [1150, 50, 300, 100])
-    >>> pool = unskew.Pool.from_arrays(np.repeat(["day", "night"], [1200, 400]), label=y, x=y + rng.standard_normal(y.size))
-    >>> forecast = unskew.learn.forecast_gain(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"), ["x"])
+    >>> source = np.repeat(["day", "night"], [1200, 400])
+    >>> pool = unskew.Pool.from_arrays(source, label=y, x=y + rng.standard_normal(y.size))
+    >>> target = unskew.Target.uniform("label")
+    >>> forecast = unskew.forecast_gain(pool, unskew.bias.Strata("label"), target, features=["x"])
     >>> forecast.verdict, forecast.gain.value > 0.1
     ('reweight', True)
     """
-    asked = _check_arms(arms, own or {})
+    asked = check_arms(arms, own or {})
     # Of "all", those that lack something are left out; one that is named must be made.
     lenient = "all" in arms
     trained, called = find_learner(learner, ridge)
@@ -139,8 +139,8 @@ def forecast_gain(
     weights, fit = _weigh(
         pool, bias, target, data, X_nd, check=check, max_unlike=max_unlike, solve=solve, seed=seed
     )
-    made, unavailable = _make_arms(
-        pool, target, weights, data, asked, own or {}, options or {}, lenient=lenient
+    made, unavailable = make_arms(
+        pool, target, weights, data.classes, asked, own or {}, options or {}, lenient=lenient
     )
     stratum_n = weights.source.astype(np.int64) * len(data.classes) + data.label
     deal = deal_halves(data.unit, stratum_n, folds, seed, data.order)
@@ -148,9 +148,9 @@ def forecast_gain(
         hits = cross_fit_arms(
             made, data.X, data.label, data.unit, len(data.classes), deal, trained, advance
         )
-    mean, given = target_mean(weights, data.unit)
+    mean, cautions = target_mean(weights, data.unit)
     judge = HitJudge(weights.weight, mean, data.label, data.classes, data.unit, deal)
-    found = [
+    forecasts = [
         judge.forecast(
             arm.name, arm.weight, hits[arm.name], None if arm.name == "naive" else hits["naive"]
         )
@@ -159,27 +159,8 @@ def forecast_gain(
     others = [
         (arm.name, judge.accuracy(hits[arm.name].minus(hits["debiased"]))) for arm in made[2:]
     ]
-    notes = [*given, *compare_arms(others), *_notes(data, weights), *unavailable]
-    return _assemble(weights, data, found, fit, called, folds, seed, notes)
-
-
-def _check_arms(arms: Sequence[str], own: Mapping[str, npt.ArrayLike]) -> list[str]:
-    """naive and debiased first, then the baselines that were asked for."""
-    asked = [arms] if isinstance(arms, str) else list(arms)
-    known = tuple(dict.fromkeys(["naive", "debiased", *BASELINES, "all"]))
-    for name in asked:
-        if name not in known:
-            raise ConfigError(
-                f"there is no arm {name!r}; the arms are "
-                f"{', '.join(known)}.{did_you_mean(name, known)}"
-            )
-    taken = [name for name in own if name in known]
-    if taken:
-        raise ConfigError(
-            f"an arm of your own cannot be called {taken[0]!r}, which is one of ours; give it "
-            "another name."
-        )
-    return list(dict.fromkeys(["naive", "debiased", *(BASELINES if "all" in asked else asked)]))
+    notes = [*cautions, *compare_arms(others), *_notes(data, weights), *unavailable]
+    return _assemble(weights, data, forecasts, fit, called, folds, seed, notes)
 
 
 def _weigh(
@@ -194,7 +175,7 @@ def _weigh(
     solve: Mapping[str, Any] | None,
     seed: int,
 ) -> tuple[Weights, FitCheck | None]:
-    """The debiasing weights, errors of which know copies, and the test of the model behind them."""
+    """Return the debiasing weights, whose errors account for copies, and the test of the model."""
     grouped = _with_units(pool, target, data.unit)
     directions = (
         _directions(X_nd, seed) if check and (target is None or target.kind != "sample") else {}
@@ -215,8 +196,9 @@ def _weigh(
 
 
 def _with_units(pool: Pool, target: Target | None, unit_n: Ints) -> Pool:
-    """The pool with units (groups, copies) as groups, where there are copies; not where the target
-    itself counts groups.
+    """Make units (groups, copies) the groups of the pool, if there are any.
+
+    Not where the target itself counts groups.
     """
     if int(unit_n.max()) + 1 == unit_n.size or (target is not None and target.unit == "group"):
         return pool
@@ -233,7 +215,7 @@ def _with_units(pool: Pool, target: Target | None, unit_n: Ints) -> Pool:
 
 
 def _directions(X_nd: npt.NDArray[Any], seed: int) -> dict[str, Floats]:
-    """Leading principal components of the features, as columns."""
+    """Compute the leading principal components of the features, as columns."""
     from sklearn.utils.extmath import randomized_svd
 
     centred_nd = X_nd - X_nd.mean(axis=0, dtype=np.float64).astype(X_nd.dtype)
@@ -250,9 +232,7 @@ def _directions(X_nd: npt.NDArray[Any], seed: int) -> dict[str, Floats]:
 def _check_model(
     pool: Pool, bias: Bias, weights: Weights, directions: Sequence[str], seed: int
 ) -> FitCheck | None:
-    """`check_fit` on what the model reads, the label and the directions; None where that cannot be
-    done.
-    """
+    """Run `check_fit` on what the model reads, the label and the directions; None if it cannot."""
     from unskew.bias.features import expand_features
     from unskew.bias.fit_check import check_fit
 
@@ -276,74 +256,11 @@ def _check_model(
         return None
 
 
-def _make_arms(
-    pool: Pool,
-    target: Target | None,
-    weights: Weights,
-    data: ProbeData,
-    asked: Sequence[str],
-    own: Mapping[str, npt.ArrayLike],
-    options: Mapping[str, Mapping[str, Any]],
-    *,
-    lenient: bool,
-) -> tuple[list[ProbeArm], list[str]]:
-    """The arms that can be made, and sentences on the others where "all" were asked for
-    (``lenient``).
-    """
-    from unskew.errors import UnskewError
-
-    made, unavailable = [], []
-    for name in asked:
-        if name == "debiased":
-            made.append(ProbeArm(name, weights.weight))
-            continue
-        try:
-            made.append(
-                _baseline_arm(
-                    make_baseline(name, pool, target, **options.get(name, {})), data.classes
-                )
-            )
-        except UnskewError as error:
-            if name in options or not lenient:
-                raise
-            unavailable.append(f"{name} cannot be made: {error}")
-    for name, given in own.items():
-        weight_n = np.asarray(given, dtype=np.float64)
-        if (
-            weight_n.shape != (len(pool),)
-            or not np.isfinite(weight_n).all()
-            or weight_n.min() < 0
-            or not weight_n.any()
-        ):
-            raise DataError(
-                f"the arm {name!r} has one weight for each of the {len(pool)} images, finite, not "
-                "negative and not all zero."
-            )
-        made.append(ProbeArm(name, weight_n / weight_n.sum()))
-    return made, unavailable
-
-
-def _baseline_arm(baseline: Baseline, classes: Sequence[str]) -> ProbeArm:
-    if baseline.logit_offset is None or baseline.classes is None:
-        return ProbeArm(baseline.name, baseline.weight)
-    if baseline.form == "loss":
-        raise ConfigError(
-            "a probe is trained as ever and its logits adjusted afterwards: use form='posthoc' of "
-            "logit_adjustment."
-        )
-    offset_m = np.zeros(len(classes))
-    kept = [name for name in classes if name in baseline.classes]
-    offset_m[[classes.index(name) for name in kept]] = offset_of(
-        kept, baseline.classes, baseline.logit_offset
-    )
-    return ProbeArm(baseline.name, baseline.weight, offset_m)
-
-
 def target_mean(weights: Weights, unit_n: Ints) -> tuple[TargetMean, list[str]]:
-    """(the mean on the target with its error, sentences on what that leaves out).
+    """Return the mean on the target with its error, and sentences on what the error leaves out.
 
-    A family without derivatives (a box, trees) would be fitted anew a hundred times for its errors;
-    here they are given the weights.
+    A family without derivatives (a box, trees) would have to be refitted a hundred times for its
+    errors; here they are conditional on the weights.
     """
     estimation = weights.estimation
     if (
@@ -352,15 +269,15 @@ def target_mean(weights: Weights, unit_n: Ints) -> tuple[TargetMean, list[str]]:
         or all(factor.is_smooth for factor in estimation.fitted.factors)
     ):
         return weights.mean, []
-    said = (
-        "Errors are given the weights: that the biasing functions are estimated is no part of "
-        "them (weights.bootstrap tells)."
+    caution = (
+        "Errors are conditional on the weights: they leave out that the biasing functions are "
+        "estimated (weights.bootstrap accounts for it)."
     )
-    return lambda value_n: plain_mean(weights.weight, value_n, unit_n), [said]
+    return lambda value_n: plain_mean(weights.weight, value_n, unit_n), [caution]
 
 
 def _class_sizes(data: ProbeData, weight_n: Floats) -> tuple[dict[str, float], dict[str, float]]:
-    """Target share of every class, and the effective number of units behind it."""
+    """Compute the target share of every class, and the effective number of units behind it."""
     share, ess = {}, {}
     for code, name in enumerate(data.classes):
         own = np.flatnonzero(data.label == code)
@@ -370,7 +287,7 @@ def _class_sizes(data: ProbeData, weight_n: Floats) -> tuple[dict[str, float], d
 
 
 def _per_unit(unit_n: Ints, weight_n: Floats) -> Floats:
-    """The weight of every unit that occurs."""
+    """Sum the weights of every unit that occurs."""
     return np.asarray(
         np.bincount(np.unique(unit_n, return_inverse=True)[1], weights=weight_n), dtype=np.float64
     )
@@ -386,8 +303,8 @@ def _notes(data: ProbeData, weights: Weights) -> list[str]:
     notes = []
     if few:
         notes.append(
-            f"Few effective images stand behind {first_few(few, 12)}: accuracies there are hardly "
-            "known."
+            f"Few effective images for {first_few(few, 12)}: the accuracies there are very "
+            "uncertain."
         )
     absent = [name for name in data.classes if share[name] <= 0]
     if absent:
@@ -401,14 +318,14 @@ def _notes(data: ProbeData, weights: Weights) -> list[str]:
 def _assemble(
     weights: Weights,
     data: ProbeData,
-    found: Sequence[ArmForecast],
+    forecasts: Sequence[ArmForecast],
     fit: FitCheck | None,
     called: str,
     folds: int,
     seed: int,
     notes: Sequence[str],
 ) -> Forecast:
-    naive, debiased = found[0], found[1]
+    naive, debiased = forecasts[0], forecasts[1]
     assert debiased.gain is not None
     share, class_ess = _class_sizes(data, weights.weight)
     n, ess, heavy = weights.weight.size, weights.ess, heavy_share(weights.weight)
@@ -424,7 +341,7 @@ def _assemble(
         verdict=verdict,
         recommendation=recommendation,
         gain=debiased.gain,
-        arms=tuple(found),
+        arms=tuple(forecasts),
         class_share=share,
         class_ess=class_ess,
         images=n,
@@ -434,11 +351,11 @@ def _assemble(
         heavy_share=heavy,
         pareto_k=weights.diagnosis.pareto_k,
         condition=f"All of this is conditional on the bias model ({described.family}, for "
-        f"{described.population}): held-out images are "
-        "weighted by it, and where it is wrong so is the forecast.",
+        f"{described.population}): held-out images are weighted by it, and where it is wrong so is "
+        "the forecast.",
         objection=fit.message if fit is not None and objects else None,
         fit_p_value=None if fit is None or not np.isfinite(fit.p_value) else fit.p_value,
-        method=_method(found, folds),
+        method=_method(forecasts, folds),
         notes=tuple(notes),
         learner=called,
         n_folds=folds,
@@ -446,14 +363,13 @@ def _assemble(
     )
 
 
-def _method(found: Sequence[ArmForecast], folds: int) -> str:
+def _method(forecasts: Sequence[ArmForecast], folds: int) -> str:
     added = ", ".join(
-        f"{arm.name} {points(arm.accuracy.value - arm.held_out, signed=True)}" for arm in found
+        f"{arm.name} {points(arm.accuracy.value - arm.held_out, signed=True)}" for arm in forecasts
     )
     return (
         f"Trained on {folds - 1} of {folds} folds (groups and copies stay together), scored on the "
-        "one left out by the debiasing weights, "
-        "and extrapolated to all images along a learning curve through models trained on half as "
-        f"many (factor {curve_factor(folds):.2f}); "
-        f"that adds, in points: {added}. ± is one standard error."
+        "one left out by the debiasing weights, and extrapolated to all images along a learning "
+        f"curve through models trained on half as many (factor {curve_factor(folds):.2f}); that "
+        f"adds, in points: {added}. ± is one standard error."
     )

@@ -1,6 +1,4 @@
-"""What a probe learns from: features, labels as codes, and which images may not be separated; for
-forecasts and rehearsals.
-"""
+"""What a probe learns from: features, labels as codes, and which images stay together."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ class ProbeData:
         return int(self.unit.max()) + 1
 
     def take(self, rows: Ints) -> ProbeData:
-        """The images of these rows; classes keep their codes."""
+        """Return the images of these rows; classes keep their codes."""
         unit_m = np.unique(self.unit[rows], return_inverse=True)[1].astype(np.int64)
         rank_n = np.empty(self.order.size, dtype=np.int64)
         rank_n[self.order] = np.arange(self.order.size)
@@ -63,7 +61,7 @@ class ProbeData:
 def gather_probe_data(
     pool: Pool, features: Any, *, scaling: Scaling | None, copies: bool | None, scaled: bool = True
 ) -> ProbeData:
-    """Features as a matrix, labels as codes, units.
+    """Gather features as a matrix, labels as codes, and units.
 
     Parameters
     ----------
@@ -74,7 +72,7 @@ def gather_probe_data(
         another; "standard" for columns of different kinds.
     copies : images whose features are identical are copies of one image; None: only where there are
         at least eight features. The same ``content`` always means copies.
-    scaled : False: the features as they are, for learners that scale them themselves.
+    scaled : False: unscaled features, for learners that scale them themselves.
     """
     X_nd = _matrix(pool, features)
     classes, label_n = read_classes(pool)
@@ -91,6 +89,7 @@ def gather_probe_data(
 
 
 def fitting_scale(pool: Pool, features: Any) -> Scaling:
+    """Choose the scaling: "fourth_root" for one representation, "standard" for mixed columns."""
     from unskew.bias.features import expand_features
 
     if not _are_names(features):
@@ -104,70 +103,85 @@ def fitting_scale(pool: Pool, features: Any) -> Scaling:
 
 def _are_names(features: Any) -> bool:
     return isinstance(features, str) or (
-        isinstance(features, Sequence) and all(isinstance(each, str) for each in features)
+        isinstance(features, Sequence) and all(isinstance(name, str) for name in features)
     )
 
 
 def find_learner(learner: Any, ridge: float) -> tuple[Learner, str]:
-    """(what is trained, what it is called): the probe for None, or clones of a scikit-learn
-    classifier.
-    """
+    """Return what is trained, and its name: the probe for None, or clones of a classifier."""
     if learner is None:
         return ProbeLearner(ridge), "a linear probe"
     if isinstance(learner, type):
         raise ConfigError(
             "learner is a scikit-learn classifier, not its class: write "
-            f"learner={learner.__name__}(…)."
+            f"learner={learner.__name__}(…).",
+            option="learner",
+            value=learner.__name__,
         )
     if not hasattr(learner, "fit") or not hasattr(learner, "predict"):
         raise ConfigError(
-            f"learner is a scikit-learn classifier, or None for the linear probe; got {learner!r}."
+            f"learner is a scikit-learn classifier, or None for the linear probe; got {learner!r}.",
+            option="learner",
+            value=repr(learner),
         )
     from sklearn.base import is_regressor
 
     if is_regressor(learner):
         raise ConfigError(
-            f"learner is a classifier, and {type(learner).__name__} predicts numbers: accuracy is "
-            "that of classes."
+            f"learner must be a classifier, but {type(learner).__name__} predicts numbers: "
+            "accuracy is that of classes.",
+            option="learner",
+            value=type(learner).__name__,
         )
     return EstimatorLearner(learner), type(learner).__name__
 
 
 def read_classes(pool: Pool, least: int = 2) -> tuple[tuple[str, ...], Ints]:
-    """(classes as text, code of every image); every image needs one label, and there are at least
-    ``least`` classes.
+    """Return the classes as text, and the code of every image.
+
+    Every image needs one label, and there must be at least ``least`` classes.
     """
     if "label" not in pool.frame.columns:
         raise DataError(
-            "accuracy needs the label of every image, and these have none. Images have labels in a "
-            "folder for each class, or in a table "
-            "with a column label (in Python: Pool.from_frame(…, label=…))."
+            "accuracy needs the label of every image, and these have none. Labels come from a "
+            "folder for each class, or from a table with a column label (in Python: "
+            "Pool.from_frame(…, label=…)).",
+            column="label",
         )
     column = pool.frame["label"]
     if holds_lists(column):
         raise DataError(
             "images have several labels each (lists), and accuracy needs one. Take one label at a "
-            "time, as present or absent."
+            "time, as present or absent.",
+            column="label",
         )
     levels, code_n = text_levels(column, "label")
     if MISSING in levels:
         count = int((code_n == levels.index(MISSING)).sum())
         raise DataError(
             f"accuracy needs the label of every image; {count} of {len(pool)} have none. Leave "
-            "those out."
+            "those out.",
+            column="label",
+            count=count,
         )
     if len(levels) < least:
-        raise DataError(f"there is one class only ({levels[0]}): nothing can be learned.")
+        raise DataError(
+            f"there is one class only ({levels[0]}): nothing can be learned.",
+            column="label",
+            levels=list(levels),
+        )
     if least > 1 and len(levels) > max(2, len(pool) // 2):
         raise DataError(
             f"label has {len(levels)} values for {len(pool)} images ({first_few(levels)}): are "
-            "these classes?"
+            "these classes?",
+            column="label",
+            count=len(levels),
         )
     # By name (numbers by value), so that the order of the rows does not matter.
-    rank = sorted(range(len(levels)), key=lambda at: _by_value(levels[at]))
-    place_m = np.empty(len(levels), dtype=np.int64)
-    place_m[rank] = np.arange(len(levels))
-    return tuple(levels[at] for at in rank), place_m[code_n]
+    order = sorted(range(len(levels)), key=lambda at: _by_value(levels[at]))
+    rank_m = np.empty(len(levels), dtype=np.int64)
+    rank_m[order] = np.arange(len(levels))
+    return tuple(levels[at] for at in order), rank_m[code_n]
 
 
 def _by_value(level: str) -> tuple[bool, float, str]:
@@ -178,12 +192,14 @@ def _by_value(level: str) -> tuple[bool, float, str]:
 
 
 def _matrix(pool: Pool, features: Any) -> npt.NDArray[Any]:
-    """(n, d) finite numbers."""
+    """Return (n, d) finite numbers."""
     if features is None:
         raise ConfigError(
             "features says what the probe learns from: names of columns, or a matrix with a row "
-            "for each image (an embedding, pixels). "
-            f"The pool has {first_few(pool.attributes, 12) or 'no columns but roles'}."
+            "for each image (an embedding, pixels). The pool has "
+            f"{first_few(pool.attributes, 12) or 'no columns but roles'}.",
+            option="features",
+            columns=list(pool.attributes),
         )
     if _are_names(features):
         return _column_matrix(
@@ -193,8 +209,10 @@ def _matrix(pool: Pool, features: Any) -> npt.NDArray[Any]:
     if X_nd.ndim < 2 or X_nd.shape[0] != len(pool) or X_nd.dtype.kind not in "fiub":
         raise DataError(
             f"features is a matrix of numbers with one row for each of the {len(pool)} images, in "
-            "the order of the pool; got shape "
-            f"{X_nd.shape} of {X_nd.dtype}."
+            f"the order of the pool; got shape {X_nd.shape} of {X_nd.dtype}.",
+            option="features",
+            count=len(X_nd) if X_nd.ndim else 0,
+            limit=len(pool),
         )
     X_nd = X_nd.reshape(len(pool), -1)
     if X_nd.dtype not in (np.float32, np.float64):
@@ -203,20 +221,26 @@ def _matrix(pool: Pool, features: Any) -> npt.NDArray[Any]:
         bad = np.flatnonzero(~np.isfinite(X_nd).all(axis=1))
         raise DataError(
             f"features must be finite; those of {bad.size} images are not, such as "
-            f"{pool.frame['id'].iloc[bad[0]]}."
+            f"{pool.frame['id'].iloc[bad[0]]}.",
+            option="features",
+            id=str(pool.frame["id"].iloc[bad[0]]),
+            count=int(bad.size),
         )
     return X_nd
 
 
 def _column_matrix(frame: pd.DataFrame, features: list[str]) -> npt.NDArray[Any]:
-    """Numbers as they are, levels as indicators of all but the first."""
+    """Read numbers unchanged, and levels as indicators of all but the first."""
     from unskew.bias.features import expand_features, is_numeric, learn_column, read_numbers
 
     names = expand_features(frame, features, "the probe")
-    told = [name for name in names if name in ("label", "id", "source", "split", "path", "content")]
-    if told:
+    roles = ("label", "id", "source", "split", "path", "content")
+    leaking = [name for name in names if name in roles]
+    if leaking:
         raise ConfigError(
-            f"features are what a model sees of an image, and {told[0]!r} is not; leave it out."
+            f"features are what a model sees of an image, and {leaking[0]!r} is not; leave it out.",
+            option="features",
+            column=leaking[0],
         )
     blocks = [
         read_numbers(frame[name], name)[:, None]
@@ -226,5 +250,8 @@ def _column_matrix(frame: pd.DataFrame, features: list[str]) -> npt.NDArray[Any]
     ]
     X_nd = np.concatenate(blocks, axis=1)
     if not X_nd.shape[1]:
-        raise DataError(f"{first_few(names)} have one level each: there is nothing to learn from.")
+        raise DataError(
+            f"{first_few(names)} have one level each: there is nothing to learn from.",
+            columns=names,
+        )
     return X_nd

@@ -1,7 +1,6 @@
-"""What is expected of each arm on the target, before anything is trained: from hits on held-out
-images to accuracies with errors.
+"""What is expected of each arm on the target: from hits on held-out images to accuracies.
 
-Accuracies are numbers from 0 to 1; in words and tables they are points, 0 to 100.
+Accuracies are numbers from 0 to 1; in sentences and tables they are points, 0 to 100.
 """
 
 from __future__ import annotations
@@ -65,14 +64,14 @@ class ArmForecast:
         return self.by_class[self.worst_class]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Forecast:
     """The gain of reweighting, predicted before training.
 
     Attributes
     ----------
     verdict : "reweight", "don't bother", "don't" or "unclear".
-    recommendation : the verdict with its reason, in words.
+    recommendation : the verdict with its reason, as a sentence.
     gain : accuracy of debiased − accuracy of naive on the target, with paired error.
     arms : every arm, naive and debiased first.
     class_share, class_ess : target share of every class, and the effective number of images behind
@@ -85,7 +84,8 @@ class Forecast:
     pareto_k : tail index of the weights (above 0.7: averages are unreliable); None where there are
         too few to tell.
     condition : what it is conditional on, the bias model.
-    objection : what `unskew.check_fit` objects to that; None if nothing.
+    objection : how the sources contradict the bias model, by `unskew.check_fit`; None if they do
+        not.
     fit_p_value : of that test; None where nothing can be tested.
     method : how it was computed.
     notes : what else the reader should know.
@@ -96,8 +96,8 @@ class Forecast:
     recommendation: str
     gain: Estimate
     arms: tuple[ArmForecast, ...]
-    class_share: Mapping[str, float] = field(repr=False)
-    class_ess: Mapping[str, float] = field(repr=False)
+    class_share: Mapping[str, float]
+    class_ess: Mapping[str, float]
     images: int
     ess: float
     design_effect: float
@@ -114,36 +114,43 @@ class Forecast:
     seed: int
 
     def arm(self, name: str) -> ArmForecast:
-        """The arm of that name."""
-        for each in self.arms:
-            if each.name == name:
-                return each
-        raise DataError(
-            f"there is no arm {name!r}; the arms are "
-            f"{first_few([each.name for each in self.arms], 12)}."
-        )
+        """Return the arm of that name."""
+        arms = {arm.name: arm for arm in self.arms}
+        if name not in arms:
+            raise DataError(
+                f"there is no arm {name!r}; the arms are {first_few(list(arms), 12)}.",
+                value=name,
+                allowed=list(arms),
+            )
+        return arms[name]
 
     def table(self) -> pd.DataFrame:
-        """One row for each arm, in points: accuracy with standard error and interval, worst class,
-        gain over naive, effective images.
+        """Tabulate the arms, in points.
+
+        Accuracy with standard error and interval, worst class, gain over naive, effective images.
         """
         import pandas as pd
 
-        return pd.DataFrame([_row(each) for each in self.arms])
+        return pd.DataFrame([_row(arm) for arm in self.arms])
 
     def lines(self) -> list[str]:
-        """What the command line prints."""
+        """Return the lines that the command line prints."""
         from unskew.forecasting.sentences import forecast_lines
 
         return forecast_lines(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and texts for JSON; what is not a finite number is None."""
-        found: dict[str, Any] = finite(asdict(self))
-        return found
+        """Return plain numbers and texts for JSON; what is not a finite number is None."""
+        values: dict[str, Any] = finite(asdict(self))
+        return values
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def __repr__(self) -> str:
+        from unskew.forecasting.sentences import summarize_forecast
+
+        return summarize_forecast(self)
 
 
 def _row(arm: ArmForecast) -> dict[str, Any]:
@@ -164,21 +171,21 @@ def _row(arm: ArmForecast) -> dict[str, Any]:
 
 
 def finite(value: Any) -> Any:
-    """The same with lists for tuples and None for numbers that JSON does not have."""
+    """Replace tuples by lists, and numbers that JSON does not have by None."""
     if isinstance(value, Mapping):
-        return {str(key): finite(each) for key, each in value.items()}
+        return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(each) for each in value]
+        return [finite(item) for item in value]
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else None
     return value
 
 
 def plain_mean(weight_n: Floats, value_n: Floats, unit_n: Ints, level: float = LEVEL) -> Estimate:
-    """μ̂ = Σ_i w_i v_i with the error of a mean given the weights, Σ_u (Σ_{i in u} w_i (v_i − μ̂))²
-    over the m units, times m/(m − 1).
+    """Estimate the mean μ̂ = Σ_i w_i v_i, with an error that takes the weights as given.
 
-    ``weight_n`` sums to 1. That weights are estimated is no part of it.
+    Its variance is Σ_u (Σ_{i in u} w_i (v_i − μ̂))² over the m units, times m/(m − 1). ``weight_n``
+    sums to 1. That weights are estimated is not part of it.
     """
     mean = float(weight_n @ value_n)
     pull_u = np.bincount(unit_n, weights=weight_n * (value_n - mean))
@@ -191,7 +198,7 @@ def plain_mean(weight_n: Floats, value_n: Floats, unit_n: Ints, level: float = L
 
 
 def widen(estimate: Estimate, further: float) -> Estimate:
-    """The same estimate with an independent error added."""
+    """Add an independent error to an estimate."""
     if further <= 0.0 or not math.isfinite(estimate.stderr):
         return estimate
     stderr = math.hypot(estimate.stderr, further)
@@ -212,7 +219,7 @@ def widen(estimate: Estimate, further: float) -> Estimate:
 
 
 def bounded(estimate: Estimate) -> Estimate:
-    """An accuracy lies between 0 and 1; extrapolation may step over."""
+    """Clip an accuracy to [0, 1], which extrapolation may leave."""
     low, high = (min(max(bound, 0.0), 1.0) for bound in estimate.interval)
     return Estimate(
         min(max(estimate.value, 0.0), 1.0), estimate.stderr, (low, high), estimate.level
@@ -240,13 +247,12 @@ class HitJudge:
     deal: Deal = field(repr=False)
 
     def accuracy(self, hits: Hits) -> Estimate:
-        """Target mean of v_i (of an arm, or of the difference of two), with what held-out images
-        alone do not tell.
+        """Estimate the target mean of v_i, of an arm or of the difference of two.
 
-        That is how the learning curve goes on, on which images a model happened to be trained, and
-        one image more or less: that no image changed sides among the m effective ones does not mean
-        that none ever will (1/m², as if one more had, either way). Two arms whose models never
-        differ are taken for the same.
+        The error includes what held-out images alone do not show: how the learning curve goes on,
+        on which images a model happened to be trained, and one image more or less: that no image
+        changed sides among the m effective ones does not mean that none ever will (1/m², as if one
+        more had, either way). Two arms whose models never differ are taken for the same.
         """
         if not (hits.full.any() or hits.half.any() or hits.split.any()):
             return self.mean(hits.full)
@@ -259,8 +265,9 @@ class HitJudge:
     def forecast(
         self, name: str, arm_weight_n: Floats, hits: Hits, naive: Hits | None
     ) -> ArmForecast:
-        """One arm's accuracy, its gain over ``naive`` (None: it is naive), and its accuracy in
-        every class that has weight.
+        """Estimate one arm's accuracy, overall and by class, and its gain over ``naive``.
+
+        ``naive`` is None for naive itself.
         """
         by_class = class_accuracies(
             extrapolate(hits, self.deal.n_folds), self.weight, self.label, self.classes, self.unit
@@ -271,7 +278,7 @@ class HitJudge:
             gain=None if naive is None else self.accuracy(hits.minus(naive)),
             held_out=float(self.weight @ hits.full),
             by_class=by_class,
-            worst_class=min(by_class, key=lambda each: by_class[each].value),
+            worst_class=min(by_class, key=lambda name: by_class[name].value),
             ess=kish(arm_weight_n),
         )
 
@@ -284,20 +291,20 @@ def class_accuracies(
     unit_n: Ints,
     level: float = LEVEL,
 ) -> dict[str, Estimate]:
-    """Accuracy within every class of positive weight; errors are given the weights."""
-    found = {}
+    """Estimate the accuracy within every class of positive weight, given the weights."""
+    by_class = {}
     for code, name in enumerate(classes):
         own = np.flatnonzero((label_n == code) & (weight_n > 0))
         if own.size:
             unit_m = np.unique(unit_n[own], return_inverse=True)[1]
-            found[name] = bounded(
+            by_class[name] = bounded(
                 plain_mean(weight_n[own] / weight_n[own].sum(), value_n[own], unit_m, level)
             )
-    return found
+    return by_class
 
 
 def kish(weight_n: Floats) -> float:
-    """(Σw)²/Σw²; 0 where all are 0."""
+    """Compute Kish's effective number (Σw)²/Σw²; 0 where all weights are 0."""
     largest = float(weight_n.max(initial=0.0))
     if largest <= 0.0:
         return 0.0
@@ -306,8 +313,9 @@ def kish(weight_n: Floats) -> float:
 
 
 def heavy_share(weight_n: Floats, carried: float = HEAVY) -> float:
-    """The smallest share of the images whose weights sum to ``carried`` of the total: ``carried``
-    itself iff all weights are equal.
+    """Return the smallest share of the images that carries the share ``carried`` of the weight.
+
+    It is ``carried`` itself iff all weights are equal.
     """
     falling_n = np.sort(weight_n)[::-1]
     # 1e-12, so that rounding does not ask for one image more.

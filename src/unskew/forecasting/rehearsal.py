@@ -1,4 +1,4 @@
-"""Does the bias model work on your data? Each source in turn is the target, and what is predicted
+"""A test of the bias model on your data: each source in turn is the target, and what is predicted
 there is compared with the truth.
 """
 
@@ -49,10 +49,10 @@ _ARMS = ("naive", "debiased")
 def rehearse(
     pool: Pool,
     bias: Bias,
-    learner: Any = None,
-    features: Any = None,
-    *,
     target: Target | None = None,
+    *,
+    features: Any,
+    learner: Any = None,
     folds: int = 5,
     ridge: float = 3e-3,
     scaling: Scaling | None = None,
@@ -61,28 +61,27 @@ def rehearse(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Rehearsal:
-    """Take each source in turn as the target, weight the others to it, and compare the accuracy
-    that is predicted with the true one.
+    """Test the bias model: weight the others to each source, and compare prediction with truth.
 
     Of the source that plays the target only that is used which one would know of a target: with
     `Strata` how often each level occurs in it, with `Tilt` and `Propensity` its images without
-    their labels (`Target.sample`). Families that speak of selection alone (`Known`,
+    their labels (`Target.sample`). Families that describe selection alone (`Known`,
     `Subpopulation`, `Box`, `SoftBox`) are fitted to all sources, and the others get the weights
     ω_k(z)/Σ_{l≠k} n_l ω_l(z)/Ω_l that make them look like source k. Naive and debiased models are
-    then trained on the others; their accuracy is predicted as by `unskew.learn.forecast_gain`, and
+    then trained on the others; their accuracy is predicted as by `unskew.forecast_gain`, and
     compared with that on the source's own images.
 
-    A source is a harder target than most: it lies at the edge of what the others show. One that
-    cannot be reached is reported with the reason, and is no failure of the model.
+    A source is a harder target than most: it is at the edge of what the others show. One that
+    cannot be reached is reported with the reason, and does not count against the model.
 
     Parameters
     ----------
     pool : the images of at least two sources, with labels.
     bias : the bias model. A source that it names as reference plays no such part here.
-    learner : a scikit-learn classifier that takes weights; None: the linear probe.
-    features : what it learns from, as for `unskew.learn.forecast_gain`.
     target : your target, where `Strata` takes its attributes and bins from it.
-    folds, ridge, scaling, copies, max_unlike, seed, progress : as for `unskew.learn.forecast_gain`.
+    features : what the probe learns from, as for `unskew.forecast_gain`.
+    learner : a scikit-learn classifier that takes weights; None: the linear probe.
+    folds, ridge, scaling, copies, max_unlike, seed, progress : as for `unskew.forecast_gain`.
 
     Returns
     -------
@@ -94,14 +93,16 @@ def rehearse(
     >>> import numpy as np, unskew
     >>> rng = np.random.default_rng(0)
     >>> y = np.repeat([0, 1, 0, 1], [600, 100, 200, 500])
-    >>> pool = unskew.Pool.from_arrays(np.repeat(["day", "night"], 700), label=y, x=2 * y + rng.standard_normal(y.size))
+    >>> source = np.repeat(["day", "night"], 700)
+    >>> pool = unskew.Pool.from_arrays(source, label=y, x=2 * y + rng.standard_normal(y.size))
     >>> unskew.rehearse(pool, unskew.bias.Strata("label"), features=["x"]).verdict
     'transfers'
     """
     if len(pool.names) < 2:
         raise DataError(
-            "a rehearsal takes each source as the target of the others, and there is one source "
-            f"only ({pool.names[0]})."
+            "a rehearsal takes each source as the target of the others, but there is one source "
+            f"only ({pool.names[0]}).",
+            source=pool.names[0],
         )
     trained, called = find_learner(learner, ridge)
     data = gather_probe_data(pool, features, scaling=scaling, copies=copies, scaled=learner is None)
@@ -116,16 +117,16 @@ def rehearse(
 
 
 def _without_reference(bias: Bias, target: Target | None) -> Bias:
-    """The model with the source in question as its reference, and with attributes and bins of its
-    own.
-    """
+    """Return the model without a reference source, and with attributes and bins of its own."""
     from unskew.bias.base import Bias as AnyBias
     from unskew.bias.product import Product
     from unskew.bias.strata import Strata
 
     if not isinstance(bias, AnyBias):
         raise ConfigError(
-            f"bias is a bias model such as unskew.bias.Strata('label'); got {bias!r}."
+            f"bias is a bias model such as unskew.bias.Strata('label'); got {bias!r}.",
+            option="bias",
+            value=repr(bias),
         )
     parts: list[Any] = []
     for part in bias.parts:
@@ -137,8 +138,9 @@ def _without_reference(bias: Bias, target: Target | None) -> Bias:
             part = replace(part, by=by, bins=part.bins or bins or None)
         if isinstance(part, Strata) and part.by is None:
             raise ConfigError(
-                "say over which attributes the strata are, Strata(by=[…]), or pass the target that "
-                "names them."
+                "name the attributes of the strata, Strata(by=[…]), or pass the target that names "
+                "them.",
+                option="by",
             )
         parts.append(part)
     return parts[0] if len(parts) == 1 else Product(*parts)
@@ -146,9 +148,7 @@ def _without_reference(bias: Bias, target: Target | None) -> Bias:
 
 @dataclass(frozen=True, eq=False)
 class _Weighted:
-    """The others, weighted to one source: (n,) weights over the rows of the others, and means under
-    them with errors.
-    """
+    """The others, weighted to one source: (n,) weights, and means under them with errors."""
 
     weight: Floats = field(repr=False)
     mean: TargetMean = field(repr=False)
@@ -168,7 +168,7 @@ class _Stage:
     seed: int
 
     def play(self, k: int, advance: Callable[[int], None]) -> SourceRehearsal:
-        """Source k as the target."""
+        """Rehearse with source k as the target."""
         own, others = np.flatnonzero(self.pool.source == k), np.flatnonzero(self.pool.source != k)
         name = self.pool.names[k]
         # What the models will have seen cannot judge them.
@@ -176,8 +176,10 @@ class _Stage:
         try:
             if judges.size < 2:
                 raise CoverageError(
-                    f"{own.size - judges.size} of its {own.size} images have copies, or are of "
-                    "groups, in other sources."
+                    f"{own.size - judges.size} of its {own.size} images have copies, or belong to "
+                    "groups, in other sources.",
+                    source=name,
+                    count=int(own.size - judges.size),
                 )
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", UnskewWarning)
@@ -185,14 +187,13 @@ class _Stage:
         except (CoverageError, OverlapError, ConvergenceError, DataError) as error:
             advance(count_fits(len(_ARMS), self.folds))
             return SourceRehearsal(name, own.size, obstacle=str(error))
-        said = tuple(
-            dict.fromkeys(
-                str(each.message) for each in caught if issubclass(each.category, UnskewWarning)
-            )
+        messages = dict.fromkeys(
+            str(warning.message)
+            for warning in caught
+            if issubclass(warning.category, UnskewWarning)
         )
-        return self._compare(
-            name, own, judges, others, replace(weighted, notes=(*weighted.notes, *said)), advance
-        )
+        weighted = replace(weighted, notes=(*weighted.notes, *messages))
+        return self._compare(name, own, judges, others, weighted, advance)
 
     def _weigh(self, k: int, own: Ints, others: Ints) -> _Weighted:
         if not _reads_a_target(self.bias):
@@ -203,12 +204,13 @@ class _Stage:
         weights = debias(
             rest, self.bias, Target.sample(sample), max_unlike=self.max_unlike, seed=self.seed
         )
-        mean, given = target_mean(weights, self.data.take(others).unit)
-        return _Weighted(weights.weight, mean, tuple(given))
+        mean, cautions = target_mean(weights, self.data.take(others).unit)
+        return _Weighted(weights.weight, mean, tuple(cautions))
 
     def _select(self, k: int, own: Ints, others: Ints) -> _Weighted:
-        """Weights ω_k/Σ_{l≠k} n_l ω_l/Ω_l of the others, from the model fitted to all; errors are
-        given the weights.
+        """Weight the others by ω_k/Σ_{l≠k} n_l ω_l/Ω_l, from the model fitted to all.
+
+        Errors take the weights as given.
         """
         weights = self._all
         log_nk, size_k = self._log_omega, np.bincount(self.pool.source)
@@ -221,8 +223,10 @@ class _Stage:
         unlike = float(np.mean(np.isneginf(density_n[own])))
         if unlike > self.max_unlike:
             raise CoverageError(
-                f"{unlike:.1%} of its images lie where no other source selects anything, more than "
-                f"max_unlike = {self.max_unlike:g}."
+                f"{unlike:.1%} of its images are where no other source selects anything, more than "
+                f"max_unlike = {self.max_unlike:g}.",
+                value=unlike,
+                limit=self.max_unlike,
             )
         log_m = np.where(
             np.isneginf(density_n),
@@ -230,7 +234,9 @@ class _Stage:
             log_nk[:, k] - np.where(np.isneginf(density_n), 0.0, density_n),
         )[others]
         if np.isneginf(log_m).all():
-            raise CoverageError("by the model it selects nothing of what the other sources show.")
+            raise CoverageError(
+                "according to the model it selects nothing of what the other sources show."
+            )
         weight_m = np.exp(log_m - log_m.max())
         weight_m /= weight_m.sum()
         unit_m = self.data.take(others).unit
@@ -282,7 +288,7 @@ class _Stage:
         }
         even_j = np.full(judges.size, 1.0 / judges.size)
         judge = HitJudge(weighted.weight, weighted.mean, rest.label, rest.classes, rest.unit, deal)
-        found = {
+        forecast = {
             arm.name: judge.forecast(arm.name, arm.weight, hits[arm.name], hits["naive"])
             for arm in arms
         }
@@ -291,9 +297,9 @@ class _Stage:
             images=own.size,
             judged=judges.size,
             ess=kish(weighted.weight),
-            predicted={arm: found[arm].accuracy for arm in _ARMS},
+            predicted={arm: forecast[arm].accuracy for arm in _ARMS},
             true={arm: bounded(plain_mean(even_j, right[arm], here.unit)) for arm in _ARMS},
-            predicted_gain=found["debiased"].gain,
+            predicted_gain=forecast["debiased"].gain,
             true_gain=plain_mean(even_j, right["debiased"] - right["naive"], here.unit),
             usual=float(np.clip(extrapolate(hits["naive"], self.folds).mean(), 0.0, 1.0)),
             notes=(*weighted.notes, *self._notes(own, judges, rest.label)),
@@ -303,23 +309,24 @@ class _Stage:
         notes = []
         if judges.size < own.size:
             notes.append(
-                f"{own.size - judges.size} of its {own.size} images have copies, or are of groups, "
-                "in other sources and do not judge."
+                f"{own.size - judges.size} of its {own.size} images have copies, or belong to "
+                "groups, in other sources and are not used to test the models."
             )
         unseen = np.setdiff1d(self.data.label[judges], label_m)
         if unseen.size:
             share = float(np.isin(self.data.label[judges], unseen).mean())
             names = first_few([self.data.classes[code] for code in unseen], 8)
             notes.append(
-                f"{share:.1%} of its images are of classes that no other source shows ({names}): "
-                "no model can be right there."
+                f"{share:.1%} of its images are of classes that no other source has ({names}): no "
+                "model can be right there."
             )
         return notes
 
 
 def _reads_a_target(bias: Bias) -> bool:
-    """Does the family take c(z) from a target (strata, tilts, propensities)? The others speak of
-    selection alone.
+    """Tell whether the family takes c(z) from a target (strata, tilts, propensities).
+
+    The others describe selection alone.
     """
     from unskew.bias.propensity import Propensity
     from unskew.bias.strata import Strata

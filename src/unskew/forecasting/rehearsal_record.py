@@ -1,6 +1,4 @@
-"""What a rehearsal found: predicted against true accuracy for each source, and the verdict in
-words.
-"""
+"""The result of a rehearsal: predicted against true accuracy for each source, and the verdict."""
 
 from __future__ import annotations
 
@@ -26,6 +24,8 @@ _VAGUE = 0.05
 _MANY_ERRORS = 3.0
 # Which arm wins is asked where they truly differ by more than a point.
 _DIFFERS = 0.01
+# Sources that ``repr`` lists.
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,17 @@ class SourceRehearsal:
 
     @property
     def reached(self) -> bool:
-        """Could the others be weighted to it?"""
+        """Whether the others could be weighted to it."""
         return self.obstacle is None
 
     def miss(self, arm: str = "debiased") -> float:
-        """Predicted − true accuracy; NaN where it was not reached."""
+        """Compute predicted − true accuracy; NaN where it was not reached."""
         return self.predicted[arm].value - self.true[arm].value if self.reached else math.nan
 
     def miss_stderr(self, arm: str = "debiased") -> float:
-        """Standard error of that difference, prediction and truth taken for independent; NaN where
-        it was not reached.
+        """Compute the standard error of `miss`, taking prediction and truth for independent.
+
+        NaN where it was not reached.
         """
         return (
             math.hypot(self.predicted[arm].stderr, self.true[arm].stderr)
@@ -80,9 +81,7 @@ class SourceRehearsal:
 
     @property
     def holds(self) -> bool | None:
-        """Is the prediction for debiased within its error of the truth? None where that cannot be
-        told.
-        """
+        """Whether the prediction for debiased is within its error of the truth; None if unclear."""
         if not self.reached:
             return None
         if not self.miss_stderr() <= _VAGUE:
@@ -92,7 +91,7 @@ class SourceRehearsal:
 
     @property
     def winner_right(self) -> bool | None:
-        """Was it predicted which arm is better? None where they do not truly differ by a point."""
+        """Whether the better arm was predicted; None where they do not truly differ by a point."""
         if (
             self.predicted_gain is None
             or self.true_gain is None
@@ -102,14 +101,14 @@ class SourceRehearsal:
         return self.predicted_gain.value * self.true_gain.value > 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rehearsal:
     """Each source in turn as the target.
 
     Attributes
     ----------
     verdict : "transfers", "transfers in part", "does not transfer" or "cannot tell".
-    message : the verdict with its reasons, in words.
+    message : the verdict with its reasons, as sentences.
     sources : one `SourceRehearsal` for each source.
     family, learner, n_folds, seed : the settings.
     """
@@ -123,44 +122,46 @@ class Rehearsal:
     seed: int
 
     def source(self, name: str) -> SourceRehearsal:
-        """The source of that name."""
-        for each in self.sources:
-            if each.source == name:
-                return each
-        raise DataError(
-            f"there is no source {name!r}; the sources are "
-            f"{first_few([each.source for each in self.sources], 12)}."
-        )
+        """Return the source of that name."""
+        sources = {rehearsed.source: rehearsed for rehearsed in self.sources}
+        if name not in sources:
+            raise DataError(
+                f"there is no source {name!r}; the sources are {first_few(list(sources), 12)}.",
+                source=name,
+                sources=list(sources),
+            )
+        return sources[name]
 
     def table(self) -> pd.DataFrame:
-        """One row for each source, in points: predicted and true accuracy of both arms with errors,
-        gains, the usual prediction.
+        """Tabulate the sources, in points.
+
+        Predicted and true accuracy of both arms with errors, gains, the usual prediction.
         """
         import pandas as pd
 
-        return pd.DataFrame([_row(each) for each in self.sources])
+        return pd.DataFrame([_row(source) for source in self.sources])
 
     def lines(self) -> list[str]:
-        """What the command line prints."""
-        width = max(len(each.source) for each in self.sources)
+        """Return the lines that the command line prints."""
+        width = max(len(source.source) for source in self.sources)
         lines = [self.message, ""]
         lines.append(
             f"  {'target':{width}}  {'naive: predicted':>16}  {'true':>10}  "
             f"{'debiased: predicted':>19}  {'true':>10}  {'usual':>5}"
         )
-        for each in self.sources:
-            if not each.reached:
-                lines.append(f"  {each.source:{width}}  not reached: {each.obstacle}")
+        for source in self.sources:
+            if not source.reached:
+                lines.append(f"  {source.source:{width}}  not reached: {source.obstacle}")
                 continue
             shown = [
                 _shown(numbers[arm])
                 for arm in ("naive", "debiased")
-                for numbers in (each.predicted, each.true)
+                for numbers in (source.predicted, source.true)
             ]
-            tail = "" if each.holds is not False else "  off"
+            tail = "" if source.holds is not False else "  off"
             lines.append(
-                f"  {each.source:{width}}  {shown[0]:>16}  {shown[1]:>10}  {shown[2]:>19}  "
-                f"{shown[3]:>10}  {100 * each.usual:5.1f}{tail}"
+                f"  {source.source:{width}}  {shown[0]:>16}  {shown[1]:>10}  {shown[2]:>19}  "
+                f"{shown[3]:>10}  {100 * source.usual:5.1f}{tail}"
             )
         lines += [
             "",
@@ -169,81 +170,102 @@ class Rehearsal:
         ]
         return [
             *lines,
-            *(f"Note on {each.source}: {note}" for each in self.sources for note in each.notes),
+            *(
+                f"Note on {source.source}: {note}"
+                for source in self.sources
+                for note in source.notes
+            ),
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and texts for JSON; what is not a finite number is None."""
-        found: dict[str, Any] = finite(asdict(self))
-        return found
+        """Return plain numbers and texts for JSON; what is not a finite number is None."""
+        values: dict[str, Any] = finite(asdict(self))
+        return values
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def __repr__(self) -> str:
+        lines = [f"Rehearsal: {self.verdict} ({self.family}; {self.learner}, {self.n_folds} folds)"]
+        lines += [f"  {_in_short(source)}" for source in self.sources[:_SHOWN]]
+        if len(self.sources) > _SHOWN:
+            lines.append(f"  and {len(self.sources) - _SHOWN} more sources")
+        return "\n".join(lines)
+
+
+def _in_short(source: SourceRehearsal) -> str:
+    if not source.reached:
+        return f"{source.source}: not reached from the others"
+    off = "" if source.holds is not False else ", off"
+    return (
+        f"{source.source}: debiased {_shown(source.predicted['debiased'])} predicted, "
+        f"{_shown(source.true['debiased'])} true{off}"
+    )
 
 
 def _shown(estimate: Estimate) -> str:
     return f"{100 * estimate.value:.1f} ± {100 * estimate.stderr:.1f}"
 
 
-def _row(each: SourceRehearsal) -> dict[str, Any]:
+def _row(source: SourceRehearsal) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "source": each.source,
-        "images": each.images,
-        "reached": each.reached,
-        "ess": each.ess,
+        "source": source.source,
+        "images": source.images,
+        "reached": source.reached,
+        "ess": source.ess,
     }
     for arm in ("naive", "debiased"):
-        for what, numbers in (("predicted", each.predicted), ("true", each.true)):
+        for what, numbers in (("predicted", source.predicted), ("true", source.true)):
             row[f"{arm}_{what}"] = 100 * numbers[arm].value if arm in numbers else math.nan
             row[f"{arm}_{what}_stderr"] = 100 * numbers[arm].stderr if arm in numbers else math.nan
-    row["gain_predicted"] = (
-        math.nan if each.predicted_gain is None else 100 * each.predicted_gain.value
-    )
-    row["gain_true"] = math.nan if each.true_gain is None else 100 * each.true_gain.value
-    return {**row, "usual": 100 * each.usual, "holds": each.holds, "remark": each.obstacle or ""}
+    for what, gain in (("predicted", source.predicted_gain), ("true", source.true_gain)):
+        row[f"gain_{what}"] = math.nan if gain is None else 100 * gain.value
+    return {
+        **row,
+        "usual": 100 * source.usual,
+        "holds": source.holds,
+        "remark": source.obstacle or "",
+    }
 
 
 def judge_rehearsal(sources: Sequence[SourceRehearsal], family: str) -> tuple[str, str]:
-    """(verdict, the verdict with its reasons): does this bias model transfer on these data?"""
-    told = [each for each in sources if each.holds is not None]
-    held = [each for each in told if each.holds]
-    if not told:
+    """Judge whether this bias model transfers on these data: the verdict, and it with reasons."""
+    clear = [source for source in sources if source.holds is not None]
+    held = [source for source in clear if source.holds]
+    if not clear:
         why = (
             "no source can be reached from the others"
-            if not any(each.reached for each in sources)
-            else "errors are too large to tell"
+            if not any(source.reached for source in sources)
+            else "the errors are too large"
         )
         return (
             "cannot tell",
-            f"Whether the bias model ({family}) transfers cannot be told: "
+            f"It remains open whether the bias model ({family}) transfers: "
             f"{why}.{_unreached(sources)}",
         )
     verdict = (
         "transfers"
-        if len(held) == len(told)
+        if len(held) == len(clear)
         else "transfers in part"
-        if 2 * len(held) > len(told)
+        if 2 * len(held) > len(clear)
         else "does not transfer"
     )
-    miss, usual = (
-        sum(values) / len(told)
-        for values in ([abs(each.miss()) for each in told], [_usual_miss(each) for each in told])
-    )
+    miss = sum(abs(source.miss()) for source in clear) / len(clear)
+    usual = sum(abs(source.usual - source.true["naive"].value) for source in clear) / len(clear)
     parts = [
         f"The bias model ({family}) {verdict}: weighted to each source in turn, the predicted "
-        "accuracy of the debiased model holds on "
-        f"{len(held)} of {len(told)} (off by {points(miss)} points on average; ordinary "
-        f"cross-validation of naive by {points(usual)})."
+        f"accuracy of the debiased model holds on {len(held)} of {len(clear)} (off by "
+        f"{points(miss)} points on average; ordinary cross-validation of naive by {points(usual)})."
     ]
-    for each in told:
-        if not each.holds:
-            parts.append(
-                f"On `{each.source}` it is {plus_minus(each.true['debiased'])}, and "
-                f"{plus_minus(each.predicted['debiased'])} was predicted."
-            )
-    asked = [each for each in told if each.winner_right is not None]
+    parts += [
+        f"On `{source.source}` it is {plus_minus(source.true['debiased'])}, and "
+        f"{plus_minus(source.predicted['debiased'])} was predicted."
+        for source in clear
+        if not source.holds
+    ]
+    asked = [source for source in clear if source.winner_right is not None]
     if asked:
-        right = sum(bool(each.winner_right) for each in asked)
+        right = sum(bool(source.winner_right) for source in asked)
         parts.append(
             "Where naive and debiased truly differ by more than a point, the better one was "
             f"predicted {right} of {len(asked)} times."
@@ -251,10 +273,6 @@ def judge_rehearsal(sources: Sequence[SourceRehearsal], family: str) -> tuple[st
     return verdict, " ".join(parts) + _unreached(sources)
 
 
-def _usual_miss(each: SourceRehearsal) -> float:
-    return abs(each.usual - each.true["naive"].value)
-
-
 def _unreached(sources: Sequence[SourceRehearsal]) -> str:
-    names = [f"`{each.source}`" for each in sources if not each.reached]
+    names = [f"`{source.source}`" for source in sources if not source.reached]
     return f" Not reached from the others: {first_few(names)}." if names else ""

@@ -1,10 +1,11 @@
-"""A forecast in words: the verdict with its reason, and the lines that the command line prints."""
+"""A forecast as sentences: the verdict with its reason, and the lines that are printed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+from unskew.errors import first_few
 from unskew.forecasting.record import HEAVY, ArmForecast, Forecast
 from unskew.records import Estimate
 
@@ -20,7 +21,7 @@ _FEW_EFFECTIVE = 50.0
 
 
 def points(value: float, signed: bool = False) -> str:
-    """An accuracy, or a difference of two, in points: whole from 10 on, else with one decimal."""
+    """Write an accuracy, or a difference of two, in points: from 10 on without decimals."""
     if not math.isfinite(value):
         return "?"
     shown = 100.0 * value
@@ -30,7 +31,7 @@ def points(value: float, signed: bool = False) -> str:
 
 
 def plus_minus(estimate: Estimate, signed: bool = False) -> str:
-    """As in "+11 ± 1", the error with as many decimals as the value."""
+    """Write "+11 ± 1", the error with as many decimals as the value."""
     if not math.isfinite(estimate.stderr):
         return f"{points(estimate.value, signed)} ± ?"
     whole = abs(round(100 * estimate.value, 1)) >= 10 and round(100 * estimate.stderr) >= 1
@@ -51,7 +52,7 @@ def recommend(
     ess: float,
     learner: str,
 ) -> tuple[str, str]:
-    """(verdict, the verdict with its reason)."""
+    """Return the verdict, and the verdict with its reason."""
     gain = debiased.gain
     assert gain is not None
     low, high = gain.interval
@@ -94,13 +95,13 @@ def recommend(
     doubt = f"{carried}, and " if few else ""
     return (
         "unclear",
-        f"unclear: {expected}, {worst}; {doubt}the held-out images do not tell whether reweighting "
+        f"unclear: {expected}, {worst}; {doubt}the held-out images do not show whether reweighting "
         "helps",
     )
 
 
 def worst_words(naive: ArmForecast, debiased: ArmForecast) -> str:
-    """As in "worst class 32 → 73"; both names where the worst class is another one."""
+    """Write "worst class 32 → 73 (name)", with both names where the worst class changes."""
     before, after = points(naive.worst.value), points(debiased.worst.value)
     if naive.worst_class == debiased.worst_class:
         return f"worst class {before} → {after} ({naive.worst_class})"
@@ -108,8 +109,9 @@ def worst_words(naive: ArmForecast, debiased: ArmForecast) -> str:
 
 
 def compare_arms(differences: Sequence[tuple[str, Estimate]]) -> list[str]:
-    """Sentences on baselines that are expected to do better than debiased; ``differences`` are
-    those paired gains over debiased.
+    """Name the baselines that are expected to do better than debiased.
+
+    ``differences`` are their paired gains over debiased.
     """
     return [
         f"{name} is expected to do better than debiased: {plus_minus(difference, signed=True)} "
@@ -119,8 +121,25 @@ def compare_arms(differences: Sequence[tuple[str, Estimate]]) -> list[str]:
     ]
 
 
+def summarize_forecast(forecast: Forecast) -> str:
+    """Write a forecast in a few lines, for ``repr``."""
+    shown = [
+        f"{arm.name} {100 * arm.accuracy.value:.1f} ± {100 * arm.accuracy.stderr:.1f}"
+        for arm in forecast.arms
+    ]
+    lines = [
+        f"Forecast: {forecast.recommendation}",
+        f"  accuracy on the target: {first_few(shown, 4)}",
+        f"  {forecast.images:,} images, worth {forecast.ess:,.0f} equally weighted ones; "
+        f"{forecast.learner}, {forecast.n_folds} folds",
+    ]
+    if forecast.objection:
+        lines.append(f"  check_fit objects to the bias model (p = {forecast.fit_p_value:.2g})")
+    return "\n".join(lines)
+
+
 def forecast_lines(forecast: Forecast) -> list[str]:
-    """Recommendation, table, cost of the weights, condition and objection, method, notes."""
+    """List recommendation, table, cost of the weights, condition, objection, method and notes."""
     width = max(len(arm.name) for arm in forecast.arms)
     lines = [_sentence(forecast.recommendation), ""]
     lines.append(
@@ -144,9 +163,8 @@ def forecast_lines(forecast: Forecast) -> list[str]:
     lines += [
         "",
         f"The weighted pool is worth {forecast.ess:,.0f} of its {forecast.images:,} images{units} "
-        "(design effect "
-        f"{forecast.design_effect:.3g}); {_share(forecast.heavy_share)} of the images carry "
-        f"{HEAVY:.0%} of the weight.{tail}",
+        f"(design effect {forecast.design_effect:.3g}); {_share(forecast.heavy_share)} of the "
+        f"images carry {HEAVY:.0%} of the weight.{tail}",
         forecast.condition,
     ]
     lines += [f"Objection: {forecast.objection}"] if forecast.objection else []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def odds_of_target(
     pool: pd.DataFrame, sample: pd.DataFrame, features: Sequence[str], C: float
 ) -> Floats:
-    """(n,) P(target | x)/P(pool | x) for every image of the pool, scaled to sum 1.
+    """Return the (n,) odds P(target | x)/P(pool | x) of the images of the pool, scaled to sum 1.
 
     By Bayes' rule the odds are p_target(x)/p_pool(x) up to a constant. The classifier is logistic
     regression with ridge penalty 1/C on standardised numbers and on indicators of levels, so log
@@ -46,20 +46,22 @@ def _check_features(table: pd.DataFrame, features: Sequence[str], what: str) -> 
         if name not in columns:
             raise DataError(
                 f"{what} has no column {name!r}; it has "
-                f"{first_few(columns, 12)}.{did_you_mean(name, columns)}"
+                f"{first_few(columns, 12)}.{did_you_mean(name, columns)}",
+                column=name,
+                columns=columns,
             )
         missing = int(table[name].isna().sum())
         if missing:
             raise DataError(
                 f"{name} is missing for {missing} of {len(table)} images of {what}; fill it in, or "
-                "leave those images out."
+                "leave those images out.",
+                column=name,
+                count=missing,
             )
 
 
 def _logistic(both: pd.DataFrame, C: float) -> Any:
-    """Logistic regression behind a step that standardises numbers and writes levels as
-    indicators.
-    """
+    """Make logistic regression on standardised numbers and indicators of levels."""
     import pandas as pd
     from sklearn.compose import make_column_transformer
     from sklearn.linear_model import LogisticRegression
@@ -67,7 +69,9 @@ def _logistic(both: pd.DataFrame, C: float) -> Any:
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
     if not C > 0:
-        raise ConfigError(f"C is the inverse strength of the penalty, above 0; got {C!r}.")
+        raise ConfigError(
+            f"C is the inverse strength of the penalty, above 0; got {C!r}.", option="C", value=C
+        )
     is_number = {
         name: bool(pd.api.types.is_numeric_dtype(both[name]))
         and not pd.api.types.is_bool_dtype(both[name])
@@ -79,7 +83,10 @@ def _logistic(both: pd.DataFrame, C: float) -> Any:
         name for name in numbers if not np.isfinite(both[name].to_numpy(dtype=np.float64)).all()
     ]
     if infinite:
-        raise DataError(f"features must be finite; {first_few(infinite)} has infinite values.")
+        raise DataError(
+            f"features must be finite; {first_few(infinite)} has infinite values.",
+            columns=infinite,
+        )
     steps = make_column_transformer(
         (StandardScaler(), numbers), (OneHotEncoder(sparse_output=False), levels)
     )

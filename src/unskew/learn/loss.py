@@ -45,7 +45,8 @@ class WeightedLoss(torch.nn.Module):
     >>> import torch
     >>> from unskew.learn import WeightedLoss
     >>> criterion = WeightedLoss(torch.nn.functional.cross_entropy, {"a.jpg": 0.5, "b.jpg": 1.5})
-    >>> criterion(torch.zeros(2, 3), torch.tensor([0, 2]), ["b.jpg", "a.jpg"]).item() == torch.tensor(3.0).log().item()
+    >>> loss = criterion(torch.zeros(2, 3), torch.tensor([0, 2]), ["b.jpg", "a.jpg"])
+    >>> loss.item() == torch.tensor(3.0).log().item()
     True
     """
 

@@ -44,8 +44,9 @@ class TrainSettings:
     label_smoothing : of the training loss.
     weighting : "sampler": images are drawn in proportion to their weights, by ``scheme``,
         "systematic" or "multinomial" (independent draws, the article's); "loss": every image once
-        per epoch, its loss times its weight. The expected gradient is the same; its variance is E[w
-        |g|²] for the former and E[w² |g|²] for the latter, which is much larger where some weights are.
+        per epoch, its loss times its weight. The expected gradient is the same; its variance is
+        E[w |g|²] for the former and E[w² |g|²] for the latter, which is much larger where some
+        weights are.
     patience : stop when the weighted validation loss has not improved for so many epochs. With
         validation images the weights of the best epoch are kept, without them those of the last.
     ridge : penalty of the probe.

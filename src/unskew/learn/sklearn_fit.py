@@ -16,27 +16,29 @@ from unskew.records.levels import level_text
 
 
 def fit_positive_rows(estimator: Any, X: Any, y: Any, weight_n: Floats) -> Any:
-    """A clone of ``estimator`` fitted on the rows of positive weight, with weights of mean 1 there
-    unless they are all the same.
+    """Fit a clone of ``estimator`` on the rows of positive weight.
 
-    Where they differ they must reach its predictor: `ConfigError` where a step or a wrapper would
-    drop them.
+    The weights have mean 1 there, and are not passed if they are all the same. Where they differ
+    they must reach its predictor: `ConfigError` where a step or a wrapper would drop them.
     """
     from sklearn.base import clone
     from sklearn.utils import _safe_indexing
 
-    for name, given in (("X", X), ("y", y)):
-        n_rows = given.shape[0] if hasattr(given, "shape") else len(given)
+    for name, values in (("X", X), ("y", y)):
+        n_rows = values.shape[0] if hasattr(values, "shape") else len(values)
         if n_rows != weight_n.size:
             raise DataError(
                 f"{name} has one row for each of the {weight_n.size} images of the pool, in its "
-                f"order; got {n_rows}."
+                f"order; got {n_rows}.",
+                option=name,
+                count=n_rows,
+                limit=weight_n.size,
             )
     rows = np.flatnonzero(weight_n > 0)
     weight_m = weight_n[rows] / weight_n[rows].mean()
     if rows.size < weight_n.size:
         X, y = _safe_indexing(X, rows), _safe_indexing(y, rows)
-    # Equal up to rounding: then every estimator will do.
+    # Equal up to rounding: then any estimator can be used.
     return (
         clone(estimator).fit(X, y)
         if np.ptp(weight_m) <= 1e-12
@@ -46,8 +48,7 @@ def fit_positive_rows(estimator: Any, X: Any, y: Any, weight_n: Floats) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class AdjustedClassifier:
-    """A fitted classifier whose probabilities are p_y e^{−offset_y}, normalised: the post-hoc form
-    of logit adjustment.
+    """A fitted classifier with post-hoc logit adjustment: p_y e^{−offset_y}, normalised.
 
     Attributes
     ----------
@@ -64,18 +65,20 @@ class AdjustedClassifier:
         if not hasattr(self.estimator, "predict_proba"):
             raise ConfigError(
                 f"logit adjustment needs predict_proba, which {type(self.estimator).__name__} does "
-                "not have."
+                "not have.",
+                option="estimator",
+                value=type(self.estimator).__name__,
             )
         offset_of(self.estimator.classes_, self.classes, self.logit_offset)
 
     def __sklearn_tags__(self) -> Any:
-        """What kind of estimator this is, so that scikit-learn's scorers take it."""
+        """Tell scikit-learn's scorers what kind of estimator this is."""
         from sklearn.utils import get_tags
 
         return get_tags(self.estimator)
 
     def fit(self, X: Any, y: Any) -> AdjustedClassifier:
-        """Always refused: it is fitted already."""
+        """Refuse: it is fitted already."""
         raise ConfigError(
             "this classifier is fitted, and its offsets belong to the pool it was fitted on; use "
             "Baseline.fit."
@@ -87,7 +90,7 @@ class AdjustedClassifier:
         return np.asarray(self.estimator.classes_)
 
     def predict_proba(self, X: Any) -> Floats:
-        """(n, M) adjusted probabilities; rows sum to 1."""
+        """Return (n, M) adjusted probabilities; rows sum to 1."""
         with np.errstate(divide="ignore"):
             logit_nm = np.log(self.estimator.predict_proba(X)) - offset_of(
                 self.classes_, self.classes, self.logit_offset
@@ -97,11 +100,11 @@ class AdjustedClassifier:
         return np.asarray(proba_nm, dtype=np.float64)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """(n,) the class with the largest adjusted probability."""
+        """Return the (n,) classes with the largest adjusted probability."""
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
     def score(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> float:
-        """Accuracy, as every classifier of scikit-learn has it."""
+        """Compute the accuracy, as every classifier of scikit-learn does."""
         return float(
             np.average(
                 self.predict(X) == np.asarray(y),
@@ -111,14 +114,14 @@ class AdjustedClassifier:
 
 
 def offset_of(wanted: Any, classes: Sequence[str], logit_offset: Floats) -> Floats:
-    """The offsets in the order of the classes ``wanted``, compared as text."""
-    place = {name: m for m, name in enumerate(classes)}
-    unknown = [value for value in wanted if level_text(value) not in place]
+    """Return the offsets in the order of the classes ``wanted``, compared as text."""
+    position = {name: m for m, name in enumerate(classes)}
+    unknown = [value for value in wanted if level_text(value) not in position]
     if unknown:
         raise DataError(
             f"the classifier knows the classes {first_few(unknown)}, which the labels of the pool "
-            "do not have; they are "
-            f"{first_few(classes, 12)}. Was it fitted with other labels, or with codes instead of "
-            "names?"
+            f"do not have; they are {first_few(classes, 12)}. Was it fitted with other labels, or "
+            "with codes instead of names?",
+            levels=[level_text(value) for value in unknown],
         )
-    return logit_offset[[place[level_text(value)] for value in wanted]]
+    return logit_offset[[position[level_text(value)] for value in wanted]]

@@ -46,7 +46,7 @@ def forecast_inputs(
             images_to_train_on(inputs.pool),
             inputs.bias,
             inputs.target,
-            probe_features(inputs),
+            features=probe_features(inputs),
             arms=arms,
             learner=None if learner is None else make_learner(learner),
             max_unlike=config.solve.max_unlike,
@@ -88,8 +88,8 @@ def rehearse_inputs(inputs: Inputs, *, progress: bool | None = None) -> Rehearsa
     return rehearse(
         images_to_train_on(inputs.pool),
         inputs.bias,
+        inputs.target,
         features=probe_features(inputs),
-        target=inputs.target,
         max_unlike=config.solve.max_unlike,
         seed=config.engine.seed,
         progress=progress,

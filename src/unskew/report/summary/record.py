@@ -350,7 +350,7 @@ class ForecastClass:
 @dataclass(frozen=True)
 class ForecastPanel:
     """What reweighting is expected to bring, predicted before training
-    (`unskew.learn.forecast_gain`); naive and debiased come first.
+    (`unskew.forecast_gain`); naive and debiased come first.
 
     ``recommendation`` is the verdict with its reason; ``condition`` says what all of it rests on,
     ``objection`` what check_fit says against that, None if nothing; ``ess_units`` counts what is

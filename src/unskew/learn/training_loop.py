@@ -1,0 +1,375 @@
+"""The training of a network: one epoch after the other, each judged, saved and logged.
+
+Everything random in epoch e comes from (seed, e), so that a run that was killed and resumed ends in
+the same bits (on a CPU) as one that was not.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import time
+from collections.abc import Callable
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unskew.engine.progress import show_progress
+from unskew.errors import DataError, diverged
+from unskew.learn.augment import augment_images, draw_changes
+from unskew.learn.batch_norm import update_batch_norm
+from unskew.learn.checkpoints import CHECKPOINT, LOGS, fill_network, load_state, save_state
+from unskew.learn.device_rows import DeviceRows
+from unskew.learn.presets import TrainSettings, settings_dict
+from unskew.learn.sampling_schemes import plan_draws
+from unskew.learn.schedules import learning_rate_at
+from unskew.learn.trained_model import new_network, save_model
+from unskew.learn.training_data import TrainingData, measure_scale, rows_at_once
+from unskew.learn.training_logs import TrainingLogs
+
+logger = logging.getLogger(__name__)
+
+# Images that batch normalisation's statistics are estimated from, after every epoch: its own
+# running averages remember fewer.
+_STATISTICS_FROM = 8192
+# Images that a network sees before its first step.
+_LOOKED_AT = 4096
+# Steps between looks at the loss: on a graphics card each look makes it wait.
+_LOOK = 50
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRun:
+    """What every process of a training knows."""
+
+    data: TrainingData
+    settings: TrainSettings
+    folder: Path
+    watched: dict[str, TrainingData]
+    fingerprint: dict[str, str]
+    progress: bool | None
+    logs: bool
+
+    @property
+    def judged(self) -> dict[str, TrainingData]:
+        """The sets that are judged after every epoch, by name."""
+        validation = self.data.validation
+        return ({} if validation is None else {"validation": validation}) | self.watched
+
+    def facts(self) -> dict[str, Any]:
+        """Describe the run for its files."""
+        return {
+            "settings": settings_dict(self.settings),
+            "classes": list(self.data.classes),
+            "shape": list(self.data.X.shape[1:]),
+            "fingerprint": self.fingerprint,
+            "watched": list(self.watched),
+        }
+
+
+class TrainingLoop:
+    """The loop: every epoch trains, re-estimates batch normalisation, judges, saves, logs."""
+
+    def __init__(self, fabric: Any, run: TrainingRun) -> None:
+        import torch
+
+        self.fabric, self.run, self.settings = fabric, run, run.settings
+        data, settings = run.data, run.settings
+        torch.manual_seed(_seed(settings.seed))
+        mean, divisor = measure_scale(data, settings.scaling)
+        self.network = new_network(settings, data.X.shape[1:], len(data.classes), mean, divisor)
+        self._show_images()
+        self.sgd = torch.optim.SGD(
+            [parameter for parameter in self.network.parameters() if parameter.requires_grad],
+            lr=settings.learning_rate,
+            momentum=settings.momentum,
+            weight_decay=settings.weight_decay,
+            nesterov=settings.nesterov and settings.momentum > 0,
+        )
+        self.model, self.optimizer = fabric.setup(self.network, self.sgd)
+        self.rows = DeviceRows(data, fabric.device)
+        self.fill = (
+            torch.as_tensor(np.rint(mean), dtype=torch.uint8, device=fabric.device)
+            if data.holds_images
+            else None
+        )
+        self.judged = {
+            name: DeviceRows(images, fabric.device) for name, images in run.judged.items()
+        }
+        self.loss = _make_loss(data, settings)
+        self.sampler = _make_sampler(data, settings)
+        # Whole batches only, so that every image counts the same: another part is left out in each
+        # epoch.
+        self.batch = min(settings.batch, len(data) - len(data) % fabric.world_size)
+        if not self.batch:
+            raise DataError(
+                f"{len(data)} images cannot be shared by {fabric.world_size} devices: use one.",
+                count=len(data),
+                limit=fabric.world_size,
+            )
+        self.n_steps = len(data) // self.batch
+        self.history: list[dict[str, float]] = []
+        self.kept: dict[str, Any] = {}
+        self._take_up(run.folder / CHECKPOINT)
+
+    def _show_images(self) -> None:
+        """Show a weighted sample to a network that looks at images before its first step.
+
+        Such a network has the method ``look_at``.
+        """
+        import torch
+
+        look_at = getattr(self.network.network, "look_at", None)
+        if look_at is not None:
+            data = self.run.data
+            rows = plan_draws(data.weight, min(len(data), _LOOKED_AT)).draw(
+                np.random.default_rng([self.settings.seed, 3])
+            )
+            look_at(self.network.scale(torch.from_numpy(np.array(data.X[np.sort(rows)]))))
+
+    def go(self) -> None:
+        """Train the epochs that are left, then save the model."""
+        first, settings = self.fabric.global_rank == 0, self.settings
+        logs = TrainingLogs(
+            self.run.folder / LOGS if self.run.logs and first else None, self.history
+        )
+        left = (settings.epochs - len(self.history)) * self.n_steps * self.batch
+        with (
+            closing(logs),
+            show_progress(
+                "images trained on", left, self.run.progress if first else False
+            ) as advance,
+        ):
+            while len(self.history) < settings.epochs and not self._is_over():
+                self._one_epoch(len(self.history), advance)
+                logs.add(self.history[-1])
+        if first:
+            save_model(
+                self.run.folder,
+                {
+                    **self.run.facts(),
+                    "network": self.kept,
+                    "epoch": self._best(),
+                    "history": self.history,
+                },
+            )
+        self.fabric.barrier()
+
+    def _one_epoch(self, epoch: int, advance: Callable[[int], None]) -> None:
+        began = time.perf_counter()
+        loss = self._train(epoch, advance)
+        self._update_batch_norm(epoch)
+        row = {"epoch": epoch, "train_loss": loss, "learning_rate": self.sgd.param_groups[0]["lr"]}
+        for name, rows in self.judged.items():
+            row |= {
+                f"{name}_{measure}": value
+                for measure, value in judge_rows(self.network, rows, self.fabric).items()
+            }
+        if not all(math.isfinite(value) for value in row.values()):
+            raise diverged(epoch, row["train_loss"], self.settings.learning_rate)
+        row["seconds"] = time.perf_counter() - began
+        self.history.append(row)
+        if self._best() == epoch:
+            self.kept = {
+                name: value.detach().cpu().clone()
+                for name, value in self.network.state_dict().items()
+            }
+        if self.fabric.global_rank == 0:
+            logger.info(
+                "epoch %d of %d: %s",
+                epoch + 1,
+                self.settings.epochs,
+                ", ".join(f"{key} {value:.4g}" for key, value in row.items()),
+            )
+        self._save()
+
+    def _train(self, epoch: int, advance: Callable[[int], None]) -> float:
+        """Pass over the images once, and return the mean loss of the steps."""
+        import torch
+
+        settings, fabric = self.settings, self.fabric
+        torch.manual_seed(_seed(settings.seed, epoch, 0, fabric.global_rank))
+        generator = torch.Generator(fabric.device).manual_seed(_seed(settings.seed, epoch, 1))
+        order = np.random.default_rng([settings.seed, epoch]).permutation(len(self.run.data))
+        if self.sampler is not None:
+            order = self.sampler.draw_epoch(epoch)
+        self.model.train()
+        total = torch.zeros((), dtype=torch.float64, device=fabric.device)
+        mine = slice(fabric.global_rank, None, fabric.world_size)
+        for step in range(self.n_steps):
+            rows = order[step * self.batch : (step + 1) * self.batch][mine]
+            images, label = self.rows.take(rows)
+            if settings.augment and self.fill is not None:
+                images = self._augment(images, generator, mine)
+            self.sgd.param_groups[0]["lr"] = learning_rate_at(
+                settings.schedule,
+                settings.learning_rate,
+                epoch * self.n_steps + step,
+                settings.epochs * self.n_steps,
+                settings.epochs,
+                settings.milestones,
+            )
+            loss = self.loss(self.model(images), label, rows)
+            fabric.backward(loss)
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            total += loss.detach()
+            advance(self.batch)
+            if step % _LOOK == 0 and not math.isfinite(
+                fabric.all_reduce(total.clone(), reduce_op="sum").item()
+            ):
+                raise diverged(epoch, math.nan, settings.learning_rate)
+        return float(fabric.all_reduce(total, reduce_op="mean").item() / self.n_steps)
+
+    def _augment(self, images: Any, generator: Any, mine: slice) -> Any:
+        settings = self.settings
+        # Drawn for the whole batch, so that a run does not depend on the number of processes.
+        changes = draw_changes(self.batch, images.shape[1:3], generator, pad=settings.pad)
+        return augment_images(
+            images,
+            changes.take(mine),
+            padding=settings.padding,
+            cutout=settings.cutout,
+            fill=self.fill,
+        )
+
+    def _update_batch_norm(self, epoch: int) -> None:
+        """Estimate the running statistics on a weighted sample, without augmentation."""
+        n, weight_n = len(self.run.data), self.run.data.weight
+        drawn = plan_draws(weight_n, min(n, _STATISTICS_FROM)).draw(
+            np.random.default_rng([self.settings.seed, epoch, 2])
+        )
+        whole = drawn[: max(drawn.size // self.batch, 1) * self.batch][
+            self.fabric.global_rank :: self.fabric.world_size
+        ]
+        size = self.batch // self.fabric.world_size
+        parts = (
+            self.rows.take(whole[start : start + size]) for start in range(0, whole.size, size)
+        )
+        with self.fabric.autocast():
+            update_batch_norm(self.network, parts)
+
+    def _best(self) -> int:
+        """Return the epoch whose weights are kept: the lowest validation loss, or the last."""
+        if self.run.data.validation is None:
+            return len(self.history) - 1
+        return min(
+            range(len(self.history)), key=lambda epoch: self.history[epoch]["validation_loss"]
+        )
+
+    def _is_over(self) -> bool:
+        patience = self.settings.patience
+        return (
+            patience is not None
+            and bool(self.history)
+            and len(self.history) - 1 - self._best() >= patience
+        )
+
+    def _save(self) -> None:
+        if self.fabric.global_rank == 0:
+            now = {name: value.detach().cpu() for name, value in self.network.state_dict().items()}
+            state = {
+                "network": now,
+                "optimizer": self.sgd.state_dict(),
+                "precision": self.fabric.strategy.precision.state_dict(),
+            }
+            state["sampler"] = (
+                None
+                if self.sampler is None
+                else self.sampler.state_dict(epoch=len(self.history), consumed=0)
+            )
+            save_state(
+                self.run.folder / CHECKPOINT,
+                {**self.run.facts(), **state, "history": self.history, "kept": self.kept},
+            )
+        self.fabric.barrier()
+
+    def _take_up(self, path: Path) -> None:
+        """Continue from a checkpoint, if there is one."""
+        if not path.exists():
+            return
+        state = load_state(path)
+        fill_network(self.network, state["network"], self.settings.model, path)
+        try:
+            self.sgd.load_state_dict(state["optimizer"])
+        except ValueError as error:
+            raise DataError(
+                f"{path} was written by another version of this training ({error}): start again "
+                "with --force.",
+                path=str(path),
+            ) from error
+        self.fabric.strategy.precision.load_state_dict(state["precision"])
+        if self.sampler is not None:
+            self.sampler.load_state_dict(state["sampler"])
+        self.history, self.kept = list(state["history"]), state["kept"]
+        logger.info("resumed after epoch %d", len(self.history))
+
+
+def judge_rows(network: Any, rows: DeviceRows, fabric: Any = None) -> dict[str, float]:
+    """Measure loss and accuracy under the weights, Σ_i w_i ℓ_i/Σ_i w_i, and accuracy without.
+
+    Each process judges its share.
+    """
+    import torch
+
+    rank, n_processes = (0, 1) if fabric is None else (fabric.global_rank, fabric.world_size)
+    mine = np.arange(rank, len(rows), n_processes)
+    size = rows_at_once(rows.data.X.shape[1:])
+    sums = torch.zeros(5, dtype=torch.float64, device=rows.device)
+    network.eval()
+    with torch.inference_mode(), nullcontext() if fabric is None else fabric.autocast():
+        for start in range(0, mine.size, size):
+            part = mine[start : start + size]
+            images, label = rows.take(part)
+            logits = network(images).double()
+            weight = rows.weight(part)
+            loss = torch.nn.functional.cross_entropy(logits, label, reduction="none")
+            hit = (logits.argmax(1) == label).double()
+            sums += torch.stack(
+                [
+                    (weight * loss).sum(),
+                    (weight * hit).sum(),
+                    weight.sum(),
+                    hit.sum(),
+                    torch.ones_like(hit).sum(),
+                ]
+            )
+    if fabric is not None:
+        sums = fabric.all_reduce(sums, reduce_op="sum")
+    lost, right, weight_sum, hits, count = sums.tolist()
+    return {
+        "loss": lost / weight_sum,
+        "accuracy": right / weight_sum,
+        "accuracy_unweighted": hits / count,
+    }
+
+
+def _make_loss(data: TrainingData, settings: TrainSettings) -> Callable[..., Any]:
+    """Make the function (logits, labels, rows) → the loss of a batch."""
+    from torch.nn.functional import cross_entropy
+
+    from unskew.learn.loss import WeightedLoss
+
+    plain = functools.partial(cross_entropy, label_smoothing=settings.label_smoothing)
+    if settings.weighting == "loss":
+        return WeightedLoss(plain, data.weight)
+    return lambda logits, label, rows: plain(logits, label)
+
+
+def _make_sampler(data: TrainingData, settings: TrainSettings) -> Any:
+    from unskew.learn.sampler import WeightedSampler
+
+    if settings.weighting == "loss":
+        return None
+    # One draw for all processes; each takes its share of every batch.
+    return WeightedSampler(
+        data.weight, scheme=settings.scheme, seed=settings.seed, num_replicas=1, rank=0
+    )
+
+
+def _seed(*numbers: int) -> int:
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
