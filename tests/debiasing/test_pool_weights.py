@@ -137,7 +137,7 @@ def test_known_omega_is_solved_once_and_as_from_numbers(monkeypatch):
     constant ω and groups.
     """
     from unskew import debias_weights
-    from unskew.solve import normalizers as entry
+    from unskew.solve import profile_likelihood as entry
 
     solves = []
     solve = entry.solve_prepared

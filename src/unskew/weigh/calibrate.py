@@ -111,7 +111,8 @@ def calibrate_weights(
     Examples
     --------
     >>> light = ["day", "day", "day", "night"]
-    >>> result = calibrate_weights([1, 1, 1, 1], by={"light": light}, margins={"light": {"day": 0.5, "night": 0.5}})
+    >>> half = {"light": {"day": 0.5, "night": 0.5}}
+    >>> result = calibrate_weights([1, 1, 1, 1], by={"light": light}, margins=half)
     >>> result.weight.round(6).tolist(), round(result.ess_after, 6)
     ([0.166667, 0.166667, 0.166667, 0.5], 3.0)
     """

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -14,51 +14,33 @@ import numpy.typing as npt
 from unskew.errors import DataError, first_few
 from unskew.records import Floats, Weights
 from unskew.records.arrays import is_missing
-from unskew.solve.normalizers import (
-    Method,
-    Solved,
-    checked_options,
-    prepare,
-    solve_prepared,
-    with_exact_hessian,
-)
+from unskew.solve.methods import Solved, solve_prepared, with_exact_hessian
 from unskew.solve.omega_rows import Rows
+from unskew.solve.options import OmegaOptions, read_options, shows_options
 from unskew.solve.overlap import overlap_at_solution, warn_if_weak
+from unskew.solve.prepared_rows import prepare
 from unskew.solve.source_codes import check_same_order
 from unskew.weigh.verdict import judge_weights
 
 
+@shows_options(OmegaOptions)
 def debias_weights(
-    omega: Any,
-    source: Any,
-    *,
-    group: Any = None,
-    id: Any = None,
-    method: Method = "newton",
-    tol: float = 1e-10,
-    max_steps: int | None = None,
-    throw: bool = True,
-    log: bool = False,
-    start: npt.ArrayLike | None = None,
-    seed: int = 0,
-    names: Sequence[object] | None = None,
-    jobs: int | None = None,
+    omega: Any, source: Any, *, group: Any = None, id: Any = None, **options: Unpack[OmegaOptions]
 ) -> Weights:
-    """One weight for every image: π_i = 1/(n Σ_k λ_k ω_ik/Ω_k) with the normalizers Ω of
-    ``solve_normalizers``.
+    """Give every image one weight, with the normalizers Ω of ``solve_normalizers``.
 
-    The weighted pool estimates the target: Σ_i π_i h(z_i) → ∫ h dp. Facts: Σ_i π_i = 1, Σ_i π_i
-    ω_ik = Ω_k; a constant factor in ω_k changes no weight; with all ω equal π_i = 1/n; with one
-    source π_i ∝ 1/ω_i.
+    π_i = 1/(n Σ_k λ_k ω_ik/Ω_k). The weighted pool estimates the target: Σ_i π_i h(z_i) → ∫ h dp.
+    Facts: Σ_i π_i = 1, Σ_i π_i ω_ik = Ω_k; a constant factor in ω_k changes no weight; with all ω
+    equal π_i = 1/n; with one source π_i ∝ 1/ω_i.
 
     Parameters
     ----------
-    omega, source, method, tol, max_steps, throw, log, start, seed, names, jobs : as for
-        ``solve_normalizers``.
+    omega, source : as for ``solve_normalizers``.
     group : (n,) the group of every image (patient, burst): images of one group are not independent,
         and standard errors account for it.
     id : (n,) an id for every image (default: the index of ``omega`` if it is a DataFrame, else the
         row number).
+    **options
 
     Examples
     --------
@@ -68,14 +50,12 @@ def debias_weights(
     >>> weights.sample_weight[[0, 20, 40]].round(4).tolist(), weights.names
     ([0.6667, 2.0, 0.6667], ('all', 'half'))
     """
-    prepared = prepare(omega, source, log=log, names=names, jobs=jobs)
+    checked = read_options(options)
+    prepared = prepare(omega, source, checked)
     ids = _ids(omega, id, prepared.rows.n_rows)
     check_same_order(group, "group", omega)
     groups = None if group is None else group_codes(group, prepared.rows.n_rows)
-    solved = solve_prepared(
-        prepared, checked_options(method, tol, max_steps, start, seed), throw=throw
-    )
-    weights = weigh_solved(solved, ids, groups)
+    weights = weigh_solved(solve_prepared(prepared, checked), ids, groups)
     warn_if_weak(weights.overlap)
     return weights
 
