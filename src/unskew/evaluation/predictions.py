@@ -310,7 +310,7 @@ def _part_notes(out: Path, judged: str) -> list[str]:
     """What the report says of weights, and of judged splits, that speak of a part of the target
     only.
     """
-    from unskew.debiasing.by_split import LACKING
+    from unskew.debiasing.train_fit import LACKING
 
     report, names = _read_report(out), judged.split(" + ")
     verdict, rows = (

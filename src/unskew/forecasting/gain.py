@@ -5,7 +5,7 @@ accuracy on the target, `forecast_gain`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ from unskew.records import Floats, Ints, Pool, Target, Weights
 if TYPE_CHECKING:
     from unskew.bias.base import Bias
     from unskew.bias.fit_check import FitCheck
+    from unskew.solve.options import SolverOptions
 
 # p-value of check_fit below which it objects, as in choose_bias; replicates enough to tell.
 _MISFIT = 0.01
@@ -66,9 +67,9 @@ def forecast_gain(
     copies: bool | None = None,
     check: bool = True,
     max_unlike: float = 0.2,
-    solve: Mapping[str, Any] | None = None,
     seed: int = 0,
     progress: bool | None = None,
+    **solver: Unpack[SolverOptions],
 ) -> Forecast:
     """What will reweighting bring? The accuracy of each arm on the target, from held-out images,
     without training a network.
@@ -91,7 +92,7 @@ def forecast_gain(
     Parameters
     ----------
     pool : the images, with labels.
-    bias, target, max_unlike, solve : as for `unskew.debias`.
+    bias, target, max_unlike, and the options of the solver : as for `unskew.debias`.
     features : what the probe learns from: names (or beginnings) of columns, or an (n, d) matrix in
         the order of the pool (an embedding, pixels).
     arms : "naive" and "debiased" (always there), and baselines (`unskew.learn.BASELINES`); "all"
@@ -137,7 +138,7 @@ def forecast_gain(
         else scale_features(data.X, scaling or fitting_scale(pool, features))
     )
     weights, fit = _weigh(
-        pool, bias, target, data, X_nd, check=check, max_unlike=max_unlike, solve=solve, seed=seed
+        pool, bias, target, data, X_nd, check=check, max_unlike=max_unlike, solver=solver, seed=seed
     )
     made, unavailable = _make_arms(
         pool, target, weights, data, asked, own or {}, options or {}, lenient=lenient
@@ -191,7 +192,7 @@ def _weigh(
     *,
     check: bool,
     max_unlike: float,
-    solve: Mapping[str, Any] | None,
+    solver: SolverOptions,
     seed: int,
 ) -> tuple[Weights, FitCheck | None]:
     """The debiasing weights, errors of which know copies, and the test of the model behind them."""
@@ -204,8 +205,8 @@ def _weigh(
         bias,
         target,
         max_unlike=max_unlike,
-        solve=solve,
         seed=seed,
+        **solver,
     )
     if not check:
         return weights, None
@@ -254,6 +255,7 @@ def _check_model(
     done.
     """
     from unskew.bias.features import expand_features
+    from unskew.bias.fit_check import check_fit
 
     assert weights.estimation is not None
     frame = weights.estimation.fitted.data.frame
@@ -266,7 +268,9 @@ def _check_model(
     ]
     try:
         return (
-            weights.check_fit(pool, features=usable, n=_REPLICATES, seed=seed) if usable else None
+            check_fit(pool, None, weights, features=usable, n=_REPLICATES, seed=seed)
+            if usable
+            else None
         )
     except DataError:
         return None

@@ -256,7 +256,7 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run | Refusal
             inputs.target,
             seed=config.engine.seed,
             max_unlike=config.solve.max_unlike,
-            solve=solve,
+            **solve,
         )
     except (OverlapError, CoverageError) as error:
         return Refusal(

@@ -15,7 +15,7 @@ from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataErro
 from unskew.records import Floats, Ints, Weights
 from unskew.target.tilting import Gap, TiltSolution, smallest_conflict, tilt_to_zero
 from unskew.weigh.effective_size import add_by_code, effective_size
-from unskew.weigh.uncertainty import check_values
+from unskew.weigh.value_checks import check_values
 
 if TYPE_CHECKING:
     import pandas as pd

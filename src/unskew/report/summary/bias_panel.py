@@ -60,8 +60,11 @@ def run_fit_check(weighed: Weighed, seed: int) -> tuple[Any, str]:
             "Not tested, for it would take too much memory for data of this size: weigh a part of "
             "the images and call unskew.check_fit.",
         )
+    from unskew.bias.fit_check import check_fit
+
     try:
-        return weighed.weights.check_fit(weighed.pool, n=replicates, seed=seed), ""
+        fit = check_fit(weighed.pool, weighed.fitted, weighed.weights, n=replicates, seed=seed)
+        return fit, ""
     except UnskewError as error:
         return None, f"Not tested: {error}"
 
