@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.records import Floats, Ints
-from unskew.solve.normalizers import prepare
+from unskew.solve.options import Options
+from unskew.solve.prepared_rows import prepare
 from unskew.solve.sgd import STEPS, descend
 
 
@@ -32,7 +33,7 @@ def article_weights(
     seed : of the start and of the batches.
     """
     omega_nk, source_n = np.asarray(omega, dtype=np.float64), np.asarray(source)
-    rows = prepare(omega_nk, source_n, log=False, names=None, jobs=1).rows
+    rows = prepare(omega_nk, source_n, Options(jobs=1)).rows
     start_k = np.random.default_rng(seed).normal(size=(omega_nk.shape[1],))
     u_k, _ = descend(rows, start_k, steps, seed)
     return weights_at(omega_nk, u_k)

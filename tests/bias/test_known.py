@@ -68,7 +68,7 @@ def test_every_form_gives_the_weights_and_errors_of_the_matrix(form, monkeypatch
     assert ours.value == pytest.approx(theirs.value, rel=1e-9)
     assert ours.stderr == pytest.approx(theirs.stderr, rel=1e-7)
     np.testing.assert_allclose(weights.covariance(), expected.covariance(), rtol=1e-6, atol=1e-12)
-    np.testing.assert_allclose(weights.score(pool), weights.sample_weight, rtol=1e-9)
+    np.testing.assert_allclose(weights.weigh(pool), weights.sample_weight, rtol=1e-9)
 
 
 def test_sources_that_are_numbers_are_named_by_numbers_or_text():
@@ -148,7 +148,7 @@ def test_what_is_given_wrongly_is_said():
     with pytest.raises(DataError, match="`dim` could not have produced image"):
         debias(pool, Known(zero_in_own))
     with pytest.raises(DataError, match="matrix for the images of the pool"):
-        debias(pool, Known(both_omegas(pool.frame))).score(pool.frame.assign(id="new"))
+        debias(pool, Known(both_omegas(pool.frame))).weigh(pool.frame.assign(id="new"))
 
 
 def test_columns_and_queries_may_hold_a_colon():

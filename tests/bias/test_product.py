@@ -69,7 +69,7 @@ def test_strata_times_tilt_is_the_joint_maximum():
         weights.weight, weights_by_hand(logit, cell, np.array([0.6, 0.4])), rtol=1e-3
     )
     np.testing.assert_allclose(weights.weight @ fitted.omega(pool), 1.0, rtol=1e-6)
-    np.testing.assert_allclose(weights.score(pool), weights.sample_weight, rtol=1e-8)
+    np.testing.assert_allclose(weights.weigh(pool), weights.sample_weight, rtol=1e-8)
     assert weights.weight[cell == 0].sum() == pytest.approx(0.6, rel=1e-12)
 
 

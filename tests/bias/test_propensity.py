@@ -126,7 +126,7 @@ def test_a_classifier_that_saw_strata_gives_omega_of_any_table(classifier):
     assert fitted.omega(pool.frame.head(0)).shape == (0, 2)
     # In-fold and out-of-fold values differ, and by more the more freely the classifier fits: y says
     # nothing of the source here.
-    assert np.median(np.abs(np.log(weights.score(pool) / weights.sample_weight))) < 0.3
+    assert np.median(np.abs(np.log(weights.weigh(pool) / weights.sample_weight))) < 0.3
     with pytest.raises(DataError, match="label = fox"):
         fitted.omega(pool.frame.assign(label="fox"))
     table = choose_bias(pool, [model, Strata("label")], target, check=False, folds=2)

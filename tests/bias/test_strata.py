@@ -164,7 +164,7 @@ def test_groups_as_units_share_their_weight_and_score_agrees():
     np.testing.assert_allclose(
         per_group, [list(MASS.values())[g % 3] / 100 for g in range(300)], rtol=1e-12
     )
-    np.testing.assert_allclose(weights.score(pool), weights.sample_weight, rtol=1e-12)
+    np.testing.assert_allclose(weights.weigh(pool), weights.sample_weight, rtol=1e-12)
     value = frame["value"].to_numpy()
     # 100 replicates: the spread of a standard deviation is 7%.
     assert weights.bootstrap(100, 1, value).mean.std() == pytest.approx(
@@ -182,7 +182,7 @@ def test_strata_without_mass_get_weight_0_and_are_counted():
     assert any(
         note.startswith(f"{fox.sum()} images get weight 0") for note in weights.describe().notes
     )
-    np.testing.assert_allclose(weights.score(pool), weights.sample_weight, rtol=1e-12)
+    np.testing.assert_allclose(weights.weigh(pool), weights.sample_weight, rtol=1e-12)
 
 
 def test_duplication_within_groups_changes_no_standard_error():
@@ -256,9 +256,9 @@ def test_a_target_or_an_attribute_that_is_not_there():
     with pytest.raises(DataError, match=r"no column 'label'.*Tilt or Propensity"):
         debias(pool, Strata("label"), Target.sample(unlabelled))
     with pytest.raises(DataError, match="label = owl"):
-        debias(pool, Strata("label"), MARGIN).score(pool.frame.assign(label="owl"))
+        debias(pool, Strata("label"), MARGIN).weigh(pool.frame.assign(label="owl"))
     with pytest.raises(DataError, match="lacks label"):
-        debias(pool, Strata("label"), MARGIN).score(pool.frame.drop(columns="label"))
+        debias(pool, Strata("label"), MARGIN).weigh(pool.frame.drop(columns="label"))
     with pytest.raises(ConfigError, match="one Strata part"):
         debias(pool, Product(Strata("label"), Strata("light")), MARGIN)
 

@@ -100,11 +100,11 @@ def test_the_first_moment_of_the_reference_is_matched_and_score_and_update_agree
     pool = shifted_pool()
     model = Tilt(["x", "kind"], reference="plain")
     weights = debias(pool, model)
-    np.testing.assert_allclose(weights.score(pool), weights.sample_weight, rtol=1e-9)
+    np.testing.assert_allclose(weights.weigh(pool), weights.sample_weight, rtol=1e-9)
     levels = pool.frame.assign(kind=np.where(np.arange(600) < 30, "third", pool.frame["kind"]))
     for frame in (pool.frame.iloc[:500], levels):
         np.testing.assert_allclose(
-            weights.update(Pool(frame)).weight, debias(Pool(frame), model).weight, rtol=1e-9
+            weights.refit(Pool(frame)).weight, debias(Pool(frame), model).weight, rtol=1e-9
         )
 
 

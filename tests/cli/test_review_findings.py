@@ -159,9 +159,9 @@ def test_score_and_update_say_what_they_take():
     frame = _frame()
     weights = unskew.debias(Pool.from_frame(frame), Tilt(["x"], reference="p"))
     with pytest.raises(DataError, match=r"weights.score takes a Pool or a DataFrame .* got list"):
-        weights.score([1.0, 2.0])
+        weights.weigh([1.0, 2.0])
     with pytest.raises(DataError, match=r"weights.update takes a Pool; got DataFrame"):
-        weights.update(frame)
+        weights.refit(frame)
 
 
 def test_a_negative_omega_is_shown_as_a_plain_number():
@@ -199,5 +199,5 @@ def test_errors_of_quantile_boxes_come_from_a_bootstrap() -> None:
     x = np.concatenate([rng.uniform(0, 0.8, 150), rng.uniform(0.2, 1, 150)])
     pool = Pool.from_arrays(np.repeat(["p", "q"], 150), x=x)
     weights = unskew.debias(pool, unskew.bias.Box(["x"], quantile=0.02))
-    replicates = weights.bootstrap(100, seed=0, values=x)
+    replicates = weights.bootstrap(100, rng=0, values=x)
     assert weights.mean(x) == replicates.estimate()

@@ -22,7 +22,7 @@ from unskew.config.run_config import (
 )
 from unskew.config.sections import SOURCE_KINDS, TARGET_KINDS, SolveSection, SourcesSection
 from unskew.represent import embedding_models
-from unskew.solve.normalizers import Method
+from unskew.solve.options import Method
 from unskew.target import schema
 
 CONFIGURATIONS = {

@@ -114,7 +114,7 @@ def test_streamed_and_whole_agree_with_groups_and_bootstrap() -> None:
     assert streamed.mean(values).stderr == pytest.approx(whole.mean(values).stderr, rel=1e-9)
     np.testing.assert_allclose(streamed.covariance(), whole.covariance(), rtol=1e-7)
     np.testing.assert_allclose(
-        streamed.bootstrap(5, seed=0).log_normalizer,
-        whole.bootstrap(5, seed=0).log_normalizer,
+        streamed.bootstrap(5, rng=0).log_normalizer,
+        whole.bootstrap(5, rng=0).log_normalizer,
         atol=1e-8,
     )

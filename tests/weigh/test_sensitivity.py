@@ -298,11 +298,11 @@ def test_it_says_what_it_found() -> None:
     first, second = found.describe()
     assert first.startswith(
         "The target mean is 0.4. If selection differs from the model by an unknown factor of up to "
-        "2 between images, it lies"
+        "2 between images, it is"
     )
     assert "between 0.25 and 0.5714;" in first
     assert "stays away from 0.5" in second
-    assert "a factor of 1.5 would do it" in second
+    assert "a factor of 1.5 would be enough" in second
     assert len(bound_mean([1.0, 1.0], [0.0, 1.0]).describe()) == 1
     assert (
         "of one stratum of different levels"

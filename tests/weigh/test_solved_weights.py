@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 import unskew
 from problems import Blocks, random_problem
+from raising import refused
 from unskew.errors import WeakOverlapWarning
 from unskew.scenarios import tilts
 
@@ -33,9 +34,9 @@ def test_a_common_factor_changes_no_weight_and_no_error(form, offset: float) -> 
     )
     assert shifted.mean(values).stderr == pytest.approx(plain.mean(values).stderr, rel=1e-8)
     np.testing.assert_allclose(shifted.covariance(), plain.covariance(), rtol=1e-6, atol=1e-12)
-    replicates = shifted.bootstrap(3, seed=0, values=values)
+    replicates = shifted.bootstrap(3, rng=0, values=values)
     np.testing.assert_allclose(
-        replicates.mean, plain.bootstrap(3, seed=0, values=values).mean, rtol=1e-8
+        replicates.mean, plain.bootstrap(3, rng=0, values=values).mean, rtol=1e-8
     )
 
 
@@ -215,10 +216,10 @@ def test_weights_are_joined_by_id() -> None:
         problem.omega, problem.source, id=[f"img{i}" for i in range(120)]
     )
     np.testing.assert_array_equal(weights.align(["img7", "img3"]), weights.weight[[7, 3]])
-    with pytest.raises(unskew.DataError, match="1 of 2 ids have no weight: imgX"):
+    with refused(unskew.DataError, ids=["imgX"], count=1):
         weights.align(["img7", "imgX"])
     twice = unskew.debias_weights(problem.omega, problem.source, id=["same"] * 120)
-    with pytest.raises(unskew.DataError, match="stand for more than one image"):
+    with refused(unskew.DataError, ids=["same"], count=1):
         twice.align(["same"])
 
 

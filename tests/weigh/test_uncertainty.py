@@ -612,7 +612,7 @@ def test_bootstrap_replicates_solve_the_resampled_data(form):
     given = {"csr": sp.csr_array(omega), "log": np.log(omega)}.get(form, omega)
     weights = weigh(given, source, log=form == "log")
     value_n = rng.standard_normal(source.size)
-    result = weights.bootstrap(3, seed=5, values=value_n)
+    result = weights.bootstrap(3, rng=5, values=value_n)
     generator = np.random.default_rng(5)
     for replicate in range(3):
         drawn = np.concatenate(
@@ -632,7 +632,7 @@ def test_bootstrap_agrees_with_the_asymptotic_error():
     for group_size in (None, 5):
         z_n, omega, source, group = draw(n_k=(400, 500, 600), group_size=group_size)
         weights = weigh(omega, source, group=group)
-        result = weights.bootstrap(400, seed=1, values=z_n)
+        result = weights.bootstrap(400, rng=1, values=z_n)
         assert (result.n_replicates, result.n_disconnected, result.n_failed) == (400, 0, 0)
         # The standard deviation of 400 replicates has a relative error of 1/√800 = 3.5%; four of
         # those.
@@ -653,7 +653,7 @@ def test_bootstrap_counts_disconnected_replicates():
     source = np.repeat([0, 1], 10)
     omega = np.ones((20, 2))
     omega[1:10, 1] = 0
-    result = weigh(omega, source).bootstrap(1000, seed=2, values=np.arange(20))
+    result = weigh(omega, source).bootstrap(1000, rng=2, values=np.arange(20))
     expected = 0.9**10
     assert result.n_disconnected / 1000 == pytest.approx(
         expected, abs=4 * math.sqrt(expected * (1 - expected) / 1000)
@@ -667,7 +667,7 @@ def test_bootstrap_without_a_usable_replicate():
     omega = np.ones((61, 2))
     omega[1:60, 0] = 0
     # The link 0 → 1 rests on one image of sixty; this seed draws it in none of the two replicates.
-    result = weigh(omega, source).bootstrap(2, seed=1, values=np.arange(61))
+    result = weigh(omega, source).bootstrap(2, rng=1, values=np.arange(61))
     assert result.n_disconnected == 2
     assert result.estimate().interval == (-math.inf, math.inf)
     assert result.stderr.tolist() == [math.inf, math.inf]
@@ -677,7 +677,7 @@ def test_bootstrap_without_a_usable_replicate():
 def test_bootstrap_by_groups_that_span_sources():
     z_n, omega, source, _ = draw(n_k=(30, 30, 30))
     weights = weigh(omega, source, group=np.arange(90) % 20)
-    result = weights.bootstrap(50, seed=0, values=z_n)
+    result = weights.bootstrap(50, rng=0, values=z_n)
     assert result.n_disconnected + result.n_failed + result.mean.size == 50
     assert result.mean.size > 40
 
@@ -685,7 +685,7 @@ def test_bootstrap_by_groups_that_span_sources():
 def test_bootstrap_is_reproducible():
     z_n, omega, source, _ = draw(n_k=(30, 30, 30))
     weights = weigh(omega, source)
-    first, second, other = (weights.bootstrap(4, seed=seed, values=z_n) for seed in (3, 3, 4))
+    first, second, other = (weights.bootstrap(4, rng=seed, values=z_n) for seed in (3, 3, 4))
     np.testing.assert_array_equal(first.mean, second.mean)
     assert not np.array_equal(first.mean, other.mean)
 

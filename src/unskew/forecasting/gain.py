@@ -6,7 +6,7 @@ Bias model → weights → cross-fitted probes → accuracy on the target.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ from unskew.records import Floats, Ints, Pool, Target, Weights
 if TYPE_CHECKING:
     from unskew.bias.base import Bias
     from unskew.bias.fit_check import FitCheck
+    from unskew.solve.options import SolverOptions
 
 # p-value of check_fit below which it objects, as in choose_bias; replicates enough to tell.
 _MISFIT = 0.01
@@ -65,9 +66,9 @@ def forecast_gain(
     copies: bool | None = None,
     check: bool = True,
     max_unlike: float = 0.2,
-    solve: Mapping[str, Any] | None = None,
     seed: int = 0,
     progress: bool | None = None,
+    **solver: Unpack[SolverOptions],
 ) -> Forecast:
     """Predict what reweighting will gain: the accuracy of each arm on the target, before training.
 
@@ -89,7 +90,7 @@ def forecast_gain(
     Parameters
     ----------
     pool : the images, with labels.
-    bias, target, max_unlike, solve : as for `unskew.debias`.
+    bias, target, max_unlike, and the options of the solver : as for `unskew.debias`.
     features : what the probe learns from: names (or beginnings) of columns, or an (n, d) matrix in
         the order of the pool (an embedding, pixels).
     learner : a scikit-learn classifier that takes weights, instead of the linear probe; it sees the
@@ -137,7 +138,7 @@ def forecast_gain(
         else scale_features(data.X, scaling or fitting_scale(pool, features))
     )
     weights, fit = _weigh(
-        pool, bias, target, data, X_nd, check=check, max_unlike=max_unlike, solve=solve, seed=seed
+        pool, bias, target, data, X_nd, check=check, max_unlike=max_unlike, solver=solver, seed=seed
     )
     made, unavailable = make_arms(
         pool, target, weights, data.classes, asked, own or {}, options or {}, lenient=lenient
@@ -172,7 +173,7 @@ def _weigh(
     *,
     check: bool,
     max_unlike: float,
-    solve: Mapping[str, Any] | None,
+    solver: SolverOptions,
     seed: int,
 ) -> tuple[Weights, FitCheck | None]:
     """Return the debiasing weights, whose errors account for copies, and the test of the model."""
@@ -185,8 +186,8 @@ def _weigh(
         bias,
         target,
         max_unlike=max_unlike,
-        solve=solve,
         seed=seed,
+        **solver,
     )
     if not check:
         return weights, None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from unskew.errors import ConfigError, DataError, first_few
+from unskew.errors import ConfigError, DataError
 from unskew.records import Floats
+from unskew.records.id_join import find_positions, list_ids, refuse_duplicates, refuse_extra
 
 
 def align_by_id(
@@ -45,28 +45,18 @@ def align_by_id(
             "alone: weights.weight."
         )
     owners, values = given
-    wanted = _listed(ids)
-    _refuse_repeated(owners, "the weights")
-    _refuse_repeated(wanted, "the dataset")
-    position = dict(zip(owners, range(len(owners)), strict=True))
-    missing = [name for name in wanted if name not in position]
-    if missing:
-        raise DataError(
-            f"{len(missing)} of the {len(wanted)} images of the dataset have no weight, the first "
-            f"{first_few(missing, 3)}."
-            f"{_other_kind(missing[0], owners)} Were they in the pool that was weighed, and are "
-            "their ids written in the same way?"
-        )
+    wanted = list_ids(ids)
+    refuse_duplicates(wanted, "the dataset")
+    rows = find_positions(wanted, owners, of="the dataset", among="the weights")
     if len(owners) > len(wanted) and not allow_extra:
-        held = set(wanted)
-        extra = [name for name in owners if name not in held]
-        raise DataError(
-            f"{len(extra)} of the {len(owners)} weights belong to images that the dataset does not "
-            f"hold, the first {first_few(extra, 3)}. "
-            "Pass allow_extra=True if the dataset is meant to be a part (a split) of the images "
-            "that were weighed."
+        refuse_extra(
+            owners,
+            wanted,
+            of="the dataset",
+            among="the weights",
+            way_out="Pass allow_extra=True if the dataset is meant to be a part (a split) of the "
+            "images that were weighed.",
         )
-    rows = np.fromiter((position[name] for name in wanted), dtype=np.int64, count=len(wanted))
     return _checked(values[rows], wanted)
 
 
@@ -75,7 +65,7 @@ def named_weights(weights: Any) -> tuple[list[Hashable], Floats] | None:
     given = _by_id(weights, True)
     if given is None:
         return None
-    _refuse_repeated(given[0], "the weights")
+    refuse_duplicates(given[0], "the weights")
     return given[0], _checked(given[1], given[0])
 
 
@@ -90,22 +80,12 @@ def _by_id(weights: Any, with_ids: bool) -> tuple[list[Hashable], Floats] | None
                 "a table of weights has the columns id and weight; this one lacks "
                 f"{' and '.join(lacking)}."
             )
-        return _listed(weights["id"]), _numbers(weights["weight"])
+        return list_ids(weights["id"]), _numbers(weights["weight"])
     if hasattr(weights, "weight") and hasattr(weights, "id"):
-        return _listed(weights.id), _numbers(weights.weight)
+        return list_ids(weights.id), _numbers(weights.weight)
     if hasattr(weights, "index") and hasattr(weights, "to_numpy") and with_ids:
-        return _listed(weights.index), _numbers(weights)
+        return list_ids(weights.index), _numbers(weights)
     return None
-
-
-def _listed(ids: Any) -> list[Hashable]:
-    """Python's own numbers and texts: 7 of NumPy, of torch and of Python are one id."""
-    # Not through an array where it is a list: 1 and "a" together would become text.
-    if isinstance(ids, list | tuple | range):
-        return [name.item() if isinstance(name, np.generic) else name for name in ids]
-    if hasattr(ids, "tolist"):
-        return list(ids.tolist())
-    return list(ids)
 
 
 def _numbers(values: Any) -> Floats:
@@ -146,22 +126,3 @@ def _checked(weight_n: Floats, ids: Sequence[Hashable] | None) -> Floats:
             "dataset hold the images that carry the weight?"
         )
     return weight_n
-
-
-def _refuse_repeated(ids: Sequence[Hashable], where: str) -> None:
-    if len(set(ids)) < len(ids):
-        repeated = [name for name, count in Counter(ids).items() if count > 1]
-        raise DataError(
-            f"{len(repeated)} ids stand for more than one image of {where}, so weights cannot be "
-            "joined by id; "
-            f"the first: {first_few(repeated, 3)}."
-        )
-
-
-def _other_kind(name: Hashable, owners: Sequence[Hashable]) -> str:
-    if owners and type(name) is not type(owners[0]):
-        return (
-            f" The dataset's ids are {type(name).__name__} ({name!r}), those of the weights "
-            f"{type(owners[0]).__name__} ({owners[0]!r})."
-        )
-    return ""

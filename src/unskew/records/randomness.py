@@ -1,27 +1,28 @@
-"""Randomness of public functions: ``rng`` is an int or a Generator, inside it is a seed."""
+"""Randomness that a caller controls: an integer, or a NumPy Generator."""
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from unskew.errors import ConfigError
 
+Randomness = int | np.random.Generator
 
-def seed_of(rng: int | np.random.Generator) -> int:
-    """Turn ``rng`` into a seed: an int is its own, a Generator is asked for one integer.
 
-    That integer is below 2³¹, which every library accepts as a seed.
+def seed_of(rng: Randomness) -> int:
+    """Return a seed: an integer unchanged, or one drawn from a Generator.
+
+    The latter is below 2³¹, which every library accepts as a seed.
     """
-    value: Any = rng  # of any kind where it comes from a user
+    value: Any = rng
     if isinstance(value, np.random.Generator):
         return int(value.integers(2**31))
-    if isinstance(value, Integral) and not isinstance(value, bool | np.bool_):
-        return int(value)
-    raise ConfigError(
-        f"rng is a whole number or a numpy.random.Generator; got {rng!r}.",
-        option="rng",
-        value=repr(rng),
-    )
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 0:
+        raise ConfigError(
+            f"rng must be an integer, 0 or more, or a numpy.random.Generator; got {value!r}.",
+            option="rng",
+            value=repr(value),
+        )
+    return int(value)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
 import numpy as np
 
+from unskew.errors import first_few
 from unskew.records.arrays import Floats
 
 Verdict = Literal["ok", "weak", "disconnected"]
 
 
-@dataclass(frozen=True, eq=False)
+def count_of(number: int, noun: str) -> str:
+    """``1 source``, ``3 sources``."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Overlap:
-    """Are the sources linked to one another, and how well?
+    """Whether the sources are linked to one another, and how well.
 
     The overlap graph has an edge k→l iff some image of source l has ω_k > 0. The normalizers exist
     and are unique (up to one common factor) iff that directed graph is strongly connected (Gill,
@@ -30,7 +36,7 @@ class Overlap:
     names : names of the K sources.
     verdict : "disconnected" (no solution), "weak" (a solution that rests on few images) or "ok".
     components : the groups of sources that are linked in both directions; one group iff connected.
-    message : the verdict in words, with the weakest or the missing link named.
+    message : the verdict as a sentence, with the weakest or the missing link named.
     link_count : (K, K), ``link_count[k, l]`` = number of images of source l with ω_k > 0 (the edge
         k→l).
     common_mass : (K, K), share of the pooled images on which both ω_k and ω_l are positive (None,
@@ -68,10 +74,15 @@ class Overlap:
 
     @property
     def connected(self) -> bool:
-        """Is the directed graph strongly connected? Then, and only then, the normalizers are
-        identifiable.
-        """
+        """Whether the directed graph is strongly connected, so that normalizers are identifiable."""
         return len(self.components) == 1
+
+    def __repr__(self) -> str:
+        lines = [f"Overlap of {count_of(len(self.names), 'source')}: {self.verdict}"]
+        if self.weakest_link is not None and self.weakest_count is not None:
+            link = " → ".join(self.weakest_link)
+            lines[0] += f"; weakest link {link} ({self.weakest_count:g} images)"
+        return "\n  ".join([*lines, self.message])
 
 
 class Status(Enum):
@@ -104,7 +115,7 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Step:
-    """One line of a solver's trace: where it stood before the step and how far it then went."""
+    """One line of a solver's trace: where it was before the step, and how far the step went."""
 
     objective: float
     gradient_norm: float
@@ -112,7 +123,7 @@ class Step:
     kind: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """The solved biased-sampling equations.
 
@@ -150,20 +161,36 @@ class Solution:
     error_estimate: float
     n_steps: int
     n_passes: int
-    trace: tuple[Step, ...] = field(repr=False)
-    hessian: Any = field(repr=False)
+    trace: tuple[Step, ...]
+    hessian: Any
     hessian_exact: bool = True
 
     @property
     def converged(self) -> bool:
-        """Was the tolerance met?"""
+        """Whether the tolerance was met."""
         return self.status is Status.CONVERGED
 
     @property
+    def outcome(self) -> str:
+        """How the solve ended, in a few words: ``newton converged after 4 steps``."""
+        if self.method == "known":
+            return "normalizers known, nothing to solve"
+        how = "converged" if self.converged else f"{self.status.name.lower()}, not converged"
+        return f"{self.method} {how} after {count_of(self.n_steps, 'step')}"
+
+    def __repr__(self) -> str:
+        values = [
+            f"{name} {value:.4g}"
+            for name, value in zip(self.names, self.log_normalizer, strict=True)
+        ]
+        return (
+            f"Solution for {count_of(len(self.names), 'source')}: {self.outcome} (error estimate "
+            f"{self.error_estimate:.1g})\n  log normalizers: {first_few(values)}"
+        )
+
+    @property
     def normalizer(self) -> Floats:
-        """(K,) Ω_k = Σ_i π_i ω_ik. May overflow where ω itself does; ``log_normalizer`` never
-        does.
-        """
+        """(K,) Ω_k = Σ_i π_i ω_ik; it may overflow where ω does, ``log_normalizer`` never does."""
         with np.errstate(over="ignore", under="ignore"):
             return np.asarray(np.exp(self.log_normalizer))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError
+from unskew.errors import ConfigError, first_few
 from unskew.records.arrays import Floats
-from unskew.records.solution import Overlap, Solution
+from unskew.records.solution import Overlap, Solution, count_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,22 +22,45 @@ if TYPE_CHECKING:
     from unskew.bias.base import Description
     from unskew.debiasing.estimation import Estimation
     from unskew.records.pool import Pool
+    from unskew.weigh.bootstrap import Bootstrap
     from unskew.weigh.effective_size import Diagnosis
     from unskew.weigh.sensitivity import Sensitivity
-    from unskew.weigh.uncertainty import Bootstrap
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Estimate:
-    """A number with its standard error and a two-sided interval at ``level``."""
+    """A number with its standard error and a two-sided interval at ``level``.
+
+    It formats and converts like a number: ``float(e)``, ``f"{e:.2f}"`` is ``0.53 ± 0.02``.
+    """
 
     value: float
     stderr: float
     interval: tuple[float, float]
     level: float = 0.95
 
+    def __float__(self) -> float:
+        return float(self.value)
 
-@dataclass(frozen=True, eq=False)
+    def __format__(self, spec: str) -> str:
+        return f"{self.value:{spec}} ± {self.stderr:{spec}}" if spec else str(self)
+
+    def __str__(self) -> str:
+        return f"{self._rounded(self.value)} ± {self._rounded(self.stderr)}"
+
+    def __repr__(self) -> str:
+        low, high = (self._rounded(end) for end in self.interval)
+        return f"Estimate({self}, {self.level:.4g} interval {low} to {high})"
+
+    def _rounded(self, number: float) -> str:
+        """Round to two significant digits of the standard error."""
+        if not 0.0 < self.stderr < math.inf:
+            return f"{number:.6g}"
+        digits = 1 - math.floor(math.log10(self.stderr))
+        return f"{number:.{digits}f}" if 0 <= digits <= 6 else f"{number:.6g}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Weights:
     """One weight for every image, so that the weighted pool behaves like a sample of the target.
 
@@ -57,16 +81,35 @@ class Weights:
         ω was handed in.
     """
 
-    weight: Floats = field(repr=False)
-    id: npt.NDArray[Any] = field(repr=False)
-    source: npt.NDArray[np.int32] = field(repr=False)
+    weight: Floats
+    id: npt.NDArray[Any]
+    source: npt.NDArray[np.int32]
     names: tuple[str, ...]
     solution: Solution
-    overlap: Overlap = field(repr=False)
-    group: npt.NDArray[np.int64] | None = field(repr=False, default=None)
-    group_names: npt.NDArray[Any] | None = field(repr=False, default=None)
-    rows: Any = field(repr=False, default=None)
-    estimation: Estimation | None = field(repr=False, default=None)
+    overlap: Overlap
+    group: npt.NDArray[np.int64] | None = None
+    group_names: npt.NDArray[Any] | None = None
+    rows: Any = None
+    estimation: Estimation | None = None
+
+    def __repr__(self) -> str:
+        n = self.weight.size
+        size_k = np.bincount(self.source, minlength=len(self.names))
+        sources = [f"{name} {size}" for name, size in zip(self.names, size_k, strict=True)]
+        lines = [f"Weights of {n} images from {count_of(len(sources), 'source')}"]
+        lines[0] += f": {first_few(sources)}"
+        squares = float(self.weight @ self.weight)
+        if np.isfinite(squares):
+            ess = 1.0 / squares
+            lines.append(f"  effective number of images {ess:.1f} ({ess / n:.0%})")
+        if self.group_names is not None:
+            lines[-1] += f"; {count_of(len(self.group_names), 'group')}"
+        if self.estimation is not None:
+            parts = self.estimation.fitted.model.parts
+            names = [f"{type(part).__name__}({', '.join(part.columns)})" for part in parts]
+            lines.append(f"  bias model {' × '.join(names)}")
+        lines.append(f"  overlap {self.overlap.verdict}; {self.solution.outcome}")
+        return "\n".join(lines)
 
     @property
     def sample_weight(self) -> Floats:
@@ -80,9 +123,7 @@ class Weights:
 
     @property
     def ess(self) -> float:
-        """Kish's effective number of images, 1/Σ_i π_i²; between 1 and n, equal to n iff all
-        weights are equal.
-        """
+        """Kish's effective number of images, 1/Σ_i π_i²: 1 to n, and n iff weights are equal."""
         return self.diagnosis.ess
 
     @property
@@ -98,85 +139,107 @@ class Weights:
         return diagnose_weights(self)
 
     def mean(self, values: npt.ArrayLike, level: float = 0.95) -> Estimate:
-        """Target mean Σ_i π_i h_i of ``values`` with its asymptotic standard error, cluster-robust
-        if there are groups.
+        """Estimate the target mean Σ_i π_i h_i of ``values`` with its asymptotic standard error.
 
-        The error accounts for the estimation of ω where `unskew.debias` estimated it.
+        The error is cluster-robust if there are groups, and accounts for the estimation of ω where
+        `unskew.debias` estimated it.
         """
         from unskew.weigh.uncertainty import weighted_mean
 
         return weighted_mean(self, values, level=level)
 
     def covariance(self) -> Floats:
-        """(K, K) asymptotic covariance of log Ω̂ for known ω (Gill et al. 1988; Kong et al. 2003),
-        cluster-robust if there are groups.
+        """Compute the (K, K) asymptotic covariance of log Ω̂, cluster-robust if there are groups.
+
+        Without groups it is that of Gill et al. (1988) and Kong et al. (2003) for known ω; where
+        `unskew.debias` estimated ω, it accounts for that.
         """
         from unskew.weigh.uncertainty import log_normalizer_covariance
 
         return log_normalizer_covariance(self)
 
     def bootstrap(
-        self, n: int = 200, seed: int = 0, values: npt.ArrayLike | None = None
+        self,
+        replicates: int = 200,
+        rng: int | np.random.Generator = 0,
+        values: npt.ArrayLike | None = None,
     ) -> Bootstrap:
-        """``n`` bootstrap replicates within sources, by group where there are groups; disconnected
-        replicates are counted.
-        """
-        from unskew.weigh.uncertainty import bootstrap_weights
+        """Draw the images again within sources, by group where there are groups, and solve again.
 
-        return bootstrap_weights(self, n=n, seed=seed, values=values)
+        A model that was fitted is fitted again. Replicates that are disconnected are counted.
+        """
+        from unskew.weigh.bootstrap import bootstrap_weights
+
+        return bootstrap_weights(self, replicates, rng, values)
 
     def align(self, ids: Sequence[object] | npt.NDArray[Any]) -> Floats:
-        """(len(ids),) the weights of the images ``ids``, joined by id, never by row order; an
-        unknown id is an error.
+        """Return (len(ids),) the weights of the images ``ids``, joined by id, never by row order.
 
-        So is an id that stands for more than one image. An image may be asked for twice.
+        An unknown id is an error, and so are duplicate ids among the weights. An image may be asked
+        for twice.
         """
         from unskew.weigh.solved_weights import align_weights
 
         return align_weights(self, ids)
 
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table with one row for each image.
+
+        Its columns are id, source, group (if there are groups), weight and sample_weight.
+        """
+        from unskew.weigh.weights_table import make_weights_frame
+
+        return make_weights_frame(self)
+
     def to_parquet(self, path: str | PathLike[str]) -> None:
-        """Write id, source, group, weight and sample_weight to ``path``, atomically."""
-        from unskew.weigh.solved_weights import write_weights
+        """Write weights.parquet, which ``unskew evaluate`` and ``unskew export`` read, atomically.
+
+        Its columns are id, source, path, label, group, split, weight and sample_weight, empty where
+        they are unknown.
+        """
+        from unskew.weigh.weights_table import write_weights
 
         write_weights(self, path)
 
     def sensitivity(
         self, values: npt.ArrayLike, factor: float = 2.0, **options: Any
     ) -> Sensitivity:
-        """The range of a target mean when c(z), which the images cannot tell, may vary within
-        ``factor``; see `bound_weights_mean`.
+        """Bound a target mean when c(z), which the images cannot tell, varies within ``factor``.
+
+        The options are those of `unskew.weigh.sensitivity.bound_weights_mean`.
         """
         from unskew.weigh.sensitivity import bound_weights_mean
 
         return bound_weights_mean(self, values, factor, **options)
 
-    def score(self, table: Pool | pd.DataFrame) -> Floats:
-        """(m,) weights for new images without a new solve, 1/Σ_k λ_k ω_k(z)/Ω_k on the scale of
-        ``sample_weight``.
+    def weigh(self, table: Pool | pd.DataFrame) -> Floats:
+        """Weigh new images without a new solve: (m,) 1/Σ_k λ_k ω_k(z)/Ω_k, as ``sample_weight``.
 
         A new image like image i of the pool gets the same weight as that one; one that the model
         leaves out, or no source covers, is an error.
         """
-        return self._estimation("score").score(table)
+        from unskew.weigh.new_images import weigh_new_images
 
-    def update(self, pool: Pool) -> Weights:
-        """The weights of a changed pool (images added or removed), the model fitted anew from where
-        the last fit ended.
-        """
-        return self._estimation("update").update(pool)
+        self._model("weigh")
+        return weigh_new_images(self, table)
+
+    def refit(self, pool: Pool) -> Weights:
+        """Weigh a changed pool (images added or removed), fitted from where the last fit ended."""
+        return self._model("refit").refit(pool)
 
     def describe(self) -> Description:
-        """What the bias model assumed and estimated, and where the factor c(z) comes from that the
-        images cannot tell.
-        """
-        return self._estimation("describe").fitted.describe()
+        """Describe what the bias model assumed and estimated, and where the factor c(z) comes from.
 
-    def _estimation(self, method: str) -> Estimation:
+        That factor is what the images cannot tell.
+        """
+        return self._model("describe").fitted.describe()
+
+    def _model(self, method: str) -> Estimation:
         if self.estimation is None:
             raise ConfigError(
                 f"weights.{method} needs the bias model behind the weights, and these came from "
                 "numbers (debias_weights, or a file). "
-                "Compute them with unskew.debias(pool, bias, target)."
+                "Compute them with unskew.debias(pool, bias, target).",
+                option=method,
             )
         return self.estimation

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unskew.debiasing.by_split import LACKING
+from unskew.debiasing.train_fit import LACKING
 from unskew.errors import ConfigError, DataError
 from unskew.evaluation.predictions import Evaluation, evaluate_predictions, population_sentences
 from unskew.files.atomic import write_text

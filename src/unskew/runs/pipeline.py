@@ -61,7 +61,7 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
             inputs.target,
             seed=config.engine.seed,
             max_unlike=config.solve.max_unlike,
-            solve=solve,
+            **solve,
         )
     except (OverlapError, CoverageError) as error:
         error.summary = summarize_refusal(inputs.pool, error, target=inputs.target, **heading)

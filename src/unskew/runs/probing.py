@@ -50,13 +50,13 @@ def forecast_inputs(
             arms=arms,
             learner=None if learner is None else make_learner(learner),
             max_unlike=config.solve.max_unlike,
-            solve={
+            seed=config.engine.seed,
+            progress=progress,
+            **{
                 name: value
                 for name, value in config.solve.settings().items()
                 if name != "max_unlike"
             },
-            seed=config.engine.seed,
-            progress=progress,
         )
 
 

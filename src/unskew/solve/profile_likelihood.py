@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
@@ -25,9 +25,9 @@ import scipy.special
 
 from unskew.records import Floats, Ints
 from unskew.solve.log_linear import sum_log_linear
-
-if TYPE_CHECKING:
-    from unskew.solve.normalizers import Solved
+from unskew.solve.methods import Solved, solve_prepared
+from unskew.solve.options import Options
+from unskew.solve.prepared_rows import prepare
 
 # Numbers in the largest temporary, 32 MB.
 _BLOCK = 2**22
@@ -300,8 +300,6 @@ def solve_one_stratum(
     """(1, K) u, as `solve_strata` of one stratum, and the solve behind it; None where there was
     nothing to solve.
     """
-    from unskew.solve.normalizers import Options, prepare, solve_prepared
-
     count_k = np.bincount(source_r, minlength=log_omega_rk.shape[1])
     is_one = all(
         (log_omega_rk[rows] == log_omega_rk[rows, :1]).all()
@@ -311,9 +309,8 @@ def solve_one_stratum(
         return solve_strata(
             log_omega_rk, source_r, np.zeros(source_r.size, dtype=np.int64), 1, names
         ), None
-    solved = solve_prepared(
-        prepare(log_omega_rk, source_r, log=True, names=names, jobs=None), Options(), throw=True
-    )
+    options = Options(log=True, names=names)
+    solved = solve_prepared(prepare(log_omega_rk, source_r, options), options)
     return solved.solution.u[None, :] + np.log(source_r.size), solved
 
 
@@ -325,8 +322,6 @@ def solve_strata(
 
     An `OverlapError` is raised by the solver where the sources of a stratum lack a link.
     """
-    from unskew.solve.normalizers import Options, prepare, solve_prepared
-
     n_sources = log_omega_rk.shape[1]
     if not log_omega_rk.any():
         # ω = 1 everywhere: e^{u_yk} ∝ n_yk, without a solve.
@@ -345,8 +340,7 @@ def solve_strata(
             # All ω equal: e^{u_k} ∝ n_k, without a solve.
             u_ck[cell, present] = np.log(np.bincount(code))
             continue
-        prepared = prepare(block, code, log=True, names=[names[k] for k in present], jobs=None)
-        u_ck[cell, present] = solve_prepared(prepared, Options(), throw=True).solution.u + np.log(
-            at.size
-        )
+        options = Options(log=True, names=[names[k] for k in present])
+        solved = solve_prepared(prepare(block, code, options), options)
+        u_ck[cell, present] = solved.solution.u + np.log(at.size)
     return u_ck

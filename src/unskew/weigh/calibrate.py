@@ -16,7 +16,7 @@ from unskew.records import Floats, Ints, Weights
 from unskew.target.raking import sweep_margins
 from unskew.target.tilting import Gap, TiltSolution, smallest_conflict, tilt_to_zero
 from unskew.weigh.effective_size import add_by_code, effective_size
-from unskew.weigh.uncertainty import check_values
+from unskew.weigh.value_checks import check_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +110,8 @@ def calibrate_weights(
     Examples
     --------
     >>> light = ["day", "day", "day", "night"]
-    >>> result = calibrate_weights([1, 1, 1, 1], by={"light": light}, margins={"light": {"day": 0.5, "night": 0.5}})
+    >>> half = {"light": {"day": 0.5, "night": 0.5}}
+    >>> result = calibrate_weights([1, 1, 1, 1], by={"light": light}, margins=half)
     >>> result.weight.round(6).tolist(), round(result.ess_after, 6)
     ([0.166667, 0.166667, 0.166667, 0.5], 3.0)
     """

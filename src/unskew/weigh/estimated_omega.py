@@ -30,10 +30,10 @@ from unskew.weigh.sampling_units import (
     Units,
     centre_units,
     centre_within_sources,
+    degrees_of_freedom,
     design_effect,
     find_units,
 )
-from unskew.weigh.uncertainty import degrees_of_freedom
 
 
 @dataclass(frozen=True, eq=False)

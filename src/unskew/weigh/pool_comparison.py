@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unskew.weigh.bootstrap import Replicate, draw_fits
 from unskew.weigh.effective_size import add_by_code
 from unskew.weigh.estimated_omega import (
     EstimatedRows,
@@ -17,9 +18,10 @@ from unskew.weigh.estimated_omega import (
     stratified_variance,
 )
 from unskew.weigh.sampling_units import Units, centre_within_sources, design_effect, find_units
-from unskew.weigh.uncertainty import spread_of_mean
+from unskew.weigh.uncertainty import REPLICATES, spread_of_mean
 
 if TYPE_CHECKING:
+    from unskew.debiasing.estimation import Estimation
     from unskew.records import Floats, Ints, Weights
 
 # Images that tell the variances, which are sums of squares: measured to 5 % for tilts, to 30 % for
@@ -58,9 +60,22 @@ def noise_beside_pool(weights: Weights, value_nj: Floats) -> MeanNoise:
     an estimated one, the distance between both is not counted.
     """
     if weights.estimation is not None and not weights.estimation.omega_is_known:
-        return weights.estimation.noise_beside_pool(value_nj)
+        return _noise_of_fit(weights.estimation, value_nj)
     units, equal_n = find_units(weights), equal_weights(weights.weight)
     return _stack([_known(weights, units, equal_n, value_n) for value_n in value_nj.T])
+
+
+def _noise_of_fit(estimation: Estimation, value_nj: Floats) -> MeanNoise:
+    """From influence functions, or from a bootstrap where the model has no derivatives."""
+    if estimation.is_smooth:
+        return estimated_noise(estimation.rows, estimation.values_of_rows(value_nj))
+    drawn = draw_fits(estimation, REPLICATES, estimation.seed)
+    fits = [fit for fit in drawn if isinstance(fit, Replicate)]
+    shape = (-1, value_nj.shape[1])
+    return replicated_noise(
+        np.reshape([fit.weight_m @ value_nj[fit.row_m] for fit in fits], shape),
+        np.reshape([value_nj[fit.row_m].mean(axis=0) for fit in fits], shape),
+    )
 
 
 def equal_weights(weight_n: Floats) -> Floats:

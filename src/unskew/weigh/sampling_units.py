@@ -4,6 +4,7 @@ they spread.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -187,3 +188,17 @@ def centre_within_sources(weights: WeightedRows, units: Units, influence_n: Floa
     return centre_units(
         weights, units, total_m[:, None], mean_k[:, None], np.zeros((n_sources, 1))
     )[:, 0]
+
+
+def degrees_of_freedom(variance_s: Floats, size_s: Ints) -> float:
+    """Compute the degrees of freedom of Welch and Satterthwaite, (Σ_s v_s)²/Σ_s (v_s²/(m_s − 1)).
+
+    Where no stratum has a spread of its own, they are those of all strata together.
+    """
+    free_s = np.maximum(size_s - 1, 1)
+    largest = float(variance_s.max())
+    if not 0.0 < largest < math.inf:
+        return float(free_s.sum())
+    # Relative to the largest, so that squares neither overflow nor vanish.
+    relative_s = variance_s / largest
+    return float(relative_s.sum() ** 2 / (relative_s**2 / free_s).sum())

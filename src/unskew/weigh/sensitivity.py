@@ -1,5 +1,4 @@
-"""How far could a target mean be off if selection differs from the model by a factor that the data
-cannot tell?
+"""How far a target mean may be off if selection differs from the model by an unknown factor.
 
 The memberships depend on ω through ratios only: multiplying every ω_k(z) by one c(z) leaves them,
 and every test of fit, as they are, and divides the weights by c(z). Here c may be anything between
@@ -15,32 +14,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.optimize
 import scipy.special
 
 from unskew.errors import ConfigError, DataError
 from unskew.records import Floats, Ints
 from unskew.records.arrays import is_missing
 from unskew.records.target import THE_TARGET
-from unskew.weigh.effective_size import add_by_code
-from unskew.weigh.uncertainty import check_level, check_order, check_values
+from unskew.weigh.extreme_means import Extreme, OrderedValues, order_values, solve_log_factor
+from unskew.weigh.uncertainty import weighted_mean
+from unskew.weigh.value_checks import check_level, check_order, check_values
 
 if TYPE_CHECKING:
     from unskew.records import Weights
 
 # Half the width of the interval for an end of the range.
-HalfWidth = Callable[["_Extreme"], float]
+HalfWidth = Callable[[Extreme], float]
 
-# Γ = e^690 is the largest factor that is told from infinity; the safe factor is a statement about
-# sampling error, 1e-4 is plenty.
-_LOG_LARGEST = 690.0
+# The safe factor is a statement about sampling error, 1e-4 is plenty.
 _SAFE_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
-    """The range of a target mean when the factor c(z) that the data cannot tell varies within
-    ``factor``.
+    """The range of a target mean when c(z), which the data cannot tell, varies within ``factor``.
 
     Attributes
     ----------
@@ -58,7 +54,7 @@ class Sensitivity:
     safe_factor : the smallest Γ whose interval holds the threshold; 1 if sampling error alone gets
         there. Never above ``turning_factor``.
     weight_low, weight_high : (n,) π_i/c_i, sum 1, at the two ends.
-    scope : what c may depend on, in words.
+    scope : what c may depend on, as a phrase.
     population : which population the mean is of, where the weights know it.
     """
 
@@ -77,35 +73,35 @@ class Sensitivity:
     population: str = field(repr=False, default=THE_TARGET)
 
     def describe(self) -> tuple[str, ...]:
-        """The range, and where the conclusion turns, in plain sentences."""
+        """Describe the range, and where the conclusion turns, in plain sentences."""
         low, high = self.interval
-        said = [
+        sentences = [
             f"The target mean is {self.value:.4g}. If selection differs from the model by an "
             f"unknown factor of up to {self.factor:.4g} "
-            f"{self.scope}, it lies between {self.low:.4g} and {self.high:.4g}; with sampling "
+            f"{self.scope}, it is between {self.low:.4g} and {self.high:.4g}; with sampling "
             f"error, between {low:.4g} and {high:.4g} "
             f"({self.level:.0%})."
         ]
         if self.population != THE_TARGET:
-            said.append(f"This is the mean of {self.population}.")
+            sentences.append(f"This is the mean of {self.population}.")
         if self.threshold is None or self.turning_factor is None or self.safe_factor is None:
-            return tuple(said)
+            return tuple(sentences)
         if self.safe_factor == 1.0:
-            said.append(f"Sampling error alone does not tell it from {self.threshold:.4g}.")
+            sentences.append(f"Sampling error alone does not tell it from {self.threshold:.4g}.")
         elif math.isinf(self.safe_factor):
-            said.append(f"No such factor makes it {self.threshold:.4g}.")
+            sentences.append(f"No such factor makes it {self.threshold:.4g}.")
         else:
             turns = (
                 "no factor does"
                 if math.isinf(self.turning_factor)
-                else f"a factor of {self.turning_factor:.3g} would do it"
+                else f"a factor of {self.turning_factor:.3g} would be enough"
             )
-            said.append(
+            sentences.append(
                 f"It stays away from {self.threshold:.4g} as long as the factor is below "
                 f"{self.safe_factor:.3g}, sampling error included "
                 f"(without sampling error {turns})."
             )
-        return tuple(said)
+        return tuple(sentences)
 
 
 def bound_mean(
@@ -119,10 +115,10 @@ def bound_mean(
     threshold: float | None = None,
     level: float = 0.95,
 ) -> Sensitivity:
-    """Smallest and largest Σ_i (π_i/c_i) h_i/Σ_i (π_i/c_i) over all c with max c/min c ≤ Γ,
-    exactly, in O(n log n).
+    """Bound Σ_i (π_i/c_i) h_i/Σ_i (π_i/c_i) over all c with max c/min c ≤ Γ.
 
-    A ratio of linear functions of 1/c is extreme where c takes its two ends only, on either side of
+    The smallest and the largest value are exact, in O(n log n): a ratio of linear functions of 1/c
+    is extreme where c takes its two ends only, on either side of
     a threshold in h. With h sorted from the largest, A_j = Σ_{i≤j} π_i (h_i − μ) and W_j = Σ_{i≤j}
     π_i (μ the mean, Σ_i π_i = 1),
 
@@ -153,8 +149,8 @@ def bound_mean(
 
     Examples
     --------
-    >>> found = bound_mean([1, 1, 1, 1], [0, 0, 1, 1], factor=3.0, threshold=0.2)
-    >>> found.value, found.low, found.high, round(found.turning_factor, 12)
+    >>> bound = bound_mean([1, 1, 1, 1], [0, 0, 1, 1], factor=3.0, threshold=0.2)
+    >>> bound.value, bound.low, bound.high, round(bound.turning_factor, 12)
     (0.5, 0.25, 0.75, 4.0)
     """
     weight_n = _check_weight(weight)
@@ -163,7 +159,7 @@ def bound_mean(
     check_level(level)
     quantile = float(scipy.special.ndtri(0.5 + level / 2))
 
-    def half_width(end: _Extreme) -> float:
+    def half_width(end: Extreme) -> float:
         return quantile * float(
             np.linalg.norm(np.bincount(group_n, weights=weight_n * end.residual_n))
         )
@@ -181,8 +177,9 @@ def bound_weights_mean(
     threshold: float | None = None,
     level: float = 0.95,
 ) -> Sensitivity:
-    """`bound_mean` for weights whose own estimation enters the sampling error, cluster-robust if
-    there are groups.
+    """Bound a target mean, with a sampling error that accounts for the estimation of the weights.
+
+    It is cluster-robust if there are groups; the bounds are those of `bound_mean`.
 
     An end e = Σ_i π_i r_i h_i/R with r_i = 1/c_i and R = Σ_i π_i r_i has to first order the error
     of the mean of e + r_i (h_i − e)/R, and that is what ``weights.mean`` computes; with cells, e
@@ -195,22 +192,20 @@ def bound_weights_mean(
     values : (n,) h_i, finite, in the order of ``weights.id``.
     factor, cell, by, threshold, level : as for `bound_mean`.
     """
-    for each in (values, cell, by):
-        check_order(each, weights.id)
+    for column in (values, cell, by):
+        check_order(column, weights.id)
     value_n = check_values(values, weights.weight.size)
 
-    def half_width(end: _Extreme) -> float:
-        low, high = weights.mean(end.mean_n + end.residual_n, level=level).interval
+    def half_width(end: Extreme) -> float:
+        low, high = weighted_mean(weights, end.mean_n + end.residual_n, level).interval
         return math.inf if math.isinf(high) else (high - low) / 2
 
-    found = _bound(
+    bound = _bound(
         _check_weight(weights.weight), value_n, factor, cell, by, threshold, level, half_width
     )
-    return (
-        found
-        if weights.estimation is None
-        else replace(found, population=weights.describe().population)
-    )
+    if weights.estimation is None:
+        return bound
+    return replace(bound, population=weights.estimation.fitted.describe().population)
 
 
 def _bound(
@@ -231,8 +226,8 @@ def _bound(
         else _codes(cell, "cell", weight_n.size)
     )
     by_n = None if by is None else _codes(by, "by", weight_n.size)
-    up = _order(weight_n, value_n, cell_n, by_n)
-    down = _order(weight_n, -value_n, cell_n, by_n)
+    up = order_values(weight_n, value_n, cell_n, by_n)
+    down = order_values(weight_n, -value_n, cell_n, by_n)
     high, low = up.extreme(factor), down.extreme(factor)
     # Rounding must not put the value outside its range.
     value = float(weight_n @ value_n)
@@ -253,139 +248,8 @@ def _bound(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Extreme:
-    """The largest mean; for every image the ratio p/π of its changed weight, the changed mean e of
-    its cell, and (p/π)(h − e).
-    """
-
-    value: float
-    ratio_n: Floats
-    mean_n: Floats
-    residual_n: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class _Ordered:
-    """The atoms (images, or levels within a cell) of positive weight, by cell and within a cell
-    from the largest value.
-
-    ``part_a`` is an atom's part of its cell, ``share_a`` and ``gain_a`` are W_j and A_j of
-    `bound_mean` within the cell; ``start_c`` is the first atom of a cell, ``place_n`` the atom of
-    an image (−1 without weight).
-    """
-
-    weight_n: Floats
-    value_n: Floats
-    place_n: Ints
-    cell_a: Ints
-    start_c: Ints
-    mass_c: Floats
-    mean_c: Floats
-    value_a: Floats
-    part_a: Floats
-    share_a: Floats
-    gain_a: Floats
-
-    def rise_a(self, factor: float) -> Floats:
-        """(a,) by how much the mean of the cell rises if c is at its lower end up to this atom and
-        at its upper end beyond.
-        """
-        inverse = math.inf if factor == 1.0 else 1.0 / (factor - 1.0)
-        return self.gain_a / (inverse + self.share_a)
-
-    def high(self, factor: float) -> float:
-        """The largest mean."""
-        return float(
-            self.mass_c @ (self.mean_c + np.maximum.reduceat(self.rise_a(factor), self.start_c))
-        )
-
-    def extreme(self, factor: float) -> _Extreme:
-        """The largest mean, and the weights that give it."""
-        rise_a = self.rise_a(factor)
-        best_c = np.maximum.reduceat(rise_a, self.start_c)
-        last_c = np.maximum.reduceat(
-            np.where(rise_a == best_c[self.cell_a], np.arange(rise_a.size), -1), self.start_c
-        )
-        ratio_a = np.where(np.arange(rise_a.size) <= last_c[self.cell_a], 1.0, 1.0 / factor)
-        used_n = self.place_n >= 0
-        cell_n = self.cell_a[self.place_n]
-        ratio_n = np.where(used_n, ratio_a[self.place_n], 0.0)
-        ratio_n *= (self.mass_c / add_by_code(cell_n, self.weight_n * ratio_n, self.mass_c.size))[
-            cell_n
-        ]
-        mean_c = self.mean_c + best_c
-        mean_n = mean_c[cell_n]
-        return _Extreme(
-            float(self.mass_c @ mean_c),
-            ratio_n,
-            mean_n,
-            ratio_n * np.where(used_n, self.value_n - mean_n, 0.0),
-        )
-
-    def turning_factor(self, aim: float) -> float:
-        """The smallest Γ with high(Γ) ≥ ``aim``: in closed form without cells, else the root of an
-        increasing function.
-        """
-        if self.high(math.inf) <= aim:
-            return math.inf
-        if self.mass_c.size == 1:
-            above = float(self.part_a @ np.maximum(self.value_a - aim, 0.0))
-            below = float(self.part_a @ np.maximum(aim - self.value_a, 0.0))
-            return max(1.0, below / above) if above > 0.0 else math.inf
-        return _root(lambda log_factor: self.high(math.exp(log_factor)) - aim, _LOG_LARGEST, 1e-12)
-
-
-def _order(weight_n: Floats, value_n: Floats, cell_n: Ints, by_n: Ints | None) -> _Ordered:
-    used = np.flatnonzero(weight_n > 0.0)
-    atom_m = np.arange(used.size)
-    if by_n is not None:
-        _, atom_m = np.unique(cell_n[used] * (by_n.max() + 1) + by_n[used], return_inverse=True)
-    # Cells without weight disappear.
-    seen_c = np.bincount(cell_n[used]) > 0
-    cell_m = (np.cumsum(seen_c) - 1)[cell_n[used]]
-    size = int(atom_m.max()) + 1
-    weight_a = add_by_code(atom_m, weight_n[used], size)
-    value_a = (
-        value_n[used]
-        if by_n is None
-        else add_by_code(atom_m, weight_n[used] * value_n[used], size) / weight_a
-    )
-    cell_a = np.empty(size, dtype=np.int64)
-    cell_a[atom_m] = cell_m
-    order = np.lexsort((-value_a, cell_a))
-    place_n = np.full(weight_n.size, -1, dtype=np.int64)
-    place_a = np.empty(size, dtype=np.int64)
-    place_a[order] = np.arange(size)
-    place_n[used] = place_a[atom_m]
-    weight_a, value_a, cell_a = weight_a[order], value_a[order], cell_a[order]
-    start_c = np.flatnonzero(np.diff(cell_a, prepend=-1))
-    mass_c = np.add.reduceat(weight_a, start_c)
-    mean_c = np.add.reduceat(weight_a * value_a, start_c) / mass_c
-    part_a = weight_a / mass_c[cell_a]
-    share_a, gain_a = part_a.copy(), part_a * (value_a - mean_c[cell_a])
-    for at, end in zip(start_c, [*start_c[1:], size], strict=True):
-        # Cell by cell: what one sum over all cells loses to rounding would be divided by the share
-        # of a few images.
-        np.cumsum(share_a[at:end], out=share_a[at:end])
-        np.cumsum(gain_a[at:end], out=gain_a[at:end])
-    return _Ordered(
-        weight_n,
-        value_n,
-        place_n,
-        cell_a,
-        start_c,
-        mass_c,
-        mean_c,
-        value_a,
-        part_a,
-        share_a,
-        gain_a,
-    )
-
-
-def _safe_factor(side: _Ordered, aim: float, turning: float, half_width: HalfWidth) -> float:
-    """The smallest Γ at which the end and its sampling error reach ``aim``."""
+def _safe_factor(side: OrderedValues, aim: float, turning: float, half_width: HalfWidth) -> float:
+    """Compute the smallest Γ at which the end and its sampling error reach ``aim``."""
 
     def excess(log_factor: float) -> float:
         extreme = side.extreme(math.exp(log_factor))
@@ -398,36 +262,30 @@ def _safe_factor(side: _Ordered, aim: float, turning: float, half_width: HalfWid
         if upper >= math.log(1e6):
             return turning
         upper *= 2
-    return min(_root(excess, upper, _SAFE_TOLERANCE), turning)
-
-
-def _root(excess: Callable[[float], float], upper: float, tolerance: float) -> float:
-    """e^x at the root of a function of x that is negative at 0; ``upper`` where it has none
-    below.
-    """
-    if excess(0.0) >= 0.0:
-        return 1.0
-    if excess(upper) <= 0.0:
-        return math.exp(upper)
-    return math.exp(float(scipy.optimize.brentq(excess, 0.0, upper, xtol=tolerance)))
+    return min(solve_log_factor(excess, upper, _SAFE_TOLERANCE), turning)
 
 
 def _check_weight(weight: npt.ArrayLike) -> Floats:
-    given_n = np.asarray(weight)
-    if given_n.ndim != 1 or given_n.size == 0 or given_n.dtype.kind not in "biuf":
+    array_n = np.asarray(weight)
+    if array_n.ndim != 1 or array_n.size == 0 or array_n.dtype.kind not in "biuf":
         raise DataError(
-            f"weight must be one number per image; got shape {given_n.shape} of type "
-            f"{given_n.dtype}."
+            f"weight must be one number per image; got shape {array_n.shape} of type "
+            f"{array_n.dtype}.",
+            option="weight",
+            value=list(array_n.shape),
         )
-    weight_n = given_n.astype(np.float64)
+    weight_n = array_n.astype(np.float64)
     bad = np.flatnonzero(~(np.isfinite(weight_n) & (weight_n >= 0.0)))
     if bad.size:
         raise DataError(
             f"weights must be finite and not negative, but image {bad[0]} has {weight_n[bad[0]]} "
-            f"({bad.size} such images)."
+            f"({bad.size} such images).",
+            row=int(bad[0]),
+            value=float(weight_n[bad[0]]),
+            count=int(bad.size),
         )
     if not weight_n.any():
-        raise DataError("every weight is 0, so there is no mean to bound.")
+        raise DataError("every weight is 0, so there is no mean to bound.", option="weight")
     weight_n /= weight_n.max()
     weight_n /= weight_n.sum()
     return weight_n
@@ -437,7 +295,9 @@ def _check_factor(factor: Any) -> float:
     if not isinstance(factor, int | float | np.number) or not factor >= 1.0:
         raise ConfigError(
             "factor is by how much selection may differ from the model, at least 1 (such as 1.5 "
-            f"or 2); got {factor!r}."
+            f"or 2); got {factor!r}.",
+            option="factor",
+            value=factor,
         )
     return float(factor)
 
@@ -446,24 +306,32 @@ def _check_threshold(threshold: Any) -> float:
     if not isinstance(threshold, int | float | np.number) or not math.isfinite(threshold):
         raise ConfigError(
             "threshold is the value at which a conclusion turns, a finite number; got "
-            f"{threshold!r}."
+            f"{threshold!r}.",
+            option="threshold",
+            value=threshold,
         )
     return float(threshold)
 
 
-def _codes(given: Any, name: str, n: int) -> Ints:
-    """(n,) codes 0, 1, … of any labels."""
-    array = np.asarray(given)
+def _codes(labels: Any, name: str, n: int) -> Ints:
+    """Return (n,) codes 0, 1, … of any labels."""
+    array = np.asarray(labels)
     if array.shape != (n,):
         raise DataError(
-            f"{name} has one entry for each of the {n} images; got shape {array.shape}."
+            f"{name} has one entry for each of the {n} images; got shape {array.shape}.",
+            option=name,
+            count=n,
+            value=list(array.shape),
         )
     if array.dtype.kind in "Of":
         missing = [row for row, value in enumerate(array.tolist()) if is_missing(value)]
         if missing:
             raise DataError(
                 f"{name} is missing for {len(missing)} images (the first is image {missing[0]}); "
-                "give them a level of their own."
+                "give them a level of their own.",
+                option=name,
+                row=missing[0],
+                count=len(missing),
             )
     try:
         _, code_n = np.unique(array, return_inverse=True)

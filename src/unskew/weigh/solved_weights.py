@@ -1,64 +1,44 @@
-"""The door of the stage, ``debias_weights``; weights joined by id, and written to a file."""
+"""The door of the stage, ``debias_weights``; weights joined by id."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from os import PathLike
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import DataError, first_few
+from unskew.errors import DataError
 from unskew.records import Floats, Weights
 from unskew.records.arrays import is_missing
-from unskew.solve.normalizers import (
-    Method,
-    Solved,
-    checked_options,
-    prepare,
-    solve_prepared,
-    with_exact_hessian,
-)
+from unskew.records.id_join import find_positions, list_ids
+from unskew.solve.methods import Solved, solve_prepared, with_exact_hessian
 from unskew.solve.omega_rows import Rows
+from unskew.solve.options import OmegaOptions, read_options, shows_options
 from unskew.solve.overlap import overlap_at_solution, warn_if_weak
+from unskew.solve.prepared_rows import prepare
 from unskew.solve.source_codes import check_same_order
 from unskew.weigh.verdict import judge_weights
 
 
+@shows_options(OmegaOptions)
 def debias_weights(
-    omega: Any,
-    source: Any,
-    *,
-    group: Any = None,
-    id: Any = None,
-    method: Method = "newton",
-    tol: float = 1e-10,
-    max_steps: int | None = None,
-    throw: bool = True,
-    log: bool = False,
-    start: npt.ArrayLike | None = None,
-    seed: int = 0,
-    names: Sequence[object] | None = None,
-    jobs: int | None = None,
+    omega: Any, source: Any, *, group: Any = None, id: Any = None, **options: Unpack[OmegaOptions]
 ) -> Weights:
-    """One weight for every image: π_i = 1/(n Σ_k λ_k ω_ik/Ω_k) with the normalizers Ω of
-    ``solve_normalizers``.
+    """Give every image one weight, with the normalizers Ω of ``solve_normalizers``.
 
-    The weighted pool estimates the target: Σ_i π_i h(z_i) → ∫ h dp. Facts: Σ_i π_i = 1, Σ_i π_i
-    ω_ik = Ω_k; a constant factor in ω_k changes no weight; with all ω equal π_i = 1/n; with one
-    source π_i ∝ 1/ω_i.
+    π_i = 1/(n Σ_k λ_k ω_ik/Ω_k). The weighted pool estimates the target: Σ_i π_i h(z_i) → ∫ h dp.
+    Facts: Σ_i π_i = 1, Σ_i π_i ω_ik = Ω_k; a constant factor in ω_k changes no weight; with all ω
+    equal π_i = 1/n; with one source π_i ∝ 1/ω_i.
 
     Parameters
     ----------
-    omega, source, method, tol, max_steps, throw, log, start, seed, names, jobs : as for
-        ``solve_normalizers``.
+    omega, source : as for ``solve_normalizers``.
     group : (n,) the group of every image (patient, burst): images of one group are not independent,
         and standard errors account for it.
     id : (n,) an id for every image (default: the index of ``omega`` if it is a DataFrame, else the
         row number).
+    **options
 
     Examples
     --------
@@ -68,14 +48,12 @@ def debias_weights(
     >>> weights.sample_weight[[0, 20, 40]].round(4).tolist(), weights.names
     ([0.6667, 2.0, 0.6667], ('all', 'half'))
     """
-    prepared = prepare(omega, source, log=log, names=names, jobs=jobs)
+    checked = read_options(options)
+    prepared = prepare(omega, source, checked)
     ids = _ids(omega, id, prepared.rows.n_rows)
     check_same_order(group, "group", omega)
     groups = None if group is None else group_codes(group, prepared.rows.n_rows)
-    solved = solve_prepared(
-        prepared, checked_options(method, tol, max_steps, start, seed), throw=throw
-    )
-    weights = weigh_solved(solved, ids, groups)
+    weights = weigh_solved(solve_prepared(prepared, checked), ids, groups)
     warn_if_weak(weights.overlap)
     return weights
 
@@ -85,8 +63,9 @@ def weigh_solved(
     ids: npt.NDArray[Any],
     groups: tuple[npt.NDArray[np.int64], npt.NDArray[Any]] | None = None,
 ) -> Weights:
-    """The weights of a solve, with their verdict (nobody is warned); ``groups``: the code of every
-    image's group, and their names.
+    """Compute the weights of a solve with their verdict, without a warning.
+
+    ``groups``: the code of every image's group, and their names.
     """
     solved = with_exact_hessian(solved)
     weight_n = _weights(solved.rows, solved.solution.u)
@@ -119,11 +98,10 @@ def weigh_solved(
 
 
 def _weights(rows: Rows, u_k: Floats) -> Floats:
-    """(n,) 1/Σ_k e^{u_k} ω_ik over all images, normalised to sum 1."""
+    """Compute (n,) 1/Σ_k e^{u_k} ω_ik over all images, normalised to sum 1."""
     sum_n, scale_n = rows.row_sums(u_k)
-    with np.errstate(
-        under="ignore", divide="ignore", invalid="ignore"
-    ):  # of a failed solution the weights are NaN, and said to be
+    # Weights of a failed solution are NaN.
+    with np.errstate(under="ignore", divide="ignore", invalid="ignore"):
         if scale_n is None:
             weight_n = np.divide(1.0, sum_n, out=sum_n)
         else:
@@ -140,19 +118,30 @@ def _ids(omega: Any, id: Any, n: int) -> npt.NDArray[Any]:
         id = omega.index if hasattr(omega, "columns") and hasattr(omega, "index") else np.arange(n)
     ids = np.array(id)
     if ids.shape != (n,):
-        raise DataError(f"id has one entry for each of the {n} images; got shape {ids.shape}.")
+        raise DataError(
+            f"id has one entry for each of the {n} images; got shape {ids.shape}.",
+            option="id",
+            count=n,
+            value=list(ids.shape),
+        )
     return ids
 
 
 def group_codes(group: Any, n: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """(code of every image's group, names of the groups)."""
+    """Return the code of every image's group, and the names of the groups."""
     array = np.asarray(group)
     if array.shape != (n,):
-        raise DataError(f"group has one entry for each of the {n} images; got shape {array.shape}.")
+        raise DataError(
+            f"group has one entry for each of the {n} images; got shape {array.shape}.",
+            option="group",
+            count=n,
+            value=list(array.shape),
+        )
     if array.dtype.kind in "Of" and any(is_missing(value) for value in array.tolist()):
         raise DataError(
-            "group is missing (None or NaN) for some images; give an image that is alone a group "
-            "of its own."
+            "group is missing (None or NaN) for some images; give an image without a group one "
+            "of its own.",
+            option="group",
         )
     if array.dtype.kind != "O":
         names, codes = np.unique(array, return_inverse=True)
@@ -171,64 +160,11 @@ def group_codes(group: Any, n: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[
 
 
 def align_weights(weights: Weights, ids: Sequence[object] | npt.NDArray[Any]) -> Floats:
-    """The weights of ``ids`` in that order; ids that are unknown, or not unique among the weights,
-    are an error.
+    """Return the weights of ``ids`` in that order.
+
+    Ids that are unknown, or not unique among the weights, are an error.
     """
-    own = weights.id.tolist()
-    position = {value: i for i, value in enumerate(own)}
-    if len(position) != len(own):
-        seen: set[object] = set()
-        repeated = list(dict.fromkeys(value for value in own if value in seen or seen.add(value)))  # type: ignore[func-returns-value]
-        raise DataError(
-            f"{len(repeated)} ids stand for more than one image, so weights cannot be joined by "
-            f"id: {first_few(repeated)}."
-        )
-    # Not through an array where it is a list: 1 and "a" together would become text.
-    wanted = list(ids) if isinstance(ids, list | tuple) else np.asarray(ids).tolist()
-    unknown = [value for value in wanted if value not in position]
-    if unknown:
-        raise DataError(
-            f"{len(unknown)} of {len(wanted)} ids have no weight: {first_few(unknown)}. Were they "
-            "in the pool that was weighed?"
-        )
-    return weights.weight[np.array([position[value] for value in wanted], dtype=np.int64)]
-
-
-def _arrow(values: npt.NDArray[Any]) -> Any:
-    """An Arrow array; values of mixed or foreign types as text."""
-    import pyarrow as pa
-
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return pa.array([str(value) for value in values.tolist()])
-
-
-def write_weights(weights: Weights, path: str | PathLike[str]) -> None:
-    """Write id, source, group, weight (sum 1) and sample_weight (mean 1) as Parquet: beside first,
-    then renamed.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise DataError(
-            f"weights cannot be written to {target}: there is no folder {target.parent}."
-        )
-    columns = {
-        "id": _arrow(weights.id),
-        "source": pa.DictionaryArray.from_arrays(
-            pa.array(weights.source), pa.array(weights.names)
-        ).cast(pa.string()),
-        "weight": pa.array(weights.weight),
-        "sample_weight": pa.array(weights.sample_weight),
-    }
-    if weights.group is not None and weights.group_names is not None:
-        columns["group"] = _arrow(weights.group_names[weights.group])
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        pq.write_table(pa.table(columns), beside)
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+    wanted = list_ids(ids)
+    return weights.weight[
+        find_positions(wanted, weights.id.tolist(), of="these images", among="the weights")
+    ]

@@ -1,5 +1,6 @@
-"""How far off may the estimates be? Asymptotic standard errors for known ω, robust to groups, and a
-bootstrap beside them.
+"""Asymptotic standard errors of target means and normalizers, robust to groups.
+
+Here ω is known; where it was estimated, `unskew.weigh.estimated_omega` has the formulas.
 
 Notation: q_i the memberships of image i, π_i its weight, λ_k the shares, H the Hessian of the
 objective at the solution, and H⁻ the generalized inverse of H with H⁻λ = 0 (H has the null vector
@@ -9,8 +10,6 @@ objective at the solution, and H⁻ the generalized inverse of H with H⁻λ = 0
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +17,8 @@ import numpy.typing as npt
 import scipy.sparse
 import scipy.special
 
-from unskew.errors import ConfigError, DataError
 from unskew.records import Estimate
-from unskew.solve.overlap import is_strongly_connected
+from unskew.weigh.bootstrap import bootstrap_fit
 from unskew.weigh.curvature import (
     check_solved,
     invert_hessian,
@@ -29,22 +27,30 @@ from unskew.weigh.curvature import (
     solve_hessian,
 )
 from unskew.weigh.effective_size import add_by_code
+from unskew.weigh.estimated_omega import beside_rival, estimated_covariance, estimated_mean
 from unskew.weigh.sampling_units import (
     Units,
     centre_units,
     centre_within_sources,
+    degrees_of_freedom,
     design_effect,
     find_units,
 )
+from unskew.weigh.value_checks import check_level, check_order, check_values
 
 if TYPE_CHECKING:
-    from unskew.records import Floats, Ints, Weights
-    from unskew.solve.omega_rows import Rows
+    from unskew.debiasing.estimation import Estimation
+    from unskew.records import Floats, Weights
+
+# Replicates behind the standard error of a model without derivatives.
+REPLICATES = 100
 
 
 def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) -> Estimate:
-    """Target mean μ̂ = Σ_i π_i h_i with a standard error that accounts for the estimated
-    normalizers; ω is taken as known.
+    """Estimate the target mean μ̂ = Σ_i π_i h_i with its standard error.
+
+    The error accounts for the estimated normalizers, and for ω where a model of it was fitted
+    (`estimated_mean`). What follows is for known ω.
 
     The influence of image i on μ̂ (n times the derivative with respect to how often it counts) is,
     up to a constant per source,
@@ -80,8 +86,24 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     value_n = check_values(values, weights.weight.size)
     check_level(level)
     if weights.estimation is not None and not weights.estimation.omega_is_known:
-        return weights.estimation.mean(value_n, level)
+        return _mean_of_fit(weights.estimation, value_n, level)
     check_solved(weights)
+    return _mean_of_solve(weights, value_n, level)
+
+
+def _mean_of_fit(estimation: Estimation, value_n: Floats, level: float) -> Estimate:
+    """From influence functions, or from a bootstrap where the model has no derivatives."""
+    if not estimation.is_smooth:
+        return bootstrap_fit(estimation, REPLICATES, estimation.seed, value_n).estimate(level)
+    value_r = estimation.values_of_rows(value_n)
+    estimate = estimated_mean(estimation.rows, value_r, level)
+    rival = estimation.rival_rows
+    if rival is None:
+        return estimate
+    return beside_rival(estimate, estimated_mean(rival, value_r, level))
+
+
+def _mean_of_solve(weights: Weights, value_n: Floats, level: float) -> Estimate:
     mean = float(weights.weight @ value_n)
     deviation_n = value_n - mean
     scale = float(np.abs(deviation_n).max())
@@ -108,8 +130,9 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
 
 
 def spread_of_mean(weights: Weights, units: Units, deviation_n: Floats) -> tuple[Floats, float]:
-    """((m,) what each unit adds to μ̂, centred, whose squares add up to its variance; the
-    model-based variance for independent images).
+    """Return (m,) what each unit adds to μ̂, and the model-based variance for independent images.
+
+    The former is centred, and its squares add up to the variance of μ̂.
     """
     influence_n, expected_k, model_variance = _influence(weights, deviation_n)
     excess_n = influence_n - expected_k[weights.source]
@@ -118,29 +141,16 @@ def spread_of_mean(weights: Weights, units: Units, deviation_n: Floats) -> tuple
     return centre_within_sources(weights, units, excess_n), model_variance
 
 
-def degrees_of_freedom(variance_s: Floats, size_s: Ints) -> float:
-    """(Σ_s v_s)²/Σ_s (v_s²/(m_s − 1)); of all strata together where none has a spread of its
-    own.
-    """
-    free_s = np.maximum(size_s - 1, 1)
-    largest = float(variance_s.max())
-    if not 0.0 < largest < math.inf:
-        return float(free_s.sum())
-    # Relative to the largest, so that squares neither overflow nor vanish.
-    relative_s = variance_s / largest
-    return float(relative_s.sum() ** 2 / (relative_s**2 / free_s).sum())
-
-
 def influence_of_mean(weights: Weights, deviation_n: Floats) -> tuple[Floats, Floats]:
-    """(n,) ψ_i of `weighted_mean` for h_i − μ̂ = ``deviation_n``, and (K,) a_k, the expectation of
-    ψ in each source.
+    """Return (n,) ψ_i of `weighted_mean` and (K,) a_k, the expectation of ψ in each source.
+
+    ``deviation_n`` is h_i − μ̂.
     """
     return _influence(weights, deviation_n)[:2]
 
 
 def _influence(weights: Weights, deviation_n: Floats) -> tuple[Floats, Floats, float]:
-    """ψ and a as `influence_of_mean` gives them, and the model-based variance of μ̂ for independent
-    images.
+    """Return ψ and a of `influence_of_mean`, and the model-based variance for independent images.
 
     Under the model image i came from source k with probability q_ik, and there ψ has expectation
     a_k, so the variance is
@@ -168,8 +178,7 @@ def _influence(weights: Weights, deviation_n: Floats) -> tuple[Floats, Floats, f
 
 
 def log_normalizer_covariance(weights: Weights) -> Floats:
-    """(K, K) covariance of log Ω̂, the normalizers relative to that of the target (ω ≡ 1), for
-    known ω.
+    """Compute the (K, K) covariance of log Ω̂, normalizers relative to the target's (ω ≡ 1).
 
     Without groups it is the model-based covariance of Kong, McCullagh, Meng, Nicolae & Tan (2003),
     which MBAR writes as Θ = Wᵀ(I − W N Wᵀ)⁺W with the target added as a state without images. In
@@ -186,7 +195,7 @@ def log_normalizer_covariance(weights: Weights) -> Floats:
     every source.
     """
     if weights.estimation is not None and not weights.estimation.omega_is_known:
-        return weights.estimation.covariance()
+        return _covariance_of_fit(weights.estimation)
     share_k, weight_n = weights.solution.share, weights.weight
     target_k = np.zeros(share_k.size)
     for rows, q_bk in read_memberships(weights):
@@ -204,9 +213,18 @@ def log_normalizer_covariance(weights: Weights) -> Floats:
     return covariance_kk / weight_n.size
 
 
+def _covariance_of_fit(estimation: Estimation) -> Floats:
+    """Compute that of a fitted model; 0 with strata, whose normalizers are 1 by definition."""
+    n_sources = len(estimation.fitted.names)
+    if estimation.fitted.normalizers_known:
+        return np.zeros((n_sources, n_sources))
+    return estimated_covariance(estimation.rows)[:n_sources, :n_sources]
+
+
 def _clustered_covariance(weights: Weights, inverse_kk: Floats, shift_k: Floats) -> Floats:
-    """n⁻² Σ_j T_j T_jᵀ/(1 − leverage_j)^{a_j}, with T_j the sum over unit j of the centred
-    influence functions of log Ω̂.
+    """Compute n⁻² Σ_j T_j T_jᵀ/(1 − leverage_j)^{a_j}.
+
+    T_j is the sum over unit j of the centred influence functions of log Ω̂.
     """
     units = find_units(weights)
     if units.cannot_vary:
@@ -230,241 +248,10 @@ _DENSE_BLOCK = 2**21
 
 
 def _add_rows(total_mk: Floats, code_b: npt.NDArray[Any], block_bk: Floats) -> None:
-    """total[code_i] += block_i for every row i of the block."""
+    """Add every row i of the block to ``total_mk[code_b[i]]``."""
     code_u, position_b = np.unique(code_b, return_inverse=True)
     sum_ub = scipy.sparse.csr_array(
         (np.ones(code_b.size), (position_b, np.arange(code_b.size))),
         shape=(code_u.size, code_b.size),
     )
     total_mk[code_u] += sum_ub @ block_bk
-
-
-def check_order(values: Any, id_n: npt.NDArray[Any]) -> None:
-    """A pandas Series whose index holds the ids in another order would be joined wrongly by
-    position: an error that says so.
-    """
-    index: Any = getattr(values, "index", None)
-    if not hasattr(index, "equals") or len(index) != id_n.size:
-        return
-    label_n = np.asarray(index)
-    if not np.array_equal(label_n, id_n) and set(label_n.tolist()) == set(id_n.tolist()):
-        raise DataError(
-            "values have the ids of the weights as index, but in another order; pass "
-            "values.loc[weights.id]."
-        )
-
-
-def check_values(values: npt.ArrayLike, n: int) -> Floats:
-    """``values`` as n finite floats, or a `DataError` that says what is wrong with them."""
-    value_n = np.asarray(values)
-    if value_n.dtype.kind not in "biuf":
-        raise DataError(
-            f"values must be numbers, one per image; got an array of type {value_n.dtype}."
-        )
-    if value_n.ndim != 1 or value_n.size != n:
-        raise DataError(
-            f"values must be one number per image: one dimension of length {n}, in the order of "
-            f"weights.id; got shape {value_n.shape}. "
-            "For several quantities call once for each."
-        )
-    value_n = value_n.astype(np.float64)
-    if not np.isfinite(value_n).all():
-        row = int(np.flatnonzero(~np.isfinite(value_n))[0])
-        raise DataError(
-            f"values must be finite, but image {row} has {value_n[row]}. Leave such images out "
-            "before the weights are computed."
-        )
-    return value_n
-
-
-def check_level(level: float) -> None:
-    """A level is a coverage strictly between 0 and 1."""
-    if not 0.0 < level < 1.0:
-        raise ConfigError(
-            "level is the coverage of the interval, strictly between 0 and 1 (for instance 0.95); "
-            f"got {level!r}."
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Bootstrap:
-    """Replicates of the estimates on resampled data.
-
-    Attributes
-    ----------
-    names : names of the K sources.
-    log_normalizer : (B, K) log Ω̂ in each replicate that could be solved.
-    mean : (B,) target mean of the values in each of them, None without values.
-    value : the target mean on the data themselves, None without values.
-    n_replicates : replicates drawn.
-    n_disconnected : of these, the replicates whose sources lack a link (or an image), so that no
-        normalizers exist.
-    n_failed : of these, the replicates whose solve did not converge.
-    n_strata : strata within which the units (images or groups) were drawn.
-    n_single : of these, the strata with a single unit, which every replicate draws: they add
-        nothing to the spread, which is too small then; where all strata are such, the standard
-        errors are infinite.
-    """
-
-    names: tuple[str, ...]
-    log_normalizer: Floats = field(repr=False)
-    mean: Floats | None = field(repr=False)
-    value: float | None
-    n_replicates: int
-    n_disconnected: int
-    n_failed: int
-    n_strata: int
-    n_single: int
-
-    @property
-    def _has_spread(self) -> bool:
-        return self.log_normalizer.shape[0] >= 2 and self.n_single < self.n_strata
-
-    @property
-    def stderr(self) -> Floats:
-        """(K,) standard errors of log Ω̂; infinite with fewer than two usable replicates, or with a
-        single unit in every stratum.
-        """
-        return np.sqrt(np.diagonal(self.covariance()))
-
-    def covariance(self) -> Floats:
-        """(K, K) covariance of log Ω̂ over the replicates; infinite where ``stderr`` is."""
-        n_usable, n_sources = self.log_normalizer.shape
-        if not self._has_spread:
-            return np.full((n_sources, n_sources), np.inf)
-        deviation_bk = self.log_normalizer - self.log_normalizer.mean(axis=0)
-        covariance_kk: Floats = deviation_bk.T @ deviation_bk / (n_usable - 1)
-        return covariance_kk
-
-    def estimate(self, level: float = 0.95) -> Estimate:
-        """The target mean with the replicates' standard deviation and their percentile interval.
-
-        Percentiles stay within the range of the values (a share stays between 0 and 1) and follow
-        monotone transformations, which neither the reflected ("basic") interval nor the one from
-        normal quantiles does. Where a large part of the replicates is disconnected, both numbers
-        are too small: they describe only the data sets that could be solved.
-        """
-        check_level(level)
-        if self.mean is None or self.value is None:
-            raise ConfigError(
-                "these replicates hold no mean: pass the values to the bootstrap, "
-                "weights.bootstrap(n, seed, values)."
-            )
-        if not self._has_spread:
-            return Estimate(self.value, math.inf, (-math.inf, math.inf), level)
-        low, high = np.quantile(self.mean, [0.5 - level / 2, 0.5 + level / 2])
-        return Estimate(self.value, float(self.mean.std(ddof=1)), (float(low), float(high)), level)
-
-
-def bootstrap_weights(
-    weights: Weights, n: int = 200, seed: int = 0, values: npt.ArrayLike | None = None
-) -> Bootstrap:
-    """Draw the images of every source anew, with replacement, and solve again, ``n`` times; ω is
-    taken as known.
-
-    Where there are groups, whole groups are drawn: within their source or, where groups span
-    sources, within the sources that are linked by such groups (see `Units`); the sources' sizes
-    then vary from replicate to replicate. Every replicate is first checked for connectivity; those
-    without a solution are counted and left out, never an error.
-    """
-    from unskew.solve.newton import resolve
-
-    if n < 1:
-        raise ConfigError(f"the number of replicates must be at least 1; got {n!r}.")
-    check_order(values, weights.id)
-    value_n = None if values is None else check_values(values, weights.weight.size)
-    if weights.estimation is not None and not weights.estimation.omega_is_known:
-        return weights.estimation.bootstrap(n, seed, value_n)
-    check_solved(weights)
-    rows, start_k = weights.rows, weights.solution.u
-    links = rows.link_count()
-    may_disconnect = not _always_connected(links, rows.size_k)
-    log_normalizer_bk, mean_b = [], []
-    n_disconnected = n_failed = 0
-    units = find_units(weights)
-    for count_n in draw_counts(units, n, np.random.default_rng(seed)):
-        drawn = rows.with_counts(count_n)
-        if drawn.size_k.min() == 0 or (
-            may_disconnect and not _still_connected(drawn.link_count(), links)
-        ):
-            n_disconnected += 1
-            continue
-        u_k, converged = resolve(drawn, start_k)
-        if not converged:
-            n_failed += 1
-            continue
-        log_normalizer_k, mean = _estimates(
-            drawn, u_k, None if value_n is None else count_n * value_n
-        )
-        log_normalizer_bk.append(log_normalizer_k)
-        mean_b.append(mean)
-    return Bootstrap(
-        names=weights.names,
-        log_normalizer=np.reshape(log_normalizer_bk, (-1, start_k.size)),
-        mean=None if value_n is None else np.array(mean_b, dtype=np.float64),
-        value=None if value_n is None else float(weights.weight @ value_n),
-        n_replicates=n,
-        n_disconnected=n_disconnected,
-        n_failed=n_failed,
-        n_strata=units.size_s.size,
-        n_single=int(np.count_nonzero(units.size_s == 1)),
-    )
-
-
-def draw_counts(units: Units, n: int, rng: np.random.Generator) -> Iterator[Floats]:
-    """How often each image counts, (n_images,), in each of ``n`` replicates."""
-    order_m = np.argsort(units.stratum_m, kind="stable")
-    members = np.split(order_m, np.cumsum(units.size_s)[:-1])
-    count_m = np.empty(units.stratum_m.size, dtype=np.int64)
-    for _ in range(n):
-        for member in members:
-            count_m[member] = np.bincount(
-                rng.integers(member.size, size=member.size), minlength=member.size
-            )
-        yield count_m[units.unit_n].astype(np.float64)
-
-
-def _estimates(drawn: Rows, u_k: Floats, counted_value_n: Floats | None) -> tuple[Floats, float]:
-    """The replicate's log Ω̂ and target mean, from its rows (identical images share one) and
-    count_i h_i of every image.
-
-    π_i = count_i w_i/Σ_j count_j w_j and Ω_k = n_k e^{−u_k}/Σ_j count_j w_j, with w_i = 1/Σ_k
-    e^{u_k} ω_ik.
-    """
-    sum_r, scale_r = drawn.row_sums(u_k)
-    log_sum_r = np.log(sum_r) if scale_r is None else np.log(sum_r) + scale_r
-    smallest = float(log_sum_r.min(where=drawn.count_n > 0, initial=np.inf))
-    # Rows that were not drawn may lie below the smallest one that was; their count of 0 takes them
-    # out.
-    weight_r = np.exp(np.minimum(smallest - log_sum_r, 0.0))
-    total = float((drawn.count_n * weight_r).sum())
-    log_normalizer_k = np.log(drawn.size_k) - u_k + smallest - math.log(total)
-    if counted_value_n is None:
-        return log_normalizer_k, math.nan
-    value_r = (
-        counted_value_n
-        if drawn.inverse_n is None
-        else add_by_code(drawn.inverse_n, counted_value_n, weight_r.size)
-    )
-    return log_normalizer_k, float((value_r * weight_r).sum()) / total
-
-
-def _always_connected(link_kk: Any, size_l: Floats) -> bool:
-    """Do the edges k→l on which every image of source l lies connect the sources? No replicate with
-    images of all sources loses them.
-    """
-    link = scipy.sparse.coo_array(link_kk)
-    certain = link.data >= size_l[link.col]
-    return is_strongly_connected(
-        scipy.sparse.csr_array(
-            (certain[certain], (link.row[certain], link.col[certain])), shape=link.shape
-        )
-    )
-
-
-def _still_connected(link_kk: Any, original_kk: Any) -> bool:
-    """Is the graph of a replicate, whose edges are among the original ones, strongly connected?
-    Surely if none is lost.
-    """
-    positive = link_kk > 0
-    return positive.sum() == (original_kk > 0).sum() or is_strongly_connected(positive)

@@ -1,4 +1,4 @@
-"""weights.parquet: every image with its role columns and its weight, joined by id."""
+"""weights.parquet, its one writer and reader: every image with its roles and its weight."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from unskew.errors import DataError, first_few
 from unskew.files.atomic import written_whole
-from unskew.records import Pool
+from unskew.records import Pool, Weights
+from unskew.records.id_join import find_positions, refuse_extra
 from unskew.records.levels import level_text
 
 if TYPE_CHECKING:
@@ -21,52 +22,73 @@ COLUMNS = ("id", "source", "path", "label", "group", "split", "weight", "sample_
 _WEIGHTS = ("weight", "sample_weight")
 
 
+def make_weights_frame(weights: Weights) -> pd.DataFrame:
+    """Return id, source, group (if there are groups), weight and sample_weight of every image."""
+    import pandas as pd
+
+    columns: dict[str, Any] = {
+        "id": weights.id,
+        "source": np.array(weights.names, dtype=object)[weights.source],
+    }
+    if weights.group is not None and weights.group_names is not None:
+        columns["group"] = weights.group_names[weights.group]
+    return pd.DataFrame(
+        {**columns, "weight": weights.weight, "sample_weight": weights.sample_weight}
+    )
+
+
+def write_weights(weights: Weights, path: str | PathLike[str]) -> None:
+    """Write weights.parquet; the roles of the images are those of the pool, where it is known."""
+    frame = make_weights_frame(weights)
+    if weights.estimation is not None:
+        frame = join_weights(weights.estimation.pool, frame)
+    _write(frame, path)
+
+
 def write_weights_table(pool: Pool, frame: pd.DataFrame, path: str | PathLike[str]) -> None:
-    """Write id, source, path, label, group, split, weight and sample_weight as Parquet, one row for
-    each image, whole or not at all.
+    """Write weights.parquet for a pool, atomically, one row for each image.
 
     ``frame`` has id, weight and sample_weight (`SplitWeights.frame`), in any order: weights are
     joined by id. Several labels of an image are a list of texts; a column that the images do not
     have is empty.
     """
+    _write(join_weights(pool, frame), path)
+
+
+def _write(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    joined = join_weights(pool, frame)
+    empty = pa.nulls(len(frame), pa.string())
     table = pa.table(
-        {
-            name: _arrow(joined[name])
-            if name in joined.columns
-            else pa.nulls(len(joined), pa.string())
-            for name in COLUMNS
-        }
+        {name: _arrow(frame[name]) if name in frame.columns else empty for name in COLUMNS}
     )
     with written_whole(path) as beside:
         pq.write_table(table, beside)
 
 
 def join_weights(pool: Pool, frame: pd.DataFrame) -> pd.DataFrame:
-    """The role columns of the pool with weight and sample_weight, in the order of the pool; every
-    image has a weight or it is an error.
+    """Return the role columns of the pool with weight and sample_weight, in its order.
+
+    An image without a weight, or a weight without an image, is an error.
     """
     lacking = [name for name in ("id", *_WEIGHTS) if name not in frame.columns]
     if lacking:
         raise DataError(
             "a table of weights has the columns id, weight and sample_weight; this one lacks "
-            f"{first_few(lacking)}."
+            f"{first_few(lacking)}.",
+            columns=lacking,
         )
-    position = {value: at for at, value in enumerate(frame["id"].tolist())}
-    ids = pool.frame["id"].tolist()
-    unknown = [value for value in ids if value not in position]
-    if unknown or len(position) != len(ids) or len(position) != len(frame):
-        extra = set(position) - set(ids)
-        shown = first_few(unknown or sorted(map(str, extra)))
-        raise DataError(
-            f"weights and images differ: {len(unknown)} images have no weight and {len(extra)} "
-            "weights have no image "
-            f"({shown or 'ids twice'}). Were the weights computed from this pool?"
+    ids, owned = pool.frame["id"].tolist(), frame["id"].tolist()
+    at_n = find_positions(ids, owned, of="the images", among="the weights")
+    if len(owned) > len(ids):
+        refuse_extra(
+            owned,
+            ids,
+            of="the images",
+            among="the weights",
+            way_out="Were the weights computed from this pool?",
         )
-    at_n = np.array([position[value] for value in ids], dtype=np.int64)
     roles = pool.frame[[name for name in COLUMNS if name in pool.frame.columns]].drop(
         columns=list(_WEIGHTS), errors="ignore"
     )
@@ -74,30 +96,35 @@ def join_weights(pool: Pool, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_weights_table(path: str | PathLike[str]) -> pd.DataFrame:
-    """The table back; lists of labels are lists again. A file that is not there, or is none of
-    ours, is an error in words.
+    """Read weights.parquet; lists of labels are lists again.
+
+    A file that does not exist, or is no table of weights, is a `DataError`.
     """
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    place = Path(path)
-    if not place.is_file():
+    file = Path(path)
+    if not file.is_file():
         raise DataError(
-            f"there is no file {str(place)!r}. `unskew weigh run.toml -o OUT` writes it into its "
-            "output folder OUT."
+            f"there is no file {str(file)!r}. `unskew weigh run.toml -o OUT` writes it into its "
+            "output folder OUT.",
+            path=str(file),
         )
     try:
-        table = pq.read_table(place)
+        table = pq.read_table(file)
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(
-            f"{place} cannot be read as Parquet ({error}). Was it cut off, or is it another file?"
+            f"{file} cannot be read as Parquet ({error}). Was it cut off, or is it another file?",
+            path=str(file),
         ) from error
     lacking = [name for name in COLUMNS if name not in table.column_names]
     if lacking:
         raise DataError(
-            f"{place} is no table of weights: it lacks {first_few(lacking)}; it has "
-            f"{first_few(table.column_names, 12)}."
+            f"{file} is no table of weights: it lacks {first_few(lacking)}; it has "
+            f"{first_few(table.column_names, 12)}.",
+            path=str(file),
+            columns=lacking,
         )
     frame: pd.DataFrame = table.select(list(COLUMNS)).to_pandas()
     if pa.types.is_list(table.schema.field("label").type):
@@ -108,13 +135,14 @@ def read_weights_table(path: str | PathLike[str]) -> pd.DataFrame:
 
 
 def is_list(value: Any) -> bool:
-    """Is this the label of an image that has several?"""
+    """Tell whether this is the label of an image that has several."""
     return isinstance(value, list | tuple | set | frozenset | np.ndarray)
 
 
 def _arrow(column: pd.Series[Any]) -> Any:
-    """An Arrow array: lists as lists of text, categories as their values, values of mixed or
-    foreign types as text.
+    """Make an Arrow array.
+
+    Lists become lists of text, categories their values, values of mixed or foreign types text.
     """
     import pandas as pd
     import pyarrow as pa
@@ -136,7 +164,7 @@ def _arrow(column: pd.Series[Any]) -> Any:
 
 def _texts(value: Any) -> list[str] | None:
     if is_list(value):
-        return [level_text(each) for each in value]
+        return [level_text(level) for level in value]
     import pandas as pd
 
     return None if pd.isna(value) else [level_text(value)]

@@ -1,0 +1,183 @@
+"""The options of a solve: names, defaults, meaning and limits, for every function that solves.
+
+`solve_normalizers`, `debias_weights` and `debias` take them as plain keywords, declared by
+``**options: Unpack[SolverOptions]`` and shown in signature and docstring by `shows_options`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.engine.threads import available_jobs
+from unskew.errors import ConfigError, did_you_mean
+from unskew.records import Floats
+from unskew.solve.sgd import STEPS
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Method = Literal["newton", "fixed_point", "sgd"]
+
+_MAX_STEPS = {"newton": 100, "fixed_point": 100_000, "sgd": STEPS}
+
+
+class SolverOptions(TypedDict, total=False):
+    """How the normalizers are found: plain keywords of every function that solves."""
+
+    method: Method
+    tol: float
+    max_steps: int | None
+    throw: bool
+    jobs: int | None
+
+
+class OmegaOptions(SolverOptions, total=False):
+    """The keywords of functions that are handed ω itself: how to read it and where to start."""
+
+    log: bool
+    names: Sequence[object] | None
+    start: npt.ArrayLike | None
+    seed: int
+
+
+_MEANING = {
+    "method": '"newton" (exact), "fixed_point" (Vardi\'s iteration, an independent check) or "sgd" '
+    "(the\n        article's procedure).",
+    "tol": "error of the log normalizers at which to stop.",
+    "max_steps": 'default 100 for "newton", 100,000 for "fixed_point", 4,000 for "sgd".',
+    "throw": "raise on failure; False returns the failed solution with its ``status`` instead.",
+    "jobs": "threads (default: all cores).",
+    "log": "ω is given by its logarithm (in a sparse matrix an entry that is not stored is ω = 0, "
+    "not\n        log ω = 0).",
+    "names": "names of the sources in the order of ω's columns (default: the columns of a "
+    "DataFrame,\n        else the sorted names in ``source``).",
+    "start": '(K,) u to start from (default: the solution of a subsample for "newton", a random '
+    'draw\n        for "sgd").',
+    "seed": 'for the subsample of "newton", the batches and the random start of "sgd".',
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """The options of a solve with their defaults; impossible values are a `ConfigError`."""
+
+    method: Method = "newton"
+    tol: float = 1e-10
+    max_steps: int | None = None
+    throw: bool = True
+    jobs: int | None = None
+    log: bool = False
+    names: Sequence[object] | None = None
+    start: npt.ArrayLike | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.method not in get_args(Method):
+            raise ConfigError(
+                f"method must be one of {', '.join(get_args(Method))}; got {self.method!r}."
+                f"{did_you_mean(self.method, get_args(Method))}",
+                option="method",
+                value=self.method,
+                allowed=list(get_args(Method)),
+            )
+        if not 0 < self.tol < 1:
+            raise ConfigError(
+                "tol is the error of the log normalizers at which to stop, between 0 and 1; got "
+                f"{self.tol!r}.",
+                option="tol",
+                value=self.tol,
+            )
+        if self.max_steps is not None and self.max_steps < 1:
+            raise ConfigError(
+                f"max_steps must be at least 1; got {self.max_steps!r}.",
+                option="max_steps",
+                value=self.max_steps,
+            )
+        if self.jobs is not None and self.jobs < 1:
+            raise ConfigError(
+                f"jobs is the number of threads, at least 1; got {self.jobs!r}.",
+                option="jobs",
+                value=self.jobs,
+            )
+        if not hasattr(self.seed, "__index__") or self.seed < 0:
+            raise ConfigError(
+                f"seed must be an integer, 0 or more; got {self.seed!r}.",
+                option="seed",
+                value=self.seed,
+            )
+        if self.start_k is not None and not np.all(np.isfinite(self.start_k)):
+            raise ConfigError(
+                "start must hold finite numbers, one log(share/normalizer) for each source; got "
+                f"{self.start_k.tolist()}.",
+                option="start",
+                value=self.start_k.tolist(),
+            )
+
+    @property
+    def most_steps(self) -> int:
+        """Steps after which to stop."""
+        return _MAX_STEPS[self.method] if self.max_steps is None else self.max_steps
+
+    @property
+    def start_k(self) -> Floats | None:
+        """(K,) u to start from, or None."""
+        return None if self.start is None else np.array(self.start, dtype=np.float64)
+
+    @property
+    def threads(self) -> int:
+        """Number of threads."""
+        return available_jobs() if self.jobs is None else self.jobs
+
+
+def read_options(given: Mapping[str, Any], allowed: type = OmegaOptions) -> Options:
+    """Return the options given by keyword, checked; ``allowed``: `SolverOptions` or more."""
+    known = tuple(_names(allowed))
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise ConfigError(
+            f"there is no option {unknown[0]!r}; the options of the solver are "
+            f"{', '.join(known)}.{did_you_mean(unknown[0], known)}",
+            option=unknown[0],
+            allowed=list(known),
+        )
+    return Options(**given)
+
+
+def shows_options(allowed: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Show a function's ``**options`` as the keywords that they are.
+
+    They replace ``**options`` in its signature, and the line ``**options`` of its docstring.
+    """
+    default = {field.name: field.default for field in fields(Options)}
+    shown = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default[name], annotation=annotation
+        )
+        for name, annotation in _names(allowed).items()
+    ]
+    meaning = "".join(f"    {name} : {_MEANING[name]}\n" for name in _names(allowed))
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+        own = [
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        function.__signature__ = signature.replace(parameters=[*own, *shown])  # type: ignore[attr-defined]
+        if function.__doc__:
+            function.__doc__ = function.__doc__.replace("    **options\n", meaning)
+        return function
+
+    return decorate
+
+
+def _names(allowed: type) -> dict[str, str]:
+    """{option: its type, as written}."""
+    return {name: kind.__forward_arg__ for name, kind in allowed.__annotations__.items()}
