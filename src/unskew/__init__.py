@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from unskew.bias.fit_check import check_fit
     from unskew.choosing.ranking import BiasChoice, choose_bias
     from unskew.debiasing.pool_weights import debias
+    from unskew.diagnosis.report import write_report
     from unskew.errors import (
         ConfigError,
         ConvergenceError,
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from unskew.estimators.debiased import DebiasedClassifier, DebiasedRegressor
     from unskew.forecasting.rehearsal import rehearse
     from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
-    from unskew.report.writing import write_report
     from unskew.represent.pool_features import represent_images
     from unskew.solve.normalizers import check_overlap, solve_normalizers
     from unskew.weigh.calibrate import calibrate_weights
@@ -71,7 +71,7 @@ _HOME = {
     "DebiasedClassifier": "estimators.debiased",
     "DebiasedRegressor": "estimators.debiased",
     "rehearse": "forecasting.rehearsal",
-    "write_report": "report.writing",
+    "write_report": "diagnosis.report",
     "represent_images": "represent.pool_features",
     "check_overlap": "solve.normalizers",
     "solve_normalizers": "solve.normalizers",

@@ -15,17 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unskew
-from summary_pools import QUICK, ListedImages, jpeg, mixed_frame, strata_weights
+from summary_pools import ListedImages, jpeg, mixed_frame, strata_weights, summary_of
 from unskew.errors import ConfigError, DataError, WeakOverlapWarning
 from unskew.report.summary.plain import summary_to_json
 from unskew.report.summary.record import SplitRow, Summary
-from unskew.report.summary.summarize import summarize_run
 from unskew.report.summary.suppression import SMALLEST_CELL, count_units, hidden_cells
 from unskew.report.summary.wording import private_population, without_counts
 
 
 def private(pool: unskew.Pool, weights: unskew.Weights, **options: Any) -> Summary:
-    return summarize_run(pool, weights, **{**QUICK, "privacy": "aggregate", **options})
+    return summary_of(pool, weights, privacy="aggregate", **options)
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=12), st.data())
@@ -360,7 +359,7 @@ def test_shares_do_not_tell_what_counts_hide() -> None:
     assert [row.images for row in found.strata].count(None) == 1
     assert "empty" not in " ".join(texts(found))
     assert "0.015" not in summary_to_json(found)
-    full = summarize_run(pool, unskew.debias(pool, unskew.bias.Strata("label"), target), **QUICK)
+    full = summary_of(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
     assert {row.stratum: row.images for row in full.strata}["label = empty"] == 3
     assert full.strata[0].target == pytest.approx(0.7 * 197 / 200)
 
@@ -432,7 +431,7 @@ def test_notes_of_splits_lose_their_counts() -> None:
         SplitRow("train", 500, None, 300.0, note),
         SplitRow("test", 100, None, 80.0, "Speaks of the target."),
     )
-    found = summarize_run(pool, strata_weights(pool), privacy="aggregate", splits=rows, **QUICK)
+    found = private(pool, strata_weights(pool), splits=rows)
     assert (
         found.splits[0].note
         == "some images get weight 0: beyond what their own source selects. Speaks of the target "

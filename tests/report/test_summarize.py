@@ -16,18 +16,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unskew
-from summary_pools import QUICK, ListedImages, broken_image, jpeg, mixed_frame, strata_weights
+from summary_pools import (
+    ListedImages,
+    broken_image,
+    jpeg,
+    mixed_frame,
+    strata_weights,
+    summary_of,
+)
+from unskew.diagnosis.error_bars import affordable_bootstrap_replicates
+from unskew.diagnosis.model_fit import affordable_fit_replicates
 from unskew.errors import ConfigError, DataError
-from unskew.report.summary.bias_panel import affordable_replicates as affordable_tests
 from unskew.report.summary.columns import bin_codes, round_edges
-from unskew.report.summary.error_bars import affordable_replicates
 from unskew.report.summary.plain import summary_from_json, summary_to_json
 from unskew.report.summary.record import SplitRow, Summary
-from unskew.report.summary.summarize import summarize_run
-
-
-def quick(pool: unskew.Pool, weights: unskew.Weights, **options: Any) -> Summary:
-    return summarize_run(pool, weights, **{**QUICK, **options})
 
 
 def numbers(value: Any) -> list[float]:
@@ -52,7 +54,7 @@ def weights(pool: unskew.Pool) -> unskew.Weights:
 
 @pytest.fixture(scope="module")
 def summary(pool: unskew.Pool, weights: unskew.Weights) -> Summary:
-    return quick(pool, weights)
+    return summary_of(pool, weights)
 
 
 def test_weighted_shares_of_strata_are_the_target(summary: Summary) -> None:
@@ -154,7 +156,7 @@ def test_both_error_bars_are_those_of_the_weights() -> None:
     weights = unskew.debias_weights(
         omega, frame["source"].astype(str), names=pool.names, id=frame["id"]
     )
-    found = summarize_run(pool, weights, bootstrap=30, seed=3, fit_check=QUICK["fit_check"])
+    found = summary_of(pool, weights, replicates=30, seed=3)
     assert [row.stderr for row in found.sources] == pytest.approx(
         np.sqrt(np.diagonal(weights.covariance())), rel=1e-9
     )
@@ -178,7 +180,7 @@ def test_a_normalizer_that_is_known_has_no_error() -> None:
         np.column_stack([np.ones(300), np.exp(0.4 * x), np.exp(0.8 * x)]),
         pool.frame["source"].to_numpy(),
     )
-    found = quick(pool, weights, bootstrap=20).sources
+    found = summary_of(pool, weights, replicates=20).sources
     assert [(row.stderr, row.stderr_bootstrap) for row in found[:1]] == [(0.0, 0.0)]
     assert all(
         row.stderr and row.stderr > 0.01 and row.stderr_bootstrap and row.stderr_bootstrap > 0.01
@@ -188,7 +190,7 @@ def test_a_normalizer_that_is_known_has_no_error() -> None:
 
 def test_the_order_of_the_rows_changes_nothing(pool: unskew.Pool, summary: Summary) -> None:
     shuffled = pool.take(np.random.default_rng(5).permutation(len(pool)))
-    again = quick(shuffled, strata_weights(shuffled))
+    again = summary_of(shuffled, strata_weights(shuffled))
     assert numbers(again) == pytest.approx(numbers(summary), rel=1e-8, abs=1e-12)
     assert [row.stratum for row in again.strata] == [row.stratum for row in summary.strata]
     assert [[picture.id for picture in each.pictures] for each in again.galleries] == [
@@ -200,7 +202,7 @@ def test_weights_are_joined_by_id_whatever_the_order_of_the_pool(
     pool: unskew.Pool, weights: unskew.Weights, summary: Summary
 ) -> None:
     shuffled = pool.take(np.random.default_rng(6).permutation(len(pool)))
-    assert quick(shuffled, weights) == summary
+    assert summary_of(shuffled, weights) == summary
 
 
 def test_json_is_the_same_summary_without_nan(summary: Summary) -> None:
@@ -227,7 +229,7 @@ def test_a_picture_is_a_picture_also_after_somebody_edited_the_json(
     pool: unskew.Pool, weights: unskew.Weights
 ) -> None:
     raw: list[Any] = [jpeg((200, 0, 0))] * len(pool)
-    found = quick(unskew.Pool(pool.frame, ListedImages(raw)), weights, thumbnails=4)
+    found = summary_of(unskew.Pool(pool.frame, ListedImages(raw)), weights, thumbnails=4)
     text = summary_to_json(found)
     assert text.count("data:image/jpeg;base64,") > 0
     with pytest.raises(DataError, match="picture"):
@@ -277,13 +279,13 @@ def test_every_family_has_a_page(bias: Any, target: str | None) -> None:
     }[target]
     weights = unskew.debias(pool, bias, given_target)
     for privacy in ("full", "aggregate"):
-        found = quick(pool, weights, privacy=privacy)
+        found = summary_of(pool, weights, privacy=privacy)
         assert summary_from_json(summary_to_json(found)) == found
         assert found.verdict.level in ("ok", "weak")
         assert found.verdict.next_steps
         assert found.bias is not None
         assert found.bias.assumed
-    full = quick(pool, weights)
+    full = summary_of(pool, weights)
     assert full.bias is not None
     if target == "sample":
         # What is known of the sample stands beside the columns: the mean of x, and the classes.
@@ -319,7 +321,7 @@ def test_the_curve_of_strata_is_proportional_to_the_share_of_a_source_over_the_t
 def test_the_curve_of_a_tilt_is_an_exponential() -> None:
     pool = unskew.Pool.from_frame(mixed_frame(240))
     weights = unskew.debias(pool, unskew.bias.Tilt(["x"], reference="camera 0"))
-    found = quick(pool, weights)
+    found = summary_of(pool, weights)
     assert found.bias is not None
     (curve,) = found.bias.curves
     slopes = np.diff(np.log(np.array(curve.omega["camera 2"], dtype=float)))
@@ -329,12 +331,14 @@ def test_the_curve_of_a_tilt_is_an_exponential() -> None:
 
 def test_one_source_and_fifty() -> None:
     one = unskew.Pool.from_frame(mixed_frame(60, 1))
-    alone = quick(one, unskew.debias_weights(1 + np.arange(60.0)[:, None] / 60, ["camera 0"] * 60))
+    alone = summary_of(
+        one, unskew.debias_weights(1 + np.arange(60.0)[:, None] / 60, ["camera 0"] * 60)
+    )
     assert len(alone.sources) == 1
     assert alone.overlap is not None
     assert alone.overlap.weakest_link is None
     many = unskew.Pool.from_frame(mixed_frame(1000, 50))
-    found = quick(many, strata_weights(many))
+    found = summary_of(many, strata_weights(many))
     assert len(found.sources) == 50
     assert found.overlap is not None
     assert len(found.overlap.names) == 50
@@ -353,7 +357,7 @@ def test_whatever_the_size_the_summary_stays_small() -> None:
         id=np.arange(n),
     )
     pool = unskew.Pool.from_frame(frame)
-    found = quick(
+    found = summary_of(
         pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"))
     )
     assert len(summary_to_json(found)) < 3_500_000
@@ -376,7 +380,7 @@ def test_the_many_numbers_of_one_representation_are_named_and_not_drawn() -> Non
     pool = unskew.Pool.from_frame(
         numbers.assign(source=["a", "b"] * 100, label=rng.integers(0, 2, 200))
     )
-    found = quick(
+    found = summary_of(
         pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"))
     )
     shown = [panel.column for panel in found.distributions]
@@ -385,7 +389,7 @@ def test_the_many_numbers_of_one_representation_are_named_and_not_drawn() -> Non
         found.not_corrected.not_shown
     )
     model = unskew.bias.Tilt(["embedding_3"], reference="a")
-    read = quick(pool, unskew.debias(pool, model))
+    read = summary_of(pool, unskew.debias(pool, model))
     assert "embedding_3" in [panel.column for panel in read.distributions]
 
 
@@ -394,7 +398,7 @@ def test_uncovered_strata_come_first_and_the_verdict_names_them() -> None:
     target = unskew.Target.margins(
         {"label": {"cat": 0.2, "dog": 0.5, "owl": 0.3}}, uncovered="restrict"
     )
-    found = quick(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
+    found = summary_of(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
     first = found.strata[0]
     assert (first.stratum, first.covered, first.target, first.images) == (
         "label = owl",
@@ -413,7 +417,7 @@ def test_the_verdict_names_the_part_that_each_factor_of_a_product_leaves() -> No
         {"label": {"cat": 0.2, "dog": 0.5, "owl": 0.3}}, uncovered="restrict"
     )
     parts = unskew.bias.Box(["x"]), unskew.bias.Strata("label")
-    found = quick(pool, unskew.debias(pool, unskew.bias.Product(*parts), target))
+    found = summary_of(pool, unskew.debias(pool, unskew.bias.Product(*parts), target))
     assert "owl" in found.verdict.population
     assert "within the union of the boxes" in found.verdict.population
     part = (
@@ -433,7 +437,7 @@ def test_the_headline_of_boxes_speaks_of_what_they_reach(privacy: str) -> None:
         (unskew.bias.Box(["x"]), "the union of the boxes"),
         (unskew.bias.SoftBox(["x"]), "reach of a box"),
     ):
-        found = quick(pool, unskew.debias(pool, bias), privacy=privacy)
+        found = summary_of(pool, unskew.debias(pool, bias), privacy=privacy)
         assert found.verdict.headline.endswith(
             f"drawn from the part of the population within {where}."
         )
@@ -447,7 +451,7 @@ def test_a_restricted_target_is_not_called_the_target() -> None:
     target = unskew.Target.margins(
         {"label": {"cat": 0.3, "dog": 0.5, "fox": 0.2}}, uncovered="restrict"
     )
-    found = quick(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
+    found = summary_of(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
     covered = {row.stratum: (row.target, row.weighted) for row in found.strata if row.covered}
     assert covered["label = cat"] == pytest.approx((0.375, 0.375))
     assert "sum to 1 by themselves" in found.notes["strata"]
@@ -462,7 +466,7 @@ def test_a_restricted_target_is_not_called_the_target() -> None:
 
 def test_one_source_is_spoken_of_as_one() -> None:
     pool = unskew.Pool.from_frame(mixed_frame(100, 1))
-    found = quick(
+    found = summary_of(
         pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"))
     )
     assert found.verdict.headline.startswith("This source can be debiased")
@@ -474,7 +478,7 @@ def test_images_without_weight_are_counted_in_the_verdict() -> None:
     frame.loc[::10, "label"] = "owl"
     pool = unskew.Pool.from_frame(frame)
     target = unskew.Target.margins({"label": {"cat": 0.3, "dog": 0.7}}, outside={"label": "drop"})
-    found = quick(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
+    found = summary_of(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
     assert found.weights is not None
     assert found.weights.zero_weights == 30
     assert any(each.startswith("30 images get weight 0") for each in found.verdict.sentences)
@@ -485,7 +489,7 @@ def test_a_share_that_counts_images_without_a_value_says_so() -> None:
     frame = mixed_frame()
     frame["label"] = frame["label"].astype(object).where(np.arange(300) % 4 > 0, None)
     pool = unskew.Pool.from_frame(frame)
-    found = quick(
+    found = summary_of(
         pool, unskew.debias(pool, unskew.bias.Tilt(["x"]), unskew.Target.source("camera 0"))
     )
     weights = unskew.debias(pool, unskew.bias.Tilt(["x"]), unskew.Target.source("camera 0"))
@@ -498,7 +502,7 @@ def test_target_errors_stand_beside_the_masses() -> None:
     pool = unskew.Pool.from_frame(mixed_frame())
     survey = pd.DataFrame({"label": ["cat", "dog"], "share": [0.3, 0.7]})
     target = unskew.Target.table(survey, n=400)
-    found = quick(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
+    found = summary_of(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
     assert [row.target_stderr for row in found.strata] == pytest.approx(
         [math.sqrt(0.21 / 400)] * 2, rel=1e-9
     )
@@ -512,7 +516,7 @@ def test_weak_links_are_weak_and_named() -> None:
     pool = unskew.Pool.from_frame(frame)
     with pytest.warns(unskew.errors.WeakOverlapWarning):
         weights = unskew.debias_weights(sees, frame["source"].astype(str), id=frame["id"])
-    found = quick(pool, weights)
+    found = summary_of(pool, weights)
     assert found.verdict.level == "weak"
     assert any("camera 0" in step and "camera 1" in step for step in found.verdict.next_steps)
     assert found.overlap is not None
@@ -537,7 +541,7 @@ def test_a_rejected_model_is_weak(pool: unskew.Pool, weights: unskew.Weights) ->
     rejected = type(
         "", (), {"p_value": 0.001, "features": (worst,), "message": "no", "n_replicates": 999}
     )
-    found = quick(pool, weights, fit_check=rejected)
+    found = summary_of(pool, weights, fit_check=rejected)
     assert found.verdict.level == "weak"
     assert any("y of camera 1" in sentence for sentence in found.verdict.sentences)
     assert found.bias is not None
@@ -547,7 +551,7 @@ def test_a_rejected_model_is_weak(pool: unskew.Pool, weights: unskew.Weights) ->
 def test_the_fit_check_is_that_of_the_library() -> None:
     pool = unskew.Pool.from_frame(mixed_frame(120))
     weights = unskew.debias(pool, unskew.bias.Tilt(["x"], reference="camera 0"))
-    found = summarize_run(pool, weights, bootstrap=0, seed=4)
+    found = summary_of(pool, weights, fit_check=None, seed=4)
     expected = unskew.check_fit(pool, weights.estimation.fitted, weights, n=999, seed=4)  # type: ignore[union-attr]
     assert found.bias is not None
     assert found.bias.fit_p_value == pytest.approx(expected.p_value)
@@ -562,7 +566,7 @@ def test_copies_within_and_across_sources() -> None:
     frame.loc[[6, 2], "content"] = "other"
     frame.loc[9, "content"] = None
     pool = unskew.Pool.from_frame(frame)
-    found = quick(pool, strata_weights(pool))
+    found = summary_of(pool, strata_weights(pool))
     assert found.copies == (
         ("camera 0", "camera 0", 1),
         ("camera 0", "camera 1", 1),
@@ -588,7 +592,7 @@ def test_galleries_hold_the_heaviest_and_the_lightest_with_their_pictures() -> N
         ][at % 5]
         for at in range(60)
     ]
-    found = quick(unskew.Pool(pool.frame, ListedImages(raw)), weights)
+    found = summary_of(unskew.Pool(pool.frame, ListedImages(raw)), weights)
     by_kind = {(each.kind, each.source): each for each in found.galleries}
     for k, name in enumerate(pool.names):
         own = np.flatnonzero(weights.source == k)
@@ -614,7 +618,7 @@ def test_hostile_names_stay_data() -> None:
     frame["id"] = frame["id"] + evil
     pool = unskew.Pool.from_frame(frame)
     weights = unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"))
-    text = summary_to_json(quick(pool, weights, title=evil))
+    text = summary_to_json(summary_of(pool, weights, title=evil))
     text.encode("utf-8")
     assert summary_from_json(text).title.startswith("<script>")
     assert "\\u0000" not in text
@@ -635,7 +639,7 @@ def test_odd_columns_are_shown_or_named() -> None:
         mixed=[3, "3"] * (n // 2),
     )
     pool = unskew.Pool.from_frame(frame)
-    found = quick(pool, strata_weights(pool))
+    found = summary_of(pool, strata_weights(pool))
     panels = {panel.column: panel for panel in found.distributions}
     assert {each.split(":")[0] for each in found.not_corrected.not_shown} == {
         "name",
@@ -667,7 +671,7 @@ def test_any_type_of_column_is_shown_or_named() -> None:
     )
     frame[7] = 1.0
     pool = unskew.Pool.from_frame(frame)
-    panels = {panel.column: panel for panel in quick(pool, strata_weights(pool)).distributions}
+    panels = {panel.column: panel for panel in summary_of(pool, strata_weights(pool)).distributions}
     assert panels["category"].count == (30, 30)
     assert panels["whole"].missing == 30
     assert panels["words"].levels == ("w",)
@@ -681,7 +685,7 @@ def test_long_names_are_cut_alike_everywhere_and_stay_apart() -> None:
     frame["source"] = frame["source"].map(lambda name: name[8:] + name[:8])
     frame["label"] = "y" * 300 + frame["label"]
     pool = unskew.Pool.from_frame(frame)
-    found = quick(
+    found = summary_of(
         pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"))
     )
     names = [row.name for row in found.sources]
@@ -703,7 +707,7 @@ def test_weights_that_carry_no_omega_have_a_page() -> None:
     solved = unskew.debias_weights(
         np.ones((60, 3)), pool.frame["source"].astype(str), names=pool.names, id=pool.frame["id"]
     )
-    found = summarize_run(pool, replace(solved, rows=None))
+    found = summary_of(pool, replace(solved, rows=None), fit_check=None, replicates=None)
     assert found.sources[0].stderr is None
     assert "no error bars" in found.notes["sources"]
     assert found.bias is not None
@@ -718,7 +722,7 @@ def test_multi_label_images_count_once_in_each_of_their_classes() -> None:
         ["car", "tree"] if at % 3 == 0 else ["car", "car"] if at % 3 == 1 else [] for at in range(n)
     ]
     pool = unskew.Pool.from_frame(frame)
-    found = quick(pool, unskew.debias(pool, unskew.bias.Tilt(["x"], reference="camera 0")))
+    found = summary_of(pool, unskew.debias(pool, unskew.bias.Tilt(["x"], reference="camera 0")))
     panel = found.distributions[0]
     assert (panel.column, panel.multiple, panel.levels) == ("label", True, ("car", "tree"))
     assert panel.pool == pytest.approx((2 / 3, 1 / 3))
@@ -735,7 +739,7 @@ def test_unreadable_images_by_source_and_reason(pool: unskew.Pool, weights: unsk
             "reason": ["x", "x", "y"],
         }
     )
-    found = quick(unskew.Pool(pool.frame, None, aside), weights)
+    found = summary_of(unskew.Pool(pool.frame, None, aside), weights)
     assert [row.unreadable for row in found.sources] == [0, 2, 0]
     assert found.unreadable.count == 3
     assert found.unreadable.reasons == (("x", 2), ("y", 1))
@@ -751,7 +755,7 @@ def test_what_was_set_aside_is_a_share_of_all_splits(
     """
     lost = pd.DataFrame({"id": range(10), "source": "camera 0", "path": "x.jpg", "reason": "empty"})
     rows = (SplitRow("train", 300, None, 200.0), SplitRow("test", 300, None, 200.0))
-    found = quick(unskew.Pool(pool.frame, set_aside=lost), weights, splits=rows)
+    found = summary_of(unskew.Pool(pool.frame, set_aside=lost), weights, splits=rows)
     assert found.unreadable.share == pytest.approx(10 / 610)
 
 
@@ -760,11 +764,11 @@ def test_splits_by_column_or_with_weights_of_their_own(
 ) -> None:
     half = np.where(np.arange(len(pool)) % 4 == 0, "test", "train")
     split = unskew.Pool.from_frame(pool.frame.assign(split=half), split="split")
-    assert [(row.name, row.images) for row in quick(split, strata_weights(split)).splits] == [
+    assert [(row.name, row.images) for row in summary_of(split, strata_weights(split)).splits] == [
         ("test", 75),
         ("train", 225),
     ]
-    found = quick(pool, weights, splits={"train": weights})
+    found = summary_of(pool, weights, splits={"train": weights})
     assert found.splits[0].ess == pytest.approx(weights.ess, rel=1e-9)
 
 
@@ -776,7 +780,7 @@ def test_adjustments_are_told(pool: unskew.Pool, weights: unskew.Weights) -> Non
         margins={"country": {"fr": 0.5, "de": 0.25, "it": 0.25}},
     )
     shrunk = unskew.shrink_weights(weights, {"y": pool.frame["y"]})
-    found = quick(pool, weights, adjustments=[trimmed, moved, shrunk, "By hand."])
+    found = summary_of(pool, weights, adjustments=[trimmed, moved, shrunk, "By hand."])
     assert found.adjustments[0].startswith(
         f"Trimmed: weights are capped at 1.1 times the mean ({trimmed.n_trimmed}"
     )
@@ -787,12 +791,12 @@ def test_adjustments_are_told(pool: unskew.Pool, weights: unskew.Weights) -> Non
     assert "sure of (y " in found.adjustments[2]
     assert found.adjustments[3] == "By hand."
     with pytest.raises(ConfigError, match="adjustments"):
-        quick(pool, weights, adjustments=[3])
+        summary_of(pool, weights, adjustments=[3])
 
 
 def test_outcomes_of_the_users_own(pool: unskew.Pool, weights: unskew.Weights) -> None:
     value = (pool.frame["y"] > 0).to_numpy().astype(float)
-    found = quick(pool, weights, outcomes={"y is positive": value})
+    found = summary_of(pool, weights, outcomes={"y is positive": value})
     cell = weights.estimation.fitted.strata.target.code  # type: ignore[union-attr]
     expected = weights.sensitivity(value, 2.0, cell=cell)
     row = found.not_corrected.sensitivity[-1]
@@ -805,26 +809,26 @@ def test_outcomes_of_the_users_own(pool: unskew.Pool, weights: unskew.Weights) -
 
 def test_other_pools_and_weights_are_refused(pool: unskew.Pool, weights: unskew.Weights) -> None:
     with pytest.raises(DataError, match="300 weights"):
-        quick(pool.take(np.arange(200)), weights)
+        summary_of(pool.take(np.arange(200)), weights)
     renamed = unskew.Pool.from_frame(
         pool.frame.assign(source=pool.frame["source"].astype(str).replace("camera 0", "other"))
     )
     with pytest.raises(DataError, match="'other' and 'camera 0'"):
-        quick(renamed, weights)
+        summary_of(renamed, weights)
     with pytest.raises(DataError, match="Pool"):
-        quick(pool.frame, weights)  # type: ignore[arg-type]
+        summary_of(pool.frame, weights)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="privacy"):
-        quick(pool, weights, privacy="none")
-    with pytest.raises(ConfigError, match="bootstrap"):
-        quick(pool, weights, bootstrap=-1)
+        summary_of(pool, weights, privacy="none")
+    with pytest.raises(ConfigError, match="replicates"):
+        summary_of(pool, weights, replicates=-1)
 
 
 def test_how_much_is_computed_depends_on_the_size_alone(weights: unskew.Weights) -> None:
-    assert affordable_tests(1_000, 3) == 999
-    assert 99 <= affordable_tests(100_000, 5) < 999
-    assert affordable_tests(1_000_000, 5) == 0
+    assert affordable_fit_replicates(1_000, 3) == 999
+    assert 99 <= affordable_fit_replicates(100_000, 5) < 999
+    assert affordable_fit_replicates(1_000_000, 5) == 0
     small = unskew.debias_weights(np.ones((30, 2)), [0, 1] * 15)
-    assert affordable_replicates(small) == 50
+    assert affordable_bootstrap_replicates(small) == 50
 
 
 @settings(max_examples=60)

@@ -10,7 +10,8 @@ import pytest
 import unskew
 from summary_pools import QUICK, mixed_frame, strata_weights
 from unskew.errors import ConfigError, DataError
-from unskew.report.writing import summary_from_json, write_summary
+from unskew.report.files import write_summary
+from unskew.report.summary.plain import summary_from_json
 
 html = pytest.importorskip("unskew.report.page.html")
 

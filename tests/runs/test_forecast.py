@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from unskew.cli.app import run_command
-from unskew.report.writing import summary_from_json
+from unskew.report.summary.plain import summary_from_json
 from unskew.runs import forecast as forecast_page
 from unskew.runs import weighing as pipeline
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.errors import DataError, UnskewError, first_few
 from unskew.files.atomic import written_together
+from unskew.report.files import write_summary
 from unskew.report.summary.forecast_panel import show_forecast
-from unskew.report.summary.plain import plain_value
+from unskew.report.summary.plain import plain_value, summary_from_json
 from unskew.report.summary.privacy import private_provenance
 from unskew.report.summary.record import Summary
-from unskew.report.writing import summary_from_json, write_summary
 from unskew.runs.probing import forecast_inputs, images_to_train_on
 from unskew.runs.tables import json_value
 from unskew.runs.weighing import (

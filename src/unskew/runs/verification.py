@@ -325,7 +325,7 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _check_report(report: Mapping[str, Any], run: Run | Refusal) -> Iterator[Check]:
     """A check for each panel of report.json; where it comes from is checked by itself."""
-    from unskew.report.writing import summary_to_json
+    from unskew.report.summary.plain import summary_to_json
 
     found = json.loads(summary_to_json(run.summary))
     for panel in dict.fromkeys([*report, *found]):
@@ -367,7 +367,7 @@ def _without_numbers(value: Any) -> Any:
 def _check_page(place: Path) -> Check:
     """The page is made from report.json and nothing else: made again it has the same bytes."""
     from unskew.report.page.html import render_page
-    from unskew.report.writing import summary_from_json
+    from unskew.report.summary.plain import summary_from_json
     from unskew.runs import weighing as pipeline
 
     claim = f"{pipeline.PAGE} is the page of {pipeline.SUMMARY}"

@@ -15,6 +15,7 @@ from unskew.config.paths import named_inputs
 from unskew.config.run_config import RunConfig, read_config, resolved, write_config
 from unskew.config.starter_file import starting_config
 from unskew.debiasing.by_split import SplitWeights, weigh_splits
+from unskew.diagnosis.pool_diagnostics import diagnose
 from unskew.errors import (
     ConfigError,
     CoverageError,
@@ -31,11 +32,11 @@ from unskew.files.atomic import (
     written_whole,
 )
 from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
-from unskew.records import Pool, Target
+from unskew.records import Diagnostics, Pool, Target
+from unskew.report.files import write_summary
 from unskew.report.summary.record import SplitRow, Summary
 from unskew.report.summary.refusal import summarize_refusal
 from unskew.report.summary.summarize import summarize_run
-from unskew.report.writing import write_summary
 from unskew.represent.content import hash_images
 from unskew.represent.pool_features import represent_images
 from unskew.runs.export_tables import Export, export_run
@@ -105,6 +106,7 @@ class Run:
 
     inputs: Inputs
     weights: SplitWeights
+    diagnostics: Diagnostics
     summary: Summary = field(repr=False)
     forecast: Mapping[str, Any] | None = field(default=None, repr=False)
 
@@ -264,16 +266,22 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run | Refusal
         )
     # The page is about the images that the model was fitted on; the other splits are listed.
     pool = replace(inputs.pool.take(weights.parts[0].row), set_aside=inputs.pool.set_aside)
+    diagnostics = diagnose(
+        pool,
+        weights.weights,
+        outcomes=_outcomes(pool, config.report.outcomes),
+        privacy=config.report.privacy,
+        seed=config.engine.seed,
+    )
     summary = summarize_run(
         pool,
         weights.weights,
+        diagnostics,
         splits=_split_rows(weights),
-        outcomes=_outcomes(pool, config.report.outcomes),
-        seed=config.engine.seed,
         thumbnails=_MOST_PICTURES if config.report.thumbnails else 0,
         **told,
     )
-    return Run(inputs, weights, summary)
+    return Run(inputs, weights, diagnostics, summary)
 
 
 def _split_rows(weights: SplitWeights) -> tuple[SplitRow, ...]:

@@ -15,7 +15,7 @@ from unskew.report.summary.columns_against_target import Described
 from unskew.report.summary.record import BalanceRow, DistributionPanel
 from unskew.report.summary.stratum_table import StratumTable, hidden_levels
 from unskew.report.summary.suppression import SMALLEST_CELL, hidden_cells
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 
 _MOST_LEVELS = 24
 _MOST_ORDERED = 40
@@ -48,7 +48,7 @@ class ShownDistribution:
 
 
 def show_distribution(
-    weighed: Weighed, described: Described, table: StratumTable
+    weighed: WeightedPool, described: Described, table: StratumTable
 ) -> ShownDistribution:
     """The column with its cells: levels beyond the largest joined, those of few images, too, where
     only aggregates are shown.
@@ -84,7 +84,7 @@ def show_distribution(
 
 
 def _cells(
-    weighed: Weighed, described: Described, forced: set[str]
+    weighed: WeightedPool, described: Described, forced: set[str]
 ) -> tuple[list[str], Ints, bool]:
     """(labels of the cells, (L,) cell of every level, is the last one joined?)."""
     column = described.column
@@ -119,7 +119,7 @@ def _join(place: Ints, value_l: Floats, size: int) -> Floats:
 
 
 def _hidden(
-    weighed: Weighed,
+    weighed: WeightedPool,
     described: Described,
     place: Ints,
     size: int,
@@ -147,7 +147,7 @@ def _hidden(
 
 
 def _target(
-    weighed: Weighed, described: Described, place: Ints, size: int
+    weighed: WeightedPool, described: Described, place: Ints, size: int
 ) -> tuple[float | None, ...] | None:
     if described.target is None:
         return None
@@ -165,7 +165,7 @@ def _target(
 
 
 def _by_source(
-    weighed: Weighed, described: Described, place: Ints, size: int
+    weighed: WeightedPool, described: Described, place: Ints, size: int
 ) -> dict[str, tuple[float | None, ...]]:
     """Shares within each of the largest sources."""
     column, n_sources = described.column, len(weighed.names)
@@ -186,7 +186,7 @@ def _masked(value_d: Floats, hidden_d: Any) -> tuple[float | None, ...]:
     )
 
 
-def balance_rows(weighed: Weighed, shown: ShownDistribution) -> list[BalanceRow]:
+def balance_rows(weighed: WeightedPool, shown: ShownDistribution) -> list[BalanceRow]:
     """One row for numbers, one for each level otherwise; where there are many levels, those that
     differ or move most.
     """

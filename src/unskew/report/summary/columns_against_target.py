@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +17,7 @@ from unskew.report.summary.columns import (
     read_shown_column,
     read_target_column,
 )
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,7 @@ class Described:
     by_strata: bool = False
 
 
-def fitted_columns(weighed: Weighed) -> tuple[str, ...]:
+def fitted_columns(weighed: WeightedPool) -> tuple[str, ...]:
     """The columns that the bias model reads; a name that is no column stands for those that begin
     with it and an underscore.
     """
@@ -71,8 +71,13 @@ def fitted_columns(weighed: Weighed) -> tuple[str, ...]:
     return tuple(found)
 
 
-def describe_columns(weighed: Weighed) -> tuple[list[Described], tuple[str, ...]]:
-    """(the columns that can be shown, label first, then those of the model; why others cannot)."""
+def describe_columns(
+    weighed: WeightedPool, only: Collection[str] | None = None
+) -> tuple[list[Described], tuple[str, ...]]:
+    """Return the columns that can be shown, and why others cannot.
+
+    The label comes first, then the columns of the model. ``only``: names of those that are needed.
+    """
     fitted = fitted_columns(weighed)
     every = [
         *(["label"] if "label" in weighed.frame.columns else []),
@@ -95,6 +100,8 @@ def describe_columns(weighed: Weighed) -> tuple[list[Described], tuple[str, ...]
         for own in wide.values()
     ]
     for name in names[:_MOST_COLUMNS]:
+        if only is not None and name not in only:
+            continue
         is_fitted = name in fitted
         if strata is not None and name in strata.by:
             shown.append(_of_strata(weighed, name, strata, bins, followed, is_fitted))
@@ -125,7 +132,9 @@ def _wide_representations(names: Sequence[str]) -> dict[str, list[str]]:
     return {stem: own for stem, own in found.items() if len(own) > _MOST_NUMBERED}
 
 
-def _strata(weighed: Weighed) -> tuple[TargetStrata | None, Mapping[str, Sequence[float]], bool]:
+def _strata(
+    weighed: WeightedPool,
+) -> tuple[TargetStrata | None, Mapping[str, Sequence[float]], bool]:
     """(strata with their target masses, edges of bins, do the weights follow them?); also of masses
     that the model could not use.
     """
@@ -141,7 +150,7 @@ def _strata(weighed: Weighed) -> tuple[TargetStrata | None, Mapping[str, Sequenc
         return None, {}, False
 
 
-def _reference(weighed: Weighed) -> pd.DataFrame | None:
+def _reference(weighed: WeightedPool) -> pd.DataFrame | None:
     """The images of the target, if it was given by images."""
     target = weighed.target
     if target is None or target.kind not in ("sample", "source"):
@@ -154,7 +163,7 @@ def _reference(weighed: Weighed) -> pd.DataFrame | None:
 
 
 def _of_strata(
-    weighed: Weighed,
+    weighed: WeightedPool,
     name: str,
     strata: TargetStrata,
     bins: Mapping[str, Sequence[float]],
@@ -177,7 +186,7 @@ def _of_strata(
     return Described(column, _role(name, column), fitted, np.asarray(target_l), by_strata=followed)
 
 
-def _of_column(weighed: Weighed, name: str, other: Any, fitted: bool) -> Described | str:
+def _of_column(weighed: WeightedPool, name: str, other: Any, fitted: bool) -> Described | str:
     column = read_shown_column(
         weighed.frame[name], name, weighed.private, None if other is None else column_numbers(other)
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from unskew.records import Ints
 from unskew.report.summary.suppression import too_small
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 
 _MOST_PAIRS = 200
 
@@ -30,7 +30,7 @@ class Copies:
     content: Ints
 
 
-def count_copies(weighed: Weighed) -> Copies | None:
+def count_copies(weighed: WeightedPool) -> Copies | None:
     """None without the column ``content``."""
     if "content" not in weighed.frame.columns:
         return None

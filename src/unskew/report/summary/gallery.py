@@ -16,7 +16,7 @@ from unskew.report.summary.copies import Copies
 from unskew.report.summary.plain import plain_text
 from unskew.report.summary.record import Gallery, Thumbnail
 from unskew.report.summary.thumbnails import make_thumbnail
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 from unskew.report.summary.wording import count_text
 
 # Shares of all pictures: heaviest and lightest, one source only, copies.
@@ -26,7 +26,7 @@ _MOST_SOURCES = 36
 
 
 def choose_galleries(
-    weighed: Weighed, copies: Copies | None, most: int
+    weighed: WeightedPool, copies: Copies | None, most: int
 ) -> tuple[tuple[Gallery, ...], str]:
     """(the galleries, a note); no more than ``most`` pictures in all, none where only aggregates
     are shown.
@@ -48,7 +48,7 @@ def choose_galleries(
     return tuple(galleries), note
 
 
-def _extremes(weighed: Weighed, most: int) -> Iterator[Gallery]:
+def _extremes(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
     """Heaviest and lightest images of each source; equal weights are ordered by id, so that the
     order of the rows changes nothing.
     """
@@ -83,7 +83,7 @@ def _extremes(weighed: Weighed, most: int) -> Iterator[Gallery]:
             )
 
 
-def _first(weighed: Weighed, rows: Ints, key: Floats, most: int) -> Ints:
+def _first(weighed: WeightedPool, rows: Ints, key: Floats, most: int) -> Ints:
     """The ``most`` rows of smallest key, ties by id."""
     if rows.size > most:
         # Only rows that can be among the first are sorted by id.
@@ -94,7 +94,7 @@ def _first(weighed: Weighed, rows: Ints, key: Floats, most: int) -> Ints:
     return np.array([row for _, _, row in first], dtype=np.int64)
 
 
-def only_source(weighed: Weighed) -> Ints:
+def only_source(weighed: WeightedPool) -> Ints:
     """(n,) the only source whose ω is positive for an image; −1 where several are, where the image
     is left out, or where ω is not known.
     """
@@ -118,7 +118,7 @@ def _only(positive_bk: Any) -> Ints:
     return np.where(positive_bk.sum(axis=1) == 1, positive_bk.argmax(axis=1), -1)
 
 
-def _alone(weighed: Weighed, most: int) -> Iterator[Gallery]:
+def _alone(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
     only_n = only_source(weighed)
     counts = np.bincount(only_n[only_n >= 0], minlength=len(weighed.names))
     seeing = np.flatnonzero(counts)
@@ -140,7 +140,7 @@ def _alone(weighed: Weighed, most: int) -> Iterator[Gallery]:
         )
 
 
-def _copied(weighed: Weighed, copies: Copies | None, most: int) -> Iterator[Gallery]:
+def _copied(weighed: WeightedPool, copies: Copies | None, most: int) -> Iterator[Gallery]:
     """Contents that several sources hold, each beside its copies."""
     if copies is None or most < 2:
         return
@@ -174,7 +174,7 @@ def _copied(weighed: Weighed, copies: Copies | None, most: int) -> Iterator[Gall
         )
 
 
-def _smallest_ids(weighed: Weighed, rows: Ints, place: Ints) -> dict[int, str]:
+def _smallest_ids(weighed: WeightedPool, rows: Ints, place: Ints) -> dict[int, str]:
     """The first id of every content, in the order of texts."""
     smallest: dict[int, str] = {}
     for identity, at in zip(weighed.frame["id"].to_numpy()[rows], place.tolist(), strict=True):
@@ -182,7 +182,7 @@ def _smallest_ids(weighed: Weighed, rows: Ints, place: Ints) -> dict[int, str]:
     return smallest
 
 
-def _pictures(weighed: Weighed, rows: Ints) -> tuple[Thumbnail, ...]:
+def _pictures(weighed: WeightedPool, rows: Ints) -> tuple[Thumbnail, ...]:
     frame, weight_n = weighed.frame, weighed.weights.sample_weight
     return tuple(
         Thumbnail(

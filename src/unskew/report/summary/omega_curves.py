@@ -11,7 +11,7 @@ from unskew.records import Floats
 from unskew.report.summary.columns import column_numbers
 from unskew.report.summary.columns_against_target import Described, fitted_columns
 from unskew.report.summary.record import Curve
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 from unskew.target.levels import bin_labels, level_text
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _MOST_SOURCES = 12
 _MOST_LEVELS = 24
 
 
-def draw_curves(weighed: Weighed, described: list[Described]) -> tuple[tuple[Curve, ...], str]:
+def draw_curves(weighed: WeightedPool, described: list[Described]) -> tuple[tuple[Curve, ...], str]:
     """(one curve for each feature, a note if there are more).
 
     A stratum's factor is drawn as its mean over the target within each level of an attribute, Σ_c
@@ -54,12 +54,12 @@ def draw_curves(weighed: Weighed, described: list[Described]) -> tuple[tuple[Cur
     return tuple(curves[:_MOST_FEATURES]), " ".join(notes)
 
 
-def _largest_sources(weighed: Weighed) -> list[int]:
+def _largest_sources(weighed: WeightedPool) -> list[int]:
     size_k = np.bincount(weighed.source_n, minlength=len(weighed.names))
     return sorted(np.argsort(-size_k, kind="stable")[:_MOST_SOURCES].tolist())
 
 
-def _strata_curves(weighed: Weighed, sources: list[int]) -> list[Curve]:
+def _strata_curves(weighed: WeightedPool, sources: list[int]) -> list[Curve]:
     fitted = weighed.fitted
     if fitted is None or fitted.strata is None:
         return []
@@ -87,7 +87,7 @@ def _strata_curves(weighed: Weighed, sources: list[int]) -> list[Curve]:
 
 
 def _feature_curves(
-    weighed: Weighed, described: list[Described], sources: list[int]
+    weighed: WeightedPool, described: list[Described], sources: list[int]
 ) -> list[Curve]:
     fitted = weighed.fitted
     strata = () if weighed.strata is None else weighed.strata.by
@@ -115,7 +115,7 @@ def _feature_curves(
 
 
 def _curve(
-    weighed: Weighed, described: Described, names: list[str], sources: list[int]
+    weighed: WeightedPool, described: Described, names: list[str], sources: list[int]
 ) -> Curve | None:
     fitted = weighed.fitted
     assert fitted is not None
@@ -152,7 +152,9 @@ def _levels(column: pd.Series[Any]) -> list[Any]:
     return list(column.value_counts().index[:_MOST_LEVELS])
 
 
-def _typical_rows(weighed: Weighed, names: list[str], source: int, n_rows: int) -> pd.DataFrame:
+def _typical_rows(
+    weighed: WeightedPool, names: list[str], source: int, n_rows: int
+) -> pd.DataFrame:
     """``n_rows`` copies of an image of the source, its features replaced by their median or most
     frequent level there.
     """

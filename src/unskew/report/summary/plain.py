@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from unskew.errors import DataError
+from unskew.files.plain_json import json_text
 from unskew.report.summary.record import Summary
 
 _DIGITS = 10
@@ -97,9 +98,7 @@ def plain_text(text: str, longest: int = _LONGEST_TEXT) -> str:
 
 def summary_to_json(summary: Summary) -> str:
     """The text of `report.json`."""
-    return json.dumps(
-        _unpacked(plain_value(summary)), ensure_ascii=False, allow_nan=False, separators=(",", ":")
-    )
+    return json_text(plain_value(summary), indent=None)
 
 
 def summary_from_json(text: str) -> Summary:
@@ -113,14 +112,6 @@ def summary_from_json(text: str) -> Summary:
     summary = _built(Summary, read, "summary")
     assert isinstance(summary, Summary)
     return summary
-
-
-def _unpacked(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _unpacked(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, dict):
-        return {key: _unpacked(each) for key, each in value.items()}
-    return [_unpacked(each) for each in value] if isinstance(value, tuple) else value
 
 
 @cache

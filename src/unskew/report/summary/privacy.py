@@ -49,6 +49,13 @@ def check_privacy(privacy: object) -> None:
         )
 
 
+def shown_provenance(
+    provenance: Mapping[str, Any] | None, pool: Pool, private: bool
+) -> dict[str, Any]:
+    """Return the provenance as it may be shown."""
+    return private_provenance(provenance or {}, pool) if private else dict(provenance or {})
+
+
 def private_provenance(provenance: Mapping[str, Any], pool: Pool) -> dict[str, Any]:
     """The provenance without texts that name an image of the pool, by id, path or group."""
     named: set[str] = set()

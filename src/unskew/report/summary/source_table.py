@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from unskew.records import Diagnostics
 from unskew.report.summary.copies import Copies
-from unskew.report.summary.error_bars import ErrorBars
 from unskew.report.summary.plain import rounded
 from unskew.report.summary.record import SourceRow, UnreadablePanel
 from unskew.report.summary.suppression import hidden_cells, too_small
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 
 _MOST_SOURCES = 500
 _MOST_UNREADABLE = 100
 
 
 def tabulate_sources(
-    weighed: Weighed, errors: ErrorBars, copies: Copies | None
+    weighed: WeightedPool, diagnostics: Diagnostics, copies: Copies | None
 ) -> tuple[tuple[SourceRow, ...], str]:
     """(one row for each source, largest first beyond 500; a note if some are not shown)."""
     weights, diagnosis = weighed.weights, weighed.weights.diagnosis
@@ -40,8 +40,8 @@ def tabulate_sources(
                 groups=None if hide else each.groups,
                 share=None if hide else each.share,
                 normalizer=None if hide else float(weights.normalizer[k]),
-                stderr=None if hide else float(errors.stderr[k]),
-                stderr_bootstrap=None if hide else float(errors.bootstrap[k]),
+                stderr=None if hide else float(diagnostics.stderr[k]),
+                stderr_bootstrap=None if hide else float(diagnostics.stderr_bootstrap[k]),
                 weight_share=None if hide else _coarse(weighed, each.weight_share),
                 ess=None if hide else _coarse(weighed, each.ess),
                 ess_groups=None if hide else _coarse(weighed, each.ess_groups),
@@ -57,12 +57,12 @@ def tabulate_sources(
     ), f"The {_MOST_SOURCES} largest of {len(rows):,} sources are shown."
 
 
-def _coarse(weighed: Weighed, value: float | None) -> float | None:
+def _coarse(weighed: WeightedPool, value: float | None) -> float | None:
     """Two digits where only aggregates are shown: more could tell the counts behind the weights."""
     return rounded(value, 2) if weighed.private else value
 
 
-def hidden_sources(weighed: Weighed) -> Any:
+def hidden_sources(weighed: WeightedPool) -> Any:
     """(K,) sources whose numbers are withheld."""
     n_sources = len(weighed.names)
     return (

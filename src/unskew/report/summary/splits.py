@@ -11,12 +11,12 @@ from unskew.records import Weights
 from unskew.report.summary.plain import rounded
 from unskew.report.summary.record import SplitRow
 from unskew.report.summary.suppression import hidden_cells
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 from unskew.report.summary.wording import private_population, private_sentences, without_counts
 
 
 def tabulate_splits(
-    weighed: Weighed,
+    weighed: WeightedPool,
     splits: Sequence[SplitRow] | Mapping[str, Weights],
     hidden_strata: Sequence[str] = (),
 ) -> tuple[SplitRow, ...]:
@@ -43,7 +43,7 @@ def tabulate_splits(
     )
 
 
-def count_found(weighed: Weighed, splits: Sequence[SplitRow] | Mapping[str, Weights]) -> int:
+def count_found(weighed: WeightedPool, splits: Sequence[SplitRow] | Mapping[str, Weights]) -> int:
     """Images of all splits together: those of the pool, which may be one of several splits."""
     sizes = (
         [each.weight.size for each in splits.values()]
@@ -58,7 +58,7 @@ def _row(name: str, weights: Weights) -> SplitRow:
     return SplitRow(str(name), diagnosis.images, diagnosis.groups, diagnosis.ess)
 
 
-def _own_rows(weighed: Weighed) -> list[SplitRow]:
+def _own_rows(weighed: WeightedPool) -> list[SplitRow]:
     if "split" not in weighed.frame.columns:
         return []
     import pandas as pd

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from unskew.records import Overlap
 from unskew.records.target import TARGET_OF_NUMBERS, THE_TARGET
 from unskew.report.summary.record import BalanceRow, VerdictPanel
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 from unskew.report.summary.wording import (
     count_text,
     listed,
@@ -44,7 +44,7 @@ class _Case:
 
 
 def give_verdict(
-    weighed: Weighed, balance: Sequence[BalanceRow], fit: Any, hidden: Sequence[str]
+    weighed: WeightedPool, balance: Sequence[BalanceRow], fit: Any, hidden: Sequence[str]
 ) -> VerdictPanel:
     """The level ("ok" or "weak") with every reason: links, convergence, tail, fit, resemblance,
     coverage.
@@ -152,7 +152,7 @@ def _judge_fit(case: _Case, fit: Any) -> None:
     )
 
 
-def _judge_resemblance(case: _Case, weighed: Weighed) -> None:
+def _judge_resemblance(case: _Case, weighed: WeightedPool) -> None:
     found = None if weighed.weights.estimation is None else weighed.weights.estimation.resemblance
     if found is None:
         return
@@ -166,7 +166,7 @@ def _judge_resemblance(case: _Case, weighed: Weighed) -> None:
         case.add(found.message, weak=False)
 
 
-def _judge_coverage(case: _Case, weighed: Weighed) -> None:
+def _judge_coverage(case: _Case, weighed: WeightedPool) -> None:
     strata = weighed.strata
     if strata is None:
         return
@@ -190,12 +190,12 @@ def _judge_coverage(case: _Case, weighed: Weighed) -> None:
         )
 
 
-def _aim(weighed: Weighed) -> str:
+def _aim(weighed: WeightedPool) -> str:
     """What the known shares are those of."""
     return _COVERED if weighed.strata is not None and weighed.strata.uncovered else THE_TARGET
 
 
-def _population(weighed: Weighed) -> str:
+def _population(weighed: WeightedPool) -> str:
     """What the weighted pool stands for, as the bias model says."""
     population = (
         TARGET_OF_NUMBERS if weighed.fitted is None else weighed.fitted.describe().population
@@ -203,7 +203,7 @@ def _population(weighed: Weighed) -> str:
     return private_population(population) if weighed.private else str(population)
 
 
-def _drawn_from(weighed: Weighed) -> str:
+def _drawn_from(weighed: WeightedPool) -> str:
     """The same in few words: strata without images are named by a sentence of their own."""
     population, strata = _population(weighed), weighed.strata
     if strata is None or not strata.uncovered:
@@ -212,7 +212,7 @@ def _drawn_from(weighed: Weighed) -> str:
     return population.replace(named, _COVERED)
 
 
-def _count_left_out(case: _Case, weighed: Weighed) -> None:
+def _count_left_out(case: _Case, weighed: WeightedPool) -> None:
     left_out = {} if weighed.fitted is None else weighed.fitted.left_out
     for reason, count in left_out.items():
         if count:
@@ -243,7 +243,7 @@ def _judge_balance(case: _Case, balance: Sequence[BalanceRow], aim: str) -> None
         )
 
 
-def _figures(weighed: Weighed) -> tuple[tuple[str, str], ...]:
+def _figures(weighed: WeightedPool) -> tuple[tuple[str, str], ...]:
     diagnosis = weighed.weights.diagnosis
     figures = [
         ("Images", count_text(diagnosis.images)),
@@ -265,7 +265,7 @@ def _figures(weighed: Weighed) -> tuple[tuple[str, str], ...]:
     return tuple(figures)
 
 
-def _worth(weighed: Weighed, ess: float | None) -> str:
+def _worth(weighed: WeightedPool, ess: float | None) -> str:
     return (
         count_text(float(f"{ess:.2g}")) if weighed.private and ess is not None else count_text(ess)
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Weighed:
+class WeightedPool:
     """The pool in the order of its weights.
 
     Attributes
@@ -100,7 +100,7 @@ class Weighed:
         return count_units(self.group_n, code_m, n_codes, row_m)
 
 
-def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> Weighed:
+def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> WeightedPool:
     """Rows joined to weights by id; ids that were never given (row numbers) are joined in order, if
     the sources agree.
     """
@@ -133,7 +133,7 @@ def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> Weighed:
             f"{own!r} and {theirs!r}. "
             "Pass the pool that was weighed."
         )
-    weighed = Weighed(ordered, weights, private, pool.set_aside)
+    weighed = WeightedPool(ordered, weights, private, pool.set_aside)
     units = int(weighed.cell_sizes(np.zeros(weighed.n, dtype=np.int64), 1)[0])
     if private and too_small(units):
         what = "images" if weighed.group_n is None else "groups"

@@ -17,7 +17,7 @@ from unskew.report.summary.record import Histogram, Number, Spread, WeightsPanel
 from unskew.report.summary.source_table import hidden_sources
 from unskew.report.summary.stratum_table import StratumTable
 from unskew.report.summary.suppression import SMALLEST_CELL, hidden_cells
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -48,7 +48,7 @@ _MOST_BY = 12
 
 
 def show_weights(
-    weighed: Weighed, label: ShownDistribution | None, table: StratumTable
+    weighed: WeightedPool, label: ShownDistribution | None, table: StratumTable
 ) -> WeightsPanel:
     """Everything about the weights themselves; of the single heaviest image nothing where only
     aggregates are shown.
@@ -79,7 +79,7 @@ def show_weights(
     )
 
 
-def _histogram(weighed: Weighed, table: StratumTable) -> tuple[Histogram, int | None]:
+def _histogram(weighed: WeightedPool, table: StratumTable) -> tuple[Histogram, int | None]:
     """(log10 of the positive sample weights, number of weights that are 0)."""
     positive = np.flatnonzero(weighed.weight_n > 0)
     log_m = np.log10(weighed.weights.sample_weight[positive])
@@ -109,7 +109,7 @@ def _histogram(weighed: Weighed, table: StratumTable) -> tuple[Histogram, int | 
 
 
 def _histogram_by_source(
-    weighed: Weighed, code_n: Ints, size: int
+    weighed: WeightedPool, code_n: Ints, size: int
 ) -> dict[str, tuple[Number, ...]]:
     """Counts of every source, where there are few."""
     n_sources = len(weighed.names)
@@ -160,7 +160,7 @@ def _spread(name: str, weight_m: Floats, private: bool, images: int | None) -> S
     )
 
 
-def _by_source(weighed: Weighed) -> tuple[Spread, ...]:
+def _by_source(weighed: WeightedPool) -> tuple[Spread, ...]:
     hidden_k = hidden_sources(weighed)
     sample_weight = weighed.weights.sample_weight
     order = np.argsort(weighed.source_n, kind="stable")
@@ -175,7 +175,7 @@ def _by_source(weighed: Weighed) -> tuple[Spread, ...]:
     )
 
 
-def _by_label(weighed: Weighed, label: ShownDistribution) -> tuple[Spread, ...]:
+def _by_label(weighed: WeightedPool, label: ShownDistribution) -> tuple[Spread, ...]:
     """The classes that the panel of labels shows."""
     sample_weight: Any = weighed.weights.sample_weight
     names = label.panel.levels
