@@ -377,7 +377,7 @@ class ForecastPanel:
     learner_reference: str | None  # module:name, where it is not the linear probe
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summary:
     """Everything the page shows. ``overlap`` and ``weights`` are None where it was refused before
     there were any (verdict "no").
@@ -409,3 +409,11 @@ class Summary:
     provenance: dict[str, Any]  # versions, settings, seed, fingerprints, command, time
     notes: dict[str, str] = field(default_factory=dict)
     forecast: ForecastPanel | None = None
+
+    def __repr__(self) -> str:
+        panels = f"{len(self.sources)} sources, {len(self.strata)} strata"
+        return (
+            f"Summary({self.title!r}, verdict {self.verdict.level!r}, privacy {self.privacy!r})\n"
+            f"  {self.verdict.headline}\n"
+            f"  {panels}, {len(self.distributions)} columns, {len(self.galleries)} galleries"
+        )
