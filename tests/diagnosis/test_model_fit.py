@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 import unskew
-from summary_pools import (
-    mixed_frame,
-)
+from summary_pools import mixed_frame
 from unskew.diagnosis.model_fit import affordable_fit_replicates
 from unskew.diagnosis.pool_diagnostics import diagnose
 from unskew.report.summary.summarize import summarize_run

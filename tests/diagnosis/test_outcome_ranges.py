@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 
 import unskew
-from summary_pools import (
-    QUICK,
-    mixed_frame,
-    strata_weights,
-)
+from summary_pools import QUICK, mixed_frame, strata_weights
 from unskew.diagnosis.pool_diagnostics import diagnose
 
 

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 import unskew
-from summary_pools import (
-    mixed_frame,
-    summary_of,
-)
+from summary_pools import mixed_frame, summary_of
 
 
 def test_a_share_that_counts_images_without_a_value_says_so() -> None:

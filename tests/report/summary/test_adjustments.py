@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 import unskew
-from summary_pools import (
-    summary_of,
-)
+from summary_pools import summary_of
 from unskew.errors import ConfigError
 
 

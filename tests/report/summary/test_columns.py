@@ -9,11 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unskew
-from summary_pools import (
-    mixed_frame,
-    strata_weights,
-    summary_of,
-)
+from summary_pools import mixed_frame, strata_weights, summary_of
 from unskew.report.summary.columns import bin_codes, round_edges
 
 

@@ -9,9 +9,7 @@ import numpy as np
 import pandas as pd
 
 import unskew
-from summary_pools import (
-    summary_of,
-)
+from summary_pools import summary_of
 
 
 def numbers(value: Any) -> list[float]:

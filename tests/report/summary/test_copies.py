@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import unskew
-from summary_pools import (
-    mixed_frame,
-    strata_weights,
-    summary_of,
-)
+from summary_pools import mixed_frame, strata_weights, summary_of
 
 
 def test_copies_within_and_across_sources() -> None:

@@ -7,13 +7,7 @@ from typing import Any
 import numpy as np
 
 import unskew
-from summary_pools import (
-    ListedImages,
-    broken_image,
-    jpeg,
-    mixed_frame,
-    summary_of,
-)
+from summary_pools import ListedImages, broken_image, jpeg, mixed_frame, summary_of
 
 
 def test_galleries_hold_the_heaviest_and_the_lightest_with_their_pictures() -> None:

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 import unskew
-from summary_pools import (
-    mixed_frame,
-    summary_of,
-)
+from summary_pools import mixed_frame, summary_of
 from unskew.report.summary.record import Summary
 
 

@@ -11,12 +11,7 @@ import pandas as pd
 import pytest
 
 import unskew
-from summary_pools import (
-    ListedImages,
-    jpeg,
-    mixed_frame,
-    summary_of,
-)
+from summary_pools import ListedImages, jpeg, mixed_frame, summary_of
 from unskew.errors import DataError
 from unskew.report.summary.plain import summary_from_json, summary_to_json
 from unskew.report.summary.record import Summary

@@ -6,9 +6,7 @@ import pandas as pd
 import pytest
 
 import unskew
-from summary_pools import (
-    summary_of,
-)
+from summary_pools import summary_of
 
 
 def test_unreadable_images_by_source_and_reason(pool: unskew.Pool, weights: unskew.Weights) -> None:

@@ -7,11 +7,7 @@ import pandas as pd
 import pytest
 
 import unskew
-from summary_pools import (
-    mixed_frame,
-    strata_weights,
-    summary_of,
-)
+from summary_pools import mixed_frame, strata_weights, summary_of
 from unskew.report.summary.record import SplitRow
 
 

@@ -12,11 +12,7 @@ import pandas as pd
 import pytest
 
 import unskew
-from summary_pools import (
-    mixed_frame,
-    strata_weights,
-    summary_of,
-)
+from summary_pools import mixed_frame, strata_weights, summary_of
 from unskew.report.summary.plain import summary_from_json, summary_to_json
 from unskew.report.summary.record import Summary
 

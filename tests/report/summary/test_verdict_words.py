@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 import unskew
-from summary_pools import (
-    mixed_frame,
-    summary_of,
-)
+from summary_pools import mixed_frame, summary_of
 
 
 def test_uncovered_strata_come_first_and_the_verdict_names_them() -> None:

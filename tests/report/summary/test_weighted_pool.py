@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 import unskew
-from summary_pools import (
-    summary_of,
-)
+from summary_pools import summary_of
 from unskew.errors import ConfigError, DataError
 from unskew.report.summary.record import Summary
 

@@ -13,11 +13,16 @@ from typing import Any
 from markupsafe import Markup
 
 from unskew.report.page import (
+    figures,
+    overlap_tables,
     panels,
-    plots,
+    plots_balance,
     plots_columns,
     plots_forecast,
-    plots_overlap,
+    plots_graph,
+    plots_heat,
+    plots_sensitivity,
+    plots_sources,
     plots_weights,
 )
 from unskew.report.page.numbers import (
@@ -74,11 +79,16 @@ def _render(summary: Summary, budget: int) -> str:
         policy=_policy(style, script),
         galleries=galleries,
         pictures_left_out=pictures_left_out,
-        plots=plots,
-        plots_overlap=plots_overlap,
-        plots_weights=plots_weights,
+        series=figures.SERIES,
+        overlap_tables=overlap_tables,
+        plots_balance=plots_balance,
         plots_columns=plots_columns,
         plots_forecast=plots_forecast,
+        plots_graph=plots_graph,
+        plots_heat=plots_heat,
+        plots_sensitivity=plots_sensitivity,
+        plots_sources=plots_sources,
+        plots_weights=plots_weights,
         panels=panels,
         next_id=partial(next, itertools.count(1)),
     )

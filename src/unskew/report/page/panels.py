@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 from markupsafe import Markup
 
+from unskew.report.page.figures import joined_marks
 from unskew.report.page.numbers import MISSING, shorten, show_count, show_share
-from unskew.report.page.svg import Scale, canvas, join, mark, tag, x_position
+from unskew.report.page.svg import Scale, canvas, tag
 from unskew.report.page.tables import (
     PageTable,
     TableCell,
@@ -104,17 +105,10 @@ def _stratum_cells(row: StratumRow, *, groups: bool, top: float, total: int) -> 
 
 def _share_strip(row: StratumRow, top: float) -> Markup:
     """Pool, debiased and target on one line, for the eye; the numbers stand beside it."""
-    scale = Scale(0.0, top)
-    given = (("pool", row.pool), ("debiased", row.weighted), ("target", row.target))
-    places = [(kind, scale.at(value)) for kind, value in given if value is not None]
-    ends = [place for _, place in places] or [0.0]
-    line = tag(
-        "line", x1=x_position(min(ends)), x2=x_position(max(ends)), y1=11, y2=11, class_="move"
-    )
+    shares = (("pool", row.pool), ("debiased", row.weighted), ("target", row.target))
     base = tag("line", x1="0%", x2="100%", y1=11, y2=11, class_="grid")
-    return canvas(
-        base, line, join(mark(kind, place, 11) for kind, place in places), height=22, class_="strip"
-    )
+    marks = joined_marks(shares, Scale(0.0, top), 11)
+    return canvas(base, marks, height=22, class_="strip")
 
 
 def split_table(summary: Summary) -> PageTable:

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
-from unskew.report.page.numbers import shorten, show_count, show_number, show_share
-from unskew.report.page.plots import (
+from unskew.report.page.figures import (
     MOST_DRAWN,
     SERIES,
     Figure,
@@ -18,15 +17,16 @@ from unskew.report.page.plots import (
     Row,
     draw_row,
     draw_rows,
+    joined_marks,
     share_ticks,
 )
+from unskew.report.page.numbers import shorten, show_count, show_number, show_share
 from unskew.report.page.svg import (
     Scale,
     axis_ticks,
     canvas,
     grid_lines,
     join,
-    mark,
     stretch_lines,
     stretched,
     tag,
@@ -138,23 +138,7 @@ def _draw_levels(panel: DistributionPanel) -> Markup:
     )
     rows = []
     for k in sorted(order):
-        places = [
-            (kind, scale.at(value)) for kind, values in series if (value := values[k]) is not None
-        ]
-        marks = join(mark(kind, place, 13) for kind, place in places)
-        if len(places) > 1:
-            ends = [place for _, place in places]
-            marks = (
-                tag(
-                    "line",
-                    x1=x_position(min(ends)),
-                    x2=x_position(max(ends)),
-                    y1=13,
-                    y2=13,
-                    class_="move",
-                )
-                + marks
-            )
+        marks = joined_marks(((kind, values[k]) for kind, values in series), scale)
         rows.append(Row(panel.levels[k], marks, show_share(panel.weighted[k])))
     drawn = draw_rows(rows, scale, ticks=share_ticks(scale))
     left_out = len(panel.levels) - len(order)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from unskew.report.page.figures import Figure, Key, Row, draw_rows, joined_marks, span_line
 from unskew.report.page.numbers import MISSING, shorten
-from unskew.report.page.plots import Figure, Key, Row, draw_rows
-from unskew.report.page.svg import Scale, mark, scale_of, tag, x_position
+from unskew.report.page.svg import Scale, mark, scale_of
 from unskew.report.page.tables import (
     PageTable,
     TableCell,
@@ -148,7 +148,7 @@ def plot_classes(panel: ForecastPanel) -> Figure | None:
     )
     scale = scale_of([_times(value) for each in ordered for value in each.accuracy[:2]])
     rows = [
-        Row(each.label, _move(each, scale), " → ".join(map(_whole, each.accuracy[:2])))
+        Row(each.label, _move(each.accuracy, scale), " → ".join(map(_whole, each.accuracy[:2])))
         for each in ordered
     ]
     worst = ordered[0]
@@ -259,25 +259,10 @@ def _interval_mark(
     kind, (low, high) = _MARKS.get(name, "baseline"), interval
     line = Markup("")
     if low is not None and high is not None:
-        ends = [x_position(scale.at(100 * end)) for end in (low, high)]
-        line = tag("line", x1=ends[0], x2=ends[1], y1=13, y2=13, class_=f"interval of-{kind}")
+        line = span_line(scale.at(100 * low), scale.at(100 * high), 13, f"interval of-{kind}")
     return line + (Markup("") if value is None else mark(kind, scale.at(100 * value), 13))
 
 
-def _move(each: ForecastClass, scale: Scale) -> Markup:
-    places = [
-        (kind, scale.at(100 * value))
-        for kind, value in zip(("pool", "debiased"), each.accuracy, strict=False)
-        if value is not None
-    ]
-    line = Markup("")
-    if len(places) == 2:
-        line = tag(
-            "line",
-            x1=x_position(places[0][1]),
-            x2=x_position(places[1][1]),
-            y1=13,
-            y2=13,
-            class_="move",
-        )
-    return line + Markup("").join(mark(kind, place, 13) for kind, place in places)
+def _move(accuracy: Sequence[Number], scale: Scale) -> Markup:
+    points = zip(("pool", "debiased"), map(_times, accuracy), strict=False)
+    return joined_marks(points, scale)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from unskew.report.page.figures import Figure, Key, Row, draw_rows, span_line
 from unskew.report.page.numbers import show_count, show_number, show_share
-from unskew.report.page.plots import Figure, Key, Row, draw_rows
 from unskew.report.page.svg import (
     Scale,
     axis_ticks,
@@ -227,14 +227,7 @@ def _box(each: Spread, scale: Scale) -> Markup:
     marks = Markup("")
     for low, high, class_ in ((each.low, each.high, "whisker"), (each.lower, each.upper, "box")):
         if low is not None and high is not None:
-            marks += tag(
-                "line",
-                x1=x_position(scale.at(low)),
-                x2=x_position(scale.at(high)),
-                y1=13,
-                y2=13,
-                class_=class_,
-            )
+            marks += span_line(scale.at(low), scale.at(high), 13, class_)
     if each.median is not None:
         marks += mark("median", scale.at(each.median), 13)
     return marks + (

@@ -1,10 +1,10 @@
-"""Plots of single panels."""
+"""Ranges of target means."""
 
 from __future__ import annotations
 
 import re
 
-from unskew.report.page.plots import plot_sensitivity
+from unskew.report.page.plots_sensitivity import plot_sensitivity
 from unskew.report.summary.record import SensitivityRow
 
 

@@ -1,4 +1,4 @@
-"""The links between the sources."""
+"""The graph of the sources, or the list in its place."""
 
 from __future__ import annotations
 
