@@ -1,4 +1,4 @@
-"""Distributions and love plots."""
+"""Distributions of columns."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing, what it shows in words, and the table behind it."""
+    """A drawing, its description for screen readers, and the table behind it."""
 
     title: str
     drawing: Markup
@@ -51,7 +51,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of such a figure: name, marks, and the numbers as text on the right."""
+    """One line of a figure: name, marks, and its numbers as text on the right."""
 
     name: str
     marks: Markup
@@ -72,9 +72,7 @@ def draw_rows(
     guides: Iterable[float] = (),
     ticks: Sequence[str] | None = None,
 ) -> Markup:
-    """The rows under one another on a common axis; ``guides`` are values with a line through all of
-    them.
-    """
+    """Draw rows below one another on a common axis, with a line through each of the ``guides``."""
     places = [scale.at(value) for value in scale.ticks()]
     lines = grid_lines(places) + grid_lines([scale.at(value) for value in guides], "guide")
     drawn = [draw_row(row, lines) for row in rows[:MOST_DRAWN]]
@@ -83,7 +81,7 @@ def draw_rows(
 
 
 def draw_row(row: Row, lines: Markup, height: int = 26) -> Markup:
-    """One line: the name, the marks over ``lines``, the numbers."""
+    """Draw one line: the name, the marks over ``lines``, the numbers."""
     name = tag("span", tag("bdi", shorten(row.name, 60)), class_="row-name")
     return tag(
         "div",
@@ -110,5 +108,5 @@ def joined_marks(values: Iterable[tuple[str, float | None]], scale: Scale, y: fl
 
 
 def share_ticks(scale: Scale) -> list[str]:
-    """The ticks of an axis of shares, in percent."""
+    """Return the ticks of an axis of shares, in percent."""
     return [f"{100 * value:.6g}%" for value in scale.ticks()]

@@ -23,9 +23,7 @@ Matrix = Sequence[Sequence[Number]]
 
 
 def constant_table(panel: OverlapPanel) -> PageTable:
-    """κ, ε, spectral gap and σ₂, with what each means and the value below which the verdict turns
-    to weak.
-    """
+    """List κ, ε, spectral gap and σ₂ with their meaning and the limit of a weak verdict."""
     limits = panel.thresholds
     rows = [
         (
@@ -67,7 +65,7 @@ def constant_table(panel: OverlapPanel) -> PageTable:
 
 
 def link_table(panel: OverlapPanel) -> PageTable | None:
-    """Images behind every link: row k, column l: images of l that k could have taken."""
+    """Count the images behind every link: row k, column l: images of l that k could have taken."""
     if panel.link_count is None:
         return None
     kept = sources_in_map(panel)
@@ -81,7 +79,7 @@ def link_table(panel: OverlapPanel) -> PageTable | None:
 
 
 def common_table(panel: OverlapPanel) -> PageTable | None:
-    """Share of the pooled images that two sources could both have taken."""
+    """Show the share of the pooled images that two sources could both have taken."""
     if panel.common_mass is None or panel.matrix is None:
         return None
     kept = sources_in_map(panel)
@@ -94,7 +92,7 @@ def common_table(panel: OverlapPanel) -> PageTable | None:
 
 
 def weak_link_table(panel: OverlapPanel) -> PageTable | None:
-    """The weakest links by name."""
+    """List the weakest links by name."""
     links = weakest_links(panel)
     if not links:
         return None
@@ -122,8 +120,9 @@ def weak_link_table(panel: OverlapPanel) -> PageTable | None:
 
 
 def weakest_links(panel: OverlapPanel, most: int = 12) -> list[tuple[int, int, float]]:
-    """The links with the fewest images, as (k, l, count): images of l that k could have taken; the
-    panel's weakest link first.
+    """Return the links with the fewest images, the panel's weakest link first.
+
+    As (k, l, count): images of l that k could have taken.
     """
     if panel.link_count is None:
         return []
@@ -143,7 +142,7 @@ def weakest_links(panel: OverlapPanel, most: int = 12) -> list[tuple[int, int, f
 
 
 def strength_text(panel: OverlapPanel) -> str:
-    """The weakest link in one sentence; empty where there is none to name."""
+    """Describe the weakest link in one sentence; empty where there is none."""
     if panel.weakest_link is None:
         return ""
     first, second = (shorten(name, 60) for name in panel.weakest_link)

@@ -1,4 +1,4 @@
-"""How far columns are from the target before and after weighting, and how far weights move others."""
+"""How far columns are from the target, before and after weighting."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEGLIGIBLE = 0.1
 
 
 def plot_balance(rows: Sequence[BalanceRow], title: str, meaning: str) -> Figure:
-    """The love plot: standardised differences from the target before and after, largest first."""
+    """Draw the love plot: standardised differences from the target, largest first."""
     ordered = sorted(rows, key=lambda row: -max(abs(row.before or 0.0), abs(row.after or 0.0)))
     scale = scale_of(
         [value for row in ordered for value in (row.before, row.after)],
@@ -54,7 +54,7 @@ def plot_balance(rows: Sequence[BalanceRow], title: str, meaning: str) -> Figure
 
 
 def balance_table(caption: str, rows: Sequence[BalanceRow]) -> PageTable:
-    """What stands behind a love plot."""
+    """Tabulate the numbers of a love plot."""
     return table(
         caption,
         ("Column", "Pool", "Debiased", "Target", "Difference before", "Difference after"),
@@ -73,9 +73,7 @@ def balance_table(caption: str, rows: Sequence[BalanceRow]) -> PageTable:
 
 
 def plot_moves(rows: Sequence[BalanceRow], title: str, meaning: str) -> Figure:
-    """How far weighting moved columns of which the target says nothing, in standard deviations of
-    the pool.
-    """
+    """Draw how far weighting moved columns without a known target, in standard deviations."""
     ordered = sorted(rows, key=lambda row: -abs(row.after or 0.0))
     scale = scale_of([row.after for row in ordered], symmetric=True, include=(-0.15, 0.15))
     drawn = []
@@ -105,7 +103,7 @@ def plot_moves(rows: Sequence[BalanceRow], title: str, meaning: str) -> Figure:
 
 
 def balance_name(row: BalanceRow) -> str:
-    """``species = fox``, or the column's name alone."""
+    """Return ``species = fox``, or the column's name alone."""
     return row.column if row.level is None else f"{row.column} = {row.level}"
 
 
@@ -115,7 +113,7 @@ def _means(row: BalanceRow) -> list[TableCell]:
 
 
 def _hundredths(value: float | None) -> str:
-    """A standardised difference to the precision that matters."""
+    """Show a standardised difference to the precision that matters."""
     return (
         MISSING
         if value is None

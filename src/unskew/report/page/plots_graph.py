@@ -19,7 +19,7 @@ MOST_IN_GRAPH = 12
 
 
 def plot_graph(panel: OverlapPanel) -> Figure | None:
-    """The overlap graph of up to a dozen sources on a circle, its weakest link marked."""
+    """Draw the overlap graph of up to a dozen sources on a circle, its weakest link marked."""
     size = len(panel.names)
     if panel.link_count is None or not 2 <= size <= MOST_IN_GRAPH:
         return None
@@ -82,7 +82,7 @@ def _graph_label(panel: OverlapPanel) -> str:
 
 
 def _circle(size: int) -> list[tuple[float, float]]:
-    """Places on an ellipse, the first on top, clockwise."""
+    """Return positions on an ellipse, the first on top, clockwise."""
     turns = [2 * math.pi * k / size for k in range(size)]
     return [(230 + 98 * math.sin(turn), 165 - 115 * math.cos(turn)) for turn in turns]
 

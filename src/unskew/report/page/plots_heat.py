@@ -26,8 +26,9 @@ _NARROW = 400
 
 
 def plot_heat(panel: OverlapPanel) -> Figure | None:
-    """The overlap matrix (before a solution: the common mass) as a heat map; of very many sources,
-    those of the weakest links.
+    """Draw the overlap matrix (before a solution: the common mass) as a heat map.
+
+    Of very many sources, those on the weakest links are shown.
     """
     full, meaning = _heat_values(panel)
     if full is None:
@@ -87,9 +88,7 @@ def _step(value: Number, size: int) -> int:
 
 
 def _heat_drawing(names: Sequence[str], values: Matrix, weakest: tuple[str, str] | None) -> Markup:
-    """Cells as one path per colour: a cell costs a few characters, so that thousands of them stay
-    small.
-    """
+    """Draw cells as one path per colour, a few characters each, so that thousands stay small."""
     size = len(names)
     cell = min(40 if size > 4 else 56, max(14, 620 // size))
     longest = 22 if cell >= 40 else 18
@@ -135,7 +134,7 @@ def _heat_drawing(names: Sequence[str], values: Matrix, weakest: tuple[str, str]
 
 
 def _heat_width(texts: Sequence[str], side: float, cell: int, font: int) -> float:
-    """To the right of the last cell, or of the slanted label that reaches furthest."""
+    """Return the right end of the last cell, or of the slanted label that reaches furthest."""
     reach = [
         side + (k + 0.5) * cell + 0.62 * font * math.sqrt(0.5) * len(text) + 8
         for k, text in enumerate(texts)
@@ -146,7 +145,7 @@ def _heat_width(texts: Sequence[str], side: float, cell: int, font: int) -> floa
 def _heat_outline(
     names: Sequence[str], weakest: tuple[str, str] | None, side: float, top: float, cell: int
 ) -> Markup:
-    """A frame around the weakest link."""
+    """Draw a frame around the weakest link."""
     if weakest is None or not set(weakest) <= set(names):
         return Markup("")
     row, column = names.index(weakest[0]), names.index(weakest[1])

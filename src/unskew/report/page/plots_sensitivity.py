@@ -23,8 +23,9 @@ _MOST_OUTCOMES = 12
 
 
 def plot_sensitivity(rows: Sequence[SensitivityRow]) -> Figure:
-    """The range of target means when selection differs from the model by a factor that no data can
-    tell; each outcome has its own axis.
+    """Draw the range of target means if selection differs from the model by a hidden factor.
+
+    Each outcome has its own axis.
     """
     outcomes = list(dict.fromkeys(row.outcome for row in rows))
     drawn = [

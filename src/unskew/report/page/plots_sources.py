@@ -35,7 +35,7 @@ _Z = 1.96
 
 
 def plot_shares(sources: Sequence[SourceRow]) -> Figure:
-    """Share of the images and share of the weight, by source."""
+    """Draw the share of the images and the share of the weight, by source."""
     shares = [share for row in sources for share in (row.share, row.weight_share)]
     scale = Scale(0.0, 1.04 * max((share for share in shares if share is not None), default=1.0))
     rows = []
@@ -63,8 +63,9 @@ def plot_shares(sources: Sequence[SourceRow]) -> Figure:
 
 
 def plot_normalizers(sources: Sequence[SourceRow]) -> Figure | None:
-    """Ω_k with both 95% intervals, Ω_k exp(±1.96 s) with s the standard error of log Ω_k; None
-    where no Ω has an error.
+    """Draw Ω_k with both 95% intervals, Ω_k exp(±1.96 s), s the standard error of log Ω_k.
+
+    None where no Ω has an error.
     """
     known = [row for row in sources if row.normalizer is not None and row.normalizer > 0]
     if not any(row.stderr or row.stderr_bootstrap for row in known):
@@ -132,7 +133,7 @@ def _interval(value: float | None, error: float | None) -> tuple[float, float]:
 
 
 def sources_table(sources: Sequence[SourceRow], *, groups: bool) -> PageTable:
-    """Everything about the sources; columns about groups only where there are groups."""
+    """Tabulate all numbers of the sources; those of groups only where there are groups."""
     columns = [
         "Source",
         "Images",

@@ -42,7 +42,7 @@ class ShownDistribution:
     hidden: Any = field(repr=False)
 
     def rows_of_cell(self, cell: int) -> Ints:
-        """The images in a cell."""
+        """Return the images in a cell."""
         column = self.described.column
         return np.asarray(column.row[self.place[column.code] == cell])
 
@@ -50,8 +50,9 @@ class ShownDistribution:
 def show_distribution(
     weighed: WeightedPool, described: Described, table: StratumTable
 ) -> ShownDistribution:
-    """The column with its cells: levels beyond the largest joined, those of few images, too, where
-    only aggregates are shown.
+    """Show a column by cells: the largest levels, with all others joined.
+
+    Where only aggregates are shown, levels of few images are joined, too.
     """
     column = described.column
     forced = hidden_levels(weighed, table, column.name) if described.by_strata else set()
@@ -86,7 +87,7 @@ def show_distribution(
 def _cells(
     weighed: WeightedPool, described: Described, forced: set[str]
 ) -> tuple[list[str], Ints, bool]:
-    """(labels of the cells, (L,) cell of every level, is the last one joined?)."""
+    """Return the labels of the cells, (L,) the cell of every level, and: is the last joined?"""
     column = described.column
     if column.is_number:
         return [], np.arange(column.size), False
@@ -126,7 +127,7 @@ def _hidden(
     labels: list[str],
     forced: set[str],
 ) -> Any:
-    """(D + 1,) cells that are withheld; the last stands for missing values."""
+    """Return (D + 1,) the cells that are withheld; the last is that of missing values."""
     column = described.column
     if not weighed.private:
         return np.zeros(size + 1, dtype=np.bool_)
@@ -167,7 +168,7 @@ def _target(
 def _by_source(
     weighed: WeightedPool, described: Described, place: Ints, size: int
 ) -> dict[str, tuple[float | None, ...]]:
-    """Shares within each of the largest sources."""
+    """Return the shares within each of the largest sources."""
     column, n_sources = described.column, len(weighed.names)
     size_k = np.bincount(weighed.source_n, minlength=n_sources)
     largest = sorted(np.argsort(-size_k, kind="stable")[:_MOST_SOURCES].tolist())
@@ -187,8 +188,9 @@ def _masked(value_d: Floats, hidden_d: Any) -> tuple[float | None, ...]:
 
 
 def balance_rows(weighed: WeightedPool, shown: ShownDistribution) -> list[BalanceRow]:
-    """One row for numbers, one for each level otherwise; where there are many levels, those that
-    differ or move most.
+    """Make one row for numbers, one for each level otherwise.
+
+    Where there are many levels, those that differ or move most.
     """
     column, described = shown.described.column, shown.described
     if column.is_number:
@@ -234,8 +236,9 @@ def _row(
     target: float | None,
     deviation: float,
 ) -> BalanceRow:
-    """before = (pool − target)/s, after = (weighted − target)/s, s the pool's standard deviation;
-    without target 0 and the move.
+    """Compare a mean or share with the target, in standard deviations s of the pool.
+
+    before = (pool − target)/s, after = (weighted − target)/s; without target 0 and the move.
     """
     aim = pool if target is None else target
     return BalanceRow(

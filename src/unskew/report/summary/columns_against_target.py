@@ -12,8 +12,8 @@ from unskew.errors import UnskewError
 from unskew.records import Floats, Ints, Pool
 from unskew.report.summary.columns import (
     ShownColumn,
+    align_column,
     column_numbers,
-    place_column,
     read_shown_column,
     read_target_column,
 )
@@ -55,8 +55,9 @@ class Described:
 
 
 def fitted_columns(weighed: WeightedPool) -> tuple[str, ...]:
-    """The columns that the bias model reads; a name that is no column stands for those that begin
-    with it and an underscore.
+    """Return the columns that the bias model reads.
+
+    A name that is no column means all columns that begin with it and an underscore.
     """
     if weighed.fitted is None:
         return ()
@@ -121,9 +122,7 @@ def describe_columns(
 
 
 def _wide_representations(names: Sequence[str]) -> dict[str, list[str]]:
-    """Numbered columns (embedding_0, embedding_1, …) by what comes before the number, where there
-    are many.
-    """
+    """Group numbered columns (embedding_0, embedding_1, …) by their stem, where there are many."""
     found: dict[str, list[str]] = {}
     for name in names:
         stem, _, number = name.rpartition("_")
@@ -135,8 +134,9 @@ def _wide_representations(names: Sequence[str]) -> dict[str, list[str]]:
 def _strata(
     weighed: WeightedPool,
 ) -> tuple[TargetStrata | None, Mapping[str, Sequence[float]], bool]:
-    """(strata with their target masses, edges of bins, do the weights follow them?); also of masses
-    that the model could not use.
+    """Return the strata with target masses, edges of bins, and whether the weights follow them.
+
+    Strata are returned also for masses that the model could not use.
     """
     if weighed.fitted is not None and weighed.fitted.strata is not None:
         return weighed.fitted.strata.target, weighed.fitted.strata.bins, True
@@ -151,7 +151,7 @@ def _strata(
 
 
 def _reference(weighed: WeightedPool) -> pd.DataFrame | None:
-    """The images of the target, if it was given by images."""
+    """Return the images of the target, if it was given by images."""
     target = weighed.target
     if target is None or target.kind not in ("sample", "source"):
         return None
@@ -170,7 +170,7 @@ def _of_strata(
     followed: bool,
     fitted: bool,
 ) -> Described:
-    """An attribute of the target's facts: its levels are the target's, its shares their masses."""
+    """Describe an attribute of the target's facts by their levels and masses."""
     attribute = strata.by.index(name)
     known = list(dict.fromkeys(cell[attribute] for cell in strata.strata))
     column = read_target_column(weighed.frame[name], name, bins.get(name), known)
@@ -194,7 +194,7 @@ def _of_column(weighed: WeightedPool, name: str, other: Any, fitted: bool) -> De
         return column
     if other is None or bool(other.isna().all()):
         return Described(column, _role(name, column), fitted)
-    placed = place_column(column, other)
+    placed = align_column(column, other)
     if placed is None:
         return Described(column, _role(name, column), fitted)
     column, there = placed

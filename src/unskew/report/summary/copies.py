@@ -31,7 +31,7 @@ class Copies:
 
 
 def count_copies(weighed: WeightedPool) -> Copies | None:
-    """None without the column ``content``."""
+    """Count exact copies; None without the column ``content``."""
     if "content" not in weighed.frame.columns:
         return None
     import pandas as pd

@@ -28,8 +28,9 @@ _MOST_SOURCES = 36
 def choose_galleries(
     weighed: WeightedPool, copies: Copies | None, most: int
 ) -> tuple[tuple[Gallery, ...], str]:
-    """(the galleries, a note); no more than ``most`` pictures in all, none where only aggregates
-    are shown.
+    """Return the galleries and a note.
+
+    No more than ``most`` pictures in all, none where only aggregates are shown.
     """
     if weighed.private or most <= 0:
         return (), "No image is shown, nor its path or id." if weighed.private else ""
@@ -49,8 +50,9 @@ def choose_galleries(
 
 
 def _extremes(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
-    """Heaviest and lightest images of each source; equal weights are ordered by id, so that the
-    order of the rows changes nothing.
+    """Yield the heaviest and lightest images of each source.
+
+    Equal weights are ordered by id, so that the order of the rows changes nothing.
     """
     n_sources = len(weighed.names)
     if most < 2:
@@ -84,7 +86,7 @@ def _extremes(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
 
 
 def _first(weighed: WeightedPool, rows: Ints, key: Floats, most: int) -> Ints:
-    """The ``most`` rows of smallest key, ties by id."""
+    """Return the ``most`` rows of smallest key, ties by id."""
     if rows.size > most:
         # Only rows that can be among the first are sorted by id.
         limit = np.partition(key, most - 1)[most - 1]
@@ -95,8 +97,9 @@ def _first(weighed: WeightedPool, rows: Ints, key: Floats, most: int) -> Ints:
 
 
 def only_source(weighed: WeightedPool) -> Ints:
-    """(n,) the only source whose ω is positive for an image; −1 where several are, where the image
-    is left out, or where ω is not known.
+    """Return (n,) the only source whose ω is positive for an image.
+
+    −1 where several are, where the image is left out, or where ω is not known.
     """
     only_n = np.full(weighed.n, -1, dtype=np.int64)
     if len(weighed.names) == 1:
@@ -141,7 +144,7 @@ def _alone(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
 
 
 def _copied(weighed: WeightedPool, copies: Copies | None, most: int) -> Iterator[Gallery]:
-    """Contents that several sources hold, each beside its copies."""
+    """Yield the contents that several sources hold, each next to its copies."""
     if copies is None or most < 2:
         return
     rows = np.flatnonzero(copies.content >= 0)
@@ -175,7 +178,7 @@ def _copied(weighed: WeightedPool, copies: Copies | None, most: int) -> Iterator
 
 
 def _smallest_ids(weighed: WeightedPool, rows: Ints, place: Ints) -> dict[int, str]:
-    """The first id of every content, in the order of texts."""
+    """Return the first id of every content, in the order of texts."""
     smallest: dict[int, str] = {}
     for identity, at in zip(weighed.frame["id"].to_numpy()[rows], place.tolist(), strict=True):
         smallest[at] = min(smallest.get(at, str(identity)), str(identity))

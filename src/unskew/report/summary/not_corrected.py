@@ -32,7 +32,7 @@ def show_not_corrected(
 
 
 def _assumed(weighed: WeightedPool, hidden: Sequence[str]) -> tuple[str, ...]:
-    """What the result rests on although no image can tell."""
+    """State what the result rests on although no image can show it."""
     said = [
         "Weights correct the columns that the bias model reads; of everything else they correct "
         "what depends on those."

@@ -24,7 +24,7 @@ _MOST_LEVELS = 24
 
 
 def draw_curves(weighed: WeightedPool, described: list[Described]) -> tuple[tuple[Curve, ...], str]:
-    """(one curve for each feature, a note if there are more).
+    """Return one curve for each feature, and a note if there are more.
 
     A stratum's factor is drawn as its mean over the target within each level of an attribute, Σ_c
     p_c ω_ck/Σ_c p_c; all other factors together along each feature, the others at the median (or
@@ -148,15 +148,16 @@ def _curve(
 
 
 def _levels(column: pd.Series[Any]) -> list[Any]:
-    """The most frequent levels, as they are written."""
+    """Return the most frequent levels, unchanged."""
     return list(column.value_counts().index[:_MOST_LEVELS])
 
 
 def _typical_rows(
     weighed: WeightedPool, names: list[str], source: int, n_rows: int
 ) -> pd.DataFrame:
-    """``n_rows`` copies of an image of the source, its features replaced by their median or most
-    frequent level there.
+    """Return ``n_rows`` copies of a typical image of the source.
+
+    Its features are replaced by their median or most frequent level there.
     """
     own = np.flatnonzero(weighed.source_n == source)
     rows: pd.DataFrame = weighed.frame.iloc[np.full(n_rows, own[0])].reset_index(drop=True)

@@ -41,8 +41,7 @@ def summarize_refusal(
     privacy: Privacy = "full",
     provenance: Mapping[str, Any] | None = None,
 ) -> Summary:
-    """The summary of a run that ended in an `OverlapError` or a `CoverageError`: verdict "no", and
-    what to do.
+    """Summarize a run that ended in an `OverlapError` or a `CoverageError`: verdict "no".
 
     Parameters
     ----------
@@ -173,7 +172,7 @@ def _coverage_steps(strata: TargetStrata | None) -> list[str]:
 
 
 def _covered_part(pool: Pool, target: Target | None) -> TargetStrata | None:
-    """The target's strata with those without images named, where it is given by masses."""
+    """Return the target's strata, those without images apart, where it is given by masses."""
     if target is None or target.kind in ("sample", "source"):
         return None
     try:
@@ -234,7 +233,7 @@ def _overlap_panel(
 def _stratum_rows(
     pool: Pool, strata: TargetStrata, private: bool
 ) -> tuple[tuple[StratumRow, ...], list[str]]:
-    """(uncovered strata first, then the others; names of those that are withheld)."""
+    """Return rows of uncovered strata, then the others; and names of those that are withheld."""
     uncovered = [
         StratumRow(
             stratum=name,

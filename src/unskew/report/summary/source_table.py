@@ -23,7 +23,10 @@ _MOST_UNREADABLE = 100
 def tabulate_sources(
     weighed: WeightedPool, diagnostics: Diagnostics, copies: Copies | None
 ) -> tuple[tuple[SourceRow, ...], str]:
-    """(one row for each source, largest first beyond 500; a note if some are not shown)."""
+    """Return one row for each source, and a note if some are not shown.
+
+    Of more than 500 sources the largest are shown.
+    """
     weights, diagnosis = weighed.weights, weighed.weights.diagnosis
     hidden_k, unreadable_k = (
         hidden_sources(weighed),
@@ -58,12 +61,12 @@ def tabulate_sources(
 
 
 def _coarse(weighed: WeightedPool, value: float | None) -> float | None:
-    """Two digits where only aggregates are shown: more could tell the counts behind the weights."""
+    """Keep two digits where only aggregates are shown: more could reveal counts."""
     return rounded(value, 2) if weighed.private else value
 
 
 def hidden_sources(weighed: WeightedPool) -> Any:
-    """(K,) sources whose numbers are withheld."""
+    """Return (K,) the sources whose numbers are withheld."""
     n_sources = len(weighed.names)
     return (
         hidden_cells(weighed.cell_sizes(weighed.source_n, n_sources))
@@ -73,7 +76,7 @@ def hidden_sources(weighed: WeightedPool) -> Any:
 
 
 def unreadable_by_source(set_aside: Any, names: Sequence[str], private: bool) -> list[int | None]:
-    """Images of each source that were set aside; None where that is withheld."""
+    """Count the images of each source that were set aside; None where that is withheld."""
     if set_aside is None or "source" not in set_aside.columns:
         return [0] * len(names)
     found = set_aside["source"].astype(str).value_counts()
@@ -88,7 +91,7 @@ def unreadable_by_source(set_aside: Any, names: Sequence[str], private: bool) ->
 
 
 def tabulate_unreadable(set_aside: Any, n_images: int, private: bool) -> UnreadablePanel:
-    """How many images were set aside, why, and the first of them."""
+    """Count the images that were set aside, with reasons, and list the first of them."""
     if set_aside is None or len(set_aside) == 0:
         return UnreadablePanel(0, 0.0, (), ())
     count = len(set_aside)

@@ -20,7 +20,8 @@ def tabulate_splits(
     splits: Sequence[SplitRow] | Mapping[str, Weights],
     hidden_strata: Sequence[str] = (),
 ) -> tuple[SplitRow, ...]:
-    """One row for each split: those handed in, or those that the pool's column ``split`` names;
+    """Make one row for each split: those passed, or those in the pool's column ``split``.
+
     ``hidden_strata`` are not named.
     """
     if isinstance(splits, Mapping):
@@ -43,8 +44,8 @@ def tabulate_splits(
     )
 
 
-def count_found(weighed: WeightedPool, splits: Sequence[SplitRow] | Mapping[str, Weights]) -> int:
-    """Images of all splits together: those of the pool, which may be one of several splits."""
+def count_images(weighed: WeightedPool, splits: Sequence[SplitRow] | Mapping[str, Weights]) -> int:
+    """Count the images of all splits; the pool may be one of several splits."""
     sizes = (
         [each.weight.size for each in splits.values()]
         if isinstance(splits, Mapping)

@@ -78,8 +78,9 @@ def tabulate_strata(weighed: WeightedPool, stderr_c: Floats | None = None) -> St
 
 
 def hidden_levels(weighed: WeightedPool, table: StratumTable, name: str) -> set[str]:
-    """Levels of one attribute that may not be shown: those with a stratum that is withheld, for
-    their count would give it away.
+    """Return the levels of one attribute that have a withheld stratum.
+
+    Their counts would reveal it.
     """
     strata = weighed.strata
     if strata is None or table.hidden is None or name not in strata.by:
@@ -89,8 +90,9 @@ def hidden_levels(weighed: WeightedPool, table: StratumTable, name: str) -> set[
 
 
 def hidden_names(weighed: WeightedPool, table: StratumTable) -> list[str]:
-    """The withheld strata as texts, the levels outside the target's scope among them, and levels
-    that were dropped and may be rare.
+    """Return the withheld strata as texts.
+
+    Levels outside the target's scope are among them, and rare levels that were dropped.
     """
     strata = weighed.strata
     if strata is None or table.hidden is None:
@@ -107,9 +109,7 @@ def hidden_names(weighed: WeightedPool, table: StratumTable) -> list[str]:
 
 
 def _hidden(weighed: WeightedPool, strata: TargetStrata) -> tuple[Any, int, bool]:
-    """((C,) withheld strata, images that pool shares refer to, is the number of dropped images
-    withheld?).
-    """
+    """Return (C,) withheld strata, the images of pool shares, and: are dropped ones hidden?"""
     n_strata, n = len(strata.strata), weighed.n
     if not weighed.private:
         return np.zeros(n_strata, dtype=np.bool_), n, False
@@ -173,8 +173,9 @@ def _rows(
 
 
 def _in_scope_shares(strata: TargetStrata, weighted_c: Floats) -> tuple[Floats, Floats]:
-    """Target and weighted shares among the strata in scope: with the others they would tell how
-    many images are outside.
+    """Return target and weighted shares among the strata in scope.
+
+    The others would reveal how many images are outside.
     """
     inside = strata.in_scope
     weight = float(weighted_c[inside].sum())
@@ -184,8 +185,9 @@ def _in_scope_shares(strata: TargetStrata, weighted_c: Floats) -> tuple[Floats, 
 
 
 def _sources(weighed: WeightedPool, strata: TargetStrata, n_sources: int) -> list[tuple[str, ...]]:
-    """Names of the sources with images in each stratum; where only aggregates are shown, with ten
-    or more.
+    """Return the names of the sources with images in each stratum.
+
+    Where only aggregates are shown, with ten or more.
     """
     kept = np.flatnonzero(strata.code >= 0)
     pair, place = np.unique(

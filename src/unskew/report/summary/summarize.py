@@ -21,7 +21,7 @@ from unskew.report.summary.plain import plain_value
 from unskew.report.summary.privacy import PRIVACY_RULE, check_privacy, shown_provenance
 from unskew.report.summary.record import BalanceRow, Privacy, SplitRow, Summary
 from unskew.report.summary.source_table import hidden_sources, tabulate_sources, tabulate_unreadable
-from unskew.report.summary.splits import count_found, tabulate_splits
+from unskew.report.summary.splits import count_images, tabulate_splits
 from unskew.report.summary.stratum_table import StratumTable, hidden_names, tabulate_strata
 from unskew.report.summary.verdict_words import give_verdict
 from unskew.report.summary.weighted_pool import WeightedPool, pair_with_weights
@@ -106,7 +106,7 @@ def summarize_run(
         bias=bias,
         splits=tabulate_splits(weighed, splits, hidden),
         unreadable=tabulate_unreadable(
-            weighed.set_aside, count_found(weighed, splits), weighed.private
+            weighed.set_aside, count_images(weighed, splits), weighed.private
         ),
         copies=() if copies is None else copies.pairs,
         target=_target_sentences(weighed, hidden),
@@ -162,7 +162,10 @@ def _overlap(weighed: WeightedPool) -> tuple[Any, str]:
 def _limited(
     shown: Sequence[ShownDistribution], rows: list[BalanceRow]
 ) -> tuple[Any, list[BalanceRow], str]:
-    """The columns of the model first, then those that moved most; as many as a page can bear."""
+    """Order columns and keep as many as a page can show.
+
+    The columns of the model come first, then those that moved most.
+    """
     moved: dict[str, float] = {}
     for row in rows:
         far = max(abs((row.after or 0.0) - (row.before or 0.0)), abs(row.after or 0.0))
@@ -191,7 +194,7 @@ def _limited(
 
 
 def _target_sentences(weighed: WeightedPool, hidden: Sequence[str]) -> tuple[str, ...]:
-    """What was given and assumed about the target."""
+    """Describe what was given and assumed about the target."""
     target = weighed.target
     if target is None:
         return (
