@@ -10,14 +10,41 @@ import numpy as np
 import pandas as pd
 
 import unskew
+from unskew.diagnosis.pool_diagnostics import diagnose
 from unskew.errors import ImageError
 from unskew.records import Images, Ints
+from unskew.report.summary.record import Summary
+from unskew.report.summary.summarize import summarize_run
 
 # Stands for a test of fit that found nothing, where a test is not about it.
 NO_FIT_CHECK = SimpleNamespace(
     p_value=0.5, features=(), message="The sources look as the bias model expects.", n_replicates=99
 )
-QUICK: dict[str, Any] = {"bootstrap": 0, "fit_check": NO_FIT_CHECK}
+QUICK: dict[str, Any] = {"replicates": 0, "fit_check": NO_FIT_CHECK}
+
+
+def summary_of(
+    pool: unskew.Pool,
+    weights: unskew.Weights,
+    *,
+    fit_check: Any = NO_FIT_CHECK,
+    replicates: int | None = 0,
+    seed: int = 0,
+    outcomes: Any = None,
+    privacy: Any = "full",
+    **options: Any,
+) -> Summary:
+    """Diagnose, as little as a test that is not about it needs, and summarize."""
+    diagnostics = diagnose(
+        pool,
+        weights,
+        fit_check=fit_check,
+        replicates=replicates,
+        seed=seed,
+        outcomes=outcomes,
+        privacy=privacy,
+    )
+    return summarize_run(pool, weights, diagnostics, privacy=privacy, **options)
 
 
 class ListedImages(Images):

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from unskew.choosing.choice import BiasChoice
     from unskew.choosing.ranking import choose_bias
     from unskew.debiasing.pool_weights import debias
+    from unskew.diagnosis.report import write_report
     from unskew.errors import (
         ConfigError,
         ConvergenceError,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from unskew.forecasting.gain import forecast_gain
     from unskew.forecasting.rehearsal import rehearse
     from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
-    from unskew.report.writing import write_report
     from unskew.represent.pool_features import represent_images
     from unskew.runs.pipeline import run
     from unskew.solve.normalizers import check_overlap, solve_normalizers
@@ -77,7 +77,7 @@ _HOME = {
     "DebiasedRegressor": "estimators.debiased",
     "forecast_gain": "forecasting.gain",
     "rehearse": "forecasting.rehearsal",
-    "write_report": "report.writing",
+    "write_report": "diagnosis.report",
     "represent_images": "represent.pool_features",
     "run": "runs.pipeline",
     "check_overlap": "solve.normalizers",

@@ -3,6 +3,7 @@ lazy import.
 """
 
 from unskew.records.arrays import Codes, Floats, Ints
+from unskew.records.diagnostics import Diagnostics, OutcomeRange
 from unskew.records.images import ChosenImages, Images, JoinedImages, RawImage
 from unskew.records.pool import Pool
 from unskew.records.solution import Overlap, Solution, Status, Step, Verdict
@@ -12,11 +13,13 @@ from unskew.records.weights import Estimate, Weights
 __all__ = [
     "ChosenImages",
     "Codes",
+    "Diagnostics",
     "Estimate",
     "Floats",
     "Images",
     "Ints",
     "JoinedImages",
+    "OutcomeRange",
     "Overlap",
     "Pool",
     "RawImage",

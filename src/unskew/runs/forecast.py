@@ -15,11 +15,11 @@ from unskew.config.effects import FORECAST_SECTIONS, effective_settings
 from unskew.errors import DataError, UnskewError, first_few
 from unskew.files.atomic import written_together
 from unskew.files.plain_json import json_value, write_json
+from unskew.report.files import write_summary
 from unskew.report.summary.forecast_panel import show_forecast
 from unskew.report.summary.plain import plain_value, summary_from_json
 from unskew.report.summary.privacy import private_provenance
 from unskew.report.summary.record import Summary
-from unskew.report.writing import write_summary
 from unskew.runs.inputs import Inputs, describe_origin
 from unskew.runs.output import FORECAST, PAGE, SUMMARY
 from unskew.runs.pipeline import Run

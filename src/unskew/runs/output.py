@@ -15,8 +15,8 @@ from unskew.errors import ConfigError, DataError, UnreadableError
 from unskew.files.atomic import may_write, nearest_existing, written_together, written_whole
 from unskew.files.plain_json import json_value, write_json
 from unskew.records import Pool
+from unskew.report.files import write_summary
 from unskew.report.summary.record import Summary
-from unskew.report.writing import write_summary
 from unskew.runs.inputs import Inputs
 from unskew.weigh.weights_table import write_weights_table
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from unskew.config.run_config import RunConfig, read_config
 from unskew.debiasing.by_split import SplitWeights, weigh_splits
+from unskew.diagnosis.pool_diagnostics import diagnose
 from unskew.errors import ConfigError, CoverageError, OverlapError, did_you_mean, first_few
-from unskew.records import Pool
+from unskew.records import Diagnostics, Pool
 from unskew.report.summary.record import SplitRow, Summary
 from unskew.report.summary.refusal import summarize_refusal
 from unskew.report.summary.summarize import summarize_run
@@ -30,6 +31,7 @@ class Run:
     ----------
     inputs : settings, pool, target and bias model.
     weights : of every split.
+    diagnostics : fit check, error bars and sensitivity of the weights that the page is about.
     summary : what the page shows.
     forecast : what forecast.json holds, if a forecast was made with the run.
     files : what was written into the output folder.
@@ -37,6 +39,7 @@ class Run:
 
     inputs: Inputs
     weights: SplitWeights
+    diagnostics: Diagnostics = field(repr=False)
     summary: Summary = field(repr=False)
     forecast: Mapping[str, Any] | None = field(default=None, repr=False)
     files: tuple[str, ...] = ()
@@ -68,16 +71,22 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
         raise
     # The page is about the images that the model was fitted on; the other splits are listed.
     pool = replace(inputs.pool.take(weights.parts[0].row), set_aside=inputs.pool.set_aside)
+    diagnostics = diagnose(
+        pool,
+        weights.weights,
+        outcomes=_outcomes(pool, config.report.outcomes),
+        seed=config.engine.seed,
+        privacy=config.report.privacy,
+    )
     summary = summarize_run(
         pool,
         weights.weights,
+        diagnostics,
         splits=_split_rows(weights),
-        outcomes=_outcomes(pool, config.report.outcomes),
-        seed=config.engine.seed,
         thumbnails=_MOST_PICTURES if config.report.thumbnails else 0,
         **heading,
     )
-    return Run(inputs, weights, summary)
+    return Run(inputs, weights, diagnostics, summary)
 
 
 def _split_rows(weights: SplitWeights) -> tuple[SplitRow, ...]:

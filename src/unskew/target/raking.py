@@ -68,7 +68,7 @@ def rake_table(weight_c: Floats, margins: Sequence[KnownMargin]) -> Floats:
         raise _unreachable(tilt, z_cj, kept)
     mass_c = np.zeros(weight_c.size)
     mass_c[keep_c] = tilt.probability
-    return mass_c / mass_c.sum()
+    return np.asarray(mass_c / mass_c.sum())
 
 
 def sweep_margins(weight_c: Floats, codes: Sequence[Ints], masses: Sequence[Floats]) -> Floats:

@@ -13,11 +13,16 @@ from typing import Any
 from markupsafe import Markup
 
 from unskew.report.page import (
+    figures,
+    overlap_tables,
     panels,
-    plots,
+    plots_balance,
     plots_columns,
     plots_forecast,
-    plots_overlap,
+    plots_graph,
+    plots_heat,
+    plots_sensitivity,
+    plots_sources,
     plots_weights,
 )
 from unskew.report.page.numbers import (
@@ -41,7 +46,7 @@ _LONGEST_TEXT = 2000
 
 
 def render_page(summary: Summary) -> str:
-    """The page of a summary: one HTML document of at most 5 MB, without any outside request.
+    """Return the page of a summary: one HTML document of at most 5 MB that requests nothing.
 
     Everything that came from outside (names, paths, labels) is escaped and made visible; a
     Content-Security-Policy forbids every request and every script and style but the page's own, by
@@ -74,11 +79,16 @@ def _render(summary: Summary, budget: int) -> str:
         policy=_policy(style, script),
         galleries=galleries,
         pictures_left_out=pictures_left_out,
-        plots=plots,
-        plots_overlap=plots_overlap,
-        plots_weights=plots_weights,
+        series=figures.SERIES,
+        overlap_tables=overlap_tables,
+        plots_balance=plots_balance,
         plots_columns=plots_columns,
         plots_forecast=plots_forecast,
+        plots_graph=plots_graph,
+        plots_heat=plots_heat,
+        plots_sensitivity=plots_sensitivity,
+        plots_sources=plots_sources,
+        plots_weights=plots_weights,
         panels=panels,
         next_id=partial(next, itertools.count(1)),
     )
@@ -87,7 +97,7 @@ def _render(summary: Summary, budget: int) -> str:
 
 @cache
 def _environment() -> Any:
-    """The templates, compiled once; a page gets everything else when it is rendered."""
+    """Compile the templates, once; a page gets everything else when it is rendered."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -115,16 +125,14 @@ def _environment() -> Any:
 
 
 def _finalize(value: Any) -> Any:
-    """Every expression of a template passes here before it is escaped: nothing invisible, nothing
-    endless gets onto the page.
-    """
+    """Make invisible characters visible and cut long texts, in every expression of a template."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return MISSING if value is None else value
     return shorten(value, _LONGEST_TEXT)
 
 
 def _lines(text: str) -> Markup:
-    """Text whose line breaks are meant (settings), escaped line by line."""
+    """Escape text whose line breaks are meant (settings) line by line."""
     return Markup("\n").join(show_name(line) for line in text.split("\n"))
 
 

@@ -17,7 +17,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def show_count(value: float | None) -> str:
-    """Whole numbers with thousands separators.
+    """Show a whole number with thousands separators.
 
     >>> show_count(12034), show_count(1203.6), show_count(None)
     ('12,034', '1,204', '–')
@@ -28,10 +28,10 @@ def show_count(value: float | None) -> str:
 
 
 def show_number(value: float | None, digits: int = 3) -> str:
-    """A few significant digits; powers of ten for what is very small or very large.
+    """Show a few significant digits; powers of ten for very small or very large numbers.
 
-    >>> show_number(0.012345), show_number(1234.5), show_number(1.2e-7), show_number(0.0), show_number(-2.5)
-    ('0.0123', '1,234', '1.2 × 10⁻⁷', '0', '−2.5')
+    >>> [show_number(value) for value in (0.012345, 1234.5, 1.2e-7, 0.0, -2.5)]
+    ['0.0123', '1,234', '1.2 × 10⁻⁷', '0', '−2.5']
     """
     if value is None or math.isnan(value):
         return MISSING
@@ -46,10 +46,10 @@ def show_number(value: float | None, digits: int = 3) -> str:
 
 
 def show_share(value: float | None) -> str:
-    """A part of 1 as a percentage.
+    """Show a part of 1 as a percentage.
 
-    >>> show_share(0.1234), show_share(0.00042), show_share(1.0), show_share(0.99999), show_share(1e-7), show_share(0)
-    ('12.3%', '0.042%', '100%', '>99.9%', '<0.001%', '0%')
+    >>> [show_share(value) for value in (0.1234, 0.00042, 1.0, 0.99999, 1e-7, 0)]
+    ['12.3%', '0.042%', '100%', '>99.9%', '<0.001%', '0%']
     """
     if value is None or math.isnan(value):
         return MISSING
@@ -64,7 +64,7 @@ def show_share(value: float | None) -> str:
 
 
 def show_signed(value: float | None, digits: int = 3) -> str:
-    """A difference: always with its sign.
+    """Show a difference, always with its sign.
 
     Below a millionth it is rounding.
 
@@ -78,7 +78,7 @@ def show_signed(value: float | None, digits: int = 3) -> str:
 
 
 def show_p_value(value: float | None) -> str:
-    """A p-value; bootstrap p-values below a thousandth are not told apart.
+    """Show a p-value; bootstrap p-values below a thousandth are not distinguished.
 
     >>> show_p_value(0.0004), show_p_value(0.032)
     ('<0.001', '0.032')
@@ -87,8 +87,7 @@ def show_p_value(value: float | None) -> str:
 
 
 def show_name(name: object) -> str:
-    r"""A name with nothing hidden in it: line breaks, direction marks and other invisible
-    characters are spelled out.
+    r"""Show a name with line breaks, direction marks and other invisible characters spelled out.
 
     >>> show_name("a\u202eb\nc")
     'a⟨U+202E⟩b⏎c'
@@ -110,7 +109,7 @@ def _show_character(character: str) -> str:
 
 
 def shorten(name: object, longest: int = 48) -> str:
-    """The name, its middle left out if it is long.
+    """Leave out the middle of a long name.
 
     >>> shorten("a" * 30 + "b" * 30, 20)
     'aaaaaaaaaaaaa…bbbbbb'
@@ -123,7 +122,7 @@ def shorten(name: object, longest: int = 48) -> str:
 
 
 def shorten_path(path: object, longest: int = 44) -> str:
-    """The end of a path: the name of the file tells more than where it lies.
+    """Keep the end of a long path: the name of the file tells more than its folder.
 
     >>> shorten_path("a/very/long/way/to/IMG_0001.jpg", 20)
     '…/way/to/IMG_0001.jpg'
@@ -133,7 +132,7 @@ def shorten_path(path: object, longest: int = 44) -> str:
 
 
 def quote_names(text: str) -> str:
-    """Names between backticks, as the library's messages have them, between quotation marks.
+    """Put names between backticks, as in messages of the library, into quotation marks.
 
     >>> quote_names("only 8 images of `night`")
     'only 8 images of “night”'

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 from markupsafe import Markup
 
+from unskew.report.page.figures import joined_marks
 from unskew.report.page.numbers import MISSING, shorten, show_count, show_share
-from unskew.report.page.svg import Scale, canvas, join, mark, tag, x_position
+from unskew.report.page.svg import Scale, canvas, tag
 from unskew.report.page.tables import (
     PageTable,
     TableCell,
@@ -38,9 +39,7 @@ _LONGEST_TEXT = 60_000
 
 
 def strata_table(summary: Summary) -> PageTable:
-    """The strata: uncovered first, then those beyond the target's scope last, else by target
-    mass.
-    """
+    """List the strata: uncovered first, then by target mass, those outside the scope last."""
     rows = sorted(
         summary.strata, key=lambda row: (row.covered, not row.in_scope, -(row.target or 0.0))
     )
@@ -103,22 +102,15 @@ def _stratum_cells(row: StratumRow, *, groups: bool, top: float, total: int) -> 
 
 
 def _share_strip(row: StratumRow, top: float) -> Markup:
-    """Pool, debiased and target on one line, for the eye; the numbers stand beside it."""
-    scale = Scale(0.0, top)
-    given = (("pool", row.pool), ("debiased", row.weighted), ("target", row.target))
-    places = [(kind, scale.at(value)) for kind, value in given if value is not None]
-    ends = [place for _, place in places] or [0.0]
-    line = tag(
-        "line", x1=x_position(min(ends)), x2=x_position(max(ends)), y1=11, y2=11, class_="move"
-    )
+    """Draw pool, debiased and target on one line; the numbers are in the columns next to it."""
+    shares = (("pool", row.pool), ("debiased", row.weighted), ("target", row.target))
     base = tag("line", x1="0%", x2="100%", y1=11, y2=11, class_="grid")
-    return canvas(
-        base, line, join(mark(kind, place, 11) for kind, place in places), height=22, class_="strip"
-    )
+    marks = joined_marks(shares, Scale(0.0, top), 11)
+    return canvas(base, marks, height=22, class_="strip")
 
 
 def split_table(summary: Summary) -> PageTable:
-    """Every split with its own weights."""
+    """List the splits, each with its own weights."""
     rows = [
         [
             name_cell(row.name),
@@ -137,7 +129,7 @@ def split_table(summary: Summary) -> PageTable:
 
 
 def fit_table(summary: Summary) -> PageTable:
-    """`check_fit`, feature by feature."""
+    """Show `check_fit`, feature by feature."""
     rows = [] if summary.bias is None else summary.bias.fit_rows
     cells = [
         [
@@ -160,7 +152,7 @@ def fit_table(summary: Summary) -> PageTable:
 
 
 def parameter_table(summary: Summary) -> PageTable:
-    """The fitted parameters."""
+    """List the fitted parameters."""
     rows = [] if summary.bias is None else summary.bias.parameters
     return table(
         "Fitted parameters",
@@ -170,7 +162,7 @@ def parameter_table(summary: Summary) -> PageTable:
 
 
 def unreadable_tables(summary: Summary) -> tuple[PageTable, PageTable]:
-    """Why images were set aside, and the first of them."""
+    """List why images were set aside, and the first of them."""
     panel = summary.unreadable
     reasons = table(
         "Why images were set aside",
@@ -187,7 +179,7 @@ def unreadable_tables(summary: Summary) -> tuple[PageTable, PageTable]:
 
 
 def copy_table(summary: Summary) -> PageTable:
-    """Exact copies within and across sources."""
+    """Count exact copies within and across sources."""
     rows = [
         [name_cell(one), name_cell("itself" if one == other else other), count_cell(count)]
         for one, other, count in summary.copies
@@ -198,9 +190,7 @@ def copy_table(summary: Summary) -> PageTable:
 
 
 def split_balance(summary: Summary) -> tuple[list[BalanceRow], list[BalanceRow], list[BalanceRow]]:
-    """The rows of the love plots, fitted and not fitted; and what was fitted although the target
-    does not give it (light, colour).
-    """
+    """Return the rows of the love plots: fitted, not fitted, and fitted without a known target."""
     known = [row for row in summary.balance if row.target is not None]
     moved = [row for row in summary.balance if row.target is None and row.fitted]
     return [row for row in known if row.fitted], [row for row in known if not row.fitted], moved
@@ -236,8 +226,10 @@ _KINDS = {
 def group_galleries(
     summary: Summary, budget: int = PICTURE_BUDGET
 ) -> tuple[list[GalleryGroup], int]:
-    """Galleries by kind with as many pictures as the budget allows: the first of each gallery, then
-    the second …; and how many are left.
+    """Group galleries by kind, with as many pictures as the budget allows.
+
+    The first picture of each gallery comes first, then the second …; also returns how many are
+    left out.
     """
     allowed: set[tuple[int, int]] = set()
     size = left_out = 0
@@ -272,7 +264,7 @@ def group_galleries(
 
 
 def picture_cost(summary: Summary) -> int:
-    """What all pictures with their captions take, in characters."""
+    """Return the size of all pictures with their captions, in characters."""
     return sum(_cost(picture) for gallery in summary.galleries for picture in gallery.pictures)
 
 
@@ -282,9 +274,7 @@ def _cost(picture: Thumbnail) -> int:
 
 
 def thin_out(summary: Summary) -> Summary:
-    """Half of the distributions, curves and balanced columns: the last resort of a page that is too
-    large.
-    """
+    """Drop half of the distributions, curves and balanced columns of a page that is too large."""
     note = "Some columns are in report.json only: with them this page would be too large."
     bias = summary.bias
     return replace(
@@ -303,13 +293,13 @@ def _half(items: tuple[T, ...]) -> tuple[T, ...]:
 
 
 def _checked(picture: Thumbnail) -> Thumbnail:
-    """Only what is plainly a picture in the page itself is shown: never an address."""
+    """Drop everything that is not plainly a picture inside the page: never show an address."""
     usable = picture.picture is not None and _PICTURE.fullmatch(picture.picture) is not None
     return replace(picture, picture=Markup(picture.picture) if usable else None)
 
 
 def settings_text(summary: Summary) -> str:
-    """The settings as TOML: as they were given, or one dotted key per line."""
+    """Return the settings as TOML: as they were written, or one dotted key per line."""
     settings = summary.provenance.get("settings")
     if settings is None:
         return ""
@@ -349,8 +339,9 @@ def _toml_value(value: Any) -> str:
 
 
 def provenance_tables(summary: Summary) -> list[PageTable]:
-    """Everything about the run but the settings: single facts in one table, and one table for each
-    set of them (versions, fingerprints).
+    """List everything about the run except the settings.
+
+    Single facts share one table; versions and fingerprints have one each.
     """
     facts, tables = [], []
     for key, value in summary.provenance.items():
@@ -393,13 +384,13 @@ def _sentence(key: str) -> str:
 
 
 def picture_alt(picture: Thumbnail) -> str:
-    """What a screen reader says of a thumbnail."""
+    """Describe a thumbnail to a screen reader."""
     label = "" if picture.label is None else f"{shorten(picture.label, 40)}, "
     return f"{label}from {shorten(picture.source, 40)}"
 
 
 def uncovered_text(summary: Summary) -> str:
-    """How much target mass no source covers; empty where all is covered."""
+    """State how much target mass no source covers; empty where all is covered."""
     missing = [row for row in summary.strata if not row.covered]
     if not missing:
         return ""

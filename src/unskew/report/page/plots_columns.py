@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
-from unskew.report.page.numbers import shorten, show_count, show_number, show_share
-from unskew.report.page.plots import (
+from unskew.report.page.figures import (
     MOST_DRAWN,
     SERIES,
     Figure,
@@ -18,15 +17,16 @@ from unskew.report.page.plots import (
     Row,
     draw_row,
     draw_rows,
+    joined_marks,
     share_ticks,
 )
+from unskew.report.page.numbers import shorten, show_count, show_number, show_share
 from unskew.report.page.svg import (
     Scale,
     axis_ticks,
     canvas,
     grid_lines,
     join,
-    mark,
     stretch_lines,
     stretched,
     tag,
@@ -54,7 +54,7 @@ _MOST_POINTS = 41
 
 
 def plot_distribution(panel: DistributionPanel) -> Figure:
-    """One column: steps for numbers, marks by level for categories."""
+    """Draw one column: steps for numbers, marks by level for categories."""
     drawing = _draw_numbers(panel) if panel.edges else _draw_levels(panel)
     what = {"label": "class", "attribute": "attribute", "feature": "feature of the images"}[
         panel.role
@@ -71,10 +71,9 @@ def plot_distribution(panel: DistributionPanel) -> Figure:
 
 
 def _distribution_words(panel: DistributionPanel, what: str) -> str:
-    words = (
-        f"{what.capitalize()}, "
-        f"{'fitted' if panel.fitted else 'not fitted'}{'' if panel.target is not None else '; target unknown'}."
-    )
+    fitted = "fitted" if panel.fitted else "not fitted"
+    target = "" if panel.target is not None else "; target unknown"
+    words = f"{what.capitalize()}, {fitted}{target}."
     if panel.missing:
         words += f" {show_count(panel.missing)} images without a value are left out."
     return words + (" An image may have several levels." if panel.multiple else "")
@@ -90,7 +89,7 @@ def _series(panel: DistributionPanel) -> list[tuple[str, Sequence[Number]]]:
 
 
 def _draw_numbers(panel: DistributionPanel) -> Markup:
-    """Steps whose area is the share; a bin that is withheld is a gap, not a zero."""
+    """Draw steps whose area is the share; a bin that is withheld is a gap, not a zero."""
     scale = Scale(panel.edges[0], panel.edges[-1])
     bins = [
         (low, high, (high - low) or 1.0)
@@ -138,23 +137,7 @@ def _draw_levels(panel: DistributionPanel) -> Markup:
     )
     rows = []
     for k in sorted(order):
-        places = [
-            (kind, scale.at(value)) for kind, values in series if (value := values[k]) is not None
-        ]
-        marks = join(mark(kind, place, 13) for kind, place in places)
-        if len(places) > 1:
-            ends = [place for _, place in places]
-            marks = (
-                tag(
-                    "line",
-                    x1=x_position(min(ends)),
-                    x2=x_position(max(ends)),
-                    y1=13,
-                    y2=13,
-                    class_="move",
-                )
-                + marks
-            )
+        marks = joined_marks(((kind, values[k]) for kind, values in series), scale)
         rows.append(Row(panel.levels[k], marks, show_share(panel.weighted[k])))
     drawn = draw_rows(rows, scale, ticks=share_ticks(scale))
     left_out = len(panel.levels) - len(order)
@@ -192,8 +175,9 @@ def _distribution_table(panel: DistributionPanel) -> PageTable:
 
 
 def plot_omega(curve: Curve) -> Figure:
-    """Fitted ω of every source along one feature: lines for a few sources, shades for many, rows of
-    numbers for categories.
+    """Draw fitted ω of every source along one feature.
+
+    Lines for a few sources, shades for many, rows of numbers for categories.
     """
     curve = _thinned(curve)
     names = list(curve.omega)
@@ -212,7 +196,7 @@ def plot_omega(curve: Curve) -> Figure:
 
 
 def _thinned(curve: Curve) -> Curve:
-    """The curve at no more places, and of no more sources, than a page can show."""
+    """Keep no more points and sources of a curve than a page can show."""
     step = -(-len(curve.at) // _MOST_POINTS) or 1
     omega = dict(list(curve.omega.items())[:MOST_DRAWN])
     if curve.levels:
@@ -226,8 +210,9 @@ def _thinned(curve: Curve) -> Curve:
 
 
 def split_curves(curves: Sequence[Curve]) -> tuple[list[Curve], list[Curve]]:
-    """The curves drawn as lines, and those drawn as shades; of many sources, the first few
-    curves.
+    """Return the curves drawn as lines, and those drawn as shades.
+
+    With many sources, only the first few curves are kept.
     """
     curves = curves[: 24 if curves and len(curves[0].omega) <= 2 * MOST_LINES else 8]
     return [curve for curve in curves if not _shaded(curve)], [
@@ -279,8 +264,9 @@ def _draw_lines(curve: Curve) -> Markup:
 
 
 def _draw_shades(curve: Curve) -> Markup:
-    """A strip per source, darker where ω is larger; equal neighbours are drawn as one, levels have
-    their number.
+    """Draw a strip per source, darker where ω is larger.
+
+    Equal neighbours are drawn as one; levels show their number.
     """
     count = len(curve.levels) or len(curve.at)
     numbers = 0 < len(curve.levels) <= MOST_LINES
@@ -341,12 +327,12 @@ def _shade_axis(curve: Curve) -> Markup:
 
 
 def _levels_fit(curve: Curve) -> bool:
-    """Do the levels' names have room below their cells, on a phone too?"""
+    """Tell whether the levels' names have room below their cells, on a phone too."""
     return max(len(shorten(level)) for level in curve.levels) < 30 / len(curve.levels)
 
 
 def _shade(value: Number) -> int:
-    """0 where ω is 0, then seven steps."""
+    """Return 0 where ω is 0, then one of seven steps."""
     return 0 if not value else min(7, 1 + int(7 * value))
 
 

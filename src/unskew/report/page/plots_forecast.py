@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from unskew.report.page.figures import Figure, Key, Row, draw_rows, joined_marks, span_line
 from unskew.report.page.numbers import MISSING, shorten
-from unskew.report.page.plots import Figure, Key, Row, draw_rows
-from unskew.report.page.svg import Scale, mark, scale_of, tag, x_position
+from unskew.report.page.svg import Scale, mark, scale_of
 from unskew.report.page.tables import (
     PageTable,
     TableCell,
@@ -28,18 +28,18 @@ _LEVELS = {"reweight": "ok", "unclear": "weak", "don't": "no"}
 
 
 def forecast_level(panel: ForecastPanel) -> str:
-    """How the statement is marked: "ok", "weak", "no", or nothing where it makes no difference;
-    never "ok" against an objection.
-    """
+    """Return "ok", "weak", "no" or nothing; never "ok" if check_fit objects."""
     level = _LEVELS.get(panel.verdict, "")
     return "weak" if panel.objection is not None and level == "ok" else level
 
 
 def show_points(value: Number, *, signed: bool = False) -> str:
-    """A share of 1 in points.
+    """Show a share of 1 in points.
 
-    >>> show_points(0.7803), show_points(-0.0123, signed=True), show_points(0.0, signed=True), show_points(None)
-    ('78.0', '−1.2', '0.0', '–')
+    >>> show_points(0.7803), show_points(None)
+    ('78.0', '–')
+    >>> show_points(-0.0123, signed=True), show_points(0.0, signed=True)
+    ('−1.2', '0.0')
     """
     if value is None:
         return MISSING
@@ -48,7 +48,7 @@ def show_points(value: Number, *, signed: bool = False) -> str:
 
 
 def show_error(value: Number, stderr: Number, *, signed: bool = False) -> str:
-    """With its standard error, as in ``+1.5 ± 1.7``."""
+    """Show a value with its standard error, as in ``+1.5 ± 1.7``."""
     return (
         MISSING
         if value is None
@@ -58,7 +58,7 @@ def show_error(value: Number, stderr: Number, *, signed: bool = False) -> str:
 
 
 def show_interval(interval: tuple[Number, Number], *, signed: bool = False) -> str:
-    """``71.9 to 84.1``."""
+    """Show an interval, as in ``71.9 to 84.1``."""
     low, high = interval
     return (
         MISSING
@@ -68,7 +68,7 @@ def show_interval(interval: tuple[Number, Number], *, signed: bool = False) -> s
 
 
 def plot_arms(panel: ForecastPanel) -> Figure:
-    """Accuracy of every arm on the target, a mark on its 95% interval."""
+    """Draw the accuracy of every arm on the target with its 95% interval."""
     scale = scale_of(
         [_times(value) for arm in panel.arms for value in (arm.accuracy, *arm.interval)]
     )
@@ -96,7 +96,7 @@ def plot_arms(panel: ForecastPanel) -> Figure:
 
 
 def plot_gains(panel: ForecastPanel) -> Figure | None:
-    """Gains over naive with their 95% intervals; None where there is none."""
+    """Draw gains over naive with their 95% intervals; None where there is none."""
     arms = [arm for arm in panel.arms if arm.gain is not None]
     if not arms:
         return None
@@ -139,7 +139,7 @@ def plot_gains(panel: ForecastPanel) -> Figure | None:
 
 
 def plot_classes(panel: ForecastPanel) -> Figure | None:
-    """Accuracy within every class, naive and debiased, the worst under naive first."""
+    """Draw the accuracy within every class, naive and debiased, the worst under naive first."""
     known = [each for each in panel.classes if any(value is not None for value in each.accuracy)]
     if not known:
         return None
@@ -148,7 +148,7 @@ def plot_classes(panel: ForecastPanel) -> Figure | None:
     )
     scale = scale_of([_times(value) for each in ordered for value in each.accuracy[:2]])
     rows = [
-        Row(each.label, _move(each, scale), " → ".join(map(_whole, each.accuracy[:2])))
+        Row(each.label, _move(each.accuracy, scale), " → ".join(map(_whole, each.accuracy[:2])))
         for each in ordered
     ]
     worst = ordered[0]
@@ -168,7 +168,7 @@ def plot_classes(panel: ForecastPanel) -> Figure | None:
 
 
 def arm_table(panel: ForecastPanel) -> PageTable:
-    """Everything about the arms."""
+    """Tabulate all numbers of the arms."""
     columns = (
         "Arm",
         "Accuracy",
@@ -198,7 +198,7 @@ def arm_table(panel: ForecastPanel) -> PageTable:
 
 
 def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> PageTable:
-    """Accuracy in every class under every arm."""
+    """Tabulate the accuracy in every class under every arm."""
     columns = [
         "Class",
         *(arm.name for arm in panel.arms),
@@ -225,7 +225,7 @@ def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> PageT
 
 
 def worst_text(panel: ForecastPanel) -> str:
-    """The worst class under naive and under debiased, as ``51 → 55``."""
+    """Show the worst class under naive and under debiased, as ``51 → 55``."""
     return " → ".join(_whole(arm.worst) for arm in panel.arms[:2])
 
 
@@ -259,25 +259,10 @@ def _interval_mark(
     kind, (low, high) = _MARKS.get(name, "baseline"), interval
     line = Markup("")
     if low is not None and high is not None:
-        ends = [x_position(scale.at(100 * end)) for end in (low, high)]
-        line = tag("line", x1=ends[0], x2=ends[1], y1=13, y2=13, class_=f"interval of-{kind}")
+        line = span_line(scale.at(100 * low), scale.at(100 * high), 13, f"interval of-{kind}")
     return line + (Markup("") if value is None else mark(kind, scale.at(100 * value), 13))
 
 
-def _move(each: ForecastClass, scale: Scale) -> Markup:
-    places = [
-        (kind, scale.at(100 * value))
-        for kind, value in zip(("pool", "debiased"), each.accuracy, strict=False)
-        if value is not None
-    ]
-    line = Markup("")
-    if len(places) == 2:
-        line = tag(
-            "line",
-            x1=x_position(places[0][1]),
-            x2=x_position(places[1][1]),
-            y1=13,
-            y2=13,
-            class_="move",
-        )
-    return line + Markup("").join(mark(kind, place, 13) for kind, place in places)
+def _move(accuracy: Sequence[Number], scale: Scale) -> Markup:
+    points = zip(("pool", "debiased"), map(_times, accuracy), strict=False)
+    return joined_marks(points, scale)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from unskew.report.page.figures import Figure, Key, Row, draw_rows, span_line
 from unskew.report.page.numbers import show_count, show_number, show_share
-from unskew.report.page.plots import Figure, Key, Row, draw_rows
 from unskew.report.page.svg import (
     Scale,
     axis_ticks,
@@ -42,7 +42,7 @@ MOST_BY = 12
 
 
 def plot_histogram(panel: WeightsPanel) -> Figure | None:
-    """Number of images by sample weight, log₁₀ on the axis."""
+    """Draw the number of images by sample weight, log₁₀ on the axis."""
     edges, counts = panel.histogram.edges, panel.histogram.count
     if len(edges) < 2:
         return None
@@ -90,7 +90,7 @@ def plot_histogram(panel: WeightsPanel) -> Figure | None:
 
 
 def _decades(scale: Scale) -> list[float]:
-    """Ticks on a log₁₀ axis: whole decades, or 1, 2, 5 of them where there is less than one."""
+    """Return ticks on a log₁₀ axis: decades, or 1, 2, 5 of them where there is less than one."""
     ticks = Scale(10.0**scale.low, 10.0**scale.high, log=True).ticks()
     return [math.log10(tick) for tick in ticks if tick > 0]
 
@@ -100,7 +100,7 @@ def _average_line(scale: Scale) -> Markup:
 
 
 def _levels(top: float) -> Markup:
-    """Lines across for counts, their numbers standing on them."""
+    """Draw lines across for counts, with their numbers above them."""
     values = [value for value in Scale(0.0, top).ticks(4) if value > 0]
     drawn = []
     for value in values:
@@ -130,7 +130,7 @@ def _histogram_table(panel: WeightsPanel) -> PageTable:
 
 
 def plot_concentration(panel: WeightsPanel) -> Figure | None:
-    """The share of the weight that the heaviest images carry."""
+    """Draw the share of the weight that the heaviest images carry."""
     points = panel.concentration
     if len(points) < 2:
         return None
@@ -176,7 +176,7 @@ def plot_concentration(panel: WeightsPanel) -> Figure | None:
 
 
 def plot_spreads(spreads: Sequence[Spread], of: str) -> Figure | None:
-    """Quantiles of the sample weight by source or by class, on a logarithmic axis."""
+    """Draw quantiles of the sample weight by source or by class, on a logarithmic axis."""
     known = [spread for spread in spreads if spread.median is not None]
     if not known:
         return None
@@ -190,9 +190,8 @@ def plot_spreads(spreads: Sequence[Spread], of: str) -> Figure | None:
     return Figure(
         title=f"Weights by {of}",
         drawing=draw_rows(rows, scale, guides=(1.0,)),
-        label=f"Quantiles of the sample weights of {len(known)} {of} levels on a logarithmic axis.".replace(
-            "source levels", "sources"
-        ),
+        label=f"Quantiles of the sample weights of {len(known)} "
+        f"{'sources' if of == 'source' else f'{of} levels'} on a logarithmic axis.",
         table=table(
             f"Quantiles of the sample weight by {of}",
             columns,
@@ -227,14 +226,7 @@ def _box(each: Spread, scale: Scale) -> Markup:
     marks = Markup("")
     for low, high, class_ in ((each.low, each.high, "whisker"), (each.lower, each.upper, "box")):
         if low is not None and high is not None:
-            marks += tag(
-                "line",
-                x1=x_position(scale.at(low)),
-                x2=x_position(scale.at(high)),
-                y1=13,
-                y2=13,
-                class_=class_,
-            )
+            marks += span_line(scale.at(low), scale.at(high), 13, class_)
     if each.median is not None:
         marks += mark("median", scale.at(each.median), 13)
     return marks + (
@@ -243,7 +235,7 @@ def _box(each: Spread, scale: Scale) -> Markup:
 
 
 def quantile_table(panel: WeightsPanel) -> PageTable | None:
-    """Quantiles of all sample weights."""
+    """Tabulate quantiles of all sample weights."""
     if not panel.quantiles:
         return None
     return table(

@@ -20,8 +20,9 @@ BOX = 1000.0
 
 
 def tag(name: str, *children: object, **attributes: object) -> Markup:
-    """An element; children that are not markup are escaped, and so are attributes. ``class_`` gives
-    class, ``x_y`` gives x-y.
+    """Return an element; children that are not markup are escaped, and so are attributes.
+
+    ``class_`` gives class, ``x_y`` gives x-y.
 
     >>> tag("text", "<b>", x=1.5, class_="tick")
     Markup('<text x="1.5" class="tick">&lt;b&gt;</text>')
@@ -44,12 +45,12 @@ def _attribute(value: object) -> str:
 
 
 def join(parts: Iterable[Markup]) -> Markup:
-    """Elements one after the other."""
+    """Return elements one after the other."""
     return Markup("").join(parts)
 
 
 def x_position(value: float) -> str:
-    """A position along x."""
+    """Return a position along x."""
     return f"{100 * value:.2f}".rstrip("0").rstrip(".") + "%"
 
 
@@ -62,9 +63,7 @@ class Scale:
     log: bool = False
 
     def at(self, value: float) -> float:
-        """Where ``value`` stands, 0 at ``low`` and 1 at ``high``; beyond the ends it is moved to
-        them.
-        """
+        """Return the position of ``value``, 0 at ``low`` and below, 1 at ``high`` and above."""
         low, high, value = (
             math.log10(max(each, 1e-300)) if self.log else each
             for each in (self.low, self.high, value)
@@ -72,7 +71,7 @@ class Scale:
         return min(max((value - low) / (high - low), 0.0), 1.0) if high > low else 0.5
 
     def ticks(self, most: int = 5) -> list[float]:
-        """Round numbers between the ends, at most ``most`` of them."""
+        """Return round numbers between the ends, at most ``most`` of them."""
         return (
             _log_ticks(self.low, self.high, most)
             if self.log
@@ -87,7 +86,7 @@ def scale_of(
     symmetric: bool = False,
     include: Sequence[float] = (),
 ) -> Scale:
-    """The scale that holds all of the values, with a little room; ``symmetric`` around 0."""
+    """Return the scale that holds all of the values, with a little room; ``symmetric`` around 0."""
     known = [
         value
         for value in (*values, *include)
@@ -125,8 +124,9 @@ def _count_ticks(low: float, high: float, step: float) -> int:
 
 
 def _log_ticks(low: float, high: float, most: int) -> list[float]:
-    """1, 2, 5 and powers of ten where they are few, powers of ten alone where they are many, round
-    numbers within less than an octave.
+    """Return 1, 2, 5 and powers of ten, only powers of ten where those are many.
+
+    Within less than an octave, round numbers.
     """
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     fine = [float(f"{factor}e{k}") for k in range(first - 1, last + 1) for factor in (1, 2, 5)]
@@ -146,7 +146,7 @@ def axis_ticks(
     shown: Iterable[str] | None = None,
     ticks: Sequence[float] | None = None,
 ) -> Markup:
-    """The numbers below an axis, in a drawing of their own, 20 pixels high."""
+    """Draw the numbers below an axis, in a drawing of their own, 20 pixels high."""
     values = scale.ticks(most) if ticks is None else ticks
     texts = [show_number(value) for value in values] if shown is None else list(shown)
     return join(_tick(scale.at(value), text) for value, text in zip(values, texts, strict=True))
@@ -160,7 +160,7 @@ def _tick(place: float, text: str) -> Markup:
 
 
 def grid_lines(places: Iterable[float], class_: str = "grid") -> Markup:
-    """Vertical lines over the full height, at parts of the width."""
+    """Draw vertical lines over the full height, at parts of the width."""
     return join(
         tag("line", x1=x_position(place), x2=x_position(place), y1=0, y2="100%", class_=class_)
         for place in places
@@ -168,15 +168,16 @@ def grid_lines(places: Iterable[float], class_: str = "grid") -> Markup:
 
 
 def mark(kind: str, place: float, y: float) -> Markup:
-    """One of the page's marks (pool, debiased, target …), each with a shape of its own."""
+    """Draw one of the page's marks (pool, debiased, target …), each with its own shape."""
     return tag("use", href=f"#m-{kind}", x=x_position(place), y=y)
 
 
 def stretch_lines(
     points: Sequence[tuple[float, float]], class_: str, *, close: bool = False
 ) -> Markup:
-    """A polyline through points of the unit square, y upwards, for a `stretched` drawing; ``close``
-    fills down to the axis.
+    """Draw a polyline through points of the unit square, y upwards, in a `stretched` drawing.
+
+    ``close`` fills the area down to the axis.
     """
     if not points:
         return Markup("")
@@ -187,7 +188,7 @@ def stretch_lines(
 
 
 def stretched(*children: Markup, y: float, height: float) -> Markup:
-    """What is drawn in the box of `stretch_lines`, stretched over the full width at ``y``."""
+    """Stretch what is drawn in the box of `stretch_lines` over the full width at ``y``."""
     box = f"0 0 {BOX:.0f} {BOX:.0f}"
     return tag(
         "svg",
@@ -202,8 +203,9 @@ def stretched(*children: Markup, y: float, height: float) -> Markup:
 
 
 def canvas(*children: Markup, height: float, class_: str = "plot") -> Markup:
-    """A drawing as wide as its place; hidden from screen readers, which get the figure's label and
-    the table behind it.
+    """Return a drawing that fills its width.
+
+    It is hidden from screen readers, which get the figure's label and the table behind it.
     """
     return tag(
         "svg",

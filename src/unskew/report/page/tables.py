@@ -25,9 +25,7 @@ MOST_ROWS = 500
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column. ``numeric`` ones are aligned to the right and sort by number; ``wide`` ones hold
-    sentences.
-    """
+    """A column: ``numeric`` ones align right and sort by number, ``wide`` ones hold sentences."""
 
     name: str
     numeric: bool = True
@@ -36,9 +34,7 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class TableCell:
-    """What is read, and, if it is a number, what sorts. ``drawing`` takes the place of the text on
-    screen.
-    """
+    """The text of a cell, and the number by which it sorts; a ``drawing`` replaces the text."""
 
     text: str
     value: float | None = None
@@ -47,7 +43,7 @@ class TableCell:
 
     @property
     def sort(self) -> str | None:
-        """The number behind the text, short."""
+        """Return the number behind the text, short."""
         return None if self.value is None else f"{self.value:.7g}"
 
 
@@ -63,7 +59,7 @@ class PageTable:
     marked: frozenset[int] = field(default_factory=frozenset)
 
     def cut(self, most: int = MOST_ROWS) -> PageTable:
-        """The table with at most ``most`` rows."""
+        """Return the table with at most ``most`` rows."""
         return (
             self
             if len(self.rows) <= most
@@ -71,7 +67,7 @@ class PageTable:
         )
 
     def without_empty(self) -> PageTable:
-        """The table without the columns in which nothing is known."""
+        """Return the table without the columns in which nothing is known."""
         kept = [
             k
             for k in range(len(self.columns))
@@ -91,8 +87,9 @@ def table(
     note: str = "",
     most: int = MOST_ROWS,
 ) -> PageTable:
-    """A table of at most ``most`` rows; a column given by its name alone is numeric, but for the
-    first.
+    """Make a table of at most ``most`` rows.
+
+    A column given by its name alone is numeric, except the first.
     """
     made = tuple(
         each if isinstance(each, TableColumn) else TableColumn(each, numeric=k > 0)
@@ -102,42 +99,42 @@ def table(
 
 
 def name_cell(name: object, longest: int = 80) -> TableCell:
-    """A name, short enough for a table."""
+    """Show a name, short enough for a table."""
     return TableCell(shorten(name, longest))
 
 
 def count_cell(value: float | None) -> TableCell:
-    """Images, groups …"""
+    """Show a number of images or groups."""
     return TableCell(show_count(value), value)
 
 
 def share_cell(value: float | None) -> TableCell:
-    """A part of 1, in percent."""
+    """Show a part of 1, in percent."""
     return TableCell(show_share(value), value)
 
 
 def number_cell(value: float | None) -> TableCell:
-    """Any other number."""
+    """Show any other number."""
     return TableCell(show_number(value), value)
 
 
 def signed_cell(value: float | None) -> TableCell:
-    """A difference."""
+    """Show a difference."""
     return TableCell(show_signed(value), value)
 
 
 def p_value_cell(value: float | None) -> TableCell:
-    """A p-value."""
+    """Show a p-value."""
     return TableCell(show_p_value(value), value)
 
 
 def error_cell(value: float | None, shown: Callable[[float | None], str] = show_share) -> TableCell:
-    """A standard error."""
+    """Show a standard error."""
     return TableCell(MISSING if value is None else f"± {shown(value)}", value)
 
 
 def list_cell(names: Sequence[str], total: int, most: int = 3) -> TableCell:
-    """Several names; many are counted, and all of ``total`` are said to be all."""
+    """Show several names; many are counted, and all of ``total`` are called all."""
     if not names:
         return TableCell("none", 0.0)
     if len(names) == total > 1:

@@ -15,7 +15,7 @@ from unskew.report.summary.columns_against_target import Described
 from unskew.report.summary.record import BalanceRow, DistributionPanel
 from unskew.report.summary.stratum_table import StratumTable, hidden_levels
 from unskew.report.summary.suppression import SMALLEST_CELL, hidden_cells
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 
 _MOST_LEVELS = 24
 _MOST_ORDERED = 40
@@ -42,16 +42,17 @@ class ShownDistribution:
     hidden: Any = field(repr=False)
 
     def rows_of_cell(self, cell: int) -> Ints:
-        """The images in a cell."""
+        """Return the images in a cell."""
         column = self.described.column
         return np.asarray(column.row[self.place[column.code] == cell])
 
 
 def show_distribution(
-    weighed: Weighed, described: Described, table: StratumTable
+    weighed: WeightedPool, described: Described, table: StratumTable
 ) -> ShownDistribution:
-    """The column with its cells: levels beyond the largest joined, those of few images, too, where
-    only aggregates are shown.
+    """Show a column by cells: the largest levels, with all others joined.
+
+    Where only aggregates are shown, levels of few images are joined, too.
     """
     column = described.column
     forced = hidden_levels(weighed, table, column.name) if described.by_strata else set()
@@ -84,9 +85,9 @@ def show_distribution(
 
 
 def _cells(
-    weighed: Weighed, described: Described, forced: set[str]
+    weighed: WeightedPool, described: Described, forced: set[str]
 ) -> tuple[list[str], Ints, bool]:
-    """(labels of the cells, (L,) cell of every level, is the last one joined?)."""
+    """Return the labels of the cells, (L,) the cell of every level, and: is the last joined?"""
     column = described.column
     if column.is_number:
         return [], np.arange(column.size), False
@@ -119,14 +120,14 @@ def _join(place: Ints, value_l: Floats, size: int) -> Floats:
 
 
 def _hidden(
-    weighed: Weighed,
+    weighed: WeightedPool,
     described: Described,
     place: Ints,
     size: int,
     labels: list[str],
     forced: set[str],
 ) -> Any:
-    """(D + 1,) cells that are withheld; the last stands for missing values."""
+    """Return (D + 1,) the cells that are withheld; the last is that of missing values."""
     column = described.column
     if not weighed.private:
         return np.zeros(size + 1, dtype=np.bool_)
@@ -147,7 +148,7 @@ def _hidden(
 
 
 def _target(
-    weighed: Weighed, described: Described, place: Ints, size: int
+    weighed: WeightedPool, described: Described, place: Ints, size: int
 ) -> tuple[float | None, ...] | None:
     if described.target is None:
         return None
@@ -165,9 +166,9 @@ def _target(
 
 
 def _by_source(
-    weighed: Weighed, described: Described, place: Ints, size: int
+    weighed: WeightedPool, described: Described, place: Ints, size: int
 ) -> dict[str, tuple[float | None, ...]]:
-    """Shares within each of the largest sources."""
+    """Return the shares within each of the largest sources."""
     column, n_sources = described.column, len(weighed.names)
     size_k = np.bincount(weighed.source_n, minlength=n_sources)
     largest = sorted(np.argsort(-size_k, kind="stable")[:_MOST_SOURCES].tolist())
@@ -186,9 +187,10 @@ def _masked(value_d: Floats, hidden_d: Any) -> tuple[float | None, ...]:
     )
 
 
-def balance_rows(weighed: Weighed, shown: ShownDistribution) -> list[BalanceRow]:
-    """One row for numbers, one for each level otherwise; where there are many levels, those that
-    differ or move most.
+def balance_rows(weighed: WeightedPool, shown: ShownDistribution) -> list[BalanceRow]:
+    """Make one row for numbers, one for each level otherwise.
+
+    Where there are many levels, those that differ or move most.
     """
     column, described = shown.described.column, shown.described
     if column.is_number:
@@ -234,8 +236,9 @@ def _row(
     target: float | None,
     deviation: float,
 ) -> BalanceRow:
-    """before = (pool − target)/s, after = (weighted − target)/s, s the pool's standard deviation;
-    without target 0 and the move.
+    """Compare a mean or share with the target, in standard deviations s of the pool.
+
+    before = (pool − target)/s, after = (weighted − target)/s; without target 0 and the move.
     """
     aim = pool if target is None else target
     return BalanceRow(

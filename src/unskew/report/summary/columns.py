@@ -60,7 +60,7 @@ class ShownColumn:
 
     @property
     def size(self) -> int:
-        """Number of levels or bins."""
+        """Return the number of levels or bins."""
         return len(self.levels) if self.levels else max(len(self.edges) - 1, 0)
 
     @property
@@ -68,15 +68,16 @@ class ShownColumn:
         return self.value is not None
 
     def masses(self, weight_n: Floats | None = None) -> Floats:
-        """(L,) number (or weight) of the images of every level or bin."""
+        """Return (L,) the number (or weight) of the images of every level or bin."""
         weights = None if weight_n is None else weight_n[self.row]
         return np.asarray(
             np.bincount(self.code, weights=weights, minlength=self.size), dtype=np.float64
         )
 
     def shares(self, weight_n: Floats | None = None) -> Floats:
-        """(L,) the same over all images that have a value; sums to 1 unless an image may have
-        several levels.
+        """Return (L,) shares of the images that have a value.
+
+        They sum to 1 unless an image may have several levels.
         """
         total = float(
             np.count_nonzero(self.present) if weight_n is None else weight_n[self.present].sum()
@@ -84,7 +85,7 @@ class ShownColumn:
         return self.masses(weight_n) / total if total > 0 else np.zeros(self.size)
 
     def mean(self, weight_n: Floats | None = None) -> float | None:
-        """Mean of the numbers over the images that have one; None for levels, or without weight."""
+        """Return the mean of the numbers that are present; None for levels, or without weight."""
         if self.value is None or not self.present.any():
             return None
         weights = None if weight_n is None else weight_n[self.present]
@@ -94,14 +95,14 @@ class ShownColumn:
             return float(np.average(self.value[self.present], weights=weights))
 
     def deviation(self) -> float:
-        """Standard deviation of the numbers."""
+        """Return the standard deviation of the numbers."""
         if self.value is None or not self.present.any():
             return 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             return float(self.value[self.present].std())
 
     def restricted(self, keep_n: Any) -> ShownColumn:
-        """The same as if only the images where ``keep_n`` is True had a value."""
+        """Return the column as if only the images where ``keep_n`` is True had a value."""
         kept_m = keep_n[self.row]
         value = None if self.value is None else np.where(keep_n, self.value, np.nan)
         return ShownColumn(
@@ -121,7 +122,7 @@ class ShownColumn:
 def read_shown_column(
     column: pd.Series[Any], name: str, private: bool = False, range_with: Any = None
 ) -> ShownColumn | str:
-    """The column, or why it cannot be shown.
+    """Read a column, or say why it cannot be shown.
 
     ``private``: edges never tell the value of fewer than ten images. ``range_with``: further
     numbers that the bins shall reach.
@@ -144,8 +145,9 @@ def read_shown_column(
 def read_target_column(
     column: pd.Series[Any], name: str, edges: Sequence[float] | None, known: Sequence[str]
 ) -> ShownColumn:
-    """The column by the levels of the target, bins in their order; missing values are a level.
-    ``known``: levels the target names.
+    """Read a column by the levels of the target; bins keep their order.
+
+    Missing values are a level. ``known``: levels that the target names.
     """
     found, code_n = column_levels(column, name, edges)
     place = {level: at for at, level in enumerate(found)}
@@ -159,11 +161,12 @@ def read_target_column(
     )
 
 
-def place_column(
+def align_column(
     shown: ShownColumn, column: pd.Series[Any]
 ) -> tuple[ShownColumn, ShownColumn] | None:
-    """(the column of the pool, that of other images) with common levels or bins; None if the other
-    is of another kind.
+    """Give a column and that of other images common levels or bins.
+
+    None if the other column is of another kind.
     """
     if shown.is_number:
         value_n = column_numbers(column)
@@ -206,7 +209,7 @@ def place_column(
 
 
 def column_numbers(column: pd.Series[Any]) -> Floats | None:
-    """(n,) floats, NaN where missing; None for a column of levels. Dates become years."""
+    """Return (n,) floats, NaN where missing; None for a column of levels. Dates become years."""
     import pandas as pd
 
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
@@ -273,8 +276,9 @@ def _leveled(
     ordered: bool = False,
     multiple: bool = False,
 ) -> ShownColumn | str:
-    """Values that read the same are one level; sorted by name, so that the order of the rows
-    changes nothing.
+    """Make one level of values that read the same.
+
+    Levels are sorted by name, so that the order of the rows changes nothing.
     """
     every = list(dict.fromkeys(levels)) if ordered else sorted(set(levels))
     at = {level: code for code, level in enumerate(every)}
@@ -302,8 +306,9 @@ def _binned(
 
 
 def round_edges(value_m: Floats, beyond: int, most: int = _MOST_BINS) -> tuple[float, ...]:
-    """At least two increasing edges at multiples of 1, 2, 2.5 or 5 × 10^j, around all values but
-    ``beyond`` at either end.
+    """Return at least two increasing edges at multiples of 1, 2, 2.5 or 5 × 10^j.
+
+    All values are within them, except ``beyond`` at either end.
     """
     sorted_m = np.partition(
         value_m, [min(beyond, value_m.size - 1), max(value_m.size - 1 - beyond, 0)]
@@ -343,8 +348,10 @@ def round_edges(value_m: Floats, beyond: int, most: int = _MOST_BINS) -> tuple[f
 
 
 def bin_codes(value_m: Floats, edges: Sequence[float]) -> Ints:
-    """(m,) the bin of every value; what lies beyond the outer edges is in the outermost bin, the
-    last one holds its upper edge.
+    """Return (m,) the bin of every value.
+
+    Values beyond the outer edges are in the outermost bin; the last bin includes its upper
+    edge.
     """
     return np.clip(
         np.searchsorted(np.asarray(edges), value_m, side="right") - 1, 0, len(edges) - 2

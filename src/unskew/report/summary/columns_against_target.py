@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,12 +12,12 @@ from unskew.errors import UnskewError
 from unskew.records import Floats, Ints, Pool
 from unskew.report.summary.columns import (
     ShownColumn,
+    align_column,
     column_numbers,
-    place_column,
     read_shown_column,
     read_target_column,
 )
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,9 +54,10 @@ class Described:
     by_strata: bool = False
 
 
-def fitted_columns(weighed: Weighed) -> tuple[str, ...]:
-    """The columns that the bias model reads; a name that is no column stands for those that begin
-    with it and an underscore.
+def fitted_columns(weighed: WeightedPool) -> tuple[str, ...]:
+    """Return the columns that the bias model reads.
+
+    A name that is no column means all columns that begin with it and an underscore.
     """
     if weighed.fitted is None:
         return ()
@@ -71,8 +72,13 @@ def fitted_columns(weighed: Weighed) -> tuple[str, ...]:
     return tuple(found)
 
 
-def describe_columns(weighed: Weighed) -> tuple[list[Described], tuple[str, ...]]:
-    """(the columns that can be shown, label first, then those of the model; why others cannot)."""
+def describe_columns(
+    weighed: WeightedPool, only: Collection[str] | None = None
+) -> tuple[list[Described], tuple[str, ...]]:
+    """Return the columns that can be shown, and why others cannot.
+
+    The label comes first, then the columns of the model. ``only``: names of those that are needed.
+    """
     fitted = fitted_columns(weighed)
     every = [
         *(["label"] if "label" in weighed.frame.columns else []),
@@ -95,6 +101,8 @@ def describe_columns(weighed: Weighed) -> tuple[list[Described], tuple[str, ...]
         for own in wide.values()
     ]
     for name in names[:_MOST_COLUMNS]:
+        if only is not None and name not in only:
+            continue
         is_fitted = name in fitted
         if strata is not None and name in strata.by:
             shown.append(_of_strata(weighed, name, strata, bins, followed, is_fitted))
@@ -114,9 +122,7 @@ def describe_columns(weighed: Weighed) -> tuple[list[Described], tuple[str, ...]
 
 
 def _wide_representations(names: Sequence[str]) -> dict[str, list[str]]:
-    """Numbered columns (embedding_0, embedding_1, …) by what comes before the number, where there
-    are many.
-    """
+    """Group numbered columns (embedding_0, embedding_1, …) by their stem, where there are many."""
     found: dict[str, list[str]] = {}
     for name in names:
         stem, _, number = name.rpartition("_")
@@ -125,9 +131,12 @@ def _wide_representations(names: Sequence[str]) -> dict[str, list[str]]:
     return {stem: own for stem, own in found.items() if len(own) > _MOST_NUMBERED}
 
 
-def _strata(weighed: Weighed) -> tuple[TargetStrata | None, Mapping[str, Sequence[float]], bool]:
-    """(strata with their target masses, edges of bins, do the weights follow them?); also of masses
-    that the model could not use.
+def _strata(
+    weighed: WeightedPool,
+) -> tuple[TargetStrata | None, Mapping[str, Sequence[float]], bool]:
+    """Return the strata with target masses, edges of bins, and whether the weights follow them.
+
+    Strata are returned also for masses that the model could not use.
     """
     if weighed.fitted is not None and weighed.fitted.strata is not None:
         return weighed.fitted.strata.target, weighed.fitted.strata.bins, True
@@ -141,8 +150,8 @@ def _strata(weighed: Weighed) -> tuple[TargetStrata | None, Mapping[str, Sequenc
         return None, {}, False
 
 
-def _reference(weighed: Weighed) -> pd.DataFrame | None:
-    """The images of the target, if it was given by images."""
+def _reference(weighed: WeightedPool) -> pd.DataFrame | None:
+    """Return the images of the target, if it was given by images."""
     target = weighed.target
     if target is None or target.kind not in ("sample", "source"):
         return None
@@ -154,14 +163,14 @@ def _reference(weighed: Weighed) -> pd.DataFrame | None:
 
 
 def _of_strata(
-    weighed: Weighed,
+    weighed: WeightedPool,
     name: str,
     strata: TargetStrata,
     bins: Mapping[str, Sequence[float]],
     followed: bool,
     fitted: bool,
 ) -> Described:
-    """An attribute of the target's facts: its levels are the target's, its shares their masses."""
+    """Describe an attribute of the target's facts by their levels and masses."""
     attribute = strata.by.index(name)
     known = list(dict.fromkeys(cell[attribute] for cell in strata.strata))
     column = read_target_column(weighed.frame[name], name, bins.get(name), known)
@@ -177,7 +186,7 @@ def _of_strata(
     return Described(column, _role(name, column), fitted, np.asarray(target_l), by_strata=followed)
 
 
-def _of_column(weighed: Weighed, name: str, other: Any, fitted: bool) -> Described | str:
+def _of_column(weighed: WeightedPool, name: str, other: Any, fitted: bool) -> Described | str:
     column = read_shown_column(
         weighed.frame[name], name, weighed.private, None if other is None else column_numbers(other)
     )
@@ -185,7 +194,7 @@ def _of_column(weighed: Weighed, name: str, other: Any, fitted: bool) -> Describ
         return column
     if other is None or bool(other.isna().all()):
         return Described(column, _role(name, column), fitted)
-    placed = place_column(column, other)
+    placed = align_column(column, other)
     if placed is None:
         return Described(column, _role(name, column), fitted)
     column, there = placed

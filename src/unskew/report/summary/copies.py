@@ -8,7 +8,7 @@ import numpy as np
 
 from unskew.records import Ints
 from unskew.report.summary.suppression import too_small
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 
 _MOST_PAIRS = 200
 
@@ -30,8 +30,8 @@ class Copies:
     content: Ints
 
 
-def count_copies(weighed: Weighed) -> Copies | None:
-    """None without the column ``content``."""
+def count_copies(weighed: WeightedPool) -> Copies | None:
+    """Count exact copies; None without the column ``content``."""
     if "content" not in weighed.frame.columns:
         return None
     import pandas as pd

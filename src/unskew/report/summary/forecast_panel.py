@@ -16,7 +16,7 @@ _NO_INTERVAL = (None, None)
 
 
 def show_forecast(record: Mapping[str, Any], privacy: Privacy = "full") -> ForecastPanel:
-    """The panel of a forecast.
+    """Return the panel of a forecast.
 
     With ``privacy = "aggregate"`` the classes are cells of one table by ``class_size``, the groups
     (images, without groups) in each: those withheld are left out, the others lose share and
@@ -126,13 +126,13 @@ def _size(value: float | None, private: bool) -> Number:
 
 
 def _heavy_share(record: Mapping[str, Any], private: bool) -> Number:
-    """Withheld where it speaks of fewer than ten images."""
+    """Withhold the share where it is about fewer than ten images."""
     few = math.ceil(record["heavy_share"] * record["images"] - 1e-9) < SMALLEST_CELL
     return None if private and few else _size(record["heavy_share"], private)
 
 
 def _plain_recommendation(record: Mapping[str, Any]) -> str:
-    """The verdict and the gain, without classes and counts."""
+    """Return the verdict and the gain, without classes and counts."""
     gain = record["gain"]
     error = "?" if gain["stderr"] is None else f"{100 * gain['stderr']:.1f}"
     told = (
@@ -151,7 +151,7 @@ def _objection(record: Mapping[str, Any], private: bool) -> str | None:
 
 
 def _notes(record: Mapping[str, Any], hidden: tuple[str, ...]) -> tuple[str, ...]:
-    """Those without any number: a number there may count what is few."""
+    """Return the notes without any number: a number there may count what is few."""
     return tuple(
         note
         for note in private_sentences(map(str, record["notes"]), hidden)

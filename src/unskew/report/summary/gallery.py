@@ -16,7 +16,7 @@ from unskew.report.summary.copies import Copies
 from unskew.report.summary.plain import plain_text
 from unskew.report.summary.record import Gallery, Thumbnail
 from unskew.report.summary.thumbnails import make_thumbnail
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 from unskew.report.summary.wording import count_text
 
 # Shares of all pictures: heaviest and lightest, one source only, copies.
@@ -26,10 +26,11 @@ _MOST_SOURCES = 36
 
 
 def choose_galleries(
-    weighed: Weighed, copies: Copies | None, most: int
+    weighed: WeightedPool, copies: Copies | None, most: int
 ) -> tuple[tuple[Gallery, ...], str]:
-    """(the galleries, a note); no more than ``most`` pictures in all, none where only aggregates
-    are shown.
+    """Return the galleries and a note.
+
+    No more than ``most`` pictures in all, none where only aggregates are shown.
     """
     if weighed.private or most <= 0:
         return (), "No image is shown, nor its path or id." if weighed.private else ""
@@ -48,9 +49,10 @@ def choose_galleries(
     return tuple(galleries), note
 
 
-def _extremes(weighed: Weighed, most: int) -> Iterator[Gallery]:
-    """Heaviest and lightest images of each source; equal weights are ordered by id, so that the
-    order of the rows changes nothing.
+def _extremes(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
+    """Yield the heaviest and lightest images of each source.
+
+    Equal weights are ordered by id, so that the order of the rows changes nothing.
     """
     n_sources = len(weighed.names)
     if most < 2:
@@ -83,8 +85,8 @@ def _extremes(weighed: Weighed, most: int) -> Iterator[Gallery]:
             )
 
 
-def _first(weighed: Weighed, rows: Ints, key: Floats, most: int) -> Ints:
-    """The ``most`` rows of smallest key, ties by id."""
+def _first(weighed: WeightedPool, rows: Ints, key: Floats, most: int) -> Ints:
+    """Return the ``most`` rows of smallest key, ties by id."""
     if rows.size > most:
         # Only rows that can be among the first are sorted by id.
         limit = np.partition(key, most - 1)[most - 1]
@@ -94,9 +96,10 @@ def _first(weighed: Weighed, rows: Ints, key: Floats, most: int) -> Ints:
     return np.array([row for _, _, row in first], dtype=np.int64)
 
 
-def only_source(weighed: Weighed) -> Ints:
-    """(n,) the only source whose ω is positive for an image; −1 where several are, where the image
-    is left out, or where ω is not known.
+def only_source(weighed: WeightedPool) -> Ints:
+    """Return (n,) the only source whose ω is positive for an image.
+
+    −1 where several are, where the image is left out, or where ω is not known.
     """
     only_n = np.full(weighed.n, -1, dtype=np.int64)
     if len(weighed.names) == 1:
@@ -118,7 +121,7 @@ def _only(positive_bk: Any) -> Ints:
     return np.where(positive_bk.sum(axis=1) == 1, positive_bk.argmax(axis=1), -1)
 
 
-def _alone(weighed: Weighed, most: int) -> Iterator[Gallery]:
+def _alone(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
     only_n = only_source(weighed)
     counts = np.bincount(only_n[only_n >= 0], minlength=len(weighed.names))
     seeing = np.flatnonzero(counts)
@@ -140,8 +143,8 @@ def _alone(weighed: Weighed, most: int) -> Iterator[Gallery]:
         )
 
 
-def _copied(weighed: Weighed, copies: Copies | None, most: int) -> Iterator[Gallery]:
-    """Contents that several sources hold, each beside its copies."""
+def _copied(weighed: WeightedPool, copies: Copies | None, most: int) -> Iterator[Gallery]:
+    """Yield the contents that several sources hold, each next to its copies."""
     if copies is None or most < 2:
         return
     rows = np.flatnonzero(copies.content >= 0)
@@ -174,15 +177,15 @@ def _copied(weighed: Weighed, copies: Copies | None, most: int) -> Iterator[Gall
         )
 
 
-def _smallest_ids(weighed: Weighed, rows: Ints, place: Ints) -> dict[int, str]:
-    """The first id of every content, in the order of texts."""
+def _smallest_ids(weighed: WeightedPool, rows: Ints, place: Ints) -> dict[int, str]:
+    """Return the first id of every content, in the order of texts."""
     smallest: dict[int, str] = {}
     for identity, at in zip(weighed.frame["id"].to_numpy()[rows], place.tolist(), strict=True):
         smallest[at] = min(smallest.get(at, str(identity)), str(identity))
     return smallest
 
 
-def _pictures(weighed: Weighed, rows: Ints) -> tuple[Thumbnail, ...]:
+def _pictures(weighed: WeightedPool, rows: Ints) -> tuple[Thumbnail, ...]:
     frame, weight_n = weighed.frame, weighed.weights.sample_weight
     return tuple(
         Thumbnail(

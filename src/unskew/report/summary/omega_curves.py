@@ -12,7 +12,7 @@ from unskew.records.levels import level_text
 from unskew.report.summary.columns import column_numbers
 from unskew.report.summary.columns_against_target import Described, fitted_columns
 from unskew.report.summary.record import Curve
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 from unskew.target.levels import bin_labels
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ _MOST_SOURCES = 12
 _MOST_LEVELS = 24
 
 
-def draw_curves(weighed: Weighed, described: list[Described]) -> tuple[tuple[Curve, ...], str]:
-    """(one curve for each feature, a note if there are more).
+def draw_curves(weighed: WeightedPool, described: list[Described]) -> tuple[tuple[Curve, ...], str]:
+    """Return one curve for each feature, and a note if there are more.
 
     A stratum's factor is drawn as its mean over the target within each level of an attribute, Σ_c
     p_c ω_ck/Σ_c p_c; all other factors together along each feature, the others at the median (or
@@ -55,12 +55,12 @@ def draw_curves(weighed: Weighed, described: list[Described]) -> tuple[tuple[Cur
     return tuple(curves[:_MOST_FEATURES]), " ".join(notes)
 
 
-def _largest_sources(weighed: Weighed) -> list[int]:
+def _largest_sources(weighed: WeightedPool) -> list[int]:
     size_k = np.bincount(weighed.source_n, minlength=len(weighed.names))
     return sorted(np.argsort(-size_k, kind="stable")[:_MOST_SOURCES].tolist())
 
 
-def _strata_curves(weighed: Weighed, sources: list[int]) -> list[Curve]:
+def _strata_curves(weighed: WeightedPool, sources: list[int]) -> list[Curve]:
     fitted = weighed.fitted
     if fitted is None or fitted.strata is None:
         return []
@@ -88,7 +88,7 @@ def _strata_curves(weighed: Weighed, sources: list[int]) -> list[Curve]:
 
 
 def _feature_curves(
-    weighed: Weighed, described: list[Described], sources: list[int]
+    weighed: WeightedPool, described: list[Described], sources: list[int]
 ) -> list[Curve]:
     fitted = weighed.fitted
     strata = () if weighed.strata is None else weighed.strata.by
@@ -116,7 +116,7 @@ def _feature_curves(
 
 
 def _curve(
-    weighed: Weighed, described: Described, names: list[str], sources: list[int]
+    weighed: WeightedPool, described: Described, names: list[str], sources: list[int]
 ) -> Curve | None:
     fitted = weighed.fitted
     assert fitted is not None
@@ -149,13 +149,16 @@ def _curve(
 
 
 def _levels(column: pd.Series[Any]) -> list[Any]:
-    """The most frequent levels, as they are written."""
+    """Return the most frequent levels, unchanged."""
     return list(column.value_counts().index[:_MOST_LEVELS])
 
 
-def _typical_rows(weighed: Weighed, names: list[str], source: int, n_rows: int) -> pd.DataFrame:
-    """``n_rows`` copies of an image of the source, its features replaced by their median or most
-    frequent level there.
+def _typical_rows(
+    weighed: WeightedPool, names: list[str], source: int, n_rows: int
+) -> pd.DataFrame:
+    """Return ``n_rows`` copies of a typical image of the source.
+
+    Its features are replaced by their median or most frequent level there.
     """
     own = np.flatnonzero(weighed.source_n == source)
     rows: pd.DataFrame = weighed.frame.iloc[np.full(n_rows, own[0])].reset_index(drop=True)

@@ -21,7 +21,7 @@ Table = tuple[tuple[Number, ...], ...]
 def show_overlap(
     overlap: Overlap, n_images: int, size_k: Any, hidden_k: Any, private: bool
 ) -> tuple[OverlapPanel, str]:
-    """(the panel, a note if not all sources are in its tables).
+    """Return the panel, and a note if not all sources are in its tables.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def show_overlap(
 
 
 def _chosen(overlap: Overlap, size_k: Ints) -> list[int]:
-    """The sources in the tables: those at the weakest link, then the largest; in their order."""
+    """Choose the sources in the tables: those at the weakest link, then the largest, in order."""
     if len(overlap.names) <= _MOST_SOURCES:
         return list(range(len(overlap.names)))
     ends = [overlap.names.index(name) for name in overlap.weakest_link or ()]
@@ -90,8 +90,9 @@ def _table(table_kk: Any, kept: list[int]) -> Any:
 
 
 def _in_tens(table_kk: Any, scale: float, hidden_k: Any) -> Any:
-    """Counts rounded to tens, for differences of overlapping counts could be small; NaN below ten,
-    and for sources that are withheld.
+    """Round counts to tens, because differences of overlapping counts could be small.
+
+    NaN below ten, and for sources that are withheld.
     """
     if table_kk is None:
         return None

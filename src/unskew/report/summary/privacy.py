@@ -42,15 +42,25 @@ _WORD = re.compile(r"[\s\"'`,;()\[\]{}<>=|]+")
 
 
 def check_privacy(privacy: object) -> None:
-    """One of the two words."""
+    """Refuse anything but the two settings."""
     if privacy not in get_args(Privacy):
         raise ConfigError(
-            f"privacy is {' or '.join(map(repr, get_args(Privacy)))}; got {privacy!r}."
+            f"privacy is {' or '.join(map(repr, get_args(Privacy)))}; got {privacy!r}.",
+            option="privacy",
+            value=privacy,
+            allowed=list(get_args(Privacy)),
         )
 
 
+def shown_provenance(
+    provenance: Mapping[str, Any] | None, pool: Pool, private: bool
+) -> dict[str, Any]:
+    """Return the provenance as it may be shown."""
+    return private_provenance(provenance or {}, pool) if private else dict(provenance or {})
+
+
 def private_provenance(provenance: Mapping[str, Any], pool: Pool) -> dict[str, Any]:
-    """The provenance without texts that name an image of the pool, by id, path or group."""
+    """Return the provenance without texts that name an image of the pool, by id, path or group."""
     named: set[str] = set()
     for role in ("id", "path", "group", "content"):
         if role in pool.frame.columns:

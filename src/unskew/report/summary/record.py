@@ -19,7 +19,7 @@ Privacy = Literal["full", "aggregate"]
 
 @dataclass(frozen=True)
 class VerdictPanel:
-    """Can it be debiased, and what is it worth: in words.
+    """Whether the sources can be debiased, and how many images the result is worth.
 
     Attributes
     ----------
@@ -42,8 +42,10 @@ class VerdictPanel:
 
 @dataclass(frozen=True)
 class SourceRow:
-    """One source. ``normalizer`` is Ω_k; its two standard errors are relative (of log Ω_k),
-    asymptotic and from the bootstrap.
+    """One source.
+
+    ``normalizer`` is Ω_k; its two standard errors are relative (of log Ω_k), asymptotic and
+    from the bootstrap.
     """
 
     name: str
@@ -62,8 +64,9 @@ class SourceRow:
 
 @dataclass(frozen=True)
 class StratumRow:
-    """One stratum of the target. ``sources``: names of those that see it; ``covered`` False: target
-    mass without images.
+    """One stratum of the target.
+
+    ``sources``: names of those that see it; ``covered`` False: target mass without images.
 
     ``largest_weight`` is a sample weight (mean 1 over the pool).
     """
@@ -104,8 +107,9 @@ class OverlapPanel:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts between edges, in total and by name (source or class); the first and last also hold
-    what lies beyond the edges.
+    """Counts between edges, in total and by name (source or class).
+
+    The first and last bins include everything beyond the edges.
     """
 
     edges: tuple[float, ...]
@@ -129,8 +133,9 @@ class Spread:
 
 @dataclass(frozen=True)
 class WeightsPanel:
-    """The weights. ``histogram`` has log10 of the sample weight on its axis; weight 0 is counted
-    apart.
+    """The weights.
+
+    ``histogram`` has log10 of the sample weight on its axis; weight 0 is counted apart.
 
     ``concentration``: points (share of the images, heaviest first; share of the weight they carry).
     """
@@ -173,7 +178,8 @@ class BalanceRow:
 
 @dataclass(frozen=True)
 class DistributionPanel:
-    """How a column is distributed in the pool, in the weighted pool and, if known, in the target.
+    """How a column is distributed in the pool, debiased and, if known, in the target.
+
     Shares sum to 1.
 
     ``edges`` for numbers (the first and last bin also hold what lies beyond), ``levels`` for
@@ -199,9 +205,7 @@ class DistributionPanel:
 
 @dataclass(frozen=True)
 class SensitivityRow:
-    """The range of a target mean when c(z) may vary within ``factor``; ``scope`` says between which
-    images it may.
-    """
+    """The range of a target mean when c(z) may vary within ``factor``, as ``scope`` says."""
 
     outcome: str
     factor: float
@@ -214,7 +218,8 @@ class SensitivityRow:
 
 @dataclass(frozen=True)
 class NotCorrectedPanel:
-    """Columns outside the target, how far weighting moved them, what remains assumed;
+    """Columns outside the target, how far weighting moved them, and what remains assumed.
+
     ``not_shown``: columns without a plot, and why.
     """
 
@@ -249,8 +254,9 @@ class Gallery:
 
 @dataclass(frozen=True)
 class Curve:
-    """Fitted ω_k along one feature, the others at the source's own median; each ω_k scaled to
-    maximum 1. ``levels`` for categories.
+    """Fitted ω_k along one feature, the others at the source's own median.
+
+    Each ω_k is scaled to maximum 1. ``levels`` for categories.
     """
 
     feature: str
@@ -272,9 +278,7 @@ class FitRow:
 
 @dataclass(frozen=True)
 class BiasPanel:
-    """What was assumed and estimated, fitted ω, and whether the sources look as the model
-    expects.
-    """
+    """What was assumed and estimated, fitted ω, and whether the sources look as expected."""
 
     family: str
     assumed: tuple[str, ...]
@@ -301,8 +305,9 @@ class SplitRow:
 
 @dataclass(frozen=True)
 class UnreadablePanel:
-    """Images that were set aside: how many, why, and (unless private) the first of them as (id,
-    source, path, reason).
+    """Images that were set aside: how many, why, and (unless private) the first of them.
+
+    ``rows``: (id, source, path, reason).
     """
 
     count: int | None
@@ -313,8 +318,9 @@ class UnreadablePanel:
 
 @dataclass(frozen=True)
 class ForecastArm:
-    """What one way to weight is expected to reach on the target: accuracies and gains are shares of
-    1, intervals hold 95%.
+    """What one way to weight is expected to reach on the target.
+
+    Accuracies and gains are shares of 1, intervals hold 95%.
 
     ``gain`` is over naive, None for naive itself; ``worst_class`` is the class with the lowest
     accuracy among those shown, ``worst`` that accuracy; ``ess`` the effective number of images of
@@ -336,9 +342,7 @@ class ForecastArm:
 
 @dataclass(frozen=True)
 class ForecastClass:
-    """One class: its share of the target, the effective images behind it, and by arm the accuracy
-    in it with its standard error.
-    """
+    """One class: its share of the target, effective images, and accuracy by arm."""
 
     label: str
     share: Number
@@ -349,8 +353,9 @@ class ForecastClass:
 
 @dataclass(frozen=True)
 class ForecastPanel:
-    """What reweighting is expected to bring, predicted before training
-    (`unskew.forecast_gain`); naive and debiased come first.
+    """What reweighting is expected to bring, predicted before training (`forecast_gain`).
+
+    Naive and debiased come first.
 
     ``recommendation`` is the verdict with its reason; ``condition`` says what all of it rests on,
     ``objection`` what check_fit says against that, None if nothing; ``ess_units`` counts what is
@@ -377,10 +382,11 @@ class ForecastPanel:
     learner_reference: str | None  # module:name, where it is not the linear probe
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summary:
-    """Everything the page shows. ``overlap`` and ``weights`` are None where it was refused before
-    there were any (verdict "no").
+    """Everything the page shows.
+
+    ``overlap`` and ``weights`` are None where the run was refused (verdict "no").
 
     ``forecast`` is None where none was made. ``notes``: remarks by the field they belong to
     ("strata": "500 of 1,204 strata are shown …"); "privacy" states the rule, "sources" how the two
@@ -409,3 +415,11 @@ class Summary:
     provenance: dict[str, Any]  # versions, settings, seed, fingerprints, command, time
     notes: dict[str, str] = field(default_factory=dict)
     forecast: ForecastPanel | None = None
+
+    def __repr__(self) -> str:
+        panels = f"{len(self.sources)} sources, {len(self.strata)} strata"
+        return (
+            f"Summary({self.title!r}, verdict {self.verdict.level!r}, privacy {self.privacy!r})\n"
+            f"  {self.verdict.headline}\n"
+            f"  {panels}, {len(self.distributions)} columns, {len(self.galleries)} galleries"
+        )

@@ -13,7 +13,7 @@ from unskew.errors import CoverageError, DataError, OverlapError, UnskewError
 from unskew.records import Ints, Overlap, Pool, Target
 from unskew.report.summary.overlap_panel import show_overlap
 from unskew.report.summary.plain import plain_value
-from unskew.report.summary.privacy import PRIVACY_RULE, check_privacy, private_provenance
+from unskew.report.summary.privacy import PRIVACY_RULE, check_privacy, shown_provenance
 from unskew.report.summary.record import (
     NotCorrectedPanel,
     OverlapPanel,
@@ -41,8 +41,7 @@ def summarize_refusal(
     privacy: Privacy = "full",
     provenance: Mapping[str, Any] | None = None,
 ) -> Summary:
-    """The summary of a run that ended in an `OverlapError` or a `CoverageError`: verdict "no", and
-    what to do.
+    """Summarize a run that ended in an `OverlapError` or a `CoverageError`: verdict "no".
 
     Parameters
     ----------
@@ -83,9 +82,7 @@ def summarize_refusal(
         if private
         else target.describe(),
         adjustments=(),
-        provenance=private_provenance(provenance or {}, pool)
-        if private
-        else dict(provenance or {}),
+        provenance=shown_provenance(provenance, pool, private),
         notes={
             name: text
             for name, text in (("overlap", note), ("privacy", PRIVACY_RULE if private else ""))
@@ -175,7 +172,7 @@ def _coverage_steps(strata: TargetStrata | None) -> list[str]:
 
 
 def _covered_part(pool: Pool, target: Target | None) -> TargetStrata | None:
-    """The target's strata with those without images named, where it is given by masses."""
+    """Return the target's strata, those without images apart, where it is given by masses."""
     if target is None or target.kind in ("sample", "source"):
         return None
     try:
@@ -203,7 +200,18 @@ def _source_rows(pool: Pool, units_k: Ints, hidden_k: Any, private: bool) -> tup
         images, groups, share = (None, None, None) if hidden_k[k] else (size, own, size / len(pool))
         rows.append(
             SourceRow(
-                name, images, groups, share, None, None, None, None, None, None, unreadable[k], None
+                name=name,
+                images=images,
+                groups=groups,
+                share=share,
+                normalizer=None,
+                stderr=None,
+                stderr_bootstrap=None,
+                weight_share=None,
+                ess=None,
+                ess_groups=None,
+                unreadable=unreadable[k],
+                copies=None,
             )
         )
     return tuple(rows[:_MOST_ROWS])
@@ -225,9 +233,21 @@ def _overlap_panel(
 def _stratum_rows(
     pool: Pool, strata: TargetStrata, private: bool
 ) -> tuple[tuple[StratumRow, ...], list[str]]:
-    """(uncovered strata first, then the others; names of those that are withheld)."""
+    """Return rows of uncovered strata, then the others; and names of those that are withheld."""
     uncovered = [
-        StratumRow(name, float(mass), None, 0.0, None, 0, 0, (), None, None, covered=False)
+        StratumRow(
+            stratum=name,
+            target=float(mass),
+            target_stderr=None,
+            pool=0.0,
+            weighted=None,
+            images=0,
+            groups=0,
+            sources=(),
+            ess=None,
+            largest_weight=None,
+            covered=False,
+        )
         for name, mass in sorted(strata.uncovered.items(), key=lambda item: (-item[1], item[0]))
     ]
     lost = sum(strata.uncovered.values())

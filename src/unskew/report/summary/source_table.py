@@ -9,21 +9,24 @@ from typing import Any
 
 import numpy as np
 
+from unskew.records import Diagnostics
 from unskew.report.summary.copies import Copies
-from unskew.report.summary.error_bars import ErrorBars
 from unskew.report.summary.plain import rounded
 from unskew.report.summary.record import SourceRow, UnreadablePanel
 from unskew.report.summary.suppression import hidden_cells, too_small
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 
 _MOST_SOURCES = 500
 _MOST_UNREADABLE = 100
 
 
 def tabulate_sources(
-    weighed: Weighed, errors: ErrorBars, copies: Copies | None
+    weighed: WeightedPool, diagnostics: Diagnostics, copies: Copies | None
 ) -> tuple[tuple[SourceRow, ...], str]:
-    """(one row for each source, largest first beyond 500; a note if some are not shown)."""
+    """Return one row for each source, and a note if some are not shown.
+
+    Of more than 500 sources the largest are shown.
+    """
     weights, diagnosis = weighed.weights, weighed.weights.diagnosis
     hidden_k, unreadable_k = (
         hidden_sources(weighed),
@@ -40,8 +43,8 @@ def tabulate_sources(
                 groups=None if hide else each.groups,
                 share=None if hide else each.share,
                 normalizer=None if hide else float(weights.normalizer[k]),
-                stderr=None if hide else float(errors.stderr[k]),
-                stderr_bootstrap=None if hide else float(errors.bootstrap[k]),
+                stderr=None if hide else float(diagnostics.stderr[k]),
+                stderr_bootstrap=None if hide else float(diagnostics.stderr_bootstrap[k]),
                 weight_share=None if hide else _coarse(weighed, each.weight_share),
                 ess=None if hide else _coarse(weighed, each.ess),
                 ess_groups=None if hide else _coarse(weighed, each.ess_groups),
@@ -57,13 +60,13 @@ def tabulate_sources(
     ), f"The {_MOST_SOURCES} largest of {len(rows):,} sources are shown."
 
 
-def _coarse(weighed: Weighed, value: float | None) -> float | None:
-    """Two digits where only aggregates are shown: more could tell the counts behind the weights."""
+def _coarse(weighed: WeightedPool, value: float | None) -> float | None:
+    """Keep two digits where only aggregates are shown: more could reveal counts."""
     return rounded(value, 2) if weighed.private else value
 
 
-def hidden_sources(weighed: Weighed) -> Any:
-    """(K,) sources whose numbers are withheld."""
+def hidden_sources(weighed: WeightedPool) -> Any:
+    """Return (K,) the sources whose numbers are withheld."""
     n_sources = len(weighed.names)
     return (
         hidden_cells(weighed.cell_sizes(weighed.source_n, n_sources))
@@ -73,7 +76,7 @@ def hidden_sources(weighed: Weighed) -> Any:
 
 
 def unreadable_by_source(set_aside: Any, names: Sequence[str], private: bool) -> list[int | None]:
-    """Images of each source that were set aside; None where that is withheld."""
+    """Count the images of each source that were set aside; None where that is withheld."""
     if set_aside is None or "source" not in set_aside.columns:
         return [0] * len(names)
     found = set_aside["source"].astype(str).value_counts()
@@ -88,7 +91,7 @@ def unreadable_by_source(set_aside: Any, names: Sequence[str], private: bool) ->
 
 
 def tabulate_unreadable(set_aside: Any, n_images: int, private: bool) -> UnreadablePanel:
-    """How many images were set aside, why, and the first of them."""
+    """Count the images that were set aside, with reasons, and list the first of them."""
     if set_aside is None or len(set_aside) == 0:
         return UnreadablePanel(0, 0.0, (), ())
     count = len(set_aside)

@@ -11,16 +11,17 @@ from unskew.records import Weights
 from unskew.report.summary.plain import rounded
 from unskew.report.summary.record import SplitRow
 from unskew.report.summary.suppression import hidden_cells
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 from unskew.report.summary.wording import private_population, private_sentences, without_counts
 
 
 def tabulate_splits(
-    weighed: Weighed,
+    weighed: WeightedPool,
     splits: Sequence[SplitRow] | Mapping[str, Weights],
     hidden_strata: Sequence[str] = (),
 ) -> tuple[SplitRow, ...]:
-    """One row for each split: those handed in, or those that the pool's column ``split`` names;
+    """Make one row for each split: those passed, or those in the pool's column ``split``.
+
     ``hidden_strata`` are not named.
     """
     if isinstance(splits, Mapping):
@@ -43,8 +44,8 @@ def tabulate_splits(
     )
 
 
-def count_found(weighed: Weighed, splits: Sequence[SplitRow] | Mapping[str, Weights]) -> int:
-    """Images of all splits together: those of the pool, which may be one of several splits."""
+def count_images(weighed: WeightedPool, splits: Sequence[SplitRow] | Mapping[str, Weights]) -> int:
+    """Count the images of all splits; the pool may be one of several splits."""
     sizes = (
         [each.weight.size for each in splits.values()]
         if isinstance(splits, Mapping)
@@ -58,7 +59,7 @@ def _row(name: str, weights: Weights) -> SplitRow:
     return SplitRow(str(name), diagnosis.images, diagnosis.groups, diagnosis.ess)
 
 
-def _own_rows(weighed: Weighed) -> list[SplitRow]:
+def _own_rows(weighed: WeightedPool) -> list[SplitRow]:
     if "split" not in weighed.frame.columns:
         return []
     import pandas as pd

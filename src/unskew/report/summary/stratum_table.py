@@ -12,7 +12,7 @@ from unskew.records.levels import MISSING
 from unskew.report.summary.plain import rounded
 from unskew.report.summary.record import StratumRow
 from unskew.report.summary.suppression import SMALLEST_CELL, hidden_cells
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 from unskew.target.facts import cell_text
 from unskew.target.strata import TargetStrata
 
@@ -42,13 +42,16 @@ class StratumTable:
     hides_dropped: bool = False
 
 
-def tabulate_strata(weighed: Weighed) -> StratumTable:
-    """One row for each stratum; an empty table without strata."""
+def tabulate_strata(weighed: WeightedPool, stderr_c: Floats | None = None) -> StratumTable:
+    """Make one row for each stratum; an empty table without strata.
+
+    ``stderr_c``: (C,) standard errors of the target's masses, None where they are not shown.
+    """
     strata = weighed.strata
     if strata is None:
         return StratumTable(shown_total=weighed.n)
     hidden_c, shown_total, hides_dropped = _hidden(weighed, strata)
-    rows = _rows(weighed, strata, hidden_c, shown_total)
+    rows = _rows(weighed, strata, stderr_c, hidden_c, shown_total)
     in_scope_c, mass_c = strata.in_scope, strata.mass
     names = [cell_text(strata.by, cell) for cell in strata.strata]
     order = sorted(range(len(rows)), key=lambda at: (not in_scope_c[at], -mass_c[at], names[at]))
@@ -66,17 +69,18 @@ def tabulate_strata(weighed: Weighed) -> StratumTable:
         else f"{_MOST_ROWS} of {len(every):,} strata are shown: uncovered ones, then the largest."
     )
     return StratumTable(
-        tuple(every[:_MOST_ROWS]),
-        note,
-        hidden_c if weighed.private else None,
-        shown_total,
-        hides_dropped,
+        rows=tuple(every[:_MOST_ROWS]),
+        note=note,
+        hidden=hidden_c if weighed.private else None,
+        shown_total=shown_total,
+        hides_dropped=hides_dropped,
     )
 
 
-def hidden_levels(weighed: Weighed, table: StratumTable, name: str) -> set[str]:
-    """Levels of one attribute that may not be shown: those with a stratum that is withheld, for
-    their count would give it away.
+def hidden_levels(weighed: WeightedPool, table: StratumTable, name: str) -> set[str]:
+    """Return the levels of one attribute that have a withheld stratum.
+
+    Their counts would reveal it.
     """
     strata = weighed.strata
     if strata is None or table.hidden is None or name not in strata.by:
@@ -85,9 +89,10 @@ def hidden_levels(weighed: Weighed, table: StratumTable, name: str) -> set[str]:
     return {strata.strata[at][attribute] for at in np.flatnonzero(table.hidden)}
 
 
-def hidden_names(weighed: Weighed, table: StratumTable) -> list[str]:
-    """The withheld strata as texts, the levels outside the target's scope among them, and levels
-    that were dropped and may be rare.
+def hidden_names(weighed: WeightedPool, table: StratumTable) -> list[str]:
+    """Return the withheld strata as texts.
+
+    Levels outside the target's scope are among them, and rare levels that were dropped.
     """
     strata = weighed.strata
     if strata is None or table.hidden is None:
@@ -103,10 +108,8 @@ def hidden_names(weighed: Weighed, table: StratumTable) -> list[str]:
     ]
 
 
-def _hidden(weighed: Weighed, strata: TargetStrata) -> tuple[Any, int, bool]:
-    """((C,) withheld strata, images that pool shares refer to, is the number of dropped images
-    withheld?).
-    """
+def _hidden(weighed: WeightedPool, strata: TargetStrata) -> tuple[Any, int, bool]:
+    """Return (C,) withheld strata, the images of pool shares, and: are dropped ones hidden?"""
     n_strata, n = len(strata.strata), weighed.n
     if not weighed.private:
         return np.zeros(n_strata, dtype=np.bool_), n, False
@@ -120,7 +123,11 @@ def _hidden(weighed: Weighed, strata: TargetStrata) -> tuple[Any, int, bool]:
 
 
 def _rows(
-    weighed: Weighed, strata: TargetStrata, hidden_c: Any, shown_total: int
+    weighed: WeightedPool,
+    strata: TargetStrata,
+    stderr_c: Floats | None,
+    hidden_c: Any,
+    shown_total: int,
 ) -> list[StratumRow]:
     kept_n = strata.code >= 0
     code_n, weight_n = strata.code[kept_n], weighed.weight_n[kept_n]
@@ -138,11 +145,6 @@ def _rows(
     target_c, weighted_c = (
         _in_scope_shares(strata, weighted_c) if weighed.private else (strata.mass, weighted_c)
     )
-    stderr_c = (
-        np.zeros(n_strata)
-        if strata.covariance is None
-        else np.sqrt(np.maximum(np.diagonal(strata.covariance), 0.0))
-    )
     rows = []
     for at, cell in enumerate(strata.strata):
         hide, outside = bool(hidden_c[at]), weighed.private and not strata.in_scope[at]
@@ -151,7 +153,7 @@ def _rows(
             StratumRow(
                 stratum=cell_text(strata.by, cell),
                 target=None if outside else float(target_c[at]),
-                target_stderr=None if outside else float(stderr_c[at]),
+                target_stderr=None if outside or stderr_c is None else float(stderr_c[at]),
                 pool=None if hide else float(images_c[at] / total),
                 weighted=None if hide or outside else float(weighted_c[at]),
                 images=None if hide else int(images_c[at]),
@@ -171,8 +173,9 @@ def _rows(
 
 
 def _in_scope_shares(strata: TargetStrata, weighted_c: Floats) -> tuple[Floats, Floats]:
-    """Target and weighted shares among the strata in scope: with the others they would tell how
-    many images are outside.
+    """Return target and weighted shares among the strata in scope.
+
+    The others would reveal how many images are outside.
     """
     inside = strata.in_scope
     weight = float(weighted_c[inside].sum())
@@ -181,9 +184,10 @@ def _in_scope_shares(strata: TargetStrata, weighted_c: Floats) -> tuple[Floats, 
     ), weighted_c / weight if weight > 0 else weighted_c
 
 
-def _sources(weighed: Weighed, strata: TargetStrata, n_sources: int) -> list[tuple[str, ...]]:
-    """Names of the sources with images in each stratum; where only aggregates are shown, with ten
-    or more.
+def _sources(weighed: WeightedPool, strata: TargetStrata, n_sources: int) -> list[tuple[str, ...]]:
+    """Return the names of the sources with images in each stratum.
+
+    Where only aggregates are shown, with ten or more.
     """
     kept = np.flatnonzero(strata.code >= 0)
     pair, place = np.unique(
@@ -203,4 +207,16 @@ def _sources(weighed: Weighed, strata: TargetStrata, n_sources: int) -> list[tup
 
 
 def _uncovered_row(name: str, mass: float) -> StratumRow:
-    return StratumRow(name, float(mass), None, 0.0, 0.0, 0, 0, (), 0.0, None, covered=False)
+    return StratumRow(
+        stratum=name,
+        target=float(mass),
+        target_stderr=None,
+        pool=0.0,
+        weighted=0.0,
+        images=0,
+        groups=0,
+        sources=(),
+        ess=0.0,
+        largest_weight=None,
+        covered=False,
+    )

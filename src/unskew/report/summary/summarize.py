@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from unskew.errors import ConfigError
-from unskew.records import Pool, Weights
+from unskew.errors import ConfigError, DataError, first_few
+from unskew.records import Diagnostics, Pool, Weights
 from unskew.report.summary.adjustments import adjustment_sentences
-from unskew.report.summary.bias_panel import run_fit_check, show_bias
+from unskew.report.summary.bias_panel import show_bias
 from unskew.report.summary.column_balance import ShownDistribution, balance_rows, show_distribution
 from unskew.report.summary.columns_against_target import describe_columns
 from unskew.report.summary.copies import count_copies
-from unskew.report.summary.error_bars import estimate_errors
 from unskew.report.summary.gallery import choose_galleries
 from unskew.report.summary.not_corrected import show_not_corrected
 from unskew.report.summary.overlap_panel import show_overlap
 from unskew.report.summary.plain import plain_value
-from unskew.report.summary.privacy import PRIVACY_RULE, check_privacy, private_provenance
+from unskew.report.summary.privacy import PRIVACY_RULE, check_privacy, shown_provenance
 from unskew.report.summary.record import BalanceRow, Privacy, SplitRow, Summary
 from unskew.report.summary.source_table import hidden_sources, tabulate_sources, tabulate_unreadable
-from unskew.report.summary.splits import count_found, tabulate_splits
+from unskew.report.summary.splits import count_images, tabulate_splits
 from unskew.report.summary.stratum_table import StratumTable, hidden_names, tabulate_strata
 from unskew.report.summary.verdict_words import give_verdict
-from unskew.report.summary.weighted_pool import Weighed, pair_with_weights
+from unskew.report.summary.weighted_pool import WeightedPool, pair_with_weights
 from unskew.report.summary.weights_panel import show_weights
 from unskew.report.summary.wording import private_sentences
 from unskew.target.wording import reference_sentences
@@ -36,44 +32,33 @@ from unskew.target.wording import reference_sentences
 _MOST_PANELS = 40
 _MOST_ROWS = 300
 
-logger = logging.getLogger(__name__)
-
 
 def summarize_run(
     pool: Pool,
     weights: Weights,
+    diagnostics: Diagnostics,
     *,
     title: str = "Debiasing report",
     privacy: Privacy = "full",
     provenance: Mapping[str, Any] | None = None,
     splits: Sequence[SplitRow] | Mapping[str, Weights] = (),
-    outcomes: Mapping[str, npt.ArrayLike] | None = None,
     adjustments: Sequence[Any] = (),
-    fit_check: Any = None,
-    seed: int = 0,
-    bootstrap: int | None = None,
     thumbnails: int = 120,
 ) -> Summary:
-    """Everything a page shows, as plain numbers and texts.
+    """Collect everything a page shows, as plain numbers and texts.
 
     Parameters
     ----------
     pool : the images that were weighed, in any order; joined to the weights by id.
-    weights : as `debias` or `debias_weights` gave them.
+    weights : from `debias` or `debias_weights`.
+    diagnostics : of these weights, from `unskew.diagnosis.pool_diagnostics.diagnose`.
     title : of the page.
     privacy : "full", or "aggregate": no thumbnails, paths or ids; cells under ten are withheld,
-        with what could give them away.
+        with everything that could reveal them.
     provenance : versions, settings, fingerprints, command: shown as they are.
     splits : the splits, or the weights of each.
-    outcomes : by name, (n,) values in the order of ``weights.id`` whose target mean's sensitivity
-        to c(z) is shown; default: the shares of the classes or, where the target fixes those, the
-        columns outside the target that moved most.
     adjustments : results of `calibrate_weights`, `trim_weights` and `shrink_weights` that went into
         the weights, or sentences.
-    fit_check : the result of `check_fit`; None: it is run, if the data are not too large.
-    seed : of the bootstrap and of `check_fit`.
-    bootstrap : replicates; None: 50, fewer for large data, none where even 20 would take too long;
-        0: none.
     thumbnails : the most pictures in all galleries together.
 
     Returns
@@ -82,61 +67,74 @@ def summarize_run(
         Plain: `summary_to_json` and `summary_from_json` give the same back.
     """
     check_privacy(privacy)
-    if bootstrap is not None and bootstrap < 0:
-        raise ConfigError(f"bootstrap is a number of replicates, 0 for none; got {bootstrap!r}.")
+    _check_diagnostics(diagnostics, weights, privacy)
     weighed = pair_with_weights(pool, weights, private=privacy == "aggregate")
-    table = tabulate_strata(weighed)
+    table = tabulate_strata(weighed, diagnostics.stratum_stderr)
     hidden = hidden_names(weighed, table)
     described, not_shown = describe_columns(weighed)
-    shown = [show_distribution(weighed, each, table) for each in described]
-    rows = [row for each in shown for row in balance_rows(weighed, each)]
-    fit, fit_note = (fit_check, "") if fit_check is not None else run_fit_check(weighed, seed)
-    errors = estimate_errors(weights, bootstrap, seed)
+    shown = [show_distribution(weighed, column, table) for column in described]
+    label = next((column for column in shown if column.described.role == "label"), None)
+    rows = [row for column in shown for row in balance_rows(weighed, column)]
     copies = count_copies(weighed)
-    label = next((each for each in shown if each.described.role == "label"), None)
+    sources, sources_note = tabulate_sources(weighed, diagnostics, copies)
+    overlap, overlap_note = _overlap(weighed)
+    bias, bias_note = show_bias(weighed, described, diagnostics, hidden)
+    galleries, galleries_note = choose_galleries(weighed, copies, thumbnails)
+    panels, balance, panels_note = _limited(shown, rows)
     notes = {
         "strata": _strata_note(weighed, table),
         "privacy": PRIVACY_RULE if weighed.private else "",
+        "sources": f"{diagnostics.stderr_note} {sources_note}".strip(),
+        "overlap": overlap_note,
+        "bias": bias_note,
+        "not_corrected": diagnostics.sensitivity_note,
+        "galleries": galleries_note,
+        "distributions": panels_note,
     }
-    sources, sources_note = tabulate_sources(weighed, errors, copies)
-    notes["sources"] = f"{errors.note} {sources_note}".strip()
-    overlap, notes["overlap"] = _overlap(weighed)
-    bias, notes["bias"] = show_bias(weighed, described, fit, fit_note, hidden)
-    not_corrected, notes["not_corrected"] = show_not_corrected(
-        weighed, shown, rows, outcomes, not_shown, hidden
-    )
-    galleries, notes["galleries"] = choose_galleries(weighed, copies, thumbnails)
-    panels, rows, notes["distributions"] = _limited(shown, rows)
     summary = Summary(
         title=title,
         privacy=privacy,
-        verdict=give_verdict(weighed, rows, fit, hidden),
+        verdict=give_verdict(weighed, balance, diagnostics.fit, hidden),
         sources=sources,
         strata=table.rows,
         overlap=overlap,
         weights=show_weights(weighed, label, table),
-        balance=tuple(rows),
+        balance=tuple(balance),
         distributions=panels,
-        not_corrected=replace(not_corrected, columns=not_corrected.columns[:_MOST_ROWS]),
+        not_corrected=show_not_corrected(weighed, rows, diagnostics.sensitivity, not_shown, hidden),
         galleries=galleries,
         bias=bias,
         splits=tabulate_splits(weighed, splits, hidden),
         unreadable=tabulate_unreadable(
-            weighed.set_aside, count_found(weighed, splits), weighed.private
+            weighed.set_aside, count_images(weighed, splits), weighed.private
         ),
         copies=() if copies is None else copies.pairs,
         target=_target_sentences(weighed, hidden),
         adjustments=adjustment_sentences(adjustments, weighed.private),
-        provenance=private_provenance(provenance or {}, pool)
-        if weighed.private
-        else dict(provenance or {}),
+        provenance=shown_provenance(provenance, pool, weighed.private),
         notes={name: note for name, note in notes.items() if note},
     )
     plain: Summary = plain_value(summary)
     return plain
 
 
-def _strata_note(weighed: Weighed, table: StratumTable) -> str:
+def _check_diagnostics(diagnostics: Diagnostics, weights: Weights, privacy: Privacy) -> None:
+    if diagnostics.names != weights.names:
+        raise DataError(
+            f"the diagnostics are of the sources {first_few(diagnostics.names)}, the weights of "
+            f"{first_few(weights.names)}. Pass the diagnostics of these weights.",
+            sources=list(diagnostics.names),
+        )
+    if privacy == "aggregate" and diagnostics.privacy != "aggregate":
+        raise ConfigError(
+            'a report with privacy = "aggregate" needs diagnostics with the same setting: others '
+            'may name classes that it withholds. Call diagnose(…, privacy="aggregate").',
+            option="privacy",
+            value=diagnostics.privacy,
+        )
+
+
+def _strata_note(weighed: WeightedPool, table: StratumTable) -> str:
     notes = [table.note]
     if weighed.strata is not None and weighed.strata.uncovered:
         notes.append(
@@ -149,7 +147,7 @@ def _strata_note(weighed: Weighed, table: StratumTable) -> str:
     return " ".join(note for note in notes if note)
 
 
-def _overlap(weighed: Weighed) -> tuple[Any, str]:
+def _overlap(weighed: WeightedPool) -> tuple[Any, str]:
     overlap = weighed.weights.overlap
     # A sample of the target is a source of the graph, too.
     extra = len(overlap.names) - len(weighed.names)
@@ -164,7 +162,10 @@ def _overlap(weighed: Weighed) -> tuple[Any, str]:
 def _limited(
     shown: Sequence[ShownDistribution], rows: list[BalanceRow]
 ) -> tuple[Any, list[BalanceRow], str]:
-    """The columns of the model first, then those that moved most; as many as a page can bear."""
+    """Order columns and keep as many as a page can show.
+
+    The columns of the model come first, then those that moved most.
+    """
     moved: dict[str, float] = {}
     for row in rows:
         far = max(abs((row.after or 0.0) - (row.before or 0.0)), abs(row.after or 0.0))
@@ -192,8 +193,8 @@ def _limited(
     return panels, ordered[:_MOST_ROWS], " ".join(notes)
 
 
-def _target_sentences(weighed: Weighed, hidden: Sequence[str]) -> tuple[str, ...]:
-    """What was given and assumed about the target."""
+def _target_sentences(weighed: WeightedPool, hidden: Sequence[str]) -> tuple[str, ...]:
+    """Describe what was given and assumed about the target."""
     target = weighed.target
     if target is None:
         return (

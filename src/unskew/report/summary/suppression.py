@@ -22,7 +22,7 @@ _LARGEST_TABLE = 100_000_000
 
 
 def hidden_cells(size_c: npt.ArrayLike, forced_c: Any = None) -> npt.NDArray[np.bool_]:
-    """(C,) True for the cells of a table with a known total that are withheld.
+    """Return (C,) True for the cells of a table with a known total that are withheld.
 
     Facts: every cell of 1 … 9 is hidden; the hidden ones are none, or at least two with a sum of at
     least ten, or all that are not empty (then the total is the caller's to hide, if it is small).
@@ -49,7 +49,7 @@ def hidden_cells(size_c: npt.ArrayLike, forced_c: Any = None) -> npt.NDArray[np.
 def count_units(
     group_n: Ints | None, code_m: Ints, n_codes: int, row_m: Ints | None = None
 ) -> Ints:
-    """(n_codes,) number of groups (of images, without groups) that have an entry of each code.
+    """Return (n_codes,) the number of groups (or images) that have an entry of each code.
 
     Parameters
     ----------
@@ -72,5 +72,5 @@ def count_units(
 
 
 def too_small(size: int | float | None) -> bool:
-    """Is this a number of units that may not be shown by itself?"""
+    """Tell whether this is a number of units that may not be shown by itself."""
     return size is not None and 0 < size < SMALLEST_CELL

@@ -29,8 +29,9 @@ logger = logging.getLogger(__name__)
 
 
 def make_thumbnail(pool: Pool, row: int) -> str | None:
-    """The image of a row as a data URI of a JPEG of at most 96 × 96; None where there is no image,
-    or it cannot be had.
+    """Return the image of a row as a data URI of a JPEG of at most 96 × 96.
+
+    None where there is no image, or it cannot be read.
     """
     if pool.images is None:
         return None
@@ -62,8 +63,9 @@ def _opened(raw: Any) -> Image:
 
 
 def _eight_bits(pixels: Any) -> Any:
-    """(h, w) or (h, w, 3 or 4) of 0 … 255, whatever the depth; numbers beyond 8 bits are scaled to
-    their own range.
+    """Return (h, w) or (h, w, 3 or 4) of 0 … 255, whatever the depth.
+
+    Numbers beyond 8 bits are scaled to their own range.
     """
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[:, :, 0]

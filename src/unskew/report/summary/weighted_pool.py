@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Weighed:
+class WeightedPool:
     """The pool in the order of its weights.
 
     Attributes
@@ -49,7 +49,7 @@ class Weighed:
 
     @property
     def weight_n(self) -> Floats:
-        """(n,) π."""
+        """Return (n,) π."""
         return self.weights.weight
 
     @cached_property
@@ -58,9 +58,7 @@ class Weighed:
 
     @cached_property
     def group_n(self) -> Ints | None:
-        """(n,) code of each image's group, of the weights or else of the pool; None without
-        groups.
-        """
+        """Return (n,) the code of each image's group; None without groups."""
         if self.weights.group is not None:
             return np.unique(self.weights.group, return_inverse=True)[1].astype(np.int64)
         if "group" not in self.frame.columns:
@@ -71,9 +69,7 @@ class Weighed:
 
     @property
     def fitted(self) -> Any:
-        """The `unskew.bias.fitted.FittedBias` behind the weights; None where ω was handed in as
-        numbers.
-        """
+        """Return the `FittedBias` behind the weights; None where ω was given as numbers."""
         return None if self.weights.estimation is None else self.weights.estimation.fitted
 
     @property
@@ -82,41 +78,41 @@ class Weighed:
 
     @property
     def strata(self) -> TargetStrata | None:
-        """The strata whose masses the weights follow; None without a `Strata` part."""
+        """Return the strata whose masses the weights follow; None without a `Strata` part."""
         return (
             None if self.fitted is None or self.fitted.strata is None else self.fitted.strata.target
         )
 
     def group_counts(self, code_m: Ints, n_codes: int, row_m: Ints | None = None) -> Ints | None:
-        """(n_codes,) number of groups that have an image of each code; None without groups. As
-        `count_units`.
-        """
+        """Return (n_codes,) how many groups have an image of each code; None without groups."""
         return None if self.group_n is None else count_units(self.group_n, code_m, n_codes, row_m)
 
     def cell_sizes(self, code_m: Ints, n_codes: int, row_m: Ints | None = None) -> Ints:
-        """(n_codes,) how many independent units each cell has: groups (patients, bursts) where
-        there are groups, else images.
-        """
+        """Return (n_codes,) how many groups (images, without groups) each cell has."""
         return count_units(self.group_n, code_m, n_codes, row_m)
 
 
-def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> Weighed:
-    """Rows joined to weights by id; ids that were never given (row numbers) are joined in order, if
-    the sources agree.
+def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> WeightedPool:
+    """Join rows to weights by id.
+
+    Row numbers in place of ids are joined in order, if the sources agree.
     """
     if not isinstance(pool, Pool):
         raise DataError(
             f"a report is about a Pool; got {type(pool).__name__}. Make one with Pool.from_frame "
-            "or Pool.from_folders."
+            "or Pool.from_folders.",
+            value=type(pool).__name__,
         )
     if not isinstance(weights, Weights):
         raise DataError(
-            f"a report needs Weights, as unskew.debias gives them; got {type(weights).__name__}."
+            f"a report needs Weights, as unskew.debias returns them; got {type(weights).__name__}.",
+            value=type(weights).__name__,
         )
     if not np.isfinite(weights.weight).all():
         raise DataError(
             "these weights are not numbers, because the solve failed "
-            f"({weights.solution.status.value}); see summarize_refusal."
+            f"({weights.solution.status.value}); see summarize_refusal.",
+            value=weights.solution.status.value,
         )
     order = _order(pool, weights)
     same = np.array_equal(order, np.arange(order.size))
@@ -130,34 +126,45 @@ def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> Weighed:
         own, theirs = names[pool.source[order[other[0]]]], weights.names[weights.source[other[0]]]
         raise DataError(
             f"pool and weights disagree about where image {weights.id[other[0]]!r} comes from: "
-            f"{own!r} and {theirs!r}. "
-            "Pass the pool that was weighed."
+            f"{own!r} and {theirs!r}. Pass the pool that was weighed.",
+            id=weights.id[other[0]],
+            sources=[own, theirs],
         )
-    weighed = Weighed(ordered, weights, private, pool.set_aside)
+    weighed = WeightedPool(ordered, weights, private, pool.set_aside)
     units = int(weighed.cell_sizes(np.zeros(weighed.n, dtype=np.int64), 1)[0])
     if private and too_small(units):
-        what = "images" if weighed.group_n is None else "groups"
+        unit = "images" if weighed.group_n is None else "groups"
         raise ConfigError(
-            f'privacy = "aggregate" shows nothing about fewer than {SMALLEST_CELL} {what}; there '
-            f"are {units} in all."
+            f'privacy = "aggregate" shows nothing about fewer than {SMALLEST_CELL} {unit}; there '
+            f"are {units} in all.",
+            option="privacy",
+            count=units,
+            limit=SMALLEST_CELL,
         )
     return weighed
 
 
 def _order(pool: Pool, weights: Weights) -> Ints:
-    """(n,) the row of the pool of every weight."""
+    """Return (n,) the row of the pool of every weight."""
     ids, n = pool.frame["id"].to_numpy(), weights.weight.size
     if len(pool) == n and np.array_equal(ids, weights.id):
         return np.arange(n)
-    row = {identity: at for at, identity in enumerate(ids.tolist())}
+    row = {identity: position for position, identity in enumerate(ids.tolist())}
     lacking = [identity for identity in weights.id.tolist() if identity not in row]
     if not lacking and len(pool) == n:
         return np.array([row[identity] for identity in weights.id.tolist()], dtype=np.int64)
     if len(pool) == n and np.array_equal(weights.id, np.arange(n)):
         # `debias_weights` numbers the rows where it is given no ids.
         return np.arange(n)
+    reason = (
+        f"{len(lacking)} weights are of images that the pool lacks ({first_few(lacking)})"
+        if lacking
+        else "some images have no weight"
+    )
     raise DataError(
-        f"the pool has {len(pool)} images and there are {n} weights; "
-        f"{f'{len(lacking)} weights are of images that the pool lacks ({first_few(lacking)})' if lacking else 'images lack a weight'}. "
-        "Pass the pool that was weighed (pool.take(rows) chooses images)."
+        f"the pool has {len(pool)} images and there are {n} weights; {reason}. Pass the pool that "
+        "was weighed (pool.take(rows) chooses images).",
+        count=len(pool),
+        value=n,
+        ids=lacking[:5],
     )

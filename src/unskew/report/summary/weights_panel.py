@@ -17,7 +17,7 @@ from unskew.report.summary.record import Histogram, Number, Spread, WeightsPanel
 from unskew.report.summary.source_table import hidden_sources
 from unskew.report.summary.stratum_table import StratumTable
 from unskew.report.summary.suppression import SMALLEST_CELL, hidden_cells
-from unskew.report.summary.weighted_pool import Weighed
+from unskew.report.summary.weighted_pool import WeightedPool
 
 _LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -48,11 +48,9 @@ _MOST_BY = 12
 
 
 def show_weights(
-    weighed: Weighed, label: ShownDistribution | None, table: StratumTable
+    weighed: WeightedPool, label: ShownDistribution | None, table: StratumTable
 ) -> WeightsPanel:
-    """Everything about the weights themselves; of the single heaviest image nothing where only
-    aggregates are shown.
-    """
+    """Show the weights; nothing of the single heaviest image where only aggregates are shown."""
     diagnosis, private = weighed.weights.diagnosis, weighed.private
     histogram, zeros = _histogram(weighed, table)
     digits = 2 if private else 10
@@ -79,8 +77,8 @@ def show_weights(
     )
 
 
-def _histogram(weighed: Weighed, table: StratumTable) -> tuple[Histogram, int | None]:
-    """(log10 of the positive sample weights, number of weights that are 0)."""
+def _histogram(weighed: WeightedPool, table: StratumTable) -> tuple[Histogram, int | None]:
+    """Return log10 of the positive sample weights, and the number of weights that are 0."""
     positive = np.flatnonzero(weighed.weight_n > 0)
     log_m = np.log10(weighed.weights.sample_weight[positive])
     edges = round_edges(
@@ -109,9 +107,9 @@ def _histogram(weighed: Weighed, table: StratumTable) -> tuple[Histogram, int | 
 
 
 def _histogram_by_source(
-    weighed: Weighed, code_n: Ints, size: int
+    weighed: WeightedPool, code_n: Ints, size: int
 ) -> dict[str, tuple[Number, ...]]:
-    """Counts of every source, where there are few."""
+    """Count for every source, where there are few."""
     n_sources = len(weighed.names)
     if n_sources < 2 or n_sources > _MOST_BY:
         return {}
@@ -122,7 +120,7 @@ def _histogram_by_source(
 
 
 def _quantile(sorted_n: Floats, level: float, private: bool) -> float | None:
-    """The quantile, if ten images lie on either side of it or it need not be hidden."""
+    """Return the quantile, unless fewer than ten images on one side of it must be hidden."""
     n = sorted_n.size
     if n == 0 or (private and min(level, 1 - level) * n < SMALLEST_CELL):
         return None
@@ -130,8 +128,9 @@ def _quantile(sorted_n: Floats, level: float, private: bool) -> float | None:
 
 
 def _concentration(sorted_n: Floats, private: bool) -> tuple[tuple[float, float], ...]:
-    """(share of the images, heaviest first; share of the weight they carry), from (0, 0) to
-    (1, 1).
+    """Return points (share of the images, heaviest first; share of the weight they carry).
+
+    From (0, 0) to (1, 1).
     """
     n = sorted_n.size
     carried = np.append(0.0, np.cumsum(sorted_n[::-1])) / sorted_n.sum()
@@ -160,7 +159,7 @@ def _spread(name: str, weight_m: Floats, private: bool, images: int | None) -> S
     )
 
 
-def _by_source(weighed: Weighed) -> tuple[Spread, ...]:
+def _by_source(weighed: WeightedPool) -> tuple[Spread, ...]:
     hidden_k = hidden_sources(weighed)
     sample_weight = weighed.weights.sample_weight
     order = np.argsort(weighed.source_n, kind="stable")
@@ -175,8 +174,8 @@ def _by_source(weighed: Weighed) -> tuple[Spread, ...]:
     )
 
 
-def _by_label(weighed: Weighed, label: ShownDistribution) -> tuple[Spread, ...]:
-    """The classes that the panel of labels shows."""
+def _by_label(weighed: WeightedPool, label: ShownDistribution) -> tuple[Spread, ...]:
+    """Return the spread in each class that the panel of labels shows."""
     sample_weight: Any = weighed.weights.sample_weight
     names = label.panel.levels
     return tuple(

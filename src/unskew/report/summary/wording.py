@@ -19,7 +19,7 @@ _ASIDE = re.compile(r" \([^()]*\d[^()]*\)")
 
 
 def without_counts(sentence: str) -> str:
-    """The sentence without any number of images or groups, nor shares that stand beside one.
+    """Remove every number of images or groups, and shares that come with one.
 
     Sentences of the records count what was dropped or left out; those counts are cells of no table
     and could be small.
@@ -30,19 +30,19 @@ def without_counts(sentence: str) -> str:
 
 
 def private_sentences(sentences: Iterable[str], hidden: Sequence[str]) -> tuple[str, ...]:
-    """Without counts, and without the sentences that name what is withheld."""
+    """Remove counts, and the sentences that name what is withheld."""
     return tuple(
         without_counts(each) for each in sentences if not any(name in each for name in hidden)
     )
 
 
 def private_population(population: str) -> str:
-    """Without the numbers in brackets."""
+    """Remove the numbers in brackets."""
     return _ASIDE.sub("", population)
 
 
 def count_text(count: float | None, noun: str = "") -> str:
-    """1,204; below ten and with a fraction, one decimal. With a noun: 1 image, 2 images."""
+    """Show 1,204; below ten and with a fraction, one decimal. With a noun: 1 image, 2 images."""
     if count is None:
         return "–"
     text = f"{count:,.1f}" if count < 10 and count != int(count) else f"{count:,.0f}"
@@ -50,7 +50,7 @@ def count_text(count: float | None, noun: str = "") -> str:
 
 
 def share_text(share: float | None) -> str:
-    """12.3%, 0.04%."""
+    """Show 12.3%, 0.04%."""
     if share is None:
         return "–"
     percent = 100 * share
@@ -64,7 +64,7 @@ def share_text(share: float | None) -> str:
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
-    """a, b and c; longer lists end in "and 7 more"."""
+    """Join names: a, b and c; longer lists end in "and 7 more"."""
     names = list(names)
     if len(names) > most:
         return f"{', '.join(names[:most])} and {len(names) - most} more"

@@ -15,63 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unskew
-from summary_pools import QUICK, ListedImages, jpeg, mixed_frame, strata_weights
+from summary_pools import ListedImages, jpeg, mixed_frame, strata_weights, summary_of
 from unskew.errors import ConfigError, DataError, WeakOverlapWarning
 from unskew.report.summary.plain import summary_to_json
-from unskew.report.summary.record import SplitRow, Summary
-from unskew.report.summary.summarize import summarize_run
-from unskew.report.summary.suppression import SMALLEST_CELL, count_units, hidden_cells
-from unskew.report.summary.wording import private_population, without_counts
+from unskew.report.summary.record import Summary
+from unskew.report.summary.suppression import SMALLEST_CELL
 
 
 def private(pool: unskew.Pool, weights: unskew.Weights, **options: Any) -> Summary:
-    return summarize_run(pool, weights, **{**QUICK, "privacy": "aggregate", **options})
-
-
-@given(st.lists(st.integers(0, 40), min_size=1, max_size=12), st.data())
-def test_hidden_cells_are_none_or_several_that_are_ten_together(
-    sizes: list[int], data: st.DataObject
-) -> None:
-    forced = data.draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes)))
-    size = np.array(sizes)
-    hidden = hidden_cells(size, forced)
-    assert hidden[(size > 0) & (size < SMALLEST_CELL)].all()
-    assert hidden[forced].all()
-    assert not hidden[(size == 0) & ~np.array(forced)].any()
-    positive = hidden & (size > 0)
-    if positive.any() and not positive[size > 0].all():
-        assert positive.sum() >= 2
-        assert size[positive].sum() >= SMALLEST_CELL
-    if not ((size > 0) & (size < SMALLEST_CELL)).any() and not any(forced):
-        assert not hidden.any()
-
-
-def test_hidden_cells_by_hand() -> None:
-    assert hidden_cells([50, 3, 12, 40]).tolist() == [False, True, True, False]
-    assert hidden_cells([50, 4, 5, 12]).tolist() == [
-        False,
-        True,
-        True,
-        True,
-    ]  # 4 + 5 would be a small cell, too
-    assert hidden_cells([50, 4, 6, 12]).tolist() == [False, True, True, False]
-    assert hidden_cells([50, 0, 12]).tolist() == [False, False, False]
-    assert hidden_cells([3]).tolist() == [True]
-    assert hidden_cells([]).tolist() == []
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 5))
-def test_units_are_distinct_groups(seed: int, n_codes: int) -> None:
-    rng = np.random.default_rng(seed)
-    group, code = rng.integers(0, 7, 40), rng.integers(-1, n_codes, 40)
-    expected = [len(set(group[code == at].tolist())) for at in range(n_codes)]
-    assert count_units(group, code, n_codes).tolist() == expected
-    row = rng.permutation(40)
-    assert count_units(group, code[row], n_codes, row).tolist() == expected
-    assert (
-        count_units(None, code, n_codes).tolist()
-        == np.bincount(code[code >= 0], minlength=n_codes).tolist()
-    )
+    return summary_of(pool, weights, privacy="aggregate", **options)
 
 
 def texts(value: Any) -> list[str]:
@@ -167,27 +119,6 @@ def test_cells_are_counted_in_groups_where_there_are_groups() -> None:
     few = unskew.Pool.from_frame(frame.assign(group=[f"g{at % 5}" for at in range(300)]))
     with pytest.raises(ConfigError, match="fewer than 10 groups"):
         private(few, strata_weights(few))
-
-
-def test_sentences_lose_their_counts() -> None:
-    assert (
-        without_counts("Dropped: 3 of 40 images, sex = (missing).")
-        == "Dropped: some images, sex = (missing)."
-    )
-    assert (
-        without_counts("Kept at its pool share, 0.0175: label = empty (7 images).")
-        == "Kept at its pool share: label = empty (some images)."
-    )
-    assert (
-        without_counts("12 images get weight 0: outside the target")
-        == "some images get weight 0: outside the target"
-    )
-    assert without_counts("such as row 17") == "such as a row"
-    assert without_counts("age is cut at 0, 40, 60.") == "age is cut at 0, 40, 60."
-    assert (
-        private_population("the target, with images added at their pool share (0.0175)")
-        == "the target, with images added at their pool share"
-    )
 
 
 class Released:
@@ -360,7 +291,7 @@ def test_shares_do_not_tell_what_counts_hide() -> None:
     assert [row.images for row in found.strata].count(None) == 1
     assert "empty" not in " ".join(texts(found))
     assert "0.015" not in summary_to_json(found)
-    full = summarize_run(pool, unskew.debias(pool, unskew.bias.Strata("label"), target), **QUICK)
+    full = summary_of(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
     assert {row.stratum: row.images for row in full.strata}["label = empty"] == 3
     assert full.strata[0].target == pytest.approx(0.7 * 197 / 200)
 
@@ -420,25 +351,6 @@ def test_a_tables_alone_hospital_report() -> None:
     assert "patient-" not in text
     assert sum(row.images is not None for row in found.strata) >= 6
     assert found.verdict.level in ("ok", "weak")
-
-
-def test_notes_of_splits_lose_their_counts() -> None:
-    pool = unskew.Pool.from_frame(mixed_frame(600))
-    note = (
-        "3 images get weight 0: beyond what their own source selects. Speaks of the target "
-        "without label = owl (0.004)."
-    )
-    rows = (
-        SplitRow("train", 500, None, 300.0, note),
-        SplitRow("test", 100, None, 80.0, "Speaks of the target."),
-    )
-    found = summarize_run(pool, strata_weights(pool), privacy="aggregate", splits=rows, **QUICK)
-    assert (
-        found.splits[0].note
-        == "some images get weight 0: beyond what their own source selects. Speaks of the target "
-        "without label = owl."
-    )
-    assert found.splits[1].note == "Speaks of the target."
 
 
 @pytest.mark.parametrize(("owls", "named"), [(4, False), (40, True)])

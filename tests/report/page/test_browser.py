@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from report.samples import PANELS, SAMPLES, page_of
+from report.page.samples import PANELS, SAMPLES, page_of
 
 
 @pytest.fixture(scope="module")

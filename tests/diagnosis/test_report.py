@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 import unskew
+from raising import refused
 from summary_pools import QUICK, mixed_frame, strata_weights
+from unskew.diagnosis.pool_diagnostics import diagnose
 from unskew.errors import ConfigError, DataError
+from unskew.report.files import write_summary
 from unskew.report.summary.plain import summary_from_json
-from unskew.report.writing import write_summary
 
 html = pytest.importorskip("unskew.report.page.html")
 
@@ -63,3 +65,14 @@ def test_a_page_that_fails_leaves_the_old_one(
     with pytest.raises(RuntimeError, match="ink"):
         unskew.write_report(pool, strata_weights(pool), path, title="new", **QUICK)
     assert path.read_text(encoding="utf-8") == before
+
+
+def test_ready_diagnostics_give_the_same_report(pool: unskew.Pool, tmp_path: Path) -> None:
+    weights = strata_weights(pool)
+    diagnostics = diagnose(pool, weights, **QUICK)
+    ready = unskew.write_report(pool, weights, tmp_path / "a.html", diagnostics=diagnostics)
+    assert ready == unskew.write_report(pool, weights, tmp_path / "b.html", **QUICK)
+    with refused(ConfigError, option="replicates"):
+        unskew.write_report(
+            pool, weights, tmp_path / "c.html", diagnostics=diagnostics, replicates=20
+        )

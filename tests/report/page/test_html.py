@@ -21,22 +21,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from report import samples
-from report.samples import PANELS, SAMPLES, page_of
+from report.page import samples
+from report.page.samples import PANELS, SAMPLES, page_of
 from unskew.report.page.html import LARGEST_PAGE, render_page
 from unskew.report.page.numbers import (
     show_count,
-    show_name,
     show_number,
     show_p_value,
     show_share,
     show_signed,
 )
-from unskew.report.page.panels import settings_text
-from unskew.report.page.plots import plot_sensitivity
-from unskew.report.page.plots_columns import plot_distribution
-from unskew.report.page.svg import Scale, scale_of
-from unskew.report.summary.record import DistributionPanel, SensitivityRow, Summary, Thumbnail
+from unskew.report.summary.record import Summary, Thumbnail
 
 VOID = {"meta", "input", "img", "br", "hr", "link"}
 
@@ -274,11 +269,6 @@ def test_uncovered_strata_come_first_and_are_named() -> None:
     assert "1 of 8 strata, 0.4% of the target, have no image in any source." in unescape(page)
 
 
-def test_the_weakest_link_is_named() -> None:
-    assert "4 images of Night camera could have been taken by Norrland meadow." in page_of("weak")
-    assert "The sources fall into 2 parts" in page_of("refused")
-
-
 def test_aggregates_have_no_pictures_and_say_so() -> None:
     page = page_of("private")
     assert "<img" not in page
@@ -302,57 +292,12 @@ def test_the_three_verdicts_differ_in_words_and_mark() -> None:
     ]
 
 
-def test_love_plots_keep_fitted_and_unfitted_apart() -> None:
-    page = page_of("five")
-    fitted = page[
-        page.index("<bdi>Fitted attributes") : page.index("<bdi>Attributes that were not fitted")
-    ]
-    unfitted = page[
-        page.index("<bdi>Attributes that were not fitted") : page.index('id="distributions"')
-    ]
-    assert "label = roe deer" in fitted
-    assert "temperature" not in fitted
-    assert "temperature" in unfitted
-    # The model read it, but there is nothing to compare it with: no distance from a target is
-    # claimed.
-    assert "brightness" not in fitted
-    assert "brightness" in unfitted[unfitted.index("Fitted, with no target to compare with") :]
-
-
-def test_a_withheld_bin_is_a_gap_and_not_a_zero() -> None:
-    panel = DistributionPanel(
-        "x", "feature", False, (0.0, 1.0, 2.0, 3.0), (), (0.5, None, 0.5), (None, None, None), None
-    )
-    drawing = str(plot_distribution(panel).drawing)
-    assert drawing.count('class="area pool"') == 2
-    assert "debiased" not in drawing
-
-
-def test_each_outcome_has_an_axis_of_its_own() -> None:
-    """A share and a mean in the thousands on one axis would hide the first."""
-    rows = [
-        SensitivityRow(name, 2.0, 1.5 * size, size, 2.0 * size, (0.5 * size, 2.5 * size))
-        for name, size in (("a", 0.1), ("b", 1e4))
-    ]
-    widths = re.findall(
-        r'x1="([\d.]+)%" x2="([\d.]+)%" y1="10"', str(plot_sensitivity(rows).drawing)
-    )
-    assert len(widths) == 2
-    assert widths[0] == widths[1]
-
-
 def test_names_in_messages_stand_in_quotation_marks() -> None:
     summary = samples.small_summary()
     page = render_page(
         replace(summary, verdict=replace(summary.verdict, sentences=("only 8 images of `night`",)))
     )
     assert "only 8 images of “night”" in page
-
-
-def test_many_sources_have_a_list_instead_of_the_graph() -> None:
-    assert 'class="graph"' in page_of("five")
-    assert 'class="graph"' not in page_of("fifty")
-    assert "The links with the fewest images" in page_of("fifty")
 
 
 def test_small_multiples_are_limited_with_a_way_to_see_all() -> None:
@@ -402,21 +347,6 @@ def test_endless_texts_are_cut() -> None:
     assert len(page) < 1.2 * len(render_page(summary))
 
 
-def test_settings_are_toml() -> None:
-    import tomllib
-
-    summary = samples.small_summary()
-    assert tomllib.loads(settings_text(summary)) == summary.provenance["settings"]
-    odd = {"a b": {'"quoted"': [1, 2.5, True, "x\ny"], "list": [{"k": "v"}]}, "none": None}
-    read = tomllib.loads(settings_text(replace(summary, provenance={"settings": odd})))
-    assert read == {"a b": {'"quoted"': [1, 2.5, True, "x\ny"], "list": [{"k": "v"}]}}
-    assert (
-        settings_text(replace(summary, provenance={"settings": "[bias]\nfamily = 'strata'"}))
-        == "[bias]\nfamily = 'strata'"
-    )
-    assert settings_text(replace(summary, provenance={})) == ""
-
-
 def test_the_page_is_the_same_each_time() -> None:
     assert render_page(_TINY) == render_page(_TINY)
 
@@ -428,118 +358,5 @@ def test_templates_ship_with_the_package() -> None:
     assert {"page.html", "style.css", "script.js"} <= files
 
 
-@given(
-    low=st.floats(-1e6, 1e6),
-    width=st.floats(1e-3, 1e6),
-    most=st.integers(3, 8),
-)
-def test_ticks_lie_inside_and_are_few(low: float, width: float, most: int) -> None:
-    scale = Scale(low, low + width)
-    ticks = scale.ticks(most)
-    assert 1 <= len(ticks) <= most
-    assert ticks == sorted(ticks)
-    room = 1e-6 * (abs(low) + width)
-    assert low - room <= ticks[0] <= ticks[-1] <= low + width + room
-
-
-@given(low=st.floats(-12, 12), width=st.floats(0.001, 20), most=st.integers(3, 8))
-def test_logarithmic_ticks_lie_inside_and_are_few(low: float, width: float, most: int) -> None:
-    scale = Scale(10.0**low, 10.0 ** (low + width), log=True)
-    ticks = scale.ticks(most)
-    assert 1 <= len(ticks) <= most
-    assert all(scale.low * (1 - 1e-9) <= tick <= scale.high * (1 + 1e-9) for tick in ticks)
-    assert all(after > before for before, after in itertools.pairwise(ticks))
-
-
-def test_scales_hold_their_values() -> None:
-    assert scale_of([None, 3.0, 5.0]).at(3.0) < scale_of([3.0, 5.0]).at(5.0)
-    assert scale_of([0.1, -0.4], symmetric=True).at(0.0) == pytest.approx(0.5)
-    assert scale_of([], log=True).at(1.0) == pytest.approx(0.5)
-    assert scale_of([2.0]).at(2.0) == pytest.approx(0.5)
-    assert Scale(0.1, 10.0, log=True).at(0.0) == 0.0
-
-
-@given(st.text(st.characters(codec=None)))
-def test_shown_names_can_be_written_and_hide_nothing(name: str) -> None:
-    shown = show_name(name)
-    shown.encode()
-    assert "\n" not in shown
-    assert not {"\u202a", "\u202e", "\u2066", "\u200b"} & set(shown)
-
-
 def _panel(page: str) -> str:
     return page.split('<section id="forecast"')[1].split("</section>")[0]
-
-
-def test_the_forecast_s_figures_and_tables_hold_its_numbers() -> None:
-    shown = unescape(re.sub(r"<[^>]+>", " ", _panel(page_of("five"))))
-    words = " ".join(shown.split())
-    for text in (
-        "+4.0 ± 0.8",
-        "+2.4 to +5.6",
-        "31 → 61",
-        "conditional on the bias model",
-        "2,204 of 4,812; 780 independent",
-    ):
-        assert text in words
-    for arm in ("naive", "debiased", "class_balanced"):
-        assert arm in words
-    assert (
-        "Predicted accuracy in points, with 95% intervals: naive 78.0 ± 1.1; debiased 80.0 ± 1.1"
-        in _panel(page_of("five"))
-    )
-
-
-def test_an_objection_stands_beside_the_recommendation_and_takes_away_the_green() -> None:
-    from unskew.report.page.plots_forecast import forecast_level
-
-    panel = samples.forecast_panel()
-    assert forecast_level(panel) == "ok"
-    assert forecast_level(replace(panel, objection="no")) == "weak"
-    assert forecast_level(replace(panel, verdict="don't")) == "no"
-    assert forecast_level(replace(panel, verdict="don't bother")) == ""
-    assert "check_fit objects" in _panel(page_of("weak"))
-    assert "check_fit objects" not in _panel(page_of("five"))
-
-
-def test_a_page_without_a_forecast_says_so_or_why() -> None:
-    summary = SAMPLES["bare"]()
-    assert "None was made" in _panel(render_page(summary))
-    told = replace(
-        summary,
-        notes={
-            **summary.notes,
-            "forecast": "A forecast was asked for, and none can be made: <b>no labels</b>.",
-        },
-    )
-    assert "none can be made: &lt;b&gt;no labels" in _panel(render_page(told))
-
-
-def test_a_forecast_survives_json_and_numbers_that_do_not_exist() -> None:
-    from unskew.report.summary.plain import plain_value, summary_from_json, summary_to_json
-
-    summary = plain_value(SAMPLES["five"]())
-    assert summary_from_json(summary_to_json(summary)).forecast == summary.forecast
-    panel = summary.forecast
-    none = replace(
-        panel.arms[1],
-        stderr=None,
-        interval=(None, None),
-        gain=None,
-        gain_stderr=None,
-        worst=None,
-        worst_class=None,
-    )
-    empty = replace(
-        panel, arms=(panel.arms[0], none), classes=(), ess_units=None, heavy_share=None, images=None
-    )
-    assert "±" in _panel(render_page(replace(summary, forecast=empty)))
-
-
-def test_hundreds_of_classes_stay_small() -> None:
-    panel = samples.forecast_panel(
-        [f"class {k} " + "x" * 60 for k in range(3)] + [f"c{k}" for k in range(1000)]
-    )
-    page = render_page(replace(SAMPLES["five"](), forecast=panel))
-    assert len(page) < LARGEST_PAGE
-    assert "503 more rows are in report.json" in page

@@ -1,0 +1,1 @@
+"""How far weights can be trusted, computed before a report is written."""

@@ -1,0 +1,75 @@
+"""How far the weights can be trusted: the test of fit, error bars, and sensitivity to c(z)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from unskew.records.arrays import Floats
+
+if TYPE_CHECKING:
+    from unskew.bias.fit_check import FitCheck
+
+
+@dataclass(frozen=True)
+class OutcomeRange:
+    """The range of a target mean when c(z) may vary within ``factor``.
+
+    Attributes
+    ----------
+    outcome : what the mean is of.
+    factor : Γ.
+    value : the mean with the weights unchanged (c constant).
+    low, high : its smallest and largest value over all c with max c/min c ≤ ``factor``.
+    interval : the range widened by sampling error.
+    scope : what c may depend on.
+    """
+
+    outcome: str
+    factor: float
+    value: float
+    low: float
+    high: float
+    interval: tuple[float, float]
+    scope: str = ""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Diagnostics:
+    """Everything that a report needs computed: it solves, resamples and tests nothing itself.
+
+    Attributes
+    ----------
+    names : names of the K sources.
+    fit : the test of fit; None where there is none.
+    fit_note : why there is none.
+    stderr : (K,) asymptotic standard errors of log Ω̂; NaN where there is none.
+    stderr_bootstrap : (K,) the same from the bootstrap.
+    stderr_note : how the two were computed.
+    stratum_stderr : (C,) standard errors of the target's masses of the strata; None without strata.
+    sensitivity : ranges of target means.
+    sensitivity_note : why there are none, or fewer than requested.
+    privacy : "aggregate" if no outcome that was chosen by default has a class or level that such
+        a report withholds.
+    """
+
+    names: tuple[str, ...]
+    fit: FitCheck | None
+    fit_note: str
+    stderr: Floats
+    stderr_bootstrap: Floats
+    stderr_note: str
+    stratum_stderr: Floats | None = None
+    sensitivity: tuple[OutcomeRange, ...] = field(default=())
+    sensitivity_note: str = ""
+    privacy: Literal["full", "aggregate"] = "full"
+
+    def __repr__(self) -> str:
+        fit = self.fit_note if self.fit is None else f"p = {self.fit.p_value:.3g}"
+        outcomes = len({row.outcome for row in self.sensitivity})
+        return (
+            f"Diagnostics of {len(self.names)} sources\n"
+            f"  fit: {fit}\n"
+            f"  error bars: {self.stderr_note}\n"
+            f"  sensitivity to c(z): {outcomes} outcomes {self.sensitivity_note}".rstrip()
+        )

@@ -1,0 +1,175 @@
+"""Links between the sources as tables, and the weakest in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from unskew.report.page.numbers import shorten, show_number
+from unskew.report.page.tables import (
+    PageTable,
+    TableCell,
+    TableColumn,
+    count_cell,
+    name_cell,
+    number_cell,
+    share_cell,
+    table,
+)
+from unskew.report.summary.record import Number, OverlapPanel
+
+# A heat map of more sources than this has labels that nobody can read.
+MOST_IN_MAP = 60
+Matrix = Sequence[Sequence[Number]]
+
+
+def constant_table(panel: OverlapPanel) -> PageTable:
+    """List κ, ε, spectral gap and σ₂ with their meaning and the limit of a weak verdict."""
+    limits = panel.thresholds
+    rows = [
+        (
+            "Weakest link, images",
+            panel.weakest_count,
+            limits.get("weakest_count"),
+            "images behind the weakest link",
+        ),
+        (
+            "κ",
+            panel.kappa,
+            limits.get("kappa"),
+            "target mass that the weakest pair of linked sources shares",
+        ),
+        (
+            "ε",
+            panel.epsilon,
+            limits.get("epsilon"),
+            "smallest chance of selection, relative to the same source's largest",
+        ),
+        (
+            "Spectral gap",
+            panel.spectral_gap,
+            limits.get("spectral_gap"),
+            "0: the sources fall apart; 1: they all see the same",
+        ),
+        ("σ₂", panel.sigma2, limits.get("sigma2"), "curvature along the weakest direction"),
+    ]
+    cells = [
+        [TableCell(name), number_cell(value), number_cell(limit), TableCell(text)]
+        for name, value, limit, text in rows
+        if value is not None
+    ]
+    return table(
+        "How strong the overlap is",
+        ("Measure", "Value", "Weak below", TableColumn("Meaning", numeric=False, wide=True)),
+        cells,
+    )
+
+
+def link_table(panel: OverlapPanel) -> PageTable | None:
+    """Count the images behind every link: row k, column l: images of l that k could have taken."""
+    if panel.link_count is None:
+        return None
+    kept = sources_in_map(panel)
+    values = [[panel.link_count[k][other] for other in kept] for k in kept]
+    return matrix_table(
+        "Images of the column's source that the row's source could have taken",
+        [panel.names[k] for k in kept],
+        values,
+        counts=True,
+    )
+
+
+def common_table(panel: OverlapPanel) -> PageTable | None:
+    """Show the share of the pooled images that two sources could both have taken."""
+    if panel.common_mass is None or panel.matrix is None:
+        return None
+    kept = sources_in_map(panel)
+    values = [[panel.common_mass[k][other] for other in kept] for k in kept]
+    return matrix_table(
+        "Share of all images that both sources could have taken",
+        [panel.names[k] for k in kept],
+        values,
+    )
+
+
+def weak_link_table(panel: OverlapPanel) -> PageTable | None:
+    """List the weakest links by name."""
+    links = weakest_links(panel)
+    if not links:
+        return None
+    rows = [
+        [
+            name_cell(panel.names[k]),
+            name_cell(panel.names[other]),
+            count_cell(count),
+            _mixing(panel, k, other),
+        ]
+        for k, other, count in links
+    ]
+    return table(
+        "The links with the fewest images",
+        (
+            "Source that could have taken them",
+            TableColumn("Source that holds them", numeric=False),
+            "Images",
+            "Chance of confusion",
+        ),
+        rows,
+        note="The first is the one on which the solution hangs. Links without any image are not "
+        "listed.",
+    )
+
+
+def weakest_links(panel: OverlapPanel, most: int = 12) -> list[tuple[int, int, float]]:
+    """Return the links with the fewest images, the panel's weakest link first.
+
+    As (k, l, count): images of l that k could have taken.
+    """
+    if panel.link_count is None:
+        return []
+    size = len(panel.names)
+    found = [
+        (k, other, float(count))
+        for k in range(size)
+        for other in range(size)
+        if k != other and (count := panel.link_count[k][other]) is not None and count > 0
+    ]
+    named = (
+        None
+        if panel.weakest_link is None
+        else tuple(panel.names.index(name) for name in panel.weakest_link if name in panel.names)
+    )
+    return sorted(found, key=lambda link: ((link[0], link[1]) != named, link[2]))[:most]
+
+
+def strength_text(panel: OverlapPanel) -> str:
+    """Describe the weakest link in one sentence; empty where there is none."""
+    if panel.weakest_link is None:
+        return ""
+    first, second = (shorten(name, 60) for name in panel.weakest_link)
+    count = show_number(panel.weakest_count)
+    return f"{count} images of {second} could have been taken by {first}."
+
+
+def sources_in_map(panel: OverlapPanel) -> list[int]:
+    if len(panel.names) <= MOST_IN_MAP:
+        return list(range(len(panel.names)))
+    ranked: dict[int, None] = {}
+    for k, other, _ in weakest_links(panel, most=MOST_IN_MAP):
+        ranked.update({k: None, other: None})
+    ranked.update(dict.fromkeys(range(MOST_IN_MAP)))
+    return sorted(list(ranked)[:MOST_IN_MAP])
+
+
+def matrix_table(
+    caption: str, names: Sequence[str], values: Matrix, *, counts: bool = False
+) -> PageTable:
+    show = count_cell if counts else share_cell
+    return table(
+        caption,
+        ("Source", *(shorten(name, 40) for name in names)),
+        ([name_cell(name), *map(show, line)] for name, line in zip(names, values, strict=True)),
+    )
+
+
+def _mixing(panel: OverlapPanel, k: int, other: int) -> TableCell:
+    return share_cell(None if panel.matrix is None else panel.matrix[k][other])

@@ -1,0 +1,31 @@
+"""Sentences about adjusted weights."""
+
+from __future__ import annotations
+
+import pytest
+
+import unskew
+from summary_pools import summary_of
+from unskew.errors import ConfigError
+
+
+def test_adjustments_are_told(pool: unskew.Pool, weights: unskew.Weights) -> None:
+    trimmed = unskew.trim_weights(weights, at=1.1)
+    moved = unskew.calibrate_weights(
+        weights,
+        by=pool.frame[["country"]],
+        margins={"country": {"fr": 0.5, "de": 0.25, "it": 0.25}},
+    )
+    shrunk = unskew.shrink_weights(weights, {"y": pool.frame["y"]})
+    found = summary_of(pool, weights, adjustments=[trimmed, moved, shrunk, "By hand."])
+    assert found.adjustments[0].startswith(
+        f"Trimmed: weights are capped at 1.1 times the mean ({trimmed.n_trimmed}"
+    )
+    assert "country" in found.adjustments[1]
+    assert found.adjustments[2].startswith(
+        "Shrunk: of the way that the weights move the means away from the plain pool"
+    )
+    assert "sure of (y " in found.adjustments[2]
+    assert found.adjustments[3] == "By hand."
+    with pytest.raises(ConfigError, match="adjustments"):
+        summary_of(pool, weights, adjustments=[3])

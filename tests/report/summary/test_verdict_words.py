@@ -1,0 +1,140 @@
+"""The verdict: level, headline, reasons and next steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import unskew
+from summary_pools import mixed_frame, summary_of
+
+
+def test_uncovered_strata_come_first_and_the_verdict_names_them() -> None:
+    pool = unskew.Pool.from_frame(mixed_frame())
+    target = unskew.Target.margins(
+        {"label": {"cat": 0.2, "dog": 0.5, "owl": 0.3}}, uncovered="restrict"
+    )
+    found = summary_of(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
+    first = found.strata[0]
+    assert (first.stratum, first.covered, first.target, first.images) == (
+        "label = owl",
+        False,
+        0.3,
+        0,
+    )
+    assert any("owl" in step for step in found.verdict.next_steps)
+    assert "owl" in found.verdict.population
+    assert any("30" in sentence and "owl" in sentence for sentence in found.verdict.sentences)
+
+
+def test_the_verdict_names_the_part_that_each_factor_of_a_product_leaves() -> None:
+    pool = unskew.Pool.from_frame(mixed_frame().assign(x=np.arange(len(mixed_frame())) % 7.0))
+    target = unskew.Target.margins(
+        {"label": {"cat": 0.2, "dog": 0.5, "owl": 0.3}}, uncovered="restrict"
+    )
+    parts = unskew.bias.Box(["x"]), unskew.bias.Strata("label")
+    found = summary_of(pool, unskew.debias(pool, unskew.bias.Product(*parts), target))
+    assert "owl" in found.verdict.population
+    assert "within the union of the boxes" in found.verdict.population
+    part = (
+        "the part of the target that has images; of this only the part of the population "
+        "within "
+        "the union of the boxes"
+    )
+    assert found.verdict.headline.endswith(f"drawn from {part}.")
+
+
+@pytest.mark.parametrize("privacy", ["full", "aggregate"])
+def test_the_headline_of_boxes_speaks_of_what_they_reach(privacy: str) -> None:
+    rng = np.random.default_rng(5)
+    a, b = np.r_[0.0, rng.uniform(0, 2, 298), 2.0], np.r_[1.0, rng.uniform(1, 3, 298), 3.0]
+    pool = unskew.Pool.from_arrays(["a"] * 300 + ["b"] * 300, x=np.concatenate([a, b]))
+    for bias, where in (
+        (unskew.bias.Box(["x"]), "the union of the boxes"),
+        (unskew.bias.SoftBox(["x"]), "reach of a box"),
+    ):
+        found = summary_of(pool, unskew.debias(pool, bias), privacy=privacy)
+        assert found.verdict.headline.endswith(
+            f"drawn from the part of the population within {where}."
+        )
+
+
+def test_a_restricted_target_is_not_called_the_target() -> None:
+    """A fifth of the target has no image: the other shares are of the rest, and no sentence speaks
+    of the whole.
+    """
+    pool = unskew.Pool.from_frame(mixed_frame())
+    target = unskew.Target.margins(
+        {"label": {"cat": 0.3, "dog": 0.5, "fox": 0.2}}, uncovered="restrict"
+    )
+    found = summary_of(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
+    covered = {row.stratum: (row.target, row.weighted) for row in found.strata if row.covered}
+    assert covered["label = cat"] == pytest.approx((0.375, 0.375))
+    assert "sum to 1 by themselves" in found.notes["strata"]
+    assert found.verdict.headline.endswith("drawn from the part of the target that has images.")
+    assert any(
+        each.startswith(
+            "After weighting nothing that is known of the part of the target that has images"
+        )
+        for each in found.verdict.sentences
+    )
+
+
+def test_one_source_is_spoken_of_as_one() -> None:
+    pool = unskew.Pool.from_frame(mixed_frame(100, 1))
+    found = summary_of(
+        pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"))
+    )
+    assert found.verdict.headline.startswith("This source can be debiased")
+    assert not any("linked" in each or "These sources" in each for each in found.verdict.sentences)
+
+
+def test_images_without_weight_are_counted_in_the_verdict() -> None:
+    frame = mixed_frame()
+    frame.loc[::10, "label"] = "owl"
+    pool = unskew.Pool.from_frame(frame)
+    target = unskew.Target.margins({"label": {"cat": 0.3, "dog": 0.7}}, outside={"label": "drop"})
+    found = summary_of(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
+    assert found.weights is not None
+    assert found.weights.zero_weights == 30
+    assert any(each.startswith("30 images get weight 0") for each in found.verdict.sentences)
+
+
+def test_weak_links_are_weak_and_named() -> None:
+    frame = mixed_frame(120, 2)
+    sees = np.ones((120, 2))
+    sees[frame["source"] == "camera 0", 1] = 0.0
+    sees[np.flatnonzero(frame["source"] == "camera 0")[:3], 1] = 1.0
+    pool = unskew.Pool.from_frame(frame)
+    with pytest.warns(unskew.errors.WeakOverlapWarning):
+        weights = unskew.debias_weights(sees, frame["source"].astype(str), id=frame["id"])
+    found = summary_of(pool, weights)
+    assert found.verdict.level == "weak"
+    assert any("camera 0" in step and "camera 1" in step for step in found.verdict.next_steps)
+    assert found.overlap is not None
+    assert found.overlap.weakest_count == 3
+    alone = next(each for each in found.galleries if each.kind == "one source only")
+    assert (alone.source, alone.note.split()[0]) == ("camera 0", "57")
+
+
+def test_a_rejected_model_is_weak(pool: unskew.Pool, weights: unskew.Weights) -> None:
+    worst = type(
+        "",
+        (),
+        {
+            "feature": "y",
+            "p_value": 0.001,
+            "statistic": 9.0,
+            "source": "camera 1",
+            "place": "y ≤ 0",
+            "excess": 0.2,
+        },
+    )
+    rejected = type(
+        "", (), {"p_value": 0.001, "features": (worst,), "message": "no", "n_replicates": 999}
+    )
+    found = summary_of(pool, weights, fit_check=rejected)
+    assert found.verdict.level == "weak"
+    assert any("y of camera 1" in sentence for sentence in found.verdict.sentences)
+    assert found.bias is not None
+    assert found.bias.fit_rows[0].place == "y ≤ 0"
