@@ -73,7 +73,8 @@ def figure_style() -> Iterator[None]:
         import matplotlib
     except ImportError as error:
         raise ConfigError(
-            "drawing figures needs the package matplotlib, which is not installed: pip install matplotlib"
+            "drawing figures needs the package matplotlib, which is not installed: pip install "
+            "matplotlib"
         ) from error
     with matplotlib.rc_context(_STYLE):
         yield

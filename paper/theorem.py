@@ -3,7 +3,8 @@ off, against κ and ε.
 
 The population is uniform on [0, 1] and the losses are ℓ_t(z) = 1{z ≤ t}, t ∈ [0, 1]: bounded by 1,
 with polynomial covering numbers (assumption 5), and sup_t |Σ_i π_i ℓ_t(z_i) − R(ℓ_t)| = sup_t
-|F̃(t) − t| is computed exactly. This supremum is what the theorem bounds by γ/√n + t: its proof passes through it.
+|F̃(t) − t| is computed exactly. This supremum is what the theorem bounds by γ/√n + t: its proof
+passes through it.
 """
 
 from __future__ import annotations

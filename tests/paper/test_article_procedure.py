@@ -45,9 +45,7 @@ def test_exact_weights_with_class_counts_give_the_target_wherever_the_draw_is_co
     assert connected == 4
 
 
-def test_a_draw_without_links_has_no_exact_weights_and_the_article_s_descent_runs_all_the_same() -> (
-    None
-):
+def test_a_draw_without_links_has_no_exact_weights_but_the_article_s_descent_runs() -> None:
     scenario = overlapping_classes(LABEL, overlap=1e-6, seed=0)
     omega = class_counts(scenario.label, scenario.source)
     assert exact_weights(omega, scenario.source) is None
