@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 packed as sheets of a thousand images, read whole.
+"""Read CIFAR-10 and CIFAR-100 packed as sheets of a thousand images.
 
 A folder holds ``train-000.webp`` …, ``test-000.webp`` … (25 rows of 40 tiles of 32 × 32 pixels,
 filled row by row; tile t of sheet s is image 1000 s + t), ``labels.npz`` (uint8 ``train``,
@@ -47,29 +47,32 @@ class Sheets:
     classes: tuple[str, ...] = field(repr=False)
 
 
-def find_data(given: str | Path | None = None, beside: Path | None = None) -> Path | None:
-    """The folder that holds cifar10/ and cifar100/: the one ``given``, the one the variable
-    UNSKEW_DATA names, or ``beside``; else None.
+def find_data(folder: str | Path | None = None, fallback: Path | None = None) -> Path | None:
+    """Return the folder that holds cifar10/ and cifar100/, or None.
 
-    A folder that was named and does not hold them is an error; one that was guessed is not.
+    It is ``folder``, else the one that the variable UNSKEW_DATA names, else ``fallback``. A named
+    folder without them is an error; the fallback may lack them.
     """
-    named = given or os.environ.get(VARIABLE)
+    named = folder or os.environ.get(VARIABLE)
     if named is not None:
         if not any(
             (Path(named) / name / "labels.npz").is_file() for name in ("cifar10", "cifar100")
         ):
-            way_out = "." if given else f", or leave the variable {VARIABLE} empty."
+            way_out = "." if folder else f", or leave the variable {VARIABLE} empty."
             raise ConfigError(
                 f"{named} holds neither cifar10/labels.npz nor cifar100/labels.npz. Name the "
                 f"folder that holds CIFAR as sheets{way_out}"
             )
         return Path(named)
-    return beside if beside is not None and (beside / "cifar10" / "labels.npz").is_file() else None
+    if fallback is not None and (fallback / "cifar10" / "labels.npz").is_file():
+        return fallback
+    return None
 
 
 def list_sheets(folder: Path, split: Split) -> list[Path]:
-    """The sheets of a split in order, one for every thousand labels; an error where some are
-    missing.
+    """List the sheets of a split in order, one for every thousand labels.
+
+    Missing sheets are an error.
     """
     if not (folder / "labels.npz").is_file():
         raise DataError(f"{folder} holds no labels.npz: is this a folder of CIFAR as sheets?")
@@ -84,7 +87,7 @@ def list_sheets(folder: Path, split: Split) -> list[Path]:
 
 
 def read_sheet(path: Path) -> npt.NDArray[np.uint8]:
-    """(1000, 32, 32, 3) the images of one sheet."""
+    """Read the (1000, 32, 32, 3) images of one sheet."""
     from PIL import Image
 
     try:
@@ -102,7 +105,7 @@ def read_sheet(path: Path) -> npt.NDArray[np.uint8]:
 
 
 def read_labels(folder: Path, split: Split) -> Ints:
-    """(n,) label codes of a split."""
+    """Read the (n,) label codes of a split."""
     try:
         with np.load(folder / "labels.npz") as arrays:
             return np.asarray(arrays[split], dtype=np.int64)
@@ -111,7 +114,7 @@ def read_labels(folder: Path, split: Split) -> Ints:
 
 
 def read_sheets(data: Path, name: str, split: Split) -> Sheets:
-    """A split of ``data``/``name``, all of its images in memory (150 MB for 50,000)."""
+    """Read a split of ``data``/``name``, all of its images in memory (150 MB for 50,000)."""
     folder = data / name
     sheets = list_sheets(folder, split)
     classes = tuple((folder / "classes.txt").read_text(encoding="utf-8").split())

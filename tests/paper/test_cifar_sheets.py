@@ -59,10 +59,10 @@ def test_where_the_data_are(
     """Named folders come first and must hold the data; a guess may be wrong."""
     monkeypatch.delenv("UNSKEW_DATA", raising=False)
     assert find_data() is None
-    assert find_data(beside=tmp_path) is None
-    assert find_data(beside=data[0]) == data[0]
+    assert find_data(fallback=tmp_path) is None
+    assert find_data(fallback=data[0]) == data[0]
     with pytest.raises(ConfigError, match="holds neither"):
-        find_data(tmp_path, beside=data[0])
+        find_data(tmp_path, fallback=data[0])
     monkeypatch.setenv("UNSKEW_DATA", str(data[0]))
     assert find_data() == data[0]
-    assert find_data(beside=tmp_path) == data[0]
+    assert find_data(fallback=tmp_path) == data[0]

@@ -19,7 +19,15 @@ from paper import class_experiments, theorem
 from paper.__main__ import run_paper
 from paper.acquisition_experiments import bin_sizes, channel_marginals
 from paper.catalogue import NOT_POSSIBLE, list_figures
-from paper.experiment import Cell, Experiment, Place, Tables, Workers, forget_cells, run_experiment
+from paper.experiment import (
+    Cell,
+    Experiment,
+    Folders,
+    Tables,
+    Workers,
+    forget_cells,
+    run_experiment,
+)
 from paper.figures import write_figures
 from small_cifar import make_data
 from unskew.errors import ConfigError, DataError
@@ -120,7 +128,7 @@ def test_all_figures_can_be_drawn(
 
 
 def test_bins_hold_all_images(data: Path, tmp_path: Path) -> None:
-    rows = bin_sizes({"data": "cifar10"}, Place(data, tmp_path))["sizes"]
+    rows = bin_sizes({"data": "cifar10"}, Folders(data, tmp_path))["sizes"]
     sizes = pd.DataFrame(rows)
     assert (sizes.groupby(["sizes", "decay"], dropna=False)["images"].sum() == 1000).all()
 
@@ -179,8 +187,8 @@ def test_the_first_figure_is_said_to_be_impossible(data: Path, tmp_path: Path) -
 _COMPUTED: list[int] = []
 
 
-def _square(cell: Cell, place: Place) -> Tables:
-    if cell["x"] == 2 and not (place.data / "repaired").exists():
+def _square(cell: Cell, folders: Folders) -> Tables:
+    if cell["x"] == 2 and not (folders.data / "repaired").exists():
         raise DataError("a cell that fails")
     _COMPUTED.append(cell["x"])
     return {"squares": [{"x": cell["x"], "y": cell["x"] ** 2}]}
@@ -188,12 +196,12 @@ def _square(cell: Cell, place: Place) -> Tables:
 
 def test_an_experiment_goes_on_where_it_stopped(tmp_path: Path) -> None:
     experiment = Experiment("squares", {}, [{"x": x} for x in range(4)], _square)
-    place, kept = Place(tmp_path, tmp_path), tmp_path / "kept"
+    folders, kept = Folders(tmp_path, tmp_path), tmp_path / "kept"
     _COMPUTED.clear()
     with pytest.raises(DataError, match="fails"):
-        run_experiment(experiment, place, kept)
+        run_experiment(experiment, folders, kept)
     (tmp_path / "repaired").touch()
-    tables = run_experiment(experiment, place, kept)
+    tables = run_experiment(experiment, folders, kept)
     assert _COMPUTED == [0, 1, 2, 3]
     assert tables == {"squares": [{"x": x, "y": x**2} for x in range(4)]}
     forget_cells(experiment, kept)
@@ -208,9 +216,9 @@ def test_processes_give_the_same_in_the_same_order(tmp_path: Path) -> None:
     )
     with Workers(2) as workers:
         parallel = run_experiment(
-            experiment, Place(tmp_path, tmp_path), tmp_path / "two", workers=workers
+            experiment, Folders(tmp_path, tmp_path), tmp_path / "two", workers=workers
         )
-    assert parallel == run_experiment(experiment, Place(tmp_path, tmp_path), tmp_path / "one")
+    assert parallel == run_experiment(experiment, Folders(tmp_path, tmp_path), tmp_path / "one")
 
 
 def _no_such_folder(data: Path, tmp_path: Path) -> dict[str, Any]:
@@ -296,7 +304,7 @@ def test_the_command_says_what_the_figures_show(
 def test_acquisition_cells_have_every_arm(data: Path, tmp_path: Path) -> None:
     tables = channel_marginals(
         {"data": "cifar10", "sizes": "balanced", "decay": 1.0, "run": 0},
-        Place(data, tmp_path / "cache"),
+        Folders(data, tmp_path / "cache"),
     )
     assert {row["arm"] for row in tables["distances"]} == {
         "naive",

@@ -334,7 +334,7 @@ def test_a_run_that_was_interrupted_ends_as_one_that_was_not(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_tables(data, tmp_path, SmallProbe(), **SOME, tell=stop_after_five)
+        write_tables(data, tmp_path, SmallProbe(), **SOME, report=stop_after_five)
     store = tmp_path / "results-probe.jsonl"
     # A kill in the middle of a line.
     with store.open("a", encoding="utf-8") as file:
@@ -426,7 +426,7 @@ def test_networks_take_two_steps_and_say_how_long_all_will_take(
             settings=["classes-0.2"],
             arms=["naive"],
             runs=1,
-            tell=told.append,
+            report=told.append,
         )
         assert done.computed == 1
         assert f"1 cell with the learner {preset}, 1 epoch each" in told[0]
