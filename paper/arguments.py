@@ -1,4 +1,4 @@
-"""Check what both commands accept: names from a list, and the output folder."""
+"""Check what both commands accept: names from a list, the number of runs, the output folder."""
 
 from __future__ import annotations
 
@@ -19,6 +19,16 @@ def check_names(kind: str, names: Iterable[str], known: Collection[str]) -> None
                 value=name,
                 allowed=list(known),
             )
+
+
+def check_runs(runs: int) -> None:
+    """Refuse fewer than one draw of the databases."""
+    if runs < 1:
+        raise ConfigError(
+            f"runs is the number of draws of the databases, at least 1; got {runs}.",
+            option="runs",
+            value=runs,
+        )
 
 
 def check_output_folder(out: Path, content: str) -> None:

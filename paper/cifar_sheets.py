@@ -61,7 +61,8 @@ def find_data(folder: str | Path | None = None, fallback: Path | None = None) ->
             way_out = "." if folder else f", or leave the variable {VARIABLE} empty."
             raise ConfigError(
                 f"{named} holds neither cifar10/labels.npz nor cifar100/labels.npz. Name the "
-                f"folder that holds CIFAR as sheets{way_out}"
+                f"folder that holds CIFAR as sheets{way_out}",
+                path=str(named),
             )
         return Path(named)
     if fallback is not None and (fallback / "cifar10" / "labels.npz").is_file():
@@ -75,13 +76,18 @@ def list_sheets(folder: Path, split: Split) -> list[Path]:
     Missing sheets are an error.
     """
     if not (folder / "labels.npz").is_file():
-        raise DataError(f"{folder} holds no labels.npz: is this a folder of CIFAR as sheets?")
+        raise DataError(
+            f"{folder} has no labels.npz: is this a folder of CIFAR as sheets?", path=str(folder)
+        )
     sheets = sorted(folder.glob(f"{split}-*.webp"))
     count = len(read_labels(folder, split))
     if len(sheets) * PER_SHEET != count:
         raise DataError(
             f"{folder} has {count} labels of {split} images but {len(sheets)} sheets of "
-            f"{PER_SHEET}: the copy is not complete."
+            f"{PER_SHEET}: the copy is not complete.",
+            path=str(folder),
+            count=len(sheets),
+            limit=count,
         )
     return sheets
 
@@ -94,11 +100,14 @@ def read_sheet(path: Path) -> npt.NDArray[np.uint8]:
         with Image.open(path) as image:
             pixels = np.asarray(image.convert("RGB"))
     except OSError as error:
-        raise DataError(f"{path} cannot be read as an image: {error}") from error
+        raise DataError(f"{path} cannot be read as an image: {error}", path=str(path)) from error
     if pixels.shape != (ROWS * SIDE, COLUMNS * SIDE, 3):
         raise DataError(
             f"{path} has {pixels.shape[1]} × {pixels.shape[0]} pixels; a sheet has "
-            f"{COLUMNS * SIDE} × {ROWS * SIDE}."
+            f"{COLUMNS * SIDE} × {ROWS * SIDE}.",
+            path=str(path),
+            value=[pixels.shape[1], pixels.shape[0]],
+            allowed=[COLUMNS * SIDE, ROWS * SIDE],
         )
     tiles = pixels.reshape(ROWS, SIDE, COLUMNS, SIDE, 3).transpose(0, 2, 1, 3, 4)
     return np.ascontiguousarray(tiles).reshape(PER_SHEET, SIDE, SIDE, 3)
@@ -110,7 +119,9 @@ def read_labels(folder: Path, split: Split) -> Ints:
         with np.load(folder / "labels.npz") as arrays:
             return np.asarray(arrays[split], dtype=np.int64)
     except KeyError as error:
-        raise DataError(f"{folder / 'labels.npz'} has no array {split!r}.") from error
+        raise DataError(
+            f"{folder / 'labels.npz'} has no array {split!r}.", path=str(folder), key=split
+        ) from error
 
 
 def read_sheets(data: Path, name: str, split: Split) -> Sheets:
@@ -121,7 +132,10 @@ def read_sheets(data: Path, name: str, split: Split) -> Sheets:
     label_n = read_labels(folder, split)
     if label_n.max() >= len(classes):
         raise DataError(
-            f"{folder} has labels up to {label_n.max()} and names of {len(classes)} classes."
+            f"{folder} has labels up to {label_n.max()} but names for {len(classes)} classes only.",
+            path=str(folder),
+            value=int(label_n.max()),
+            count=len(classes),
         )
     return Sheets(
         name, split, np.concatenate([read_sheet(path) for path in sheets]), label_n, classes

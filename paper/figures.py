@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paper.arguments import check_names, check_output_folder
+from paper.arguments import check_names, check_output_folder, check_runs
 from paper.catalogue import NOT_POSSIBLE, RUNS, Figure, list_figures
 from paper.experiment import Experiment, Folders, Tables, Workers, forget_cells, run_experiment
 from paper.plotting import figure_style, save_figure
 from paper.populations import DATA_SETS, TITLES, present_sets, read_population
-from unskew.errors import ConfigError
 from unskew.files.atomic import write_text, written_whole
 
 log = logging.getLogger(__name__)
@@ -79,8 +78,7 @@ def write_figures(
     jobs : processes.
     report : called with every figure when it is done.
     """
-    if runs < 1:
-        raise ConfigError(f"runs is the number of draws of the databases, at least 1; got {runs}.")
+    check_runs(runs)
     only = [number.strip().upper() for number in only if number.strip()]
     sets = present_sets(data)
     check_output_folder(out, "figures")

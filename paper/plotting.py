@@ -72,7 +72,8 @@ def figure_style() -> Iterator[None]:
     except ImportError as error:
         raise ConfigError(
             "drawing figures needs the package matplotlib, which is not installed: pip install "
-            "matplotlib"
+            "matplotlib",
+            package="matplotlib",
         ) from error
     with matplotlib.rc_context(_STYLE):
         yield

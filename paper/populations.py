@@ -51,7 +51,9 @@ def present_sets(data: Path) -> tuple[str, ...]:
     if not data.is_dir():
         raise ConfigError(
             f"there is no folder {str(data)!r}. --data names the folder that holds cifar10 and "
-            "cifar100 as sheets of images."
+            "cifar100 as sheets of images.",
+            option="--data",
+            path=str(data),
         )
     find_data(data)
     return tuple(name for name in DATA_SETS if (data / name / "labels.npz").is_file())

@@ -84,7 +84,8 @@ class CellStore:
         except OSError as error:
             raise DataError(
                 f"{self.path} cannot be written ({error.strerror or error}); all lines before are "
-                "kept."
+                "kept.",
+                path=str(self.path),
             ) from error
 
     def forget(self, cells: Iterable[TableCell]) -> None:

@@ -246,7 +246,11 @@ def find_learner(name: str) -> Learner:
 def score_answers(answer_n: Ints, label_n: Ints) -> tuple[float, float, int]:
     """Return (accuracy, accuracy of the worst class, which class it is), in points."""
     if answer_n.shape != label_n.shape:
-        raise DataError(f"there are {label_n.size} test images and {answer_n.size} answers.")
+        raise DataError(
+            f"there are {label_n.size} test images but {answer_n.size} answers.",
+            count=answer_n.size,
+            limit=label_n.size,
+        )
     hit_n = answer_n == label_n
     count_y = np.bincount(label_n)
     with np.errstate(invalid="ignore"):

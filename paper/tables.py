@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from paper.arguments import check_names, check_output_folder
+from paper.arguments import check_names, check_output_folder, check_runs
 from paper.article_numbers import RUNS
 from paper.plotting import figure_style, save_figure
 from paper.populations import DATA_SETS, TITLES, present_sets
@@ -93,8 +93,7 @@ def write_tables(
     jobs : processes.
     report : called with what should be known before the work begins, and with every cell.
     """
-    if runs < 1:
-        raise ConfigError(f"runs is the number of draws of the databases, at least 1; got {runs}.")
+    check_runs(runs)
     chosen = find_learner(learner) if isinstance(learner, str) else learner
     selection = _select(chosen.name, present_sets(data), datasets, settings, arms, runs)
     check_output_folder(out, "tables")
@@ -153,7 +152,9 @@ def _select(
     missing = [name for name in datasets if name not in present]
     if missing:
         raise ConfigError(
-            f"{', '.join(missing)} is not in the folder of the data; there is {', '.join(present)}."
+            f"the data folder has {', '.join(present)}, but not {', '.join(missing)}.",
+            value=missing,
+            allowed=list(present),
         )
     is_fast = learner == "fast"
     default_sets = [name for name in present if name == "cifar10" or not is_fast] or list(present)

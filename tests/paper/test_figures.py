@@ -29,6 +29,7 @@ from paper.experiment import (
     run_experiment,
 )
 from paper.figures import write_figures
+from raising import refused
 from small_cifar import make_data
 from unskew.errors import ConfigError, DataError
 
@@ -234,39 +235,37 @@ def _out_is_a_file(data: Path, tmp_path: Path) -> dict[str, Any]:
     return {"data": data, "out": tmp_path / "out"}
 
 
-def _unknown(data: Path, tmp_path: Path) -> dict[str, Any]:
-    return {"data": data, "out": tmp_path / "out", "only": ["12"]}
-
-
 @pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (_no_such_folder, "there is no folder"),
-        (_not_sheets, r"holds neither .* as sheets\.$"),
-        (_out_is_a_file, "is a file"),
-        (_unknown, "there is no figure '12'; there are 2, 3"),
-    ],
+    ("make", "culprit"),
+    [(_no_such_folder, "data"), (_not_sheets, "data"), (_out_is_a_file, "out")],
 )
-def test_what_cannot_be_done_is_said(make: Any, words: str, data: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=words):
-        write_figures(**make(data, tmp_path))
+def test_an_unusable_folder_is_named(make: Any, culprit: str, data: Path, tmp_path: Path) -> None:
+    arguments = make(data, tmp_path)
+    with refused(ConfigError, path=str(arguments[culprit])):
+        write_figures(**arguments)
+
+
+def test_an_unknown_figure_is_refused_with_the_known_ones(data: Path, tmp_path: Path) -> None:
+    with refused(ConfigError, value="12") as caught:
+        write_figures(data, tmp_path / "out", only=["12"])
+    assert caught.value.facts["allowed"][:2] == ["2", "3"]
 
 
 def test_missing_sheets_are_named(tmp_path: Path) -> None:
     data = make_data(tmp_path / "data")
     (data / "cifar10" / "test-000.webp").unlink()
-    with pytest.raises(DataError, match="1000 labels of test images but 0 sheets"):
+    with refused(DataError, path=str(data / "cifar10"), count=0, limit=1000):
         write_figures(data, tmp_path / "out", only=["4"])
 
 
-def test_the_command_speaks_json_and_has_exit_codes(
+def test_the_command_prints_json_and_returns_exit_codes(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
     assert run_paper(["figures", "--data", str(data), "-o", str(out), "--only", "3", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [each["number"] for each in told["figures"]] == ["3"]
-    assert (out / told["figures"][0]["files"][0]).is_file()
+    printed = json.loads(capsys.readouterr().out)
+    assert [figure["number"] for figure in printed["figures"]] == ["3"]
+    assert (out / printed["figures"][0]["files"][0]).is_file()
     assert run_paper(["figures", "--data", str(tmp_path / "no"), "-o", str(out), "--json"]) == 2
     assert json.loads(capsys.readouterr().out)["error"]["kind"] == "ConfigError"
 
@@ -290,10 +289,10 @@ def test_the_command_says_what_the_figures_show(
         )
         == 0
     )
-    said = capsys.readouterr().out
-    assert "Figure 3" in said
-    assert "κ = " in said
-    assert "Figure 1 (samples of not-MNIST" in said
+    printed = capsys.readouterr().out
+    assert "Figure 3" in printed
+    assert "κ = " in printed
+    assert "Figure 1" in printed
     assert (
         run_paper(["figures", "--data", str(data), "-o", str(tmp_path), "--only", "3", "--quiet"])
         == 0
