@@ -1,18 +1,26 @@
-# Needs Python 3.11 or later, pip and make. Every target makes the virtual environment it needs and renews it when pyproject.toml changes.
+# Needs Python 3.11 or later, pip and make. Every target makes the virtual environment it needs and
+# updates it when pyproject.toml changes.
 PYTHON ?= python3
 VENV   := .venv
 BENCH  := .venv-bench
 BASE   := $(VENV)/.ready-base
 READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.ready-docs
+PIP    := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test test-slow bench bench-weights bench-images bench-learning lint format docs chromium clean
+# Of `make figures` and `make tables`: the folder with cifar10/ and cifar100/, and where to write.
+DATA   ?= cifar
+OUT    ?= $@
+SDIST_TESTS := tests/docs tests/benchmarks tests/test_architecture.py
+
+.PHONY: help demo test test-slow lint format docs dist figures tables
+.PHONY: bench bench-weights bench-images bench-learning chromium clean
 .DEFAULT_GOAL := help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: $(BASE) ## digits from three biased cameras: described, checked, weighed, reported, forecast, learned
+demo: $(BASE) ## the demo: digits from three biased cameras, from folders to a trained model
 	$(VENV)/bin/unskew demo
 
 test: $(READY) chromium ## the tests and doctests that take seconds
@@ -20,18 +28,6 @@ test: $(READY) chromium ## the tests and doctests that take seconds
 
 test-slow: $(READY) ## the tests that take minutes: statistical coverage, memory limits
 	$(VENV)/bin/python -m pytest -m slow
-
-bench: $(BENCH)/.ready ## speed and memory beside the peers; writes docs/performance.md
-	$(BENCH)/bin/python benchmarks/solvers.py
-
-bench-weights: $(READY) ## weights beside skada, adapt and balance on known truth (hours); writes docs/weights-performance.md
-	$(VENV)/bin/python benchmarks/weights.py --resume
-
-bench-learning: $(READY) ## what weights bring on CIFAR-10 (an hour); UNSKEW_DATA names its folder; writes docs/learning-performance.md
-	$(VENV)/bin/python benchmarks/learning.py
-
-bench-images: $(READY) ## what representations cost beside plain decoding; writes docs/images-performance.md
-	$(VENV)/bin/python benchmarks/images.py --output docs/images-performance.md
 
 lint: $(READY) ## ruff and mypy
 	$(VENV)/bin/ruff check .
@@ -45,7 +41,39 @@ format: $(READY) ## let ruff rewrite what it can
 docs: $(DOCS) ## build the site into site/
 	$(VENV)/bin/mkdocs build --strict
 
-# The page is tested in a real browser. Without root, or without apt, those tests are skipped and say so.
+# The wheel is built from the sdist, and runs in an environment that has nothing else; the sdist's own
+# quick tests run in its unpacked folder.
+dist: $(READY) ## wheel and sdist into dist/, tried out
+	rm -rf dist
+	$(VENV)/bin/python -m build --outdir dist .
+	@if $(PYTHON) -m zipfile -l dist/*.whl | grep -E '^(paper|tests|benchmarks)/'; \
+	then echo "these files do not belong in the wheel"; exit 1; fi
+	@set -e; python=$(abspath $(VENV))/bin/python; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	$(PYTHON) -m venv "$$folder/venv"; "$$folder/venv/bin/python" $(PIP) dist/*.whl; \
+	tar -xzf dist/*.tar.gz -C "$$folder"; cd "$$folder"; \
+	venv/bin/unskew --version; venv/bin/unskew demo; \
+	cd unskew-*/; export PYTHONPATH="$$PWD/src:$$PWD"; \
+	$$python -m pytest -q -p no:cacheprovider -m "not slow" $(SDIST_TESTS)
+
+figures: $(READY) ## the article's figures from DATA=cifar into OUT=figures
+	$(VENV)/bin/python -m paper figures --data "$(DATA)" --output "$(OUT)"
+
+tables: $(READY) ## the article's tables from DATA=cifar into OUT=tables
+	$(VENV)/bin/python -m paper tables --data "$(DATA)" --output "$(OUT)"
+
+bench: $(BENCH)/.ready ## speed and memory compared with other packages; writes docs/performance.md
+	$(BENCH)/bin/python benchmarks/solvers.py
+
+bench-weights: $(READY) ## weights compared with skada, adapt and balance (hours); writes docs/weights-performance.md
+	$(VENV)/bin/python benchmarks/weights.py --resume
+
+bench-learning: $(READY) ## what weights bring on CIFAR-10 (an hour; UNSKEW_DATA names its folder); writes docs/learning-performance.md
+	$(VENV)/bin/python benchmarks/learning.py
+
+bench-images: $(READY) ## what representations cost compared with decoding; writes docs/images-performance.md
+	$(VENV)/bin/python benchmarks/images.py --output docs/images-performance.md
+
+# The page is tested in a real browser. Without root or apt those tests are skipped, with the reason.
 chromium: ## install the browser that the tests of the report need, where that is possible
 	@if command -v chromium >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -60,18 +88,18 @@ clean: ## remove environments, caches and built files
 # What a user installs; the demo needs no more.
 $(BASE): pyproject.toml constraints.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(VENV)/bin/python $(PIP) -e .
 	touch $@
 
 $(READY): $(BASE)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(VENV)/bin/python $(PIP) -e '.[dev]'
 	touch $@
 
 $(DOCS): $(READY)
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(VENV)/bin/python $(PIP) -e '.[docs]'
 	touch $@
 
 $(BENCH)/.ready: pyproject.toml constraints.txt benchmarks/requirements.txt
 	test -x $(BENCH)/bin/python || $(PYTHON) -m venv $(BENCH)
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e . -r benchmarks/requirements.txt
+	$(BENCH)/bin/python $(PIP) -e . -r benchmarks/requirements.txt
 	touch $@

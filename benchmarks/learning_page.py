@@ -51,22 +51,27 @@ def header(found: Mapping[str, Mapping[Key, Record]]) -> str:
     )
     return f"""# What weights bring on real images
 
-Written by `python benchmarks/learning.py --part page` from results of `python benchmarks/learning.py --data FOLDER`; do not edit by hand.
+Written by `python benchmarks/learning.py --part page` from results of
+`python benchmarks/learning.py --data FOLDER`; do not edit by hand.
 
-- Images: CIFAR-10. Sources are drawn with replacement from its 50,000 training images with known ω; accuracies are those on its 10,000
-  test images, in points. The target is the balanced training set.
+- Images: CIFAR-10. Sources are drawn with replacement from its 50,000 training images with known ω;
+  accuracies are those on its 10,000 test images, in points. The target is the balanced training
+  set.
 - Commits: {", ".join(commits)}
 - Machine: {machine_facts()}
 - Date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d}
 
-The probe: EfficientNet-lite0 sees each image at 128 × 128 pixels; the outputs of blocks 4, 7, 10, 12, 14, 15 and of its last layer,
-averaged over positions, are reduced to 384 principal components of the training images, each divided by the fourth root of its variance;
-multinomial logistic regression weighted by the image weights, ridge 0.003 (`unskew.learn.probe.fit_probe`).
+The probe: EfficientNet-lite0 sees each image at 128 × 128 pixels; the outputs of blocks 4, 7, 10,
+12, 14, 15 and of its last layer, averaged over positions, are reduced to 384 principal components
+of the training images, each divided by the fourth root of its variance; multinomial logistic
+regression weighted by the image weights, ridge 0.003 (`unskew.learn.probe.fit_probe`).
 
-Arms: **reference**, an unbiased sample of the same size, drawn with replacement; **naive**, all images alike; **debiased**, the weights of
-`unskew.debias` with the family that a user who knows the setting would choose (`Strata("label")` with the target's margin; for the
-background a `Tilt` on either side of the median, and a `Box`, with the unbiased source as the target); **oracle**, the weights of the true
-ω. ± is the standard deviation over seeds, each of which draws all sources anew."""
+Arms: **reference**, an unbiased sample of the same size, drawn with replacement; **naive**, all
+images alike; **debiased**, the weights of `unskew.debias` with the family that a user who knows the
+setting would choose (`Strata("label")` with the target's margin; for the background a `Tilt` on
+either side of the median and a `Box`, with the unbiased source as the target); **oracle**, the
+weights of the true ω. ± is the standard deviation over seeds, each of which draws all sources
+again."""
 
 
 def probe_section(probes: Mapping[Key, Record]) -> str:
@@ -238,7 +243,8 @@ def forecast_section(outcomes: Sequence[Outcome], on_test: Sequence[Outcome]) ->
         f"{mean_error(on_test):.1f} points); the test images are another "
         f"sample, and a harder one: naive is {harder.mean():.1f} points better on the population.",
         "",
-        "`python benchmarks/learning.py --data FOLDER --part forecast --part truth --seeds 4 5 6 7`",
+        "`python benchmarks/learning.py --data FOLDER --part forecast --part truth "
+        "--seeds 4 5 6 7`",
         "",
         "| over all settings and seeds | asked for | on the population | met | on the test images "
         "| met |",

@@ -162,7 +162,8 @@ def page(rows: Sequence[Row], read_by: str, command: str, minutes: float) -> str
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     return f"""# Performance of the solvers
 
-Written by `{command}`; do not edit by hand. One run, {minutes:.0f} minutes, every solver on the same inputs.
+Written by `{command}`; do not edit by hand. One run, {minutes:.0f} minutes, every solver on the
+same inputs.
 
 - Machine: {machine_facts()}
 - Versions: Python {platform.python_version()}, {versions}
@@ -173,20 +174,25 @@ Written by `{command}`; do not edit by hand. One run, {minutes:.0f} minutes, eve
 
 How to read it:
 
-- *unskew* is the public call `solve_normalizers`, with validation, overlap check and scaling, on row-major float64 (or as the case says).
-  Every solver runs in a process of its own; with one thread, that process is confined to one core. The time is that of the best call,
-  after one call that compiles; what a peer needs in another form (−log ω, transposed) is made before its clock starts. The number in
-  brackets says how many times longer than unskew a peer took.
-- *In reads*: the time divided by that of one plain one-thread read of the matrix, taken in turn with the calls ({read_by}: the fastest
-  of the plain NumPy reads that touch every byte). The matrix of the *classes* fits into the processor's cache: the first number there,
-  which is judged, is for calls and reads that both begin with emptied caches, as the other cases do by their size; the second is for
-  both from cache. For sparse ω a *sweep*, which is judged, is value, gradient and Hessian at one point by a fused compiled loop, as one
-  Newton step needs; the second number divides by the cheaper gradient alone by SciPy, s = ωa, g = ωᵀ(1/s).
-- *Error of log W*: largest error of log(Ω_k/Ω_K) against a reference of its own: Newton with 80-bit gradients, or mpmath with 50 digits.
-  An error that the reference, itself rounded to double precision, cannot resolve counts as that resolution in *estimate/error*.
-- *Extra memory*: growth of the anonymous resident memory (RssAnon) of the process during the call, the input already loaded or mapped.
-- *The article's SGD*: 4000 steps, batch 100, learning rate 1e-2, momentum 0.9, in torch; in the *classes*, its error is the mean over
-  sources and ten random starts.
+- *unskew* is the public call `solve_normalizers`, with validation, overlap check and scaling, on
+  row-major float64 (or as the case says). Every solver runs in its own process; with one thread,
+  that process is confined to one core. The time is that of the best call, after one call that
+  compiles; inputs that another package needs in a different form (−log ω, transposed) are prepared
+  before its clock starts. The number in brackets says how many times longer than unskew it took.
+- *In reads*: the time divided by that of one plain one-thread read of the matrix, taken in turn
+  with the calls ({read_by}: the fastest of the plain NumPy reads that touch every byte). The matrix
+  of the *classes* fits into the processor's cache: the first number there, which the bar is about,
+  is for calls and reads that both begin with emptied caches, as the other cases do by their size;
+  the second is for both from cache. For sparse ω a *sweep*, which the bar is about, is value,
+  gradient and Hessian at one point by a fused compiled loop, as one Newton step needs; the second
+  number divides by the cheaper gradient alone by SciPy, s = ωa, g = ωᵀ(1/s).
+- *Error of log W*: largest error of log(Ω_k/Ω_K) against an independent reference: Newton with
+  80-bit gradients, or mpmath with 50 digits. An error that the reference, itself rounded to double
+  precision, cannot resolve counts as that resolution in *estimate/error*.
+- *Extra memory*: growth of the anonymous resident memory (RssAnon) of the process during the call,
+  the input already loaded or mapped.
+- *The article's SGD*: 4000 steps, batch 100, learning rate 1e-2, momentum 0.9, in torch; in the
+  *classes*, its error is the mean over sources and ten random starts.
 """
 
 

@@ -222,7 +222,7 @@ def main() -> None:
     parser.add_argument(
         "--budget",
         type=float,
-        help="seconds for one peer on one problem and size, beyond 5 draws (default 60; 120 at 10⁶)",
+        help="seconds for a peer on one problem and size, beyond 5 draws (default 60; 120 at 10⁶)",
     )
     parser.add_argument(
         "--resume", action="store_true", help="keep the results that are there and add to them"

@@ -351,10 +351,10 @@ def page(
         "\n".join(f"- {name} could not be installed: {reason}" for name, reason in missing.items())
         or "- every peer was installed"
     )
-    return f"""# Weights beside their peers
+    return f"""# Weights compared with other packages
 
-Written by `python benchmarks/weights.py`; do not edit by hand. Every method gets the same draws, on one core. The calls (of a draw
-measured twice the later one counts):
+Written by `python benchmarks/weights.py`; do not edit by hand. Every method gets the same draws, on
+one core. The commands (where a draw was measured twice, the later measurement counts):
 
 {chr(10).join(f"- `{command}`" for command in commands)}
 
@@ -371,43 +371,57 @@ On:
 
 {_summary(verdicts)}{_not_run(cells)}
 
-| problem | n | draws | unskew | its error | best peer | unskew best | its time | fastest peer of comparable error | bar met |
+| problem | n | draws | unskew | its error | best peer | unskew best | its time \
+| fastest peer of comparable error | bar met |
 |---|---|---|---|---|---|---|---|---|---|
 {chr(10).join(verdict.line for verdict in verdicts)}
 
-- *Error*: root mean square error, over draws, of the weighted means of all features, all squared features and all label shares, each
-  divided by its standard deviation under the target. A target sample of m images by itself would have an error of 1/√m (n = 1,000: 0.071).
-- *Bar*: within two standard errors of the best (paired differences of the square error over the draws that both have), and no slower than
-  the fastest peer whose error is within two standard errors of ours, or below. Peers that are told the target's label shares are
-  compared with rows of ours that are told them too. Naive pooling, which takes no time, counts for the error but not for the time.
-  *Best* is who has the smallest error; ties to six digits count (Strata are post-stratification, which balance has: all those rows tie).
-- *Time*: median processor time of the call, one thread, after one call on a small draw that imports and compiles; tables and one-hot
-  columns are made before the clock starts. unskew is `debias` with `judge=False`: the verdict of a classifier that tries to tell the target
-  sample from the weighted pool, which no peer gives, is timed in a row of its own.
-- *Draws* of ours stand in the third column; a peer that used up its time on a problem and size (`--budget` seconds, 60 unless said above
-  and 120 at n = 1,000,000) ended with fewer, the last number of its cell, and is compared on those.
-  Fewer than {FEWEST} draws in common with ours are not compared.
-- *Peers* have their defaults but for what benchmarks/weights_run_*.py says: widths of kernels chosen from a few; adapt's (R)uLSIF without
-  that choice above 5,000 images of the target, where it takes minutes; each process may take 8 GiB.
+- *Error*: root mean square error, over draws, of the weighted means of all features, all squared
+  features and all label shares, each divided by its standard deviation under the target. A target
+  sample of m images by itself would have an error of 1/√m (n = 1,000: 0.071).
+- *Bar*: within two standard errors of the best (paired differences of the square error over the
+  draws that both have), and no slower than the fastest peer whose error is within two standard
+  errors of ours, or below. Peers that are told the target's label shares are compared with rows of
+  ours that are told them too. Naive pooling, which takes no time, counts for the error but not for
+  the time. *Best* has the smallest error; ties to six digits count (Strata are post-stratification,
+  which balance has: all those rows tie).
+- *Time*: median processor time of the call, one thread, after one call on a small draw that imports
+  and compiles; tables and one-hot columns are made before the clock starts. unskew is `debias` with
+  `judge=False`: the verdict of a classifier that tries to tell the target sample from the weighted
+  pool, which no peer gives, is timed in a row of its own.
+- *Draws*: ours are in the third column. A peer that used up its time on a problem and size
+  (`--budget` seconds; 60 unless a command above says otherwise, and 120 at n = 1,000,000) has
+  fewer, the last number of its cell, and is compared on those. Fewer than {FEWEST} draws in common
+  with ours are not compared.
+- *Peers* run with their defaults, with the exceptions in benchmarks/weights_run_*.py: widths of
+  kernels chosen from a few; adapt's (R)uLSIF without that choice above 5,000 images of the target,
+  where it takes minutes; each process may take 8 GiB.
 
-- *Uneven* problems were added after the first results: where all sources have one size and lie symmetrically about the target, pooling
-  alone is (nearly) right by accident, and a method is judged by how little it does. Both kinds are kept.
-- Where Known(ω), told the true ω, misses the bar for its error, the bias of pooling is below the noise that the right weights add, and
-  methods that hardly move from pooling (a penalised classifier) win. On missing classes Strata, told the target's label shares, do better;
-  given the labelled sample that the peers get, they miss it as well. On acquisition the shrunken rows do better.
-- *Shrunk*: `shrink_weights` on the features, or on the labels where selection is by label: of the way from the pool to the weights only
-  what lies above its own noise. The rows were added after the others were known, because of acquisition at 1,000. They gain where sources
-  lie so symmetrically that the pool is right in some directions. They lose where it is wrong by a few standard errors, wherever that
-  happens to be: uneven problems at 1,000, acquisition at 1,000,000 (1.2 ×), tilts in ten dimensions at 100,000. And they cost time.
-- SoftBox is given nothing but the pool; nearest neighbours, which it is timed against, are given a target sample. The row beside it has
-  that sample, too.
+- *Uneven* problems were added after the first results: where all sources have the same size and are
+  arranged symmetrically around the target, pooling alone is (nearly) right by accident, and a
+  method is judged by how little it does. Both kinds are kept.
+- Where Known(ω), told the true ω, misses the bar for its error, the bias of pooling is below the
+  noise that the right weights add, and methods that hardly move from pooling (a penalised
+  classifier) win. On missing classes Strata, told the target's label shares, do better; given the
+  labelled sample that the peers get, they miss it as well. On acquisition the shrunken rows do
+  better.
+- *Shrunk*: `shrink_weights` on the features, or on the labels where selection is by label: keeps
+  only that part of the step from the pool to the weights which exceeds its own noise. The rows were
+  added after the others were known, because of acquisition at 1,000. They gain where sources are so
+  symmetric that the pool is right in some directions. They lose where it is wrong by a few standard
+  errors, wherever that happens to be: uneven problems at 1,000, acquisition at 1,000,000 (1.2 ×),
+  tilts in ten dimensions at 100,000. And they cost time.
+- SoftBox is given nothing but the pool; nearest neighbours, which it is timed against, are given a
+  target sample. The next row has that sample, too.
 
 ## Which way do the weights point?
 
-Pool N(0, I), target N(θ, I) in two dimensions, n = 2,000 and a target sample of 1,000: the ratio p_target/p_pool = exp(θ·z − |θ|²/2) is
-known. skada's discriminator divides by the target's odds where it should multiply; on the problems it is run inverted. skada's nearest
-neighbours, as released, also count images of the pool (the complement of row numbers where a mask was meant); on the problems its own
-counting function is called on pool and sample. adapt's LDM matches second moments and is no density ratio.
+Pool N(0, I), target N(θ, I) in two dimensions, n = 2,000 and a target sample of 1,000: the ratio
+p_target/p_pool = exp(θ·z − |θ|²/2) is known. skada's discriminator divides by the target's odds
+where it should multiply; on the problems it is run inverted. skada's nearest neighbours, as
+released, also count images of the pool (the complement of row numbers where a mask was meant); on
+the problems its own counting function is called on pool and sample. adapt's LDM matches second
+moments and is no density ratio.
 
 {_direction_table(facts.get("directions", {}))}
 

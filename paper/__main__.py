@@ -1,4 +1,4 @@
-"""``python -m paper figures|tables``: the article's experiments, from a checkout of the project."""
+"""Run the article's experiments: ``python -m paper figures|tables``, from a checkout."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ app = typer.Typer(
 
 
 class TableLearner(StrEnum):
-    """What `python -m paper tables` trains."""
+    """The learners of `python -m paper tables`."""
 
     probe = "probe"
     fast = "fast"
@@ -41,7 +41,7 @@ def draw_figures(
     ],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Folder for the figures; made when it is not there."),
+        typer.Option("--output", "-o", help="Folder for the figures; created if needed."),
     ],
     only: Annotated[
         str,
@@ -51,13 +51,14 @@ def draw_figures(
         int,
         typer.Option("--runs", min=1, help="Draws of the databases wherever the article has 8."),
     ] = 8,
-    force: Annotated[bool, typer.Option("--force", help="Compute everything anew.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Compute everything again.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """Every figure of the article, numbered as there, its table as CSV beside it, and a few beyond
-    it (B1 to B4).
+    """Draw every figure of the article and a few more (B1 to B4), each with its table as CSV.
+
+    Figures that exist with the same settings are kept; after Ctrl-C the same command resumes.
 
     What is there with the same settings is left as it is; after Ctrl-C the same command goes on
     where it stopped.
@@ -68,30 +69,30 @@ def draw_figures(
 
     console = terminal.open_console(quiet or as_json)
 
-    def tell(drawn: Any) -> None:
+    def report(drawn: Any) -> None:
         terminal.print_heading(
-            console, f"Figure {drawn.number}: {drawn.title}{'' if drawn.is_new else ' (was there)'}"
+            console, f"Figure {drawn.number}: {drawn.title}{'' if drawn.is_new else ' (kept)'}"
         )
         terminal.print_paragraph(
-            console, "\n".join([*drawn.found, f"{output / drawn.files[1]}, .svg, .csv, .json"])
+            console, "\n".join([*drawn.findings, f"{output / drawn.files[1]}, .svg, .csv, .json"])
         )
 
     with remarks(quiet):
         done = write_figures(
             data,
             output,
-            only=[each for each in only.split(",") if each.strip()],
+            only=[number for number in only.split(",") if number.strip()],
             runs=runs,
             force=force,
             jobs=jobs or available_jobs(),
             progress=shows_progress(quiet, as_json),
-            tell=tell,
+            report=report,
         )
     if as_json:
         print_json(
             {
                 "folder": str(output),
-                "figures": [each.to_dict() for each in done.figures],
+                "figures": [figure.to_dict() for figure in done.figures],
                 "notes": list(done.notes),
             }
         )
@@ -109,7 +110,7 @@ def compute_tables(
     ],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Folder for the tables; made when it is not there."),
+        typer.Option("--output", "-o", help="Folder for the tables; created if needed."),
     ],
     learner: Annotated[
         TableLearner, typer.Option("--learner", help="What is trained on the weighted images.")
@@ -134,15 +135,17 @@ def compute_tables(
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume/--force", help="Go on where a run stopped, or compute what is asked for anew."
+            "--resume/--force", help="Go on where a run stopped, or compute the request again."
         ),
     ] = True,
     as_json: AsJson = False,
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """The article's tables, and rows beyond it: test accuracy and worst class of every arm beside
-    the printed numbers.
+    """Compute the article's tables and further rows: test accuracy and worst class of every arm.
+
+    The numbers that the article prints are in the last column. Every cell is saved as soon as it is
+    computed; after Ctrl-C the same command resumes.
 
     Every cell is kept as soon as it is computed; after Ctrl-C the same command goes on where it
     stopped.
@@ -153,8 +156,8 @@ def compute_tables(
 
     console = terminal.open_console(quiet or as_json)
 
-    def names(given: str) -> list[str]:
-        return [each.strip() for each in given.split(",") if each.strip()]
+    def names(text: str) -> list[str]:
+        return [name.strip() for name in text.split(",") if name.strip()]
 
     with remarks(quiet):
         done = write_tables(
@@ -170,7 +173,7 @@ def compute_tables(
             # A network uses all cores by itself.
             jobs=jobs or (available_jobs() if learner is TableLearner.probe else 1),
             progress=shows_progress(quiet, as_json),
-            tell=lambda sentence: terminal.print_paragraph(console, sentence),
+            report=lambda sentence: terminal.print_paragraph(console, sentence),
         )
     if as_json:
         print_json(
@@ -183,15 +186,15 @@ def compute_tables(
             }
         )
     else:
-        told = (
+        sentence = (
             f"{done.computed} cells computed, {done.cells} are there: "
             f"{', '.join(str(output / name) for name in done.files)}"
         )
-        terminal.print_paragraph(console, "\n".join([told, *done.notes]))
+        terminal.print_paragraph(console, "\n".join([sentence, *done.notes]))
 
 
 def run_paper(arguments: list[str]) -> int:
-    """Run one command of the article; the exit code."""
+    """Run one command of the article and return its exit code."""
     return run_command(arguments, app)
 
 

@@ -1,6 +1,4 @@
-"""Section 4.3, image acquisition: what figures 7, 8 and 9, and the one on the soft box, are drawn
-from.
-"""
+"""Compute what figures 7, 8, 9 and B2 show: image acquisition, section 4.3 of the article."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ import numpy as np
 from paper.article_procedure import article_weights, bin_index, boxes
 from paper.as_published import last_source_weights
 from paper.class_experiments import exact_weights
-from paper.experiment import Cell, Place, Tables
+from paper.experiment import Cell, Folders, Tables
 from paper.populations import CifarPopulation, read_population
 from unskew.errors import UnskewWarning
 from unskew.records import Floats, Pool
@@ -30,12 +28,12 @@ EXAMPLES = 10  # images shown of each bin
 
 
 def database_sizes(n: int, sizes: str) -> Any:
-    """(8,) n_k of the balanced or the imbalanced case."""
+    """Return the (8,) sizes n_k of the balanced or the imbalanced case."""
     return geometric_sizes(n, N_BINS, 1.0 if sizes == "balanced" else RATIO)
 
 
 def draw_databases(population: CifarPopulation, sizes: str, decay: float, run: int) -> Scenario:
-    """The K = 8 databases of a run; the same for every arm."""
+    """Draw the K = 8 databases of a run; they are the same for every arm."""
     seed = np.random.default_rng([run, round(decay * 1e6), SIZES.index(sizes)])
     return acquisition(
         population.border,
@@ -47,7 +45,7 @@ def draw_databases(population: CifarPopulation, sizes: str, decay: float, run: i
 
 
 def arms_of_acquisition(scenario: Scenario, run: int) -> dict[str, Floats | None]:
-    """(n,) weights of every arm; None where there is no solution."""
+    """Return the (n,) weights of every arm, None where there is no solution."""
     assert scenario.features is not None
     box_nk, source_n = boxes(scenario.features, scenario.source), scenario.source
     return {
@@ -77,15 +75,14 @@ def soft_box_weights(scenario: Scenario, run: int) -> Floats | None:
             return None
 
 
-def channel_marginals(cell: Cell, place: Place) -> Tables:
-    """Figure 8, and the soft box against the box: densities of H, S and V under the weights of
-    every arm, and how far they are off.
+def channel_marginals(cell: Cell, folders: Folders) -> Tables:
+    """Estimate the densities of H, S and V under the weights of every arm (figures 8 and B2).
 
     ``distance`` is the 1-D Wasserstein distance, ∫ |F̃ − F|, of the weighted marginal from that of
     the training population (``distance_test``: of the test split). The full line of figure 8 is the
     arm "test".
     """
-    population = read_population(place.data, cell["data"], place.cache)
+    population = read_population(folders.data, cell["data"], folders.cache)
     scenario = draw_databases(population, cell["sizes"], cell["decay"], cell["run"])
     assert scenario.features is not None
     marginals, distances = [], []
@@ -139,7 +136,7 @@ def _densities(
 
 
 def channel_distance(feature_nd: Floats, population_nd: Floats, weight_n: Floats) -> float:
-    """Σ over H, S, V of the 1-D Wasserstein distance."""
+    """Return Σ over H, S, V of the 1-D Wasserstein distance."""
     from scipy.stats import wasserstein_distance
 
     return float(
@@ -150,11 +147,12 @@ def channel_distance(feature_nd: Floats, population_nd: Floats, weight_n: Floats
     )
 
 
-def bin_sizes(cell: Cell, place: Place) -> Tables:
-    """Figure 9: images of the training split in every bin; n_k of both cases; and where the images
-    of the databases lie for every γ.
+def bin_sizes(cell: Cell, folders: Folders) -> Tables:
+    """Count the images of every bin (figure 9).
+
+    Training images in every bin, n_k of both cases, and the bins of the drawn images for every γ.
     """
-    population = read_population(place.data, cell["data"], place.cache)
+    population = read_population(folders.data, cell["data"], folders.cache)
     median_d = np.median(population.border, axis=0)
     train_k = np.bincount(bin_index(population.border, median_d), minlength=N_BINS)
     rows = [
@@ -178,11 +176,9 @@ def bin_sizes(cell: Cell, place: Place) -> Tables:
     return {"sizes": rows}
 
 
-def bin_examples(cell: Cell, place: Place) -> Tables:
-    """Figure 7: which images of the training split are shown of every bin, drawn with a fixed
-    seed.
-    """
-    population = read_population(place.data, cell["data"], place.cache)
+def bin_examples(cell: Cell, folders: Folders) -> Tables:
+    """Choose the training images that figure 7 shows of every bin, with a fixed seed."""
+    population = read_population(folders.data, cell["data"], folders.cache)
     bin_n = bin_index(population.border, np.median(population.border, axis=0))
     rng = np.random.default_rng(0)
     rows = []

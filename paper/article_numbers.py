@@ -1,5 +1,6 @@
-"""The accuracies that the article prints, in points: {(data set, key of the setting): (mean, two
-standard deviations)}.
+"""The accuracies that the article prints, in points.
+
+{(data set, key of the setting): (mean, two standard deviations)}.
 
 Tables 1 to 3 of the article; ResNet-56, 8 runs. "ref" is its reference, trained on the whole
 training split; other keys are those of `paper.table_settings`.

@@ -1,5 +1,4 @@
-"""The article's own procedure, as its text says: ω̂ of sections 4.2 and 4.3, then stochastic
-gradient descent on D̂ for the normalizers.
+"""The article's own procedure, as its text says: ω̂, then stochastic gradient descent on D̂.
 
 Section 4.1: 4000 iterations, batches of 100, learning rate 1e-2, momentum 0.9. Unlike
 `unskew.solve_normalizers`, which refuses a draw whose sources lack a link, this runs whatever
@@ -20,8 +19,9 @@ from unskew.solve.sgd import STEPS, descend
 def article_weights(
     omega: npt.ArrayLike, source: npt.ArrayLike, *, seed: int, steps: int = STEPS
 ) -> Floats:
-    """(n,) π_i ∝ 1/Σ_k e^{u_k} ω_ik, Σ π = 1, with u where ``steps`` steps of the article's descent
-    end, from a random start.
+    """Return the (n,) weights π_i ∝ 1/Σ_k e^{u_k} ω_ik, Σ π = 1, after the article's descent.
+
+    u is the result of ``steps`` steps of descent from a random start.
 
     On a connected draw these are the weights of ``debias_weights(omega, source, method="sgd",
     seed=seed, max_steps=steps)``.
@@ -40,14 +40,15 @@ def article_weights(
 
 
 def weights_at(omega_nk: Floats, u_k: Floats) -> Floats:
-    """(n,) 1/Σ_k e^{u_k} ω_ik, normalised to sum 1."""
+    """Return the (n,) weights 1/Σ_k e^{u_k} ω_ik, normalised to sum 1."""
     weight_n = 1.0 / (omega_nk @ np.exp(u_k - u_k.max()))
     return np.asarray(weight_n / weight_n.sum())
 
 
 def class_counts(label: npt.ArrayLike, source: npt.ArrayLike) -> Floats:
-    """(n, K) the article's ω̂_k(x, y) = n_k^(y) of section 4.2: how many images of source k show
-    the label of image i.
+    """Return the article's (n, K) ω̂_k(x, y) = n_k^(y) of section 4.2.
+
+    The number of images of source k that have the label of image i.
     """
     label_n, source_n = np.asarray(label), np.asarray(source)
     count_yk = np.zeros((int(label_n.max()) + 1, int(source_n.max()) + 1))
@@ -56,8 +57,9 @@ def class_counts(label: npt.ArrayLike, source: npt.ArrayLike) -> Floats:
 
 
 def boxes(features: npt.ArrayLike, source: npt.ArrayLike) -> Floats:
-    """(n, K) the article's ω̂_k(x) of section 4.3: 1 where x̄ lies within the min–max box of source
-    k's own images, else 0.
+    """Return the article's (n, K) ω̂_k(x) of section 4.3.
+
+    1 where x̄ is within the min–max box of source k's own images, else 0.
     """
     feature_nd, source_n = np.asarray(features, dtype=np.float64), np.asarray(source)
     inside_nk = np.empty((feature_nd.shape[0], int(source_n.max()) + 1))
@@ -72,8 +74,9 @@ def boxes(features: npt.ArrayLike, source: npt.ArrayLike) -> Floats:
 def size_factors(
     features: npt.ArrayLike, source: npt.ArrayLike, population: npt.ArrayLike
 ) -> Floats:
-    """(K,) the extra factor per source of the imbalanced case of section 4.3: n_k relative to the
-    share of its bin in the population.
+    """Return the (K,) extra factor per source of the imbalanced case of section 4.3.
+
+    n_k relative to the share of its bin in the population.
 
     By the scale invariance of the equations it changes no exact weight, whatever its form (the text
     does not give it).
@@ -90,8 +93,9 @@ def size_factors(
 
 
 def bin_index(features: npt.ArrayLike, median: npt.ArrayLike) -> Ints:
-    """(n,) the bin Σ_j 2^{d−1−j} 1{x_j > median_j} of every image; of hue, saturation and value
-    4·b_H + 2·b_S + b_V.
+    """Return the (n,) bin Σ_j 2^{d−1−j} 1{x_j > median_j} of every image.
+
+    Of hue, saturation and value: 4·b_H + 2·b_S + b_V.
     """
     above_nd = np.asarray(features) > np.asarray(median)
     return np.asarray(above_nd @ (2 ** np.arange(above_nd.shape[1] - 1, -1, -1)), dtype=np.int64)

@@ -1,5 +1,6 @@
-"""What the authors' published code computes, rebuilt from a description of it (no line of that code
-is here).
+"""Compute what the authors' published code computes, rebuilt from a description of it.
+
+No line of that code is here.
 
 Two differences from the article's text:
 
@@ -29,8 +30,9 @@ STEP_LENGTH = 0.1
 def published_weights(
     omega: npt.ArrayLike, source: npt.ArrayLike, *, seed: int, steps: int = STEPS
 ) -> Floats:
-    """(n,) weights after ``steps`` steps of full-batch descent on D̂ from a random start; Σ = 1.
-    Section 4.2 as published.
+    """Return the (n,) weights after ``steps`` steps of full-batch descent on D̂; Σ = 1.
+
+    Section 4.2 as published, from a random start.
     """
     omega_nk, source_n = np.asarray(omega, dtype=np.float64), np.asarray(source)
     share_k = np.bincount(source_n, minlength=omega_nk.shape[1]) / source_n.size
@@ -40,8 +42,9 @@ def published_weights(
 def last_source_weights(
     omega: npt.ArrayLike, source: npt.ArrayLike, *, seed: int, steps: int = STEPS
 ) -> Floats:
-    """(n,) section 4.3 as published: the weights of the last source's n_K images, given to the
-    first n_K images of the pool.
+    """Return the (n,) weights of section 4.3 as published.
+
+    The weights of the last source's n_K images go to the first n_K images of the pool.
 
     All others have weight 0: training sees n_K/n of the pool, an eighth in the balanced case and
     3.7% in the imbalanced one.
@@ -64,7 +67,7 @@ def last_source_weights(
 
 
 def _descend(omega_nk: Floats, share_k: Floats, seed: int, steps: int) -> Floats:
-    """u ← u − 0.1 (mean_i q_ik − λ_k), identical rows counted once."""
+    """Iterate u ← u − 0.1 (mean_i q_ik − λ_k), identical rows counted once."""
     omega_rk, count_r = np.unique(omega_nk, axis=0, return_counts=True)
     u_k = np.random.default_rng(seed).normal(size=share_k.size)
     for _ in range(steps):

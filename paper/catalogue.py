@@ -1,5 +1,6 @@
-"""Every figure: its number, what it is drawn from, who draws it. Numbers are the article's; those
-with B are beyond it.
+"""List every figure: its number, its experiment, and the function that draws it.
+
+Numbers are the article's; those with B are additions.
 """
 
 from __future__ import annotations
@@ -71,13 +72,11 @@ class Figure:
 
 
 def list_figures(fingerprints: Mapping[str, str], runs: int = RUNS) -> list[Figure]:
-    """All figures for these data sets ({name: fingerprint}), in the article's order, then those
-    beyond it.
-    """
+    """List all figures of these data sets ({name: fingerprint}): the article's, then additions."""
     figures = _theory()
     for name, fingerprint in fingerprints.items():
         figures += _classes(name, fingerprint, runs) + _acquisition(name, fingerprint, runs)
-    return sorted(figures, key=lambda each: (each.number.startswith("B"), each.number))
+    return sorted(figures, key=lambda figure: (figure.number.startswith("B"), figure.number))
 
 
 def _experiment(name: str, compute: Any, cells: Sequence[Cell], **settings: Any) -> Experiment:
@@ -85,7 +84,7 @@ def _experiment(name: str, compute: Any, cells: Sequence[Cell], **settings: Any)
 
 
 def _plain(draw: Callable[[Any], Any]) -> Callable[[Any, Path], Any]:
-    """A drawing that needs no pixels."""
+    """Wrap a drawing function that needs no pixels."""
     return lambda frame, data: draw(frame)
 
 
@@ -100,7 +99,7 @@ def _theory() -> list[Figure]:
         list(
             classes.grid(
                 n=theorem.SIZES[::-1],
-                first=[_BLOCK * each for each in range(_BLOCKS)],
+                first=[_BLOCK * block for block in range(_BLOCKS)],
                 draws=[_BLOCK],
             )
         ),
@@ -159,32 +158,32 @@ def _theory() -> list[Figure]:
 
 
 def _classes(name: str, fingerprint: str, runs: int) -> list[Figure]:
-    """Figures 4, 5, 6 and B1 of one data set."""
-    drawn, title, told = drawn_classes, TITLES[name], {"data": fingerprint, **_OF_CLASSES}
+    """List figures 4, 5, 6 and B1 of one data set."""
+    drawn, title, settings = drawn_classes, TITLES[name], {"data": fingerprint, **_OF_CLASSES}
     counts = _experiment(
         f"counts-{name}",
         classes.count_images,
         list(classes.grid(data=[name], overlap=classes.OVERLAPS_COUNTED)),
-        **told,
+        **settings,
     )
     axes = {"data": [name], "run": range(runs)}
     masses = _experiment(
         f"masses-{name}",
         classes.class_masses,
         list(classes.grid(overlap=classes.OVERLAPS_SHOWN, **axes)),
-        **told,
+        **settings,
     )
     swept = _experiment(
         f"distances-{name}",
         classes.weight_distances,
         list(classes.grid(overlap=classes.OVERLAPS_SWEPT, **axes)),
-        **told,
+        **settings,
     )
     descents = _experiment(
         f"descents-{name}",
         classes.descent_errors,
         list(classes.grid(overlap=[0.001, 0.01, 0.1], data=[name], run=range(min(runs, 4)))),
-        **told,
+        **settings,
     )
     return [
         Figure(
@@ -227,15 +226,19 @@ def _classes(name: str, fingerprint: str, runs: int) -> list[Figure]:
 
 
 def _acquisition(name: str, fingerprint: str, runs: int) -> list[Figure]:
-    """Figures 7, 8, 9 and B2 of one data set."""
-    drawn, title, told = drawn_acquisition, TITLES[name], {"data": fingerprint, **_OF_ACQUISITION}
+    """List figures 7, 8, 9 and B2 of one data set."""
+    drawn, title, settings = (
+        drawn_acquisition,
+        TITLES[name],
+        {"data": fingerprint, **_OF_ACQUISITION},
+    )
     alone: list[Cell] = [{"data": name}]
-    examples = _experiment(f"examples-{name}", acquired.bin_examples, alone, **told)
-    sizes = _experiment(f"bin-sizes-{name}", acquired.bin_sizes, alone, **told)
+    examples = _experiment(f"examples-{name}", acquired.bin_examples, alone, **settings)
+    sizes = _experiment(f"bin-sizes-{name}", acquired.bin_sizes, alone, **settings)
     cells = list(
         classes.grid(data=[name], sizes=acquired.SIZES, decay=acquired.DECAYS, run=range(runs))
     )
-    channels = _experiment(f"channels-{name}", acquired.channel_marginals, cells, **told)
+    channels = _experiment(f"channels-{name}", acquired.channel_marginals, cells, **settings)
     return [
         Figure(
             "7",

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 packed as sheets of a thousand images, read whole.
+"""Read CIFAR-10 and CIFAR-100 packed as sheets of a thousand images.
 
 A folder holds ``train-000.webp`` …, ``test-000.webp`` … (25 rows of 40 tiles of 32 × 32 pixels,
 filled row by row; tile t of sheet s is image 1000 s + t), ``labels.npz`` (uint8 ``train``,
@@ -47,78 +47,95 @@ class Sheets:
     classes: tuple[str, ...] = field(repr=False)
 
 
-def find_data(given: str | Path | None = None, beside: Path | None = None) -> Path | None:
-    """The folder that holds cifar10/ and cifar100/: the one ``given``, the one the variable
-    UNSKEW_DATA names, or ``beside``; else None.
+def find_data(folder: str | Path | None = None, fallback: Path | None = None) -> Path | None:
+    """Return the folder that holds cifar10/ and cifar100/, or None.
 
-    A folder that was named and does not hold them is an error; one that was guessed is not.
+    It is ``folder``, else the one that the variable UNSKEW_DATA names, else ``fallback``. A named
+    folder without them is an error; the fallback may lack them.
     """
-    named = given or os.environ.get(VARIABLE)
+    named = folder or os.environ.get(VARIABLE)
     if named is not None:
         if not any(
             (Path(named) / name / "labels.npz").is_file() for name in ("cifar10", "cifar100")
         ):
-            way_out = "." if given else f", or leave the variable {VARIABLE} empty."
+            way_out = "." if folder else f", or leave the variable {VARIABLE} empty."
             raise ConfigError(
                 f"{named} holds neither cifar10/labels.npz nor cifar100/labels.npz. Name the "
-                f"folder that holds CIFAR as sheets{way_out}"
+                f"folder that holds CIFAR as sheets{way_out}",
+                path=str(named),
             )
         return Path(named)
-    return beside if beside is not None and (beside / "cifar10" / "labels.npz").is_file() else None
+    if fallback is not None and (fallback / "cifar10" / "labels.npz").is_file():
+        return fallback
+    return None
 
 
 def list_sheets(folder: Path, split: Split) -> list[Path]:
-    """The sheets of a split in order, one for every thousand labels; an error where some are
-    missing.
+    """List the sheets of a split in order, one for every thousand labels.
+
+    Missing sheets are an error.
     """
     if not (folder / "labels.npz").is_file():
-        raise DataError(f"{folder} holds no labels.npz: is this a folder of CIFAR as sheets?")
+        raise DataError(
+            f"{folder} has no labels.npz: is this a folder of CIFAR as sheets?", path=str(folder)
+        )
     sheets = sorted(folder.glob(f"{split}-*.webp"))
     count = len(read_labels(folder, split))
     if len(sheets) * PER_SHEET != count:
         raise DataError(
             f"{folder} has {count} labels of {split} images but {len(sheets)} sheets of "
-            f"{PER_SHEET}: the copy is not complete."
+            f"{PER_SHEET}: the copy is not complete.",
+            path=str(folder),
+            count=len(sheets),
+            limit=count,
         )
     return sheets
 
 
 def read_sheet(path: Path) -> npt.NDArray[np.uint8]:
-    """(1000, 32, 32, 3) the images of one sheet."""
+    """Read the (1000, 32, 32, 3) images of one sheet."""
     from PIL import Image
 
     try:
         with Image.open(path) as image:
             pixels = np.asarray(image.convert("RGB"))
     except OSError as error:
-        raise DataError(f"{path} cannot be read as an image: {error}") from error
+        raise DataError(f"{path} cannot be read as an image: {error}", path=str(path)) from error
     if pixels.shape != (ROWS * SIDE, COLUMNS * SIDE, 3):
         raise DataError(
             f"{path} has {pixels.shape[1]} × {pixels.shape[0]} pixels; a sheet has "
-            f"{COLUMNS * SIDE} × {ROWS * SIDE}."
+            f"{COLUMNS * SIDE} × {ROWS * SIDE}.",
+            path=str(path),
+            value=[pixels.shape[1], pixels.shape[0]],
+            allowed=[COLUMNS * SIDE, ROWS * SIDE],
         )
     tiles = pixels.reshape(ROWS, SIDE, COLUMNS, SIDE, 3).transpose(0, 2, 1, 3, 4)
     return np.ascontiguousarray(tiles).reshape(PER_SHEET, SIDE, SIDE, 3)
 
 
 def read_labels(folder: Path, split: Split) -> Ints:
-    """(n,) label codes of a split."""
+    """Read the (n,) label codes of a split."""
     try:
         with np.load(folder / "labels.npz") as arrays:
             return np.asarray(arrays[split], dtype=np.int64)
     except KeyError as error:
-        raise DataError(f"{folder / 'labels.npz'} has no array {split!r}.") from error
+        raise DataError(
+            f"{folder / 'labels.npz'} has no array {split!r}.", path=str(folder), key=split
+        ) from error
 
 
 def read_sheets(data: Path, name: str, split: Split) -> Sheets:
-    """A split of ``data``/``name``, all of its images in memory (150 MB for 50,000)."""
+    """Read a split of ``data``/``name``, all of its images in memory (150 MB for 50,000)."""
     folder = data / name
     sheets = list_sheets(folder, split)
     classes = tuple((folder / "classes.txt").read_text(encoding="utf-8").split())
     label_n = read_labels(folder, split)
     if label_n.max() >= len(classes):
         raise DataError(
-            f"{folder} has labels up to {label_n.max()} and names of {len(classes)} classes."
+            f"{folder} has labels up to {label_n.max()} but names for {len(classes)} classes only.",
+            path=str(folder),
+            value=int(label_n.max()),
+            count=len(classes),
         )
     return Sheets(
         name, split, np.concatenate([read_sheet(path) for path in sheets]), label_n, classes

@@ -1,6 +1,4 @@
-"""Section 4.2, overlapping classes: what figures 4, 5 and 6, and the one on the exact solver, are
-drawn from.
-"""
+"""Compute what figures 4, 5, 6 and B1 show: overlapping classes, section 4.2 of the article."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import numpy as np
 
 from paper.article_procedure import article_weights
 from paper.as_published import published_weights
-from paper.experiment import Cell, Place, Tables
+from paper.experiment import Cell, Folders, Tables
 from paper.populations import read_population
 from unskew.errors import OverlapError, WeakOverlapWarning
 from unskew.records import Floats
@@ -30,8 +28,9 @@ STEPS_SHOWN = (100, 300, 1000, 3000, 4000, 10_000, 30_000)
 
 
 def draw_databases(label: Any, overlap: float, run: int) -> Scenario:
-    """The K = 5 databases of a run, n_k = N/5: drawn anew for every γ and run, the same for every
-    arm.
+    """Draw the K = 5 databases of a run, n_k = N/5.
+
+    Every γ and run has its own draw; it is the same for every arm.
     """
     seed = np.random.default_rng([run, round(overlap * 1e9)])
     return overlapping_classes(
@@ -40,9 +39,7 @@ def draw_databases(label: Any, overlap: float, run: int) -> Scenario:
 
 
 def arms_of_classes(scenario: Scenario, run: int) -> dict[str, Floats | None]:
-    """(n,) weights of every arm; None where the sources of the draw lack a link and there is no
-    solution.
-    """
+    """Return the (n,) weights of every arm, None where the sources of the draw lack a link."""
     estimated_nk, source_n = scenario.omega_estimated, scenario.source
     return {
         "article": article_weights(estimated_nk, source_n, seed=run),
@@ -53,8 +50,9 @@ def arms_of_classes(scenario: Scenario, run: int) -> dict[str, Floats | None]:
 
 
 def exact_weights(omega_nk: Floats, source_n: Any) -> Floats | None:
-    """The exact weights, or None where they do not exist; weak links are what these figures are
-    about, and no warning.
+    """Return the exact weights, or None where they do not exist.
+
+    Weak links are the subject of these figures and give no warning.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakOverlapWarning)
@@ -64,9 +62,9 @@ def exact_weights(omega_nk: Floats, source_n: Any) -> Floats | None:
             return None
 
 
-def count_images(cell: Cell, place: Place) -> Tables:
-    """Figure 4: images of every class in every source."""
-    population = read_population(place.data, cell["data"], place.cache)
+def count_images(cell: Cell, folders: Folders) -> Tables:
+    """Count the images of every class in every source (figure 4)."""
+    population = read_population(folders.data, cell["data"], folders.cache)
     scenario = draw_databases(population.label, cell["overlap"], 0)
     assert scenario.label is not None
     count_ky = np.zeros((N_SOURCES, population.n_classes), dtype=np.int64)
@@ -80,9 +78,9 @@ def count_images(cell: Cell, place: Place) -> Tables:
     }
 
 
-def class_masses(cell: Cell, place: Place) -> Tables:
-    """Figure 5: mass of every class under the weights of every arm, and in the test split."""
-    population = read_population(place.data, cell["data"], place.cache)
+def class_masses(cell: Cell, folders: Folders) -> Tables:
+    """Sum the weights of every class, for every arm and in the test split (figure 5)."""
+    population = read_population(folders.data, cell["data"], folders.cache)
     scenario = draw_databases(population.label, cell["overlap"], cell["run"])
     test_y = np.bincount(population.test_label) / population.test_label.size
     assert scenario.label is not None
@@ -103,14 +101,15 @@ def class_masses(cell: Cell, place: Place) -> Tables:
     return {"masses": rows}
 
 
-def weight_distances(cell: Cell, place: Place) -> Tables:
-    """Figure 6: ‖π − 1/n‖₂, and max_y |mass of class y − target|, of every arm; missing where a
-    draw has no solution.
+def weight_distances(cell: Cell, folders: Folders) -> Tables:
+    """Compute ‖π − 1/n‖₂ and max_y |mass of class y − target| of every arm (figure 6).
+
+    Missing where a draw has no solution.
 
     ``connected``: the sources of the draw are linked by the classes that they show; if not,
     ``unlinked`` names the groups.
     """
-    population = read_population(place.data, cell["data"], place.cache)
+    population = read_population(folders.data, cell["data"], folders.cache)
     scenario = draw_databases(population.label, cell["overlap"], cell["run"])
     target_y = scenario.target_mean["label_share"]
     assert scenario.label is not None
@@ -137,17 +136,18 @@ def weight_distances(cell: Cell, place: Place) -> Tables:
 
 
 def _groups(scenario: Scenario) -> str:
-    """The groups of sources between which a link is missing, as ``1 | 2 3 | 4 5``."""
+    """Name the groups of sources that lack a link to one another, as ``1 | 2 3 | 4 5``."""
     names = [str(k + 1) for k in range(N_SOURCES)]
     groups = check_overlap(scenario.omega_estimated, scenario.source, names=names).components
     return " | ".join(" ".join(group) for group in groups)
 
 
-def descent_errors(cell: Cell, place: Place) -> Tables:
-    """What the exact solver changes: error of the log normalizers, max_k |log Ŵ_k − log W_k| (mean
-    taken out), after so many steps.
+def descent_errors(cell: Cell, folders: Folders) -> Tables:
+    """Compute the error of the log normalizers after so many steps (figure B1).
+
+    max_k |log Ŵ_k − log W_k|, mean removed.
     """
-    population = read_population(place.data, cell["data"], place.cache)
+    population = read_population(folders.data, cell["data"], folders.cache)
     scenario = draw_databases(population.label, cell["overlap"], cell["run"])
     omega_nk, source_n = scenario.omega_estimated, scenario.source
     if exact_weights(omega_nk, source_n) is None:
@@ -183,7 +183,7 @@ def _centred(value_k: Floats) -> Floats:
 
 
 def grid(**axes: Any) -> Iterator[Cell]:
-    """All combinations, the first axis varying slowest."""
+    """List all combinations, the first axis varying slowest."""
     import itertools
 
     for values in itertools.product(*axes.values()):

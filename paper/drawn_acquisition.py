@@ -1,6 +1,4 @@
-"""Figures 7, 8 and 9, and the soft box against the box: drawn from their tables, and said in
-words.
-"""
+"""Draw figures 7, 8, 9 and B2 from their tables, and summarise them in sentences."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ DISTANCE_ARMS = ("naive", "article", "as_published", "exact", "soft_box", "true"
 
 
 def draw_examples(frame: Any, data: Path) -> Any:
-    """Figure 7: ten images of each bin, as one mosaic."""
+    """Draw figure 7: ten images of each bin, as one mosaic."""
     sheets = list_sheets(data / str(frame["data"].iloc[0]), "train")
     step = SIDE + 2
     mosaic = np.full((N_BINS * step, EXAMPLES * step, 3), 255, dtype=np.uint8)
@@ -31,13 +29,14 @@ def draw_examples(frame: Any, data: Path) -> Any:
     axes[0, 0].imshow(mosaic, interpolation="nearest")
     halves = [
         " ".join(
-            f"{each} {'high' if k >> (2 - at) & 1 else 'low'}" for at, each in enumerate(CHANNELS)
+            f"{channel} {'high' if k >> (2 - at) & 1 else 'low'}"
+            for at, channel in enumerate(CHANNELS)
         )
         for k in range(N_BINS)
     ]
     axes[0, 0].set_yticks(
         [k * step + SIDE / 2 for k in range(N_BINS)],
-        [f"bin {k}: {each}" for k, each in enumerate(halves)],
+        [f"bin {k}: {half}" for k, half in enumerate(halves)],
     )
     axes[0, 0].set_xticks([])
     axes[0, 0].tick_params(length=0)
@@ -47,7 +46,7 @@ def draw_examples(frame: Any, data: Path) -> Any:
 
 
 def say_examples(frame: Any) -> list[str]:
-    """How many images of each bin are shown."""
+    """Say how many images of each bin are shown."""
     return [
         f"{len(frame)} images of {frame['bin'].nunique()} bins; their numbers in the training "
         "split are in the table"
@@ -55,9 +54,7 @@ def say_examples(frame: Any) -> list[str]:
 
 
 def draw_bin_sizes(frame: Any) -> Any:
-    """Figure 9: bars are the sizes; dots say in which bin the images of the drawn databases lie,
-    for every γ.
-    """
+    """Draw figure 9: bars are the sizes, dots the bins of the drawn images for every γ."""
     figure, axes = new_figure(1, 3, 8.5, 2.6, sharey=True)
     titles = {
         "train": "training split",
@@ -95,7 +92,7 @@ def draw_bin_sizes(frame: Any) -> Any:
 
 
 def say_bin_sizes(frame: Any) -> list[str]:
-    """The sizes themselves."""
+    """List the sizes."""
     bars = frame[frame["decay"].isna()]
     return [
         f"{sizes}: {', '.join(f'{n:,}' for n in part.sort_values('bin')['images'])}"
@@ -104,7 +101,7 @@ def say_bin_sizes(frame: Any) -> list[str]:
 
 
 def draw_marginals(frame: Any) -> Any:
-    """Figure 8: densities of H, S and V, one dashed line for each run, against the test split."""
+    """Draw figure 8: densities of H, S and V, a dashed line for each run, and the test split's."""
     decays = sorted(frame["decay"].unique())
     columns = [(decay, channel) for decay in decays for channel in CHANNELS]
     figure, axes = new_figure(
@@ -139,11 +136,11 @@ def draw_marginals(frame: Any) -> Any:
 
 
 def say_marginals(frame: Any) -> list[str]:
-    """Mean over runs of ∫ |density − that of the test split|, summed over H, S and V."""
+    """Give the mean over runs of ∫ |density − that of the test split|, summed over H, S, V."""
     test = frame[frame["arm"] == "test"].set_index(["decay", "channel", "value"])["density"]
     lines = []
     for decay, part in frame[frame["arm"] != "test"].groupby("decay"):
-        said = []
+        distances = []
         for arm in ("naive", *MARGINAL_ARMS):
             own = (
                 part[part["arm"] == arm]
@@ -155,16 +152,19 @@ def say_marginals(frame: Any) -> list[str]:
                 apart = (
                     own.sub(test.reindex(own.index), axis=0).abs().groupby("channel").mean().sum()
                 )
-                said.append(f"{NAMES[arm]} {apart.mean():.3f}")
-        lines.append(f"γ = {decay:g}, ∫|density − test| summed over H, S, V: {'; '.join(said)}")
+                distances.append(f"{NAMES[arm]} {apart.mean():.3f}")
+        lines.append(
+            f"γ = {decay:g}, ∫|density − test| summed over H, S, V: {'; '.join(distances)}"
+        )
     return lines
 
 
 def draw_channel_distances(frame: Any) -> Any:
-    """Soft box against box: Wasserstein distance over H, S, V from the population, mean over runs
-    with two standard deviations.
+    """Draw figure B2: Wasserstein distance over H, S, V from the population.
+
+    Mean over runs with two standard deviations.
     """
-    kinds = [each for each in ("balanced", "imbalanced") if each in set(frame["sizes"])]
+    kinds = [kind for kind in ("balanced", "imbalanced") if kind in set(frame["sizes"])]
     figure, axes = new_figure(1, len(kinds), 8.6, 3.2, sharey=True)
     for axis, sizes in zip(axes[0], kinds, strict=True):
         part = frame[frame["sizes"] == sizes]
@@ -185,7 +185,7 @@ def draw_channel_distances(frame: Any) -> Any:
                 error_kw={"linewidth": 0.7},
                 label=NAMES[arm],
             )
-        axis.set_xticks(range(len(decays)), [f"γ = {each:g}" for each in decays])
+        axis.set_xticks(range(len(decays)), [f"γ = {decay:g}" for decay in decays])
         axis.set_title(f"{sizes} databases")
         axis.set_yscale("log")
     axes[0, 0].set_ylabel("Wasserstein distance over H, S, V")
@@ -194,18 +194,19 @@ def draw_channel_distances(frame: Any) -> Any:
 
 
 def say_channel_distances(frame: Any) -> list[str]:
-    """Mean distances, and the soft box relative to the true ω."""
+    """Give the mean distances, and the soft box relative to the true ω."""
     lines = []
     for (sizes, decay), part in frame.groupby(["sizes", "decay"]):
         mean = part.groupby("arm")["distance"].mean()
-        said = "; ".join(
+        distances = "; ".join(
             f"{NAMES[arm]} {mean[arm]:.4f}"
             for arm in DISTANCE_ARMS
             if arm in mean and np.isfinite(mean[arm])
         )
         used = part.groupby("arm")["images"].mean()
         lines.append(
-            f"{sizes}, γ = {decay:g}: {said}; soft box {mean['soft_box'] / mean['true']:.2f} × "
+            f"{sizes}, γ = {decay:g}: {distances}; "
+            f"soft box {mean['soft_box'] / mean['true']:.2f} × "
             "true ω; as published "
             f"weighs {used['as_published']:,.0f} distinct images, the others {used['naive']:,.0f}"
         )

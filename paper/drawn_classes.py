@@ -1,6 +1,4 @@
-"""Figures 4, 5 and 6, and what the exact solver changes: drawn from their tables, and said in
-words.
-"""
+"""Draw figures 4, 5, 6 and B1 from their tables, and summarise them in sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ _SOURCE_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9")
 
 
 def draw_counts(frame: Any) -> Any:
-    """Figure 4: stacked bars, images per class and source."""
+    """Draw figure 4: stacked bars, images per class and source."""
     overlaps = sorted(frame["overlap"].unique())
     figure, axes = new_figure(1, len(overlaps), 8.0, 2.6, sharey=True)
     for axis, overlap in zip(axes[0], overlaps, strict=True):
@@ -44,7 +42,7 @@ def draw_counts(frame: Any) -> Any:
 
 
 def say_counts(frame: Any) -> list[str]:
-    """Images that link neighbouring sources."""
+    """Count the images that link neighbouring sources."""
     lines = []
     for overlap, part in frame.groupby("overlap"):
         total = part.groupby("source")["images"].sum()
@@ -55,9 +53,7 @@ def say_counts(frame: Any) -> list[str]:
 
 
 def draw_masses(frame: Any) -> Any:
-    """Figure 5: class distribution of the debiased sample, one dashed line for each run, against
-    the target.
-    """
+    """Draw figure 5: class distribution of the debiased sample, a dashed line for each run."""
     overlaps = sorted(frame["overlap"].unique())
     figure, axes = new_figure(len(ARMS), len(overlaps), 9.5, 6.4, sharex=True, sharey="col")
     for row, arm in enumerate(ARMS):
@@ -96,7 +92,7 @@ def draw_masses(frame: Any) -> Any:
 
 
 def say_masses(frame: Any) -> list[str]:
-    """Smallest and largest class mass over all runs, and the largest error, of every arm and γ."""
+    """Give smallest and largest class mass and the largest error, for every arm and γ."""
     lines = []
     for overlap, part in frame.groupby("overlap"):
         for arm in ARMS:
@@ -115,7 +111,7 @@ def say_masses(frame: Any) -> list[str]:
 
 
 def draw_distances(frame: Any) -> Any:
-    """Figure 6: L2 distance of the weights from uniform ones against γ."""
+    """Draw figure 6: L2 distance of the weights from uniform ones against γ."""
     figure, axes = new_figure(1, 1, 5.2, 3.4)
     axis = axes[0, 0]
     for arm in ARMS:
@@ -148,20 +144,20 @@ def draw_distances(frame: Any) -> Any:
 
 
 def say_distances(frame: Any) -> list[str]:
-    """Mean distance at the ends, the slope with the true ω, and draws that are not connected."""
+    """Give the mean distance at the ends, the slope with the true ω, and disconnected draws."""
     lines = []
     linked = frame[(frame["overlap"] >= 1e-3) & (frame["overlap"] <= 0.3)]
     for arm in ARMS:
         x, mean, _ = mean_and_spread(_solved(frame, arm), "overlap", "distance")
         slope_x, slope_mean, _ = mean_and_spread(_solved(linked, arm), "overlap", "distance")
-        said = (
+        slope = (
             f"; slope {log_slope(slope_x, slope_mean):+.2f} for γ from 0.001 to 0.3"
             if slope_x.size > 1
             else ""
         )
         lines.append(
             f"{NAMES[arm]}: distance {mean[0]:.3g} at γ = {x[0]:g}, {mean[-1]:.3g} at γ = "
-            f"{x[-1]:g}{said}"
+            f"{x[-1]:g}{slope}"
         )
     worst = frame[frame["arm"] == "exact"]["class_error"].max()
     lines.append(
@@ -175,8 +171,9 @@ def say_distances(frame: Any) -> list[str]:
 
 
 def _solved(frame: Any, arm: str) -> Any:
-    """The runs of an arm; of the exact ones those whose draw is connected: elsewhere there is
-    nothing to be learnt.
+    """Select the runs of an arm that have a solution.
+
+    Of the exact arms those whose draw is connected.
     """
     own = frame[frame["arm"] == arm]
     return own[own["connected"]] if arm in ("exact", "true") else own
@@ -190,7 +187,7 @@ def _share_disconnected(frame: Any) -> Any:
 def _disconnected(
     overlap: float, runs: int, connected: int, unlinked: Sequence[str] = ()
 ) -> list[str]:
-    """Which draws lack a link, and in the first of them between which groups of sources."""
+    """Say which draws lack a link, and between which groups of sources in the first of them."""
     if connected == runs:
         return []
     named = next((f" (of the first: {each})" for each in unlinked), "")
@@ -202,7 +199,7 @@ def _disconnected(
 
 
 def draw_descents(frame: Any) -> Any:
-    """What the exact solver changes: error of the log normalizers against the number of steps."""
+    """Draw figure B1: error of the log normalizers against the number of steps."""
     overlaps = sorted(frame["overlap"].unique())
     figure, axes = new_figure(1, len(overlaps), 9.0, 2.9, sharey=True)
     for axis, overlap in zip(axes[0], overlaps, strict=True):
@@ -231,18 +228,18 @@ def draw_descents(frame: Any) -> Any:
 
 
 def say_descents(frame: Any) -> list[str]:
-    """Error after 4000 steps, and Newton's steps."""
+    """Give the error after 4000 steps, and the number of Newton's steps."""
     lines = []
     for overlap, part in frame.groupby("overlap"):
         newton = part[part["method"] == "newton"].dropna()
         late = part[part["steps"] == 4000].groupby("method")["error"].mean()
-        said = ", ".join(
+        errors = ", ".join(
             f"{NAMES[each]} {late[each]:.2g}"
             for each in ("article", "as_published")
             if each in late
         )
         lines.append(
-            f"γ = {overlap:g}: error of log W after 4000 steps: {said}; Newton "
+            f"γ = {overlap:g}: error of log W after 4000 steps: {errors}; Newton "
             f"{newton['error'].max():.1g} after "
             f"{newton['steps'].max():.0f} steps"
         )

@@ -1,4 +1,4 @@
-"""Figures 2 and 3, and the theorem: drawn from their tables, and said in words."""
+"""Draw figures 2, 3, B3 and B4 from their tables, and summarise them in sentences."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TITLES = {
 
 
 def draw_supports(frame: Any) -> Any:
-    """Figure 2: above, target and sources; below, what can be said about the target."""
+    """Draw figure 2: target and sources above, what can be said about the target below."""
     figure, axes = new_figure(2, 3, 10.0, 4.4, sharex=True, sharey="row")
     for column, case in enumerate(CASES):
         part = frame[frame["case"] == case]
@@ -72,26 +72,26 @@ def draw_supports(frame: Any) -> Any:
 
 
 def say_supports(frame: Any) -> list[str]:
-    """Verdict of each case, target mass that no source sees, and how far the estimates are off."""
+    """Give the verdict of each case, the target mass that no source sees, and the errors."""
     lines = []
     for case in CASES:
         part = frame[frame["case"] == case]
         target = part[part["curve"] == "target"].set_index("z")["density"]
-        said = []
+        errors = []
         for curve in part["curve"].unique():
             if curve.startswith(("debiased", "combined")):
                 own = part[part["curve"] == curve].set_index("z")["density"]
-                said.append(f"{curve}: ∫|estimate − target| = {(own - target).abs().mean():.2f}")
+                errors.append(f"{curve}: ∫|estimate − target| = {(own - target).abs().mean():.2f}")
         verdict, lost = part["verdict"].iloc[0], part["uncovered"].iloc[0]
         lines.append(
             f"{case}: overlap {verdict}, {100 * lost:.0f}% of the target uncovered; "
-            f"{'; '.join(said)}"
+            f"{'; '.join(errors)}"
         )
     return lines
 
 
 def draw_functions(frame: Any) -> Any:
-    """Figure 3: two biasing functions; they share at least the surface κ·ε."""
+    """Draw figure 3: two biasing functions, which share at least the surface κ·ε."""
     figure, axes = new_figure(1, 1, 5.0, 2.8)
     axis = axes[0, 0]
     first, second = (frame[f"omega_{k}"].where(frame[f"omega_{k}"] > 0) for k in (1, 2))
@@ -113,7 +113,7 @@ def draw_functions(frame: Any) -> Any:
 
 
 def say_functions(frame: Any) -> list[str]:
-    """The constants of the two functions under a uniform target."""
+    """Give the constants of the two functions under a uniform target."""
     both = (frame["omega_1"] > 0) & (frame["omega_2"] > 0)
     positive = np.concatenate(
         [frame["omega_1"][frame["omega_1"] > 0], frame["omega_2"][frame["omega_2"] > 0]]
@@ -126,7 +126,7 @@ def say_functions(frame: Any) -> list[str]:
 
 
 def draw_sizes(frame: Any) -> Any:
-    """The theorem against n."""
+    """Draw figure B3: the theorem against n."""
     figure, axes = new_figure(1, 1, 5.2, 3.6)
     axis = axes[0, 0]
     for arm in ("naive", "constant", "root_n", "true"):
@@ -143,7 +143,7 @@ def draw_sizes(frame: Any) -> Any:
 
 
 def say_sizes(frame: Any) -> list[str]:
-    """Slopes and floors."""
+    """Give slopes and floors."""
     lines = []
     for arm in ("true", "root_n", "constant", "naive"):
         x, mean, _ = mean_and_spread(frame[frame["arm"] == arm], "n", "error")
@@ -155,7 +155,7 @@ def say_sizes(frame: Any) -> list[str]:
 
 
 def draw_overlaps(frame: Any) -> Any:
-    """The theorem against κ and ε."""
+    """Draw figure B4: the theorem against κ and ε."""
     figure, axes = new_figure(1, 2, 7.4, 3.2, sharey=True)
     titles = {
         "kappa": "two intervals that share the mass κ",
@@ -174,7 +174,7 @@ def draw_overlaps(frame: Any) -> Any:
 
 
 def say_overlaps(frame: Any) -> list[str]:
-    """Slopes where the overlap is small, and draws that were not connected."""
+    """Give the slopes where the overlap is small, and disconnected draws."""
     lines = []
     for constant, sign in (("kappa", "κ"), ("epsilon", "ε")):
         own = frame[frame["constant"] == constant]

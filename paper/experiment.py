@@ -1,5 +1,6 @@
-"""An experiment behind figures: many small cells, computed in any order by any number of processes,
-each kept until all are done.
+"""Run the experiments behind figures: many small cells, computed in any order by processes.
+
+Each cell is kept in a file until all are done.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ Tables = dict[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a cell finds its data, and where it may keep what it computes."""
+class Folders:
+    """The folder of the data, and the folder where a cell may keep what it computes."""
 
     data: Path
     cache: Path
@@ -45,17 +46,17 @@ class Experiment:
     name : of its folder while it is unfinished.
     settings : everything that its numbers depend on; a change makes them anew.
     cells : independent parts, plain values only.
-    compute : a function at the top of a module, of a cell and a place.
+    compute : a function at the top of a module, of a cell and a folders.
     """
 
     name: str
     settings: Mapping[str, Any] = field(repr=False)
     cells: Sequence[Cell] = field(repr=False)
-    compute: Callable[[Cell, Place], Tables] = field(repr=False)
+    compute: Callable[[Cell, Folders], Tables] = field(repr=False)
 
     @property
     def axes(self) -> dict[str, list[Any]]:
-        """Which values the cells take, by name."""
+        """List the values that the cells take, by name."""
         names = dict.fromkeys(key for cell in self.cells for key in cell)
         return {
             name: list(dict.fromkeys(cell[name] for cell in self.cells if name in cell))
@@ -64,13 +65,14 @@ class Experiment:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with the settings, and with nothing else."""
+        """Return a fingerprint of the settings."""
         return _digest({"settings": self.settings, "cells": list(self.cells)})
 
 
 class Workers:
-    """Up to ``jobs`` processes, started when the first cells need them; with one job everything is
-    computed here.
+    """Up to ``jobs`` processes, started when the first cells need them.
+
+    With one job everything is computed in this process.
     """
 
     def __init__(self, jobs: int = 1) -> None:
@@ -87,14 +89,14 @@ class Workers:
 
     def run(
         self,
-        compute: Callable[[Cell, Place], Tables],
-        place: Place,
+        compute: Callable[[Cell, Folders], Tables],
+        folders: Folders,
         waiting: Sequence[tuple[Cell, Path]],
     ) -> Iterator[None]:
-        """Compute cells and keep each in its file; yields as they are done."""
+        """Compute cells, keep each in its file, and yield as they are done."""
         if self.jobs == 1 or len(waiting) < _FEW:
             for cell, file in waiting:
-                _keep(compute, cell, place, file)
+                _keep(compute, cell, folders, file)
                 yield
             return
         if self._pool is None:
@@ -107,28 +109,25 @@ class Workers:
             )
         try:
             for done in as_completed(
-                [self._pool.submit(_keep, compute, cell, place, file) for cell, file in waiting]
+                [self._pool.submit(_keep, compute, cell, folders, file) for cell, file in waiting]
             ):
                 done.result()
                 yield
         except BrokenProcessPool as error:
-            raise DataError(
-                "one of the processes was ended from outside, most likely for want of memory. What "
-                "was computed is kept: run the same "
-                "command again, with --jobs 1 if memory is short."
-            ) from error
+            raise killed_process() from error
 
 
 def run_experiment(
     experiment: Experiment,
-    place: Place,
+    folders: Folders,
     folder: Path,
     *,
     workers: Workers | None = None,
     progress: bool | None = None,
 ) -> Tables:
-    """The tables of all cells, in the order of the cells; those that an interrupted run kept in
-    ``folder`` are not computed again.
+    """Compute the tables of all cells, in the order of the cells.
+
+    Cells that an interrupted run kept in ``folder`` are not computed again.
     """
     kept = folder / f"{experiment.name}-{experiment.fingerprint}"
     kept.mkdir(parents=True, exist_ok=True)
@@ -140,7 +139,7 @@ def run_experiment(
     ]
     with show_progress(experiment.name, len(files), progress) as advance:
         advance(len(files) - len(waiting))
-        for _ in (workers or Workers()).run(experiment.compute, place, waiting):
+        for _ in (workers or Workers()).run(experiment.compute, folders, waiting):
             advance(1)
     tables: Tables = {}
     for file in files:
@@ -149,18 +148,25 @@ def run_experiment(
     return tables
 
 
+def killed_process() -> DataError:
+    """Make the error for a process that the system ended."""
+    return DataError(
+        "one of the processes was killed, most likely because memory ran out. What was computed is "
+        "kept: run the same command again, with --jobs 1 if memory is short."
+    )
+
+
 def forget_cells(experiment: Experiment, folder: Path) -> None:
-    """Remove what was kept of the cells: the experiment's tables are written, or it shall be
-    computed anew.
+    """Remove the stored cells of an experiment.
+
+    Its tables are written, or everything is to be computed again.
     """
-    for each in folder.glob(f"{experiment.name}-*"):
-        shutil.rmtree(each, ignore_errors=True)
+    for kept in folder.glob(f"{experiment.name}-*"):
+        shutil.rmtree(kept, ignore_errors=True)
 
 
 def _be_a_worker() -> None:
-    """Ctrl-C goes to the parent, which tells; one thread each, since there are as many processes as
-    cores.
-    """
+    """Leave Ctrl-C to the parent, and use one thread: there are as many processes as cores."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
@@ -168,7 +174,7 @@ def _be_a_worker() -> None:
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed tells nobody: its workers would wait for work forever."""
+    """End this process with its parent: a killed parent would leave workers waiting forever."""
     from multiprocessing import connection, parent_process
 
     parent = parent_process()
@@ -177,8 +183,10 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _keep(compute: Callable[[Cell, Place], Tables], cell: Cell, place: Place, file: Path) -> None:
-    write_text(file, json.dumps(compute(cell, place)))
+def _keep(
+    compute: Callable[[Cell, Folders], Tables], cell: Cell, folders: Folders, file: Path
+) -> None:
+    write_text(file, json.dumps(compute(cell, folders)))
 
 
 def _digest(value: Any) -> str:

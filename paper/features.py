@@ -1,4 +1,4 @@
-"""CIFAR as a probe sees it: features of a network, computed once, and their principal components.
+"""Compute the features of CIFAR that a probe learns from, once, and their components.
 
 EfficientNet-lite0 sees each image at 128 × 128 pixels; the outputs of six of its blocks and of its
 last layer, averaged over positions, are 2216 numbers. They are computed sheet by sheet (a thousand
@@ -64,8 +64,9 @@ def embed_split(
     jobs: int = 1,
     advance: Callable[[int], None] = lambda count: None,
 ) -> list[Path]:
-    """The files with the features of each sheet, (1000, 2216) float16, those that are missing
-    computed first.
+    """Return the files with the features of each sheet, (1000, 2216) float16.
+
+    Missing ones are computed first.
     """
     network = _network().placed(jobs, cache)
     folder = _folder(cache, name)
@@ -82,8 +83,9 @@ def embed_split(
 
 
 def components_file(cache: Path, name: str, components: int = COMPONENTS) -> Path:
-    """Where the principal components of a data set are kept; all that `load_features` needs beside
-    the labels.
+    """Return the file of a data set's principal components.
+
+    It is all that `load_features` needs, apart from the labels.
     """
     return _folder(cache, name) / f"components-{components}.npz"
 
@@ -91,8 +93,9 @@ def components_file(cache: Path, name: str, components: int = COMPONENTS) -> Pat
 def load_features(
     data: Path, name: str, cache: Path, *, components: int = COMPONENTS, jobs: int = 1
 ) -> Features:
-    """Principal components of both splits with labels and borders, from the cache where they are
-    there.
+    """Load the principal components of both splits with labels and borders.
+
+    From the cache if possible.
     """
     kept = components_file(cache, name, components)
     if not kept.is_file():
@@ -121,14 +124,13 @@ def _network() -> Embedding:
 
 
 def _folder(cache: Path, name: str) -> Path:
-    """Of a data set's features; another one whenever the network or what it is given changes."""
+    """Return the folder of a data set's features, which changes with the network and its input."""
     key = hashlib.sha256(json.dumps(_network().to_dict(), sort_keys=True).encode()).hexdigest()[:12]
     return cache / f"features-{key}" / name
 
 
 def _reduce(train_files: list[Path], test_files: list[Path], components: int) -> tuple[Any, Any]:
-    """Components of the training images and those of the test images along the same directions:
-    v_cᵀ(x − m)/λ_c^¼.
+    """Project both splits on the components of the training images: v_cᵀ(x − m)/λ_c^¼.
 
     One number divides all, so that the variances of the training images are 1 on average, as
     `unskew.learn.probe.scale_features` does.
@@ -148,7 +150,10 @@ def _reduce(train_files: list[Path], test_files: list[Path], components: int) ->
 
 
 def _borders(folder: Path, split: Split) -> Floats:
-    """(N, 3) mean hue, saturation and value of the border, two pixels wide (the article's 4.3)."""
+    """Return the (N, 3) mean hue, saturation and value of the border, two pixels wide.
+
+    The article's section 4.3.
+    """
     from unskew.represent.color import BorderHsv
 
     border = BorderHsv(width=2)

@@ -1,5 +1,6 @@
-"""``python -m paper figures``: every figure of the article with its table, and those beyond it;
-what is there already is not made again.
+"""Write every figure of the article with its table: ``python -m paper figures``.
+
+Figures that exist with the same settings are not made again.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paper.arguments import check_names, check_output_folder, check_runs
 from paper.catalogue import NOT_POSSIBLE, RUNS, Figure, list_figures
-from paper.experiment import Experiment, Place, Tables, Workers, forget_cells, run_experiment
+from paper.experiment import Experiment, Folders, Tables, Workers, forget_cells, run_experiment
 from paper.plotting import figure_style, save_figure
 from paper.populations import DATA_SETS, TITLES, present_sets, read_population
-from unskew.errors import ConfigError, DataError, did_you_mean
-from unskew.files.atomic import may_write, write_text, written_whole
+from unskew.files.atomic import write_text, written_whole
 
 log = logging.getLogger(__name__)
 
@@ -26,30 +27,28 @@ _CACHE = ".cache"
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure that was written, or was there: its number, files, caption, and what it shows in
-    sentences.
-    """
+    """A figure that was written or already existed: number, files, caption and findings."""
 
     number: str
     title: str
     files: tuple[str, ...]
-    found: tuple[str, ...]
+    findings: tuple[str, ...]
     is_new: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return plain values."""
         return {
             "number": self.number,
             "title": self.title,
             "files": list(self.files),
-            "found": list(self.found),
+            "found": list(self.findings),
             "new": self.is_new,
         }
 
 
 @dataclass(frozen=True)
 class FigureSet:
-    """What ``write_figures`` did."""
+    """The result of ``write_figures``."""
 
     figures: tuple[Drawn, ...]
     notes: tuple[str, ...]
@@ -64,31 +63,30 @@ def write_figures(
     force: bool = False,
     jobs: int = 1,
     progress: bool | None = None,
-    tell: Callable[[Drawn], None] = lambda drawn: None,
+    report: Callable[[Drawn], None] = lambda drawn: None,
 ) -> FigureSet:
-    """Write figures as PNG and SVG, each with its table as CSV and its settings and findings as
-    JSON.
+    """Write figures as PNG and SVG, each with its table (CSV) and settings and findings (JSON).
 
     Parameters
     ----------
     data : the folder that holds cifar10 and cifar100 as sheets; one of the two is enough.
-    out : made when it is not there.
+    out : created if needed.
     only : numbers of figures, such as ``["5", "B2"]``; all of them by default.
     runs : draws of the databases wherever the article has 8.
-    force : compute everything anew; else a figure whose settings are those of its JSON file is left
-        as it is.
+    force : compute everything again; else a figure whose settings are those of its JSON file is
+        kept.
     jobs : processes.
-    tell : called with every figure when it is done.
+    report : called with every figure when it is done.
     """
-    if runs < 1:
-        raise ConfigError(f"runs is the number of draws of the databases, at least 1; got {runs}.")
-    only = [each.strip().upper() for each in only if each.strip()]
+    check_runs(runs)
+    only = [number.strip().upper() for number in only if number.strip()]
     sets = present_sets(data)
-    _check_folder(out)
+    check_output_folder(out, "figures")
     out.mkdir(parents=True, exist_ok=True)
-    place = Place(data, out / _CACHE)
-    fingerprints = {name: read_population(data, name, place.cache).fingerprint for name in sets}
+    folders = Folders(data, out / _CACHE)
+    fingerprints = {name: read_population(data, name, folders.cache).fingerprint for name in sets}
     figures = _chosen(list_figures(fingerprints, runs), only)
+    experiments = {figure.experiment.name: figure.experiment for figure in figures}
     notes = [NOT_POSSIBLE] if not only or "1" in only else []
     notes += [
         f"{TITLES[name]} is not in {data}: its figures are left out."
@@ -96,45 +94,28 @@ def write_figures(
         if name not in sets
     ]
     if force:
-        for each in {figure.experiment.name: figure.experiment for figure in figures}.values():
-            forget_cells(each, place.cache)
+        for experiment in experiments.values():
+            forget_cells(experiment, folders.cache)
     computed: dict[str, Tables] = {}
     drawn = []
     with Workers(jobs) as workers:
         for figure in figures:
-            drawn.append(_write_one(figure, place, out, computed, force, workers, progress))
-            tell(drawn[-1])
-    for experiment in {figure.experiment.name: figure.experiment for figure in figures}.values():
-        _forget_when_all_written(experiment, list_figures(fingerprints, runs), out, place)
+            drawn.append(_write_one(figure, folders, out, computed, force, workers, progress))
+            report(drawn[-1])
+    for experiment in experiments.values():
+        _forget_when_all_written(experiment, list_figures(fingerprints, runs), out, folders)
     return FigureSet(tuple(drawn), tuple(notes))
-
-
-def _check_folder(out: Path) -> None:
-    if out.exists() and not out.is_dir():
-        raise ConfigError(
-            f"{str(out)!r} is a file; figures are written into a folder. Give another one with -o."
-        )
-    if not may_write(out):
-        raise DataError(
-            f"nothing can be written into {str(out)!r}: it is read-only for you. Give another "
-            "folder with -o."
-        )
 
 
 def _chosen(figures: Sequence[Figure], only: Sequence[str]) -> list[Figure]:
     known = list(dict.fromkeys(figure.number for figure in figures))
-    for each in only:
-        if each != "1" and each not in known:
-            raise ConfigError(
-                f"there is no figure {each!r}; there are "
-                f"{', '.join(known)}.{did_you_mean(each, known)}"
-            )
+    check_names("figure", (number for number in only if number != "1"), known)
     return [figure for figure in figures if not only or figure.number in only]
 
 
 def _write_one(
     figure: Figure,
-    place: Place,
+    folders: Folders,
     out: Path,
     computed: dict[str, Tables],
     force: bool,
@@ -155,18 +136,18 @@ def _write_one(
     if frame is None:
         if figure.experiment.name not in computed:
             computed[figure.experiment.name] = run_experiment(
-                figure.experiment, place, place.cache, workers=workers, progress=progress
+                figure.experiment, folders, folders.cache, workers=workers, progress=progress
             )
         frame = _write_table(computed[figure.experiment.name][figure.table], out / files[0])
     with figure_style():
-        save_figure(figure.draw(frame, place.data), out, figure.slug)
-    found = tuple(figure.say(frame))
-    _write_record(figure, found, record)
-    return Drawn(figure.number, figure.title, files, found, True)
+        save_figure(figure.draw(frame, folders.data), out, figure.slug)
+    findings = tuple(figure.say(frame))
+    _write_record(figure, findings, record)
+    return Drawn(figure.number, figure.title, files, findings, True)
 
 
 def _write_table(rows: list[dict[str, Any]], path: Path) -> Any:
-    """The rows as CSV; what is drawn is what was written."""
+    """Write the rows as CSV and read them back: the picture shows what is in the file."""
     import pandas as pd
 
     with written_whole(path) as beside:
@@ -188,13 +169,13 @@ def _read_record(path: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def _write_record(figure: Figure, found: Sequence[str], path: Path) -> None:
+def _write_record(figure: Figure, findings: Sequence[str], path: Path) -> None:
     from unskew.files.fingerprints import find_versions
 
     record = {
         "number": figure.number,
         "title": figure.title,
-        "found": list(found),
+        "found": list(findings),
         "settings": dict(figure.experiment.settings),
         "values": figure.experiment.axes,
         "fingerprint": figure.experiment.fingerprint,
@@ -204,15 +185,16 @@ def _write_record(figure: Figure, found: Sequence[str], path: Path) -> None:
 
 
 def _forget_when_all_written(
-    experiment: Experiment, figures: Sequence[Figure], out: Path, place: Place
+    experiment: Experiment, figures: Sequence[Figure], out: Path, folders: Folders
 ) -> None:
-    """The cells go when every figure that is drawn from them is there; with ``only``, another one
-    may need them later.
+    """Remove the cells once every figure drawn from them exists.
+
+    With ``only``, another figure may still need them.
     """
-    users = [each for each in figures if each.experiment.name == experiment.name]
-    records = [_read_record(out / f"{each.slug}.json") for each in users]
+    users = [figure for figure in figures if figure.experiment.name == experiment.name]
+    records = [_read_record(out / f"{figure.slug}.json") for figure in users]
     if all(
         record is not None and record.get("fingerprint") == experiment.fingerprint
         for record in records
     ):
-        forget_cells(experiment, place.cache)
+        forget_cells(experiment, folders.cache)

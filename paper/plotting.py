@@ -1,4 +1,4 @@
-"""How all figures look: colours and names of the arms, axes, and files as PNG and SVG."""
+"""The look of all figures: colours and names of the arms, axes, and files as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _STYLE: Any = {
 def new_figure(
     rows: int, columns: int, width: float, height: float, **options: Any
 ) -> tuple[Any, Any]:
-    """(figure, (rows, columns) array of axes); no window, no global state."""
+    """Make (figure, (rows, columns) array of axes) without a window or global state."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -66,21 +66,21 @@ def new_figure(
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """The look of all figures while the block lasts; matplotlib's own settings are left as they
-    are.
-    """
+    """Apply the look of all figures inside the block; matplotlib's settings return after it."""
     try:
         import matplotlib
     except ImportError as error:
         raise ConfigError(
-            "drawing figures needs the package matplotlib, which is not installed: pip install matplotlib"
+            "drawing figures needs the package matplotlib, which is not installed: pip install "
+            "matplotlib",
+            package="matplotlib",
         ) from error
     with matplotlib.rc_context(_STYLE):
         yield
 
 
 def save_figure(figure: Any, folder: Path, slug: str) -> None:
-    """``slug.png`` and ``slug.svg``, each whole or not at all."""
+    """Write ``slug.png`` and ``slug.svg``, each atomically."""
     with written_whole(folder / f"{slug}.png") as beside:
         figure.savefig(beside, format="png", dpi=_DPI, metadata={"Software": None})
     with written_whole(folder / f"{slug}.svg") as beside:
@@ -88,8 +88,9 @@ def save_figure(figure: Any, folder: Path, slug: str) -> None:
 
 
 def legend_below(figure: Any, arms: Iterable[str], columns: int, dashed: bool = False) -> None:
-    """One legend for all panels, below them; ``dashed``: arms are dashed lines and the target a
-    full one.
+    """Put one legend for all panels below them.
+
+    ``dashed``: arms are dashed lines and the target a full one.
     """
     from matplotlib.lines import Line2D
 
@@ -107,8 +108,9 @@ def legend_below(figure: Any, arms: Iterable[str], columns: int, dashed: bool = 
 
 
 def mean_and_spread(frame: Any, by: str, value: str) -> tuple[Any, Any, Any]:
-    """(sorted levels of ``by``, mean of ``value`` over runs, two standard deviations); runs without
-    a value do not count.
+    """Return (sorted levels of ``by``, mean of ``value`` over runs, two standard deviations).
+
+    Runs without a value do not count.
     """
     grouped = frame.dropna(subset=[value]).groupby(by)[value]
     mean = grouped.mean()
@@ -120,14 +122,14 @@ def mean_and_spread(frame: Any, by: str, value: str) -> tuple[Any, Any, Any]:
 
 
 def log_slope(x: Any, y: Any) -> float:
-    """Slope of log y against log x, by least squares."""
+    """Return the slope of log y against log x, by least squares."""
     return float(
         np.polyfit(np.log(np.asarray(x, dtype=float)), np.log(np.asarray(y, dtype=float)), 1)[0]
     )
 
 
 def reference_slope(axis: Any, x: Any, y0: float, slope: float, label: str) -> None:
-    """A dotted line of this slope through (x[0], y0) on logarithmic axes, named at its end."""
+    """Draw a dotted line of this slope through (x[0], y0) on logarithmic axes, with its name."""
     line = y0 * (np.asarray(x, dtype=float) / float(x[0])) ** slope
     axis.plot(x, line, color="#555555", linestyle=":", linewidth=0.9)
     axis.annotate(

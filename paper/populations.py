@@ -1,5 +1,6 @@
-"""CIFAR as the figures need it: labels, and hue, saturation and value of each image's border,
-computed once and kept.
+"""Read what the figures need of CIFAR: labels, and hue, saturation and value of the borders.
+
+Borders are computed once and kept.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 
 @dataclass(frozen=True, eq=False)
 class CifarPopulation:
-    """A data set without its pixels; the training split is the population that databases are drawn
-    from.
+    """A data set without its pixels; databases are drawn from its training split.
 
     Attributes
     ----------
@@ -47,18 +47,20 @@ class CifarPopulation:
 
 
 def present_sets(data: Path) -> tuple[str, ...]:
-    """Which of the two data sets lie below the folder; neither is an error."""
+    """List which of the two data sets the folder has; none is an error."""
     if not data.is_dir():
         raise ConfigError(
             f"there is no folder {str(data)!r}. --data names the folder that holds cifar10 and "
-            "cifar100 as sheets of images."
+            "cifar100 as sheets of images.",
+            option="--data",
+            path=str(data),
         )
     find_data(data)
     return tuple(name for name in DATA_SETS if (data / name / "labels.npz").is_file())
 
 
 def read_population(data: Path, name: str, cache: Path) -> CifarPopulation:
-    """Labels and borders of both splits, the borders from the cache where they are there."""
+    """Read labels and borders of both splits, the borders from the cache if possible."""
     # Whichever way the folder is written, in whichever process, it is read once.
     return _read(data.resolve(), name, cache.resolve())
 
@@ -74,7 +76,7 @@ def _read(data: Path, name: str, cache: Path) -> CifarPopulation:
 
 
 def _borders(folder: Path, split: Split, cache: Path) -> Floats:
-    """(N, 3) borders of a split, kept in a file whose name says which sheets they are of."""
+    """Return the (N, 3) borders of a split, kept in a file named after its sheets."""
     from unskew.represent.color import border_hsv
 
     sheets = list_sheets(folder, split)

@@ -1,5 +1,4 @@
-"""Settings on CIFAR whose truth is known: how sources are drawn, what a user would know, and the
-true biasing functions.
+"""Settings on CIFAR with a known truth: sources, what a user would know, and the true ω.
 
 The population is the training split, which is the target: balanced classes. Every draw is with
 replacement. The article's are class overlap and acquisition with equal sizes (and 0.75^k for
@@ -75,23 +74,19 @@ class Setting(ABC):
 
     @abstractmethod
     def scenario(self, population: Population, seed: int) -> Scenario:
-        """The images drawn, with the truth."""
+        """Draw the images, with the truth."""
 
     @abstractmethod
     def population_omega(self, population: Population) -> Floats:
-        """(N, K) the true ω of every image of the population, drawn or not, each column up to a
-        constant.
-        """
+        """Return the (N, K) true ω of the whole population, up to a constant per column."""
 
     @abstractmethod
     def families(self) -> Mapping[str, tuple[Bias, Target | None]]:
-        """The bias models of a user who knows how the sources came about, and what that user knows
-        of the target.
-        """
+        """Return the bias models of a user who knows how the sources arose, with their targets."""
 
     @property
     def source_names(self) -> tuple[str, ...] | None:
-        """Names of the sources; None: source 1, source 2, …"""
+        """Return the names of the sources; None: source 1, source 2, …"""
         return None
 
     def draw(self, population: Population, seed: int) -> Draw:
@@ -113,26 +108,25 @@ class Setting(ABC):
         return Draw(scenario.index, pool, scenario.omega, self.families())
 
     def columns(self, label_n: Ints, border_n3: Floats, source_n: Ints) -> Mapping[str, Floats]:
-        """Further columns of the pool, from what a user sees of the images drawn."""
+        """Return further columns of the pool, which a user could see in the drawn images."""
         return {}
 
     def group(self, population: Population) -> tuple[Ints, tuple[str, ...]]:
-        """(group of every image whose worst accuracy matters, their names): by default the
-        classes.
-        """
+        """Return (group of every image whose worst accuracy matters, names): the classes."""
         return population.label, tuple(f"class {y}" for y in range(int(population.label.max()) + 1))
 
 
 def unseen_chance(omega_nk: Floats, size_k: Ints) -> Floats:
-    """(N,) Π_k (1 − p_ik)^{n_k}, p_ik = ω_ik/Σ_j ω_jk: how likely an image of the population is
-    drawn by no source.
+    """Return (N,) Π_k (1 − p_ik)^{n_k}, p_ik = ω_ik/Σ_j ω_jk.
+
+    The probability that no source draws an image of the population.
     """
     log_nk = size_k * np.log1p(-omega_nk / omega_nk.sum(axis=0))
     return np.asarray(np.exp(log_nk.sum(axis=1)))
 
 
 def falling_sizes(ratio: float, n_sources: int, total: int = TOTAL) -> Ints:
-    """(K,) n_k ∝ ratio^k that sum to ``total``, largest remainders rounded up."""
+    """Return the (K,) sizes n_k ∝ ratio^k that sum to ``total``, largest remainders rounded up."""
     wanted_k = total * ratio ** np.arange(n_sources) / (ratio ** np.arange(n_sources)).sum()
     size_k: Ints = np.floor(wanted_k).astype(np.int64)
     size_k[np.argsort(size_k - wanted_k, kind="stable")[: total - size_k.sum()]] += 1
@@ -141,8 +135,9 @@ def falling_sizes(ratio: float, n_sources: int, total: int = TOTAL) -> Ints:
 
 @dataclass(frozen=True)
 class ClassOverlap(Setting):
-    """Sources that each show their own classes and, with probability ``overlap``, those of the
-    next; n_k ∝ ratio^k (the article's 4.2).
+    """Sources that show their own classes and, with probability ``overlap``, those of the next.
+
+    n_k ∝ ratio^k (the article's 4.2).
     """
 
     overlap: float
@@ -219,8 +214,10 @@ class MissingClasses(Setting):
 
 @dataclass(frozen=True)
 class Background(Setting):
-    """ω_1 = sigmoid(±slope (V − median V)), + for vehicles and − for animals, V the border's value;
-    a small unbiased source, ω_2 = 1.
+    """A source that prefers bright vehicles and dark animals, and a small unbiased one.
+
+    ω_1 = sigmoid(±slope (V − median V)), + for vehicles and − for animals, V the border's value;
+    ω_2 = 1.
 
     The user knows that the first source likes bright vehicles and dark animals, not how much. With
     m the median of V in the unbiased source, z = ±(V − m) says how usual a background is; ``usual``
@@ -284,8 +281,9 @@ class Background(Setting):
 
 @dataclass(frozen=True)
 class Acquisition(Setting):
-    """Eight sources, each with its own octant of the border's hue, saturation and value, falling
-    off over ``decay`` (the article's 4.3).
+    """Eight sources, each with its own octant of the border's hue, saturation and value.
+
+    ω falls off over ``decay`` (the article's 4.3).
     """
 
     decay: float

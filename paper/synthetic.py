@@ -1,5 +1,6 @@
-"""Figures 2 and 3 of the article on one-dimensional data: what has to be covered and shared, and
-what two biasing functions share.
+"""Compute figures 2 and 3 of the article on one-dimensional data.
+
+They show what has to be covered and shared, and what two biasing functions share.
 
 The target is an even mixture of two bumps on [0, 1]; ω_k is the indicator of an interval, so that
 p̂_k/ω_k is the source's own histogram.
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from paper.class_experiments import exact_weights
-from paper.experiment import Cell, Place, Tables
+from paper.experiment import Cell, Folders, Tables
 from unskew.records import Floats, Ints
 from unskew.solve.normalizers import check_overlap
 
@@ -27,19 +28,19 @@ CASES = {
 
 
 def target_density(z_n: Floats) -> Floats:
-    """(n,) ½ Beta(3, 7) + ½ Beta(7, 3)."""
+    """Return the (n,) density ½ Beta(3, 7) + ½ Beta(7, 3)."""
     from scipy.stats import beta
 
     return np.asarray(0.5 * beta.pdf(z_n, 3, 7) + 0.5 * beta.pdf(z_n, 7, 3))
 
 
 def draw_target(n: int, rng: np.random.Generator) -> Floats:
-    """(n,) draws from the target."""
+    """Draw (n,) values from the target."""
     return np.where(rng.uniform(size=n) < 0.5, rng.beta(3, 7, size=n), rng.beta(7, 3, size=n))
 
 
 def draw_case(case: str, seed: int = 0) -> tuple[Floats, Ints, Floats]:
-    """((n,) z, (n,) source, (n, 2) ω) of one of the three cases."""
+    """Draw ((n,) z, (n,) source, (n, 2) ω) of one of the three cases."""
     rng = np.random.default_rng(seed)
     drawn = []
     for low, high in CASES[case]:
@@ -52,8 +53,8 @@ def draw_case(case: str, seed: int = 0) -> tuple[Floats, Ints, Floats]:
     return z_n, np.repeat([0, 1], [each.size for each in drawn]), omega_nk
 
 
-def support_case(cell: Cell, place: Place) -> Tables:
-    """Figure 2: target, sources, and what can be said about the target in each case.
+def support_case(cell: Cell, folders: Folders) -> Tables:
+    """Compute target, sources and what can be said about the target in each case (figure 2).
 
     Estimates: where sources are linked, the debiased histogram (of the target restricted to what is
     covered, where something is not); where they are not, two of the many combinations 0.1/0.9 and
@@ -96,9 +97,10 @@ def _histogram(z_n: Floats, weight_n: Floats | None = None) -> Floats:
     return np.asarray(mass * N_HISTOGRAM / mass.sum())
 
 
-def overlapping_functions(cell: Cell, place: Place) -> Tables:
-    """Figure 3: two biasing functions that are at least ε where they are positive, and share the
-    mass κ (uniform target).
+def overlapping_functions(cell: Cell, folders: Folders) -> Tables:
+    """Compute two biasing functions, at least ε where positive, that share the mass κ (figure 3).
+
+    The target is uniform.
     """
     z_n = np.linspace(0.0, 1.0, 201)
     first = np.where(z_n <= 0.62, np.maximum(0.25, np.minimum(1.0, 1.4 - 1.9 * z_n)), 0.0)

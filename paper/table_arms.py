@@ -24,7 +24,7 @@ FOLDS = 2
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """Images of the population by number with their weights; None where the arm has no solution.
+    """Images of the population by number with their weights; None where there is no solution.
 
     ``note``: why there is none, or what was chosen.
     """
@@ -35,7 +35,7 @@ class Weighted:
 
     @property
     def ess(self) -> float:
-        """Kish's (Σ w)²/Σ w²."""
+        """Return Kish's (Σ w)²/Σ w²."""
         return (
             0.0
             if self.weight is None
@@ -44,8 +44,9 @@ class Weighted:
 
 
 def reference_images(population: Population, arm: str, size: int, run: int) -> Weighted:
-    """Ref: all images once. Fair Ref: as many as the setting's sources hold, drawn with replacement
-    as they are, without bias.
+    """Return the images of Ref (all, once) or fair Ref (an unbiased sample).
+
+    Fair Ref has as many images as the setting's sources, drawn with replacement as they are.
     """
     n = population.label.size
     index_n = (
@@ -57,8 +58,10 @@ def reference_images(population: Population, arm: str, size: int, run: int) -> W
 def weigh_arm(
     arm: str, setting: Setting, scenario: Scenario, population: Population, run: int
 ) -> Weighted:
-    """The weights of an arm. ω̂ is the article's: min–max boxes of the border for acquisition,
-    n_k^(y) for all other settings.
+    """Compute the weights of an arm.
+
+    ω̂ is the article's: min–max boxes of the border for acquisition, n_k^(y) for all other
+    settings.
     """
     if scenario.index is None:
         raise ValueError("the tables draw from a population of images.")
@@ -69,12 +72,12 @@ def weigh_arm(
     if arm == "naive":
         return Weighted(scenario.index, np.ones(source_n.size))
     if arm == "soft_box":
-        return _told(scenario, soft_box_weights(scenario, run), None)
+        return _with_note(scenario, soft_box_weights(scenario, run), None)
     if arm == "true":
-        return _told(scenario, exact_weights(scenario.omega, source_n), scenario.omega)
+        return _with_note(scenario, exact_weights(scenario.omega, source_n), scenario.omega)
     estimated_nk = _estimated(setting, scenario)
     if arm == "exact":
-        return _told(scenario, exact_weights(estimated_nk, source_n), estimated_nk)
+        return _with_note(scenario, exact_weights(estimated_nk, source_n), estimated_nk)
     if arm == "article":
         return Weighted(scenario.index, article_weights(estimated_nk, source_n, seed=run))
     if arm == "as_published":
@@ -90,9 +93,10 @@ def _estimated(setting: Setting, scenario: Scenario) -> Floats:
     return scenario.omega_estimated
 
 
-def _told(scenario: Scenario, weight_n: Floats | None, omega_nk: Floats | None) -> Weighted:
-    """With the groups of sources between which a link is missing, as ``1 | 2 3 | 4 5``, where there
-    is no solution.
+def _with_note(scenario: Scenario, weight_n: Floats | None, omega_nk: Floats | None) -> Weighted:
+    """Pair images and weights; without a solution, name the groups of sources that lack a link.
+
+    The groups are written as ``1 | 2 3 | 4 5``.
     """
     assert scenario.index is not None
     if weight_n is not None:
@@ -119,8 +123,9 @@ def _product(draw: Draw, run: int) -> Weighted:
 
 
 def _chosen(draw: Draw, run: int) -> Weighted:
-    """The family that `choose_bias` takes, told that the classes of the target are equally
-    frequent; the same candidates everywhere.
+    """Weigh with the family that `choose_bias` takes, from the same candidates everywhere.
+
+    It is told that the classes of the target are equally frequent.
     """
     from unskew.bias import Bias, Box, Product, SoftBox, Strata, Tilt
     from unskew.choosing.ranking import choose_bias

@@ -1,5 +1,6 @@
-"""The cells of the tables: one data set, setting, run and arm each; computed by one or more
-processes, kept line by line.
+"""Compute the cells of the tables, one data set, setting, run and arm each, and keep them.
+
+One or more processes compute; the file has one line for each cell.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from paper.experiment import killed_process
 from paper.settings import Population, Setting
 from paper.table_arms import Weighted, reference_images, weigh_arm
 from paper.table_learners import DataSet, Learner, score_answers
@@ -32,8 +34,9 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class TableCell:
-    """``setting`` is the key of a row, "ref", or "fair-50000": an unbiased sample of so many
-    images.
+    """One cell of the tables.
+
+    ``setting`` is the key of a row, "ref", or "fair-50000": an unbiased sample of so many images.
     """
 
     dataset: str
@@ -53,29 +56,26 @@ class Workplace:
 
 
 class CellStore:
-    """A file of JSON lines, one for each cell; the last line of a cell counts. Only one process
-    writes.
+    """A file of JSON lines, one for each cell; the last line of a cell counts.
+
+    Only one process writes.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self, fingerprints: dict[str, str]) -> dict[TableCell, Record]:
-        """The cells that were computed with these fingerprints of data and learner, {data set:
-        fingerprint}.
-        """
-        found: dict[TableCell, Record] = {}
+        """Read the cells with these fingerprints of data and learner, {data set: fingerprint}."""
+        records: dict[TableCell, Record] = {}
         for record in self._lines():
             if record.get("fingerprint") == fingerprints.get(str(record.get("dataset")), ""):
-                found[
+                records[
                     TableCell(record["dataset"], record["setting"], record["run"], record["arm"])
                 ] = record
-        return found
+        return records
 
     def add(self, record: Record) -> None:
-        """Append a line by one write, so that a killed process leaves whole lines, or one that is
-        cut short at the end.
-        """
+        """Append a line in one write: a killed process leaves at most one cut line at the end."""
         torn = self.path.exists() and self.path.stat().st_size > 0 and not self._ends_whole()
         line = ("\n" if torn else "") + json.dumps(record, ensure_ascii=False) + "\n"
         try:
@@ -84,21 +84,22 @@ class CellStore:
         except OSError as error:
             raise DataError(
                 f"{self.path} cannot be written ({error.strerror or error}); all lines before are "
-                "kept."
+                "kept.",
+                path=str(self.path),
             ) from error
 
     def forget(self, cells: Iterable[TableCell]) -> None:
         """Remove cells, whatever they were computed with."""
         gone = {(cell.dataset, cell.setting, cell.run, cell.arm) for cell in cells}
         kept = [
-            each
-            for each in self._lines()
-            if (each.get("dataset"), each.get("setting"), each.get("run"), each.get("arm"))
+            record
+            for record in self._lines()
+            if (record.get("dataset"), record.get("setting"), record.get("run"), record.get("arm"))
             not in gone
         ]
         if self.path.exists():
             write_text(
-                self.path, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in kept)
+                self.path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in kept)
             )
 
     def _ends_whole(self) -> bool:
@@ -119,17 +120,18 @@ class CellStore:
 
 
 def cell_fingerprint(learner: Learner, dataset: DataSet) -> str:
-    """Changes with the learner's settings, the data, and what arms compute."""
-    told = json.dumps([_VERSION, learner.settings, dataset.fingerprint], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    """Return a fingerprint of the learner's settings, the data and the version of the arms."""
+    settings = json.dumps([_VERSION, learner.settings, dataset.fingerprint], sort_keys=True)
+    return hashlib.sha256(settings.encode()).hexdigest()[:16]
 
 
-def compute_cell(cell: TableCell, place: Workplace) -> Record:
-    """Draw the sources, weigh, train, count on the test images. An arm without a solution has no
-    accuracy, and a note.
+def compute_cell(cell: TableCell, workplace: Workplace) -> Record:
+    """Draw the sources, weigh, train, and score on the test images.
+
+    An arm without a solution has no accuracy, but a note.
     """
     begin = time.process_time()
-    dataset = load_dataset(place, cell.dataset)
+    dataset = load_dataset(workplace, cell.dataset)
     arm = _weighted(cell, dataset)
     record: Record = {
         **asdict(cell),
@@ -140,10 +142,10 @@ def compute_cell(cell: TableCell, place: Workplace) -> Record:
     }
     if arm.weight is not None:
         folder = (
-            place.cache
-            / f"{place.learner.name}-{cell.dataset}-{cell.setting}-{cell.run}-{cell.arm}"
+            workplace.cache
+            / f"{workplace.learner.name}-{cell.dataset}-{cell.setting}-{cell.run}-{cell.arm}"
         )
-        answer_n = place.learner.classify(dataset, arm, cell.run, folder)
+        answer_n = workplace.learner.classify(dataset, arm, cell.run, folder)
         record["accuracy"], record["worst"], record["worst_class"] = score_answers(
             answer_n, dataset.test_label
         )
@@ -151,13 +153,13 @@ def compute_cell(cell: TableCell, place: Workplace) -> Record:
         "ess": round(arm.ess, 1),
         "note": arm.note,
         "cpu": round(time.process_time() - begin, 2),
-        "fingerprint": cell_fingerprint(place.learner, dataset),
+        "fingerprint": cell_fingerprint(workplace.learner, dataset),
     }
 
 
-def load_dataset(place: Workplace, name: str) -> DataSet:
-    """Once in each process."""
-    return _load(place.learner, place.data, name, place.features)
+def load_dataset(workplace: Workplace, name: str) -> DataSet:
+    """Load a data set once in each process."""
+    return _load(workplace.learner, workplace.data, name, workplace.features)
 
 
 @lru_cache(maxsize=2)
@@ -181,14 +183,14 @@ def _weighted(cell: TableCell, dataset: DataSet) -> Weighted:
 
 @lru_cache(maxsize=1)
 def _scenario(setting: Setting, population: Population, run: int) -> Scenario:
-    """The arms of a draw follow one another."""
+    """Draw the sources once for all arms of a draw, which follow one another."""
     return setting.scenario(population, run)
 
 
-def run_cells(cells: Sequence[TableCell], place: Workplace, jobs: int) -> Iterator[Record]:
-    """Compute cells in up to ``jobs`` processes; yields each record when it is there."""
+def run_cells(cells: Sequence[TableCell], workplace: Workplace, jobs: int) -> Iterator[Record]:
+    """Compute cells in up to ``jobs`` processes and yield each record when it is done."""
     if jobs == 1 or len(cells) < 2:
-        yield from (compute_cell(cell, place) for cell in cells)
+        yield from (compute_cell(cell, workplace) for cell in cells)
         return
     import multiprocessing
 
@@ -197,21 +199,18 @@ def run_cells(cells: Sequence[TableCell], place: Workplace, jobs: int) -> Iterat
         jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_end_quietly
     )
     try:
-        for done in as_completed([pool.submit(compute_cell, cell, place) for cell in cells]):
+        for done in as_completed([pool.submit(compute_cell, cell, workplace) for cell in cells]):
             yield done.result()
     except BrokenProcessPool as error:
-        raise DataError(
-            "one of the processes was ended from outside, most likely for want of memory. What was "
-            "computed is kept: run the same "
-            "command again, with --jobs 1 if memory is short."
-        ) from error
+        raise killed_process() from error
     finally:
         # After an error or Ctrl-C, cells that did not begin never do.
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _end_quietly() -> None:
-    """Ctrl-C ends a process at once, without a word: a network may be a day from its end, and its
-    epochs are kept. The parent tells.
+    """End a process at Ctrl-C without a message; the parent reports.
+
+    A network may be a day from its end, and its epochs are kept.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,6 +1,4 @@
-"""What learns from the weighted images of a table's cell: a probe on cached features, the small
-network, or the article's ResNet-56.
-"""
+"""The learners of the tables: a probe on cached features, a small network, or ResNet-56."""
 
 from __future__ import annotations
 
@@ -53,7 +51,7 @@ class DataSet:
 
     @property
     def fingerprint(self) -> str:
-        """Of labels, borders and every 97th image: other data, other cells."""
+        """Return a fingerprint of labels, borders and every 97th image."""
         digest = hashlib.sha256(f"{self.train.shape} {self.test.shape}".encode())
         for array in (
             self.population.label,
@@ -67,8 +65,10 @@ class DataSet:
 
 
 class Learner(ABC):
-    """``name`` stands in files; ``settings`` is everything but the data that results depend on, as
-    plain values.
+    """A learner of the tables.
+
+    ``name`` is part of file names; ``settings`` is everything but the data that results depend on,
+    as plain values.
     """
 
     name: str
@@ -81,24 +81,24 @@ class Learner(ABC):
 
     @abstractmethod
     def load(self, data: Path, name: str, features: Path) -> DataSet:
-        """A data set of the folder ``data``; what is computed once for all is kept in
-        ``features``.
-        """
+        """Load a data set of the folder ``data``; what all cells share is kept in ``features``."""
 
     @abstractmethod
-    def classify(self, dataset: DataSet, arm: Weighted, run: int, place: Path) -> Ints:
-        """(n,) the labels that a model trained on the arm gives to the test images. Unfinished work
-        is kept in ``place``.
+    def classify(self, dataset: DataSet, arm: Weighted, run: int, folder: Path) -> Ints:
+        """Return the (n,) labels that a model trained on the arm gives to the test images.
+
+        Unfinished work is kept in ``folder``.
         """
 
     def prepare(self, dataset: DataSet, cache: Path) -> None:  # noqa: B027
-        """What all cells of a data set share, computed once before the first."""
+        """Compute what all cells of a data set share, before the first."""
 
 
 @dataclass(frozen=True)
 class ProbeLearner(Learner):
-    """A linear probe on features of a pretrained network, exact up to the tolerance of its
-    gradient; every fit begins at that of Ref.
+    """A linear probe on features of a pretrained network, exact up to its gradient tolerance.
+
+    Every fit starts at that of Ref.
     """
 
     name = "probe"
@@ -111,27 +111,28 @@ class ProbeLearner(Learner):
     def load(self, data: Path, name: str, features: Path) -> DataSet:
         from paper.features import load_features
 
-        found = load_features(data, name, features)
+        loaded = load_features(data, name, features)
         return DataSet(
             name,
-            Population(found.train_label, found.border),
-            found.train,
-            found.test,
-            found.test_label,
+            Population(loaded.train_label, loaded.border),
+            loaded.train,
+            loaded.test,
+            loaded.test_label,
         )
 
     def prepare(self, dataset: DataSet, cache: Path) -> None:
         self._start(dataset, cache)
 
-    def classify(self, dataset: DataSet, arm: Weighted, run: int, place: Path) -> Ints:
+    def classify(self, dataset: DataSet, arm: Weighted, run: int, folder: Path) -> Ints:
         assert arm.weight is not None
         return self._fit(
-            dataset, arm.index, arm.weight, self._start(dataset, place.parent)
+            dataset, arm.index, arm.weight, self._start(dataset, folder.parent)
         ).predict(dataset.test)
 
     def _start(self, dataset: DataSet, cache: Path) -> Probe:
-        """The probe of Ref: the minimum is unique, so where a fit begins saves passes and changes
-        nothing beyond the tolerance.
+        """Fit the probe of Ref, from which every fit starts.
+
+        The minimum is unique, so the start saves passes and changes nothing beyond the tolerance.
         """
         kept = cache / f"ref-{dataset.name}-{_digest([self.settings, dataset.fingerprint])}.npz"
         if not kept.is_file():
@@ -142,9 +143,7 @@ class ProbeLearner(Learner):
             return Probe(arrays["coefficient"], arrays["intercept"])
 
     def _fit(self, dataset: DataSet, index_n: Ints, weight_n: Floats, start: Probe | None) -> Probe:
-        """Copies of one image are one row with the sum of their weights, which is the same
-        problem.
-        """
+        """Fit a probe; copies of one image are one row with the sum of their weights."""
         image_m, row_n = np.unique(index_n, return_inverse=True)
         weight_m: Floats = np.bincount(row_n, weights=weight_n).astype(np.float64)
         with one_blas_thread():
@@ -161,8 +160,9 @@ class ProbeLearner(Learner):
 
 @dataclass(frozen=True)
 class NetworkLearner(Learner):
-    """A network trained from scratch by a preset of `unskew.learn.train`: "fast", or "article"
-    (ResNet-56, 205 epochs).
+    """A network trained from scratch by a preset of `unskew.learn.train`.
+
+    "fast", or "article" (ResNet-56, 205 epochs).
 
     ``changes`` : settings of the training that differ from the preset's, as pairs.
     """
@@ -185,37 +185,37 @@ class NetworkLearner(Learner):
         population = Population(train.label, read_population(data, name, features).border)
         return DataSet(name, population, train.images, test.images, test.label)
 
-    def classify(self, dataset: DataSet, arm: Weighted, run: int, place: Path) -> Ints:
+    def classify(self, dataset: DataSet, arm: Weighted, run: int, folder: Path) -> Ints:
         from unskew.learn.train import train_model
 
         assert arm.weight is not None
         trained = train_model(
             self._data(dataset, arm),
             self._settings(run),
-            place,
+            folder,
             resume=True,
             logs=False,
             progress=False,
         )
         answer_n = trained.scores(dataset.test, progress=False).argmax(axis=1)
         # The model has answered; what is left would fill the disk, cell by cell.
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         return np.asarray(answer_n, dtype=np.int64)
 
-    def images_per_second(self, dataset: DataSet, place: Path) -> float:
-        """How fast this machine trains, measured on two steps."""
+    def images_per_second(self, dataset: DataSet, folder: Path) -> float:
+        """Measure how fast this machine trains, on two steps."""
         from unskew.learn.train import train_model
 
         settings = self._settings(0, epochs=1)
         size = min(2 * settings.batch, dataset.n)
         few = Weighted(np.arange(dataset.n)[:: max(dataset.n // size, 1)][:size], np.ones(size))
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         try:
             trained = train_model(
-                self._data(dataset, few), settings, place, logs=False, progress=False
+                self._data(dataset, few), settings, folder, logs=False, progress=False
             )
         finally:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
         return float(size / max(trained.history[-1]["seconds"], 1e-9))
 
     @property
@@ -239,14 +239,18 @@ class NetworkLearner(Learner):
 
 
 def find_learner(name: str) -> Learner:
-    """The learner of ``--learner``."""
+    """Return the learner of ``--learner``."""
     return ProbeLearner() if name == "probe" else NetworkLearner(name)
 
 
 def score_answers(answer_n: Ints, label_n: Ints) -> tuple[float, float, int]:
-    """(accuracy, accuracy of the worst class, which class it is), in points."""
+    """Return (accuracy, accuracy of the worst class, which class it is), in points."""
     if answer_n.shape != label_n.shape:
-        raise DataError(f"there are {label_n.size} test images and {answer_n.size} answers.")
+        raise DataError(
+            f"there are {label_n.size} test images but {answer_n.size} answers.",
+            count=answer_n.size,
+            limit=label_n.size,
+        )
     hit_n = answer_n == label_n
     count_y = np.bincount(label_n)
     with np.errstate(invalid="ignore"):

@@ -1,6 +1,4 @@
-"""The tables at a glance: how far every arm of every row is from an unbiased sample of the same
-size.
-"""
+"""Draw the tables: how far every arm of every row is from an unbiased sample of the same size."""
 
 from __future__ import annotations
 
@@ -30,7 +28,8 @@ _LONG = 55
 
 
 def draw_entries(entries: Sequence[Entry], rows: Sequence[Row]) -> Any | None:
-    """One panel for each data set: test accuracy − fair Ref's, mean and two standard deviations;
+    """Draw a panel for each data set: test accuracy − fair Ref's, mean and two standard deviations.
+
     None where no row has a fair Ref.
     """
     value = {
@@ -95,7 +94,7 @@ def _draw_row(axis: Any, at: int, value: dict[str, tuple[float, float | None] | 
 
 
 def _label(row: Row) -> str:
-    """Short, with the table's name: rows of the article say γ alone."""
+    """Return a short label with the table's name; rows of the article give γ alone."""
     section = {
         "classes": "classes, ",
         "balanced": "acquisition, ",

@@ -1,6 +1,4 @@
-"""The rows of the tables: the article's settings, those beyond it, and the arms that make sense in
-each.
-"""
+"""The rows of the tables: the article's settings, further ones, and the arms of each."""
 
 from __future__ import annotations
 
@@ -54,8 +52,9 @@ _ACQUISITION_ARMS = ("naive", "article", "as_published", "exact", "soft_box", "t
 
 @dataclass(frozen=True)
 class BothBiases(Setting):
-    """Sources that differ in classes and in brightness, and a small unbiased one: ω_k(z) = a_k(y)
-    exp(±slope (V − median V)).
+    """Sources that differ in classes and in brightness, and a small unbiased one.
+
+    ω_k(z) = a_k(y) exp(±slope (V − median V)).
 
     a_k is that of `ClassOverlap`; V is the value of the border, liked by every other source and
     disliked by those between.
@@ -72,7 +71,7 @@ class BothBiases(Setting):
 
     @property
     def sizes(self) -> Ints:
-        """(K + 1,) n_k ∝ ratio^k, and a twenty-fifth of all images for the unbiased source."""
+        """Return the (K + 1,) sizes n_k ∝ ratio^k, and a twenty-fifth of all for the last."""
         small = self.total // 25
         return np.append(falling_sizes(self.ratio, self.n_sources, self.total - small), small)
 
@@ -135,7 +134,7 @@ class Row:
 
 
 def list_rows() -> dict[str, Row]:
-    """All rows by key, in the order of the tables."""
+    """List all rows by key, in the order of the tables."""
     rows = [_classes(overlap) for overlap in (0.001, 0.01, 0.1, 0.2)]
     rows += [_acquisition(decay, ratio) for ratio in (1.0, 0.75) for decay in (0.1, 1.0, 10.0)]
     rows += [_unequal(0.5, ()), _unequal(0.3, ("chosen",)), _missing(25), _missing(100)]
@@ -152,7 +151,7 @@ def list_rows() -> dict[str, Row]:
 
 
 def images_drawn(row: Row, n: int, n_classes: int) -> int:
-    """How many images the sources of a row hold together."""
+    """Return how many images the sources of a row have together."""
     setting = row.make(n, n_classes)
     return int(sum(setting.sizes)) if isinstance(setting, MissingClasses) else n
 
@@ -201,5 +200,5 @@ def _missing(part: int) -> Row:
 
 
 def hidden_classes(n_classes: int) -> tuple[int, ...]:
-    """Cats and dogs of CIFAR-10; of other data sets the first fifth of the classes."""
+    """Return cats and dogs of CIFAR-10; of other data sets the first fifth of the classes."""
     return (CAT, DOG) if n_classes == 10 else tuple(range(n_classes // 5))

@@ -1,5 +1,6 @@
-"""The tables as text: mean ± two standard deviations over the runs, beside what the article prints;
-CSV and Markdown.
+"""Write the tables as CSV and Markdown: mean ± two standard deviations over the runs.
+
+The numbers that the article prints are in a column of their own.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ class Entry:
 
 
 def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None] | None:
-    """(mean, two standard deviations √(Σ (x − mean)²/(R − 1))); the second is None for one
-    value.
+    """Return (mean, two standard deviations √(Σ (x − mean)²/(R − 1))).
+
+    The second is None for one value.
     """
     if not values:
         return None
@@ -68,8 +70,7 @@ def gather_entries(
     rows: Sequence[Row],
     fair_settings: Mapping[tuple[str, str], str],
 ) -> list[Entry]:
-    """One entry for each data set, row and arm of which there are cells, and one for every number
-    that the article prints of these rows.
+    """Make an entry for each data set, row and arm with cells, and for every printed number.
 
     ``fair_settings`` : {(data set, row): the setting of its fair Ref}.
     """
@@ -122,7 +123,7 @@ def _printed(dataset: str, table: str, setting: str) -> list[Entry]:
 
 
 def csv_text(entries: Sequence[Entry]) -> str:
-    """One line for each entry; arm "printed" is the article's own number."""
+    """Write one line for each entry; arm "printed" is the article's own number."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -154,9 +155,7 @@ def _digits(value: float | None) -> str:
 
 
 def markdown_text(entries: Sequence[Entry], rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
-    """A page: where the numbers come from, then for each data set accuracy and worst class of every
-    table, then what has no solution.
-    """
+    """Write a page: origin, accuracy and worst class of every table, and what has no solution."""
     parts = [f"# The article's tables, learner {facts['learner']}", "", _provenance(facts), ""]
     for dataset in dict.fromkeys(each.dataset for each in entries):
         of_set = [each for each in entries if each.dataset == dataset]

@@ -1,5 +1,6 @@
-"""``python -m paper tables``: the article's tables with a learner of one's choice, cell by cell;
-what is there is not computed again.
+"""Write the article's tables with a chosen learner, cell by cell: ``python -m paper tables``.
+
+Cells that exist are not computed again.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from paper.arguments import check_names, check_output_folder, check_runs
 from paper.article_numbers import RUNS
 from paper.plotting import figure_style, save_figure
 from paper.populations import DATA_SETS, TITLES, present_sets
@@ -28,8 +29,8 @@ from paper.table_picture import draw_entries
 from paper.table_settings import ARMS, Row, images_drawn, list_rows
 from paper.table_text import csv_text, gather_entries, markdown_text
 from unskew.engine.progress import show_progress
-from unskew.errors import ConfigError, DataError, did_you_mean
-from unskew.files.atomic import may_write, write_text
+from unskew.errors import ConfigError
+from unskew.files.atomic import write_text
 
 LEARNERS = ("probe", "fast", "article")
 # What the small network is trained on when nobody says so: where arms differ most.
@@ -42,9 +43,7 @@ _OFTEN = 40
 
 @dataclass(frozen=True)
 class TableSet:
-    """What ``write_tables`` did: its files, how many cells it computed, how many there are, what a
-    reader should know.
-    """
+    """The result of ``write_tables``: files, cells computed and available, notes for the reader."""
 
     files: tuple[str, ...]
     computed: int
@@ -54,7 +53,7 @@ class TableSet:
 
 @dataclass(frozen=True)
 class _Selection:
-    """Which part of the grid is asked for; None: the learner's own."""
+    """The selected part of the grid."""
 
     datasets: tuple[str, ...]
     rows: tuple[Row, ...]
@@ -75,10 +74,9 @@ def write_tables(
     force: bool = False,
     jobs: int = 1,
     progress: bool | None = None,
-    tell: Callable[[str], None] = lambda sentence: None,
+    report: Callable[[str], None] = lambda sentence: None,
 ) -> TableSet:
-    """Compute the cells that are missing, and write tables-LEARNER.csv, .md, and a picture, .png
-    and .svg.
+    """Compute the missing cells, and write tables-LEARNER.csv, .md and a picture, .png and .svg.
 
     Every cell, one data set, setting, run and arm, is a line of results-LEARNER.jsonl as soon as it
     is computed.
@@ -90,50 +88,52 @@ def write_tables(
     runs : draws of the databases; run r has the seed r.
     datasets, settings, arms : keys; all by default, for "fast" `FAST_SETTINGS` and `FAST_ARMS` on
         CIFAR-10.
-    features : where cached features lie, or are put; by default below ``out``.
-    force : compute the cells that are asked for anew.
+    features : folder of the cached features; by default below ``out``.
+    force : compute the requested cells again.
     jobs : processes.
-    tell : called with what should be known before the work begins, and with every cell.
+    report : called with what should be known before the work begins, and with every cell.
     """
-    if runs < 1:
-        raise ConfigError(f"runs is the number of draws of the databases, at least 1; got {runs}.")
+    check_runs(runs)
     chosen = find_learner(learner) if isinstance(learner, str) else learner
     selection = _select(chosen.name, present_sets(data), datasets, settings, arms, runs)
-    _check_folder(out)
+    check_output_folder(out, "tables")
     cache = out / _CACHE
     cache.mkdir(parents=True, exist_ok=True)
-    place = Workplace(chosen, data, features or cache, cache)
+    workplace = Workplace(chosen, data, features or cache, cache)
     notes = [
         f"{TITLES[name]} is not in {data}: it is left out."
         for name in DATA_SETS
         if name not in present_sets(data)
     ]
     store = CellStore(out / f"results-{chosen.name}.jsonl")
-    wanted, fair, fingerprints = _plan(selection, place)
+    wanted, fair, fingerprints = _plan(selection, workplace)
     if force:
         store.forget(wanted)
     there = store.read(fingerprints)
     waiting = [cell for cell in wanted if cell not in there]
     if waiting and isinstance(chosen, NetworkLearner):
-        tell(_time_needed(chosen, waiting, place))
+        report(_time_needed(chosen, waiting, workplace))
     tables = _Tables(out, chosen.name, selection, wanted, fair)
     commit = find_commit()
     with show_progress("cells", len(wanted), progress) as advance:
         advance(len(wanted) - len(waiting))
-        for at, record in enumerate(run_cells(waiting, place, jobs), start=1):
+        for at, record in enumerate(run_cells(waiting, workplace, jobs), start=1):
             store.add(record | {"commit": commit})
             advance(1)
-            tell(_sentence(record))
+            report(_sentence(record))
             if at % _OFTEN == 0:
                 tables.write(store.read(fingerprints), commit)
-    found = store.read(fingerprints)
-    files = tables.write(found, commit)
+    records = store.read(fingerprints)
+    files = tables.write(records, commit)
     if importlib.util.find_spec("matplotlib") is not None:
-        files += tables.draw(found)
+        files += tables.draw(records)
     else:
         notes.append("No picture was drawn: that needs matplotlib, pip install matplotlib.")
     return TableSet(
-        (*files, store.path.name), len(waiting), len(found), tuple(notes + _unsolved(found, wanted))
+        (*files, store.path.name),
+        len(waiting),
+        len(records),
+        tuple(notes + _unsolved(records, wanted)),
     )
 
 
@@ -146,13 +146,15 @@ def _select(
     runs: int,
 ) -> _Selection:
     rows = list_rows()
-    _check_names("data set", datasets, DATA_SETS)
-    _check_names("setting", settings, rows)
-    _check_names("arm", arms, ("ref", *ARMS))
+    check_names("data set", datasets, DATA_SETS)
+    check_names("setting", settings, rows)
+    check_names("arm", arms, ("ref", *ARMS))
     missing = [name for name in datasets if name not in present]
     if missing:
         raise ConfigError(
-            f"{', '.join(missing)} is not in the folder of the data; there is {', '.join(present)}."
+            f"the data folder has {', '.join(present)}, but not {', '.join(missing)}.",
+            value=missing,
+            allowed=list(present),
         )
     is_fast = learner == "fast"
     default_sets = [name for name in present if name == "cifar10" or not is_fast] or list(present)
@@ -166,32 +168,10 @@ def _select(
     )
 
 
-def _check_names(what: str, given: Sequence[str], known: Sequence[str] | Mapping[str, Any]) -> None:
-    for each in given:
-        if each not in known:
-            raise ConfigError(
-                f"there is no {what} {each!r}; there are "
-                f"{', '.join(known)}.{did_you_mean(each, known)}"
-            )
-
-
-def _check_folder(out: Path) -> None:
-    if out.exists() and not out.is_dir():
-        raise ConfigError(
-            f"{str(out)!r} is a file; tables are written into a folder. Give another one with -o."
-        )
-    if not may_write(out):
-        raise DataError(
-            f"nothing can be written into {str(out)!r}: it is read-only for you. Give another "
-            "folder with -o."
-        )
-
-
 def _plan(
-    selection: _Selection, place: Workplace
+    selection: _Selection, workplace: Workplace
 ) -> tuple[list[TableCell], dict[tuple[str, str], str], dict[str, str]]:
-    """(cells in the order in which they are computed, the setting of each row's fair Ref,
-    fingerprints by data set).
+    """Return (cells in order of computation, each row's fair Ref, fingerprints by data set).
 
     References come once: Ref once for each data set (once for each run where the learner is
     random), fair Ref once for each run and size.
@@ -200,11 +180,11 @@ def _plan(
     fair: dict[tuple[str, str], str] = {}
     fingerprints = {}
     for name in selection.datasets:
-        dataset = load_dataset(place, name)
-        place.learner.prepare(dataset, place.cache)
-        fingerprints[name] = cell_fingerprint(place.learner, dataset)
+        dataset = load_dataset(workplace, name)
+        workplace.learner.prepare(dataset, workplace.cache)
+        fingerprints[name] = cell_fingerprint(workplace.learner, dataset)
         for run in range(selection.runs):
-            if "ref" in selection.arms and (run == 0 or place.learner.is_random):
+            if "ref" in selection.arms and (run == 0 or workplace.learner.is_random):
                 cells[TableCell(name, "ref", run, "ref")] = None
             for row in selection.rows:
                 fair[name, row.key] = f"fair-{images_drawn(row, dataset.n, dataset.n_classes)}"
@@ -218,9 +198,11 @@ def _plan(
     return list(cells), fair, fingerprints
 
 
-def _time_needed(learner: NetworkLearner, waiting: Sequence[TableCell], place: Workplace) -> str:
-    dataset = load_dataset(place, waiting[0].dataset)
-    rate = learner.images_per_second(dataset, place.cache / "two-steps")
+def _time_needed(
+    learner: NetworkLearner, waiting: Sequence[TableCell], workplace: Workplace
+) -> str:
+    dataset = load_dataset(workplace, waiting[0].dataset)
+    rate = learner.images_per_second(dataset, workplace.cache / "two-steps")
     hours = learner.epochs * dataset.n / rate / 3600
     return (
         f"{_count(len(waiting), 'cell')} with the learner {learner.name}, "
@@ -249,15 +231,15 @@ class _Tables:
     wanted: Sequence[TableCell]
     fair: Mapping[tuple[str, str], str]
 
-    def write(self, found: Mapping[TableCell, Record], commit: str) -> tuple[str, ...]:
-        """Of the cells that were asked for, those that are there."""
-        cells = self._asked_for(found)
+    def write(self, records: Mapping[TableCell, Record], commit: str) -> tuple[str, ...]:
+        """Write the tables of those requested cells that exist."""
+        cells = self._asked_for(records)
         entries = gather_entries(cells, self.selection.rows, self.fair)
         facts = {
             "learner": self.learner,
             "command": self._command(),
             "commit": ", ".join(
-                dict.fromkeys(str(each.get("commit", commit)) for each in cells.values())
+                dict.fromkeys(str(record.get("commit", commit)) for record in cells.values())
             )
             or commit,
             "seeds": "0" if self.selection.runs == 1 else f"0 … {self.selection.runs - 1}",
@@ -269,11 +251,11 @@ class _Tables:
         write_text(self.out / names[1], markdown_text(entries, self.selection.rows, facts))
         return names
 
-    def draw(self, found: Mapping[TableCell, Record]) -> tuple[str, ...]:
-        """The picture, as PNG and SVG; none without a fair Ref to compare with."""
+    def draw(self, records: Mapping[TableCell, Record]) -> tuple[str, ...]:
+        """Draw the picture as PNG and SVG; none without a fair Ref to compare with."""
         with figure_style():
             figure = draw_entries(
-                gather_entries(self._asked_for(found), self.selection.rows, self.fair),
+                gather_entries(self._asked_for(records), self.selection.rows, self.fair),
                 self.selection.rows,
             )
             if figure is None:
@@ -282,11 +264,11 @@ class _Tables:
             save_figure(figure, self.out, slug)
         return (f"{slug}.png", f"{slug}.svg")
 
-    def _asked_for(self, found: Mapping[TableCell, Record]) -> dict[TableCell, Record]:
-        return {cell: found[cell] for cell in self.wanted if cell in found}
+    def _asked_for(self, records: Mapping[TableCell, Record]) -> dict[TableCell, Record]:
+        return {cell: records[cell] for cell in self.wanted if cell in records}
 
     def _command(self) -> str:
-        """What gives these tables, without the folders of this machine."""
+        """Return the command that makes these tables, without the folders of this machine."""
         words = [
             "python -m paper tables --data DATA -o OUT",
             f"--learner {self.learner}",
@@ -302,29 +284,27 @@ class _Tables:
 
 
 def _sentence(record: Record) -> str:
-    place = f"{record['dataset']} {record['setting']} run {record['run']} {record['arm']}"
+    cell = f"{record['dataset']} {record['setting']} run {record['run']} {record['arm']}"
     if record["accuracy"] is None:
-        return f"{place}: no solution, {record['note']}"
-    return f"{place}: {record['accuracy']:.2f}, worst class {record['worst']:.2f}"
+        return f"{cell}: no solution, {record['note']}"
+    return f"{cell}: {record['accuracy']:.2f}, worst class {record['worst']:.2f}"
 
 
-def _unsolved(found: Mapping[TableCell, Record], wanted: Sequence[TableCell]) -> list[str]:
-    """How many cells have no solution, and the first by name."""
-    without = [cell for cell in wanted if cell in found and found[cell]["accuracy"] is None]
+def _unsolved(records: Mapping[TableCell, Record], wanted: Sequence[TableCell]) -> list[str]:
+    """Say how many cells have no solution, and name the first."""
+    without = [cell for cell in wanted if cell in records and records[cell]["accuracy"] is None]
     if not without:
         return []
     first = without[0]
     return [
         f"{len(without)} of {len(wanted)} cells have no solution; the tables count them. The "
         f"first: {first.dataset} {first.setting} "
-        f"run {first.run} {first.arm} ({found[first]['note']})."
+        f"run {first.run} {first.arm} ({records[first]['note']})."
     ]
 
 
 def find_commit() -> str:
-    """The commit of the checkout that runs, with a remark if files differ from it; the version
-    where there is no checkout.
-    """
+    """Return the commit of the checkout, noting uncommitted changes; without one the version."""
     from unskew.files.fingerprints import find_versions
 
     def git(*words: str) -> str:
@@ -334,7 +314,7 @@ def find_commit() -> str:
 
     try:
         commit = git("rev-parse", "--short=12", "HEAD")
-        changed = git("status", "--porcelain", "--untracked-files=no", "--", "../..")
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", "../src", ".")
     except (OSError, subprocess.CalledProcessError):
         return f"of version {find_versions()['unskew']}"
     return commit + (" with uncommitted changes" if changed else "")

@@ -1,9 +1,9 @@
-"""The article's theorem, measured: the error of the debiased risk against n, against how far ω̂ is
-off, against κ and ε.
+"""The article's theorem, measured: error of the debiased risk against n, error of ω̂, κ and ε.
 
 The population is uniform on [0, 1] and the losses are ℓ_t(z) = 1{z ≤ t}, t ∈ [0, 1]: bounded by 1,
 with polynomial covering numbers (assumption 5), and sup_t |Σ_i π_i ℓ_t(z_i) − R(ℓ_t)| = sup_t
-|F̃(t) − t| is computed exactly. This supremum is what the theorem bounds by γ/√n + t: its proof passes through it.
+|F̃(t) − t| is computed exactly. This supremum is what the theorem bounds by γ/√n + t: its proof
+passes through it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from paper.class_experiments import exact_weights
-from paper.experiment import Cell, Place, Tables
+from paper.experiment import Cell, Folders, Tables
 from unskew.records import Floats, Ints
 from unskew.scenarios.scenario import repeat_codes, split_sizes
 
@@ -27,8 +27,9 @@ CONSTANT = 0.1
 
 
 def three_sources(z_n: Floats) -> Floats:
-    """(n, 3) ω_k(z): each positive on an interval of its own, between ε = 0.2 and 1 there, so that
-    assumption 2 holds with that ε.
+    """Return the (n, 3) ω_k(z), each positive on its own interval and between ε = 0.2 and 1 there.
+
+    Assumption 2 holds with that ε.
     """
     first = np.where(z_n < 0.6, 1.0 - (1.0 - EPSILON) * z_n / 0.6, 0.0)
     second = np.where(
@@ -39,8 +40,9 @@ def three_sources(z_n: Floats) -> Floats:
 
 
 def disturbed(z_n: Floats, by: float) -> Floats:
-    """(n, 3) ω̂_k with |ω̂_k − ω_k| ≤ ``by`` everywhere, between ε/2 and 1 where ω_k > 0, and 0
-    where it is 0 (assumption 3).
+    """Return the (n, 3) ω̂_k with |ω̂_k − ω_k| ≤ ``by`` everywhere.
+
+    Between ε/2 and 1 where ω_k > 0, and 0 where it is 0 (assumption 3).
     """
     omega_nk = three_sources(z_n)
     wave_nk = np.column_stack(
@@ -50,20 +52,24 @@ def disturbed(z_n: Floats, by: float) -> Floats:
 
 
 def two_intervals(z_n: Floats, kappa: float) -> Floats:
-    """(n, 2) indicators of [0, ½ + κ/2] and [½ − κ/2, 1], which share the mass κ (assumption 1)."""
+    """Return the (n, 2) indicators of [0, ½ + κ/2] and [½ − κ/2, 1].
+
+    They share the mass κ (assumption 1).
+    """
     return np.column_stack([z_n <= 0.5 + kappa / 2.0, z_n >= 0.5 - kappa / 2.0]).astype(np.float64)
 
 
 def two_levels(z_n: Floats, epsilon: float) -> Floats:
-    """(n, 2) ω_1 is 1 on the lower half and ε on the upper, ω_2 the reverse (assumption 2)."""
+    """Return the (n, 2) ω: 1 and ε on the lower half, ε and 1 on the upper (assumption 2)."""
     return np.where(np.column_stack([z_n < 0.5, z_n >= 0.5]), 1.0, epsilon)
 
 
 def draw_sources(
     omega: Any, n: int, n_sources: int, rng: np.random.Generator
 ) -> tuple[Floats, Ints]:
-    """((n,) z, (n,) source): source k draws from ω_k by rejection from the uniform law; every ω is
-    at most 1.
+    """Draw ((n,) z, (n,) source).
+
+    Source k is drawn by rejection from the uniform law, as every ω is at most 1.
     """
     size_k = split_sizes(n, n_sources)
     drawn = []
@@ -77,16 +83,17 @@ def draw_sources(
 
 
 def worst_error(z_n: Floats, weight_n: Floats) -> float:
-    """sup_t |Σ_i π_i 1{z_i ≤ t} − t|: the largest error of the risk over all losses."""
+    """Return sup_t |Σ_i π_i 1{z_i ≤ t} − t|: the largest error of the risk over all losses."""
     order = np.argsort(z_n)
     after_n = np.cumsum(weight_n[order])
     before_n = after_n - weight_n[order]
     return float(max(np.abs(after_n - z_n[order]).max(), np.abs(before_n - z_n[order]).max()))
 
 
-def errors_by_size(cell: Cell, place: Place) -> Tables:
-    """Error of the risk for n images: with the true ω, ω̂ off by C/√n, ω̂ off by a constant, and
-    without weights.
+def errors_by_size(cell: Cell, folders: Folders) -> Tables:
+    """Compute the error of the risk for n images and four kinds of weights.
+
+    True ω, ω̂ off by C/√n, ω̂ off by a constant, and no weights.
     """
     n, rows = int(cell["n"]), []
     for draw in range(cell["first"], cell["first"] + cell["draws"]):
@@ -106,9 +113,10 @@ def errors_by_size(cell: Cell, place: Place) -> Tables:
     return {"errors": rows}
 
 
-def errors_by_overlap(cell: Cell, place: Place) -> Tables:
-    """Error of the risk with the true ω, for sources that share the mass κ, or for sources whose ω
-    falls to ε.
+def errors_by_overlap(cell: Cell, folders: Folders) -> Tables:
+    """Compute the error of the risk with the true ω against κ or ε.
+
+    Sources share the mass κ, or their ω falls to ε.
     """
     omega = {"kappa": two_intervals, "epsilon": two_levels}[cell["constant"]]
     n, value, rows = N_OF_OVERLAPS, float(cell["value"]), []

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+__version__ = "0.1.0"  # the one place: pyproject.toml reads it, `unskew --version` prints it
+
 if TYPE_CHECKING:
     from unskew import bias, learn, scenarios
     from unskew.bias.fit_check import check_fit

@@ -44,7 +44,7 @@ def test_a_cheap_row_of_the_page_computed_again() -> None:
     """Importance weighting of the 500 unbiased images alone, beside 45,000 that never show cats and
     dogs: every seed of the page.
     """
-    data = find_data(beside=ROOT.parent / "shared" / "data")
+    data = find_data(fallback=ROOT.parent / "shared" / "data")
     if data is None:
         pytest.skip(
             "CIFAR-10 is not here: name the folder that holds cifar10/ in the variable UNSKEW_DATA"

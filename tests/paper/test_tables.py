@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,7 +30,8 @@ from paper.table_cells import CellStore, TableCell, Workplace, compute_cell
 from paper.table_learners import DataSet, NetworkLearner, ProbeLearner, score_answers
 from paper.table_settings import ARMS, BothBiases, hidden_classes, images_drawn, list_rows
 from paper.table_text import gather_entries, markdown_text, mean_and_spread
-from paper.tables import write_tables
+from paper.tables import find_commit, write_tables
+from raising import refused
 from small_cifar import make_data
 from unskew.errors import ConfigError, DataError
 
@@ -182,7 +184,7 @@ def test_mean_and_two_standard_deviations_by_hand() -> None:
 def test_accuracy_and_worst_class_by_hand() -> None:
     label = np.array([0, 0, 0, 0, 1, 1, 2, 2])
     assert score_answers(np.array([0, 0, 0, 1, 1, 0, 2, 2]), label) == (75.0, 50.0, 1)
-    with pytest.raises(DataError, match="8 test images and 7 answers"):
+    with refused(DataError, count=7, limit=8):
         score_answers(np.zeros(7, dtype=np.int64), label)
 
 
@@ -207,9 +209,11 @@ def test_exact_weights_give_the_classes_of_the_target(key: str) -> None:
     population = small_set().population
     setting = list_rows()[key].make(2000, 10)
     scenario = setting.scenario(population, 1)
-    found = weigh_arm("exact", setting, scenario, population, 1)
-    assert found.weight is not None
-    share_y = np.bincount(population.label[found.index], weights=found.weight / found.weight.sum())
+    weighted = weigh_arm("exact", setting, scenario, population, 1)
+    assert weighted.weight is not None
+    share_y = np.bincount(
+        population.label[weighted.index], weights=weighted.weight / weighted.weight.sum()
+    )
     np.testing.assert_allclose(share_y, 0.1, atol=1e-10)
 
 
@@ -221,10 +225,11 @@ def test_the_product_sees_to_classes_and_brightness_at_once() -> None:
     value_n = data.population.border[:, 2]
     error = {}
     for arm in ("naive", "exact", "product", "true"):
-        found = weigh_arm(arm, setting, scenario, data.population, 0)
-        assert found.weight is not None
+        weighted = weigh_arm(arm, setting, scenario, data.population, 0)
+        assert weighted.weight is not None
         error[arm] = abs(
-            float(found.weight @ value_n[found.index] / found.weight.sum()) - value_n.mean()
+            float(weighted.weight @ value_n[weighted.index] / weighted.weight.sum())
+            - value_n.mean()
         )
     assert max(error["product"], error["true"]) < 0.02 < error["exact"], error
 
@@ -233,10 +238,10 @@ def test_as_published_trains_on_the_first_database_alone() -> None:
     population = small_set().population
     setting = list_rows()["acquisition-1-0.75"].make(2000, 10)
     scenario = setting.scenario(population, 0)
-    found = weigh_arm("as_published", setting, scenario, population, 0)
-    assert found.weight is not None
-    assert np.count_nonzero(found.weight) == scenario.sizes[-1]
-    assert not found.weight[scenario.sizes[-1] :].any()
+    weighted = weigh_arm("as_published", setting, scenario, population, 0)
+    assert weighted.weight is not None
+    assert np.count_nonzero(weighted.weight) == scenario.sizes[-1]
+    assert not weighted.weight[scenario.sizes[-1] :].any()
 
 
 def test_references_are_unbiased() -> None:
@@ -326,15 +331,15 @@ def test_what_is_there_is_not_computed_again_and_more_runs_add_to_it(
 def test_a_run_that_was_interrupted_ends_as_one_that_was_not(
     data: Path, computed: Path, tmp_path: Path
 ) -> None:
-    told: list[str] = []
+    messages: list[str] = []
 
     def stop_after_five(sentence: str) -> None:
-        told.append(sentence)
-        if len(told) == 5:
+        messages.append(sentence)
+        if len(messages) == 5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_tables(data, tmp_path, SmallProbe(), **SOME, tell=stop_after_five)
+        write_tables(data, tmp_path, SmallProbe(), **SOME, report=stop_after_five)
     store = tmp_path / "results-probe.jsonl"
     # A kill in the middle of a line.
     with store.open("a", encoding="utf-8") as file:
@@ -416,7 +421,7 @@ def test_networks_take_two_steps_and_say_how_long_all_will_take(
     pytest.importorskip("lightning")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    told: list[str] = []
+    messages: list[str] = []
     learner = SmallNetwork(preset, (("epochs", 1), ("batch", 20), ("device", "cpu")))
     try:
         done = write_tables(
@@ -426,11 +431,11 @@ def test_networks_take_two_steps_and_say_how_long_all_will_take(
             settings=["classes-0.2"],
             arms=["naive"],
             runs=1,
-            tell=told.append,
+            report=messages.append,
         )
         assert done.computed == 1
-        assert f"1 cell with the learner {preset}, 1 epoch each" in told[0]
-        assert "images a second" in told[0]
+        assert preset in messages[0]
+        assert re.search(r"\d images a second", messages[0])
         assert (
             write_tables(
                 data, tmp_path, learner, settings=["classes-0.2"], arms=["naive"], runs=1
@@ -471,34 +476,34 @@ def _with(*words: str) -> Callable[[Path, Path], list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("make", "names"),
     [
-        (_no_such_folder, "there is no folder"),
-        (_not_sheets, "holds neither"),
-        (_out_is_a_file, "is a file"),
-        (
-            _with("--settings", "clases-0.1"),
-            "there is no setting 'clases-0.1'; there are classes-0.001",
-        ),
-        (_with("--arms", "oracel"), "there is no arm 'oracel'; there are ref"),
-        (_with("--datasets", "mnist"), "there is no data set 'mnist'"),
-        (
-            _with("--datasets", "cifar100"),
-            "cifar100 is not in the folder of the data; there is cifar10",
-        ),
+        (_no_such_folder, ["--data"]),
+        (_not_sheets, ["cifar10/labels.npz", "cifar100/labels.npz"]),
+        (_out_is_a_file, ["-o"]),
+        (_with("--settings", "clases-0.1"), ["'clases-0.1'", "classes-0.001"]),
+        (_with("--arms", "oracel"), ["'oracel'", "ref"]),
+        (_with("--datasets", "mnist"), ["'mnist'", "cifar10"]),
+        (_with("--datasets", "cifar100"), ["cifar100", "cifar10"]),
     ],
 )
-def test_what_cannot_be_done_is_said(
-    make: Any, words: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_wrong_option_ends_with_code_2_and_names_it(
+    make: Any, names: list[str], data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_paper(["tables", *make(data, tmp_path), "--json"]) == 2
     error = json.loads(capsys.readouterr().out)["error"]
     assert error["kind"] == "ConfigError"
-    assert words in error["message"]
+    assert all(name in error["message"] for name in names)
+
+
+def test_the_tables_name_the_commit_of_the_checkout() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout of the repository")
+    assert re.fullmatch(r"[0-9a-f]{12}( with uncommitted changes)?", find_commit())
 
 
 def test_no_runs_are_no_table(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="at least 1; got 0"):
+    with refused(ConfigError, option="runs", value=0):
         write_tables(data, tmp_path, SmallProbe(), runs=0)
 
 
@@ -515,7 +520,7 @@ _SCRIPT = """
 import sys
 from pathlib import Path
 from test_tables import SOME, SmallProbe
-from paper.tables import write_tables
+from paper.tables import find_commit, write_tables
 if __name__ == "__main__":
     write_tables(Path(sys.argv[1]), Path(sys.argv[2]), SmallProbe(), **SOME, jobs=2)
 """

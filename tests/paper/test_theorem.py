@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paper import theorem
-from paper.experiment import Place
+from paper.experiment import Folders
 
-NOWHERE = Place(Path("nowhere"), Path("nowhere"))
+NOWHERE = Folders(Path("nowhere"), Path("nowhere"))
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.01, 1)), min_size=1, max_size=8))

@@ -90,6 +90,26 @@ def run_command(arguments: list[str], commands: typer.Typer = app) -> int:
         return explain(error, as_json, arguments)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from unskew import __version__
+
+        typer.echo(f"unskew {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass  # the options before the command; each command is a function of its own
+
+
 @app.command()
 def describe(
     places: Places,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from unskew.records import Pool
 
-_PACKAGES = ("unskew", "numpy", "scipy", "pandas", "scikit-learn", "numba", "pillow")
+_PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "numba", "pillow")
 _BLOCK = 1 << 20
 
 
@@ -24,14 +24,17 @@ def find_versions(further: Sequence[str] = ()) -> dict[str, str]:
     """Versions of Python and of the packages that a result may depend on, ``further`` ones among
     them.
     """
+    from unskew import __version__
+
     found = {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
+        "unskew": __version__,
     }
     for name in (*_PACKAGES, *further):
         try:
             found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:  # run from a checkout
+        except importlib.metadata.PackageNotFoundError:
             found[name] = "unknown"
     return found
 
