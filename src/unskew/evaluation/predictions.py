@@ -230,7 +230,7 @@ def _align_models(
 
 
 def _judge_views(judge: CellJudge, views: Sequence[View]) -> tuple[Cell, tuple[Breakdown, ...]]:
-    """(the cell of all images, the cells of every view), all on the same draws."""
+    """Judge all on the same draws: (the cell of all images, the cells of every view)."""
     everything = View("all", ("all",), np.zeros(judge.images.weight.size, dtype=np.int64))
     (all_cells, _), *parts = judge.judge([everything, *views])
     breakdowns = tuple(
@@ -285,7 +285,7 @@ def _attributes_of(judged: Judged, attributes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _group_codes(column: pd.Series[Any]) -> Ints | None:
-    """Number the groups in the order of the ids, (n,); None if there are none.
+    """Give every group a code, (n,), in the order of the ids; None if there are no groups.
 
     An image without a group is a group of its own.
     """
