@@ -1,4 +1,4 @@
-"""Intervals of metrics: whole groups are drawn within their sources, two models on the same draws."""
+"""Intervals of metrics: whole groups are drawn within their sources; two models share the draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled loop behind areas under ROC curves of many replicates. Importing this loads Numba."""
+"""The compiled loop behind AUROC of many replicates at once. Importing this loads Numba."""
 
 from __future__ import annotations
 
