@@ -1,4 +1,4 @@
-"""Configurations: read as they stand, filled in, written again, and the same when read back."""
+"""Configurations: read, filled in with defaults, written again, and the same when read back."""
 
 import os
 import tomllib
@@ -38,17 +38,17 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_the_three_configurations_of_the_design_read_as_they_stand(folder, name):
+def test_the_three_configurations_of_the_design_are_read(folder, name):
     text = CONFIGURATIONS[name]
     config = read_config(save(folder, text))
-    given = tomllib.loads(text)
+    written = tomllib.loads(text)
     filled = resolved(config)
-    for section, settings in given.items():
+    for section, settings in written.items():
         for key, value in settings.items():
             assert filled[section][key] == value
     assert config.folder == folder.resolve()
-    assert config.read_target().kind in given["target"]
-    assert config.read_bias().family == given["bias"]["family"]
+    assert config.read_target().kind in written["target"]
+    assert config.read_bias().family == written["bias"]["family"]
     assert all(place.exists() for place in config.inputs.values())
 
 
@@ -159,7 +159,7 @@ def test_features_with_settings(folder, features):
     assert read_config(folder / "again.toml") == config
 
 
-def test_the_network_of_an_embedding_lies_where_the_configuration_says(folder):
+def test_the_network_of_an_embedding_is_where_the_configuration_says(folder):
     (folder / "net.onnx").write_bytes(b"")
     features = [
         "size",
@@ -228,7 +228,7 @@ def test_results_and_data_may_be_moved_together(tmp_path):
     assert moved.inputs == {"sources.manifest": (tmp_path / "there" / "scans.csv").resolve()}
 
 
-def test_data_that_lie_elsewhere_are_found_by_one_line_or_argument(folder, tmp_path):
+def test_data_elsewhere_are_found_by_one_line_or_argument(folder, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     alone = save(elsewhere, MINIMAL)
@@ -253,7 +253,7 @@ def test_a_folder_reached_by_a_link_is_the_folder_of_the_link(folder, tmp_path):
     assert read_config(real / "run.toml") == config
 
 
-def test_relative_paths_do_not_depend_on_where_one_stands(folder, monkeypatch):
+def test_relative_paths_do_not_depend_on_the_current_folder(folder, monkeypatch):
     save(folder, MINIMAL)
     expected = read_config(folder / "run.toml")
     monkeypatch.chdir(folder)

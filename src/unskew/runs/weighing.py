@@ -31,6 +31,7 @@ from unskew.files.atomic import (
     written_whole,
 )
 from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
+from unskew.files.plain_json import json_value
 from unskew.records import Pool, Target
 from unskew.report.summary.record import SplitRow, Summary
 from unskew.report.summary.refusal import summarize_refusal
@@ -42,7 +43,6 @@ from unskew.runs.export_tables import Export, export_run
 from unskew.runs.tables import (
     diagnostics_table,
     features_table,
-    json_value,
     solution_record,
     write_frame,
 )
