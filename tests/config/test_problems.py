@@ -246,7 +246,7 @@ MISTAKES = {
         run(target=['table = "x.csv"']),
         4,
         "target.table",
-        ["registr"],
+        ["x.csv"],
     ),
     "missing sample": (
         run(target=['sample = "phone/"']),
@@ -485,7 +485,7 @@ MISTAKES = {
         run(report=['outcomes = "age"']),
         4,
         "report.outcomes",
-        [],
+        ['got "age" (text)'],
     ),
     "feature that is a number": (
         run(represent=["features = [", '  "mean_hsv",', "  3,", "]"]),

@@ -189,7 +189,7 @@ def test_weights_that_speak_of_another_population_say_so(
         notes = json.loads(capsys.readouterr().out)["notes"]
         assert (
             sum(
-                note == f"The weights, and so these figures, speak of {population}."
+                note == f"The weights, and so these figures, describe {population}."
                 for note in notes
             )
             == said

@@ -217,61 +217,69 @@ def _represent_part() -> list[str]:
 
 
 def _target_part(described: PoolDescription, plan: _Plan) -> list[str]:
-    lines = [
+    placeholder = [
         "[target]",
         *_prose(
             "The population that results are about. THIS IS A PLACEHOLDER: only you can know it."
         ),
     ]
+    of_sample = [
+        *_prose(
+            "If there are images of the population itself, labelled or not (with [bias] family "
+            "tilt):"
+        ),
+        _alternative("sample", "target-images", "a folder, or a table"),
+    ]
     if plan.by is not None:
-        name = toml_string(plan.by)
-        lines += _prose(
-            f"Here every level of {name} is equally frequent, which is seldom true of a real "
-            "population."
-        )
-        lines.append(_setting("uniform", plan.by))
-        if plan.some_missing:
-            lines.append(
-                _setting(
-                    f"missing.{toml_key(plan.by)}",
-                    "keep",
-                    "images without it keep their share of the pool; or drop, level",
-                )
-            )
-        lines += _margins_alternatives(described, plan.by)
-    elif plan.reference is not None:
-        lines += _prose(
+        return [
+            *placeholder,
+            *_equal_levels(plan.by, plan.some_missing),
+            *_margins_alternatives(described, plan.by),
+            *of_sample,
+            *_prose("If one source is known to be unbiased (with [bias] family tilt):"),
+            _alternative("source", described.sources[0].name),
+        ]
+    if plan.reference is not None:
+        return [*placeholder, *_resemble_source(plan.reference), *of_sample]
+    # Nothing distinguishes the images: there is no target to describe.
+    return [
+        "#[target]",
+        *_prose(
+            "The population that results are about: add columns to the table, then describe "
+            "their distribution here."
+        ),
+        *of_sample,
+    ]
+
+
+def _equal_levels(by: str, some_missing: bool) -> list[str]:
+    lines = _prose(
+        f"Here every level of {toml_string(by)} is equally frequent, which is seldom true of a "
+        "real population."
+    )
+    lines.append(_setting("uniform", by))
+    if some_missing:
+        comment = "images without it keep their share of the pool; or drop, level"
+        lines.append(_setting(f"missing.{toml_key(by)}", "keep", comment))
+    return lines
+
+
+def _resemble_source(reference: str) -> list[str]:
+    return [
+        *_prose(
             "Here the largest source is assumed unbiased, and the others are made to resemble it."
-        )
-        lines.append(_setting("source", plan.reference))
-        lines += _prose(
+        ),
+        _setting("source", reference),
+        *_prose(
             "If the images had labels, and their shares in the population were known (with [bias] "
             "family strata):"
-        )
-        lines.append(
-            _alternative(
-                "margins.label",
-                {"file": "survey.csv", "n": 400},
-                "a file with the columns label and count, from a survey of 400",
-            )
-        )
-    else:
-        # Nothing distinguishes the images: there is no target to describe.
-        lines = [
-            "#[target]",
-            *_prose(
-                "The population that results are about: add columns to the table, then describe "
-                "their distribution here."
-            ),
-        ]
-    lines += _prose(
-        "If there are images of the population itself, labelled or not (with [bias] family tilt):"
-    )
-    lines.append(_alternative("sample", "target-images", "a folder, or a table"))
-    if plan.by is not None:
-        lines += _prose("If one source is known to be unbiased (with [bias] family tilt):")
-        lines.append(_alternative("source", described.sources[0].name))
-    return lines
+        ),
+        _alternative(
+            "margins.label",
+            {"file": "survey.csv", "n": 400},
+            "a file with the columns label and count, from a survey of 400",
+        ),
+    ]
 
 
 def _margins_alternatives(described: PoolDescription, by: str) -> list[str]:
@@ -280,8 +288,8 @@ def _margins_alternatives(described: PoolDescription, by: str) -> list[str]:
     counts = _counts(described, by)
     if 0 < len(counts) <= _MOST_LISTED:
         lines += _prose(
-            "If their shares are known, say them, as counts or probabilities (here: as they are "
-            "in the pool):"
+            "If their shares are known, give them as counts or probabilities (here: those of the "
+            "pool):"
         )
         lines.append(_alternative(key, counts))
     lines += _prose(
@@ -299,53 +307,71 @@ def _counts(described: PoolDescription, by: str) -> dict[str, int]:
 
 
 def _bias_part(described: PoolDescription, plan: _Plan) -> list[str]:
-    lines = [
+    features = list(_FEATURES) if described.has_pixels else list(plan.features)
+    if plan.by is not None:
+        lines = _strata(plan.by, features)
+    elif plan.reference is not None:
+        lines = _tilt(features)
+    else:
+        lines = _unbiased([source.name for source in described.sources if source.images])
+    return [
         "[bias]",
         *_prose(
             "How the sources select their images; the documentation's page on bias models helps "
             "to choose."
         ),
+        *lines,
     ]
-    features = list(_FEATURES) if described.has_pixels else list(plan.features)
-    if plan.by is not None:
-        lines += _prose(
-            f"Strata: they differ in how often they show each level of {toml_string(plan.by)}, "
-            "and in nothing else."
-        )
-        lines += [_setting("family", "strata"), _setting("by", [plan.by])]
-        if features:
-            lines += _prose(
-                "If they differ in light or camera instead, and the target is a sample or a source:"
-            )
-            lines += [_alternative("family", "tilt"), _alternative("features", features)]
-            lines += _prose("If in both (with the target as above):")
-            factors = [
-                {"family": "strata", "by": [plan.by]},
-                {"family": "soft_box", "features": features[:1]},
-            ]
-            lines += [_alternative("family", "product"), _alternative("factors", factors)]
-    elif plan.reference is not None:
-        lines += _prose(
-            "Tilt: each source prefers some values of these columns over others, smoothly."
-        )
-        lines += [_setting("family", "tilt"), _setting("features", features)]
-        lines += _prose(
+
+
+def _strata(by: str, features: list[str]) -> list[str]:
+    lines = [
+        *_prose(
+            f"Strata: they differ in how often they show each level of {toml_string(by)}, and in "
+            "nothing else."
+        ),
+        _setting("family", "strata"),
+        _setting("by", [by]),
+    ]
+    if not features:
+        return lines
+    factors = [{"family": "strata", "by": [by]}, {"family": "soft_box", "features": features[:1]}]
+    return [
+        *lines,
+        *_prose(
+            "If they differ in light or camera instead, and the target is a sample or a source:"
+        ),
+        _alternative("family", "tilt"),
+        _alternative("features", features),
+        *_prose("If in both (with the target as above):"),
+        _alternative("family", "product"),
+        _alternative("factors", factors),
+    ]
+
+
+def _tilt(features: list[str]) -> list[str]:
+    return [
+        *_prose("Tilt: each source prefers some values of these columns over others, smoothly."),
+        _setting("family", "tilt"),
+        _setting("features", features),
+        *_prose(
             "If each source sees all images within certain limits and none beyond (needs no "
             "target):"
-        )
-        lines += [_alternative("family", "soft_box"), _alternative("standardise", True)]
-    else:
-        lines += _prose(
+        ),
+        _alternative("family", "soft_box"),
+        _alternative("standardise", True),
+    ]
+
+
+def _unbiased(sources: list[str]) -> list[str]:
+    return [
+        *_prose(
             "Nothing but the source is known of each image, so that there is nothing to correct "
             'by: all sources are assumed unbiased ("all"), and all images weigh the same.'
-        )
-        lines.append(_setting("family", "subpopulation"))
-        lines += [
-            _setting(f"queries.{toml_key(source.name)}", "all")
-            for source in described.sources
-            if source.images
-        ]
-    return lines
+        ),
+        _setting("family", "subpopulation"),
+        *(_setting(f"queries.{toml_key(name)}", "all") for name in sources),
+    ]
 
 
 def _last_part() -> list[str]:

@@ -233,7 +233,7 @@ def _figure(
     """Describe a value with the percentile interval of its replicates.
 
     Percentiles stay within the range of the metric. Replicates of a smallest recall, and of a
-    calibration error, lie on one side of the estimate (the minimum of noisier numbers is smaller),
+    calibration error, are on one side of the estimate (the minimum of noisier numbers is smaller),
     and so does the estimate of the truth: see `_moved`. A share of 0 or 1 has replicates without
     any spread; its interval then ends where n_eff independent units would show the same with
     probability (1 − level)/2 (as Clopper and Pearson's does; Korn and Graubard 1998 for weights).

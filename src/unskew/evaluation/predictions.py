@@ -159,7 +159,7 @@ def evaluate_predictions(
     ----------
     weights_table : `unskew.weigh.weights_table.read_weights_table` of a run; id and sample_weight
         (or weight), and source, label, group, split.
-    predictions : table or file: id; y (the truth, where the weights hold no label); prediction, and
+    predictions : table or file: id; y (the truth, where the weights have no label); prediction, and
         scores if there are any: score (of the positive class of two) or score_<class> of each
         class. A second model: prediction_b, score_b, score_b_<class>.
     second : the second model in a table or file of its own, with the columns of the first.
@@ -302,4 +302,4 @@ def _group_codes(column: pd.Series[Any]) -> Ints | None:
 def population_sentences(population: str) -> list[str]:
     """Say it in a sentence where the weights represent another population than the target."""
     is_target = population in (THE_TARGET, TARGET_OF_NUMBERS)
-    return [] if is_target else [f"The weights, and so these figures, speak of {population}."]
+    return [] if is_target else [f"The weights, and so these figures, describe {population}."]
