@@ -2,7 +2,6 @@
 
 import os
 import re
-from dataclasses import fields
 
 import pytest
 from hypothesis import given
@@ -11,10 +10,7 @@ from hypothesis import strategies as st
 from config_files import MINIMAL, fill_folder, save
 from raising import refused
 from unskew import ConfigError, DataError
-from unskew.bias.schema import families
-from unskew.config.families import parameter_words, representation_of, section_of
 from unskew.config.run_config import make_config, read_config
-from unskew.represent.naming import REPRESENTATIONS
 
 
 @pytest.fixture
@@ -690,6 +686,8 @@ VALUES = st.recursive(
     ),
     max_leaves=6,
 )
+
+
 KEYS = [
     "manifest",
     "folders",
@@ -735,18 +733,3 @@ def test_any_settings_are_read_or_are_a_configuration_error(tmp_path_factory, se
         make_config(settings, folder)
     except ConfigError as error:
         assert error.problems  # noqa: PT017  (the error is one of two right outcomes)
-
-
-@pytest.mark.parametrize("family", [name for name in families() if name != "product"])
-def test_every_setting_of_every_family_is_documented_where_messages_look(family):
-    model = families()[family]
-    assert set(parameter_words(model)) == set(section_of(model, "family").model_fields) - {"family"}
-
-
-@pytest.mark.parametrize("name", REPRESENTATIONS)
-def test_every_representation_has_its_settings_as_keys(name):
-    section = section_of(representation_of(name), "name")
-    assert set(section.model_fields) == {
-        "name",
-        *(each.name for each in fields(representation_of(name))),
-    }

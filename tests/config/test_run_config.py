@@ -2,7 +2,6 @@
 
 import os
 import tomllib
-from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -12,18 +11,12 @@ from hypothesis import strategies as st
 from config_files import MINIMAL, fill_folder, save
 from run_data import CAMERA_TRAPS, HOSPITALS, PRODUCT_PHOTOS
 from unskew import ConfigError, bias
-from unskew.config.paths import _NETWORKS
 from unskew.config.run_config import (
-    RunConfig,
     make_config,
     read_config,
     resolved,
     write_config,
 )
-from unskew.config.sections import SOURCE_KINDS, TARGET_KINDS, SolveSection, SourcesSection
-from unskew.represent import embedding_models
-from unskew.solve.normalizers import Method
-from unskew.target import schema
 
 CONFIGURATIONS = {
     "camera-traps": CAMERA_TRAPS,
@@ -305,29 +298,3 @@ def test_nothing_changes_after_reading(folder):
 def test_the_byte_order_mark_and_line_ends_of_windows_are_read(folder):
     (folder / "windows.toml").write_bytes(b"\xef\xbb\xbf" + MINIMAL.replace("\n", "\r\n").encode())
     assert read_config(folder / "windows.toml") == read_config(save(folder, MINIMAL))
-
-
-def test_the_sections_agree_with_what_they_configure():
-    """The keys that go with each kind of target, and the solver's methods, are written in two
-    places.
-    """
-    assert {kind: set(beside) for kind, beside in TARGET_KINDS.items()} == {
-        kind: set(beside) for kind, beside in schema._BESIDE.items()
-    }
-    assert sorted(_NETWORKS) == sorted(embedding_models._ONNX + embedding_models._TORCHSCRIPT)
-    assert set(SourcesSection.model_fields) == {
-        *SOURCE_KINDS,
-        *(key for beside in SOURCE_KINDS.values() for key in beside),
-    }
-    assert get_args(SolveSection.model_fields["method"].annotation) == get_args(Method)
-    assert set(RunConfig.model_fields) == {
-        "folder",
-        "sources",
-        "represent",
-        "target",
-        "bias",
-        "solve",
-        "learn",
-        "report",
-        "engine",
-    }

@@ -94,28 +94,32 @@ def read_truth_column(
         assert labels is not None
         return labels, "label"
     if labels is not None and choice is None:
-        both = (labels.notna() & y.notna()).to_numpy()
-        label_text, y_text = (
-            column[both].map(_text).to_numpy(dtype=object) for column in (labels, y)
-        )
-        wrong = np.flatnonzero(label_text != y_text)
-        if wrong.size:
-            ids = labels.index[both][wrong].tolist()
-            shown = [
-                f"{id} (label {label_text[row]}, y {y_text[row]})"
-                for id, row in zip(ids, wrong, strict=True)
-            ]
-            raise DataError(
-                f"y of the predictions and the label of the weights differ for {wrong.size} of "
-                f"{int(both.sum())} images: {first_few(shown, 3)}. Choose the truth with --truth y "
-                "or --truth label (y may be another question than the label).",
-                option="truth",
-                count=int(wrong.size),
-                ids=ids,
-            )
-        if both.any() and (y.isna() & labels.notna()).any():
+        agree = _check_agreement(labels, y)
+        if agree and (y.isna() & labels.notna()).any():
             y = y.where(y.notna(), labels)
     return y, "y"
+
+
+def _check_agreement(labels: pd.Series[Any], y: pd.Series[Any]) -> bool:
+    """Raise an error if y and label differ; tell whether they agree somewhere."""
+    both = (labels.notna() & y.notna()).to_numpy()
+    label_text, y_text = (column[both].map(_text).to_numpy(dtype=object) for column in (labels, y))
+    wrong = np.flatnonzero(label_text != y_text)
+    if wrong.size:
+        ids = labels.index[both][wrong].tolist()
+        shown = [
+            f"{id} (label {label_text[row]}, y {y_text[row]})"
+            for id, row in zip(ids, wrong, strict=True)
+        ]
+        raise DataError(
+            f"y of the predictions and the label of the weights differ for {wrong.size} of "
+            f"{int(both.sum())} images: {first_few(shown, 3)}. Choose the truth with --truth y "
+            "or --truth label (y may be another question than the label).",
+            option="truth",
+            count=int(wrong.size),
+            ids=ids,
+        )
+    return bool(both.any())
 
 
 def check_single(truth: pd.Series[Any]) -> None:
