@@ -1,6 +1,4 @@
-"""The configuration that `unskew init` writes runs as it stands, whatever was found and however it
-is called.
-"""
+"""The configuration that `unskew init` writes is ready to run, whatever was found and its names."""
 
 import re
 import tomllib
@@ -92,7 +90,7 @@ PIXELS = (
 )
 
 
-def run_as_it_stands(pool, text):
+def run_unchanged(pool, text):
     """What `unskew weigh` does after the sources are read, the features being made up."""
     config = make_config(tomllib.loads(text), check_paths=False)
     if config.represent.features:
@@ -107,23 +105,23 @@ def run_as_it_stands(pool, text):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_runs_as_it_stands(name):
+def test_it_runs_unchanged(name):
     text = starting_config(CASES[name], MANIFEST)
-    config, _ = run_as_it_stands(CASES[name], text)
+    config, _ = run_unchanged(CASES[name], text)
     assert config.sources.settings() | MANIFEST == config.sources.settings()
 
 
 @pytest.mark.parametrize("name", PIXELS)
 def test_it_runs_with_pixels(name):
     pool = with_pixels(CASES[name])
-    config, _ = run_as_it_stands(
+    config, _ = run_unchanged(
         pool, starting_config(pool, {"folders": {"north": "n", "south": "s"}})
     )
     assert config.represent.features
 
 
 def test_with_classes_they_become_equally_frequent():
-    _, weights = run_as_it_stands(
+    _, weights = run_unchanged(
         CASES["classes of one source only"],
         starting_config(CASES["classes of one source only"], MANIFEST),
     )
@@ -153,7 +151,7 @@ def test_missing_classes_keep_their_share():
 def test_nothing_known_means_equal_weights_and_no_target():
     text = starting_config(CASES["nothing known"], MANIFEST)
     assert "target" not in tomllib.loads(text)
-    _, weights = run_as_it_stands(CASES["nothing known"], text)
+    _, weights = run_unchanged(CASES["nothing known"], text)
     np.testing.assert_allclose(weights.weight, 1 / 20)
 
 
@@ -205,7 +203,7 @@ def test_the_commands_in_it_name_its_file():
     )
 
 
-def test_what_cannot_be_used_is_said():
+def test_unusable_images_are_counted():
     aside = pd.DataFrame(
         {"id": ["x"], "source": ["north"], "path": ["x.jpg"], "reason": ["the file is empty"]}
     )
@@ -249,7 +247,7 @@ def test_any_names_of_sources_classes_and_files_survive(sources, classes, file, 
     text = starting_config(pool, settings)
     assert tomllib.loads(text)["sources"] == settings
     assert list(tomllib.loads(text)["sources"]["folders"]) == sources
-    run_as_it_stands(pool, text)
+    run_unchanged(pool, text)
     listed = [
         tomllib.loads(line[1:])["margins"]["label"]
         for line in text.splitlines()
@@ -271,7 +269,7 @@ def test_any_names_of_attributes_survive(attribute, levels):
     )
     text = starting_config(pool, MANIFEST)
     assert tomllib.loads(text)["target"]["uniform"] == attribute
-    run_as_it_stands(pool, text)
+    run_unchanged(pool, text)
 
 
 def test_folders_of_images_are_found_again(tmp_path):

@@ -1,4 +1,4 @@
-"""`unskew evaluate` as a user meets it: words, JSON, metrics.json, privacy, exit codes."""
+"""`unskew evaluate --predictions`: tables, JSON, metrics.json, privacy, exit codes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from raising import refused
 from run_data import write_hospitals
 from unskew.cli.app import run_command
+from unskew.errors import ConfigError, DataError
+from unskew.runs.evaluate import check_place, evaluate_run, run_rules
 
 Captured = pytest.CaptureFixture[str]
 
@@ -84,11 +87,11 @@ def test_json_and_the_file_are_the_same_and_nothing_is_replaced(
     ]
     run += ["--replicates", "50", "-o", str(out)]
     assert run_command([*run, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == json.loads((out / "metrics.json").read_text(encoding="utf-8"))
-    assert told["split"] == "test"
-    assert told["overall"]["difference"]["auroc"]["interval"][0] > 0
-    assert len(told["origin"]["fingerprints"]) == 3
+    record = json.loads(capsys.readouterr().out)
+    assert record == json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+    assert record["split"] == "test"
+    assert record["overall"]["difference"]["auroc"]["interval"][0] > 0
+    assert len(record["origin"]["fingerprints"]) == 3
     assert run_command(run) == 2
     assert "--overwrite" in capsys.readouterr().err
     assert run_command([*run, "--overwrite", "--quiet"]) == 0
@@ -109,17 +112,17 @@ def test_an_aggregate_run_gives_aggregates_only(hospitals: Path, capsys: Capture
     ]
     assert run_command(run) == 0
     text = capsys.readouterr().out
-    told = json.loads(text)
-    assert told["private"]
+    record = json.loads(text)
+    assert record["private"]
     table = pd.read_parquet(hospitals / "results" / "weights.parquet")
     assert not any(f'"{each}"' in text for each in {*table["id"], *table["group"]})
     # The few patients of unknown sex are withheld, and with them the smaller of the others.
-    (sex,) = (part for part in told["breakdowns"] if part["column"] == "sex")
+    (sex,) = (part for part in record["breakdowns"] if part["column"] == "sex")
     assert all(cell["groups"] >= 10 for cell in sex["cells"])
     assert sex["withheld"] == 0 or "(missing)" not in [cell["name"] for cell in sex["cells"]]
 
 
-def test_mistakes_have_words_and_exit_codes(
+def test_mistakes_have_messages_and_exit_codes(
     hospitals: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     results, preds = str(hospitals / "results"), str(hospitals / "preds.csv")
@@ -150,19 +153,19 @@ def test_the_figures_are_those_of_the_weights(hospitals: Path, capsys: Captured)
         )
         == 0
     )
-    told = json.loads(capsys.readouterr().out)
+    record = json.loads(capsys.readouterr().out)
     table = pd.read_parquet(hospitals / "results" / "weights.parquet").set_index("id")
     score = pd.read_csv(hospitals / "preds.csv").set_index("id")["score"]
     test = table[table["split"] == "test"]
     right = (score[test.index] >= 0.5) == (test["label"] == "yes")
     # The weights of a split sum to 1.
-    assert told["overall"]["figures"]["accuracy"]["value"] == pytest.approx(
+    assert record["overall"]["figures"]["accuracy"]["value"] == pytest.approx(
         (test["weight"] * right).sum()
     )
-    assert told["overall"]["figures"]["accuracy"]["naive"] == pytest.approx(right.mean())
+    assert record["overall"]["figures"]["accuracy"]["naive"] == pytest.approx(right.mean())
 
 
-def test_weights_that_speak_of_another_population_say_so(
+def test_weights_of_another_population_are_noted(
     hospitals: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     """As of a Box: the part of the population within the boxes, whatever the target."""
@@ -178,7 +181,7 @@ def test_weights_that_speak_of_another_population_say_so(
         "--json",
     ]
     report = json.loads((results / "report.json").read_text(encoding="utf-8"))
-    for population, said in (
+    for population, expected in (
         ("the target", 0),
         ("the target of the biasing functions", 0),
         ("the part within the boxes", 1),
@@ -189,8 +192,48 @@ def test_weights_that_speak_of_another_population_say_so(
         notes = json.loads(capsys.readouterr().out)["notes"]
         assert (
             sum(
-                note == f"The weights, and so these figures, speak of {population}."
+                note == f"The weights, and so these figures, describe {population}."
                 for note in notes
             )
-            == said
+            == expected
         )
+
+
+def test_nothing_is_replaced_unless_asked(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.json"
+    check_place(tmp_path, False)
+    file.write_text("{}")
+    with refused(ConfigError, path=str(file), option="overwrite"):
+        check_place(tmp_path, False)
+    check_place(tmp_path, True)
+    with refused(ConfigError, path=str(file)):
+        check_place(file, True)
+
+
+def test_the_stricter_of_settings_and_report_decides_on_privacy(tmp_path: Path) -> None:
+    assert run_rules(tmp_path) == (False, {})
+    settings, report = tmp_path / "run.toml", tmp_path / "report.json"
+    settings.write_text("[target.bins]\nage = [0, 40]\n[report]\nprivacy = 'full'")
+    assert run_rules(tmp_path) == (False, {"age": [0, 40]})
+    report.write_text('{"privacy": "aggregate"}')
+    assert run_rules(tmp_path) == (True, {"age": [0, 40]})
+    report.write_text('{"privacy": "full"}')
+    settings.write_text("[report]\nprivacy = 'aggregate'")
+    assert run_rules(tmp_path) == (True, {})
+
+
+@pytest.mark.parametrize("name", ["run.toml", "report.json"])
+def test_a_damaged_file_of_the_run_is_named(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("{")
+    with refused(DataError, path=str(tmp_path / name)):
+        run_rules(tmp_path)
+
+
+def test_only_the_columns_asked_for_are_read(hospitals: Path) -> None:
+    """An unknown one is an error that lists those that exist."""
+    options = {"predictions": hospitals / "preds.csv", "replicates": 0}
+    found = evaluate_run(hospitals / "results", by=["sex*age"], **options)
+    assert found.breakdown("sex*age").column == "sex*age"
+    with refused(ConfigError, option="by", column="agee") as caught:
+        evaluate_run(hospitals / "results", by=["agee"], **options)
+    assert {"age", "sex"} <= set(caught.value.facts["allowed"])

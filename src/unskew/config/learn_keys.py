@@ -1,4 +1,4 @@
-"""Keys of ``[learn]`` that the model it names does not read: said, instead of ignored."""
+"""Keys of ``[learn]`` that the model it names does not read: a problem, not silently ignored."""
 
 from __future__ import annotations
 
@@ -28,14 +28,12 @@ _GOES_WITH = {
 
 
 def unread_keys(learn: Mapping[str, Any]) -> dict[str, str]:
-    """The keys that change nothing of what is trained, and with what each would go.
+    """Find the keys that have no effect on what is trained: {key: what it goes with}.
 
-    One that says the default is passed over: the settings as resolved name every default.
+    Keys with their default value are ignored, because resolved settings contain every default.
     """
-    model, preset = (
-        learn.get("model"),
-        learn.get("preset", LearnSection.model_fields["preset"].default),
-    )
+    model = learn.get("model")
+    preset = learn.get("preset", LearnSection.model_fields["preset"].default)
     keys: tuple[str, ...]
     if preset != "probe":
         keys = _OF_PROBE if model != "probe" else ()
@@ -52,7 +50,7 @@ def unread_keys(learn: Mapping[str, Any]) -> dict[str, str]:
 
 
 def learn_problems(learn: LearnSection) -> list[Problem]:
-    """Keys of a file that go with another model than the one it names."""
+    """List the keys of a file that go with another model than the one it names."""
     return [
         Problem(("learn", key), f"goes with {what}: leave it out, or name another preset.")
         for key, what in unread_keys(learn.settings()).items()

@@ -1,4 +1,4 @@
-"""The folders and files that a configuration names: which they are, and whether they are there."""
+"""The folders and files that a configuration names: which they are, and whether they exist."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ _FOLDER, _FILE, _EITHER = (
     "a file that exists",
     "a folder or file that exists",
 )
-# An archive may be about to be downloaded, and a dataset may be a name: whoever reads them says
-# what is wrong.
+# An archive may be downloaded later, and a dataset may be a name: their readers report errors.
 _KINDS = {
     "folders": _FOLDER,
     "manifest": _FILE,
@@ -32,29 +31,30 @@ _Named = tuple[KeyPath, str, str | None]
 
 
 def named_inputs(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(dotted key, path as written) of everything that is read."""
-    return [(dotted(path), given) for path, given, _ in _inputs(settings)]
+    """List everything that is read: (dotted key, path as written)."""
+    return [(dotted(key), path) for key, path, _ in _inputs(settings)]
 
 
 def path_problems(settings: Mapping[str, Any], folder: Path) -> list[Problem]:
-    """What is not there, or is a file where a folder is meant, or the reverse; settings of a wrong
-    type are passed over.
+    """List what does not exist, or is a file instead of a folder, or the reverse.
+
+    Settings of a wrong type are ignored: they are reported elsewhere.
     """
     named = [*_inputs(settings), *_cache(settings)]
     return [
-        missing_path(path, given, folder / given, expected)
-        for path, given, expected in named
-        if expected is not None and not _is_there(folder / given, expected)
+        missing_path(key, path, folder / path, expected)
+        for key, path, expected in named
+        if expected is not None and not _is_there(folder / path, expected)
     ]
 
 
-def _is_there(place: Path, expected: str) -> bool:
+def _is_there(path: Path, expected: str) -> bool:
     try:
         if expected == _FOLDER:
-            return place.is_dir()
+            return path.is_dir()
         if expected == _FILE:
-            return place.is_file()
-        return place.exists() if expected == _EITHER else place.is_dir() or not place.exists()
+            return path.is_file()
+        return path.exists() if expected == _EITHER else path.is_dir() or not path.exists()
     except (OSError, ValueError):  # a name too long, or with a zero in it
         return False
 
@@ -65,35 +65,35 @@ def _inputs(settings: Mapping[str, Any]) -> Iterator[_Named]:
         _of_target(_table(settings, "target")),
         _of_represent(_table(settings, "represent")),
     )
-    for path, given, expected in chain.from_iterable(parts):
-        if isinstance(given, str) and given:
-            yield path, given, expected
+    for key, path, expected in chain.from_iterable(parts):
+        if isinstance(path, str) and path:
+            yield key, path, expected
 
 
 def _cache(settings: Mapping[str, Any]) -> Iterator[_Named]:
-    given = _table(settings, "represent").get("cache")
-    if isinstance(given, str) and given:
-        yield ("represent", "cache"), given, "a folder, which need not exist yet"
+    path = _table(settings, "represent").get("cache")
+    if isinstance(path, str) and path:
+        yield ("represent", "cache"), path, "a folder, which need not exist yet"
 
 
 def _table(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = settings.get(name)
-    return found if isinstance(found, Mapping) else {}
+    section = settings.get(name)
+    return section if isinstance(section, Mapping) else {}
 
 
 def _of_sources(sources: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, str | None]]:
     for kind, expected in _KINDS.items():
-        given = sources.get(kind)
-        if isinstance(given, Mapping):
-            yield from ((("sources", kind, name), each, expected) for name, each in given.items())
+        value = sources.get(kind)
+        if isinstance(value, Mapping):
+            yield from ((("sources", kind, name), path, expected) for name, path in value.items())
         elif kind != "folders":
-            yield ("sources", kind), given, expected
+            yield ("sources", kind), value, expected
     yield ("sources", "root"), sources.get("root"), _FOLDER
     yield ("sources", "split", "file"), _table(sources, "split").get("file"), _FILE
 
 
 def names_network(feature: Mapping[str, Any]) -> bool:
-    """Does it name the file of a network, and not a function that makes one?"""
+    """Tell whether a feature names the file of a network, not a function that makes one."""
     model = feature.get("model")
     return (
         feature.get("name") == "embedding"
@@ -104,9 +104,9 @@ def names_network(feature: Mapping[str, Any]) -> bool:
 
 def _of_represent(represent: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, str | None]]:
     features = represent.get("features")
-    for number, each in enumerate(features if isinstance(features, list) else []):
-        if isinstance(each, Mapping) and names_network(each):
-            yield ("represent", "features", number, "model"), each["model"], _FILE
+    for number, feature in enumerate(features if isinstance(features, list) else []):
+        if isinstance(feature, Mapping) and names_network(feature):
+            yield ("represent", "features", number, "model"), feature["model"], _FILE
 
 
 def _of_target(target: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, str | None]]:
@@ -114,11 +114,11 @@ def _of_target(target: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, str | 
         ("target", key): target.get(key) for key in ("table", "interactions")
     }
     tables |= {
-        ("target", "margins", name): each for name, each in _table(target, "margins").items()
+        ("target", "margins", name): table for name, table in _table(target, "margins").items()
     }
-    for path, given in tables.items():
-        if isinstance(given, Mapping):
-            yield (*path, "file"), given.get("file"), _FILE
+    for key, table in tables.items():
+        if isinstance(table, Mapping):
+            yield (*key, "file"), table.get("file"), _FILE
         else:
-            yield path, given, _FILE
+            yield key, table, _FILE
     yield ("target", "sample"), target.get("sample"), _EITHER

@@ -1,6 +1,4 @@
-"""What is wrong with a configuration, in words: the line, the key, what was expected, what was
-received, and the nearest valid name.
-"""
+"""Problems of a configuration: line, key, what was expected and received, the nearest name."""
 
 from __future__ import annotations
 
@@ -24,16 +22,14 @@ _LONGEST_SHOWN = 60
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing to mend: where it is (the keys from the top down), and what, as a sentence that the
-    key begins.
-    """
+    """One thing to fix: its key (from the top down), and a sentence that the key begins."""
 
     path: KeyPath
     message: str
 
 
 def dotted(path: KeyPath) -> str:
-    """``bias.factors[1].family``.
+    """Write a key as ``bias.factors[1].family``.
 
     >>> dotted(("sources", "folders", "north west", 0))
     'sources.folders."north west"[0]'
@@ -44,7 +40,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def received(value: Any) -> str:
-    """A value as the file has it, not too long, and of what kind it is."""
+    """Show a value as the file has it, shortened if long, and its kind."""
     try:
         shown = toml_value(value)
     except ConfigError:
@@ -68,9 +64,7 @@ def _kind(value: Any) -> str:
 def unknown_key(
     path: KeyPath, known: Iterable[str], elsewhere: Mapping[str, Iterable[str]] | None = None
 ) -> Problem:
-    """A key that nobody reads: what there is, the nearest of them, or the section where it
-    belongs.
-    """
+    """Report an unknown key: which keys exist, the nearest, or the section that has it."""
     names, key, table = list(known), str(path[-1]), dotted(path[:-1])
     where = f"[{table}]" if table else "a configuration"
     has = f"{where} has {first_few(names, 40)}" if names else f"{where} has no keys"
@@ -82,15 +76,13 @@ def unknown_key(
 
 
 def wrong_value(path: KeyPath, takes: str, value: Any, why: str = "") -> Problem:
-    return Problem(
-        path,
-        f"expected {takes}; got "
-        f"{received(value)}{': ' + why if why else ''}.{_nearest_choice(takes, value)}",
-    )
+    because = f": {why}" if why else ""
+    near = _nearest_choice(takes, value)
+    return Problem(path, f"expected {takes}; got {received(value)}{because}.{near}")
 
 
 def _nearest_choice(takes: str, value: Any) -> str:
-    """The nearest of the words in quotes that are among what the key takes."""
+    """Suggest the nearest of the quoted words that the key takes."""
     choices = re.findall(r'"([^"…:]+)"', takes)
     return did_you_mean(value, choices) if isinstance(value, str) and value not in choices else ""
 
@@ -102,35 +94,37 @@ def problems_of(
     path: KeyPath,
     elsewhere: Mapping[str, Iterable[str]],
 ) -> list[Problem]:
-    """What pydantic found in one section, one problem for each value (it reports a value once for
-    every type that might have fitted).
+    """Translate pydantic's errors in one section, one problem for each value.
+
+    Pydantic reports a value once for every type that might have fitted.
     """
-    found: dict[KeyPath, Problem] = {}
+    problems: dict[KeyPath, Problem] = {}
     for error in errors:
         below, value = _walk(settings, error["loc"])
         where = (*path, *below)
         if error["type"] == "extra_forbidden":
-            found[where] = unknown_key(where, section.model_fields, elsewhere)
+            problems[where] = unknown_key(where, section.model_fields, elsewhere)
         elif error["type"] == "missing":
             key = str(error["loc"][-1])
-            found[*path, key] = Problem(
+            problems[*path, key] = Problem(
                 (*path, key), f"is missing; expected {_takes(section, (key,))}."
             )
         elif not below:
-            found[path] = Problem(
+            problems[path] = Problem(
                 path, f"expected a table of settings, [{dotted(path)}]; got {received(value)}."
             )
-        elif not any(where[:length] in found for length in range(len(path) + 1, len(where) + 1)):
+        elif not any(where[:length] in problems for length in range(len(path) + 1, len(where) + 1)):
             why = str(error["ctx"]["error"]) if error["type"] == "value_error" else ""
-            for deeper in [each for each in found if each[: len(where)] == where]:
-                del found[deeper]
-            found[where] = wrong_value(where, _takes(section, below), value, why)
-    return list(found.values())
+            for deeper in [other for other in problems if other[: len(where)] == where]:
+                del problems[deeper]
+            problems[where] = wrong_value(where, _takes(section, below), value, why)
+    return list(problems.values())
 
 
 def _walk(settings: Any, location: Sequence[str | int]) -> tuple[KeyPath, Any]:
-    """The part of a location that is in the settings (the rest names types that were tried), and
-    the value there.
+    """Find the part of a location that is in the settings, and the value there.
+
+    The rest of the location names the types that pydantic tried.
     """
     path: KeyPath = ()
     for key in location:
@@ -146,143 +140,140 @@ def _takes(section: type[BaseModel], below: KeyPath) -> str:
     return field.title or "another value"
 
 
-def problem_of_message(path: KeyPath, message: str, places: Iterable[KeyPath]) -> Problem:
-    """An error that names no line is put at the deepest key below ``path`` that its message begins
-    with or quotes; else at ``path``.
+def problem_of_message(path: KeyPath, message: str, keys: Iterable[KeyPath]) -> Problem:
+    """Find the key of an error that names none.
+
+    It is the deepest of ``keys`` below ``path`` that the message quotes, else one that it begins
+    with, else ``path``.
     """
     below = [
-        each
-        for each in places
-        if each[: len(path)] == path and len(each) > len(path) and isinstance(each[-1], str)
+        key
+        for key in keys
+        if key[: len(path)] == path and len(key) > len(path) and isinstance(key[-1], str)
     ]
-    begins = [
-        each for each in below if re.match(rf"(?:\S+ )?{re.escape(str(each[-1]))}\b", message)
-    ]
+    begins = [key for key in below if re.match(rf"(?:\S+ )?{re.escape(str(key[-1]))}\b", message)]
     quoted = [
-        each
-        for each in below
-        if f"{each[-1]!r}" in message or f"{dotted(each[len(path) :])} " in message
+        key
+        for key in below
+        if f"{key[-1]!r}" in message or f"{dotted(key[len(path) :])} " in message
     ]
     best = max(quoted, key=len) if quoted else begins[0] if begins else path
     return Problem(best, message)
 
 
-def missing_path(path: KeyPath, given: str, place: Path, what: str) -> Problem:
-    """A folder or file that is not there, or is the other of the two; with the nearest name beside
-    it.
+def missing_path(key: KeyPath, written: str, path: Path, what: str) -> Problem:
+    """Report a folder or file that does not exist, or is the other of the two.
+
+    ``written`` is the path as the configuration has it; the nearest name in its folder is
+    suggested.
     """
-    said = f"expected {what}; got {received(given)}"
+    rule = f"expected {what}; got {received(written)}"
     try:
-        if place.exists():
-            return Problem(path, f"{said}, which is {'a folder' if place.is_dir() else 'a file'}.")
-        if not place.parent.is_dir():
+        if path.exists():
+            return Problem(key, f"{rule}, which is {'a folder' if path.is_dir() else 'a file'}.")
+        if not path.parent.is_dir():
             return Problem(
-                path, f"{said}, but there is no folder {str(place.parent)!r} that it could be in."
+                key, f"{rule}, but there is no folder {str(path.parent)!r} that it could be in."
             )
-        beside = sorted(each.name for each in place.parent.iterdir())
-    except (
-        OSError,
-        ValueError,
-    ) as error:  # a folder that may not be read, a name too long or with a zero in it
-        return Problem(
-            path,
-            f"{said}, where nothing can be found ({getattr(error, 'strerror', None) or error}).",
-        )
-    near = did_you_mean(place.name, beside) or (
-        f" There is {first_few([repr(each) for each in beside])}." if 0 < len(beside) <= 8 else ""
-    )
-    return Problem(
-        path, f"{said}, and there is nothing of that name in {str(place.parent)!r}.{near}"
-    )
+        names = sorted(other.name for other in path.parent.iterdir())
+    except (OSError, ValueError) as error:  # unreadable folder, name too long or with a zero byte
+        cause = getattr(error, "strerror", None) or error
+        return Problem(key, f"{rule}, where nothing can be found ({cause}).")
+    near = did_you_mean(path.name, names)
+    if not near and 0 < len(names) <= 8:
+        near = f" There is {first_few([repr(name) for name in names])}."
+    return Problem(key, f"{rule}, and there is nothing of that name in {str(path.parent)!r}.{near}")
 
 
 def config_error(
-    file: str | None, text: str, problems: Sequence[Problem], places: Mapping[KeyPath, TomlPosition]
+    file: str | None,
+    text: str,
+    problems: Sequence[Problem],
+    positions: Mapping[KeyPath, TomlPosition],
 ) -> InvalidConfigError:
-    """All problems of a file in one error, from top to bottom, each with its line."""
+    """Join all problems of a file in one error, from top to bottom, each with its line."""
     lines = text.replace("\r\n", "\n").split("\n")
-    located = [(nearest_position(places, each.path), each) for each in problems]
+    located = [(nearest_position(positions, problem.path), problem) for problem in problems]
     located.sort(key=lambda pair: (pair[0] is not None, pair[0] or (0, 0)))
-    shown = [_rendered(file, place, each, places, lines) for place, each in located]
+    shown = [_rendered(file, at, problem, positions, lines) for at, problem in located]
     count = "" if len(shown) == 1 else f"{file or 'the settings'}: {len(shown)} problems\n\n"
     records = [
         {
             "file": file,
-            "line": None if place is None else place.line,
-            "key": dotted(each.path),
-            "message": each.message,
+            "line": None if at is None else at.line,
+            "key": dotted(problem.path),
+            "message": problem.message,
         }
-        for place, each in located
+        for at, problem in located
     ]
     return InvalidConfigError(count + "\n\n".join(shown), records)
 
 
 def _rendered(
     file: str | None,
-    place: TomlPosition | None,
+    position: TomlPosition | None,
     problem: Problem,
-    places: Mapping[KeyPath, TomlPosition],
+    positions: Mapping[KeyPath, TomlPosition],
     lines: Sequence[str],
 ) -> str:
-    where = "" if file is None else f"{file}: " if place is None else f"{file}:{place.line}: "
+    where = "" if file is None else f"{file}: " if position is None else f"{file}:{position.line}: "
     sentence = f"{where}{dotted(problem.path)}: {problem.message}"
-    if place is None:
+    if position is None:
         return sentence
-    line = lines[place.line - 1]
-    if line.startswith("[", place.column - 1) and problem.path[-1:] != (0,):
-        width = len(line[: line.rfind("]") + 1]) - place.column + 1  # the header of a section
+    line = lines[position.line - 1]
+    if line.startswith("[", position.column - 1) and problem.path[-1:] != (0,):
+        width = len(line[: line.rfind("]") + 1]) - position.column + 1  # the header of a section
     else:
-        width = len(toml_key(str(problem.path[-1]))) if problem.path in places else 1
-    return f"{sentence}\n{marked_line(line, place, width)}"
+        width = len(toml_key(str(problem.path[-1]))) if problem.path in positions else 1
+    return f"{sentence}\n{marked_line(line, position, width)}"
 
 
-def marked_line(line: str, place: TomlPosition, width: int = 1) -> str:
-    """The line with its number, and carets beneath the column; what would move the cursor of a
-    terminal is shown as a space.
+def marked_line(line: str, position: TomlPosition, width: int = 1) -> str:
+    """Show a line with its number, and carets below the column.
+
+    Characters that would move the cursor of a terminal are shown as spaces.
     """
-    clean = "".join(each if each.isprintable() else " " for each in line)
+    clean = "".join(character if character.isprintable() else " " for character in line)
     # A line of a thousand characters is shown around the column.
-    start = max(0, place.column - 60) if len(clean) > 110 else 0
+    start = max(0, position.column - 60) if len(clean) > 110 else 0
     clean = clean[start : start + 110]
-    number = str(place.line)
-    column = place.column - 1 - start
+    number = str(position.line)
+    column = position.column - 1 - start
     width = min(width, max(1, len(clean) - column))
     return f"  {number} | {clean}\n  {' ' * len(number)} | {' ' * column}{'^' * width}"
 
 
 def syntax_error(file: str, text: str, error: tomllib.TOMLDecodeError) -> InvalidConfigError:
-    """What the parser says, with the line and a caret; and what is most often behind it."""
+    """Report a syntax error with its line, a caret, and the most frequent cause."""
     lines = text.replace("\r\n", "\n").split("\n")
-    found = re.search(
+    parts = re.search(
         r"^(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$",
         str(error),
         re.DOTALL,
     )
-    what = found["what"] if found else str(error)
-    if found and found["line"]:
-        place = TomlPosition(int(found["line"]), int(found["column"]))
+    what = parts["what"] if parts else str(error)
+    if parts and parts["line"]:
+        position = TomlPosition(int(parts["line"]), int(parts["column"]))
     else:
-        place = TomlPosition(len(lines), len(lines[-1]) + 1)
-    line = lines[place.line - 1] if place.line <= len(lines) else ""
+        position = TomlPosition(len(lines), len(lines[-1]) + 1)
+    line = lines[position.line - 1] if position.line <= len(lines) else ""
     message = (
-        f"{file}:{place.line}: not valid TOML in column {place.column}: "
-        f"{what}.{_syntax_hint(what, line)}\n{marked_line(line, place)}"
+        f"{file}:{position.line}: not valid TOML in column {position.column}: "
+        f"{what}.{_syntax_hint(what, line)}\n{marked_line(line, position)}"
     )
-    return InvalidConfigError(
-        message, [{"file": file, "line": place.line, "key": "", "message": what}]
-    )
+    problem = {"file": file, "line": position.line, "key": "", "message": what}
+    return InvalidConfigError(message, [problem], path=file, line=position.line)
 
 
 def _syntax_hint(what: str, line: str) -> str:
-    if "\\" in line and (
-        "escape" in what.lower() or "backslash" in what.lower() or "hex value" in what.lower()
-    ):
+    of_escapes = ("escape", "backslash", "hex value")
+    if "\\" in line and any(word in what.lower() for word in of_escapes):
         return (
-            " Write the paths of Windows with / or in 'single quotes', where a backslash is only "
+            " Write Windows paths with / or in 'single quotes', where a backslash is only "
             "a backslash."
         )
     if what.startswith("Invalid value"):
-        return " Text stands in quotes, truth values are true and false."
+        return " Text needs quotes; truth values are true and false."
     if what.startswith(("Cannot overwrite", "Cannot declare", "Cannot mutate")):
         return " A key, or section, may occur only once."
     return ""

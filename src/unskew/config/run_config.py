@@ -1,8 +1,8 @@
-"""The settings of a run <-> TOML: read, checked, filled in, written again.
+"""The settings of a run: TOML is read, checked, filled in with defaults, and written again.
 
 Paths are relative to the folder of the file, or to the ``folder`` that the file names. A run writes
-its settings beside its results with such a ``folder``, relative to the file itself: the paths stay
-as the user wrote them, results and data may be moved together, and whoever has the data elsewhere
+its settings next to its results with such a ``folder``, relative to the file itself: the paths stay
+as the user wrote them, results and data may be moved together, and who has the data elsewhere
 changes one line.
 """
 
@@ -76,7 +76,7 @@ class RunConfig(Section):
     engine: EngineSection = EngineSection()
 
     def place(self, path: str) -> Path:
-        """Where a path of the configuration lies."""
+        """Resolve a path of the configuration."""
         return self.folder / path
 
     @property
@@ -85,31 +85,27 @@ class RunConfig(Section):
         return self.place(self.represent.cache) if self.represent.cache else None
 
     def features(self) -> list[Any]:
-        """What to compute from each image; the file of a network is named by where it lies."""
+        """List what to compute from each image; paths of networks are resolved."""
         return [
-            each | {"model": str(self.place(each["model"]))}
-            if isinstance(each, dict) and names_network(each)
-            else each
-            for each in self.represent.features
+            feature | {"model": str(self.place(feature["model"]))}
+            if isinstance(feature, dict) and names_network(feature)
+            else feature
+            for feature in self.represent.features
         ]
 
     @property
     def inputs(self) -> dict[str, Path]:
-        """The files and folders that the configuration names, by key: ``{"sources.manifest": …,
-        "target.table": …}``.
-        """
-        return {key: self.place(given) for key, given in named_inputs(resolved(self))}
+        """The files and folders that the configuration names: ``{"sources.manifest": …}``."""
+        return {key: self.place(path) for key, path in named_inputs(resolved(self))}
 
     def read_target(self) -> Target | None:
-        """The target, with the tables it names read; a sample is left as the place where it
-        lies.
-        """
-        return (
-            None if self.target is None else Target.from_dict(self.target.settings(), self.folder)
-        )
+        """Make the target, and read the tables that it names; a sample stays a path."""
+        if self.target is None:
+            return None
+        return Target.from_dict(self.target.settings(), self.folder)
 
     def read_bias(self) -> Bias:
-        """The bias model, not fitted."""
+        """Make the bias model, not fitted."""
         return Bias.from_dict(self.bias)
 
 
@@ -119,14 +115,13 @@ def read_config(
     folder: str | os.PathLike[str] | None = None,
     check_paths: bool = True,
 ) -> RunConfig:
-    """Read a configuration; everything wrong with it is one `ConfigError` that gives each problem's
-    line.
+    """Read and check a configuration; one `ConfigError` lists all problems with their lines.
 
     Parameters
     ----------
     path : the TOML file.
-    folder : where relative paths start; default: where the file says, else the file's own folder.
-    check_paths : are the folders and files it names there?
+    folder : where relative paths start; default: what the file says, else the file's own folder.
+    check_paths : also check that the folders and files it names exist.
     """
     file, text = os.fspath(path), _read_text(Path(path))
     try:
@@ -135,73 +130,69 @@ def read_config(
         raise syntax_error(file, text, error) from None
     except RecursionError:
         raise ConfigError(
-            f"{file} has lists or tables too deep within one another to be read."
+            f"{file} has lists or tables nested too deep to be read.", path=file
         ) from None
-    places = locate_keys(text)
-    # The folder of a link is where the link lies; beyond it ".." must mean what it means to the
-    # system.
+    positions = locate_keys(text)
+    # A link to the file counts as the file; links in its folder are resolved, so that ".." means
+    # what it means to the system.
     base = Path(os.path.realpath(Path(path).parent))
-    config, problems = _checked(settings, base, folder, places, check_paths)
+    config, problems = _checked(settings, base, folder, positions, check_paths)
     if config is None:
-        raise config_error(file, text, problems, places)
+        raise config_error(file, text, problems, positions)
     return config
 
 
 def make_config(
     settings: Mapping[str, Any], folder: str | os.PathLike[str] = ".", *, check_paths: bool = True
 ) -> RunConfig:
-    """The same from settings that are not in a file."""
-    config, problems = _checked(
-        dict(settings), Path(os.path.realpath(folder)), None, {}, check_paths
-    )
+    """Check settings that are not in a file, as `read_config` does."""
+    base = Path(os.path.realpath(folder))
+    config, problems = _checked(dict(settings), base, None, {}, check_paths)
     if config is None:
         raise config_error(None, "", problems, {})
     return config
 
 
 def with_settings(
-    config: RunConfig, name: str, given: Mapping[str, Any], without: Iterable[str] = ()
+    config: RunConfig, name: str, changes: Mapping[str, Any], without: Iterable[str] = ()
 ) -> RunConfig:
-    """The configuration with some keys of one section replaced or left out, as the command line
-    does; they are checked as in a file.
+    """Replace some keys of one section, and drop others, as the command line does.
+
+    The values are checked as in a file.
     """
-    if not given:
+    if not changes:
         return config
     kept = {
         key: value
         for key, value in getattr(config, name).settings().items()
         if key not in set(without)
     }
-    section, problems = _read_section(name, SECTIONS[name], kept | dict(given))
+    section, problems = _read_section(name, SECTIONS[name], kept | dict(changes))
     if problems:
         raise config_error(None, "", problems, {})
     return config.model_copy(update={name: section})
 
 
 def resolved(config: RunConfig) -> dict[str, Any]:
-    """All settings as plain values, defaults filled in; paths as they were written, relative to
-    ``config.folder``.
-    """
+    """Convert to plain values: all settings, with defaults, paths as they were written."""
     sections = {name: getattr(config, name) for name in _ORDER}
-    # Training that nobody asked for is no setting of a run: without it the weights are the same.
+    # Training that was not asked for is no setting of a run: the weights do not depend on it.
     if config.learn == LearnSection():
         del sections["learn"]
     plain = {
-        name: each.settings() if isinstance(each, Section) else each
-        for name, each in sections.items()
-        if each is not None
+        name: section.settings() if isinstance(section, Section) else section
+        for name, section in sections.items()
     }
-    return {name: each for name, each in plain.items() if each}
+    return {name: section for name, section in plain.items() if section}
 
 
 def write_config(
     config: RunConfig, path: str | os.PathLike[str], *, home: str | os.PathLike[str] | None = None
 ) -> None:
-    """Write the settings as resolved, whole or not at all; the same settings in the same place give
-    the same bytes.
+    """Write the resolved settings, atomically; the same settings give the same bytes.
 
     ``folder`` is written relative to the file (or to ``home``, if it will be moved there), so that
-    `read_config` gives the same settings again.
+    `read_config` returns the same settings again.
     """
     start = os.path.realpath(Path(path).parent if home is None else home)
     try:
@@ -215,62 +206,64 @@ def _read_text(path: Path) -> str:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        beside = [each.name for each in path.parent.glob("*.toml")] if path.parent.is_dir() else []
-        near = did_you_mean(path.name, beside) or (
-            f" In that folder there is {first_few(sorted(beside))}." if beside else ""
+        names = [other.name for other in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+        near = did_you_mean(path.name, names) or (
+            f" In that folder there is {first_few(sorted(names))}." if names else ""
         )
         raise ConfigError(
             f"there is no configuration {str(path)!r}.{near} `unskew init` writes one to start "
-            "from."
+            "from.",
+            path=str(path),
         ) from None
     except IsADirectoryError:
         raise ConfigError(
             f"{str(path)!r} is a folder, not a configuration. `unskew init` writes one from "
-            "folders of images."
+            "folders of images.",
+            path=str(path),
         ) from None
     except OSError as error:
         raise ConfigError(
-            f"the configuration {str(path)!r} cannot be read ({error.strerror or error})."
+            f"the configuration {str(path)!r} cannot be read ({error.strerror or error}).",
+            path=str(path),
         ) from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         message = (
-            f"{path}:{line}: a configuration is UTF-8 text, and byte {error.start} is not. Save "
-            "the file as UTF-8."
+            f"{path}:{line}: a configuration is UTF-8 text, and byte {error.start} is not. "
+            "Save the file as UTF-8."
         )
-        raise InvalidConfigError(
-            message, [{"file": str(path), "line": line, "key": "", "message": "not UTF-8"}]
-        ) from None
+        problem = {"file": str(path), "line": line, "key": "", "message": "not UTF-8"}
+        raise InvalidConfigError(message, [problem], path=str(path), line=line) from None
 
 
 def _checked(
     settings: dict[str, Any],
     base: Path,
     folder: str | os.PathLike[str] | None,
-    places: Mapping[KeyPath, TomlPosition],
+    positions: Mapping[KeyPath, TomlPosition],
     check_paths: bool,
 ) -> tuple[RunConfig | None, list[Problem]]:
-    """(the configuration or None, everything that is wrong with it)."""
+    """Check all sections: (the configuration, or None; its problems)."""
     problems = _unknown_sections(settings)
-    start, found = _starting_folder(settings, base, folder)
-    problems += found
+    start, wrong = _starting_folder(settings, base, folder)
+    problems += wrong
     sections: dict[str, Any] = {}
     for name, section in SECTIONS.items():
         if name in settings:
-            sections[name], found = _read_section(name, section, settings[name])
-            problems += found
+            sections[name], wrong = _read_section(name, section, settings[name])
+            problems += wrong
     problems += _lacking_sections(settings)
     if "bias" in settings:
-        sections["bias"], found = read_bias_settings(settings["bias"], ("bias",), places)
-        problems += found
+        sections["bias"], wrong = read_bias_settings(settings["bias"], ("bias",), positions)
+        problems += wrong
     if isinstance(settings.get("represent"), dict):
-        problems += feature_problems(settings["represent"].get("features"), places)
+        problems += feature_problems(settings["represent"].get("features"), positions)
     if check_paths:
         problems += path_problems(settings, start)
     if sections.get("target") is not None:
-        problems += _target_problems(sections["target"], start, places, problems, check_paths)
+        problems += _target_problems(sections["target"], start, positions, problems, check_paths)
     if problems:
         return None, problems
     return RunConfig(folder=start, **sections), []
@@ -278,34 +271,27 @@ def _checked(
 
 def _unknown_sections(settings: Mapping[str, Any]) -> list[Problem]:
     keys = {name: list(section.model_fields) for name, section in SECTIONS.items()}
-    problems = []
-    for key, value in settings.items():
-        if key in _ORDER or key == "folder":
-            continue
-        if isinstance(value, Mapping | list):
-            problems.append(
-                Problem(
-                    (key,),
-                    "there is no such section; there are "
-                    f"{', '.join(_ORDER)}.{did_you_mean(key, _ORDER)}",
-                )
-            )
-        else:
-            problems.append(
-                unknown_key((key,), ["folder", *(f"[{name}]" for name in _ORDER)], keys)
-            )
-    return problems
+    known = ["folder", *(f"[{name}]" for name in _ORDER)]
+    return [
+        Problem(
+            (key,),
+            f"there is no such section; there are {', '.join(_ORDER)}.{did_you_mean(key, _ORDER)}",
+        )
+        if isinstance(value, Mapping | list)
+        else unknown_key((key,), known, keys)
+        for key, value in settings.items()
+        if key not in _ORDER and key != "folder"
+    ]
 
 
 def _lacking_sections(settings: Mapping[str, Any]) -> list[Problem]:
-    what = {
-        "sources": "is missing: the section that says where the images lie, with one of "
-        + ", ".join(SOURCE_KINDS)
-        + ".",
+    messages = {
+        "sources": "is missing: the section that says where the images are, with one of "
+        f"{', '.join(SOURCE_KINDS)}.",
         "bias": "is missing: the section that says how the sources select, with family and its "
         "settings.",
     }
-    return [Problem((name,), text) for name, text in what.items() if name not in settings]
+    return [Problem((name,), text) for name, text in messages.items() if name not in settings]
 
 
 def _starting_folder(
@@ -313,30 +299,20 @@ def _starting_folder(
 ) -> tuple[Path, list[Problem]]:
     if folder is not None:
         return Path(os.path.realpath(folder)), []
-    given = settings.get("folder", "")
-    if not isinstance(given, str):
-        return base, [
-            Problem(
-                ("folder",),
-                f"expected the folder where relative paths start; got {received(given)}.",
-            )
-        ]
-    start = Path(os.path.realpath(base / given))
-    if given and not start.is_dir():
-        return base, [
-            Problem(
-                ("folder",),
-                "expected the folder where relative paths start; there is no folder "
-                f"{str(start)!r}.",
-            )
-        ]
+    written = settings.get("folder", "")
+    expected = "expected the folder where relative paths start"
+    if not isinstance(written, str):
+        return base, [Problem(("folder",), f"{expected}; got {received(written)}.")]
+    start = Path(os.path.realpath(base / written))
+    if written and not start.is_dir():
+        return base, [Problem(("folder",), f"{expected}; there is no folder {str(start)!r}.")]
     return start, []
 
 
 def _read_section(
     name: str, section: type[Section], settings: Any
 ) -> tuple[Section | None, list[Problem]]:
-    elsewhere = {each: list(model.model_fields) for each, model in SECTIONS.items()}
+    elsewhere = {other: list(model.model_fields) for other, model in SECTIONS.items()}
     try:
         read, problems = section.model_validate(settings), []
     except ValidationError as error:
@@ -350,51 +326,41 @@ def _read_section(
 
 
 def _one_kind(name: str, kinds: Iterable[str], settings: Mapping[str, Any]) -> list[Problem]:
-    given = [key for key in settings if key in kinds]
-    if len(given) == 1:
+    named = [key for key in settings if key in kinds]
+    if len(named) == 1:
         return []
     rule = f"expected exactly one of {', '.join(kinds)}"
-    if given:
-        return [Problem((name, given[1]), f"{rule}; got {' and '.join(given)}.")]
-    return [
-        Problem(
-            (name,),
-            f"{rule}; got none of them among {first_few(list(settings)) or 'no keys at all'}.",
-        )
-    ]
+    if named:
+        return [Problem((name, named[1]), f"{rule}; got {' and '.join(named)}.")]
+    keys = first_few(list(settings)) or "no keys at all"
+    return [Problem((name,), f"{rule}; got none of them among {keys}.")]
 
 
 def _unsuited(
     name: str, kinds: Mapping[str, tuple[str, ...]], settings: Mapping[str, Any]
 ) -> list[Problem]:
-    """Keys that go with another kind, and values that do."""
+    """List keys, and values, that do not go with the kind of the section."""
     kind = kind_of(settings, kinds)
     assert kind is not None
     known = SECTIONS[name].model_fields
     problems = [
-        Problem((name, key), f"does not go with {kind}, with which go {', '.join(kinds[kind])}.")
+        Problem((name, key), f"does not go with {kind}; its keys are {', '.join(kinds[kind])}.")
         for key in settings
         if key in known and key != kind and key not in kinds[kind]
     ]
-    if name == "sources" and kind not in WITH_FILE_NAMES:
+    if name != "sources":
+        return problems
+    column = "the name of a column"
+    if kind not in WITH_FILE_NAMES:
         problems += [
-            wrong_value(
-                (name, key),
-                "the name of a column",
-                settings[key],
-                f"there are no file names in {kind}",
-            )
+            wrong_value((name, key), column, settings[key], f"there are no file names in {kind}")
             for key in ("label", "group", "split")
             if isinstance(settings.get(key), dict) and "regex" in settings[key]
         ]
-    if name == "sources" and kind != "folders":
+    if kind != "folders":
+        why = "false is for folders, whose subfolders are otherwise classes or splits"
         problems += [
-            wrong_value(
-                (name, key),
-                "the name of a column",
-                False,
-                "only of folders, which else are classes or splits",
-            )
+            wrong_value((name, key), column, False, why)
             for key in ("label", "split")
             if settings.get(key) is False
         ]
@@ -404,21 +370,22 @@ def _unsuited(
 def _target_problems(
     section: TargetSection,
     folder: Path,
-    places: Mapping[KeyPath, TomlPosition],
+    positions: Mapping[KeyPath, TomlPosition],
     before: Iterable[Problem],
     check_paths: bool,
 ) -> list[Problem]:
-    """What `Target` itself finds. What is wrong inside a file it reads is the data's fault, and is
-    said when that is read.
+    """List what `Target` itself refuses.
+
+    Errors inside a file that it reads are errors of the data, and raised when that is read.
     """
     settings = section.settings()
     reads_files = section.sample is None and bool(named_inputs({"target": settings}))
-    if reads_files and (not check_paths or any(each.path[0] == "target" for each in before)):
+    if reads_files and (not check_paths or any(problem.path[0] == "target" for problem in before)):
         return []
     try:
         Target.from_dict(settings, folder)
     except DataError as error:
-        return [] if reads_files else [problem_of_message(("target",), str(error), places)]
+        return [] if reads_files else [problem_of_message(("target",), str(error), positions)]
     except (ValueError, TypeError, AttributeError) as error:
-        return [problem_of_message(("target",), str(error), places)]
+        return [problem_of_message(("target",), str(error), positions)]
     return []

@@ -18,7 +18,7 @@ from unskew.sources.settings import SETTINGS
 
 # Where images come from: exactly one of them, with the keys that go with it.
 SOURCE_KINDS: dict[str, tuple[str, ...]] = {
-    kind: (*beside, "tolerance", "max_pixels") for kind, beside in SETTINGS.items()
+    kind: (*keys, "tolerance", "max_pixels") for kind, keys in SETTINGS.items()
 }
 # The ones whose images have file names, which a regular expression can read.
 WITH_FILE_NAMES = ("folders", "manifest")
@@ -77,7 +77,7 @@ class SourcesSection(Section):
     folders: dict[Text, Text] | None = setting(
         "a table of name = folder",
         "A folder of images for each source. Subfolders are classes; a `metadata.csv` or "
-        "`metadata.jsonl` beside the images adds columns.",
+        "`metadata.jsonl` next to the images adds columns.",
         min_length=1,
     )
     manifest: Text | dict[Text, Text] | None = setting(
@@ -102,17 +102,16 @@ class SourcesSection(Section):
         min_length=1,
     )
     source: Text | None = setting(
-        _COLUMN, "The column that names each image's source, where one file holds several."
+        _COLUMN, "The column that names each image's source, where one file has several."
     )
     label: ColumnRule | Literal[False] | None = setting(
         _FOLDER_TOO,
-        "The column of labels. Without it the column `label`, or of folders the subfolder in "
-        'which an image lies (`"folder"` says so, too); `false`: no labels.',
+        "The column of labels. Without it the column `label`, or, with folders, the subfolder of "
+        'an image (`"folder"` says so, too); `false`: no labels.',
     )
     id: Text | None = setting(
         _COLUMN,
-        "The column of ids, one of its own for each image. Without it ids are made of sources and "
-        "paths.",
+        "The column of ids, which are unique. Without it ids are made of sources and paths.",
     )
     group: ColumnRule | None = setting(
         _COLUMN_OR_REGEX,
@@ -148,7 +147,7 @@ class SourcesSection(Section):
     )
     delimiter: Text | None = setting(
         "a piece of text",
-        "Between the fields of a CSV manifest; a comma if not said (a tab in a `.tsv`).",
+        "Between the fields of a CSV manifest; a comma by default (a tab in a `.tsv`).",
     )
     several: Literal["list", "join"] | None = setting(
         '"list" or "join"',
@@ -169,8 +168,8 @@ class SourcesSection(Section):
     )
     max_pixels: int = setting(
         "a whole number above 0",
-        "Images with more pixels are set aside: a small file may unpack to more than the memory "
-        "holds.",
+        "Images with more pixels are set aside: a small file may unpack to more than fits into "
+        "memory.",
         MAX_PIXELS,
         gt=0,
     )
@@ -188,8 +187,7 @@ class RepresentSection(Section):
     features: list[Text | dict[str, Any]] = setting(
         'a list of names, { name = "…", … } and "module:function"',
         "What to compute from each image, with settings where the defaults do not suit. A name "
-        "stands for its columns (`border_hsv` for `border_hsv_h`, `border_hsv_s` and "
-        "`border_hsv_v`).",
+        "means its columns (`border_hsv` for `border_hsv_h`, `border_hsv_s` and `border_hsv_v`).",
         [],
     )
     cache: Text | Literal[False] = setting(

@@ -1,5 +1,4 @@
-"""The configuration that ``unskew init`` writes: it runs as it stands, and a person learns from its
-comments.
+"""The commented configuration that ``unskew init`` writes, ready to run.
 
 Lines of the form ``#key = value`` are alternatives, valid when the # is taken away; all other
 comments are prose and begin with ``# ``.
@@ -27,7 +26,7 @@ _MOST_LISTED = 30
 _MOST_LEVELS_PER_IMAGE = 0.5
 _WIDTH = 110
 
-_SAID = {
+_COMMENTS = {
     "source": "the column that names each image's source",
     "label": 'the column of labels, called "label" from here on',
     "id": "the column of ids",
@@ -41,11 +40,11 @@ _SAID = {
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a run can begin with, whatever is known later.
+    """What a first run can use.
 
     ``by``: the attribute whose levels are made equally frequent; without one, ``reference`` is the
     source that the others are made to resemble in ``features``; without features, all sources are
-    taken for unbiased.
+    assumed unbiased.
     """
 
     by: str | None = None
@@ -55,11 +54,10 @@ class _Plan:
 
 
 def starting_config(pool: Pool, sources: Mapping[str, Any], *, name: str = "run.toml") -> str:
-    """A commented configuration for the pool that the ``[sources]`` settings gave; ``unskew weigh``
-    runs it unchanged.
+    """Write a commented configuration that ``unskew weigh`` runs unchanged.
 
-    The target is a placeholder that always works: every class equally frequent; without classes,
-    the largest source taken for unbiased.
+    ``pool`` was read with the settings ``sources``. The target is a placeholder that always works:
+    every class equally frequent; without classes, the largest source is assumed unbiased.
     """
     described, plan = describe_pool(pool), _choose(pool)
     parts = [
@@ -86,9 +84,7 @@ def _choose(pool: Pool) -> _Plan:
 
 
 def _levels_of(pool: Pool, name: str) -> list[str]:
-    """The levels of a column that can be strata: at least two, and far fewer than images; else
-    none.
-    """
+    """List the levels of a column that can be strata: two or more, far fewer than images."""
     column = pool.frame[name]
     if (
         holds_lists(column)
@@ -102,22 +98,22 @@ def _levels_of(pool: Pool, name: str) -> list[str]:
 
 
 def _complete_numbers(pool: Pool) -> tuple[str, ...]:
-    """Numeric attributes that every image has and that are not the same for all."""
+    """Find numeric attributes that every image has and that vary."""
     import numpy as np
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-    found = []
+    names = []
     for name in pool.attributes:
         column = pool.frame[name]
         if is_numeric_dtype(column) and not is_bool_dtype(column):
             value_n = column.to_numpy(dtype=np.float64, na_value=np.nan)
             if np.isfinite(value_n).all() and np.ptp(value_n) > 0:
-                found.append(name)
-    return tuple(found[:4])
+                names.append(name)
+    return tuple(names[:4])
 
 
 def _largest_source(pool: Pool) -> str:
-    """With splits, the largest among the images that bias models are fitted on."""
+    """Find the largest source; with splits, among the images that bias models are fitted on."""
     frame = pool.frame
     if "split" in frame.columns:
         split = frame["split"].astype(str)
@@ -147,26 +143,26 @@ def _alternative(key: str, value: Any, comment: str = "") -> str:
 
 
 def _preface(name: str) -> list[str]:
-    # In a terminal as it stands, and on one line whatever the file is called.
+    # To be copied into a terminal, and on one line whatever the file is called.
     file = name if re.fullmatch(r"[\w./-]+", name) else toml_string(name)
     return [
         *_prose(
-            "What was found, and what has to be known: written by `unskew init`. It runs as it "
-            "stands; edit it, then"
+            "Written by `unskew init`: what was found, and what only you know. It is ready to run; "
+            "edit it, then"
         ),
         f"#     unskew check {file}               can this be debiased?",
         f"#     unskew weigh {file} -o results    one weight for every image, and a page that "
         "explains them",
         *_prose(
-            "A line that begins with # and a key is an alternative: take the # away, and the line "
-            "it replaces. Paths start at the folder of this file. The documentation's page on "
+            "A line that begins with # and a key is an alternative: remove the #, and the line "
+            "that it replaces. Paths start at the folder of this file. The documentation's page on "
             "configurations explains every key."
         ),
     ]
 
 
 def _sources_part(described: PoolDescription, sources: Mapping[str, Any]) -> list[str]:
-    sizes = [f"{toml_string(each.name)} {each.images:,}" for each in described.sources]
+    sizes = [f"{toml_string(source.name)} {source.images:,}" for source in described.sources]
     lines = [
         "[sources]",
         *_prose(
@@ -176,21 +172,21 @@ def _sources_part(described: PoolDescription, sources: Mapping[str, Any]) -> lis
     ]
     if described.unreadable:
         lines += _prose(
-            f"{sum(each.images for each in described.unreadable):,} more cannot be used; a run "
+            f"{sum(reason.images for reason in described.unreadable):,} more cannot be used; a run "
             "lists them with their reasons."
         )
         lines.append(
             _alternative(
-                "tolerance", 0.05, "the share of unusable images at which a run stops is else 0.01"
+                "tolerance", 0.05, "the share of unusable images at which a run stops; default 0.01"
             )
         )
     for key, value in sources.items():
         if isinstance(value, Mapping) and key != "group":
             lines += [
-                _setting(f"{key}.{toml_key(str(name))}", each) for name, each in value.items()
+                _setting(f"{key}.{toml_key(str(name))}", entry) for name, entry in value.items()
             ]
         else:
-            lines.append(_setting(toml_key(str(key)), value, _SAID.get(key, "")))
+            lines.append(_setting(toml_key(str(key)), value, _COMMENTS.get(key, "")))
     if "folders" in sources and described.labels and "label" not in sources:
         lines.append(_alternative("label", False, "if the subfolders are not classes"))
     if described.groups is None:
@@ -201,7 +197,7 @@ def _sources_part(described: PoolDescription, sources: Mapping[str, Any]) -> lis
         has_names = described.has_pixels and ("folders" in sources or "manifest" in sources)
         lines.append(_alternative("group", {"regex": r"^([^_]+)_"} if has_names else "patient_id"))
     if described.columns:
-        names = [toml_string(each.name) for each in described.columns]
+        names = [toml_string(column.name) for column in described.columns]
         lines += _prose(
             f"Other columns, which [target], [bias] and [report] may name: {first_few(names, 20)}."
         )
@@ -221,62 +217,69 @@ def _represent_part() -> list[str]:
 
 
 def _target_part(described: PoolDescription, plan: _Plan) -> list[str]:
-    lines = [
+    placeholder = [
         "[target]",
         *_prose(
-            "The population that results shall speak of. THIS IS A PLACEHOLDER: only you can know "
-            "it."
+            "The population that results are about. THIS IS A PLACEHOLDER: only you can know it."
         ),
     ]
+    of_sample = [
+        *_prose(
+            "If there are images of the population itself, labelled or not (with [bias] family "
+            "tilt):"
+        ),
+        _alternative("sample", "target-images", "a folder, or a table"),
+    ]
     if plan.by is not None:
-        name = toml_string(plan.by)
-        lines += _prose(
-            f"Here every level of {name} is equally frequent, which is seldom true of a real "
-            "population."
-        )
-        lines.append(_setting("uniform", plan.by))
-        if plan.some_missing:
-            lines.append(
-                _setting(
-                    f"missing.{toml_key(plan.by)}",
-                    "keep",
-                    "images without it keep their share of the pool; or drop, level",
-                )
-            )
-        lines += _margins_alternatives(described, plan.by)
-    elif plan.reference is not None:
-        lines += _prose(
-            "Here the largest source is taken for unbiased, and the others are made to resemble it."
-        )
-        lines.append(_setting("source", plan.reference))
-        lines += _prose(
+        return [
+            *placeholder,
+            *_equal_levels(plan.by, plan.some_missing),
+            *_margins_alternatives(described, plan.by),
+            *of_sample,
+            *_prose("If one source is known to be unbiased (with [bias] family tilt):"),
+            _alternative("source", described.sources[0].name),
+        ]
+    if plan.reference is not None:
+        return [*placeholder, *_resemble_source(plan.reference), *of_sample]
+    # Nothing distinguishes the images: there is no target to describe.
+    return [
+        "#[target]",
+        *_prose(
+            "The population that results are about: add columns to the table, then describe "
+            "their distribution here."
+        ),
+        *of_sample,
+    ]
+
+
+def _equal_levels(by: str, some_missing: bool) -> list[str]:
+    lines = _prose(
+        f"Here every level of {toml_string(by)} is equally frequent, which is seldom true of a "
+        "real population."
+    )
+    lines.append(_setting("uniform", by))
+    if some_missing:
+        comment = "images without it keep their share of the pool; or drop, level"
+        lines.append(_setting(f"missing.{toml_key(by)}", "keep", comment))
+    return lines
+
+
+def _resemble_source(reference: str) -> list[str]:
+    return [
+        *_prose(
+            "Here the largest source is assumed unbiased, and the others are made to resemble it."
+        ),
+        _setting("source", reference),
+        *_prose(
             "If the images had labels, and their shares in the population were known (with [bias] "
             "family strata):"
-        )
-        lines.append(
-            _alternative(
-                "margins.label",
-                {"file": "survey.csv", "n": 400},
-                "a file with the columns label and count, from a survey of 400",
-            )
-        )
-    else:
-        # With nothing to tell images apart there is no target to be told.
-        lines = [
-            "#[target]",
-            *_prose(
-                "The population that results shall speak of: add columns to the table, then say "
-                "here how they are spread in it."
-            ),
-        ]
-    lines += _prose(
-        "If there are images of the population itself, labelled or not (with [bias] family tilt):"
-    )
-    lines.append(_alternative("sample", "target-images", "a folder, or a table"))
-    if plan.by is not None:
-        lines += _prose("If one source is known to be unbiased (with [bias] family tilt):")
-        lines.append(_alternative("source", described.sources[0].name))
-    return lines
+        ),
+        _alternative(
+            "margins.label",
+            {"file": "survey.csv", "n": 400},
+            "a file with the columns label and count, from a survey of 400",
+        ),
+    ]
 
 
 def _margins_alternatives(described: PoolDescription, by: str) -> list[str]:
@@ -285,13 +288,12 @@ def _margins_alternatives(described: PoolDescription, by: str) -> list[str]:
     counts = _counts(described, by)
     if 0 < len(counts) <= _MOST_LISTED:
         lines += _prose(
-            "If their shares are known, say them, as counts or probabilities (here: as they are "
-            "in the pool):"
+            "If their shares are known, give them as counts or probabilities (here: those of the "
+            "pool):"
         )
         lines.append(_alternative(key, counts))
     lines += _prose(
-        f"If they stand in a file with the columns {toml_string(by)} and count, from a survey of "
-        "400:"
+        f"If they are in a file with the columns {toml_string(by)} and count, from a survey of 400:"
     )
     lines.append(_alternative(key, {"file": "survey.csv", "n": 400}))
     return lines
@@ -299,59 +301,77 @@ def _margins_alternatives(described: PoolDescription, by: str) -> list[str]:
 
 def _counts(described: PoolDescription, by: str) -> dict[str, int]:
     if by == "label":
-        return {each.level: each.images for each in described.labels}
-    column = next(each for each in described.columns if each.name == by)
+        return {label.level: label.images for label in described.labels}
+    column = next(column for column in described.columns if column.name == by)
     return dict(column.levels) if len(column.levels) == column.n_levels else {}
 
 
 def _bias_part(described: PoolDescription, plan: _Plan) -> list[str]:
-    lines = [
+    features = list(_FEATURES) if described.has_pixels else list(plan.features)
+    if plan.by is not None:
+        lines = _strata(plan.by, features)
+    elif plan.reference is not None:
+        lines = _tilt(features)
+    else:
+        lines = _unbiased([source.name for source in described.sources if source.images])
+    return [
         "[bias]",
         *_prose(
             "How the sources select their images; the documentation's page on bias models helps "
             "to choose."
         ),
+        *lines,
     ]
-    features = list(_FEATURES) if described.has_pixels else list(plan.features)
-    if plan.by is not None:
-        lines += _prose(
-            f"Strata: they differ in how often they show each level of {toml_string(plan.by)}, "
-            "and in nothing else."
-        )
-        lines += [_setting("family", "strata"), _setting("by", [plan.by])]
-        if features:
-            lines += _prose(
-                "If they differ in light or camera instead, and the target is a sample or a source:"
-            )
-            lines += [_alternative("family", "tilt"), _alternative("features", features)]
-            lines += _prose("If in both (with the target as above):")
-            factors = [
-                {"family": "strata", "by": [plan.by]},
-                {"family": "soft_box", "features": features[:1]},
-            ]
-            lines += [_alternative("family", "product"), _alternative("factors", factors)]
-    elif plan.reference is not None:
-        lines += _prose(
-            "Tilt: each source prefers some values of these columns over others, smoothly."
-        )
-        lines += [_setting("family", "tilt"), _setting("features", features)]
-        lines += _prose(
+
+
+def _strata(by: str, features: list[str]) -> list[str]:
+    lines = [
+        *_prose(
+            f"Strata: they differ in how often they show each level of {toml_string(by)}, and in "
+            "nothing else."
+        ),
+        _setting("family", "strata"),
+        _setting("by", [by]),
+    ]
+    if not features:
+        return lines
+    factors = [{"family": "strata", "by": [by]}, {"family": "soft_box", "features": features[:1]}]
+    return [
+        *lines,
+        *_prose(
+            "If they differ in light or camera instead, and the target is a sample or a source:"
+        ),
+        _alternative("family", "tilt"),
+        _alternative("features", features),
+        *_prose("If in both (with the target as above):"),
+        _alternative("family", "product"),
+        _alternative("factors", factors),
+    ]
+
+
+def _tilt(features: list[str]) -> list[str]:
+    return [
+        *_prose("Tilt: each source prefers some values of these columns over others, smoothly."),
+        _setting("family", "tilt"),
+        _setting("features", features),
+        *_prose(
             "If each source sees all images within certain limits and none beyond (needs no "
             "target):"
-        )
-        lines += [_alternative("family", "soft_box"), _alternative("standardise", True)]
-    else:
-        lines += _prose(
+        ),
+        _alternative("family", "soft_box"),
+        _alternative("standardise", True),
+    ]
+
+
+def _unbiased(sources: list[str]) -> list[str]:
+    return [
+        *_prose(
             "Nothing but the source is known of each image, so that there is nothing to correct "
-            'by: all sources are taken for unbiased ("all"), and all images weigh the same.'
-        )
-        lines.append(_setting("family", "subpopulation"))
-        lines += [
-            _setting(f"queries.{toml_key(each.name)}", "all")
-            for each in described.sources
-            if each.images
-        ]
-    return lines
+            'by: all sources are assumed unbiased ("all"), and all images weigh the same.'
+        ),
+        _setting("family", "subpopulation"),
+        *(_setting(f"queries.{toml_key(name)}", "all") for name in sources),
+    ]
 
 
 def _last_part() -> list[str]:
@@ -364,5 +384,5 @@ def _last_part() -> list[str]:
         "",
         "[engine]",
         _setting("seed", 0, "of everything random: the same seed gives the same weights"),
-        _alternative("jobs", 2, "processor cores; all of them if not said"),
+        _alternative("jobs", 2, "processor cores; all of them by default"),
     ]

@@ -1,6 +1,4 @@
-"""Where each key of a TOML text stands: the standard library's parser forgets positions, and an
-error without a line helps little.
-"""
+"""The position of each key of a TOML text, for errors with lines: the standard parser has none."""
 
 from __future__ import annotations
 
@@ -9,8 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-# Keys from the top down; a number is the place in an array, from 0: ("bias", "factors", 1,
-# "family").
+# Keys from the top down; a number is the index in an array: ("bias", "factors", 1, "family").
 KeyPath = tuple[str | int, ...]
 
 _BLANK = re.compile(r"[ \t]*")
@@ -32,29 +29,29 @@ class TomlPosition(NamedTuple):
 
 
 def locate_keys(text: str) -> dict[KeyPath, TomlPosition]:
-    r"""Where every key, table and element of an array begins; the text must be valid TOML.
+    r"""Find where every key, table and element of an array begins; the text must be valid TOML.
 
-    A table that has a header stands at its header; one that only dotted keys or the headers of its
-    parts mention, at the first of them.
+    A table that has a header begins there; one that only dotted keys or the headers of its parts
+    mention, at the first of them.
 
     Examples
     --------
-    >>> places = locate_keys('[target]\nunit = "group"\nmargins.label = {cat = 1}')
-    >>> places["target", "unit"].line, places["target", "margins", "label", "cat"]
+    >>> positions = locate_keys('[target]\nunit = "group"\nmargins.label = {cat = 1}')
+    >>> positions["target", "unit"].line, positions["target", "margins", "label", "cat"]
     (2, TomlPosition(line=3, column=18))
     """
     reader = _Reader(text.replace("\r\n", "\n"))
     reader.read_document()
-    return {path: reader.place(at) for path, at in (reader.implied | reader.found).items()}
+    return {path: reader.position(at) for path, at in (reader.implied | reader.named).items()}
 
 
-def nearest_position(places: Mapping[KeyPath, TomlPosition], path: KeyPath) -> TomlPosition | None:
-    """The place of the key, or of the closest table above it that the text has; None if there is
-    none.
-    """
+def nearest_position(
+    positions: Mapping[KeyPath, TomlPosition], path: KeyPath
+) -> TomlPosition | None:
+    """Find the position of a key, or of the closest table above it; None if the text has none."""
     for length in range(len(path), 0, -1):
-        if path[:length] in places:
-            return places[path[:length]]
+        if path[:length] in positions:
+            return positions[path[:length]]
     return None
 
 
@@ -63,13 +60,13 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
-        self.found: dict[KeyPath, int] = {}
+        self.named: dict[KeyPath, int] = {}
         self.implied: dict[KeyPath, int] = {}
         # Number of elements, so far, of every array of tables.
         self.count: dict[KeyPath, int] = {}
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
-    def place(self, at: int) -> TomlPosition:
+    def position(self, at: int) -> TomlPosition:
         from bisect import bisect_right
 
         line = bisect_right(self._starts, at)
@@ -101,9 +98,7 @@ class _Reader:
         return (*path, number)
 
     def _within_last(self, keys: tuple[str, ...]) -> KeyPath:
-        """The path that a header means: the name of an array of tables stands for its last
-        element.
-        """
+        """Find the path that a header means: an array of tables means its last element."""
         path: KeyPath = ()
         for key in keys:
             path = (*path, key)
@@ -112,7 +107,7 @@ class _Reader:
         return path
 
     def _note(self, path: KeyPath, at: int) -> None:
-        self.found[path] = at
+        self.named[path] = at
         for length in range(1, len(path)):
             self.implied.setdefault(path[:length], at)
 
@@ -122,13 +117,13 @@ class _Reader:
             path = (*path, key)
             # A table that several dotted keys fill begins at the first of them.
             self.implied.setdefault(path, at)
-        self.found[path] = self.implied[path]
+        self.named[path] = self.implied[path]
         self._accept("=")
         self._skip(_BLANK)
         self._read_value(path)
 
     def _read_keys(self) -> list[tuple[str, int]]:
-        """The keys of ``a."b.c".d``, and where each begins; ends before what follows."""
+        """Read the keys of ``a."b.c".d``, and where each begins; stop before what follows."""
         keys = []
         while True:
             self._skip(_BLANK)
@@ -165,7 +160,7 @@ class _Reader:
         number = 0
         self._skip(_BLANK_LINES)
         while not self._accept("]"):
-            self.found[(*path, number)] = self.at
+            self.named[(*path, number)] = self.at
             self._read_value((*path, number))
             number += 1
             self._skip(_BLANK_LINES)
@@ -190,6 +185,6 @@ class _Reader:
     def _skip(self, pattern: re.Pattern[str]) -> str:
         match = pattern.match(self.text, self.at)
         if match is None or (match.end() == self.at and pattern not in (_BLANK, _BLANK_LINES)):
-            raise ValueError(f"not valid TOML at {self.place(self.at)}")
+            raise ValueError(f"not valid TOML at {self.position(self.at)}")
         self.at = match.end()
         return match.group()

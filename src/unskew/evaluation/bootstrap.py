@@ -1,6 +1,4 @@
-"""Metrics with intervals: whole groups drawn within their sources, many times; two models on the
-same draws.
-"""
+"""Intervals of metrics: whole groups are drawn within their sources; two models share the draws."""
 
 from __future__ import annotations
 
@@ -14,8 +12,7 @@ from unskew.records import Codes, Floats, Ints
 from unskew.weigh.bootstrap import draw_counts
 from unskew.weigh.sampling_units import Units, find_units
 
-# Fewer effective units than this behind a figure are said to be few: the interval itself is then a
-# rough one.
+# Figures that rest on fewer effective units than this are flagged: even their interval is rough.
 FEW_EFFECTIVE = 30.0
 # Sums in another order differ by this much.
 _ROUNDING = 1e-12
@@ -35,8 +32,7 @@ class MetricValue:
     interval : two-sided; None where there is none.
     stderr : standard deviation of the replicates.
     naive : the same of the images without weights.
-    effective : effective number of units (groups, or images where there are none) that stand behind
-        it.
+    effective : effective number of units (groups, or images where there are none) behind it.
     few : are they fewer than `FEW_EFFECTIVE`?
     undefined : replicates in which it did not exist, because a class was not drawn.
     where : of the worst class, its name.
@@ -89,23 +85,24 @@ class Drawing:
         return int(np.count_nonzero(self.units.size_s == 1))
 
     def blocks(self, n_sums: int) -> Iterator[Floats]:
-        """(m, b) how often each unit counts, replicate beside replicate. The draws do not depend on
-        how they are cut into blocks.
+        """Draw blocks of replicates, (m, b): how often each unit counts.
+
+        The draws do not depend on the size of the blocks.
         """
         width = int(np.clip(_LARGEST_TABLE // max(self.n_units, n_sums, 1), 1, _WIDEST_BLOCK))
-        each = draw_counts(
+        counts = draw_counts(
             replace(self.units, unit_n=np.arange(self.n_units)),
             self.replicates,
             np.random.default_rng(self.seed),
         )
         for first in range(0, self.replicates, width):
-            drawn = [next(each) for _ in range(min(width, self.replicates - first))]
-            yield _side_by_side(drawn)
+            yield _side_by_side([next(counts) for _ in range(min(width, self.replicates - first))])
 
 
 def _side_by_side(drawn: Sequence[Floats]) -> Floats:
-    """(m, b) the replicates as columns; in pieces that the cache holds, for a transpose at one go
-    is several times slower.
+    """Make the replicates columns, (m, b).
+
+    In pieces that fit the cache: a single transpose is several times slower.
     """
     count_bm = np.array(drawn)
     count_mb: Floats = np.empty((drawn[0].size, len(drawn)))
@@ -115,33 +112,32 @@ def _side_by_side(drawn: Sequence[Floats]) -> Floats:
 
 
 def plan_drawing(sampled: Sampled, replicates: int, seed: int, level: float) -> Drawing:
-    """Units and strata of the images; the order of rows must not matter, so rows come sorted
-    by id.
-    """
+    """Find the units and strata of the images, which must be sorted by id."""
     return Drawing(find_units(sampled), replicates, seed, level)
 
 
 def replicate_metrics(metrics: Sequence[Metrics], drawing: Drawing) -> list[dict[str, Floats]]:
-    """{metric: (C, B)} of each of ``metrics`` on the same draws; nothing where units cannot vary.
-    AUROC only where it is affordable.
+    """Compute each of ``metrics`` on the same draws: {metric: (C, B)}.
+
+    Empty where units cannot vary; without AUROC where that would be too slow.
     """
     if drawing.replicates == 0 or drawing.units.cannot_vary:
         return [{} for _ in metrics]
-    ranked = [each.can_rank(drawing.replicates) for each in metrics]
-    for each, fine in zip(metrics, ranked, strict=True):
-        if fine:
-            each.rank_images()
-    found: list[list[dict[str, Floats]]] = [[] for _ in metrics]
-    for count_mb in drawing.blocks(max(each.n_sums for each in metrics)):
-        for at, each in enumerate(metrics):
-            found[at].append(each.figures(count_mb, ranked[at]))
-    return [join_replicates(blocks) for blocks in found]
+    ranked = [model.can_rank(drawing.replicates) for model in metrics]
+    for model, can_rank in zip(metrics, ranked, strict=True):
+        if can_rank:
+            model.rank_images()
+    blocks: list[list[dict[str, Floats]]] = [[] for _ in metrics]
+    for count_mb in drawing.blocks(max(model.n_sums for model in metrics)):
+        for figures, model, can_rank in zip(blocks, metrics, ranked, strict=True):
+            figures.append(model.figures(count_mb, can_rank))
+    return [join_replicates(figures) for figures in blocks]
 
 
 def describe_cells(
     metrics: Metrics, naive: Metrics, replicate: Mapping[str, Floats], level: float
 ) -> list[dict[str, MetricValue]]:
-    """For every cell {metric: figure}, with intervals from the replicates."""
+    """Describe every cell as {metric: figure}, with intervals from the replicates."""
     value, plain, effective, worst = (
         figures_of_data(metrics),
         figures_of_data(naive),
@@ -170,12 +166,11 @@ def describe_cells(
 def describe_worst(
     metrics: Metrics, names: Sequence[str], replicate: Mapping[str, Floats], level: float
 ) -> MetricValue | None:
-    """The smallest accuracy over the cells, and whose it is; None for a regression, or with fewer
-    than two cells.
+    """Find the smallest accuracy over the cells, and the name of its cell.
 
-    Cells with fewer than `FEW_EFFECTIVE` effective units are passed over if there are two others:
-    the smallest of many that are hardly known says nothing. The interval is that of an extreme, see
-    `_figure`.
+    None for a regression, or with fewer than two cells. Cells with fewer than `FEW_EFFECTIVE`
+    effective units are skipped if there are two others: the smallest of many noisy values says
+    nothing. The interval is that of an extreme, see `_figure`.
     """
     value_c = figures_of_data(metrics).get("accuracy")
     if value_c is None:
@@ -201,8 +196,10 @@ def describe_differences(
     second_replicate: Mapping[str, Floats],
     level: float,
 ) -> list[dict[str, MetricValue]]:
-    """For every cell {metric: second − first}, paired: both models on the same draws, so that what
-    they share cancels.
+    """Describe every cell as {metric: second − first}.
+
+    The differences are paired: both models are judged on the same draws, so that what they share
+    cancels.
     """
     cells = []
     for c, (one, other) in enumerate(zip(first, second, strict=True)):
@@ -233,10 +230,10 @@ def _figure(
     effective: float,
     difference: bool = False,
 ) -> MetricValue:
-    """A value with the percentile interval of its replicates.
+    """Describe a value with the percentile interval of its replicates.
 
     Percentiles stay within the range of the metric. Replicates of a smallest recall, and of a
-    calibration error, lie on one side of the estimate (the minimum of noisier numbers is smaller),
+    calibration error, are on one side of the estimate (the minimum of noisier numbers is smaller),
     and so does the estimate of the truth: see `_moved`. A share of 0 or 1 has replicates without
     any spread; its interval then ends where n_eff independent units would show the same with
     probability (1 − level)/2 (as Clopper and Pearson's does; Korn and Graubard 1998 for weights).
@@ -251,7 +248,7 @@ def _figure(
     # Too few replicates, or those in which it exists are no fair draw any more.
     if known_b.size < 2 or undefined > replicate_b.size / 2:
         return MetricValue(value, effective=effective, few=few, undefined=undefined)
-    low, high = (float(each) for each in np.quantile(known_b, [0.5 - level / 2, 0.5 + level / 2]))
+    low, high = np.quantile(known_b, [0.5 - level / 2, 0.5 + level / 2]).tolist()
     if name in EXTREMES:
         low, high = _moved(low, high, float(known_b.mean()) - value, difference)
     if (
@@ -268,8 +265,9 @@ def _figure(
 
 
 def _moved(low: float, high: float, excess: float, difference: bool) -> tuple[float, float]:
-    """The interval moved back once, and on the far side twice: replicates exceed the estimate as it
-    exceeds the truth.
+    """Move an interval back once, and its far side twice.
+
+    Replicates exceed the estimate as the estimate exceeds the truth.
     """
     floor = -1.0 if difference else 0.0
     low, high = low - excess - max(excess, 0.0), high - excess - min(excess, 0.0)

@@ -56,9 +56,7 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class JudgedImages:
-    """The judged images: source, weight, group, truth and the answers of the models; those of
-    weight 0 count for naive figures only.
-    """
+    """The judged images with truth and answers; those of weight 0 count in naive figures only."""
 
     source: npt.NDArray[Any]
     weight: Floats
@@ -72,7 +70,9 @@ class JudgedImages:
             what = "images" if self.group is None else "groups"
             raise ConfigError(
                 f'privacy = "aggregate" shows nothing about fewer than {SMALLEST_CELL} {what}; '
-                f"{units} are judged."
+                f"{units} are judged.",
+                count=units,
+                limit=SMALLEST_CELL,
             )
 
     @property
@@ -99,31 +99,34 @@ class CellJudge:
         self.unranked: list[str] = []
 
     def judge(self, views: Sequence[View]) -> list[tuple[tuple[Cell, ...], MetricValue | None]]:
-        """One cell for each level of each view, and the worst of them for the (first) model; all on
-        the same draws.
+        """Judge all views on the same draws.
+
+        For each view: one cell for each of its levels, and the worst of them for the first model.
         """
         images, kept = self.images, self.images.kept
-        truth, answers = images.truth.take(kept), [each.take(kept) for each in images.answers]
+        truth, answers = images.truth.take(kept), [model.take(kept) for model in images.answers]
+        # One list of metrics, of every view and model, because one loop draws for all of them.
         metrics = [
-            [make_metrics(self._inside(view), truth, each) for each in answers]
+            make_metrics(self._inside(view), truth, model)
             for view in views
             if view.levels
+            for model in answers
         ]
-        drawn = iter(
-            replicate_metrics([each for of_view in metrics for each in of_view], self.drawing)
-        )
-        found: list[tuple[tuple[Cell, ...], MetricValue | None]] = []
-        of_views = iter(metrics)
-        for view in views:
-            if view.levels:
-                of_view = next(of_views)
-                replicate = [next(drawn) for _ in of_view]
-                worst = describe_worst(of_view[0], view.levels, replicate[0], self.drawing.level)
-                shown = None if worst is None else self._shown({"worst": worst}, False)["worst"]
-                found.append((self._cells(view, of_view, replicate), shown))
-            else:
-                found.append(((), None))
-        return found
+        drawn = iter(zip(metrics, replicate_metrics(metrics, self.drawing), strict=True))
+        return [
+            self._judge_view(view, [next(drawn) for _ in answers]) if view.levels else ((), None)
+            for view in views
+        ]
+
+    def _judge_view(
+        self, view: View, models: Sequence[tuple[Metrics, Mapping[str, Floats]]]
+    ) -> tuple[tuple[Cell, ...], MetricValue | None]:
+        """Judge one view from the metrics and the replicates of each model."""
+        metrics = [metrics for metrics, _ in models]
+        replicate = [replicate for _, replicate in models]
+        worst = describe_worst(metrics[0], view.levels, replicate[0], self.drawing.level)
+        shown = None if worst is None else self._shown({"worst": worst}, False)["worst"]
+        return self._cells(view, metrics, replicate), shown
 
     def _inside(self, view: View) -> Cells:
         kept, drawing = self.images.kept, self.drawing
@@ -140,11 +143,11 @@ class CellJudge:
     ) -> tuple[Cell, ...]:
         images, level, n = self.images, self.drawing.level, self.images.weight.size
         plain = Cells(view.code, len(view.levels), np.arange(n), n, np.ones(n))
-        naive = [make_metrics(plain, images.truth, each) for each in images.answers]
-        if any(not each.can_rank(self.drawing.replicates) for each in metrics):
+        naive = [make_metrics(plain, images.truth, model) for model in images.answers]
+        if any(not model.can_rank(self.drawing.replicates) for model in metrics):
             self.unranked.append(view.name)
         figures = [
-            describe_cells(*each, level) for each in zip(metrics, naive, replicate, strict=True)
+            describe_cells(*model, level) for model in zip(metrics, naive, replicate, strict=True)
         ]
         second = figures[1] if len(figures) == 2 else None
         gaps = (
@@ -175,7 +178,7 @@ class CellJudge:
         return tuple(cells)
 
     def _sizes(self, view: View, inside: Cells) -> list[Cell]:
-        """The cells without figures."""
+        """Count the images, groups and weight of the cells; their figures come later."""
         images, n_cells = self.images, inside.size
         count_c = count_units(None, view.code, n_cells)
         groups_c = None if images.group is None else count_units(images.group, view.code, n_cells)
@@ -207,42 +210,41 @@ class CellJudge:
         ]
 
     def _shown(self, figures: Mapping[str, MetricValue], small: bool) -> dict[str, MetricValue]:
-        """The figures that exist and may be shown."""
+        """Keep the figures that exist and may be shown."""
         kept = {
-            name: each
-            for name, each in figures.items()
-            if each.value is not None or each.naive is not None
+            name: figure
+            for name, figure in figures.items()
+            if (figure.value is not None or figure.naive is not None)
+            and not (small and name in BY_CLASS)
         }
-        if small:
-            kept = {name: each for name, each in kept.items() if name not in BY_CLASS}
         if not self.private:
             return kept
         return {
-            name: replace(
-                each, effective=None if each.effective is None else self._rounded(each.effective)
-            )
-            for name, each in kept.items()
+            name: figure
+            if figure.effective is None
+            else replace(figure, effective=self._rounded(figure.effective))
+            for name, figure in kept.items()
         }
 
     def _rounded(self, effective: float) -> float:
         return float(f"{effective:.2g}") if self.private else effective
 
     def notes(self) -> list[str]:
-        """What to know about the intervals."""
-        drawing, found = self.drawing, []
+        """Say what a reader of the intervals should know."""
+        drawing, notes = self.drawing, []
         if drawing.replicates and drawing.units.cannot_vary:
-            found.append(
-                "There are no intervals: with one group in every source nothing tells how much "
+            notes.append(
+                "There are no intervals: with one group in every source it is unknown how much "
                 "groups differ."
             )
         elif drawing.replicates and drawing.n_single:
-            found.append(
+            notes.append(
                 f"{drawing.n_single} sources have a single group or image, whose variation no "
                 "interval can see."
             )
         if self.unranked:
-            found.append(
+            notes.append(
                 f"AUROC has no interval, or is left out (by {first_few(self.unranked)}): too many "
                 "images × classes × replicates."
             )
-        return found
+        return notes

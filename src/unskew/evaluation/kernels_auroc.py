@@ -1,6 +1,4 @@
-"""The compiled loop behind areas under ROC curves of many replicates at once. Importing this loads
-Numba.
-"""
+"""The compiled loop behind AUROC of many replicates at once. Importing this loads Numba."""
 
 from __future__ import annotations
 
@@ -23,12 +21,13 @@ def sum_areas(
     positive_cb: Floats,
     negative_cb: Floats,
 ) -> None:
-    """Find Σ_{i positive, j negative} v_i v_j (1[s_i > s_j] + 1[s_i = s_j]/2), Σ_i v_i and Σ_j v_j
-    of every cell; v = count × weight.
+    """Sum over the pairs of positive and negative images of every cell and replicate.
 
-    Entries s are sorted by cell, then by score; ``tied_s`` says that the next entry of the same
-    cell has the same score. Cell c has the entries start_c … start_{c+1} − 1. The inner loops run
-    over the replicates b, which lie side by side in memory.
+    Finds Σ_{i positive, j negative} v_i v_j (1[s_i > s_j] + 1[s_i = s_j]/2), Σ_i v_i and Σ_j v_j;
+    v = count × weight. Entries s are sorted by cell, then by score; ``tied_s`` marks those whose
+    next entry, in the same cell, has the same score. Cell c has the entries
+    start_c … start_{c+1} − 1. The inner loops run over the replicates b, which are contiguous in
+    memory.
     """
     n_replicates = count_mb.shape[1]
     area_b, above_b, below_b, positive_t, negative_t = np.zeros((5, n_replicates))

@@ -1,5 +1,4 @@
-"""Weighted metrics of predictions, for every cell of a breakdown and every bootstrap replicate at
-once.
+"""Weighted metrics of predictions, for all cells of a breakdown and all bootstrap replicates.
 
 A replicate counts unit u (an image, or a group of images) c_u times. All metrics but AUROC are
 functions of sums Σ_u c_u T_pu, with T_pu the sum of something over the images of unit u, so that
@@ -22,7 +21,7 @@ CALIBRATION_BINS = 15
 SHARES = ("accuracy", "balanced_accuracy", "worst_class", "auroc", "sensitivity", "specificity")
 # What tells classes apart, and does not exist where all images are of one class.
 BY_CLASS = ("balanced_accuracy", "worst_class", "auroc", "sensitivity", "specificity")
-# An extreme or an absolute value: replicates lie on one side of the estimate, and are moved back by
+# Extremes or absolute values: replicates are on one side of the estimate, and are moved back by
 # their mean excess.
 EXTREMES = ("worst_class", "calibration_error")
 CLASSIFICATION = (*SHARES, "log_loss", "calibration_error")
@@ -35,7 +34,7 @@ _SORTING = 80
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What one model said of every image; None where it did not say.
+    """What one model predicted for every image; None where it did not.
 
     Attributes
     ----------
@@ -52,13 +51,9 @@ class Answers:
     value: Floats | None = field(repr=False, default=None)
 
     def take(self, rows: Any) -> Answers:
-        """The answers about some of the images."""
-        return Answers(
-            *[
-                None if each is None else each[rows]
-                for each in (self.predicted, self.probability, self.score, self.value)
-            ]
-        )
+        """Take the answers about some of the images."""
+        columns = (self.predicted, self.probability, self.score, self.value)
+        return Answers(*[None if column is None else column[rows] for column in columns])
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +65,7 @@ class Truth:
     classes : names of the K classes; () for regression.
     code : (n,) class of every image; None for regression.
     value : (n,) the number to be predicted; None for classification.
-    positive : which class sensitivity speaks of; None unless there are two.
+    positive : the class whose recall is the sensitivity; None unless there are two classes.
     """
 
     classes: tuple[str, ...] = ()
@@ -110,8 +105,9 @@ class Cells:
     weight: Floats = field(repr=False)
 
     def sums(self, code_n: Ints, n_codes: int, value_n: Floats) -> Any:
-        """(n_codes, m) sparse: sum of ``value_n`` over the images of each code and unit; images of
-        code −1 count nowhere.
+        """Sum ``value_n`` over the images of each code and unit: sparse, (n_codes, m).
+
+        Images of code −1 count nowhere.
         """
         import scipy.sparse
 
@@ -122,12 +118,13 @@ class Cells:
         ).tocsr()
 
     def within(self, code_n: Ints, n_codes: int) -> Ints:
-        """(n,) code of the combination of cell and ``code_n``, −1 where either is."""
+        """Combine cell and ``code_n`` into one code, (n,), −1 where either is."""
         return np.where((self.code >= 0) & (code_n >= 0), self.code * n_codes + code_n, -1)
 
     def effective(self, code_n: Ints, n_codes: int) -> Floats:
-        """(n_codes,) Kish's effective number of units, (Σ_u W_u)²/Σ_u W_u², W_u the weight of unit
-        u in each code; 0 without weight.
+        """Find Kish's effective number of units of each code, (Σ_u W_u)²/Σ_u W_u², (n_codes,).
+
+        W_u is the weight of unit u in the code; 0 without weight.
         """
         sum_cm = self.sums(code_n, n_codes, self.weight)
         total, square = sum_cm.sum(axis=1), sum_cm.power(2).sum(axis=1)
@@ -157,13 +154,14 @@ class ClassMetrics:
         self.present_ck = np.asarray(weight_cm.sum(axis=1) > 0).reshape(cells.size, self.n_classes)
         self.comparable_c = self.present_ck.sum(axis=1) >= 2
         self.term = {"weight": weight_cm} | self._terms(truth.code)
-        # A class that no cell has beside another is in no mean.
+        # A class that is alone in every cell enters no mean.
         self.ranked_k = np.flatnonzero((self.present_ck & self.comparable_c[:, None]).any(axis=0))
         self.rankings: list[_Ranking] | None = None
 
     def _terms(self, truth_n: Ints) -> dict[str, Any]:
-        """The sums behind the metrics, each (codes, m): of images predicted right, of log-losses,
-        of right − confidence in each bin.
+        """Sum what the metrics need, each (codes, m).
+
+        Images predicted right, log-losses, and right − confidence in each bin.
         """
         cells, weight_n, terms = self.cells, self.cells.weight, dict[str, Any]()
         if self.answers.predicted is not None:
@@ -191,17 +189,13 @@ class ClassMetrics:
 
     @property
     def ranked_classes(self) -> list[int]:
-        """The positive class of two, every class that is anywhere beside another of more; none
-        without scores.
-        """
+        """The positive class of two; of more, all that share a cell; none without scores."""
         if self.truth.positive is not None:
             return [] if self.answers.score is None else [self.truth.positive]
         return [] if self.answers.probability is None else [int(k) for k in self.ranked_k]
 
     def rank_images(self) -> None:
-        """Sort once for all replicates to come; without this every call of `figures` sorts anew,
-        one class after the other.
-        """
+        """Sort once for all replicates; without this every call of `figures` sorts again."""
         if self.rankings is None:
             self.rankings = [self._ranking(k) for k in self.ranked_classes]
 
@@ -233,45 +227,47 @@ class ClassMetrics:
         return sum(int(term.shape[0]) for term in self.term.values())
 
     def can_rank(self, n_replicates: int) -> bool:
-        """Is AUROC of that many replicates affordable? With 0, that of the images themselves."""
+        """Tell whether AUROC of so many replicates is affordable; 0: that of the images only."""
         return (
             len(self.ranked_classes) * self.cells.code.size * (n_replicates + _SORTING)
             <= _MOST_RANKED
         )
 
     def figures(self, count_mb: Floats, ranked: bool = True) -> dict[str, Floats]:
-        """{metric: (C, B)} in every cell and replicate; NaN where it does not exist. ``ranked``:
-        AUROC as well.
+        """Compute {metric: (C, B)} in every cell and replicate, NaN where it does not exist.
+
+        AUROC only if ``ranked``.
         """
         sums = {name: np.asarray(term @ count_mb) for name, term in self.term.items()}
         shape = (self.cells.size, self.n_classes, count_mb.shape[1])
         weight_ckb = sums["weight"].reshape(shape)
         weight_cb = weight_ckb.sum(axis=1)
-        found: dict[str, Floats] = {}
+        figures: dict[str, Floats] = {}
         if "right" in sums:
             right_ckb = sums["right"].reshape(shape)
-            found["accuracy"] = _ratio(right_ckb.sum(axis=1), weight_cb)
-            found |= self._by_class(_ratio(right_ckb, weight_ckb))
+            figures["accuracy"] = _ratio(right_ckb.sum(axis=1), weight_cb)
+            figures |= self._by_class(_ratio(right_ckb, weight_ckb))
         if ranked and self.ranked_classes:
-            found["auroc"] = self._areas(count_mb)
+            figures["auroc"] = self._areas(count_mb)
         if "loss" in sums:
-            found["log_loss"] = _ratio(sums["loss"], weight_cb)
+            figures["log_loss"] = _ratio(sums["loss"], weight_cb)
             excess_cb = np.abs(sums["excess"].reshape(self.cells.size, CALIBRATION_BINS, -1)).sum(
                 axis=1
             )
-            found["calibration_error"] = _ratio(excess_cb, weight_cb)
-        return found
+            figures["calibration_error"] = _ratio(excess_cb, weight_cb)
+        return figures
 
     def _by_class(self, recall_ckb: Floats) -> dict[str, Floats]:
-        """Mean and smallest recall over the classes that the cell has; a replicate that lost one of
-        them has neither.
+        """Find mean and smallest recall over the classes of the cell.
+
+        A replicate that lost one of the classes has neither.
         """
         present_ck1 = self.present_ck[:, :, None]
         lost_cb = (np.isnan(recall_ckb) & present_ck1).any(axis=1)
         nowhere_cb = lost_cb | ~self.comparable_c[:, None]
         n_present_c1 = np.maximum(self.present_ck.sum(axis=1), 1)[:, None]
         known_ckb = np.where(present_ck1, np.nan_to_num(recall_ckb), 0.0)
-        found = {
+        figures = {
             "balanced_accuracy": np.where(nowhere_cb, np.nan, known_ckb.sum(axis=1) / n_present_c1),
             "worst_class": np.where(
                 nowhere_cb, np.nan, np.where(present_ck1, known_ckb, np.inf).min(axis=1)
@@ -282,17 +278,16 @@ class ClassMetrics:
                 ("sensitivity", self.truth.positive),
                 ("specificity", 1 - self.truth.positive),
             ):
-                found[name] = np.where(self.comparable_c[:, None], recall_ckb[:, k], np.nan)
-        return found
+                figures[name] = np.where(self.comparable_c[:, None], recall_ckb[:, k], np.nan)
+        return figures
 
     def _areas(self, count_mb: Floats) -> Floats:
-        """(C, B) AUROC of two classes, or its mean over the classes (one against the rest) that the
-        cell has beside others.
+        """Find AUROC, (C, B): of two classes, or its mean over the classes of the cell.
+
+        With more than two, each class is taken against the rest.
         """
-        total_cb, n_c1 = (
-            np.zeros((self.cells.size, count_mb.shape[1])),
-            np.zeros((self.cells.size, 1)),
-        )
+        total_cb = np.zeros((self.cells.size, count_mb.shape[1]))
+        n_c1 = np.zeros((self.cells.size, 1))
         for at, k in enumerate(self.ranked_classes):
             area_cb = _area(
                 self._ranking(k) if self.rankings is None else self.rankings[at], count_mb
@@ -303,7 +298,7 @@ class ClassMetrics:
         return _ratio(total_cb, np.broadcast_to(n_c1, total_cb.shape))
 
     def worst(self) -> list[str | None]:
-        """The class of the smallest recall in every cell; None where `figures` has none."""
+        """Name the class of the smallest recall in every cell; None where `figures` has none."""
         if "right" not in self.term:
             return [None] * self.cells.size
         recall_ck = _ratio(self.term["right"].sum(axis=1), self.term["weight"].sum(axis=1)).reshape(
@@ -316,8 +311,9 @@ class ClassMetrics:
         ]
 
     def effective(self) -> dict[str, Floats]:
-        """{metric: (C,)} how many effective units stand behind it: of the cell, of the class, of
-        the smallest class.
+        """Count the effective units behind every metric, {metric: (C,)}.
+
+        They are those of the cell, of the class, or of the smallest class.
         """
         cells = self.cells
         class_ck = cells.effective(self.pair_n, cells.size * self.n_classes).reshape(
@@ -327,20 +323,18 @@ class ClassMetrics:
         worst_c = np.zeros(cells.size)
         for c, name in enumerate(self.worst()):
             worst_c[c] = 0.0 if name is None else class_ck[c, self.truth.classes.index(name)]
-        found = dict.fromkeys(CLASSIFICATION, cells.effective(cells.code, cells.size))
-        found |= {"balanced_accuracy": smallest_c, "auroc": smallest_c, "worst_class": worst_c}
+        effective = dict.fromkeys(CLASSIFICATION, cells.effective(cells.code, cells.size))
+        effective |= {"balanced_accuracy": smallest_c, "auroc": smallest_c, "worst_class": worst_c}
         if self.truth.positive is not None:
-            found |= {
+            effective |= {
                 "sensitivity": class_ck[:, self.truth.positive],
                 "specificity": class_ck[:, 1 - self.truth.positive],
             }
-        return found
+        return effective
 
 
 class NumberMetrics:
-    """Metrics of a regression in every cell: mean absolute error, root of the mean squared error,
-    R².
-    """
+    """Metrics of a regression in every cell: mean absolute error, root mean squared error, R²."""
 
     def __init__(self, cells: Cells, truth: Truth, answers: Answers) -> None:
         assert truth.value is not None
@@ -374,12 +368,13 @@ class NumberMetrics:
         return 5 * self.cells.size
 
     def can_rank(self, n_replicates: int) -> bool:
-        """There is nothing to rank."""
+        """Return True: there is nothing to rank."""
         return True
 
     def figures(self, count_mb: Floats, ranked: bool = True) -> dict[str, Floats]:
-        """{metric: (C, B)} in every cell and replicate; R² = 1 − Σ w e²/Σ w (y − ȳ)², NaN where y
-        does not vary.
+        """Compute {metric: (C, B)} in every cell and replicate.
+
+        R² = 1 − Σ w e²/Σ w (y − ȳ)², NaN where y does not vary.
         """
         sums = {name: np.asarray(term @ count_mb) for name, term in self.term.items()}
         weight_cb = sums["weight"]
@@ -394,14 +389,14 @@ class NumberMetrics:
         }
 
     def rank_images(self) -> None:
-        """There is nothing to rank."""
+        """Do nothing: there is nothing to rank."""
 
     def worst(self) -> list[str | None]:
-        """There are no classes."""
+        """Return None for every cell: there are no classes."""
         return [None] * self.cells.size
 
     def effective(self) -> dict[str, Floats]:
-        """{metric: (C,)} effective units of the cell."""
+        """Count the effective units of every cell, {metric: (C,)}."""
         return dict.fromkeys(REGRESSION, self.cells.effective(self.cells.code, self.cells.size))
 
 
@@ -409,27 +404,24 @@ Metrics = ClassMetrics | NumberMetrics
 
 
 def make_metrics(cells: Cells, truth: Truth, answers: Answers) -> Metrics:
-    """Of a classifier or of a regression, as the truth has classes or numbers."""
-    return (
-        ClassMetrics(cells, truth, answers)
-        if truth.code is not None
-        else NumberMetrics(cells, truth, answers)
-    )
+    """Make the metrics of a classifier or a regression: the truth has classes or numbers."""
+    kind = NumberMetrics if truth.code is None else ClassMetrics
+    return kind(cells, truth, answers)
 
 
 def figures_of_data(metrics: Metrics) -> dict[str, Floats]:
-    """{metric: (C,)} on the images themselves: every unit counts once."""
-    found = metrics.figures(np.ones((metrics.cells.n_units, 1)), metrics.can_rank(0))
-    return {name: value_cb[:, 0] for name, value_cb in found.items()}
+    """Compute {metric: (C,)} on the images themselves: every unit counts once."""
+    figures = metrics.figures(np.ones((metrics.cells.n_units, 1)), metrics.can_rank(0))
+    return {name: value_cb[:, 0] for name, value_cb in figures.items()}
 
 
 def join_replicates(blocks: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:
-    """{metric: (C, B)} of blocks of replicates side by side."""
+    """Join blocks of replicates: {metric: (C, B)}."""
     return {name: np.concatenate([block[name] for block in blocks], axis=1) for name in blocks[0]}
 
 
 def _area(ranking: _Ranking, count_mb: Floats) -> Floats:
-    """(C, B) AUROC of every cell and replicate; NaN where one of the two kinds is missing."""
+    """Find AUROC, (C, B), of every cell and replicate; NaN without positives or negatives."""
     from unskew.evaluation.kernels_auroc import sum_areas
 
     area_cb, positive_cb, negative_cb = (
@@ -443,7 +435,7 @@ def _area(ranking: _Ranking, count_mb: Floats) -> Floats:
 
 
 def _ratio(above: Any, below: Any) -> Floats:
-    """above/below, NaN where there is nothing below."""
+    """Divide above by below; NaN where below is not positive."""
     return np.asarray(
         np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
     )

@@ -159,7 +159,7 @@ def evaluate_predictions(
     ----------
     weights_table : `unskew.weigh.weights_table.read_weights_table` of a run; id and sample_weight
         (or weight), and source, label, group, split.
-    predictions : table or file: id; y (the truth, where the weights hold no label); prediction, and
+    predictions : table or file: id; y (the truth, where the weights have no label); prediction, and
         scores if there are any: score (of the positive class of two) or score_<class> of each
         class. A second model: prediction_b, score_b, score_b_<class>.
     second : the second model in a table or file of its own, with the columns of the first.
@@ -230,7 +230,7 @@ def _align_models(
 
 
 def _judge_views(judge: CellJudge, views: Sequence[View]) -> tuple[Cell, tuple[Breakdown, ...]]:
-    """(the cell of all images, the cells of every view), all on the same draws."""
+    """Judge all on the same draws: (the cell of all images, the cells of every view)."""
     everything = View("all", ("all",), np.zeros(judge.images.weight.size, dtype=np.int64))
     (all_cells, _), *parts = judge.judge([everything, *views])
     breakdowns = tuple(
@@ -285,7 +285,7 @@ def _attributes_of(judged: Judged, attributes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _group_codes(column: pd.Series[Any]) -> Ints | None:
-    """Number the groups in the order of the ids, (n,); None if there are none.
+    """Give every group a code, (n,), in the order of the ids; None if there are no groups.
 
     An image without a group is a group of its own.
     """
@@ -302,4 +302,4 @@ def _group_codes(column: pd.Series[Any]) -> Ints | None:
 def population_sentences(population: str) -> list[str]:
     """Say it in a sentence where the weights represent another population than the target."""
     is_target = population in (THE_TARGET, TARGET_OF_NUMBERS)
-    return [] if is_target else [f"The weights, and so these figures, speak of {population}."]
+    return [] if is_target else [f"The weights, and so these figures, describe {population}."]

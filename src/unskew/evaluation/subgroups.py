@@ -1,6 +1,4 @@
-"""Breakdowns of the judged images: by source, by class, by any column; and what privacy withholds
-of them.
-"""
+"""Breakdowns of the judged images, by source, class or any column, and what privacy withholds."""
 
 from __future__ import annotations
 
@@ -26,6 +24,8 @@ if TYPE_CHECKING:
 # Numbers with more distinct values than this are cut into bins.
 _FEW_VALUES = 12
 _MOST_LEVELS = 500
+# Columns that no error message suggests.
+_NO_SUBGROUPS = ("id", "path", "content", "weight", "sample_weight", "y")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class View:
     name : of the column.
     levels : names of its cells.
     code : (n,) cell of every image, −1 for one that is withheld.
-    withheld : number of cells that privacy does not let show.
+    withheld : number of cells that are not shown, to protect privacy.
     """
 
     name: str
@@ -47,15 +47,18 @@ class View:
 
 
 def make_view(column: pd.Series[Any], name: str, edges: Sequence[float] | None = None) -> View:
-    """The levels of a column, sorted; numbers of many values in the bins given, or between their
-    quartiles.
+    """Break down by the levels of a column, sorted.
+
+    Numbers of many values are cut at ``edges``, or at their quartiles.
     """
     import pandas as pd
 
     if holds_lists(column):
         raise ConfigError(
-            f"--by {name}: the column holds lists, so an image is in several subgroups at once. "
-            "Name another column."
+            f"--by {name}: the column contains lists, so an image is in several subgroups at once. "
+            "Name another column.",
+            option="by",
+            column=name,
         )
     if (
         edges is None
@@ -68,34 +71,37 @@ def make_view(column: pd.Series[Any], name: str, edges: Sequence[float] | None =
     )
     if len(levels) > _MOST_LEVELS:
         raise ConfigError(
-            f"--by {name}: the column has {len(levels):,} levels, too many to judge one by one "
-            f"(at most {_MOST_LEVELS})."
+            f"--by {name}: the column has {len(levels):,} levels, too many to judge one by one (at "
+            f"most {_MOST_LEVELS}).",
+            option="by",
+            column=name,
+            count=len(levels),
+            limit=_MOST_LEVELS,
         )
     if edges is None:
         order = [*sort_levels(set(levels) - {MISSING}), *([MISSING] if MISSING in levels else [])]
-        place = {level: at for at, level in enumerate(order)}
-        levels, code_n = order, np.array([place[level] for level in levels], dtype=np.int64)[code_n]
+        rank = {level: number for number, level in enumerate(order)}
+        levels, code_n = order, np.array([rank[level] for level in levels], dtype=np.int64)[code_n]
     return View(name, tuple(levels), code_n)
 
 
 def _quartiles(value_n: Floats) -> tuple[float, ...] | None:
-    """The three quartiles to three digits, beyond which two bins are open; None where there are few
-    values, which are levels.
+    """Find the quartiles, rounded to three digits; the bins beyond them are open.
+
+    Where they coincide, cut the range into four equal parts; None where there are few values, which
+    are levels themselves.
     """
     known_n = value_n[np.isfinite(value_n)]
     if np.unique(known_n).size <= _FEW_VALUES:
         return None
-    inner = sorted(
-        {float(f"{each:.3g}") for each in np.quantile(known_n, [0.25, 0.5, 0.75]).tolist()}
-    )
+    inner = _rounded(np.quantile(known_n, [0.25, 0.5, 0.75]))
     if len(inner) < 2:
-        inner = sorted(
-            {
-                float(f"{each:.3g}")
-                for each in np.linspace(known_n.min(), known_n.max(), 5)[1:-1].tolist()
-            }
-        )
-    return tuple(inner) if len(inner) >= 2 else None
+        inner = _rounded(np.linspace(known_n.min(), known_n.max(), 5)[1:-1])
+    return inner if len(inner) >= 2 else None
+
+
+def _rounded(edges: Floats) -> tuple[float, ...]:
+    return tuple(sorted({float(f"{edge:.3g}") for edge in edges.tolist()}))
 
 
 def make_views(
@@ -106,11 +112,11 @@ def make_views(
     bins: Mapping[str, Sequence[float]],
     chosen: npt.NDArray[np.bool_],
 ) -> tuple[list[View], list[str]]:
-    """By source, by class, and by every column of ``by``, found in the first of ``tables`` (rows of
-    all images in order) that has it.
+    """Break down by source, by class, and by every column of ``by``: (views, notes).
 
-    The view by class is called as the truth (``origin``: y or label). The first two are left out,
-    with a note, where they are too many.
+    A column is taken from the first of ``tables`` (rows of all images in order) that has it. The
+    view by class has the name of the truth (``origin``: y or label). Those by source and class are
+    left out, with a note, if they have too many levels.
     """
     source_n = tables[0]["source"][chosen]
     views, notes = [], []
@@ -149,9 +155,7 @@ def _view_by(
     chosen: npt.NDArray[np.bool_],
     of_class: Sequence[View],
 ) -> View:
-    """By one column, or, of a name such as ``label*light`` that is no column, by every combination
-    of several that occurs.
-    """
+    """Break down by one column, or by the combinations of several that occur (``label*light``)."""
     for view in of_class:
         if view.name == name:
             return view
@@ -163,16 +167,24 @@ def _view_by(
     parts = [part.strip() for part in name.split("*")]
     if len(parts) > 1 and all(parts):
         return _crossed(name, [_view_by(part, tables, bins, chosen, of_class) for part in parts])
-    known = [column for each in tables for column in each.columns if not each[column].isna().all()]
-    known = [column for column in dict.fromkeys(known) if column not in _NO_SUBGROUPS]
+    known = [
+        column
+        for table in tables
+        for column in table.columns
+        if column not in _NO_SUBGROUPS and not table[column].isna().all()
+    ]
+    known = list(dict.fromkeys(known))
     raise ConfigError(
         f"--by {name}: there is no such column; there are "
-        f"{first_few(known, 20)}.{did_you_mean(name, known)}"
+        f"{first_few(known, 20)}.{did_you_mean(name, known)}",
+        option="by",
+        column=name,
+        allowed=[str(column) for column in known],
     )
 
 
 def _crossed(name: str, views: Sequence[View]) -> View:
-    """The combinations of the levels of several views that occur, in the order of the levels."""
+    """Combine the levels of several views, as far as the combinations occur, in their order."""
     code_n = np.zeros(views[0].code.size, dtype=np.int64)
     for view in views:
         code_n = code_n * len(view.levels) + view.code
@@ -180,30 +192,30 @@ def _crossed(name: str, views: Sequence[View]) -> View:
     if present.size > _MOST_LEVELS:
         raise ConfigError(
             f"--by {name}: there are {present.size:,} combinations, too many to judge one by one "
-            f"(at most {_MOST_LEVELS})."
+            f"(at most {_MOST_LEVELS}).",
+            option="by",
+            column=name,
+            count=int(present.size),
+            limit=_MOST_LEVELS,
         )
-    at = np.unravel_index(present, [len(view.levels) for view in views])
+    codes = np.unravel_index(present, [len(view.levels) for view in views])
     levels = tuple(
-        " × ".join(view.levels[int(each)] for view, each in zip(views, cell, strict=True))
-        for cell in zip(*at, strict=True)
+        " × ".join(view.levels[int(code)] for view, code in zip(views, cell, strict=True))
+        for cell in zip(*codes, strict=True)
     )
     return View(name, levels, cell_n.reshape(-1).astype(np.int64))
 
 
-_NO_SUBGROUPS = ("id", "path", "content", "weight", "sample_weight", "y")
-
-
 def withhold_cells(views: Sequence[View], group_n: Ints | None) -> list[View]:
-    """The views without their cells of 1 to 9 groups (images, without groups), and those that would
-    give them away; nor are they named.
+    """Remove the cells of 1 to 9 groups (images, without groups), and those that would reveal them.
 
-    A view adds up to all images; and where its cells lie within a cell of another one, such as
-    those by light and class within a class, they add up to that, too.
+    The cells of a view add up to all images; and where they are within a cell of another view, such
+    as those by light and class within a class, they add up to that, too.
     """
     hidden = [hidden_cells(count_units(group_n, view.code, len(view.levels))) for view in views]
     growing = True
     while growing:
-        before = sum(int(each.sum()) for each in hidden)
+        before = sum(int(hidden_l.sum()) for hidden_l in hidden)
         for fine, coarse in permutations(range(len(views)), 2):
             if not hidden[fine].any():
                 continue
@@ -213,7 +225,7 @@ def withhold_cells(views: Sequence[View], group_n: Ints | None) -> list[View]:
             hidden[fine] = hidden_cells(
                 count_units(group_n, views[fine].code, len(views[fine].levels)), forced_l
             )
-        growing = sum(int(each.sum()) for each in hidden) > before
+        growing = sum(int(hidden_l.sum()) for hidden_l in hidden) > before
     return [_without(view, hidden_l) for view, hidden_l in zip(views, hidden, strict=True)]
 
 
@@ -224,36 +236,38 @@ def _betraying_cells(
     hidden_c: npt.NDArray[np.bool_],
     group_n: Ints | None,
 ) -> npt.NDArray[np.bool_]:
-    """(L,) cells of ``fine`` that, subtracted from a shown cell of ``coarse`` around them, would
-    leave 1 to 9 groups (images).
+    """Find the cells of ``fine`` that would reveal 1 to 9 groups (images), (L,).
+
+    They do so if they are subtracted from a shown cell of ``coarse`` that contains them.
     """
     size_cl = np.zeros((len(coarse.levels), len(fine.levels)), dtype=np.int64)
     np.add.at(size_cl, (coarse.code, fine.code), 1)
     within_l = np.count_nonzero(size_cl, axis=0) == 1
-    found_l = np.zeros(len(fine.levels), dtype=np.bool_)
-    for at in np.flatnonzero(~hidden_c):
-        shown = np.flatnonzero(within_l & ~hidden_l & (size_cl[at] > 0))
-        for cell in shown[np.argsort(size_cl[at, shown], kind="stable")]:
-            rest_n = (coarse.code == at) & ~np.isin(fine.code, shown[~found_l[shown]])
+    betraying_l = np.zeros(len(fine.levels), dtype=np.bool_)
+    for c in np.flatnonzero(~hidden_c):
+        shown = np.flatnonzero(within_l & ~hidden_l & (size_cl[c] > 0))
+        for cell in shown[np.argsort(size_cl[c, shown], kind="stable")]:
+            rest_n = (coarse.code == c) & ~np.isin(fine.code, shown[~betraying_l[shown]])
             if not 0 < int(count_units(group_n, np.where(rest_n, 0, -1), 1)[0]) < SMALLEST_CELL:
                 break
-            found_l[cell] = True
-    return found_l
+            betraying_l[cell] = True
+    return betraying_l
 
 
 def _without(view: View, hidden_l: npt.NDArray[np.bool_]) -> View:
     if not hidden_l.any():
         return view
-    place_l = np.where(hidden_l, -1, np.cumsum(~hidden_l) - 1)
+    code_l = np.where(hidden_l, -1, np.cumsum(~hidden_l) - 1)
     levels = tuple(
         level for level, hidden in zip(view.levels, hidden_l.tolist(), strict=True) if not hidden
     )
-    return View(view.name, levels, place_l[view.code], int(hidden_l.sum()))
+    return View(view.name, levels, code_l[view.code], int(hidden_l.sum()))
 
 
 def small_classes(view: View, truth: Truth, group_n: Ints | None) -> npt.NDArray[np.bool_]:
-    """(C,) has the cell a class of 1 to 9 groups (images)? Figures that tell classes apart would
-    tell who they are.
+    """Tell which cells have a class of 1 to 9 groups (images), (C,).
+
+    Figures that distinguish classes would identify them.
     """
     if truth.code is None:
         return np.zeros(len(view.levels), dtype=np.bool_)

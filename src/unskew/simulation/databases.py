@@ -77,7 +77,7 @@ class Simulation:
 
 
 def read_population(
-    place: Path,
+    path: Path,
     *,
     features: Sequence[str] = (),
     jobs: int | None = None,
@@ -92,17 +92,17 @@ def read_population(
     from unskew.sources.discovery import find_sources
     from unskew.sources.settings import read_sources
 
-    pool = read_sources(find_sources([place], Path()), Path())
+    pool = read_sources(find_sources([path], Path()), Path())
     if pool.images is None:
         raise DataError(
-            f"{str(place)!r} is only a table, without images; simulated databases consist of "
+            f"{str(path)!r} is only a table, without images; simulated databases consist of "
             "images.",
-            path=str(place),
+            path=str(path),
         )
     if features:
         pool = represent_images(pool, list(features), jobs=jobs, tolerance=1.0, progress=progress)
     if not len(pool):
-        raise DataError(f"not one image of {str(place)!r} can be read.", path=str(place))
+        raise DataError(f"not one image of {str(path)!r} can be read.", path=str(path))
     return pool
 
 
@@ -163,7 +163,7 @@ def simulate_acquisition(
 
     The features are cut at their medians; source k sees its own bin fully, and other images the
     less the further away they are. ``population`` has the columns of the features
-    (``read_population(place, features=…)``).
+    (``read_population(path, features=…)``).
     """
     columns = _feature_columns(population, features)
     if len(columns) > 10:

@@ -28,7 +28,7 @@ TRUTH, TRUTH_RECORD, POPULATION = "truth.parquet", "truth.json", "population.par
 _LONGEST = 100
 
 
-def check_new_folder(out: Path, place: Path) -> None:
+def check_new_folder(out: Path, population: Path) -> None:
     """Raise an error if no simulation may be written there; call this before the work."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(
@@ -36,9 +36,9 @@ def check_new_folder(out: Path, place: Path) -> None:
             "folder with -o.",
             path=str(out),
         )
-    if place.is_dir() and place.resolve() in (out.resolve(), *out.resolve().parents):
+    if population.is_dir() and population.resolve() in (out.resolve(), *out.resolve().parents):
         raise ConfigError(
-            f"{str(out)!r} is inside {str(place)!r}, whose images are the population. Name a "
+            f"{str(out)!r} is inside {str(population)!r}, whose images are the population. Name a "
             "folder outside it with -o.",
             path=str(out),
         )
@@ -186,11 +186,11 @@ def _place_image(simulation: Simulation, row: int, file: Path, final: Path, link
     images = simulation.population.images
     assert images is not None
     file.parent.mkdir(parents=True, exist_ok=True)
-    place = images.place(row)
-    if place is None:
+    path = images.place(row)
+    if path is None:
         _write_pixels(images.read(row), file)
         return
-    real = os.path.realpath(place)
+    real = os.path.realpath(path)
     try:
         if link == "symbolic":
             os.symlink(os.path.relpath(real, final.parent), file)
@@ -208,11 +208,11 @@ def _place_image(simulation: Simulation, row: int, file: Path, final: Path, link
         ):
             raise
         raise DataError(
-            f"{place} cannot be linked ({error.strerror}): hard links stay on one disk, and some "
+            f"{path} cannot be linked ({error.strerror}): hard links stay on one disk, and some "
             "systems allow none. Use --link copy.",
             option="link",
             value=link,
-            path=str(place),
+            path=str(path),
         ) from error
 
 
