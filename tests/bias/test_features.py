@@ -6,7 +6,8 @@ import pytest
 
 from unskew import ConfigError, DataError, Pool, debias
 from unskew.bias import Box, Propensity, SoftBox, Strata, Tilt
-from unskew.bias.features import flag_identifiers, learn_features
+from unskew.bias.feature_flags import flag_identifiers
+from unskew.bias.features import learn_features
 from unskew.errors import UnskewWarning
 
 rng = np.random.default_rng(0)
