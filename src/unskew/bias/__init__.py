@@ -1,5 +1,10 @@
-"""Biasing functions from what is known and what the images tell: ``Known``, ``Strata``, ``Box``,
-``SoftBox``, ``Tilt`` and others.
+"""Biasing functions from what is known and from what the images tell.
+
+`base` defines what a bias model is. The families are `known`, `strata`, `box`, `tilt`,
+`propensity`, `soft_box` and `product`; `schema` reads and writes them as configurations. `fitting`
+fits a model on the rows that `fit_rows` gathers and returns a `fitted` one; `likelihood` fits
+log-linear factors. `features` turns columns into numbers, `feature_flags` warns of unsuitable ones.
+`fit_check` and `resemblance` judge the result.
 """
 
 from unskew.bias.base import Bias, BiasData, Description, Factor

@@ -1,6 +1,4 @@
-"""What every bias model is: settings that are fitted to a pool, and the fitted factor of ω that
-comes out.
-"""
+"""What every bias model is: settings that are fitted to a pool, and the fitted factor of ω."""
 
 from __future__ import annotations
 
@@ -24,25 +22,23 @@ if TYPE_CHECKING:
     from unskew.solve.profile_likelihood import LinearDerivative
 
 
-def source_names(given: Iterable[Any], what: str) -> list[str]:
-    """Names of sources as text, as a pool has them: the number 1 is the source "1"; both of them
-    side by side are an error.
-    """
-    names = [level_text(name) for name in given]
+def source_names(names_of_any_type: Iterable[Any], what: str) -> list[str]:
+    """Write names of sources as text, as a pool has them; the number 1 and "1" are one source."""
+    names = [level_text(name) for name in names_of_any_type]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(
             f"{what} names the source {twice!r} twice (for instance as the number 1 and as the "
-            "text '1'): names of sources are text. Keep "
-            "one of the two."
+            "text '1'): names of sources are text. Keep one of the two.",
+            option=what,
+            source=twice,
         )
     return names
 
 
 @dataclass(frozen=True, eq=False)
 class BiasData:
-    """The rows that a model is fitted on: those of the pool, then those of the target's sample if
-    there is one.
+    """The rows that a model is fitted on: those of the pool, then those of the target's sample.
 
     Attributes
     ----------
@@ -60,8 +56,7 @@ class BiasData:
     seed : of everything random.
     image_id : ids of all images of the pool, in its order, those among them that are left out of
         the fit.
-    learn_anew : an earlier fit is only where to begin from: features are learned, and tests made,
-        anew.
+    learn_anew : use an earlier fit only as a starting point; learn features and make tests again.
     find_cell : the stratum of every row of any table; None without a `Strata` part.
     """
 
@@ -84,7 +79,7 @@ class BiasData:
         return len(self.names)
 
     def kept(self, keep_r: Any) -> BiasData:
-        """The same without the rows where ``keep_r`` is False."""
+        """Leave out the rows where ``keep_r`` is False."""
         at = np.flatnonzero(keep_r)
         return replace(
             self,
@@ -96,10 +91,14 @@ class BiasData:
         )
 
     def find_source(self, name: str, what: str) -> int:
+        """Return the index of a source; an error says ``what`` names it."""
         if name not in self.names:
             raise ConfigError(
                 f"{what} is {name!r}, but the sources are "
-                f"{first_few(self.names, 12)}.{did_you_mean(name, self.names)}"
+                f"{first_few(self.names, 12)}.{did_you_mean(name, self.names)}",
+                option=what,
+                source=name,
+                sources=list(self.names),
             )
         return self.names.index(name)
 
@@ -114,7 +113,7 @@ class Description:
     assumed : what was taken for granted.
     estimated : what was learned from the images.
     anchor : where c(z) comes from, the factor common to all sources that the images cannot tell.
-    population : which population the result speaks of.
+    population : which population the result describes.
     parameters : the fitted numbers, by name.
     notes : what the user should know: rows left out, strata that one source alone sees, features
         that say nothing.
@@ -140,15 +139,11 @@ class Description:
 
 
 class Factor(ABC):
-    """One fitted factor of ω: evaluates log ω_k on any table, and says how that depends on its P
-    parameters.
-    """
+    """One fitted factor of ω: log ω_k on any table, and its derivative by the P parameters."""
 
     @property
     def n_parameters(self) -> int:
-        """P, the number of parameters estimated by likelihood; 0 where nothing is estimated that
-        way.
-        """
+        """P, the number of parameters estimated by likelihood."""
         return 0
 
     @abstractmethod
@@ -162,31 +157,26 @@ class Factor(ABC):
         )
 
     def linear_derivative(self, frame: pd.DataFrame) -> LinearDerivative | None:
-        """The same in short where log ω_k = θ_k·φ(z); None for other factors."""
+        """Return the derivative in short where log ω_k = θ_k·φ(z); None for other factors."""
         return None
 
     @property
     def penalty(self) -> Floats:
-        """(P, P) second derivative of the penalty that the fit added to −Σ_i log q_{i,s_i}; zeros
-        without one.
-        """
+        """(P, P) second derivative of the penalty on −Σ_i log q_{i,s_i}; zeros without one."""
         return np.zeros((self.n_parameters, self.n_parameters))
 
     @property
     def is_smooth(self) -> bool:
-        """May errors be computed from the jacobian? False: only a bootstrap that fits anew tells
-        them.
-        """
+        """Whether errors follow from the jacobian; otherwise a bootstrap that refits is needed."""
         return True
 
     @property
     def in_doubt(self) -> bool:
-        """May there be a `rival`?"""
+        """Whether there may be a `rival`."""
         return False
 
     def rival(self, data: BiasData, log_offset_rk: Floats) -> Factor | None:
-        """Another fit of the same family, to the same rows, that the data hardly tell from this
-        one; None where they leave no doubt.
+        """Find another fit of the same family that the data hardly tell from this one, or None.
 
         Errors count its variance and how far its estimate is from this one's. ``log_offset_rk``:
         log of the product of all other factors.
@@ -194,19 +184,16 @@ class Factor(ABC):
         return None
 
     def fitted_log_omega(self) -> Floats | None:
-        """(R, K) log ω on the rows of the fit where it differs from `log_omega` (values from models
-        that did not see the row).
-        """
+        """(R, K) log ω on the rows of the fit from models that did not see the row; else None."""
         return None
 
     @abstractmethod
     def describe(self) -> Description:
-        """What was assumed, what was estimated, and where c(z) comes from."""
+        """Describe what was assumed, what was estimated, and where c(z) comes from."""
 
 
 class Bias(ABC):
-    """A bias model: frozen settings. ``fit(pool, target)`` gives a `FittedBias`, whose
-    ``omega(table)`` evaluates any table.
+    """A bias model: frozen settings that ``fit(pool, target)`` turns into a `FittedBias`.
 
     A model of your own subclasses this as a frozen dataclass, names itself in ``family``, and
     implements ``estimate``.
@@ -221,19 +208,21 @@ class Bias(ABC):
     may_exclude: ClassVar[bool] = False
 
     def fit(self, pool: Pool, target: Target | None = None, *, seed: int = 0) -> FittedBias:
-        """Learn from the pool what the model leaves open; ``target`` says where c(z) comes from, if
-        the model needs it.
-        """
+        """Learn from the pool what the model leaves open; c(z) comes from ``target`` if needed."""
         from unskew.bias.fitting import fit_parts
 
         if not isinstance(pool, Pool):
             raise DataError(
                 f"{type(self).__name__}.fit takes a Pool; got {type(pool).__name__}. Make one with "
-                "Pool.from_frame or Pool.from_arrays."
+                "Pool.from_frame or Pool.from_arrays.",
+                option="pool",
+                value=type(pool).__name__,
             )
         if target is not None and not isinstance(target, Target):
             raise ConfigError(
-                f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}."
+                f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}.",
+                option="target",
+                value=repr(target),
             )
         return fit_parts(self, self.parts, pool, target, seed=seed)
 
@@ -244,14 +233,12 @@ class Bias(ABC):
 
     @property
     def reference_source(self) -> str | None:
-        """The source that the model itself names as reference; None: the target's, or none is
-        needed.
-        """
+        """The source that the model itself names as reference; None: the target's, or none."""
         return None
 
     @property
     def has_offset(self) -> bool:
-        """Can it be fitted given other factors that are estimated, too?"""
+        """Whether it can be fitted given other factors that are estimated, too."""
         return True
 
     @property
@@ -263,13 +250,15 @@ class Bias(ABC):
     def estimate(
         self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
     ) -> Factor:
-        """Fit this factor, the logarithm of the product of all others being ``log_offset_rk``;
-        ``start``: where an earlier fit ended.
+        """Fit this factor given ``log_offset_rk``, the log of the product of all others.
+
+        ``start`` is the result of an earlier fit.
         """
 
     def to_dict(self) -> dict[str, Any]:
-        """Values that TOML and JSON can hold, from which `from_dict` makes the same model; what has
-        its default value is left out.
+        """Return values that TOML and JSON can hold, from which `from_dict` makes the same model.
+
+        Settings at their default are left out.
         """
         from unskew.bias.schema import written_bias
 
@@ -277,22 +266,25 @@ class Bias(ABC):
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Self:
-        """The ``[bias]`` part of a configuration: ``family`` and the settings of that family."""
+        """Read the ``[bias]`` part of a configuration: ``family`` and its settings."""
         from unskew.bias.schema import read_bias
 
         model = read_bias(settings)
         if not isinstance(model, cls):
             raise ConfigError(
                 f"these settings describe the family {model.family!r}, not {cls.family!r}; use "
-                "Bias.from_dict for any."
+                "Bias.from_dict for any.",
+                option="family",
+                value=model.family,
+                allowed=[cls.family],
             )
         return model
 
     def settings(self) -> dict[str, Any]:
-        """The fields of the dataclass that are not at their default."""
-        given = {}
-        for each in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, each.name)
-            if not (isinstance(value, type(each.default)) and value == each.default):
-                given[each.name] = value
-        return given
+        """Return the fields of the dataclass that are not at their default."""
+        settings = {}
+        for setting in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, setting.name)
+            if not (isinstance(value, type(setting.default)) and value == setting.default):
+                settings[setting.name] = value
+        return settings

@@ -1,5 +1,6 @@
-"""Biasing functions that are 1 in a box around a source's own images, and 0 outside (the article's
-section 4.3).
+"""Biasing functions that are 1 in a box around a source's own images and 0 outside.
+
+They are those of the article's section 4.3.
 """
 
 from __future__ import annotations
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Box(Bias):
-    """ω_k(z) = 1 where every feature lies within the range that source k's own images have, 0
-    elsewhere.
+    """ω_k(z) = 1 where every feature is within the range of source k's own images, 0 elsewhere.
 
     The range of a numeric feature is min–max, as in the article, or between the quantiles
     ``quantile`` and 1 − ``quantile`` of the source's images; of a categorical one, the levels that
@@ -53,7 +53,7 @@ class Box(Bias):
     -----
     c(z) is assumed: within the union of the boxes a source selects all its images alike. Standard
     errors take min–max boxes as known, since extremes converge faster than means; quantiles do not,
-    and there errors come from a bootstrap that fits anew.
+    and there errors come from a bootstrap that refits.
     """
 
     family: ClassVar[str] = "box"
@@ -66,7 +66,9 @@ class Box(Bias):
         if not is_number(self.quantile) or not 0.0 <= self.quantile < 0.5:
             raise ConfigError(
                 "quantile is the share cut off at each end, from 0 (the article's min–max) to "
-                f"below 0.5; got {self.quantile!r}."
+                f"below 0.5; got {self.quantile!r}.",
+                option="quantile",
+                value=self.quantile,
             )
 
     @property
@@ -77,15 +79,15 @@ class Box(Bias):
         self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
     ) -> Factor:
         names = expand_features(data.frame, self.features)
+        numeric = [name for name in names if is_numeric(data.frame[name])]
         notes: tuple[str, ...] = ()
         if start is None or data.learn_anew:
-            notes = flag_identifiers(data.frame, names, data.source, data.names) + _flag_constant(
-                data.frame, names
+            notes = (
+                *flag_identifiers(data.frame, names, data.source, data.names),
+                *_flag_constant(data.frame, names),
+                *flag_class_codes(data.frame, names),
+                *_flag_combined(data.frame, numeric),
             )
-            notes += flag_class_codes(data.frame, names)
-        numeric = [name for name in names if is_numeric(data.frame[name])]
-        if start is None or data.learn_anew:
-            notes += _flag_combined(data.frame, numeric)
         lower_kd, upper_kd = np.full(
             (2, data.n_sources, len(numeric)), np.array([[[-np.inf]], [[np.inf]]])
         )
@@ -108,8 +110,8 @@ def _flag_constant(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]
     if not constant:
         return ()
     note = (
-        f"{first_few(constant)}: constant over all images; it says nothing of how the sources "
-        "select, and other values lie in no box"
+        f"{first_few(constant)}: constant over all images; it says nothing about how the sources "
+        "select, and other values are in no box"
     )
     warnings.warn(f"{note}.", UnskewWarning, stacklevel=4)
     return (note,)
@@ -131,22 +133,20 @@ def _flag_combined(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]
 
 
 def _levels_by_source(data: BiasData, name: str) -> tuple[frozenset[str] | None, ...]:
-    """The levels that each source has; None (any) for the reference."""
+    """Find the levels that each source has; None (any) for the reference."""
     learn_column(data.frame, name)  # missing values are an error
-    found, code_r = text_levels(data.frame[name], name)
+    levels, code_r = text_levels(data.frame[name], name)
     return tuple(
         None
         if k == data.reference
-        else frozenset(found[at] for at in np.unique(code_r[data.source == k]))
+        else frozenset(levels[at] for at in np.unique(code_r[data.source == k]))
         for k in range(data.n_sources)
     )
 
 
 @dataclass(frozen=True, eq=False)
 class FittedBox(Factor):
-    """Boxes [lower, upper] of every source in the numeric features, and the levels it has of the
-    others.
-    """
+    """The box [lower, upper] of every source in numeric features, and its levels of the others."""
 
     names: tuple[str, ...]
     numeric: tuple[str, ...]
@@ -168,23 +168,23 @@ class FittedBox(Factor):
             value_n = read_numbers(frame[name], name)[:, None]
             inside_nk &= (value_n >= self.lower[:, d]) & (value_n <= self.upper[:, d])
         for name, own_k in self.levels.items():
-            found, code_n = text_levels(frame[name], name)
-            check_present(found, code_n, name)
-            self._warn_if_unseen(name, found)
+            levels, code_n = text_levels(frame[name], name)
+            check_present(levels, code_n, name)
+            self._warn_if_unseen(name, levels)
             has_lk = np.array(
-                [[own is None or level in own for own in own_k] for level in found], dtype=np.bool_
+                [[own is None or level in own for own in own_k] for level in levels], dtype=np.bool_
             )
             inside_nk &= has_lk.reshape(-1, len(self.names))[code_n]
         return np.where(inside_nk, 0.0, -np.inf)
 
-    def _warn_if_unseen(self, name: str, found: Sequence[str]) -> None:
-        unseen = [level for level in found if level not in self.seen[name]]
+    def _warn_if_unseen(self, name: str, levels: Sequence[str]) -> None:
+        seen = sorted(self.seen[name])
+        unseen = [level for level in levels if level not in seen]
         if unseen:
             warnings.warn(
-                f"{name} has levels that no image had in the fit: {first_few(unseen)}. They lie in "
-                "no box, so that omega is 0; the boxes "
-                "know "
-                f"{first_few(sorted(self.seen[name]), 12)}.{did_you_mean(unseen[0], self.seen[name])}",
+                f"{name} has levels that no image had in the fit: {first_few(unseen)}. They are in "
+                f"no box, so omega is 0; the boxes know {first_few(seen, 12)}."
+                f"{did_you_mean(unseen[0], seen)}",
                 UnskewWarning,
                 stacklevel=4,
             )

@@ -1,5 +1,6 @@
-"""Features that deserve a warning: they identify the source, are codes of classes, or have levels
-of the target that no source has.
+"""Features that deserve a warning.
+
+They identify the source, are codes of classes, or have levels of the target that no source has.
 """
 
 from __future__ import annotations
@@ -30,9 +31,7 @@ _ENOUGH_ROWS = 10_000
 def learn_flagged_features(
     data: BiasData, features: Sequence[str], degree: int = 1
 ) -> tuple[FeatureMap, tuple[str, ...]]:
-    """`learn_features`; what identifies the source, and levels of the target that no source has,
-    are flagged.
-    """
+    """Learn features as `learn_features` does, and flag what deserves a warning."""
     feature_map, notes = learn_features(data.frame, features, degree)
     names = [column.name for column in feature_map.columns]
     flagged = flag_identifiers(data.frame, names, data.source, data.names) + flag_class_codes(
@@ -44,8 +43,7 @@ def learn_flagged_features(
 def flag_identifiers(
     frame: pd.DataFrame, names: Sequence[str], source_n: Ints, source_names: Sequence[str]
 ) -> tuple[str, ...]:
-    """Warn of every feature that alone identifies the source of almost every image, and say so in a
-    sentence each.
+    """Warn of every feature that alone identifies the source of almost every image.
 
     Numeric features are cut at quantiles, and in the widest gaps. In each bin (or level) the guess
     is the source with most other images there (the image itself left out); a feature is flagged
@@ -70,17 +68,17 @@ def flag_identifiers(
         if right >= IDENTIFIES:
             notes.append(
                 f"{name} identifies the source of {right:.1%} of the images: where it matters for "
-                "selection the sources do not overlap, "
-                "and where it does not (a watermark, a file format) it must not be a feature of "
-                "the bias model"
+                "selection the sources do not overlap, and where it does not (a watermark, a file "
+                "format) it must not be a feature of the bias model"
             )
             warnings.warn(f"{notes[-1]}.", UnskewWarning, stacklevel=4)
     return tuple(notes)
 
 
 def can_be_identified(size_k: Ints) -> bool:
-    """Are there images of several sources, enough of them, and is no source nearly all? Otherwise a
-    good guess says nothing.
+    """Tell whether guessing the source can mean anything.
+
+    That takes images of several sources, enough of them, and no source that is nearly all.
     """
     return bool(
         np.count_nonzero(size_k) > 1 and size_k.max() <= 0.95 * size_k.sum() and size_k.sum() >= 50
@@ -88,8 +86,9 @@ def can_be_identified(size_k: Ints) -> bool:
 
 
 def share_guessed(count_lk: Ints) -> float:
-    """The share of images whose source is the one with most other images of their level;
-    ``count_lk`` are those of level and source.
+    """Return the share of images whose source has most of the other images of their level.
+
+    ``count_lk`` are the images of level and source.
     """
     return float(
         sum(_guessed_rightly(count_lk, k) for k in range(count_lk.shape[1])) / count_lk.sum()
@@ -97,7 +96,7 @@ def share_guessed(count_lk: Ints) -> float:
 
 
 def _guessed_rightly(count_lk: Ints, own: int) -> int:
-    """How many images of the source ``own`` lie in a bin where it has most of the other images."""
+    """Count the images of the source ``own`` in bins where it has most of the other images."""
     other_lk = count_lk - (np.arange(count_lk.shape[1]) == own)
     is_right_l = (other_lk.argmax(axis=1) == own) & (other_lk[:, own] > 0)
     return int(count_lk[is_right_l, own].sum())
@@ -112,8 +111,9 @@ def _share_identified(column: pd.Series[Any], source_n: Ints, n_sources: int) ->
 
 
 def _cut(column: pd.Series[Any], n_sources: int) -> Ints:
-    """Bins between quantiles, 64 for each source where they hold 10 images, and in the widest gaps:
-    there one source may end.
+    """Cut at quantiles (64 bins for each source, of 10 images or more) and in the widest gaps.
+
+    In a gap one source may end.
     """
     value_n = read_numbers(column, str(column.name))
     some_m = np.sort(value_n[:: max(1, value_n.size // _ENOUGH_ROWS)])
@@ -126,9 +126,7 @@ def _cut(column: pd.Series[Any], n_sources: int) -> Ints:
 
 
 def flag_class_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]:
-    """Warn of a label of a few whole numbers, which are classes more often than measurements, and
-    say so in a sentence.
-    """
+    """Warn of a label of a few whole numbers: classes more often than measurements."""
     if "label" not in names or not is_numeric(frame["label"]):
         return ()
     value = np.unique(read_numbers(frame["label"], "label"))
@@ -148,9 +146,7 @@ def flag_class_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ..
 
 
 def uncovered_levels(data: BiasData, names: Sequence[str]) -> tuple[float, list[str]]:
-    """(share of the target's sample with levels of categorical columns that no image of the pool
-    has, these levels).
-    """
+    """(share of the target's sample with levels that no image of the pool has, these levels)."""
     if data.sample is None:
         return 0.0, []
     is_sample_r, shown = data.source == data.sample, []
@@ -170,7 +166,7 @@ def _flag_uncovered(data: BiasData, names: Sequence[str]) -> tuple[str, ...]:
         return ()
     note = (
         f"{share:.1%} of the target's images have {first_few(shown)}, which no source has: "
-        "results speak of the rest of the target"
+        "results describe the rest of the target"
     )
     warnings.warn(f"{note}.", UnskewWarning, stacklevel=5)
     return (note,)

@@ -1,6 +1,4 @@
-"""Columns of a table -> numbers: numeric features standardised, categorical ones as indicators;
-what cannot be used is named.
-"""
+"""Columns of a table -> numbers: numeric features standardised, categorical ones as indicators."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ _ENOUGH_TO_ACQUIT = 1000
 
 @dataclass(frozen=True)
 class FeatureColumn:
-    """One column as the model reads it: numbers as (x − centre)/scale, levels as indicators of all
-    but the first.
-    """
+    """One column as the model reads it: (x − centre)/scale, or indicators of all levels but one."""
 
     name: str
     centre: float = 0.0
@@ -66,9 +62,7 @@ class FeatureColumn:
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """φ(z): the columns side by side and, with ``degree`` 2, the squares and products of the
-    numeric ones.
-    """
+    """φ(z): the columns and, with ``degree`` 2, squares and products of the numeric ones."""
 
     columns: tuple[FeatureColumn, ...]
     degree: int = 1
@@ -106,130 +100,139 @@ class FeatureMap:
         return tuple(every) if self.kept is None else tuple(every[at] for at in self.kept)
 
 
-def read_feature_columns(given: Any) -> Any:
-    """The names of features as a tuple; a single text stays one, for `expand_features` to
-    refuse.
-    """
-    if isinstance(given, str):
-        return given
-    names = tuple(given) if isinstance(given, Iterable) else (given,)
-    wrong = [name for name in names if not isinstance(name, str)]
-    if wrong:
+def read_feature_columns(features: Any) -> Any:
+    """Read the names of features as a tuple; a single text is left for `expand_features`."""
+    if isinstance(features, str):
+        return features
+    names = tuple(features) if isinstance(features, Iterable) else (features,)
+    if not all(isinstance(name, str) for name in names):
         raise ConfigError(
-            f"features is a list of column names, such as ['brightness']; got {given!r}."
+            f"features is a list of column names, such as ['brightness']; got {features!r}.",
+            option="features",
+            value=features,
         )
     return names
 
 
-def is_number(given: Any) -> bool:
-    """A setting of any kind, where it comes from a file or a user: is it a number?"""
-    return isinstance(given, Real) and not isinstance(given, bool)
+def is_number(setting: Any) -> bool:
+    """Tell whether a setting, which may come from a file, is a number."""
+    return isinstance(setting, Real) and not isinstance(setting, bool)
 
 
 def check_columns(
     frame: pd.DataFrame, names: Sequence[str], reader: str = "the bias model"
 ) -> None:
-    """A table that lacks columns of the model is an error that names them, and who reads them."""
+    """Refuse a table that lacks columns; ``reader`` is who reads them."""
     lacking = [name for name in names if name not in frame.columns]
     if lacking:
         raise DataError(
             f"the table lacks {first_few(lacking)}, which {reader} reads; its columns are "
             f"{first_few(list(frame.columns), 12)}."
-            f"{did_you_mean(lacking[0], frame.columns)}"
+            f"{did_you_mean(lacking[0], frame.columns)}",
+            columns=lacking,
         )
 
 
 def expand_features(
     frame: pd.DataFrame, features: Sequence[str], reader: str = "the bias model"
 ) -> list[str]:
-    """Column names; a name that is no column stands for all columns that begin with it and an
-    underscore (border_hsv → border_hsv_h …).
-    """
+    """Return column names, a beginning replaced by its columns (border_hsv → border_hsv_h …)."""
     if isinstance(features, str):
         raise ConfigError(
-            f"features is a list of column names; got the text {features!r}. Write [{features!r}]."
+            f"features is a list of column names; got the text {features!r}. Write [{features!r}].",
+            option="features",
+            value=features,
         )
     if not len(features):
         raise ConfigError(
-            "features is empty: name at least one column that the selection may depend on."
+            "features is empty: name at least one column that the selection may depend on.",
+            option="features",
+            value=[],
         )
     names: list[str] = []
     for feature in features:
-        found = (
+        columns = (
             [feature]
             if feature in frame.columns
             else [str(name) for name in frame.columns if str(name).startswith(f"{feature}_")]
         )
-        if not found:
+        if not columns:
             check_columns(frame, [feature], reader)
-        names += found
+        names += columns
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ConfigError(f"features names {first_few(twice)} more than once.")
+        raise ConfigError(
+            f"features names {first_few(twice)} more than once.", option="features", columns=twice
+        )
     return names
 
 
 def read_numbers(column: pd.Series[Any], name: str) -> Floats:
-    """(n,) finite floats, or an error that says how many are not."""
+    """(n,) finite floats; an error counts those that are not."""
     value_n = column.to_numpy(dtype=np.float64, na_value=np.nan)
     missing = np.flatnonzero(np.isnan(value_n))
     if missing.size:
         raise DataError(
             f"{name} is missing for {missing.size} of {value_n.size} images, the first in row "
             f"{missing[0]}. Leave those images out, fill "
-            "the values in, or turn the feature into a category with a level of its own for them."
+            "the values in, or turn the feature into a category with a level of its own for them.",
+            column=name,
+            count=int(missing.size),
+            row=int(missing[0]),
         )
-    if not np.isfinite(value_n).all():
+    n_infinite = int((~np.isfinite(value_n)).sum())
+    if n_infinite:
         raise DataError(
-            f"{name} is infinite for {int((~np.isfinite(value_n)).sum())} of {value_n.size} "
-            "images; numbers must be finite."
+            f"{name} is infinite for {n_infinite} of {value_n.size} images; numbers must be "
+            "finite.",
+            column=name,
+            count=n_infinite,
         )
     return value_n
 
 
 def read_feature_column(frame: pd.DataFrame, name: str) -> Floats:
-    """(n,) finite floats of a column that must be there: what a bias model of your own reads its
-    features with.
-    """
+    """(n,) finite floats of a column that must exist; for bias models of your own."""
     check_columns(frame, [name])
     return read_numbers(frame[name], name)
 
 
-def check_present(found: Sequence[str], code_n: Ints, name: str) -> None:
-    """A missing value among the levels of a column is an error."""
-    if MISSING in found:
-        missing = np.flatnonzero(code_n == found.index(MISSING))
+def check_present(levels: Sequence[str], code_n: Ints, name: str) -> None:
+    """Refuse a missing value among the levels of a column."""
+    if MISSING in levels:
+        missing = np.flatnonzero(code_n == levels.index(MISSING))
         raise DataError(
             f"{name} is missing for {missing.size} of {code_n.size} images, the first in row "
-            f"{missing[0]}. Leave those images out, or fill "
-            f"in a level of its own (frame[{name!r}].fillna('unknown'))."
+            f"{missing[0]}. Leave those images out, or fill in a level of its own "
+            f"(frame[{name!r}].fillna('unknown')).",
+            column=name,
+            count=int(missing.size),
+            row=int(missing[0]),
         )
 
 
 def read_levels(column: pd.Series[Any], name: str, levels: Sequence[str]) -> Ints:
-    """(n,) index of every row's level among ``levels``; one that was not there in fitting is an
-    error that names it.
-    """
-    found, code_n = text_levels(column, name)
-    check_present(found, code_n, name)
-    unseen = [level for level in found if level not in levels]
+    """(n,) index of every row's level among ``levels``, those that the model was fitted on."""
+    present, code_n = text_levels(column, name)
+    check_present(present, code_n, name)
+    unseen = [level for level in present if level not in levels]
     if unseen:
-        count = np.bincount(code_n, minlength=len(found))
-        shown = [f"{level} ({count[found.index(level)]} images)" for level in unseen]
+        count = np.bincount(code_n, minlength=len(present))
+        shown = [f"{level} ({count[present.index(level)]} images)" for level in unseen]
         raise DataError(
             f"{name} has levels that the bias model was not fitted on: {first_few(shown)}; it "
             f"knows {first_few(list(levels), 12)}."
             f"{did_you_mean(unseen[0], levels)} Leave those images out, or fit on a pool that has "
-            "them."
+            "them.",
+            column=name,
+            levels=unseen,
         )
-    place = np.array([levels.index(level) for level in found], dtype=np.int64)
-    return np.asarray(place[code_n], dtype=np.int64)
+    index = np.array([levels.index(level) for level in present], dtype=np.int64)
+    return np.asarray(index[code_n], dtype=np.int64)
 
 
 def is_numeric(column: pd.Series[Any]) -> bool:
-    """Is the column made of numbers? Truth values are levels; numbers in a column of Python objects
-    are numbers.
-    """
+    """Tell whether a column holds numbers: Python objects may, truth values are levels."""
     import pandas as pd
 
     if column.dtype == object:
@@ -243,42 +246,42 @@ def is_numeric(column: pd.Series[Any]) -> bool:
 
 
 def learn_column(frame: pd.DataFrame, name: str) -> FeatureColumn:
-    """Centre and scale of a numeric column, or the levels of a categorical one; missing values are
-    an error.
-    """
+    """Learn centre and scale of a numeric column, or the levels of a categorical one."""
     column = frame[name]
     if is_numeric(column):
         value_n = read_numbers(column, name)
         scale = float(value_n.std())
         return FeatureColumn(name, float(value_n.mean()), scale if scale > 0 else 1.0)
-    found, code_n = text_levels(column, name)
-    check_present(found, code_n, name)
-    _check_levels(found, len(column), name)
-    return FeatureColumn(name, levels=tuple(sorted(found, key=level_text)))
+    levels, code_n = text_levels(column, name)
+    check_present(levels, code_n, name)
+    _check_levels(levels, len(column), name)
+    return FeatureColumn(name, levels=tuple(sorted(levels, key=level_text)))
 
 
-def _check_levels(found: Sequence[str], n: int, name: str) -> None:
-    """Levels are few; many are numbers kept as text, dates, or names of the images themselves."""
-    if len(found) <= FEW_LEVELS:
+def _check_levels(levels: Sequence[str], n: int, name: str) -> None:
+    """Refuse many levels: they are numbers as text, dates, or names of the images themselves."""
+    if len(levels) <= FEW_LEVELS:
         return
-    if all(_NUMBER.fullmatch(level.strip()) for level in found):
+    if all(_NUMBER.fullmatch(level.strip()) for level in levels):
         raise DataError(
-            f"{name} holds numbers as text ({first_few(found)}), each of which would be a level of "
-            "its own. Convert it: "
-            f"frame[{name!r}] = pandas.to_numeric(frame[{name!r}])."
+            f"{name} holds numbers as text ({first_few(levels)}), each of which would be a level "
+            f"of its own. Convert it: frame[{name!r}] = pandas.to_numeric(frame[{name!r}]).",
+            column=name,
+            count=len(levels),
+            limit=FEW_LEVELS,
         )
-    if len(found) > n / 4:
+    if len(levels) > n / 4:
         raise DataError(
-            f"{name} has {len(found)} levels for {n} images ({first_few(found)}), so that it names "
-            "images rather than describes them. "
-            "Leave it out, merge levels, or turn it into a number (a date into days)."
+            f"{name} has {len(levels)} levels for {n} images ({first_few(levels)}), so it names "
+            "images rather than describes them. Leave it out, merge levels, or turn it into a "
+            "number (a date into days).",
+            column=name,
+            count=len(levels),
         )
 
 
 def constant_features(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """The columns that have one value for all images; numbers that differ by rounding alone are one
-    value.
-    """
+    """Find the columns with one value for all images, up to rounding."""
     constant = []
     for name in names:
         if is_numeric(frame[name]):
@@ -286,22 +289,26 @@ def constant_features(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
             is_constant = np.ptp(value_n) <= _REPEATED * np.abs(value_n).max()
         else:
             is_constant = len(text_levels(frame[name], name)[0]) == 1
-        constant += [name] if is_constant else []
+        if is_constant:
+            constant.append(name)
     return constant
 
 
 def learn_features(
     frame: pd.DataFrame, features: Sequence[str], degree: int = 1
 ) -> tuple[FeatureMap, tuple[str, ...]]:
-    """(φ without columns that repeat the others, sentences on what was left out).
+    """Learn φ without columns that repeat the others, and say what was left out.
 
-    A column that is constant, or a linear combination of those before it and a constant, says
-    nothing that they do not: it is left out with a warning, found by a pivoted QR decomposition.
+    A column that is constant, or a linear combination of those before it and a constant, adds
+    nothing to them: it is left out with a warning, found by a QR decomposition.
     """
     names = expand_features(frame, features)
     if degree not in (1, 2):
         raise ConfigError(
-            f"degree is 1 (the features) or 2 (their squares and products, too); got {degree!r}."
+            f"degree is 1 (the features) or 2 (their squares and products, too); got {degree!r}.",
+            option="degree",
+            value=degree,
+            allowed=[1, 2],
         )
     columns = tuple(learn_column(frame, name) for name in names)
     # Categories have no squares.
@@ -313,21 +320,21 @@ def learn_features(
         return every, ()
     note = (
         f"{first_few(constant + [every.labels[at] for at in useless])}: constant, or a combination "
-        "of the other features; left out of the "
-        "bias model"
+        "of the other features; left out of the bias model"
     )
     if not kept:
         raise DataError(
             f"every feature of the bias model is constant: {first_few(names)}. It cannot tell the "
-            "sources apart; name others."
+            "sources apart; name others.",
+            columns=names,
         )
     warnings.warn(f"{note}.", UnskewWarning, stacklevel=4)
     return FeatureMap(every.columns, every.degree, tuple(kept)), (note,)
 
 
 def combined_columns(feature_nd: Floats) -> list[int]:
-    """Columns that vary, but are linear combinations of those before them and a constant."""
-    # Some images acquit; all are asked only where those do not.
+    """Find columns that vary, but are linear combinations of those before them and a constant."""
+    # Some of the images may suffice to rule combinations out; all are read only where they do not.
     stride = len(feature_nd) // _ENOUGH_TO_ACQUIT
     if stride > 1 and not combined_columns(feature_nd[::stride]):
         return []

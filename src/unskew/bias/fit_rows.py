@@ -1,5 +1,6 @@
-"""The rows that a bias model is fitted on: which of the pool and of the target's sample take part,
-and in which stratum.
+"""The rows that a bias model is fitted on.
+
+Which rows of the pool and of the target's sample take part, and in which stratum they are.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -32,11 +32,10 @@ class FittedBias:
     Attributes
     ----------
     model : the settings that were fitted.
-    target : the target that was given.
+    target : the target of the fit.
     names : the K sources of the pool, the columns of ω.
     data : the rows of the fit, the target's sample among them.
-    row : (number of pool rows in ``data``,) where each stands in the pool; rows that are left out
-        are not there.
+    row : (number of pool rows in ``data``,) the index of each in the pool.
     n_images : number of images of the pool.
     factors : the fitted factors but `Strata`.
     strata : the fitted strata, or None.
@@ -64,14 +63,15 @@ class FittedBias:
 
     @property
     def normalizers_known(self) -> bool:
-        """With strata and their target masses Ω_k = 1: coverage is needed, links between sources
-        within a stratum, and no more.
+        """Whether Ω_k = 1 by strata and their target masses.
+
+        Then coverage is needed, and links between sources within a stratum, but no more.
         """
         return self.strata is not None
 
     @property
     def omega_is_known(self) -> bool:
-        """Was nothing estimated, nor left in doubt, and no image left out?"""
+        """Whether nothing was estimated or left in doubt, and no image left out."""
         return (
             self.strata is None
             and self.data.sample is None
@@ -94,8 +94,10 @@ class FittedBias:
         ):
             raise DataError(
                 "omega is evaluated on a Pool or a DataFrame, whose columns are found by name; "
-                f"got {type(table).__name__}. Make a "
-                "DataFrame of it, with the columns that the bias model reads."
+                f"got {type(table).__name__}. Make a DataFrame of it, with the columns that the "
+                "bias model reads.",
+                option="table",
+                value=type(table).__name__,
             )
         frame = table.frame if isinstance(table, Pool) else table
         log_nk = np.zeros((len(frame), self.data.n_sources))
@@ -106,7 +108,7 @@ class FittedBias:
         return log_nk[:, : len(self.names)]
 
     def describe(self) -> Description:
-        """What was assumed, what was estimated, and where c(z) comes from, over all factors."""
+        """Describe what was assumed and estimated, and where c(z) comes from, over all factors."""
         parts = [factor.describe() for factor in self.factors]
         if self.strata is not None:
             parts.insert(0, describe_strata(self.strata, alone=not self.factors))
@@ -118,19 +120,11 @@ class FittedBias:
             notes.append(f"{n} images of the target fitted the model and are left out of training")
         notes += self.assumed_labels
         if len(parts) == 1:
-            one = parts[0]
+            (only,) = parts
             population = _common_population(
-                [*self._without_levels, one.population], targeted=bool(self._without_levels)
+                [*self._without_levels, only.population], targeted=bool(self._without_levels)
             )
-            return Description(
-                one.family,
-                one.assumed,
-                one.estimated,
-                one.anchor,
-                population,
-                one.parameters,
-                (*one.notes, *notes),
-            )
+            return replace(only, population=population, notes=(*only.notes, *notes))
         return Description(
             " × ".join(part.family for part in parts),
             (
@@ -149,8 +143,9 @@ class FittedBias:
 
     @cached_property
     def uncovered(self) -> tuple[float, list[str]]:
-        """(share of the target's sample with levels that no source has, these levels), over factors
-        that are positive everywhere.
+        """(share of the target's sample with levels that no source has, these levels).
+
+        Only factors that are positive everywhere count.
         """
         named = [
             column for part in self.model.parts if part.by_likelihood for column in part.columns
@@ -175,9 +170,7 @@ class FittedBias:
 
     @property
     def assumed_labels(self) -> tuple[str, ...]:
-        """What is assumed of p(label), where a reference (the target's sample, or a source) lacks
-        labels that the pool has.
-        """
+        """What is assumed about p(label) where a reference lacks labels that the pool has."""
         data = self.data
         if "label" not in data.frame.columns or (
             self.strata is not None and "label" in self.strata.target.by
@@ -188,7 +181,7 @@ class FittedBias:
             for part in self.model.parts
             if part.reference_source in data.names
         ]
-        said = []
+        references = []
         for reference in dict.fromkeys(
             [*([] if data.reference is None else [data.reference]), *named]
         ):
@@ -197,23 +190,24 @@ class FittedBias:
                 if reference == data.sample
                 else f"the reference {data.names[reference]}"
             )
-            said.append(labels_lacking(data.frame, data.source == reference, which))
+            references.append(labels_lacking(data.frame, data.source == reference, which))
         return tuple(
             f"{lacking}: p(label) of the target is assumed to follow from the features, that is, "
-            "the same features mean the same labels in "
-            "target and sources"
-            for lacking in said
+            "the same features mean the same labels in target and sources"
+            for lacking in references
             if lacking
         )
 
 
 def _common_population(populations: Sequence[str], targeted: bool) -> str:
-    """What all factors together leave of the target, in any order; ``targeted``: the first is that
-    of the strata, and is said first.
+    """Describe what all factors together leave of the target, in any order.
+
+    ``targeted``: the first is that of the strata, and comes first.
     """
     first, others = (populations[:1], populations[1:]) if targeted else ((), populations)
-    said = [*first, *sorted(set(others) - set(first))]
-    return "; of this only ".join(each for each in said if each != THE_TARGET) or THE_TARGET
+    ordered = [*first, *sorted(set(others) - set(first))]
+    parts = [population for population in ordered if population != THE_TARGET]
+    return "; of this only ".join(parts) or THE_TARGET
 
 
 def log_likelihood(profile: Profile) -> float:

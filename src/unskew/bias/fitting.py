@@ -1,5 +1,7 @@
-"""The fit of a bias model: gather the rows, read off what is given, maximise the likelihood over
-the rest, find the strata's factors.
+"""The fit of a bias model.
+
+Gather the rows, read off what is given, maximise the likelihood over the rest, find the strata's
+factors.
 """
 
 from __future__ import annotations
@@ -259,7 +261,7 @@ def _solve_cells(data: BiasData, strata: TargetStrata, log_rk: Floats) -> Floats
 def _profile_with_strata(
     rows: FitRows, factors: tuple[Factor, ...], log_rk: Floats
 ) -> tuple[Profile, FittedStrata | None]:
-    """(the likelihood at its maximum, with the strata's factors in ω; these strata)."""
+    """Profile the likelihood at its maximum, with the strata's factors in ω if there are strata."""
     profile = _profile(rows, log_rk, factors)
     if rows.strata is None:
         return profile, None

@@ -1,11 +1,13 @@
-"""Biasing functions that are known: given as columns, functions or a matrix, or as the part of the
-population each source draws from.
+"""Biasing functions that are known.
+
+They are given as columns, functions or a matrix, or as the part of the population each source
+draws from.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # A column's name, a function of the table, or one number for all images.
-Given = str | Real | Callable[["pd.DataFrame"], Any]
+OmegaEntry = str | Real | Callable[["pd.DataFrame"], Any]
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,9 @@ class Known(Bias):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        given = self.omega.values() if isinstance(self.omega, Mapping) else ()
+        values = self.omega.values() if isinstance(self.omega, Mapping) else ()
         return tuple(
-            value for value in given if isinstance(value, str) and not names_function(value)
+            value for value in values if isinstance(value, str) and not names_function(value)
         )
 
     def estimate(
@@ -82,21 +84,23 @@ class Known(Bias):
 
 @dataclass(frozen=True)
 class Subpopulation(Bias):
-    """ω_k = 1 on the images that a query selects, 0 elsewhere: source k draws fairly, but from a
-    part of the population only.
+    """ω_k = 1 on the images that a query selects, 0 elsewhere.
+
+    Source k draws fairly, but from a part of the population only.
 
     Parameters
     ----------
     queries : ``{source: query}``, a query in the language of ``pandas.DataFrame.query`` ("hour < 6
         or hour > 20"), a function of the table that returns True or False for each row, or "all".
         Where a column that a query names is missing, the query must say what that means
-        ("hour.notna() and hour > 20"): a comparison would be False in silence.
+        ("hour.notna() and hour > 20"): a comparison would silently be False.
 
     Examples
     --------
     >>> import pandas as pd, unskew
     >>> frame = pd.DataFrame({"source": ["night", "any", "any"], "hour": [23, 22, 12]})
-    >>> unskew.bias.Subpopulation({"night": "hour > 20", "any": "all"}).fit(unskew.Pool.from_frame(frame)).omega(frame).tolist()
+    >>> model = unskew.bias.Subpopulation({"night": "hour > 20", "any": "all"})
+    >>> model.fit(unskew.Pool.from_frame(frame)).omega(frame).tolist()
     [[1.0, 1.0], [1.0, 1.0], [0.0, 1.0]]
     """
 
@@ -107,7 +111,9 @@ class Subpopulation(Bias):
         if not isinstance(self.queries, Mapping):
             raise ConfigError(
                 f"queries is a table {{source: query}}, such as {{'night': 'hour > 20', 'any': "
-                f"'all'}}; got {self.queries!r}."
+                f"'all'}}; got {self.queries!r}.",
+                option="queries",
+                value=repr(self.queries),
             )
         object.__setattr__(self, "queries", _by_name(self.queries, "queries"))
 
@@ -120,67 +126,71 @@ class Subpopulation(Bias):
         )
 
 
-def _by_name(given: Mapping[Any, Any], what: str) -> dict[str, Any]:
-    return dict(zip(source_names(given, what), given.values(), strict=True))
+def _by_name(entries: Mapping[Any, Any], what: str) -> dict[str, Any]:
+    return dict(zip(source_names(entries, what), entries.values(), strict=True))
 
 
 def _by_source(
-    given: Mapping[str, Any], data: BiasData, what: str, of_sample: Any
+    entries: Mapping[str, Any], data: BiasData, what: str, of_sample: Any
 ) -> tuple[Any, ...]:
-    """One entry for each source, in the order of the names; the target's sample has ω ≡ 1."""
+    """List one entry for each source, in the order of the names; the target's sample has ω ≡ 1."""
     own = data.names if data.sample is None else data.names[:-1]
-    unknown = [name for name in given if name not in own]
-    lacking = [name for name in own if name not in given]
+    unknown = [name for name in entries if name not in own]
+    lacking = [name for name in own if name not in entries]
     if unknown or lacking:
         problem = (
             f"names {first_few(unknown)}, which is no source"
             if unknown
-            else f"says nothing of {first_few(lacking)}"
+            else f"has no entry for {first_few(lacking)}"
         )
         hint = (
             did_you_mean(unknown[0], own)
             if unknown
             else " Give 1.0 (or 'all') for a source that selects without bias."
         )
-        raise ConfigError(f"{what} {problem}; the sources are {first_few(own, 12)}.{hint}")
-    return (*(given[name] for name in own), *(() if data.sample is None else (of_sample,)))
+        raise ConfigError(
+            f"{what} {problem}; the sources are {first_few(own, 12)}.{hint}",
+            option=what,
+            sources=unknown or lacking,
+        )
+    return (*(entries[name] for name in own), *(() if data.sample is None else (of_sample,)))
 
 
-def read_function(given: Any) -> Callable[..., Any]:
-    """A function, or the one that ``module:function`` names."""
-    if callable(given):
-        return given  # type: ignore[no-any-return]
-    return import_function(given)
+def read_function(function: Any) -> Callable[..., Any]:
+    """Return a function, or import the one that ``module:function`` names."""
+    if callable(function):
+        return function  # type: ignore[no-any-return]
+    return import_function(function)
 
 
 @dataclass(frozen=True, eq=False)
 class _KnownColumns(Factor):
     names: tuple[str, ...]
-    given: tuple[Given, ...]
+    entries: tuple[OmegaEntry, ...]
     log: bool
 
     def log_omega(self, frame: pd.DataFrame) -> Floats:
         return np.column_stack(
             [
-                self._one(frame, name, given)
-                for name, given in zip(self.names, self.given, strict=True)
+                self._one(frame, name, entry)
+                for name, entry in zip(self.names, self.entries, strict=True)
             ]
         )
 
-    def _one(self, frame: pd.DataFrame, name: str, given: Given) -> Floats:
-        if isinstance(given, str) and (given in frame.columns or not names_function(given)):
-            value_n = _column(frame, given, name)
-        elif isinstance(given, Real):
-            value_n = np.full(len(frame), float(given))
+    def _one(self, frame: pd.DataFrame, name: str, entry: OmegaEntry) -> Floats:
+        if isinstance(entry, str) and (entry in frame.columns or not names_function(entry)):
+            value_n = _column(frame, entry, name)
+        elif isinstance(entry, Real):
+            value_n = np.full(len(frame), float(entry))
         else:
             value_n = _called(
-                _function(given, name), frame, (len(frame),), f"the omega of source `{name}`"
+                _function(entry, name), frame, (len(frame),), f"the omega of source `{name}`"
             )
         return _logarithm(value_n, self.log, f"the omega of source `{name}`")
 
     def describe(self) -> Description:
         return _describe_known(
-            {name: _shown(given) for name, given in zip(self.names, self.given, strict=True)}
+            {name: _shown(entry) for name, entry in zip(self.names, self.entries, strict=True)}
         )
 
 
@@ -192,8 +202,8 @@ class _KnownFunction(Factor):
     log: bool
 
     def log_omega(self, frame: pd.DataFrame) -> Floats:
-        n_given = len(self.names) - (self.sample is not None)
-        value_nk = _called(self.function, frame, (len(frame), n_given), "omega")
+        n_sources = len(self.names) - (self.sample is not None)
+        value_nk = _called(self.function, frame, (len(frame), n_sources), "omega")
         log_nk = _logarithm(value_nk, self.log, "omega")
         return log_nk if self.sample is None else np.column_stack([log_nk, np.zeros(len(frame))])
 
@@ -216,11 +226,12 @@ class _KnownMatrix(Factor):
         row = self.ids.get_indexer(wanted)
         unknown = wanted[row < 0].tolist()
         if unknown or self.matrix.shape[1] < len(self.names):
+            others = first_few(unknown) if unknown else "those of the sample"
             raise DataError(
-                "omega was given as a matrix for the images of the pool, so it says nothing of "
-                "other images"
-                f"{f', such as {first_few(unknown)}' if unknown else ', such as those of the sample'}. "
-                "To evaluate others give omega as functions or columns."
+                "omega was given as a matrix for the images of the pool, so it says nothing about "
+                f"other images, such as {others}. To evaluate others give omega as functions or "
+                "columns.",
+                ids=unknown,
             )
         return _logarithm(self.matrix[row], self.log, "omega")
 
@@ -254,7 +265,9 @@ class _Queries(Factor):
         if mask_n.shape != (len(frame),) or mask_n.dtype.kind != "b":
             raise DataError(
                 f"{what} must give True or False for each of {len(frame)} rows; got {mask_n.dtype} "
-                f"of shape {mask_n.shape}."
+                f"of shape {mask_n.shape}.",
+                source=name,
+                value=list(mask_n.shape),
             )
         return mask_n
 
@@ -269,8 +282,9 @@ class _Queries(Factor):
 
 
 def _check_queried(frame: pd.DataFrame, query: str, what: str) -> None:
-    """A comparison with a missing value is False, which would say that the source cannot select the
-    image: nobody knows that.
+    """Refuse a query over missing values that does not say what they are.
+
+    A comparison with one is False, as if the source could not select the image: nobody knows that.
     """
     words = set(re.findall(r"`([^`]+)`", query)) | set(re.findall(r"\w+", query))
     if words & {"isna", "isnull", "notna", "notnull"}:
@@ -280,9 +294,12 @@ def _check_queried(frame: pd.DataFrame, query: str, what: str) -> None:
         if missing.size:
             raise DataError(
                 f"{name} is missing for {missing.size} of {len(frame)} images, the first in row "
-                f"{missing[0]}, and {what}, {query!r}, does "
-                "not say whether it selects them. Leave those images out, fill the values in, or "
-                f"say it: '{name}.notna() and ({query})'."
+                f"{missing[0]}, and {what}, {query!r}, does not say whether it selects them. Leave "
+                "those images out, fill the values in, or write "
+                f"'{name}.notna() and ({query})'.",
+                column=name,
+                count=int(missing.size),
+                row=int(missing[0]),
             )
 
 
@@ -290,52 +307,62 @@ def _evaluated(frame: pd.DataFrame, query: str, what: str) -> Any:
     if "@" in query or "__" in query:
         raise ConfigError(
             f"{what} may use columns, numbers, texts and comparisons only, not '@' or '__'; got "
-            f"{query!r}."
+            f"{query!r}.",
+            option="queries",
+            value=query,
         )
     try:
         return frame.eval(query, engine="python")
     except Exception as error:  # pandas raises whatever the expression raises
         raise ConfigError(
             f"{what} cannot be evaluated: {query!r} ({type(error).__name__}: {error}). "
-            f"The columns are {first_few(list(frame.columns), 12)}."
+            f"The columns are {first_few(list(frame.columns), 12)}.",
+            option="queries",
+            value=query,
         ) from error
 
 
-def _column(frame: pd.DataFrame, given: str, source: str) -> Floats:
-    """The column that holds the omega of a source; a formula, or a column of texts, is none."""
-    if given not in frame.columns and not given.isidentifier():
+def _column(frame: pd.DataFrame, column: str, source: str) -> Floats:
+    """Read the column that holds the omega of a source; refuse a formula or a column of texts."""
+    if column not in frame.columns and not column.isidentifier():
         raise ConfigError(
-            f"the omega of source `{source}` is {given!r}, which is no column: a text names a "
-            "column or a function (module:function). Give "
-            "a formula as a function of the table, such as lambda table: "
-            f"{_formula(frame, given)}, or compute the column first; the "
-            f"columns are {first_few(list(frame.columns), 12)}."
+            f"the omega of source `{source}` is {column!r}, which is no column: a text names a "
+            "column or a function (module:function). Give a formula as a function of the table, "
+            f"such as lambda table: {_formula(frame, column)}, or compute the column first; the "
+            f"columns are {first_few(list(frame.columns), 12)}.",
+            option="omega",
+            source=source,
+            column=column,
         )
-    check_columns(frame, [given])
-    if not (is_numeric(frame[given]) or frame[given].dtype == np.bool_):
+    check_columns(frame, [column])
+    if not (is_numeric(frame[column]) or frame[column].dtype == np.bool_):
         raise DataError(
-            f"the omega of source `{source}` is the column {given!r}, whose values are no numbers "
-            f"({first_few(frame[given].unique().tolist())}). It holds how likely the source is to "
-            "select each image, up to a constant."
+            f"the omega of source `{source}` is the column {column!r}, whose values are no numbers "
+            f"({first_few(frame[column].unique().tolist())}). It holds how likely the source is to "
+            "select each image, up to a constant.",
+            source=source,
+            column=column,
         )
-    return read_numbers(frame[given], given)
+    return read_numbers(frame[column], column)
 
 
-def _formula(frame: pd.DataFrame, given: str) -> str:
-    """The formula with its columns taken from the table."""
+def _formula(frame: pd.DataFrame, text: str) -> str:
+    """Write the formula with its columns taken from the table."""
     return re.sub(
-        r"\w+", lambda word: f"table.{word[0]}" if word[0] in frame.columns else word[0], given
+        r"\w+", lambda word: f"table.{word[0]}" if word[0] in frame.columns else word[0], text
     )
 
 
-def _function(given: Any, source: str) -> Callable[..., Any]:
-    if callable(given) or isinstance(given, str):
-        return read_function(given)
+def _function(entry: Any, source: str) -> Callable[..., Any]:
+    if callable(entry) or isinstance(entry, str):
+        return read_function(entry)
     raise ConfigError(
         f"the omega of source `{source}` is the name of a column, a function of the table, or one "
-        f"number; got {type(given).__name__}. "
-        "Numbers for each image go into a column of the pool, or all sources' into a matrix: "
-        "Known(matrix)."
+        f"number; got {type(entry).__name__}. Numbers for each image go into a column of the pool, "
+        "or all sources' into a matrix: Known(matrix).",
+        option="omega",
+        source=source,
+        value=type(entry).__name__,
     )
 
 
@@ -346,7 +373,10 @@ def _called(
     if value.shape != shape:
         raise DataError(
             f"{what} was given as the function {_shown(function)}, which must return shape "
-            f"{shape}; it returned {value.shape}."
+            f"{shape}; it returned {value.shape}.",
+            option="omega",
+            value=list(value.shape),
+            allowed=list(shape),
         )
     return value
 
@@ -358,53 +388,70 @@ def _logarithm(value: Floats, is_log: bool, what: str) -> Floats:
         rule = "a number or -inf" if is_log else "finite and not negative"
         raise DataError(
             f"{what} must be {rule}; row {row} has {float(value[bad][0])!r}. Were logarithms "
-            "passed without log=True?"
+            "passed without log=True?",
+            row=row,
+            value=float(value[bad][0]),
         )
     with np.errstate(divide="ignore"):
         return value if is_log else np.log(value)
 
 
-def _matrix_by_id(given: Any, data: BiasData) -> tuple[pd.Index, Floats]:
-    """(ids of the rows, (n, K)): a DataFrame by its index and columns, an array in the order of the
-    pool.
+def _matrix_by_id(omega: Any, data: BiasData) -> tuple[pd.Index, Floats]:
+    """(ids of the rows, (n, K)).
+
+    A DataFrame is read by its index and columns, an array in the order of the pool.
     """
     import pandas as pd
 
     own = data.names if data.sample is None else data.names[:-1]
     ids = pd.Index(data.image_id)
-    if hasattr(given, "columns") and hasattr(given, "index"):
-        given = given.set_axis(source_names(given.columns, "the matrix omega"), axis="columns")
-        lacking = [name for name in own if name not in given.columns]
-        if lacking:
-            raise ConfigError(
-                f"the matrix omega has no column for {first_few(lacking)}; its columns are "
-                f"{first_few(list(given.columns), 12)}."
-            )
-        twice = given.index[given.index.duplicated()].tolist()
-        if twice:
-            raise DataError(
-                f"the matrix omega has several rows for {first_few(twice)}; its index must hold "
-                "each id once."
-            )
-        absent = ids[given.index.get_indexer(ids) < 0].tolist()
-        if absent:
-            raise DataError(
-                f"the matrix omega has no row for {len(absent)} images, such as "
-                f"{first_few(absent)}; its index must hold their ids."
-            )
-        return given.index, given[list(own)].to_numpy(dtype=np.float64)
-    matrix = np.asarray(given.toarray() if hasattr(given, "toarray") else given, dtype=np.float64)
+    if hasattr(omega, "columns") and hasattr(omega, "index"):
+        return _frame_by_id(omega, ids, own)
+    matrix = np.asarray(omega.toarray() if hasattr(omega, "toarray") else omega, dtype=np.float64)
     if matrix.shape != (len(ids), len(own)):
         raise DataError(
             f"the matrix omega needs a row for each of {len(ids)} images and a column for each of "
-            f"{len(own)} sources; "
-            f"got shape {matrix.shape}."
+            f"{len(own)} sources; got shape {matrix.shape}.",
+            option="omega",
+            value=list(matrix.shape),
+            allowed=[len(ids), len(own)],
         )
     return ids, matrix
 
 
-def _shown(given: Any) -> str:
-    return getattr(given, "__qualname__", None) or str(given)
+def _frame_by_id(
+    omega: pd.DataFrame, ids: pd.Index, names: Sequence[str]
+) -> tuple[pd.Index, Floats]:
+    """(ids of the rows, (n, K)) of a DataFrame that has the ids as index and sources as columns."""
+    omega = omega.set_axis(source_names(omega.columns, "the matrix omega"), axis="columns")
+    lacking = [name for name in names if name not in omega.columns]
+    if lacking:
+        raise ConfigError(
+            f"the matrix omega has no column for {first_few(lacking)}; its columns are "
+            f"{first_few(list(omega.columns), 12)}.",
+            option="omega",
+            sources=lacking,
+        )
+    twice = omega.index[omega.index.duplicated()].tolist()
+    if twice:
+        raise DataError(
+            f"the matrix omega has several rows for {first_few(twice)}; its index must hold each "
+            "id once.",
+            ids=twice,
+        )
+    absent = ids[omega.index.get_indexer(ids) < 0].tolist()
+    if absent:
+        raise DataError(
+            f"the matrix omega has no row for {len(absent)} images, such as {first_few(absent)}; "
+            "its index must hold their ids.",
+            ids=absent,
+            count=len(absent),
+        )
+    return omega.index, omega[list(names)].to_numpy(dtype=np.float64)
+
+
+def _shown(entry: Any) -> str:
+    return getattr(entry, "__qualname__", None) or str(entry)
 
 
 def _describe_known(parameters: Mapping[str, str]) -> Description:

@@ -1,5 +1,6 @@
-"""Maximum likelihood of the source labels for log-linear biasing functions, by Newton's method;
-strata have normalizers of their own.
+"""Maximum likelihood of the source labels for log-linear biasing functions, by Newton's method.
+
+Strata have normalizers of their own.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ class LogLinearFit:
 
 @dataclass(frozen=True, eq=False)
 class LogLinearProblem:
-    """Data of the fit: log ω_k(z) = offset_k(z) + θ_k·φ(z), θ of the reference 0, and a free u_ck
-    in every stratum c.
+    """Data of the fit: log ω_k(z) = offset_k(z) + θ_k·φ(z), and a free u_ck in every stratum c.
+
+    θ of the reference is 0.
 
     Attributes
     ----------
@@ -78,8 +80,7 @@ class LogLinearProblem:
 
 
 def own_means(offset_rk: Floats, source_r: Ints, cell_r: Ints, n_cells: int) -> Floats:
-    """(C, K) mean of log a_{i,s_i}, the other factors of ω, over the images of source k in stratum
-    c; 0 where it has none.
+    """(C, K) mean of log a_{i,s_i}, the other factors of ω, by stratum and source; 0 for none.
 
     A constant in log a_k only shifts u_k. Beginning at u_ck = log n_ck − this mean, however large
     it is, is beginning near.
@@ -95,8 +96,9 @@ def own_means(offset_rk: Floats, source_r: Ints, cell_r: Ints, n_cells: int) -> 
 def fit_log_linear(
     problem: LogLinearProblem, start_kd: Floats | None = None, seed: int = 0
 ) -> LogLinearFit:
-    """Minimise −Σ_i log q_{i,s_i}(u, θ) + λ/2 Σ_k ‖θ_k‖², which is convex, by Newton's method with
-    step halving.
+    """Minimise −Σ_i log q_{i,s_i}(u, θ) + λ/2 Σ_k ‖θ_k‖² by Newton's method with step halving.
+
+    The function is convex.
 
     Large single-stratum problems start from the solution on a subsample. The result does not depend
     on the start.
@@ -129,7 +131,7 @@ def _first_u(problem: LogLinearProblem) -> Floats:
 def _newton(
     problem: LogLinearProblem, theta_kd: Floats, start_ck: Floats | float = 0.0
 ) -> LogLinearFit:
-    """From θ, and from u = `_first_u` + ``start_ck``."""
+    """Descend from θ, and from u = `_first_u` + ``start_ck``."""
     count_ck = problem.present_ck
     u_ck = _first_u(problem) + start_ck
     value, gradient, hessian = _evaluate(problem, u_ck, theta_kd, True)
@@ -149,9 +151,9 @@ def _newton(
         if not accepted and decrement > _ROUNDING * max(1.0, abs(value)):
             raise ConvergenceError(
                 f"the log-linear bias model was not fitted: no step lowers −Σ log q = {value:.6g}, "
-                f"which could fall by {decrement:.2g}. "
-                "Likely cause: other factors of ω, or features, that differ by hundreds of orders "
-                "of magnitude."
+                f"which could fall by {decrement:.2g}. Likely cause: other factors of ω, or "
+                "features, that differ by hundreds of orders of magnitude.",
+                value=value,
             )
         if not accepted:
             # Rounding: no step lowers the value although the decrement is not yet below its bound.
@@ -162,7 +164,8 @@ def _newton(
         )
     else:
         raise ConvergenceError(
-            f"the log-linear bias model was not fitted after {_MAX_STEPS} Newton steps."
+            f"the log-linear bias model was not fitted after {_MAX_STEPS} Newton steps.",
+            limit=_MAX_STEPS,
         )
     penalty = problem.ridge / 2 * float(np.square(theta_kd).sum())
     return LogLinearFit(theta_kd, u_ck, -(value - penalty))
@@ -171,8 +174,9 @@ def _newton(
 def _evaluate(
     problem: LogLinearProblem, u_ck: Floats, theta_kd: Floats, hessian: bool
 ) -> tuple[float, tuple[Floats, Floats], tuple[Floats, Floats, Floats]]:
-    """(value, (g_ck, g_kd), (H_ckk, B_ckkd, T_kdkd)): as in `unskew.solve.profile_likelihood`, with
-    J_ik = φ_i for θ_k.
+    """(value, (g_ck, g_kd), (H_ckk, B_ckkd, T_kdkd)), with J_ik = φ_i for θ_k.
+
+    The letters are those of `unskew.solve.profile_likelihood`.
     """
     sums = sum_log_linear(
         problem.phi, problem.offset, problem.source, problem.cell, u_ck, theta_kd, hessian=hessian
@@ -201,8 +205,9 @@ def _newton_direction(
     gradient: tuple[Floats, Floats],
     hessian: tuple[Floats, Floats, Floats],
 ) -> tuple[Floats, Floats, float]:
-    """(step in u, step in θ, decrement gᵀI⁻¹g): u is eliminated stratum by stratum, one present
-    source of each held fixed.
+    """(step in u, step in θ, decrement gᵀI⁻¹g).
+
+    u is eliminated stratum by stratum, one present source of each held fixed.
     """
     g_ck, g_kd = gradient
     h_ckk, b_ckkd, t_kdkd = hessian

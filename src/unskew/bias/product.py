@@ -15,8 +15,9 @@ from unskew.records import Floats
 
 @dataclass(frozen=True, init=False)
 class Product(Bias):
-    """ω_k(z) = Π_p ω_k^{(p)}(z), all parts fitted together: −Σ_i log q_{i,s_i} is minimised over
-    the parameters of all parts and u.
+    """ω_k(z) = Π_p ω_k^{(p)}(z), all parts fitted together.
+
+    −Σ_i log q_{i,s_i} is minimised over the parameters of all parts and u.
 
     A `Strata` part is a free factor a_k(y) of every source and stratum; the target's margin is what
     fixes the part of it that is common to all sources. It amounts to normalizers u_{y,k} of every
@@ -30,7 +31,8 @@ class Product(Bias):
     Examples
     --------
     >>> import unskew
-    >>> unskew.bias.Product(unskew.bias.Strata("label"), unskew.bias.Tilt(["brightness"], reference="phone")).parts[1].features
+    >>> tilt = unskew.bias.Tilt(["brightness"], reference="phone")
+    >>> unskew.bias.Product(unskew.bias.Strata("label"), tilt).parts[1].features
     ('brightness',)
     """
 
@@ -38,17 +40,24 @@ class Product(Bias):
     factors: tuple[Bias, ...]
 
     def __init__(self, *factors: Any) -> None:
-        given: Sequence[Any] = (
+        models: Sequence[Any] = (
             factors[0] if len(factors) == 1 and isinstance(factors[0], list | tuple) else factors
         )
-        if not given:
+        if not models:
             raise ConfigError(
-                "a product has at least one factor: Product(Strata('label'), Tilt(['brightness']))."
+                "a product has at least one factor: Product(Strata('label'), "
+                "Tilt(['brightness'])).",
+                option="factors",
+                value=[],
             )
-        wrong = [factor for factor in given if not isinstance(factor, Bias)]
+        wrong = [factor for factor in models if not isinstance(factor, Bias)]
         if wrong:
-            raise ConfigError(f"the factors of a product are bias models; got {wrong[0]!r}.")
-        object.__setattr__(self, "factors", tuple(given))
+            raise ConfigError(
+                f"the factors of a product are bias models; got {wrong[0]!r}.",
+                option="factors",
+                value=repr(wrong[0]),
+            )
+        object.__setattr__(self, "factors", tuple(models))
         _check_references([part for factor in self.factors for part in factor.parts])
 
     @property
@@ -80,27 +89,29 @@ class Product(Bias):
         self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
     ) -> Factor:
         raise ConfigError(
-            "a product is fitted by its fit method; its parts are estimated one given the others."
+            "a product is fitted by its fit method; its parts are estimated one given the others.",
+            option="bias",
         )
 
 
 def _check_references(parts: Sequence[Bias]) -> None:
-    """How a feature enters c(z) comes from one reference: of two, the order of the factors would
-    decide which one it is.
-    """
+    """Refuse two references for one feature: the order of the factors would decide between them."""
     named = [part for part in parts if part.by_likelihood and part.reference_source is not None]
     for part, other in combinations(named, 2):
         shared = [column for column in part.columns if column in other.columns]
         if shared and part.reference_source != other.reference_source:
             shown = " and ".join(
-                f"{each.reference_source!r} ({type(each).__name__} of {', '.join(each.columns)})"
-                for each in (part, other)
+                f"{factor.reference_source!r} ({type(factor).__name__} of "
+                f"{', '.join(factor.columns)})"
+                for factor in (part, other)
             )
             raise ConfigError(
                 f"two factors of a product read {first_few(shared)} and name different references, "
-                f"{shown}: the images cannot tell which "
-                "of them selects without bias, so that the common factor c(z) is not identified. "
-                "Name one reference for both."
+                f"{shown}: the images cannot tell which of them selects without bias, so the "
+                "common factor c(z) is not identified. Name one reference for both.",
+                option="reference",
+                columns=shared,
+                sources=[part.reference_source, other.reference_source],
             )
 
 

@@ -31,8 +31,9 @@ _WORTH_THREADS = 50_000
 
 @dataclass(frozen=True)
 class Propensity(Bias):
-    """ω_k(z) = (q̂_k(z)/n_k)/(q̂_r(z)/n_r), q̂ a classifier's chance that an image with these
-    features comes from source k, r the reference.
+    """ω_k(z) = (q̂_k(z)/n_k)/(q̂_r(z)/n_r), q̂ the chance of a source by a classifier.
+
+    q̂_k is the chance that an image with these features comes from source k, and r is the reference.
 
     Cross-fitted: the images of each fold get ω from the classifier that was trained on the other
     folds, which keep groups on one side; new images get the geometric mean over the folds'
@@ -54,7 +55,7 @@ class Propensity(Bias):
     -----
     c(z) comes from the reference. If that has no labels, p(label | features) is assumed to be the
     same in target and sources. Errors of "logistic" come from influence functions; other
-    classifiers have no derivatives, and errors come from a bootstrap that fits anew: a hundred fits
+    classifiers have no derivatives, and errors come from a bootstrap that refits: a hundred fits
     for the first mean (minutes with "boosting"), shared by all further ones.
     """
 
@@ -73,13 +74,21 @@ class Propensity(Bias):
         if not is_number(self.folds) or self.folds < 2 or self.folds != int(self.folds):
             raise ConfigError(
                 "folds is the number of parts for cross-fitting, a whole number of at least 2; "
-                f"got {self.folds!r}."
+                f"got {self.folds!r}.",
+                option="folds",
+                value=self.folds,
+                limit=2,
             )
         if not is_number(self.floor) or not 0.0 < self.floor < 0.5:
             raise ConfigError(
                 "floor is the smallest chance that a classifier may give, above 0; got "
-                f"{self.floor!r}."
+                f"{self.floor!r}.",
+                option="floor",
+                value=self.floor,
             )
+        self._check_classifier()
+
+    def _check_classifier(self) -> None:
         if (
             isinstance(self.classifier, str)
             and ":" not in self.classifier
@@ -88,19 +97,25 @@ class Propensity(Bias):
             raise ConfigError(
                 f"classifier is one of {', '.join(_NAMED)}, a scikit-learn classifier, or "
                 f"module:function; got {self.classifier!r}."
-                f"{did_you_mean(self.classifier, _NAMED)}"
+                f"{did_you_mean(self.classifier, _NAMED)}",
+                option="classifier",
+                value=self.classifier,
+                allowed=list(_NAMED),
             )
         if isinstance(self.classifier, type):
             raise ConfigError(
                 "classifier is a scikit-learn classifier, not its class: write "
                 f"classifier={self.classifier.__name__}(…), or "
-                f"'{self.classifier.__module__}:{self.classifier.__qualname__}'."
+                f"'{self.classifier.__module__}:{self.classifier.__qualname__}'.",
+                option="classifier",
+                value=self.classifier.__name__,
             )
         if not isinstance(self.classifier, str) and not hasattr(self.classifier, "fit"):
             raise ConfigError(
                 f"classifier is one of {', '.join(_NAMED)}, a scikit-learn classifier, or "
-                f"module:function; got {self.classifier!r}, "
-                "which has no fit method."
+                f"module:function; got {self.classifier!r}, which has no fit method.",
+                option="classifier",
+                value=repr(self.classifier),
             )
 
     @property
@@ -113,8 +128,9 @@ class Propensity(Bias):
 
     @property
     def has_offset(self) -> bool:
-        """Can it be fitted given other estimated factors? Only the logistic regression, whose
-        likelihood takes an offset.
+        """Whether it can be fitted given other estimated factors: only the logistic regression can.
+
+        Its likelihood takes an offset.
         """
         return isinstance(self.classifier, str) and self.classifier == "logistic"
 
@@ -135,8 +151,8 @@ class Propensity(Bias):
                 model = self._train(data, phi_rd, log_offset_rk, train, reference, before)
                 log_rk[test] = model.log_ratio(phi_rd[test], data.cell[test])
                 models.append(model)
-        # A classifier sees the strata beside the features; θ of a logistic regression does not
-        # depend on them.
+        # A classifier reads the strata as features, too; θ of a logistic regression does not depend
+        # on them.
         find_cell = None if self.has_offset else data.find_cell
         return FittedPropensity(
             data.names,
@@ -177,33 +193,24 @@ class Propensity(Bias):
                 offset,
                 _RIDGE,
             )
-            return _Logistic(
-                fit_log_linear(
-                    problem, None if before is None else before.theta_kd, data.seed
-                ).theta
-            )
+            begin = None if before is None else before.theta_kd
+            return _Logistic(fit_log_linear(problem, begin, data.seed).theta)
         if data.n_sources == 1:
             # One source, the reference itself: nothing to tell apart, and classifiers refuse a
             # single class.
             return _Logistic(np.zeros((1, phi_rd.shape[1])))
         x = _with_cells(phi_rd[train], data.cell[train], data.n_cells)
-        own = log_offset_rk[train, data.source[train]]
+        source_r = data.source[train]
         # Weighted by 1/(other factors), source k's images look as if drawn with this factor alone.
         # A constant of a source is left out: it would make classifiers blind to the source, and the
         # totals below undo it.
-        own = (
-            own
-            - own_means(
-                log_offset_rk[train], data.source[train], np.zeros(train.size, dtype=np.int64), 1
-            )[0, data.source[train]]
-        )
-        weight = np.exp(-(own - own.min()))
-        total_k = np.bincount(data.source[train], weights=weight, minlength=data.n_sources)
+        one_cell_r = np.zeros(train.size, dtype=np.int64)
+        mean_k = own_means(log_offset_rk[train], source_r, one_cell_r, 1)[0]
+        own_r = log_offset_rk[train, source_r] - mean_k[source_r]
+        weight_r = np.exp(-(own_r - own_r.min()))
+        total_k = np.bincount(source_r, weights=weight_r, minlength=data.n_sources)
         model = _fit_classifier(
-            self._make_classifier(data.seed),
-            x,
-            data.source[train],
-            weight if log_offset_rk.any() else None,
+            self._make_classifier(data.seed), x, source_r, weight_r if log_offset_rk.any() else None
         )
         return _Classifier(model, np.log(total_k), reference, data.n_cells, self.floor)
 
@@ -228,17 +235,21 @@ class Propensity(Bias):
 
 
 def split_folds(data: BiasData, n_folds: int) -> Iterator[tuple[Ints, Ints]]:
-    """(train, test) rows of each fold; every source in every training part, groups and copies of an
-    image on one side.
+    """Yield (train, test) rows of each fold; groups and copies of an image are on one side.
+
+    Every source is in every training part.
     """
     unit_r = join_units(data.source.size, data.fold_group, tell_copies(data.frame))
     pairs = np.unique(np.column_stack([data.source, unit_r]), axis=0)
     units_k = np.bincount(pairs[:, 0], minlength=data.n_sources)
     if units_k.min() < 2:
+        fewest = data.names[int(units_k.argmin())]
         raise DataError(
             "cross-fitting needs at least two images (or groups) of every source; "
-            f"`{data.names[int(units_k.argmin())]}` has "
-            f"{units_k.min()}. Leave the source out, or use Tilt."
+            f"`{fewest}` has {units_k.min()}. Leave the source out, or use Tilt.",
+            source=fewest,
+            count=int(units_k.min()),
+            limit=2,
         )
     n_folds = min(n_folds, int(units_k.min()))
     fold_r = deal_folds(unit_r, data.source, n_folds, data.seed)
@@ -248,14 +259,16 @@ def split_folds(data: BiasData, n_folds: int) -> Iterator[tuple[Ints, Ints]]:
         if lacking.size:
             raise DataError(
                 "groups are so large that a fold holds all images of "
-                f"`{data.names[int(lacking[0])]}`; use fewer folds, or Tilt."
+                f"`{data.names[int(lacking[0])]}`; use fewer folds, or Tilt.",
+                source=data.names[int(lacking[0])],
             )
         yield train, test
 
 
 def _few_threads(n_rows: int) -> AbstractContextManager[Any]:
-    """Boosting on little data spends its time in threads that wait for one another: a hundred times
-    as long on a busy machine.
+    """Limit the threads of boosting on little data, where they wait for one another.
+
+    That takes a hundred times as long on a busy machine.
     """
     from threadpoolctl import threadpool_limits
 
@@ -272,7 +285,9 @@ def _fit_classifier(model: Any, x: Floats, source: Ints, weight: Floats | None) 
     if not hasattr(model, "predict_proba") and not hasattr(type(model), "predict_proba"):
         raise ConfigError(
             f"the classifier of Propensity must have predict_proba; {type(model).__name__} has "
-            "not. Wrap it in CalibratedClassifierCV."
+            "not. Wrap it in CalibratedClassifierCV.",
+            option="classifier",
+            value=type(model).__name__,
         )
     if weight is None:
         return model.fit(x, source)
@@ -281,7 +296,9 @@ def _fit_classifier(model: Any, x: Floats, source: Ints, weight: Floats | None) 
     except TypeError as error:
         raise ConfigError(
             "in a product the classifier of Propensity must take sample_weight; "
-            f"{type(model).__name__} does not ({error})."
+            f"{type(model).__name__} does not ({error}).",
+            option="classifier",
+            value=type(model).__name__,
         ) from error
 
 
@@ -314,8 +331,9 @@ class _Classifier:
 
 @dataclass(frozen=True, eq=False)
 class FittedPropensity(Factor):
-    """The classifiers of the folds; errors of "logistic" as those of a tilt at the mean of the
-    folds' coefficients.
+    """The classifiers of the folds.
+
+    Errors of "logistic" are those of a tilt at the mean of the folds' coefficients.
     """
 
     names: tuple[str, ...]

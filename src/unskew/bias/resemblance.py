@@ -29,8 +29,7 @@ _FOLDS = 3
 
 @dataclass(frozen=True)
 class Resemblance:
-    """How well a classifier that did not see an image tells whether it is the target's or the
-    weighted pool's.
+    """How well a classifier tells images of the target from the weighted pool, out of fold.
 
     Attributes
     ----------
@@ -40,8 +39,8 @@ class Resemblance:
     unlike : share of the target's images that no source resembles: taken for the target's at odds
         of more than ten to one.
     n_target : images of the target that judged.
-    held_out : did none of those take part in the fit?
-    message : this in words.
+    held_out : whether none of those took part in the fit.
+    message : this as a sentence.
     """
 
     auc: float
@@ -53,8 +52,9 @@ class Resemblance:
 
 
 def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | None:
-    """Cross-validated gradient boosting on the columns that the model reads; None without enough
-    images of the target.
+    """Compare by cross-validated gradient boosting on the columns that the model reads.
+
+    None without enough images of the target.
 
     Too few that were held out are joined by those that fitted; too few altogether are a warning.
     """
@@ -66,9 +66,8 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
     if len(target) < _FEWEST_IMAGES:
         warnings.warn(
             f"whether the sources resemble the target was not judged: there are {len(target)} "
-            "images of it to look at, and a classifier "
-            f"needs {_FEWEST_IMAGES}. A part of the target that no source covers would not be "
-            "noticed.",
+            f"images of it to look at, and a classifier needs {_FEWEST_IMAGES}. A part of the "
+            "target that no source covers would not be noticed.",
             UnskewWarning,
             stacklevel=2,
         )
@@ -95,8 +94,8 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
     )
     message = (
         f"A classifier tells {target_at.size:,} images of the target from the weighted pool with "
-        f"AUC {auc:.2f} (0.5 = not at all; "
-        f"{auc_before:.2f} before weighting), and {unlike:.0%} of them resemble no source."
+        f"AUC {auc:.2f} (0.5 = not at all; {auc_before:.2f} before weighting), and {unlike:.0%} of "
+        "them resemble no source."
     )
     return Resemblance(
         auc,
@@ -109,8 +108,9 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
 
 
 def _images_of_target(fitted: FittedBias) -> tuple[pd.DataFrame | None, bool]:
-    """(the images of the target that can judge, did none of them fit?); a source that is itself the
-    target resembles itself.
+    """Find the images of the target that can judge, and whether none of them took part in the fit.
+
+    A source that is itself the target resembles itself.
     """
     import pandas as pd
 
@@ -135,7 +135,7 @@ def _readable(fitted: FittedBias, target: pd.DataFrame) -> list[str]:
 
 
 def _thin(n: int, weight_r: Floats, rng: np.random.Generator) -> Ints:
-    """Rows of the pool with weight, at most so many."""
+    """Choose rows of the pool with weight, `_MOST_ROWS` at most."""
     positive = np.flatnonzero(weight_r > 0)
     return (
         positive
@@ -170,8 +170,9 @@ def _matrix(pool: pd.DataFrame, target: pd.DataFrame, names: list[str]) -> tuple
 
 
 def _held_out_odds(x: Floats, is_target: Any, weight: Floats, group: Ints, seed: int) -> Floats:
-    """Odds target : weighted pool of every image, from the model of the folds without it; both
-    sides have the same total weight.
+    """Find the odds target : weighted pool of every image, from the model of the other folds.
+
+    Both sides have the same total weight.
     """
     from sklearn.ensemble import GradientBoostingClassifier
 

@@ -1,6 +1,4 @@
-"""Biasing functions that depend on discrete attributes alone: label, country × gender, age in
-bins.
-"""
+"""Biasing functions of discrete attributes alone: label, country × gender, age in bins."""
 
 from __future__ import annotations
 
@@ -26,8 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Strata(Bias):
-    """ω_k(y) = (n_k^(y)/n_k)/p(y) for a discrete attribute y, or several: p its distribution in the
-    target.
+    """ω_k(y) = (n_k^(y)/n_k)/p(y) for discrete attributes y, p their distribution in the target.
 
     The normalizers are then known, Ω_k = 1, and the weights have a closed form that needs no link
     between the sources, only images in every stratum of the target: π_i = p(y_i)/N_{y_i}, N_y the
@@ -55,7 +52,9 @@ class Strata(Bias):
             names = tuple(by) if isinstance(by, Iterable) and not isinstance(by, str) else (by,)
             if not names or not all(isinstance(name, str) for name in names):
                 raise ConfigError(
-                    f"by is the name of an attribute, or a list of names; got {by!r}."
+                    f"by is the name of an attribute, or a list of names; got {by!r}.",
+                    option="by",
+                    value=by,
                 )
             object.__setattr__(self, "by", names)
         if bins is not None:
@@ -67,7 +66,9 @@ class Strata(Bias):
                 )
                 raise ConfigError(
                     f"bins says for each numeric attribute where it is cut, such as {example}; got "
-                    f"{bins!r}."
+                    f"{bins!r}.",
+                    option="bins",
+                    value=bins,
                 )
             object.__setattr__(
                 self, "bins", {name: check_edges(name, edges) for name, edges in bins.items()}
@@ -80,22 +81,25 @@ class Strata(Bias):
     def estimate(
         self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
     ) -> Factor:
-        raise ConfigError("strata are read off with their target masses by the fit method.")
+        raise ConfigError(
+            "strata are read off with their target masses by the fit method.", option="bias"
+        )
 
 
 def stratify_for(
     model: Strata, pool: Pool, target: Target | None, reference: pd.DataFrame | None
 ) -> tuple[TargetStrata, Target]:
-    """The pool's strata with their target mass, and the target over just the attributes of the
-    model.
+    """Find the pool's strata with their mass, and the target over the model's attributes alone.
 
     ``reference``: the images of the target's sample or source that take part in the fit.
     """
     if target is None:
         raise ConfigError(
             "Strata needs the target's distribution of the attributes: pass Target.margins, "
-            "Target.table, Target.uniform, or a sample that "
-            "has them (Target.sample, Target.source)."
+            "Target.table, Target.uniform, or a sample that has them (Target.sample, "
+            "Target.source).",
+            option="target",
+            value=None,
         )
     over = (
         _restricted(model, target)
@@ -106,44 +110,44 @@ def stratify_for(
 
 
 def _restricted(model: Strata, target: Target) -> Target:
-    """The target's margin over the attributes of the model."""
+    """Restrict the target to its margin over the attributes of the model."""
     by = target.by if model.by is None else tuple(model.by)
     lacking = [name for name in by if name not in target.by]
     if lacking:
         raise ConfigError(
-            f"Strata speaks of {first_few(lacking)}, but the target says nothing of it; the target "
-            f"gives {first_few(target.by)}. "
-            "Leave it out of Strata, or give its distribution in the target."
+            f"Strata reads {first_few(lacking)}, but the target does not give its distribution; it "
+            f"gives that of {first_few(target.by)}. Leave it out of Strata, or give its "
+            "distribution in the target.",
+            option="by",
+            columns=lacking,
         )
     if model.bins and any(
         tuple(edges) != tuple(target.bins.get(name, ())) for name, edges in model.bins.items()
     ):
         raise ConfigError(
             f"bins of Strata and of the target differ: {dict(model.bins)} and {dict(target.bins)}. "
-            "Give them to the target only."
+            "Give them to the target only.",
+            option="bins",
+            columns=list(model.bins),
         )
     if set(by) == set(target.by):
         return target
     # Facts have the target's order of attributes, whatever the model's is.
     by = tuple(name for name in target.by if name in by)
-    chosen = {name: value for name, value in target.bins.items() if name in by}
-    rules = {name: value for name, value in target.outside.items() if name in by}
-    missing = {name: value for name, value in target.missing.items() if name in by}
-    facts = tuple(each for each in (_margin(fact, by) for fact in target.facts) if each is not None)
-    interactions = None if target.interactions is None else _margin(target.interactions, by)
+    margins = [_margin(fact, by) for fact in target.facts]
     return replace(
         target,
         by=by,
-        facts=facts,
-        interactions=interactions,
-        bins=chosen,
-        outside=rules,
-        missing=missing,
+        facts=tuple(margin for margin in margins if margin is not None),
+        interactions=None if target.interactions is None else _margin(target.interactions, by),
+        bins={name: edges for name, edges in target.bins.items() if name in by},
+        outside={name: rule for name, rule in target.outside.items() if name in by},
+        missing={name: rule for name, rule in target.missing.items() if name in by},
     )
 
 
 def _margin(fact: Distribution, by: Sequence[str]) -> Distribution | None:
-    """The distribution summed over the attributes that are not in ``by``; None if none is."""
+    """Sum the distribution over the attributes that are not in ``by``; None if none is left."""
     kept = [at for at, name in enumerate(fact.by) if name in by]
     if not kept:
         return None
@@ -159,40 +163,21 @@ def _margin(fact: Distribution, by: Sequence[str]) -> Distribution | None:
 
 
 def _counted(model: Strata, pool: Pool, frame: pd.DataFrame) -> Target:
-    """The joint distribution of the attributes in the target's sample or source, with its sampling
-    error.
-    """
+    """Count the attributes in the target's sample or source: a joint table with sampling error."""
     if model.by is None:
         raise ConfigError(
             "Strata needs the names of its attributes, because the target is a sample: "
-            "Strata(by=[…])."
+            "Strata(by=[…]).",
+            option="by",
+            value=None,
         )
-    bins = {name: tuple(edges) for name, edges in (model.bins or {}).items()}
-    for name in model.by:
-        for which, table in (("the pool", pool.frame), ("the target's sample or source", frame)):
-            n_missing = int(table[name].isna().sum()) if name in table.columns else 0
-            if 0 < n_missing < len(table):
-                raise DataError(
-                    f"{name} is missing for {n_missing} of {len(table)} images of {which}, and a "
-                    "sample does not say what that means. "
-                    "Leave them out, fill the values in, or give the distribution itself "
-                    "(Target.margins with missing=…)."
-                )
-        if name not in frame.columns or bool(frame[name].isna().all()):
-            hint = (
-                " A sample without labels cannot give their distribution: use Tilt or Propensity "
-                "on features."
-                if name == "label"
-                else ""
-            )
-            raise DataError(
-                f"the sample of the target has no column {name!r}; its columns are "
-                f"{first_few(list(frame.columns), 12)}.{hint}"
-            )
-        if name not in bins:
-            check_discrete(frame[name], name, f"Strata({list(model.by)}, bins={{{name!r}: […]}})")
     import pandas as pd
 
+    bins = {name: tuple(edges) for name, edges in (model.bins or {}).items()}
+    for name in model.by:
+        _check_sampled(name, pool.frame, frame)
+        if name not in bins:
+            check_discrete(frame[name], name, f"Strata({list(model.by)}, bins={{{name!r}: […]}})")
     table = frame[list(model.by)].copy()
     table["count"] = 1
     seen = pool.frame[list(model.by)].drop_duplicates()
@@ -204,6 +189,32 @@ def _counted(model: Strata, pool: Pool, frame: pd.DataFrame) -> Target:
     return Target.table(
         pd.concat([table, seen], ignore_index=True), by=list(model.by), n=n, bins=bins
     )
+
+
+def _check_sampled(name: str, pool: pd.DataFrame, sample: pd.DataFrame) -> None:
+    """Refuse an attribute that the sample lacks, or that is missing for some images."""
+    for which, table in (("the pool", pool), ("the target's sample or source", sample)):
+        n_missing = int(table[name].isna().sum()) if name in table.columns else 0
+        if 0 < n_missing < len(table):
+            raise DataError(
+                f"{name} is missing for {n_missing} of {len(table)} images of {which}, and a "
+                "sample does not say what that means. Leave them out, fill the values in, or give "
+                "the distribution itself (Target.margins with missing=…).",
+                column=name,
+                count=n_missing,
+            )
+    if name not in sample.columns or bool(sample[name].isna().all()):
+        hint = (
+            " A sample without labels cannot give their distribution: use Tilt or Propensity on "
+            "features."
+            if name == "label"
+            else ""
+        )
+        raise DataError(
+            f"the sample of the target has no column {name!r}; its columns are "
+            f"{first_few(list(sample.columns), 12)}.{hint}",
+            column=name,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,14 +237,13 @@ class FittedStrata:
     flags: tuple[str, ...] = ()
 
     def cells(self, frame: pd.DataFrame) -> Ints:
-        """(n,) stratum of every row of any table; a combination of levels that is not among the
-        strata is an error that names it.
-        """
+        """(n,) stratum of every row of any table; levels of no stratum are an error."""
         return find_cells(frame, self.target, self.bins)
 
     def units(self, frame: pd.DataFrame, by_group: bool) -> Floats:
-        """(n,) 1, or 1/(images of its group in its stratum) if masses count groups; 0 in strata
-        without mass.
+        """(n,) 1, or 1/(images of its group in its stratum) if masses count groups.
+
+        0 in strata without mass.
         """
         cell_n = self.cells(frame)
         has_mass_n = self.target.mass[cell_n] > 0
@@ -247,6 +257,7 @@ class FittedStrata:
         return np.asarray(has_mass_n / count[pair_n], dtype=np.float64)
 
     def notes(self) -> tuple[str, ...]:
+        """Return sentences on the target, and on strata that one source has or nearly has alone."""
         notes = list(self.target.describe())
         if self.only:
             shown = first_few([f"{stratum} ({source})" for stratum, source in self.only.items()])
@@ -265,23 +276,25 @@ def find_cells(
     check_columns(frame, target.by)
     read = [column_levels(frame[name], name, bins.get(name)) for name in target.by]
     cell_ca, cell_n = cells_of([code_n for _, code_n in read])
-    place = {cell: at for at, cell in enumerate(target.strata)}
-    found = [
+    index = {cell: at for at, cell in enumerate(target.strata)}
+    cells = [
         tuple(levels[at] for (levels, _), at in zip(read, cell, strict=True)) for cell in cell_ca
     ]
-    unknown = [cell_text(target.by, cell) for cell in found if cell not in place]
+    unknown = [cell_text(target.by, cell) for cell in cells if cell not in index]
     if unknown:
         raise DataError(
             f"images have {first_few(unknown)}, which no image had that the bias model was fitted "
-            "on (or which was dropped there). "
-            "Leave them out, or fit on a pool that has them."
+            "on (or which was dropped there). Leave them out, or fit on a pool that has them.",
+            columns=list(target.by),
+            levels=unknown,
         )
-    return np.array([place[cell] for cell in found], dtype=np.int64)[cell_n]
+    return np.array([index[cell] for cell in cells], dtype=np.int64)[cell_n]
 
 
 def flag_identifying(target: TargetStrata, count_ck: Ints) -> tuple[str, ...]:
-    """Warn of strata that nearly tell the source of an image, though sources share them, and say
-    so; `strata_of_one_source` names the others.
+    """Warn of strata that nearly tell the source of an image, though sources share them.
+
+    `strata_of_one_source` names the others.
     """
     from unskew.bias.feature_flags import IDENTIFIES, can_be_identified, share_guessed
 
@@ -294,8 +307,8 @@ def flag_identifying(target: TargetStrata, count_ck: Ints) -> tuple[str, ...]:
         return ()
     note = (
         f"{' and '.join(target.by)} identifies the source of {right:.1%} of the images: the few "
-        "others alone link the sources within "
-        "strata, and weights hardly separate stratum from source"
+        "others alone link the sources within strata, and weights hardly separate stratum from "
+        "source"
     )
     warnings.warn(
         f"{note}. A trace of the source (a watermark, a file format) is no reason for selection.",
@@ -308,8 +321,9 @@ def flag_identifying(target: TargetStrata, count_ck: Ints) -> tuple[str, ...]:
 def strata_of_one_source(
     target: TargetStrata, count_ck: Ints, names: Sequence[str]
 ) -> dict[str, str]:
-    """{stratum: the only source with images of it}, for strata with target mass; ``count_ck`` are
-    the images of stratum and source.
+    """{stratum: the only source with images of it}, for strata with target mass.
+
+    ``count_ck`` are the images of stratum and source.
     """
     lone = np.flatnonzero(((count_ck > 0).sum(axis=1) == 1) & (target.mass > 0))
     return {
@@ -318,7 +332,7 @@ def strata_of_one_source(
 
 
 def describe_strata(fitted: FittedStrata, alone: bool) -> Description:
-    """What `Strata` contributes; ``alone``: no other factor."""
+    """Describe what `Strata` contributes; ``alone``: no other factor."""
     by = " × ".join(fitted.target.by)
     assumed = (
         f"within every level of {by} a source selects all images alike"
@@ -347,8 +361,9 @@ def describe_strata(fitted: FittedStrata, alone: bool) -> Description:
 
 
 def rescaled_masses(target: TargetStrata, masses: Mapping[tuple[str, ...], float]) -> TargetStrata:
-    """The same strata with other masses (a redrawn margin), by their levels: another pool has its
-    strata in another order.
+    """Give the strata other masses (a redrawn margin), by their levels.
+
+    Another pool has its strata in another order.
     """
     lost = [
         cell_text(target.by, cell)
@@ -356,5 +371,5 @@ def rescaled_masses(target: TargetStrata, masses: Mapping[tuple[str, ...], float
         if mass > 0 and cell not in target.strata
     ]
     if lost:
-        raise CoverageError(f"no image has {first_few(lost)}, which the target has.")
+        raise CoverageError(f"no image has {first_few(lost)}, which the target has.", levels=lost)
     return replace(target, mass=np.array([masses.get(cell, 0.0) for cell in target.strata]))

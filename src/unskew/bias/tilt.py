@@ -30,8 +30,7 @@ _SEPARATED = 30.0
 
 @dataclass(frozen=True)
 class Tilt(Bias):
-    """ω_k(z) = exp(θ_k·φ(z)), with ω ≡ 1 for the reference; θ by maximum likelihood of the source
-    labels.
+    """ω_k(z) = exp(θ_k·φ(z)), with ω ≡ 1 for the reference; θ by maximum likelihood.
 
     q_{k|z} is then a multinomial logistic regression, and the joint maximum over (u, θ) is that of
     Qin (1998) and Anderson's (1972) density-ratio model: −Σ_i log q_{i,s_i}(u, θ) is convex. φ
@@ -41,8 +40,8 @@ class Tilt(Bias):
 
     Parameters
     ----------
-    features : columns of the table, or beginnings of columns (``border_hsv`` stands for
-        border_hsv_h, border_hsv_s and border_hsv_v).
+    features : columns of the table, or beginnings of columns (``border_hsv`` means border_hsv_h,
+        border_hsv_s and border_hsv_v).
     reference : name of the source that selects without bias as far as these features go; default:
         the target's sample or source.
     degree : 1, or 2.
@@ -66,7 +65,11 @@ class Tilt(Bias):
         if self.reference is not None:
             object.__setattr__(self, "reference", level_text(self.reference))
         if not is_number(self.ridge) or not self.ridge >= 0:
-            raise ConfigError(f"ridge is the strength of a penalty, 0 or more; got {self.ridge!r}.")
+            raise ConfigError(
+                f"ridge is the strength of a penalty, 0 or more; got {self.ridge!r}.",
+                option="ridge",
+                value=self.ridge,
+            )
 
     @property
     def reference_source(self) -> str | None:
@@ -111,19 +114,19 @@ class Tilt(Bias):
 
 
 def find_reference_source(model: Bias, data: BiasData) -> int:
-    """Index of the source with ω ≡ 1: the one that the model names, else the target's."""
+    """Return the index of the source with ω ≡ 1: the one the model names, else the target's."""
     if model.reference_source is not None:
         return data.find_source(model.reference_source, "the reference of the bias model")
     if data.reference is None:
+        family = type(model).__name__
         raise ConfigError(
-            f"{type(model).__name__} compares every source with a reference in which no image is "
-            "preferred, and there is none. Give a "
-            "sample of the target (Target.sample), say which source is unbiased (Target.source), "
-            "or name a source: "
-            f"{type(model).__name__}(…, reference=…). In a configuration: sample or source under "
-            "[target], or "
-            'reference = "…" under [bias]. Masses of strata do not say how images are distributed '
-            "within them."
+            f"{family} compares every source with a reference in which no image is preferred, and "
+            "there is none. Give a sample of the target (Target.sample), name the source that is "
+            f"unbiased (Target.source), or name a reference: {family}(…, reference=…). In a "
+            'configuration: sample or source under [target], or reference = "…" under [bias]. '
+            "Masses of strata do not say how images are distributed within them.",
+            option="reference",
+            value=None,
         )
     return data.reference
 
@@ -135,8 +138,8 @@ def _warn_if_separated(tilt_kr: Floats, names: Sequence[str]) -> tuple[str, ...]
         return ()
     note = (
         f"the features separate source `{names[worst]}` from the reference: the fitted odds vary "
-        f"by a factor of e^{range_k[worst]:.0f} "
-        "over the images, so that hardly any image of one resembles the other"
+        f"by a factor of e^{range_k[worst]:.0f} over the images, so hardly any image of one "
+        "resembles the other"
     )
     warnings.warn(
         f"{note}. Leave out features that only identify the source, or set ridge=1.",

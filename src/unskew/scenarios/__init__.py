@@ -1,5 +1,6 @@
-"""Biased databases whose truth is known: what tests, benchmarks and the demo hold the estimates
-against.
+"""Biased databases whose truth is known, for tests, benchmarks and the demo.
+
+`scenario` is the record that each of the others draws.
 """
 
 from unskew.scenarios.censoring import censored

@@ -21,8 +21,9 @@ def censored(
     sizes: Sequence[int] | Ints,
     seed: int | np.random.Generator,
 ) -> Scenario:
-    """Source 0 never shows the labels in ``hidden``, source 1 is an unbiased sample: ω_0 = 1{y not
-    hidden}, ω_1 = 1.
+    """Draw two sources: 0 never shows the labels in ``hidden``, 1 is an unbiased sample.
+
+    ω_0 = 1{y not hidden} and ω_1 = 1.
 
     Hence Ω_0 = P(y not hidden) and Ω_1 = 1 under the target, which is the population. Naive pooling
     shows the hidden labels n_1/n times as often as they are. The weights are those of nested sets:
@@ -40,9 +41,12 @@ def censored(
     Examples
     --------
     >>> import numpy as np
-    >>> scenario = censored(np.repeat(["cat", "dog", "ship", "truck"], 250), hidden=["cat", "dog"], sizes=[900, 100], seed=0)
-    >>> scenario.normalizer.round(12).tolist(), bool(np.isin(scenario.label[scenario.source == 0], [0, 1]).any())
-    ([0.5, 1.0], False)
+    >>> label = np.repeat(["cat", "dog", "ship", "truck"], 250)
+    >>> scenario = censored(label, hidden=["cat", "dog"], sizes=[900, 100], seed=0)
+    >>> scenario.normalizer.round(12).tolist()
+    [0.5, 1.0]
+    >>> bool(np.isin(scenario.label[scenario.source == 0], [0, 1]).any())
+    False
     """
     label_n = np.asarray(label)
     unknown = sorted(
@@ -50,16 +54,22 @@ def censored(
     )
     if unknown:
         raise ConfigError(
-            f"hidden names labels that the population does not have: {', '.join(unknown)}."
+            f"hidden names labels that the population does not have: {', '.join(unknown)}.",
+            option="hidden",
+            levels=unknown,
         )
     is_hidden_n = np.isin(label_n, np.array(list(hidden)))
     if is_hidden_n.all():
-        raise ConfigError("hidden names every label, so source 0 would have nothing to show.")
+        raise ConfigError(
+            "hidden names every label, so source 0 would have nothing to show.", option="hidden"
+        )
     feature_np = None if features is None else np.asarray(features, dtype=np.float64)
     if feature_np is not None and (feature_np.ndim != 2 or feature_np.shape[0] != label_n.size):
         raise ConfigError(
             f"features needs one row for each of the {label_n.size} images; got shape "
-            f"{feature_np.shape}."
+            f"{feature_np.shape}.",
+            option="features",
+            value=list(feature_np.shape),
         )
     return draw_from_population(
         np.column_stack([~is_hidden_n, np.ones(label_n.size)]).astype(np.float64),

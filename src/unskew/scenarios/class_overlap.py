@@ -23,8 +23,9 @@ def overlapping_classes(
     sizes: int | Sequence[int] | Ints | None = None,
     seed: int | np.random.Generator,
 ) -> Scenario:
-    """Source k shows mostly its own classes and, with probability ``overlap``, those of the next
-    source (the article's 4.2).
+    """Draw sources of their own classes and, with probability ``overlap``, of the next one's.
+
+    This is the article's section 4.2.
 
     The M classes are cut into K meta-classes C_1 … C_K of M/K consecutive classes. Source k draws
     class y with probability (1−γ)K/M on C_k, γK/M on C_{k+1} (cyclic) and 0 elsewhere, then an
@@ -54,13 +55,19 @@ def overlapping_classes(
     ((1200, 5), [600, 300, 100, 100, 100], [1.0, 1.0, 1.0, 1.0, 1.0])
     """
     if not 0.0 <= overlap <= 1.0:
-        raise ConfigError(f"overlap is a probability, between 0 and 1; got {overlap}.")
+        raise ConfigError(
+            f"overlap is a probability, between 0 and 1; got {overlap}.",
+            option="overlap",
+            value=overlap,
+        )
     if n_classes is None:
         n_classes = 10 if label is None else int(np.max(np.asarray(label))) + 1
     if n_sources < 1 or n_classes % n_sources:
         raise ConfigError(
-            "the classes are shared out evenly, so n_sources must divide n_classes; got "
-            f"{n_sources} and {n_classes}."
+            "the classes are shared evenly, so n_sources must divide n_classes; got "
+            f"{n_sources} and {n_classes}.",
+            option="n_sources",
+            value=[n_sources, n_classes],
         )
     if sizes is None:
         sizes = _IMAGES_PER_SOURCE * n_sources if label is None else int(np.size(np.asarray(label)))
@@ -87,8 +94,7 @@ def class_mixtures(
     seed: int | np.random.Generator,
     description: str | None = None,
 ) -> Scenario:
-    """Source k draws class y with probability p_k(y), then an image of that class, with
-    replacement.
+    """Draw class y of source k with probability p_k(y), then an image of it, with replacement.
 
     Parameters
     ----------
@@ -113,7 +119,8 @@ def class_mixtures(
     ):
         raise ConfigError(
             "probability needs one row for each source, with class probabilities that are not "
-            "negative and sum to 1."
+            "negative and sum to 1.",
+            option="probability",
         )
     n_sources, n_classes = probability_km.shape
     population = None if label is None else _population(label, n_classes)
@@ -146,15 +153,15 @@ def _population(label: npt.ArrayLike, n_classes: int) -> Ints:
     if label_i.ndim != 1 or set(np.unique(label_i).tolist()) != set(range(n_classes)):
         raise ConfigError(
             f"label must hold every class from 0 to {n_classes - 1} and no other; got "
-            f"{np.unique(label_i)[:20].tolist()}."
+            f"{np.unique(label_i)[:20].tolist()}.",
+            option="label",
+            value=np.unique(label_i)[:20].tolist(),
         )
     return label_i
 
 
 def _draw_images(population: Ints, drawn_n: Ints, rng: np.random.Generator) -> Ints:
-    """(n,) for each drawn class an image of that class, all of them equally likely, with
-    replacement.
-    """
+    """(n,) for each drawn class an image of that class, equally likely, with replacement."""
     order_i = np.argsort(population, kind="stable")
     count_m = np.bincount(population)
     first_m = np.cumsum(count_m) - count_m

@@ -1,6 +1,4 @@
-"""Gaussian features, exponentially tilted: every source is a shifted Gaussian, and all integrals
-are known.
-"""
+"""Sources that are exponential tilts of a Gaussian target: everything is known in closed form."""
 
 from __future__ import annotations
 
@@ -25,8 +23,9 @@ def tilts(
     group_sd: float = 0.7,
     seed: int | np.random.Generator,
 ) -> Scenario:
-    """Sources tilted from a standard Gaussian: target N(0, I), ω_k(z) = exp(θ_k·z), hence source k
-    is N(θ_k, I) and Ω_k = exp(|θ_k|²/2).
+    """Draw sources tilted from a standard Gaussian.
+
+    Target N(0, I), ω_k(z) = exp(θ_k·z), hence source k is N(θ_k, I) and Ω_k = exp(|θ_k|²/2).
 
     With ``group_size`` the images of a source come in groups that share a random effect, z = θ_k +
     τ b_g + √(1−τ²) e with b_g and e standard Gaussian and τ = ``group_sd``: each image is still
@@ -59,12 +58,16 @@ def tilts(
     if theta_kd.ndim != 2 or not np.all(np.isfinite(theta_kd)):
         raise ConfigError(
             "theta needs one finite row for each source and one column for each feature; got "
-            f"shape {theta_kd.shape}."
+            f"shape {theta_kd.shape}.",
+            option="theta",
+            value=list(theta_kd.shape),
         )
     if not 0.0 <= group_sd <= 1.0:
         raise ConfigError(
             "group_sd is the standard deviation that a group shares out of a total of 1; got "
-            f"{group_sd}."
+            f"{group_sd}.",
+            option="group_sd",
+            value=group_sd,
         )
     size_k = split_sizes(n, theta_kd.shape[0])
     source_n = repeat_codes(size_k)
@@ -93,7 +96,12 @@ def tilts(
 
 def _even_tilts(n_sources: int, dim: int, spread: float) -> Floats:
     if n_sources < 1 or dim < 1:
-        raise ConfigError(f"n_sources and dim must be at least 1; got {n_sources} and {dim}.")
+        raise ConfigError(
+            f"n_sources and dim must be at least 1; got {n_sources} and {dim}.",
+            option="n_sources",
+            value=[n_sources, dim],
+            limit=1,
+        )
     theta_kd = np.zeros((n_sources, dim))
     if dim == 1:
         theta_kd[:, 0] = np.linspace(-spread, spread, n_sources) if n_sources > 1 else spread
@@ -106,7 +114,12 @@ def _even_tilts(n_sources: int, dim: int, spread: float) -> Floats:
 def _group_codes(size_k: Ints, group_size: int) -> Ints:
     """(n,) group codes 0, 1, … in row order; a group never crosses from one source to the next."""
     if group_size < 1:
-        raise ConfigError(f"group_size must be at least 1; got {group_size}.")
+        raise ConfigError(
+            f"group_size must be at least 1; got {group_size}.",
+            option="group_size",
+            value=group_size,
+            limit=1,
+        )
     groups_k = -(-size_k // group_size)
     first_k = np.cumsum(groups_k) - groups_k
     return np.concatenate(

@@ -1,5 +1,6 @@
-"""Sources that differ in how their images were taken: soft boxes around the bins of a few features
-(the article's section 4.3).
+"""Sources that differ in how their images were taken.
+
+Soft boxes around the bins of a few features: the article's section 4.3.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ def acquisition(
     sizes: int | Sequence[int] | Ints | None = None,
     seed: int | np.random.Generator,
 ) -> Scenario:
-    """Source k sees its own bin of the features fully, and what lies outside the less the further
-    it is away (the article's 4.3).
+    """Draw sources that see their own bin of the features fully, and less of what is far from it.
+
+    This is the article's section 4.3.
 
     The d features are split at their medians into K = 2^d bins; image x lies in bin Σ_j 2^{d−1−j}
     1{x_j > median_j} (for hue, saturation and value: 4·b_H + 2·b_S + b_V). Source k selects with
@@ -60,11 +62,15 @@ def acquisition(
     ):
         raise ConfigError(
             "features needs one row of one to ten finite numbers for each image; got shape "
-            f"{feature_np.shape}."
+            f"{feature_np.shape}.",
+            option="features",
+            value=list(feature_np.shape),
         )
     if not decay > 0:
         raise ConfigError(
-            f"decay is the distance at which omega falls to zero, above 0; got {decay}."
+            f"decay is the distance at which omega falls to zero, above 0; got {decay}.",
+            option="decay",
+            value=decay,
         )
     omega_nk = soft_bins(feature_np, decay)
     return draw_from_population(
@@ -79,16 +85,14 @@ def acquisition(
 
 
 def soft_bins(feature_np: Floats, decay: float) -> Floats:
-    """(N, 2^d) ω_k(x) = max(0, 1 − ℓ1 distance of x to bin k / ``decay``) for the bins cut at the
-    medians.
+    """(N, 2^d) ω_k(x) = max(0, 1 − ℓ1 distance of x to bin k / ``decay``).
+
+    The bins are cut at the medians.
     """
     n_features = feature_np.shape[1]
-    above_np = np.maximum(
-        feature_np - np.median(feature_np, axis=0), 0.0
-    )  # distance to the lower half
-    below_np = np.maximum(
-        np.median(feature_np, axis=0) - feature_np, 0.0
-    )  # distance to the upper half
+    median_p = np.median(feature_np, axis=0)
+    above_np = np.maximum(feature_np - median_p, 0.0)  # distance to the lower half
+    below_np = np.maximum(median_p - feature_np, 0.0)  # distance to the upper half
     distance_nk = np.zeros((feature_np.shape[0], 2**n_features))
     for k in range(2**n_features):
         upper = [(k >> (n_features - 1 - j)) & 1 for j in range(n_features)]
@@ -107,23 +111,28 @@ def draw_from_population(
     seed: int | np.random.Generator,
     description: str,
 ) -> Scenario:
-    """Draw n_k images for each source with probability ω_ik/Σ_j ω_jk from a finite population, with
-    replacement; the target is uniform.
+    """Draw n_k images for each source with probability ω_ik/Σ_j ω_jk, with replacement.
+
+    The population is finite, and the target is uniform over it.
     """
     n_population, n_sources = omega_nk.shape
     label_n = None if label is None else np.asarray(label)
     if label_n is not None and label_n.shape != (n_population,):
         raise ConfigError(
             f"label needs one entry for each of the {n_population} images of the population; got "
-            f"shape {label_n.shape}."
+            f"shape {label_n.shape}.",
+            option="label",
+            value=list(label_n.shape),
         )
     size_k = split_sizes(sizes, n_sources)
     rng = np.random.default_rng(seed)
     total_k = omega_nk.sum(axis=0)
     if not np.all(total_k > 0):
+        empty = int(np.argmin(total_k))
         raise ConfigError(
-            f"source {int(np.argmin(total_k))} could not draw a single image of this population: "
-            "its omega is zero everywhere."
+            f"source {empty} could not draw a single image of this population: its omega is zero "
+            "everywhere.",
+            source=empty,
         )
     index_n = np.concatenate(
         [

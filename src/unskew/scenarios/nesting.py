@@ -1,5 +1,6 @@
-"""Nested truncation: each source sees everything that the one before it sees, and more (Vardi
-1985's example).
+"""Nested truncation: each source sees all that the one before it sees, and more.
+
+This is Vardi's (1985) example.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ def nested_sets(
     edges: Sequence[float] | Floats = (0.2, 0.5, 1.0),
     seed: int | np.random.Generator,
 ) -> Scenario:
-    """Sources that draw uniformly from A_1 ⊂ A_2 ⊂ … ⊂ A_K, where A_k = [0, edge_k) and the target
-    is uniform on A_K = [0, 1).
+    """Draw sources that are uniform on A_1 ⊂ A_2 ⊂ … ⊂ A_K, where A_k = [0, edge_k).
+
+    The target is uniform on A_K = [0, 1).
 
     ω_k is the indicator of A_k, so Ω_k = edge_k. The label of an image is its stratum j: B_j = A_j
     − A_{j−1} (codes 0 … K−1).
@@ -48,7 +50,11 @@ def nested_sets(
     edge_k = np.asarray(edges, dtype=np.float64)
     mass_k = np.diff(edge_k, prepend=0.0)
     if edge_k.ndim != 1 or edge_k.size == 0 or mass_k.min() <= 0 or edge_k[-1] != 1.0:
-        raise ConfigError(f"edges must increase from above 0 to exactly 1; got {edge_k.tolist()}.")
+        raise ConfigError(
+            f"edges must increase from above 0 to exactly 1; got {edge_k.tolist()}.",
+            option="edges",
+            value=edge_k.tolist(),
+        )
     size_k = split_sizes(n, edge_k.size)
     source_n = repeat_codes(size_k)
     z_n = np.random.default_rng(seed).uniform(size=source_n.size) * edge_k[source_n]
@@ -73,8 +79,9 @@ def nested_sets(
 
 @dataclass(frozen=True, eq=False)
 class NestedSolution:
-    """The exact nonparametric maximum-likelihood estimate for nested sets: ``weight`` (n,), summing
-    to 1, and ``normalizer`` (K,).
+    """The exact nonparametric maximum-likelihood estimate for nested sets.
+
+    ``weight`` (n,) sums to 1; ``normalizer`` is (K,).
     """
 
     weight: Floats = field(repr=False)
@@ -94,7 +101,7 @@ def nested_sets_solution(stratum: npt.ArrayLike, source: npt.ArrayLike) -> Neste
         i in B_j.
 
     This is Lynden-Bell's product-limit estimator (1971) for truncated data. It exists iff R_j > N_j
-    for every j > 1: some image of a source j or later lies in A_{j−1}, which is strong connectivity
+    for every j > 1: some image of a source j or later is in A_{j−1}, which is strong connectivity
     of the overlap graph.
 
     Parameters
@@ -106,7 +113,8 @@ def nested_sets_solution(stratum: npt.ArrayLike, source: npt.ArrayLike) -> Neste
     source_n = np.asarray(source).astype(np.int64)
     if np.any(stratum_n > source_n):
         raise ConfigError(
-            "an image of source k lies in A_k, so its stratum cannot exceed its source."
+            "an image of source k is in A_k, so its stratum cannot exceed its source.",
+            option="stratum",
         )
     n_sources = int(source_n.max()) + 1
     count_k = np.bincount(stratum_n, minlength=n_sources)
@@ -116,8 +124,9 @@ def nested_sets_solution(stratum: npt.ArrayLike, source: npt.ArrayLike) -> Neste
     if np.any(at_risk_k[1:] == count_k[1:]):
         lacking = int(np.flatnonzero(at_risk_k[1:] == count_k[1:])[0])
         raise OverlapError(
-            f"no image of a source after {lacking} lies in the set of source {lacking}: the sets' "
-            "masses cannot be compared."
+            f"no image of a source after {lacking} is in the set of source {lacking}: the sets' "
+            "masses cannot be compared.",
+            source=lacking,
         )
     normalizer_k = np.append(np.cumprod(survivor_k[::-1])[::-1], 1.0)
     return NestedSolution(weight=(normalizer_k / at_risk_k)[stratum_n], normalizer=normalizer_k)

@@ -1,6 +1,4 @@
-"""What a scenario hands over: drawn images, their sources, and the truth that a user would not
-know.
-"""
+"""What a scenario returns: drawn images, their sources, and the truth that no user knows."""
 
 from __future__ import annotations
 
@@ -65,8 +63,9 @@ class Scenario:
 
     @property
     def omega_estimated(self) -> Floats:
-        """(n, K) what a user would estimate from the draw and the target's margin: ω̂_k(y) =
-        n_k^(y)/(M p(y)), M the number of labels.
+        """(n, K) what a user would estimate from the draw and the target's margin.
+
+        ω̂_k(y) = n_k^(y)/(M p(y)), M the number of labels.
 
         With a uniform target this is the article's ω̂_k(y) = n_k^(y), the number of images of
         source k with label y. Its exact weights are π_i ∝ p(y_i)/N_{y_i}, N_y the pooled count: the
@@ -74,7 +73,8 @@ class Scenario:
         """
         if self.label is None:
             raise ConfigError(
-                "omega_estimated counts labels per source, and this scenario has no labels."
+                "omega_estimated counts labels per source, and this scenario has no labels.",
+                column="label",
             )
         share_m = self.target_mean["label_share"]
         count_mk = np.zeros((share_m.size, self.log_normalizer.size))
@@ -84,14 +84,18 @@ class Scenario:
 
 
 def split_sizes(n: int | Sequence[int] | Ints, n_sources: int) -> Ints:
-    """(K,) sizes of the sources: a total ``n`` is shared out evenly, the first sources taking the
-    rest; K sizes stay as given.
+    """(K,) sizes of the sources: a total ``n`` is shared evenly, the first sources taking the rest.
+
+    K sizes are returned unchanged.
     """
     if np.ndim(n) == 0:
         total = int(np.asarray(n))
         if total < n_sources:
             raise ConfigError(
-                f"every source needs at least one image: got n={total} for {n_sources} sources."
+                f"every source needs at least one image: got n={total} for {n_sources} sources.",
+                option="n",
+                value=total,
+                limit=n_sources,
             )
         return np.full(n_sources, total // n_sources, dtype=np.int64) + (
             np.arange(n_sources) < total % n_sources
@@ -100,7 +104,9 @@ def split_sizes(n: int | Sequence[int] | Ints, n_sources: int) -> Ints:
     if size_k.shape != (n_sources,) or size_k.min() < 1:
         raise ConfigError(
             f"sizes needs {n_sources} positive whole numbers, one for each source; got "
-            f"{list(np.asarray(n).tolist())}."
+            f"{list(np.asarray(n).tolist())}.",
+            option="sizes",
+            value=np.asarray(n).tolist(),
         )
     return size_k
 
@@ -111,8 +117,9 @@ def repeat_codes(size_k: Ints) -> Ints:
 
 
 def geometric_sizes(n: int, n_sources: int, ratio: float) -> Ints:
-    """(K,) n_k ∝ ratio^k with Σ n_k = ``n`` exactly, each at least 1; the largest remainders are
-    rounded up.
+    """(K,) n_k ∝ ratio^k with Σ n_k = ``n`` exactly, each at least 1.
+
+    The largest remainders are rounded up.
 
     >>> geometric_sizes(50_000, 8, 0.75).tolist()
     [13891, 10418, 7814, 5860, 4395, 3296, 2472, 1854]
@@ -120,11 +127,16 @@ def geometric_sizes(n: int, n_sources: int, ratio: float) -> Ints:
     if not ratio > 0 or not np.isfinite(ratio):
         raise ConfigError(
             "ratio is how many times larger each source is than the one before it, above 0; got "
-            f"{ratio}."
+            f"{ratio}.",
+            option="ratio",
+            value=ratio,
         )
     if n < n_sources:
         raise ConfigError(
-            f"every source needs at least one image: got n={n} for {n_sources} sources."
+            f"every source needs at least one image: got n={n} for {n_sources} sources.",
+            option="n",
+            value=n,
+            limit=n_sources,
         )
     # In logarithms, so that no power of the ratio overflows.
     log_k = np.arange(n_sources) * np.log(ratio)

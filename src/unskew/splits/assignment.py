@@ -1,5 +1,6 @@
-"""Train, validation and test: splits that keep groups and copies together and are alike in every
-source and class.
+"""Train, validation and test: splits that keep groups and copies together.
+
+They are alike in every source and class.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ def split_pool(
     seed: int = 0,
     overwrite: bool = False,
 ) -> Pool:
-    """The pool with a column ``split`` that keeps what belongs together on one side.
+    """Add a column ``split`` to the pool that keeps what belongs together on one side.
 
     A unit is what must not be separated: the images of a group, exact copies of an image (the same
-    ``content``), and chains of both. Units are dealt out stratum by stratum (source × label, or
+    ``content``), and chains of both. Units are assigned stratum by stratum (source × label, or
     source × ``by``). Facts: no unit is divided; in each stratum every split differs from its share
     by less than the largest unit of that stratum (by less than one image where there are no
-    groups); what rounding leaves over is dealt so that sources, levels and the whole come near
+    groups); what rounding leaves over is assigned so that sources, levels and the whole come near
     their shares, too; the order of the rows does not matter, only the ids, the seed and what the
     images are.
 
@@ -51,9 +52,9 @@ def split_pool(
     pool : the images. A unit with images in several strata counts to the one with most of its
         images.
     shares : the share of the images that each split gets; they sum to 1.
-    by : attributes beside the source in which splits shall be alike; default: the label, if there
-        is one. Of lists (several labels for an image) every combination is a stratum, and every
-        label by itself is dealt evenly. Numbers with many values are cut at quantiles.
+    by : attributes, apart from the source, in which splits shall be alike; default: the label, if
+        there is one. Of lists (several labels for an image) every combination is a stratum, and
+        every label by itself is assigned evenly. Numbers with many values are cut at quantiles.
     seed : another seed is another split.
     overwrite : replace a split that the pool already has; otherwise that is an error.
 
@@ -62,15 +63,17 @@ def split_pool(
     >>> import unskew
     >>> from unskew.splits.assignment import split_pool
     >>> pool = unskew.Pool.from_arrays(["a"] * 10, label=["cat"] * 10, group=list("vvwwxxyyzz"))
-    >>> split_pool(pool, {"train": 0.6, "test": 0.4}).frame.groupby("split")["group"].nunique().to_dict()
+    >>> frame = split_pool(pool, {"train": 0.6, "test": 0.4}).frame
+    >>> frame.groupby("split")["group"].nunique().to_dict()
     {'test': 2, 'train': 3}
     """
     names, share_s = _checked_shares(shares)
     if "split" in pool.frame.columns and not overwrite:
         raise ConfigError(
-            "the pool has a column 'split' already; splitting it again would change what is train "
-            "and what is test. Use it as it is, or "
-            "say overwrite=True."
+            "the pool already has a column 'split'; splitting it again would change what is train "
+            "and what is test. Use it, or pass overwrite=True.",
+            option="overwrite",
+            column="split",
         )
     unit_n = _units(pool.frame)
     hash_n = _hashes(pool.frame["id"], seed)
@@ -81,53 +84,61 @@ def split_pool(
         n_units = int(unit_n.max()) + 1
         raise DataError(
             f"the split {first_few(lacking)} would get no image: the {len(pool)} images form "
-            f"{n_units} units that must stay together "
-            "(groups and copies). Give it a larger share, or have fewer splits."
+            f"{n_units} units that must stay together (groups and copies). Give it a larger share, "
+            "or have fewer splits.",
+            option="shares",
+            value=lacking,
+            count=n_units,
         )
     return pool.with_columns({"split": np.array(names, dtype=object)[split_n]})
 
 
 def join_splits(pool: Pool, file: Path) -> Pool:
-    """The pool with the splits of a table of id and split, joined by id; an image that the table
-    does not have is an error.
-    """
+    """Add the splits of a table of id and split, joined by id; every image must be in it."""
     import pandas as pd
 
     try:
         table = pd.read_csv(file, dtype=str, keep_default_na=False)
     except FileNotFoundError:
         raise ConfigError(
-            f"sources.split names the file {str(file)!r}, which is not there. `unskew split` "
-            "writes it."
+            f"sources.split names the file {str(file)!r}, which does not exist. `unskew split` "
+            "writes it.",
+            key="sources.split",
+            path=str(file),
         ) from None
     except (ValueError, OSError) as error:
         raise DataError(
             f"{file.name} cannot be read as a table of id and split ({error}). `unskew split` "
-            "writes one."
+            "writes one.",
+            path=str(file),
         ) from None
     if not {"id", "split"} <= set(table.columns):
         raise DataError(
             f"{file.name} needs the columns id and split, as `unskew split` writes them; it has "
-            f"{first_few(list(table.columns))}."
+            f"{first_few(list(table.columns))}.",
+            path=str(file),
+            columns=list(table.columns),
         )
-    if table["id"].duplicated().any():
+    twice = table["id"][table["id"].duplicated()].tolist()
+    if twice:
         raise DataError(
-            f"{file.name} names images twice: "
-            f"{first_few(table['id'][table['id'].duplicated()].tolist())}."
+            f"{file.name} lists images twice: {first_few(twice)}.", path=str(file), ids=twice
         )
     split_n = pool.frame["id"].astype(str).map(table.set_index("id")["split"])
     missing = pool.frame["id"][split_n.isna() | (split_n == "")].tolist()
     if missing:
         raise DataError(
             f"{len(missing)} images have no split in {file.name}: {first_few(missing)}. Were "
-            "images added since? Run `unskew split` again."
+            "images added since? Run `unskew split` again.",
+            path=str(file),
+            ids=missing,
+            count=len(missing),
         )
     return pool.with_columns({"split": split_n})
 
 
 def check_splits(pool: Pool) -> None:
-    """A `DataError` where a group or exact copies of an image lie in several splits, or where an
-    image is in none.
+    """Refuse groups or exact copies of an image in several splits, and images in none.
 
     A model would otherwise be judged on what it has seen. Without a column ``split`` there is
     nothing to check.
@@ -137,10 +148,13 @@ def check_splits(pool: Pool) -> None:
         return
     missing_n = frame["split"].isna()
     if missing_n.any():
+        ids = frame.loc[missing_n, "id"].tolist()
         raise DataError(
-            f"{int(missing_n.sum())} of {len(frame)} images are in no split (id "
-            f"{first_few(frame.loc[missing_n, 'id'].tolist())}). Give "
-            "each image one, or drop the column and let `unskew split` make it."
+            f"{len(ids)} of {len(frame)} images are in no split (id {first_few(ids)}). Give each "
+            "image one, or drop the column and let `unskew split` make it.",
+            column="split",
+            ids=ids,
+            count=len(ids),
         )
     _check_crossing(frame, "group")
     _check_crossing(frame, "content")
@@ -154,19 +168,20 @@ def _check_crossing(frame: pd.DataFrame, role: str) -> None:
     if not len(crossing):
         return
     cases = [
-        (value, found["split"].tolist(), found["id"].tolist())
-        for value, found in crossing.groupby(role, sort=False)
+        (value, rows["split"].tolist(), rows["id"].tolist())
+        for value, rows in crossing.groupby(role, sort=False)
     ]
     if role == "group":
         shown = first_few(
             [f"group {value} in {' and '.join(map(str, splits))}" for value, splits, _ in cases]
         )
         raise DataError(
-            f"{len(cases)} groups cross splits, so that a model would be judged on what it has "
-            f"seen: {shown}. Put each group on one side, "
-            "or drop the column split and let `unskew split` make it. If the groups are not what "
-            "they should be (a name that repeats from "
-            "source to source), name another column as group."
+            f"{len(cases)} groups cross splits, so a model would be judged on what it has seen: "
+            f"{shown}. Put each group on one side, or drop the column split and let `unskew split` "
+            "make it. If the groups are not what they should be (a name that repeats from source "
+            "to source), name another column as group.",
+            column="group",
+            count=len(cases),
         )
     shown = first_few(
         [
@@ -175,10 +190,11 @@ def _check_crossing(frame: pd.DataFrame, role: str) -> None:
         ]
     )
     raise DataError(
-        f"{len(cases)} images have exact copies in another split, so that a model would be judged "
-        f"on what it has seen: {shown}. Keep "
-        "copies on one side, leave the extra ones out, or drop the column split and let `unskew "
-        "split` make it."
+        f"{len(cases)} images have exact copies in another split, so a model would be judged on "
+        f"what it has seen: {shown}. Keep copies on one side, leave the extra ones out, or drop "
+        "the column split and let `unskew split` make it.",
+        column="content",
+        count=len(cases),
     )
 
 
@@ -188,22 +204,24 @@ def _checked_shares(shares: Mapping[str, float]) -> tuple[list[str], Floats]:
     if not names or not all(name.strip() for name in names):
         raise ConfigError(
             "shares names the splits and their share of the images, such as "
-            f"{dict(DEFAULT_SHARES)}; got {dict(shares)!r}."
+            f"{dict(DEFAULT_SHARES)}; got {dict(shares)!r}.",
+            option="shares",
+            value=dict(shares),
         )
     if not (
         np.isfinite(share_s).all() and (share_s > 0).all() and abs(share_s.sum() - 1.0) <= 1e-9
     ):
         raise ConfigError(
             f"the shares of the splits are above 0 and sum to 1; got {dict(shares)!r}, which sum "
-            f"to {share_s.sum():.6g}."
+            f"to {share_s.sum():.6g}.",
+            option="shares",
+            value=dict(shares),
         )
     return names, share_s
 
 
 def _units(frame: pd.DataFrame) -> Ints:
-    """(n,) images with the same number stay together; an image whose content is unknown is no copy
-    of another.
-    """
+    """(n,) images with the same number stay together; unknown content is no copy of another."""
     links: list[Any] = [frame["group"].map(level_text)] if "group" in frame.columns else []
     if "content" in frame.columns:
         links.append(
@@ -220,9 +238,7 @@ def _known(column: pd.Series[Any]) -> list[tuple[Any, bool]]:
 
 
 def _hashes(id_n: pd.Series[Any], seed: int) -> npt.NDArray[np.uint64]:
-    """(n,) numbers that depend on id and seed alone: the shuffle, whatever the order of the
-    rows.
-    """
+    """(n,) numbers that depend on id and seed alone: a shuffle, whatever the order of the rows."""
     key = str(int(seed)).encode()
     digests = b"".join(
         hashlib.blake2b(
@@ -239,18 +255,18 @@ def _attributes(pool: Pool, by: str | Sequence[str] | None) -> list[str]:
     names = [by] if isinstance(by, str) else list(by)
     lacking = [name for name in names if name not in pool.frame.columns]
     if lacking:
+        columns = list(pool.frame.columns)
         raise ConfigError(
             f"splits shall be alike in {first_few(lacking)}, but the images have no such column; "
-            "theirs are "
-            f"{first_few(list(pool.frame.columns), 12)}.{did_you_mean(lacking[0], pool.frame.columns)}"
+            f"theirs are {first_few(columns, 12)}.{did_you_mean(lacking[0], columns)}",
+            option="by",
+            columns=lacking,
         )
     return list(dict.fromkeys(["source", *names]))
 
 
 def _strata(frame: pd.DataFrame, attributes: Sequence[str]) -> list[tuple[tuple[str, ...], ...]]:
-    """One tuple for each image: of every attribute the levels that it has (one, or those of a
-    list).
-    """
+    """List for each image the levels it has of every attribute (one, or those of a list)."""
     return list(zip(*[_levels(frame[name]) for name in attributes], strict=True))
 
 
@@ -259,7 +275,7 @@ def _levels(column: pd.Series[Any]) -> list[tuple[str, ...]]:
 
     if any(isinstance(value, list | tuple | set | frozenset | np.ndarray) for value in column):
         return [
-            tuple(sorted({level_text(each) for each in value}))
+            tuple(sorted({level_text(item) for item in value}))
             if np.iterable(value)
             else (MISSING,)
             for value in column
@@ -278,8 +294,9 @@ def _levels(column: pd.Series[Any]) -> list[tuple[str, ...]]:
 
 @dataclass
 class _Dealing:
-    """Units dealt out to splits, stratum after stratum; ``owed`` is what each split is short of
-    among the strata dealt so far.
+    """Units assigned to splits, stratum after stratum.
+
+    ``owed`` is what each split is short of among the strata assigned so far.
 
     A unit of z images goes to a split that is short of at least z in its stratum, else to one that
     is short of anything: an overshoot is then below z and happens only when no split is short of z
@@ -329,21 +346,22 @@ class _Dealing:
             short[chosen] -= size
             total[chosen] -= size * len(margins)
             split_m[m] = chosen
-        given_s = np.bincount(split_m, weights=size_m, minlength=self.share_s.size)
+        assigned_s = np.bincount(split_m, weights=size_m, minlength=self.share_s.size)
         for margin in margins:
-            self.owed[margin] -= given_s
+            self.owed[margin] -= assigned_s
         return split_m
 
 
 def _unit_strata(
     unit_n: Ints, strata: Sequence[tuple[tuple[str, ...], ...]]
 ) -> tuple[Ints, list[tuple[tuple[str, ...], ...]]]:
-    """(stratum of every unit, the strata in their order): the one with most of its images, of
-    equals the first.
+    """(stratum of every unit, the strata in their order).
+
+    The stratum is the one with most of the unit's images, of equals the first.
     """
     keys = sorted(set(strata))
-    place = {key: at for at, key in enumerate(keys)}
-    stratum_n = np.array([place[key] for key in strata], dtype=np.int64)
+    index = {key: at for at, key in enumerate(keys)}
+    stratum_n = np.array([index[key] for key in strata], dtype=np.int64)
     pair, count = np.unique(unit_n * len(keys) + stratum_n, return_counts=True)
     unit_p, stratum_p = np.divmod(pair, len(keys))
     order_p = np.lexsort((stratum_p, -count, unit_p))

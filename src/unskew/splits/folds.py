@@ -12,8 +12,8 @@ from unskew.records import Ints
 # A column of numbers tells copies of an image where it has more values than this, and than a
 # twentieth of the images.
 _MEASUREMENT = 100
-# Columns that the table of a bootstrap replicate has beside those of the pool: the image that a row
-# is a copy of, and its fold group.
+# Columns that the table of a bootstrap replicate has in addition to those of the pool: the image
+# that a row is a copy of, and its fold group.
 COPY_OF = "(copy of)"
 FOLD_GROUP = "(fold group)"
 # Not measured on the image.
@@ -21,8 +21,9 @@ _NAMES_OF_ROWS = ("id", "group", "split", COPY_OF, FOLD_GROUP)
 
 
 def find_copies(X: Any) -> Ints | None:
-    """(n,) the same number for images whose X is identical in every entry, by a 64-bit hash; None
-    where entries cannot be hashed.
+    """(n,) the same number for images whose X is identical in every entry, by a 64-bit hash.
+
+    None where entries cannot be hashed.
     """
     import pandas as pd
     import scipy.sparse
@@ -46,9 +47,7 @@ def find_copies(X: Any) -> Ints | None:
 
 
 def content_codes(frame: Any) -> Ints | None:
-    """(n,) the same number for images of the same content, by the column ``content``; None where
-    images were not read.
-    """
+    """(n,) the same number for images of the same ``content``; None where images were not read."""
     import pandas as pd
 
     if "content" not in frame.columns:
@@ -61,8 +60,9 @@ def content_codes(frame: Any) -> Ints | None:
 
 
 def tell_copies(frame: Any) -> Ints | None:
-    """(n,) the same number for images of the same content or, where they were not read, for rows
-    that are alike in every number.
+    """(n,) the same number for images of the same content.
+
+    Where images were not read, rows that are alike in every number are copies.
 
     None where no column is fine enough to tell copies from look-alikes. Whole numbers that are all
     different name the rows, and tell nothing.
@@ -85,24 +85,25 @@ def tell_copies(frame: Any) -> Ints | None:
 
 
 def join_units(n: int, *links: Any) -> Ints:
-    """(n,) unit of every image: images that share an entry of any of ``links`` (group, copy) are of
-    one unit, and so on through chains.
+    """(n,) unit of every image: those that share an entry of any of ``links`` are of one unit.
+
+    Links are groups or copies, and units extend through chains.
     """
     import scipy.sparse
     import scipy.sparse.csgraph
 
-    given = [
+    codes = [
         np.unique(np.asarray(link).astype(str), return_inverse=True)[1]
         for link in links
         if link is not None
     ]
-    if not given:
+    if not codes:
         return np.arange(n, dtype=np.int64)
-    offsets = n + np.concatenate([[0], np.cumsum([int(code_n.max()) + 1 for code_n in given])])
+    offsets = n + np.concatenate([[0], np.cumsum([int(code_n.max()) + 1 for code_n in codes])])
     column = np.concatenate(
-        [offset + code_n for offset, code_n in zip(offsets[:-1], given, strict=True)]
+        [offset + code_n for offset, code_n in zip(offsets[:-1], codes, strict=True)]
     )
-    row = np.tile(np.arange(n), len(given))
+    row = np.tile(np.arange(n), len(codes))
     size = int(offsets[-1])
     graph = scipy.sparse.coo_array((np.ones(row.size), (row, column)), shape=(size, size))
     _, component = scipy.sparse.csgraph.connected_components(graph.tocsr(), directed=False)
@@ -110,8 +111,7 @@ def join_units(n: int, *links: Any) -> Ints:
 
 
 def deal_folds(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int) -> Ints:
-    """(n,) fold of every image: units are shuffled and dealt out like cards, stratum after stratum,
-    so that folds are alike.
+    """(n,) fold of every image: units are shuffled and dealt like cards, stratum by stratum.
 
     A unit counts to the stratum of its first image, and larger units are dealt first. Hence each
     stratum of single images is shared out to within one image, and no unit is ever split.
@@ -129,15 +129,18 @@ def deal_folds(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int) -> Ints:
 
 
 def check_folds(tests: list[Ints], unit_n: Ints) -> Ints:
-    """(n,) fold of every image from the test sets of a splitter, each image in one of them and no
-    unit in two.
+    """(n,) fold of every image from the test sets of a splitter.
+
+    Each image is in one of them, and no unit in two.
     """
     count_n = np.bincount(np.concatenate(tests), minlength=unit_n.size)
     if len(tests) < 2 or not np.all(count_n == 1):
+        n_wrong = int((count_n != 1).sum())
         raise ConfigError(
             "cv must hold out every image exactly once (as KFold and GroupKFold do); with "
-            f"{len(tests)} splits {int((count_n != 1).sum())} "
-            "images are held out never or more than once."
+            f"{len(tests)} splits {n_wrong} images are held out never or more than once.",
+            option="cv",
+            count=n_wrong,
         )
     fold_n = np.empty(unit_n.size, dtype=np.int64)
     for fold, rows in enumerate(tests):
@@ -149,9 +152,10 @@ def check_folds(tests: list[Ints], unit_n: Ints) -> Ints:
     if split:
         raise DataError(
             "cv puts images of one group, or exact copies of an image, into different folds "
-            f"({split} cases), so that a model would be "
-            "judged on what it has seen. Use a splitter by group, or cv=5; say copies=False where "
-            "equal X does not mean the same image."
+            f"({split} cases), so a model would be judged on what it has seen. Use a splitter by "
+            "group, or cv=5; pass copies=False where equal X does not mean the same image.",
+            option="cv",
+            count=split,
         )
     return fold_n
 
@@ -159,11 +163,16 @@ def check_folds(tests: list[Ints], unit_n: Ints) -> Ints:
 def _too_few(n_folds: int, n_units: int, n: int) -> ConfigError:
     if n_folds < 2:
         return ConfigError(
-            f"cv is the number of folds, at least 2, a splitter, or None; got {n_folds}."
+            f"cv is the number of folds, at least 2, a splitter, or None; got {n_folds}.",
+            option="cv",
+            value=n_folds,
+            limit=2,
         )
     return ConfigError(
-        f"{n_folds} folds need at least as many units to deal out, but the {n} images form "
-        f"{n_units} groups of images that belong together "
-        "(the same group, or identical X). Use fewer folds, or copies=False where equal X does not "
-        "mean the same image."
+        f"{n_folds} folds need at least as many units, but the {n} images form {n_units} groups of "
+        "images that belong together (the same group, or identical X). Use fewer folds, or "
+        "copies=False where equal X does not mean the same image.",
+        option="cv",
+        value=n_folds,
+        limit=n_units,
     )

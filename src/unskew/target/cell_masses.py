@@ -1,5 +1,6 @@
-"""How much of the target each cell holds: given, uniform or raked, restricted to cells with
-images.
+"""How much of the target each cell holds.
+
+Masses are given, uniform or raked, and restricted to cells with images.
 """
 
 from __future__ import annotations

@@ -252,7 +252,7 @@ def read_target_table(
 
 
 def _table_columns(frame: pd.DataFrame, by: Sequence[str] | None) -> tuple[str, tuple[str, ...]]:
-    """(the column of numbers of a joint table, its attributes)."""
+    """Find the column of numbers of a joint table, and its attributes."""
     table: Any = frame  # of any kind where it comes from a user
     if not (hasattr(table, "columns") and hasattr(table, "iloc")):
         hint = (

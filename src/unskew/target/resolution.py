@@ -1,5 +1,6 @@
-"""A target meets a pool: the stratum of every image and the target's mass of that stratum, or the
-reference to resemble.
+"""A target meets a pool.
+
+The result is the stratum of every image and its mass in the target, or the reference to resemble.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Soft boxes by maximum likelihood of the source labels: ω_k is 1 in a box and falls linearly (ℓ1)
-to 0 over a width γ.
+"""Soft boxes by maximum likelihood of the source labels.
+
+ω_k is 1 in a box and falls linearly (ℓ1) to 0 over a width γ.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def fit_soft_boxes(
     test: bool = True,
     seed: int | np.random.Generator = 0,
 ) -> SoftBoxFit:
-    """Edges and width that make the source labels most likely.
+    """Find the edges and the width that make the source labels most likely.
 
     Maximises over (u, edges, log γ)
 
@@ -132,10 +133,10 @@ def fit_soft_boxes(
         )
         if p_value > LEVEL:
             return _constant_fit(problem, constant, p_value, n_permutations)
-    found = search_boxes(problem, constant_nk, rng)
-    if found is None:
+    ascent = search_boxes(problem, constant_nk, rng)
+    if ascent is None:
         return _constant_fit(problem, constant, p_value, n_permutations)
-    boxes, log_likelihood = found.boxes, found.at.log_likelihood
+    boxes, log_likelihood = ascent.boxes, ascent.at.log_likelihood
     if log_likelihood - constant <= problem.schwarz * (boxes.n_edges + 1):
         return replace(_constant_fit(problem, constant, p_value, n_permutations), rejected=boxes)
     return SoftBoxFit(
@@ -161,8 +162,9 @@ def widen_soft_boxes(
     reference: int | None = None,
     group_n: npt.NDArray[np.generic] | None = None,
 ) -> SoftBoxFit | None:
-    """The fit with opposite edges beside those it has (`open_opposite_edges`): what it would be,
-    had it not chosen among edges.
+    """Add the opposite edges to a fit: what it would be, had it not chosen among edges.
+
+    See `open_opposite_edges`.
 
     Of a constant fit whose boxes were rejected, the fit with those. None where there is no edge to
     add, nothing but a constant, or where the climb from those edges ends at a likelihood so much
@@ -198,11 +200,13 @@ def widen_soft_boxes(
 
 
 def log_soft_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width: float) -> Floats:
-    """(n, K) log ω_k(z_i) = log max(0, 1 − Σ_d dist_d(z_i, box_k)/γ): 0 in the box, −inf at ℓ1
-    distance γ and beyond.
+    """(n, K) log ω_k(z_i) = log max(0, 1 − Σ_d dist_d(z_i, box_k)/γ).
+
+    It is 0 in the box, and −inf at ℓ1 distance γ and beyond.
 
     >>> import numpy as np
-    >>> log_soft_boxes(np.array([[0.5], [1.5], [2.0]]), np.array([[-np.inf]]), np.array([[1.0]]), 1.0)[:, 0].round(3)
+    >>> x = np.array([[0.5], [1.5], [2.0]])
+    >>> log_soft_boxes(x, np.array([[-np.inf]]), np.array([[1.0]]), 1.0)[:, 0].round(3)
     array([ 0.   , -0.693,   -inf])
     """
     from unskew.bias.soft_box.kernels_boxes import omega_of_boxes
@@ -219,8 +223,9 @@ def log_soft_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width
 def soft_box_jacobian(
     feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width: float
 ) -> Floats:
-    """(n, K, P) ∂ log ω_ik/∂θ; θ = finite lower edges, then finite upper edges (each source by
-    source), then log γ.
+    """(n, K, P) ∂ log ω_ik/∂θ.
+
+    θ = finite lower edges, then finite upper edges (source by source), then log γ.
 
     With t = γ − distance: −1/t for a lower edge that the image lies below, 1/t for an upper edge
     that it lies above, distance/t for log γ; 0 where ω = 0, and for the other edges. Constant ω (no
@@ -250,18 +255,23 @@ def _checked(feature_nd: Floats, source_n: Ints, n_sources: int) -> tuple[Floats
     if feature_nd.ndim != 2 or feature_nd.shape[0] != source_n.size or feature_nd.size == 0:
         raise DataError(
             f"features need one row of numbers for each of the {source_n.size} images; got shape "
-            f"{feature_nd.shape}."
+            f"{feature_nd.shape}.",
+            option="features",
+            value=list(feature_nd.shape),
         )
     if not np.all(np.isfinite(feature_nd)):
         row, column = np.argwhere(~np.isfinite(feature_nd))[0]
         raise DataError(
             f"features must be finite, but image {row} has {feature_nd[row, column]!r} in column "
-            f"{column}. "
-            "Likely cause: a missing value; drop the image or fill it in."
+            f"{column}. Likely cause: a missing value; drop the image or fill it in.",
+            row=int(row),
+            column=int(column),
         )
     if source_n.min() < 0 or source_n.max() >= n_sources:
         raise DataError(
-            f"source codes go from 0 to {n_sources - 1}; got {source_n.min()} to {source_n.max()}."
+            f"source codes go from 0 to {n_sources - 1}; got {source_n.min()} to {source_n.max()}.",
+            option="source",
+            limit=n_sources - 1,
         )
     return feature_nd, source_n
 
@@ -269,8 +279,9 @@ def _checked(feature_nd: Floats, source_n: Ints, n_sources: int) -> tuple[Floats
 def _sorted_groups(
     group_n: npt.NDArray[np.generic] | None, cell_n: npt.NDArray[np.generic] | None
 ) -> Ints | None:
-    """Codes of the groups, in the order of the problem's rows (sorted by cell); None where every
-    image is one by itself.
+    """Sort the codes of the groups as the problem's rows are (by cell).
+
+    None where every image is a group by itself.
     """
     if group_n is None or np.array_equal(group_n, np.arange(len(group_n))):
         return None

@@ -1,4 +1,5 @@
-"""Compiled loops over images behind soft boxes: ω, distances, and what one edge more or less gains.
+"""Compiled loops over images behind soft boxes: ω, distances, and the gain of one edge.
+
 Importing this loads Numba.
 """
 
@@ -16,7 +17,7 @@ SMALL_PRODUCT = 1e-150
 
 @compiled
 def add_log(total: float, product: float, factor: float) -> tuple[float, float]:
-    """(total, product) with log ``factor`` added to total + log product."""
+    """Add log ``factor`` to total + log product, and return both."""
     if factor < SMALL_PRODUCT:
         return total + np.log(factor), product
     product *= factor
@@ -29,8 +30,9 @@ def add_log(total: float, product: float, factor: float) -> tuple[float, float]:
 def farthest_images(
     feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper_kd: Floats
 ) -> tuple[Ints, Floats]:
-    """(K,) the image of each source that lies farthest (ℓ1) from its own box, and how far; row 0
-    and −1 for a source without images.
+    """(K,) the image of each source farthest (ℓ1) from its own box, and how far.
+
+    Row 0 and −1 for a source without images.
     """
     row_k = np.zeros(lower_kd.shape[0], dtype=np.int64)
     farthest_k = np.full(lower_kd.shape[0], -1.0)
@@ -51,8 +53,9 @@ def farthest_images(
 def innermost_places(
     feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper_kd: Floats, reach: float
 ) -> tuple[Floats, Floats]:
-    """Each (K, D): how far in an edge may be, the others held, with all images of its source at
-    most ``reach`` (ℓ1) from the box.
+    """(K, D) lower and upper: how far in an edge may be, the others held.
+
+    All images of its source must be at most ``reach`` (ℓ1) from the box.
 
     Of a lower edge the largest place, of an upper one the smallest; infinite for a source without
     images.
@@ -100,8 +103,9 @@ def soft_box_masses(
     width: float,
     u_ck: Floats,
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Each (n, K): e^{u} times the other factors, rows scaled; the ℓ1 distance to each box; the
-    first times ω.
+    """(n, K) three times: e^{u} times the other factors, the ℓ1 distance to each box, masses.
+
+    Rows of the first are scaled; masses are the first times ω.
 
     Then each (C, K): how the log-likelihood climbs and bends with u, Σ_i 1{s_i = k} − q_ik and Σ_i
     q_ik (1 − q_ik).
@@ -143,7 +147,7 @@ def soft_box_masses(
 
 @compiled
 def newton_gain(slope: float, curvature: float) -> float:
-    """What one Newton step promises."""
+    """Predict the gain of one Newton step."""
     return slope * slope / (2.0 * curvature) if curvature > 1e-9 else 0.0
 
 
@@ -164,8 +168,9 @@ def gains_of_edge(
     place_a: Floats,
     width: float,
 ) -> Floats:
-    """What Σ_i log q_{i,s_i} gains with the edge of source k along feature d at each of these
-    places instead of where it is.
+    """Compute what Σ_i log q_{i,s_i} gains with an edge at each of these places.
+
+    The edge is that of source k along feature d.
 
     Everything else is held, but for u_k, which makes one Newton step in each cell, here and there:
     with p_i the membership of k it adds (Σ_i 1{s_i = k} − p_i)²/(2 Σ_i p_i (1 − p_i)). Only images
@@ -224,8 +229,9 @@ def spread_of_gain(
     place: float,
     width: float,
 ) -> float:
-    """√(n Var) of the images' gains, log of the ratio of q_{i,s_i}, with the edge at another place
-    where all stay inside.
+    """√(n Var) of the images' gains with the edge at another place where all stay inside.
+
+    A gain is the log of the ratio of q_{i,s_i}.
     """
     n, n_sources = mass_nk.shape
     total, square = 0.0, 0.0

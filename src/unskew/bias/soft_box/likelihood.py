@@ -1,6 +1,4 @@
-"""The likelihood of the source labels under soft boxes, and how it is climbed: Fisher scoring with
-damping.
-"""
+"""The likelihood of the source labels under soft boxes, and its ascent by damped Fisher scoring."""
 
 from __future__ import annotations
 
@@ -28,8 +26,9 @@ SHARE_OF_INFORMATION = 0.01  # or this share of them, if that is more
 
 
 class Boxes(NamedTuple):
-    """Edges (K, D), infinite where there is none; width γ; u (C, K), −inf for a source without
-    images in the cell.
+    """Edges (K, D), infinite where there is none; width γ; u (C, K).
+
+    u is −inf for a source without images in the cell.
     """
 
     lower: Floats
@@ -45,8 +44,9 @@ class Boxes(NamedTuple):
 
 
 class InformingImages(NamedTuple):
-    """Images of which the Fisher information is summed, each for ``weight`` images: it steers the
-    steps, and needs no more.
+    """Images of which the Fisher information is summed, each for ``weight`` images.
+
+    It steers the steps, and needs no more.
     """
 
     feature: Floats
@@ -87,7 +87,7 @@ class LabelProblem:
         return int(self.count.shape[0])
 
     def informing(self, at_least: int) -> InformingImages:
-        """Every so many images: ``at_least`` as many, or ``SHARE_OF_INFORMATION`` of all."""
+        """Choose every so many images: ``at_least`` as many, or ``SHARE_OF_INFORMATION`` of all."""
         stride = max(1, min(self.source.size // at_least, round(1.0 / SHARE_OF_INFORMATION)))
         feature_md, offset_mk = (
             np.ascontiguousarray(array_nd[::stride]) for array_nd in (self.feature, self.offset)
@@ -97,8 +97,9 @@ class LabelProblem:
 
     @property
     def prior(self) -> float:
-        """τ = ¼ √units, as the images' log-likelihood counts: beside a score of order √units it
-        decides only what that leaves open.
+        """τ = ¼ √units, in units of the images' log-likelihood.
+
+        Next to a score of order √units it decides only what that leaves open.
         """
         return 0.25 * float(np.sqrt(self.source.size / self.unit_share))
 
@@ -117,8 +118,9 @@ class LabelProblem:
         return smallest_d, largest_d
 
     def no_boxes(self) -> Boxes:
-        """ω ≡ 1, with u = log of the shares (exact when there is no offset), less the mean of the
-        offset.
+        """Return ω ≡ 1, with u = log of the shares less the mean of the offset.
+
+        That is exact when there is no offset.
         """
         edge_kd = np.full((self.n_sources, self.feature.shape[1]), np.inf)
         with np.errstate(divide="ignore"):
@@ -137,7 +139,7 @@ def pose_problem(
     reference: int | None,
     group_n: npt.NDArray[np.generic] | None = None,
 ) -> LabelProblem:
-    """Rows sorted by cell; images of one group of ``group_n`` are one unit."""
+    """Sort the rows by cell; images of one group of ``group_n`` are one unit."""
     n = source_n.size
     code_n: Ints = (
         np.zeros(n, dtype=np.int64)
@@ -169,8 +171,9 @@ def pose_problem(
 
 
 class LikelihoodValue(NamedTuple):
-    """Penalised log-likelihood ``value``, ``log_likelihood``, and the gradients of the first by θ
-    and by each cell's u.
+    """Penalised log-likelihood ``value``, ``log_likelihood``, and the gradients of the first.
+
+    These are by θ and by each cell's u.
     """
 
     value: float
@@ -199,8 +202,9 @@ class LabelInformation(NamedTuple):
 
 
 def edge_slots(lower_kd: Floats, upper_kd: Floats) -> tuple[Ints, int]:
-    """(K, D, 2) place of each finite edge in θ (lower edges first, source by source), −1 for
-    infinite ones; and the length of θ.
+    """(K, D, 2) index of each finite edge in θ, −1 for infinite ones; and the length of θ.
+
+    Lower edges come first, source by source.
     """
     slot_kd2 = np.full((*lower_kd.shape, 2), -1, dtype=np.int64)
     n_lower = int(np.isfinite(lower_kd).sum())
@@ -213,8 +217,10 @@ def edge_slots(lower_kd: Floats, upper_kd: Floats) -> tuple[Ints, int]:
 def evaluate_boxes(
     problem: LabelProblem, boxes: Boxes, with_gradient: bool = True
 ) -> LikelihoodValue:
-    """L(θ, u) = Σ_i log q_{i,s_i} + τ (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}), Ω_k the mean of ω_k
-    over the pool, and its gradient.
+    """Evaluate L(θ, u) and its gradient.
+
+    L = Σ_i log q_{i,s_i} + τ (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}), Ω_k the mean of ω_k over the
+    pool.
 
     −inf if infeasible. The last term is nothing but for images on the rim of their own source's
     support: the likelihood does not mind how small ω is there if no other source has them, and one
@@ -229,8 +235,8 @@ def evaluate_boxes(
 
 
 def inform_boxes(images: InformingImages, boxes: Boxes) -> LabelInformation:
-    """The Fisher information at the boxes."""
-    from unskew.bias.soft_box.kernels_likelihood import sum_information
+    """Sum the Fisher information at the boxes."""
+    from unskew.bias.soft_box.kernels_information import sum_information
 
     return LabelInformation(
         *(
@@ -249,8 +255,9 @@ def ascend(
     rows: int = ROWS_OF_INFORMATION,
     evaluated: LikelihoodValue | None = None,
 ) -> Ascent:
-    """Climb to a local maximum of L over (edges, log γ, u) by Fisher scoring with Levenberg's
-    damping.
+    """Climb to a local maximum of L over (edges, log γ, u) by damped Fisher scoring.
+
+    The damping is Levenberg's.
 
     log t_{i,s_i} is a barrier that keeps every image in its own source's support; a step that
     crosses it, or leads down, is shortened, and if that does not help, damped. Steps are invariant
@@ -294,8 +301,9 @@ def ascend(
 
 
 def _shortening(gain: float, slope: float) -> float:
-    """By how much a step that failed is shortened: to the top of the parabola through its ``gain``,
-    with the ``slope`` at its beginning.
+    """Shorten a step that failed: to the top of the parabola through its ``gain``.
+
+    The parabola has the ``slope`` at the beginning of the step.
     """
     if not math.isfinite(gain) or slope <= 0:
         return 0.3
@@ -309,9 +317,7 @@ def _damped_step(
     information: LabelInformation,
     damping: float,
 ) -> tuple[tuple[Floats, Floats], float]:
-    """One step in (θ, u), u eliminated cell by cell (Schur complement); and the gain it
-    predicts.
-    """
+    """Compute a step in (θ, u) and the gain it predicts; u is eliminated cell by cell (Schur)."""
     damping += 1e-10
     is_in_ck = (boxes.u > -np.inf).astype(np.float64)
     scale_ck = _positive(_diagonal(information.u), 1.0)
@@ -349,7 +355,7 @@ def _positive(scale_p: Floats, otherwise: float) -> Floats:
 
 
 def _moved(boxes: Boxes, step: tuple[Floats, Floats], length: float) -> Boxes:
-    """The boxes ``length`` times the step further."""
+    """Move the boxes by ``length`` times the step."""
     step_p, step_ck = length * step[0], length * step[1]
     lower_kd, upper_kd = boxes.lower.copy(), boxes.upper.copy()
     has_lower_kd, has_upper_kd = np.isfinite(lower_kd), np.isfinite(upper_kd)
@@ -362,8 +368,9 @@ def _moved(boxes: Boxes, step: tuple[Floats, Floats], length: float) -> Boxes:
 
 
 def _without_idle_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
-    """The boxes with edges beyond all images of the pool infinite: the data cannot tell where they
-    are; and those of fixed sources.
+    """Make edges infinite that are beyond all images of the pool, or of fixed sources.
+
+    The data cannot tell where they are.
     """
     smallest_d, largest_d = problem.reach
     fixed_k1 = problem.is_fixed[:, None]
@@ -374,7 +381,7 @@ def _without_idle_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
 
 
 def uncrossed(lower_kd: Floats, upper_kd: Floats) -> tuple[Floats, Floats]:
-    """A lower edge above its upper one meets it in the middle."""
+    """Let a lower edge above its upper one meet it in the middle."""
     crossed_kd = lower_kd > upper_kd  # then both are finite
     if not crossed_kd.any():
         return lower_kd, upper_kd

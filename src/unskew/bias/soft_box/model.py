@@ -1,5 +1,6 @@
-"""Biasing functions that are 1 in a box of features and fall off linearly around it; boxes and
-width by maximum likelihood.
+"""Biasing functions that are 1 in a box of features and fall off linearly around it.
+
+Boxes and width are estimated by maximum likelihood.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SoftBox(Bias):
-    """ω_k(z) = max(0, 1 − ‖x − projection of x on box k‖₁/γ), x the features of z: 1 in a box,
-    falling linearly to 0 over the width γ.
+    """ω_k(z) = max(0, 1 − ‖x − projection of x on box k‖₁/γ), x the features of z.
+
+    That is 1 in a box and falls linearly to 0 over the width γ.
 
     The boxes (any edges, also infinite, one for each source) and the width, common to all, maximise
     the likelihood of the source labels,
@@ -46,18 +48,18 @@ class SoftBox(Bias):
         Σ_i log q_{i,s_i}(u, boxes, γ) + ¼√n (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}),   Ω_k the pool's
         mean of ω_k.
 
-    The second part, small beside the first, decides where ratios of ω cannot: of boxes that explain
-    the labels alike the least selective are taken, and no image is left on the rim of its own
-    source's support. The reference of the target, if there is one, has ω ≡ 1.
+    The second part, small next to the first, decides where ratios of ω cannot: of boxes that
+    explain the labels alike the least selective are taken, and no image is left on the rim of its
+    own source's support. The reference of the target, if there is one, has ω ≡ 1.
 
     If the data cannot tell such a mechanism from none (the likelihood gains no more than it does
-    when source labels are permuted), ω ≡ 1 is what comes out, and `describe` says so.
+    when source labels are permuted), the result is ω ≡ 1, and `describe` says so.
 
     Parameters
     ----------
     features : numeric columns of the table, or beginnings of columns.
     standardise : measure distances in standard deviations of the pooled features, not in their own
-        units. The width is one number for all features: say True where their units differ.
+        units. The width is one number for all features: use True where their units differ.
 
     Notes
     -----
@@ -91,9 +93,10 @@ class SoftBox(Bias):
         if other:
             raise ConfigError(
                 f"SoftBox measures distances, so its features are numbers; {first_few(other)} is "
-                "not. "
-                f"Use Product(SoftBox(…), Box({other})) to keep each source to its own levels, or "
-                "Tilt."
+                f"not. Use Product(SoftBox(…), Box({other})) to keep each source to its own "
+                "levels, or Tilt.",
+                option="features",
+                columns=other,
             )
         columns = [read_numbers(data.frame[name], name) for name in names]
         if warm is not None:
@@ -112,7 +115,7 @@ class SoftBox(Bias):
             ) + self._unequal_units(spread_d, names)
             largest_d = np.array([max(-column_r.min(), column_r.max()) for column_r in columns])
             notes += _useless_features(feature_rd, largest_d / scale_d, names)
-        # A fit that is only continued (next round of a product, bootstrap) is not tested anew.
+        # A fit that is only continued (next round of a product, bootstrap) is not tested again.
         if warm is not None and warm.fit.is_constant:
             return warm
         fit = fit_soft_boxes(
@@ -140,7 +143,7 @@ class SoftBox(Bias):
         large, small = names[int(np.nanargmax(spread_d))], names[int(np.nanargmin(spread_d))]
         return (
             f"{large} varies more than ten times as much as {small}, but one width holds for both: "
-            "say standardise=True if units differ",
+            "set standardise=True if units differ",
         )
 
 
@@ -159,9 +162,7 @@ def _measured(columns: Sequence[Floats], centre_d: Floats, scale_d: Floats) -> F
 def _useless_features(
     centred_rd: Floats, largest_d: Floats, names: Sequence[str]
 ) -> tuple[str, ...]:
-    """Sentences, and a warning each, on features that are constant, or copies or combinations of
-    those before them.
-    """
+    """Warn of features that are constant, or copies or combinations of those before them."""
     notes = []
     combined = combined_columns(centred_rd)
     product_dd = centred_rd.T @ centred_rd
@@ -176,7 +177,7 @@ def _useless_features(
         ]
         if not varies_d[d]:
             notes.append(
-                f"{name} is constant and says nothing of the sources: leave it out of the bias "
+                f"{name} is constant and says nothing about the sources: leave it out of the bias "
                 "model"
             )
         elif copied:

@@ -1,6 +1,4 @@
-"""Do the sources differ in these features at all? A test against constant ω, calibrated by
-permuting source labels.
-"""
+"""Do the sources differ in these features at all? A permutation test against constant ω."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ PLACES = np.linspace(0.0, 1.0, 17)[
 def permutation_p_value(
     problem: LabelProblem, constant_nk: Floats, group_n: Ints | None, rng: np.random.Generator
 ) -> tuple[float, int]:
-    """p-value of the hypothesis that ω is constant, and the number of permutations made.
+    """Compute the p-value of constant ω, and the number of permutations made.
 
     The statistic stands for the refit: an edge of source k pays if k lacks images beyond it, so T =
     Σ_{k,d} max_b z²_{kdb}, z_{kdb} being the standardised difference between the images of k below
@@ -71,7 +69,7 @@ def permutation_p_value(
 
 
 def _bins(problem: LabelProblem) -> Ints:
-    """(n, D) between which places each image lies."""
+    """(n, D) the bin of each image, between two places."""
     at = (PLACES * (problem.source.size - 1)).round().astype(np.int64)
     return np.stack(
         [np.searchsorted(np.sort(column_n)[at], column_n) for column_n in problem.feature.T], axis=1
@@ -79,8 +77,9 @@ def _bins(problem: LabelProblem) -> Ints:
 
 
 def permutation_bound(problem: LabelProblem, bin_nd: Ints, observed: float) -> float:
-    """An upper bound of the share of permutations with T ≥ t = ``observed``, by Hoeffding's
-    inequality; perhaps above 1. One cell.
+    """Bound the share of permutations with T ≥ t = ``observed`` from above, by Hoeffding.
+
+    The bound may exceed 1. One cell.
 
     T ≥ t needs one z²_{kdb} ≥ t/(KD). Of the n_k images of source k those below place b, B images
     of the pool, are hypergeometric, and
@@ -153,8 +152,9 @@ def _sums_in_bins(bin_nd: Ints, weight_nk: Floats) -> Floats:
 
 
 def _largest_gaps(gap_dkb: Floats, spread_dkb: Floats) -> float:
-    """Σ_{d,k} max_b z², gaps summed from below, centred and standardised as sums with a given
-    total.
+    """Σ_{d,k} max_b z², gaps summed from below, as sums with a fixed total.
+
+    They are centred and standardised.
     """
     whole_dk = np.maximum(spread_dkb.sum(axis=2, keepdims=True), 1e-300)
     below_dkb = np.cumsum(spread_dkb, axis=2) / whole_dk
@@ -167,8 +167,9 @@ def _largest_gaps(gap_dkb: Floats, spread_dkb: Floats) -> float:
 
 
 def _units(problem: LabelProblem, group_n: Ints | None) -> tuple[Ints, Ints]:
-    """The unit (images of one group, source and cell) of every image, and the first image of every
-    unit.
+    """Find the unit (images of one group, source and cell) of every image.
+
+    Returns it with the first image of every unit.
     """
     n = problem.source.size
     if group_n is None:

@@ -47,8 +47,9 @@ ROOM = 0.02  # of γ, left between an image and the rim of its own source's supp
 def search_boxes(
     problem: LabelProblem, constant_nk: Floats, rng: np.random.Generator
 ) -> Ascent | None:
-    """The best local maximum found from a few sparse starts; None if no source lacks images in any
-    tail.
+    """Find the best local maximum from a few sparse starts.
+
+    None if no source lacks images in any tail.
 
     Starts are climbed on a subsample drawn evenly from the sources (their sizes enter through u
     only), the best on all images; of many images first on a tenth of them, of which the subsample
@@ -93,8 +94,9 @@ def search_boxes(
 
 
 def start_from_tails(problem: LabelProblem, constant_nk: Floats) -> list[Boxes]:
-    """For each tail, edges at that quantile of source k wherever k lacks images beyond it; γ so
-    that all own images are inside.
+    """Start, for each tail, with edges at that quantile of source k wherever k lacks images.
+
+    γ is such that all images are in their own source's support.
 
     Source k has a share ``tail`` of its images beyond the edge; under constant ω it would have Σ_{i
     beyond} q⁰_ik/n_k. A tail without any edge is left out.
@@ -131,8 +133,7 @@ def start_from_tails(problem: LabelProblem, constant_nk: Floats) -> list[Boxes]:
 
 
 def open_opposite_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
-    """The boxes with every edge added that could take over, or share, what another source's edge
-    explains.
+    """Add every edge that could take over, or share, what another source's edge explains.
 
     That source k lacks images above an edge, compared with l, is as well said by a lower edge of l,
     as long as log ω is nearly linear. So a source without edges along a feature gets one there on
@@ -155,8 +156,9 @@ def open_opposite_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
 
 
 def make_room(problem: LabelProblem, boxes: Boxes) -> Boxes:
-    """Edges moved outwards, as little as it takes, until every image lies in its own source's
-    support; γ stays.
+    """Move edges outwards until every image is in its own source's support; γ stays.
+
+    They move as little as it takes.
     """
     from unskew.bias.soft_box.kernels_boxes import farthest_images
 
@@ -179,8 +181,9 @@ def make_room(problem: LabelProblem, boxes: Boxes) -> Boxes:
 
 
 def _carried(few: LabelProblem, many: LabelProblem, boxes: Boxes) -> Boxes:
-    """Boxes found on few of the images, as a start on all: with room for these, and u as the
-    sources' shares differ.
+    """Turn boxes fitted to few of the images into a start on all of them.
+
+    That makes room for these, and shifts u as the sources' shares differ.
 
     On the same images u begins anew: that is another way up, which at times goes on where the first
     ended on a ridge.
@@ -192,8 +195,9 @@ def _carried(few: LabelProblem, many: LabelProblem, boxes: Boxes) -> Boxes:
 
 
 def _subsample(problem: LabelProblem, n_rows: int, rng: np.random.Generator) -> LabelProblem:
-    """At most ``n_rows`` images, as evenly from the sources as their sizes allow; cells are
-    kept.
+    """Choose at most ``n_rows`` images, as evenly from the sources as their sizes allow.
+
+    Cells are kept.
     """
     if problem.source.size <= n_rows:
         return problem
@@ -217,9 +221,7 @@ def _subsample(problem: LabelProblem, n_rows: int, rng: np.random.Generator) -> 
 
 
 def _some_rows(source_n: Ints, k: int, most: int, rng: np.random.Generator) -> Ints:
-    """At most so many rows of source k, at random; of very many rows every so many are permuted
-    only.
-    """
+    """Choose rows of source k at random; of very many rows only every so many are permuted."""
     own_m = np.flatnonzero(source_n == k)
     stride = max(1, own_m.size // max(2 * most, ROWS_TO_PERMUTE))
     return rng.permutation(own_m[rng.integers(stride) :: stride] if stride > 1 else own_m)[:most]
@@ -228,8 +230,9 @@ def _some_rows(source_n: Ints, k: int, most: int, rng: np.random.Generator) -> I
 def _open_and_close(
     problem: LabelProblem, boxes: Boxes, cost: float, may_open: bool = True
 ) -> Boxes | None:
-    """Close (make infinite) each edge that earns less than its cost with the others held; open each
-    infinite one that would earn it.
+    """Close edges that earn less than their cost, and open those that would earn it.
+
+    An edge is closed by making it infinite; the others are held.
     """
     from unskew.bias.soft_box.kernels_boxes import innermost_places
 
@@ -258,7 +261,7 @@ def _open_and_close(
 
 
 def _strides(n: int) -> list[int]:
-    """Every how many images are looked at first, and where those leave doubt; at last all.
+    """List every how many images are read first, and where those leave doubt; at last all.
 
     >>> _strides(100_000), _strides(1000)
     ([20, 5, 1], [1])
@@ -270,8 +273,9 @@ def _strides(n: int) -> list[int]:
 
 
 def _pays(levels: Sequence[_Held], edge: _Edge, other: float, needed: float) -> bool:
-    """Does moving the edge gain more than ``needed``? Decided on some images where these leave no
-    doubt, at last on all.
+    """Tell whether moving the edge gains more than ``needed``.
+
+    Some images decide where they leave no doubt, at last all.
     """
     *some, every = levels
     for held in some:
@@ -308,8 +312,9 @@ class _Edge(NamedTuple):
 
 
 class _Masses(NamedTuple):
-    """Each (n, K): e^{u} and the other factors, distances to the boxes, the first times ω; each (C,
-    K): slope and curvature by u.
+    """(n, K) e^{u} and the other factors, distances to the boxes, the first times ω.
+
+    And (C, K) slope and curvature by u.
     """
 
     factor: Floats
@@ -320,8 +325,9 @@ class _Masses(NamedTuple):
 
 
 class _Held:
-    """What is held while one edge moves, of every ``stride``-th image: distances to the boxes, and
-    the sources' masses.
+    """What is held while one edge moves, of every ``stride``-th image.
+
+    Distances to the boxes, and the sources' masses.
     """
 
     def __init__(self, problem: LabelProblem, boxes: Boxes, stride: int) -> None:
@@ -348,13 +354,14 @@ class _Held:
         return _Masses(*soft_box_masses(*self.rows, *self.boxes))
 
     def gain(self, edge: _Edge, other: float) -> float:
-        """What the log-likelihood of all images gains with the edge at another place; −inf if an
-        image is then outside.
+        """Compute what the log-likelihood of all images gains with the edge at another place.
+
+        −inf if an image is then outside.
         """
         return self.stride * float(self._gains(edge, np.array([other]))[0])
 
     def error_of_gain(self, edge: _Edge, other: float) -> float:
-        """The standard error of that, as far as images differ in their gains."""
+        """Compute the standard error of `gain`, as far as images differ in their gains."""
         from unskew.bias.soft_box.kernels_boxes import spread_of_gain
 
         feature_nd, source_n, _, _ = self.rows
@@ -364,8 +371,9 @@ class _Held:
         )
 
     def best_place(self, edge: _Edge, place_m: Floats, innermost: float) -> float | None:
-        """Of the places between the opposite edge and the innermost one that which gains most; None
-        if there is none.
+        """Find the place between the opposite edge and the innermost one that gains most.
+
+        None if there is none.
         """
         low, high = self.boxes.lower[edge.k, edge.d], self.boxes.upper[edge.k, edge.d]
         is_open_m = (
