@@ -211,7 +211,7 @@ def test_placed_sets_threads_and_folder_for_the_same_model(tmp_path: Path) -> No
     settings = Embedding("my:net")
     placed = settings.placed(3, tmp_path)
     assert placed == settings
-    assert (placed._place.jobs, placed._place.cache) == (3, tmp_path)
+    assert (placed._runs_on.jobs, placed._runs_on.cache) == (3, tmp_path)
     assert placed._model is settings._model
 
 
