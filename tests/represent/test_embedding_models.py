@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from raising import refused
 from unskew.errors import ConfigError, DataError
 from unskew.represent import efficientnet
 from unskew.represent.embedding_models import find_model, is_model_file
@@ -263,21 +264,20 @@ def test_a_factory_is_called_once_for_fingerprint_and_network(
 @pytest.mark.parametrize(
     "name", ["resnet50", "my networks:net", ":net", "a.b:", "net.h5", "efficientnet-lite1"]
 )
-def test_a_name_that_means_nothing_is_an_error_at_once(name: str) -> None:
-    with pytest.raises(ConfigError, match="module:factory, an ONNX file") as caught:
+def test_an_unknown_name_is_refused_at_once(name: str) -> None:
+    with refused(ConfigError, option="model", value=name):
         find_model(name)
-    assert repr(name) in str(caught.value)
 
 
-def test_names_that_mean_files_are_told_from_the_others() -> None:
+def test_names_of_files_differ_from_others() -> None:
     names = ("nets/a.onnx", "A.PT", "a.ts", "my.nets:make", "efficientnet-lite0", None)
     assert [is_model_file(name) for name in names] == [True] * 3 + [False] * 3
 
 
 @pytest.mark.parametrize("name", ["gone.onnx", "gone.pt"])
-def test_a_file_that_is_not_there_is_named(name: str) -> None:
+def test_a_file_that_does_not_exist_is_named(name: str) -> None:
     for use in (lambda model: model.fingerprint(), lambda model: model.load(6, ONE)):
-        with pytest.raises(ConfigError, match=f"no file '{name}'"):
+        with refused(ConfigError, option="model", path=name):
             use(find_model(name))
 
 
@@ -295,26 +295,27 @@ def test_a_factory_that_does_not_work_says_why(factories: str, factory: str, mes
 
 
 def test_a_module_that_is_not_installed_says_so() -> None:
-    with pytest.raises(ConfigError, match=r"No module named 'not_here'.*PYTHONPATH"):
+    with refused(ConfigError, value="not_here:net") as caught:
         find_model("not_here:net").fingerprint()
+    assert "PYTHONPATH" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("factory", "message"),
+    ("factory", "facts", "hint"),
     [
-        ("one_row", r"for 5 images it gave the shape \(3,\).*pooling"),
-        ("as_dict", r"it returned dict.*picks the tensor"),
-        ("not_finite", r"NaN or infinity for 5 of 5 images.*mean and std"),
-        ("failing", r"failed on images of the shape \(5, 3, 6, 6\): RuntimeError"),
+        ("one_row", {"value": [3]}, "pooling"),
+        ("as_dict", {"value": "dict"}, "tensor"),
+        ("not_finite", {"count": 5}, "mean and std"),
+        ("failing", {"value": [5, 3, 6, 6]}, "RuntimeError"),
     ],
 )
-def test_a_network_that_gives_something_else_says_what(
-    factories: str, factory: str, message: str
+def test_a_network_that_gives_something_else_is_refused(
+    factories: str, factory: str, facts: dict[str, Any], hint: str
 ) -> None:
-    with pytest.raises(DataError, match=message):
-        find_model(f"{factories}:{factory}").load(6, ONE).embed(
-            -np.ones((5, 3, 6, 6), dtype=np.float32)
-        )
+    network = find_model(f"{factories}:{factory}").load(6, ONE)
+    with refused(DataError, **facts) as caught:
+        network.embed(-np.ones((5, 3, 6, 6), dtype=np.float32))
+    assert hint in str(caught.value)
 
 
 class _Bomb:
@@ -331,33 +332,33 @@ def test_a_checkpoint_is_refused_and_runs_no_code(
     Path("pickle.pt").write_bytes(pickle.dumps(_Bomb()))
     Path("text.pt").write_text("not a network")
     for name in ("state.pt", "bomb.pt", "pickle.pt", "text.pt"):
-        with pytest.raises(ConfigError, match=f"{name} is not a TorchScript file.*state_dict"):
+        with refused(ConfigError, option="model", path=name):
             find_model(name).load(6, ONE)
     assert not Path("exploded").exists()
 
 
-def test_onnx_files_that_cannot_be_used_say_why(tmp_path: Path) -> None:
+def test_onnx_files_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
     (tmp_path / "text.onnx").write_text("not a network")
-    with pytest.raises(ConfigError, match="onnxruntime cannot load"):
+    with refused(ConfigError, option="model", value=str(tmp_path / "text.onnx")):
         find_model(str(tmp_path / "text.onnx")).load(6, ONE)
-    with pytest.raises(
-        ConfigError, match=r"\(b, 3, h, w\).*images \['batch', 1, 'side', 'side'\].*channels first"
-    ):
-        find_model(str(write_onnx(tmp_path / "grey.onnx", channels=1))).load(6, ONE)
-    with pytest.raises(ConfigError, match=r"takes images of 8×8 pixels only: set size = 8"):
+    grey = str(write_onnx(tmp_path / "grey.onnx", channels=1))
+    with refused(ConfigError, option="model", value=grey) as caught:
+        find_model(grey).load(6, ONE)
+    assert "images ['batch', 1, 'side', 'side']" in str(caught.value)
+    with refused(ConfigError, option="size", value=6, allowed=8):
         find_model(str(write_onnx(tmp_path / "fixed.onnx", side=8))).load(6, ONE).embed(_images())
 
 
-def test_a_device_that_is_not_there_is_an_error(tmp_path: Path, factories: str) -> None:
-    with pytest.raises(ConfigError, match="device is 'cpu' or 'cuda'; got 'gpu'"):
+def test_a_missing_device_is_refused(tmp_path: Path, factories: str) -> None:
+    with refused(ConfigError, option="device", value="gpu", allowed=["cpu", "cuda"]):
         RunsOn("gpu")
     if torch.cuda.is_available():
         pytest.skip("this machine has a graphics card")
-    with pytest.raises(ConfigError, match="no graphics card"):
+    with refused(ConfigError, option="device", value="cuda"):
         find_model(f"{factories}:net").load(6, RunsOn("cuda"))
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
-    with pytest.raises(ConfigError, match="no CUDAExecutionProvider"):
+    with refused(ConfigError, option="device", value="cuda"):
         find_model(str(write_onnx(tmp_path / "net.onnx"))).load(6, RunsOn("cuda"))
 
 
@@ -499,7 +500,7 @@ def test_blocks_come_before_the_last_layer_as_hooks_of_the_package_see_them(tmp_
 
 
 def test_blocks_of_another_model_are_not_known(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"blocks of .*own\.onnx.* are not known"):
+    with refused(ConfigError, option="blocks", value=[4]):
         find_model(str(tmp_path / "own.onnx"), (4,))
 
 
@@ -545,5 +546,5 @@ def test_a_graph_that_computes_something_else_is_not_used(
     with caplog.at_level(logging.WARNING):
         network = find_model(None).load(32, RunsOn("cpu", 1, tmp_path / "cache"))
     assert isinstance(network, TorchNetwork)
-    assert "onnxruntime's features differ from torch's by 0.001" in caplog.text
+    assert "onnxruntime's features differ by 0.001" in caplog.text
     assert not (tmp_path / "cache").exists()

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from raising import refused
 from represent.picture_pools import encoded, pool_of, random_pixels, smooth_pixels
 from unskew.errors import ImageError
 from unskew.represent.base import Representation
@@ -329,7 +330,7 @@ def test_a_representation_that_fails_keeps_what_others_computed(tmp_path: Path) 
 
     from unskew.errors import DataError
 
-    with pytest.raises(DataError, match="representation broken failed: ImageError: no batch"):
+    with refused(DataError, value="broken"):
         represent_images(pool_of([random_pixels()]), ["brightness", Broken()], cache=tmp_path)
 
 
@@ -344,5 +345,5 @@ def test_one_row_of_values_for_each_image(shape: tuple[int, ...]) -> None:
         def compute(self, batch: np.ndarray) -> np.ndarray:
             return np.zeros(shape)
 
-    with pytest.raises(DataError, match="one row of values for each image"):
+    with refused(DataError, value=list(shape)):
         represent_images(pool_of([random_pixels()]), [Wrong()])
