@@ -181,7 +181,7 @@ def test_a_truncated_file_is_an_image_error(kind: str) -> None:
             decode_image(file[: int(len(file) * share)])
 
 
-def test_reasons_are_words() -> None:
+def test_reasons_say_what_is_wrong() -> None:
     jpeg = encoded(random_pixels(60, 60), "JPEG")
     reasons = {
         "the file is empty": b"",

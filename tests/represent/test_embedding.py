@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from sklearn.decomposition import PCA
 
+from raising import refused
 from unskew.errors import ConfigError, DataError
 from unskew.represent.embedding import Embedding, embed_batch, fit_to_square
 from unskew.represent.networks import Network
@@ -51,29 +52,29 @@ def _ramp(height: int, width: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "hint"),
     [
-        ({"size": 0}, "size of an embedding is a whole number, 1 or more; got 0"),
-        ({"batch": True}, "batch .* got True"),
-        ({"components": 2.5}, "components .* got 2.5"),
-        ({"resize": "croop"}, "'crop' or 'stretch' or 'pad'; got 'croop'. Did you mean 'crop'"),
-        ({"mean": [0.5, 0.5]}, "mean of an embedding is three numbers, .*got"),
+        ({"size": 0}, "1 or more"),
+        ({"batch": True}, "True"),
+        ({"components": 2.5}, "2.5"),
+        ({"resize": "croop"}, "Did you mean 'crop'"),
+        ({"mean": [0.5, 0.5]}, "three numbers"),
         ({"mean": "abc"}, "three numbers"),
-        ({"std": [1, 1, 0]}, "three numbers, above 0"),
-        ({"device": "tpu"}, "'cpu' or 'cuda'; got 'tpu'"),
+        ({"std": [1, 1, 0]}, "above 0"),
+        ({"device": "tpu"}, "'cuda'"),
         ({"model": "resnet"}, "module:factory"),
-        ({"blocks": [4, 16]}, "blocks .* from 0 to 15; got .*16"),
-        ({"blocks": [4, 4]}, "different whole numbers"),
-        ({"blocks": "4"}, "different whole numbers"),
-        ({"blocks": [True]}, "different whole numbers"),
-        ({"blocks": [4], "model": "network.onnx"}, "blocks are those of efficientnet-lite0"),
+        ({"blocks": [4, 16]}, "from 0 to 15"),
+        ({"blocks": [4, 4]}, "different"),
+        ({"blocks": "4"}, "whole numbers"),
+        ({"blocks": [True]}, "whole numbers"),
+        ({"blocks": [4], "model": "network.onnx"}, "efficientnet-lite0"),
     ],
 )
-def test_a_setting_that_cannot_be_is_an_error_at_once(
-    settings: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
+def test_an_impossible_setting_is_refused_at_once(settings: dict[str, Any], hint: str) -> None:
+    option, value = next(iter(settings.items()))
+    with refused(ConfigError, option=option, value=value) as caught:
         Embedding(**settings)
+    assert hint in str(caught.value)
 
 
 def test_columns_are_numbered_components() -> None:
@@ -211,7 +212,7 @@ def test_placed_sets_threads_and_folder_for_the_same_model(tmp_path: Path) -> No
     settings = Embedding("my:net")
     placed = settings.placed(3, tmp_path)
     assert placed == settings
-    assert (placed._place.jobs, placed._place.cache) == (3, tmp_path)
+    assert (placed._runs_on.jobs, placed._runs_on.cache) == (3, tmp_path)
     assert placed._model is settings._model
 
 
@@ -252,9 +253,7 @@ def test_finish_reads_a_mapped_file_and_keeps_the_order_of_rows(tmp_path: Path) 
 
 
 def test_too_few_images_or_features_say_how_many_components_are_possible() -> None:
-    with pytest.raises(
-        DataError, match="8 principal components need more than 8 images; there are 5"
-    ):
+    with refused(DataError, option="components", value=8, count=5):
         Embedding().finish(np.zeros((5, 10), dtype=np.float32))
-    with pytest.raises(ConfigError, match="components = 8, but there are only 4 numbers"):
+    with refused(ConfigError, option="components", value=8, limit=4):
         Embedding().finish(np.zeros((50, 4), dtype=np.float32))

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from represent.picture_pools import encoded, pool_of, random_pixels, smooth_pixels
-from unskew.errors import ImageError
+from raising import refused
+from represent.picture_pools import GivenImages, encoded, pool_of, random_pixels, smooth_pixels
+from unskew.errors import DataError, ImageError
 from unskew.represent.base import Representation
 from unskew.represent.content import hash_images
 from unskew.represent.exif import Exif
@@ -136,7 +137,6 @@ def test_moved_images_and_arrays_are_known_by_their_content(
 
 def test_one_of_many_images_in_a_file_is_not_known_by_that_file(tmp_path: Path) -> None:
     """A container vouches for none of its images: other rows of it are other images."""
-    from represent.picture_pools import GivenImages
 
     container = tmp_path / "container.npz"
     container.write_bytes(bytes(5000))
@@ -329,7 +329,7 @@ def test_a_representation_that_fails_keeps_what_others_computed(tmp_path: Path) 
 
     from unskew.errors import DataError
 
-    with pytest.raises(DataError, match="representation broken failed: ImageError: no batch"):
+    with refused(DataError, value="broken"):
         represent_images(pool_of([random_pixels()]), ["brightness", Broken()], cache=tmp_path)
 
 
@@ -344,5 +344,22 @@ def test_one_row_of_values_for_each_image(shape: tuple[int, ...]) -> None:
         def compute(self, batch: np.ndarray) -> np.ndarray:
             return np.zeros(shape)
 
-    with pytest.raises(DataError, match="one row of values for each image"):
+    with refused(DataError, value=list(shape)):
         represent_images(pool_of([random_pixels()]), [Wrong()])
+
+
+def test_a_cache_that_cannot_be_written_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, **options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with refused(DataError, path=str(tmp_path / "cache")):
+        represent_images(pool_of([random_pixels()]), "brightness", cache=tmp_path / "cache")
+
+
+def test_a_file_where_the_cache_should_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    with refused(DataError, path=str(tmp_path / "cache")):
+        represent_images(pool_of([random_pixels()]), "brightness", cache=tmp_path / "cache")

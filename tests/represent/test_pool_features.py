@@ -1,10 +1,5 @@
 """represent_images from end to end: columns, unusable images, several pools, jobs, order."""
 
-import signal
-import subprocess
-import sys
-import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -13,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from raising import refused
 from represent.picture_pools import GivenImages, encoded, pool_of, random_pixels, smooth_pixels
 from unskew.errors import ConfigError, DataError, UnreadableError
 from unskew.records import Pool
 from unskew.represent.base import Needs, Representation
 from unskew.represent.color import border_hsv, brightness, colourfulness, contrast, mean_hsv
-from unskew.represent.content import hash_image, hash_images
 from unskew.represent.pool_features import represent_images
 from unskew.represent.texture import noise, sharpness
 
@@ -312,168 +307,16 @@ def test_large_tables_of_values_are_mapped_from_a_file(monkeypatch: pytest.Monke
     )
 
 
-def test_bad_calls_are_errors_in_words(tmp_path: Path) -> None:
+def test_bad_calls_are_refused(tmp_path: Path) -> None:
     pool = pool_of([random_pixels()])
-    table = Pool(pool.frame)
-    for call, error, words in (
-        (lambda: represent_images(table, "brightness"), DataError, "table without images"),
-        (
-            lambda: represent_images(pool.with_columns({"brightness": 1.0}), "brightness"),
-            DataError,
-            "'brightness' already",
-        ),
-        (lambda: represent_images(pool, "brightness", tolerance=5), ConfigError, "tolerance"),
-        (lambda: represent_images(pool, "brightness", jobs=0), ConfigError, "jobs"),
-        (lambda: represent_images(pool, "brightness", max_pixels=0), ConfigError, "max_pixels"),
-        (lambda: represent_images([], "brightness"), DataError, "no pool"),
-        (lambda: represent_images(pool, "britness"), ConfigError, "Did you mean 'brightness'"),
-    ):
-        with pytest.raises(error, match=words):
-            call()
-
-
-def test_hashes_are_equal_for_copies_only() -> None:
-    first, second = random_pixels(), random_pixels(seed=1)
-    hashed = hash_images(
-        pool_of(
-            [first, encoded(first), second, first.copy(), encoded(first), first[:, ::-1][:, ::-1]]
-        )
-    ).frame["content"]
-    assert hashed[0] == hashed[3] == hashed[5]
-    assert hashed[1] == hashed[4]
-    assert hashed.nunique() == 3
-    assert hash_image(first) != hash_image(first.reshape(30, 20, 3))
-    assert hash_image(first) != hash_image(first.view(np.int8))
-    assert list(hash_images(pool_of([first])).frame.columns) == ["id", "source", "path", "content"]
-
-
-def test_hashing_sets_aside_what_cannot_be_read_and_decodes_nothing(tmp_path: Path) -> None:
-    hashed = hash_images(
-        pool_of({"text": b"no image", "lost": tmp_path / "lost.png"}), tolerance=0.5
-    )
-    assert hashed.frame["id"].tolist() == ["text"]
-    assert hashed.set_aside["id"].tolist() == ["lost"]
-
-
-def test_hashes_can_be_had_in_the_same_pass(tmp_path: Path) -> None:
-    pool = pool_of([encoded(random_pixels(seed=seed)) for seed in range(4)])
-    expected = hash_images(pool).frame["content"].tolist()
-    for cache in (None, tmp_path, tmp_path):
-        pool.images.reads.clear()
-        both = represent_images(pool, "brightness", cache=cache, content=True)
-        assert list(both.frame.columns) == ["id", "source", "path", "content", "brightness"]
-        assert both.frame["content"].tolist() == expected
-        assert len(pool.images.reads) == 4
-
-
-@dataclass(frozen=True)
-class Slow(Representation):
-    name: ClassVar[str] = "slow"
-    batch_size: ClassVar[int | None] = 20
-
-    def compute(self, batch: np.ndarray) -> np.ndarray:
-        time.sleep(0.005 * len(batch))
-        return batch.mean(axis=(1, 2, 3))[:, None]
-
-
-_INTERRUPTED = """
-import signal
-import sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs without it
-sys.path[:0] = {path!r}
-from represent.test_pool_features import Slow, _many
-from unskew.represent.pool_features import represent_images
-computed, compute = [], Slow.compute
-
-def told(self, batch):
-    computed.append(len(batch))
-    if sum(computed) - len(batch) < 300 <= sum(computed):
-        print("300 images are computed", flush=True)
-    return compute(self, batch)
-
-Slow.compute = told
-try:
-    represent_images(_many(), [Slow()], cache=sys.argv[1], jobs=2)
-except KeyboardInterrupt:
-    print("interrupted")
-"""
-
-
-def _many() -> Pool:
-    return pool_of([random_pixels(4, 4, seed) for seed in range(2000)])
-
-
-def test_ctrl_c_loses_nothing_and_the_next_run_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tests = str(Path(__file__).parents[1])
-    code = _INTERRUPTED.format(path=[tests, *sys.path])
-    run = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
-    assert run.stdout.readline() == "300 images are computed\n"
-    run.send_signal(signal.SIGINT)
-    output, _ = run.communicate(timeout=60)
-    assert output == "interrupted\n"
-    shelf = next(tmp_path.glob("slow-*"))
-    kept = sum(len(pd.read_parquet(part)) for part in shelf.glob("part-*.parquet"))
-    assert 200 < kept < 2000  # what is being computed when the signal comes may end after it
-    computed = []
-    monkeypatch.setattr(
-        Slow,
-        "compute",
-        lambda self, batch: computed.append(len(batch)) or batch.mean(axis=(1, 2, 3))[:, None],
-    )
-    values = represent_images(_many(), [Slow()], cache=tmp_path).frame["slow"]
-    assert sum(computed) == 2000 - kept
-    np.testing.assert_allclose(values, [random_pixels(4, 4, seed).mean() for seed in range(2000)])
-
-
-def test_threads_work_at_the_same_time_but_never_on_more_pixels_than_allowed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("unskew.represent.image_tasks._PIXELS_AT_ONCE", 1000)
-    monkeypatch.setattr("unskew.represent.image_tasks._SMALL_PIXELS", 100)
-    monkeypatch.setattr("unskew.represent.workers._ROWS_PER_TASK", 1)
-    held, most, lock = [0], [0], threading.Lock()
-
-    @dataclass(frozen=True)
-    class Watch(Representation):
-        name: ClassVar[str] = "watch"
-
-        def prepare(self, pixels: np.ndarray) -> np.ndarray:
-            with lock:
-                held[0] += pixels.size // 3
-                most[0] = max(most[0], held[0])
-            time.sleep(0.005)
-            with lock:
-                held[0] -= pixels.size // 3
-            return np.zeros(1)
-
-        def compute(self, batch: np.ndarray) -> np.ndarray:
-            return batch
-
-    represent_images(
-        pool_of([random_pixels(20, 20, seed) for seed in range(24)]), [Watch()], jobs=8
-    )
-    assert most[0] == 800
-    # Larger than the limit: alone, and not for ever waiting.
-    represent_images(pool_of([random_pixels(40, 40, seed) for seed in range(3)]), [Watch()], jobs=8)
-    assert most[0] == 1600
-
-
-def test_a_cache_that_cannot_be_written_is_an_error_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(self: Path, **options: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(DataError, match=r"the cache .* cannot be used \(Permission denied\)"):
-        represent_images(pool_of([random_pixels()]), "brightness", cache=tmp_path / "cache")
-
-
-def test_a_cache_in_the_place_of_a_file_is_an_error_in_words(tmp_path: Path) -> None:
-    (tmp_path / "cache").write_text("a file")
-    with pytest.raises(DataError, match="cache"):
-        represent_images(pool_of([random_pixels()]), "brightness", cache=tmp_path / "cache")
+    with pytest.raises(DataError, match="images = false"):
+        represent_images(Pool(pool.frame), "brightness")
+    with refused(DataError, column="brightness"):
+        represent_images(pool.with_columns({"brightness": 1.0}), "brightness")
+    for option, value in (("tolerance", 5), ("jobs", 0), ("max_pixels", 0)):
+        with refused(ConfigError, option=option, value=value):
+            represent_images(pool, "brightness", **{option: value})
+    with refused(DataError, count=0):
+        represent_images([], "brightness")
+    with pytest.raises(ConfigError, match="Did you mean 'brightness'"):
+        represent_images(pool, "britness")

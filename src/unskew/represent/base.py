@@ -41,7 +41,7 @@ REDUCED_SIDE = 64
 
 @dataclass(frozen=True)
 class Header:
-    """What a file says of its image before the pixels.
+    """What a file tells about its image before the pixels.
 
     Attributes
     ----------
@@ -65,14 +65,14 @@ class Representation(ABC):
     Attributes
     ----------
     name : what it is called in ``features``, and how its columns begin.
-    version : raised whenever the same image gives other numbers than before: what was remembered no
-        longer holds.
-    needs : "header", "reduced" or "pixels"; decides what `compute` is given.
+    version : raised whenever the same image gives other numbers than before, so that remembered
+        values are no longer used.
+    needs : "header", "reduced" or "pixels": what `compute` receives.
     side : of the reduced copy, the least length of the shorter side (with ``needs = "reduced"``
         only).
     batch_size : images in a batch; None: as many as stay in the processor's cache.
-    one_at_a_time : `compute` uses all cores by itself (a neural network), so it is never called by
-        two threads at once.
+    one_at_a_time : `compute` uses all cores by itself (a neural network), so two threads never call
+        it at once.
     """
 
     name: ClassVar[str]
@@ -84,8 +84,9 @@ class Representation(ABC):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Full names of the columns that the pool gets; empty where they follow from the number of
-        values: name, or name_0, name_1 …
+        """Full names of the columns that the pool gets.
+
+        Empty where they follow from the number of values: name, or name_0, name_1 …
         """
         return (self.name,)
 
@@ -95,25 +96,24 @@ class Representation(ABC):
         return ()
 
     def placed(self, jobs: int, folder: Path | None) -> Representation:
-        """Told once, before anything else: how many threads `compute` may use, and where it may
-        keep files of its own (None: nowhere).
+        """Return the representation to work with, by default itself; called once, before all else.
 
-        Returns the representation to work with: by default itself, which needs neither.
+        ``jobs``: how many threads `compute` may use; ``folder``: where it may keep files of its own
+        (None: nowhere).
         """
         return self
 
     def prepare(self, pixels: Pixels) -> npt.NDArray[Any]:
-        """One image (h, w, 3), upright, before it enters a batch: resizing or cropping belongs
-        here. Called in the threads that decode.
+        """Prepare one upright image (h, w, 3) for a batch: resizing or cropping belongs here.
 
-        Batches hold images of the same shape only; a representation that brings all to one shape
-        gets full batches.
+        Called in the threads that decode. Batches hold images of the same shape only; a
+        representation that brings all to one shape gets full batches.
         """
         return pixels
 
     @abstractmethod
     def compute(self, batch: Any) -> npt.NDArray[Any]:
-        """One row for each image, (m, d).
+        """Compute one row for each image, (m, d).
 
         ``batch`` is a sequence of m `Header` where the header is all that is needed, otherwise an
         array (m, …) of what `prepare` returned: by default (m, h, w, 3) uint8. The d values are
@@ -122,19 +122,18 @@ class Representation(ABC):
         """
 
     def finish(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """From what `compute` gave for all images of all pools, (n, d), to the `columns`, (n, c).
-        Nothing by default.
+        """Turn what `compute` gave for all images of all pools, (n, d), into `columns`, (n, c).
 
-        ``values`` has the dtype that `compute` returned and may be mapped from a file: pass over it
-        in blocks of rows.
+        By default these are the same. ``values`` has the dtype that `compute` returned and may be
+        mapped from a file: read it in blocks of rows.
         """
         return values
 
     def to_dict(self) -> dict[str, Any]:
-        """Name, version and settings, as plain JSON: part of the key under which values are
-        remembered.
+        """Return name, version and settings as plain JSON.
 
-        Settings that change `finish` alone may be left out.
+        They are part of the key under which values are remembered; settings that change `finish`
+        alone may be left out.
         """
         return {
             "name": self.name,
@@ -144,5 +143,5 @@ class Representation(ABC):
 
 
 def column_names(name: str, parts: Sequence[str]) -> tuple[str, ...]:
-    """``border_hsv_h``, ``border_hsv_s``, ``border_hsv_v``."""
+    """Join the parts to a name: ``border_hsv_h``, ``border_hsv_s``, ``border_hsv_v``."""
     return tuple(f"{name}_{part}" for part in parts)

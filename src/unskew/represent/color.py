@@ -23,53 +23,56 @@ _LUMA = (299, 587, 114)
 
 
 def border_hsv(images: Pixels, width: int = 2) -> Floats:
-    """Mean hue, saturation and value of the border of each image: (n, h, w, 3) -> (n, 3), each in
-    [0, 1]. The article's 4.3.
+    """Compute the mean hue, saturation and value of each border, (n, h, w, 3) -> (n, 3).
 
-    The border are the pixels that are at most ``width`` pixels away from an edge; an image no wider
-    than twice that is all border. x̄_C = (1/|B|) Σ_{p ∈ B} C(p) for C ∈ {H, S, V}: the plain mean,
-    of the hue as well (0 and 1 are the same red, so the mean hue of reds is anywhere; that is the
-    article's definition).
+    Each is in [0, 1] (the article's 4.3). The border is the pixels that are at most ``width``
+    pixels away from an edge; an image no wider than twice that is all border. x̄_C = (1/|B|)
+    Σ_{p ∈ B} C(p) for C ∈ {H, S, V}: the plain mean, of the hue as well (0 and 1 are the same red,
+    so the mean hue of reds is anywhere; that is the article's definition).
     """
     images = check_pixels(images)
     if width < 1:
         raise ConfigError(
-            f"the width of a border is a whole number of pixels, at least 1; got {width!r}."
+            f"the width of a border is a whole number of pixels, at least 1; got {width!r}.",
+            option="width",
+            value=width,
         )
     return _mean_hsv_at(images, _border(images.shape[1], images.shape[2], width))
 
 
 def mean_hsv(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
-    """Mean hue, saturation and value of each image: (n, h, w, 3) -> (n, 3), each in [0, 1]; on the
-    reduced copy of `reduce_images`.
+    """Compute the mean hue, saturation and value of each image, (n, h, w, 3) -> (n, 3).
+
+    Each is in [0, 1]; on the reduced copy of `reduce_images`.
     """
     small = reduce_images(check_pixels(images), side)
     return _mean_hsv_at(small, np.arange(small.shape[1] * small.shape[2]))
 
 
 def brightness(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
-    """Mean luma of each image, (n,), in [0, 1]: the mean of Y = (0.299 R + 0.587 G + 0.114 B)/255;
-    on the reduced copy.
+    """Compute the mean luma of each image, (n,), in [0, 1].
+
+    This is the mean of Y = (0.299 R + 0.587 G + 0.114 B)/255, on the reduced copy.
     """
     mean, _ = _mean_and_deviation(reduce_images(check_pixels(images), side), _LUMA)
     return mean / 255_000.0
 
 
 def contrast(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
-    """Standard deviation of the luma over the pixels of each image, (n,), in [0, 0.5]
-    (root-mean-square contrast); on the reduced copy.
+    """Compute the standard deviation of the luma over the pixels of each image, (n,).
+
+    It is in [0, 0.5] (root-mean-square contrast), and computed on the reduced copy.
     """
     _, deviation = _mean_and_deviation(reduce_images(check_pixels(images), side), _LUMA)
     return deviation / 255_000.0
 
 
 def colourfulness(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
-    """Colourfulness of each image, (n,), after Hasler & Süsstrunk (2003), M⁽³⁾; on the reduced
-    copy.
+    """Compute the colourfulness of each image, (n,), M⁽³⁾ of Hasler & Süsstrunk (2003).
 
-    With rg = R − G and yb = (R + G)/2 − B on the scale 0 … 255: √(σ²_rg + σ²_yb) + 0.3 √(μ²_rg +
-    μ²_yb). 0 is grey; their observers called 15 slightly, 33 moderately, 59 quite and 109 extremely
-    colourful.
+    On the reduced copy, with rg = R − G and yb = (R + G)/2 − B on the scale 0 … 255: √(σ²_rg +
+    σ²_yb) + 0.3 √(μ²_rg + μ²_yb). 0 is grey; their observers called 15 slightly, 33 moderately, 59
+    quite and 109 extremely colourful.
     """
     small = reduce_images(check_pixels(images), side)
     mean_rg, spread_rg = _mean_and_deviation(small, (1, -1, 0))
@@ -88,7 +91,9 @@ class BorderHsv(Representation):
     def __post_init__(self) -> None:
         if type(self.width) is not int or self.width < 1:
             raise ConfigError(
-                f"border_hsv: width is a whole number of pixels, at least 1; got {self.width!r}."
+                f"border_hsv: width is a whole number of pixels, at least 1; got {self.width!r}.",
+                option="width",
+                value=self.width,
             )
 
     @property
@@ -148,17 +153,20 @@ class Colourfulness(Representation):
 
 
 def check_pixels(images: Pixels) -> Pixels:
-    """The images, or a `DataError` where they are no batch (n, height, width, 3) of uint8."""
+    """Return the images if they are a batch (n, height, width, 3) of uint8, else `DataError`."""
     images = np.asarray(images)
     if images.ndim != 4 or images.shape[3] != 3 or images.dtype != np.uint8:
         raise DataError(
             f"images are a uint8 array of shape (n, height, width, 3); got {images.dtype} of shape "
-            f"{images.shape}. "
-            "One image is a batch of one, image[None]; other types and files go through "
-            "unskew.represent.decode.decode_image."
+            f"{images.shape}. One image is a batch of one, image[None]; decode other types and "
+            "files by unskew.represent.decode.decode_image.",
+            value=list(images.shape),
         )
     if 0 in images.shape[1:3]:
-        raise DataError(f"images without pixels have no colour; got shape {images.shape}.")
+        raise DataError(
+            f"images without pixels have no colour; got shape {images.shape}.",
+            value=list(images.shape),
+        )
     return images
 
 
@@ -168,15 +176,16 @@ def _mean_hsv_at(images: Pixels, at: npt.NDArray[np.int64]) -> Floats:
 
 @lru_cache(maxsize=64)
 def _border(height: int, across: int, width: int) -> npt.NDArray[np.int64]:
-    """Positions of the pixels of the border in the flattened image."""
+    """Return the positions of the border's pixels in the flattened image."""
     inside = np.zeros((height, across), dtype=bool)
     inside[width : height - width, width : across - width] = True
     return np.flatnonzero(~inside)
 
 
 def _mean_and_deviation(images: Pixels, weight_c: tuple[int, int, int]) -> tuple[Floats, Floats]:
-    """Mean and standard deviation over the pixels of w_R R + w_G G + w_B B, from exact sums: (n Σy²
-    − (Σy)²)/n², nothing cancels.
+    """Compute mean and standard deviation over the pixels of w_R R + w_G G + w_B B.
+
+    From exact sums: (n Σy² − (Σy)²)/n², nothing cancels.
     """
     n_pixels = images.shape[1] * images.shape[2]
     sums = combination_sums(images, weight_c)

@@ -25,13 +25,12 @@ def hash_images(
     tolerance: float = 0.01,
     progress: bool | None = None,
 ) -> Pool:
-    """The pool with the column ``content``: a hash of the bytes of each image's file, or of its
-    array; exact copies share it.
+    """Add the column ``content``: a hash of each image's file or array, shared by exact copies.
 
     Images are read and not decoded. With a ``cache``, a file whose path, size and times of change
-    are as before is not read again. Images that cannot be read leave into ``set_aside``; the
-    parameters are those of `represent_images`, which can add the column, too, in the same pass over
-    the images.
+    are as before is not read again. Images that cannot be read move to ``set_aside``. The
+    parameters are those of `represent_images`, which can add the column in the same pass over the
+    images.
     """
     from unskew.represent.pool_features import run_pools
 
@@ -49,8 +48,9 @@ def hash_images(
 
 
 def hash_image(raw: RawImage) -> bytes:
-    """BLAKE2b, 32 hexadecimal letters: of the bytes of a file, or of the type, shape and numbers of
-    an array.
+    """Hash the bytes of a file, or the type, shape and numbers of an array.
+
+    By BLAKE2b, as 32 hexadecimal letters.
     """
     if isinstance(raw, np.ndarray):
         if raw.dtype.hasobject:
@@ -64,24 +64,20 @@ def hash_image(raw: RawImage) -> bytes:
 class FileStamp:
     """A file as it is now: a key that changes with its path, size or times of change.
 
-    The time of its content can be set by anybody (archives and copies keep it), and uncompressed
+    The time of its content can be set at will (archives and copies keep it), and uncompressed
     images are all of one size; the time of its entry in the file system (ctime) and its number
-    there cannot, so that files which swapped their names are told apart.
+    there cannot, so that files which swapped their names differ.
     """
 
-    def __init__(self, place: str) -> None:
-        status = os.stat(place)
+    def __init__(self, file: str) -> None:
+        status = os.stat(file)
         self.size = status.st_size
         self.settled = time.time_ns() - status.st_mtime_ns > _SETTLED_NS
-        text = f"{os.path.abspath(place)}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\0{status.st_ino}"
-        self.key = (
-            hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16)
-            .hexdigest()
-            .encode()
-        )
+        facts = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        text = "\0".join([os.path.abspath(file), *map(str, facts)])
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16)
+        self.key = digest.hexdigest().encode()
 
     def holds(self, raw: RawImage) -> bool:
-        """Is this image the whole file, so that the file vouches for it? Not so for one of many in
-        a container.
-        """
+        """Tell whether this image is the whole file, not one of many in a container."""
         return not isinstance(raw, np.ndarray) and len(raw) == self.size

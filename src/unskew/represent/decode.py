@@ -1,13 +1,12 @@
-"""The bytes of a file, or an array -> pixels: upright, RGB, 8 bits, in full or reduced; whatever
-cannot be used says why.
+"""The bytes of a file, or an array -> pixels: upright, RGB, 8 bits, in full or reduced.
 
 - EXIF orientation is applied. Colour profiles are not.
 - Grey becomes R = G = B; palettes are looked up; CMYK is converted by Pillow (R = (1 − C)(1 − K)
   …).
-- Transparent pixels are laid over white.
+- Transparent pixels are put on white.
 - Of 16 bits the upper 8 are kept (whole numbers of another type than uint16 are 8 bits deep if none
-  is above 255); floating-point pixels must lie in [0, 1] and are multiplied by 255.
-- Of an animation or a file with several pages the first image is taken.
+  is above 255); floating-point pixels must be in [0, 1] and are multiplied by 255.
+- Of an animation or a file with several pages the first image is used.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 # 10,000 × 10,000: three times the largest sensor on sale; decoded, such an image takes 400 MB.
 MAX_PIXELS = 100_000_000
-# What databases of images hold. Pillow knows more (EPS would start Ghostscript), but nobody should
-# run those on files found somewhere.
+# What databases of images hold. Pillow knows more (EPS would start Ghostscript), but those are
+# unsafe on files of unknown origin.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF", "DIB", "QOI")
 # The decoder of JPEG gives the mean of every 8 × 8 block by itself, without decoding the rest. At
 # 1/2 and 1/4 it saves little.
@@ -52,15 +51,15 @@ _UPRIGHT = {
 def decode_image(
     raw: RawImage, *, side: int | None = None, max_pixels: int | None = MAX_PIXELS
 ) -> Pixels:
-    """Pixels (h, w, 3) of one image: the bytes of a file, or an array.
+    """Decode the bytes of a file, or an array, into pixels (h, w, 3).
 
     Parameters
     ----------
     raw : bytes of an encoded image; or (h, w), (h, w, 1), (h, w, 3) or (h, w, 4) of uint8, uint16,
         bool, or floats in [0, 1].
-    side : reduce to a copy whose shorter side has at least so many pixels (`reduce_images`); None:
-        the whole image.
-    max_pixels : more are refused before they are decoded; None: no limit.
+    side : reduce to a copy whose shorter side has at least this many pixels (`reduce_images`);
+        None: the whole image.
+    max_pixels : larger images are refused before they are decoded; None: no limit.
 
     Raises
     ------
@@ -72,7 +71,7 @@ def decode_image(
 
 
 def reduce_images(images: Pixels, side: int = REDUCED_SIDE) -> Pixels:
-    """Copies of images (n, h, w, 3) whose shorter side has at least ``side`` pixels.
+    """Reduce images (n, h, w, 3) to copies whose shorter side has at least ``side`` pixels.
 
     Every pixel is the mean of f × f pixels (of fewer at the right and lower edge), rounded; f is
     the largest power of two with ⌈min(h, w)/f⌉ ≥ ``side``. Images that are small already stay as
@@ -87,10 +86,12 @@ def reduce_images(images: Pixels, side: int = REDUCED_SIDE) -> Pixels:
 
 
 def reduction_factor(width: int, height: int, side: int) -> int:
-    """The largest power of two f with ⌈min(width, height)/f⌉ ≥ side; 1 for small images."""
+    """Return the largest power of two f with ⌈min(width, height)/f⌉ ≥ side; 1 for small images."""
     if side < 2:
         raise ConfigError(
-            f"the side of a reduced copy is a whole number of at least 2 pixels; got {side!r}."
+            f"the side of a reduced copy is a whole number of at least 2 pixels; got {side!r}.",
+            option="side",
+            value=side,
         )
     factor = 1
     while -(-min(width, height) // (2 * factor)) >= side:
@@ -138,8 +139,9 @@ class Picture:
         return self._array if self._array is not None else self._turned(self._full)
 
     def reduced(self, side: int) -> Pixels:
-        """The reduced copy of `reduce_images`; of a JPEG file reduced eightfold or more, from the
-        block means that it holds.
+        """Return the reduced copy of `reduce_images`.
+
+        A JPEG file reduced eightfold or more is read from the block means that it holds.
         """
         factor = reduction_factor(*self._size, side)
         if factor == 1:
@@ -181,16 +183,13 @@ class Picture:
         try:
             exif = self._image.getexif()
             return {**exif, **exif.get_ifd(_EXIF_PART)}, dict(exif.get_ifd(_GPS_PART))
-        except (
-            Exception
-        ) as error:  # damaged EXIF, which raises nearly anything, is no reason to lose the image
+        # Damaged EXIF, which raises nearly anything, is no reason to lose the image.
+        except Exception as error:
             _LOG.debug("EXIF cannot be read: %s", error)
             return {}, {}
 
     def _may_have_exif(self) -> bool:
-        """Pillow decodes a whole PNG in search of EXIF that may stand behind the pixels; a glance
-        at the bytes is enough.
-        """
+        """Search the bytes of a PNG for EXIF; Pillow would decode it all, as EXIF may come last."""
         info, raw = self._image.info, self._raw
         if "exif" in info or "xmp" in info or self._image.format == "TIFF":
             return True
@@ -211,8 +210,7 @@ class Picture:
 
 @contextmanager
 def pillow_unlimited() -> Iterator[None]:
-    """Within the block Pillow does not refuse images of many pixels: the limit is ours, and can be
-    raised. Nor does it warn of metadata.
+    """Keep Pillow from refusing large images, which have a limit of ours, and from warnings.
 
     Both are settings of the whole process; they are put back when the last of several blocks
     (threads) ends.
@@ -224,7 +222,7 @@ def pillow_unlimited() -> Iterator[None]:
             _LIMIT.before, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
             _LIMIT.quiet.__enter__()
             warnings.filterwarnings("ignore", module=r"PIL\.")
-            # all formats are loaded here, once, not by several threads at the same time
+            # All formats are loaded here, once, not by several threads at the same time.
             Image.init()
         _LIMIT.holders += 1
     try:
@@ -250,7 +248,7 @@ _LIMIT = _Limit()
 
 @contextmanager
 def reasons() -> Iterator[None]:
-    """Whatever is raised while a file is decoded becomes an `ImageError` that says why."""
+    """Turn whatever is raised while a file is decoded into an `ImageError` with the reason."""
     try:
         yield
     except UnskewError:
@@ -292,8 +290,8 @@ def _check_size(width: int, height: int, max_pixels: int | None) -> None:
     if max_pixels is not None and width * height > max_pixels:
         raise ImageError(
             f"{width} × {height} = {width * height:,} pixels, more than max_pixels = "
-            f"{max_pixels:,}: "
-            "a decompression bomb, or a large image for which max_pixels can be raised"
+            f"{max_pixels:,}: a decompression bomb, or a large image for which max_pixels can be "
+            "raised"
         )
 
 
@@ -316,12 +314,12 @@ def _as_rgb(image: PillowImage) -> PillowImage:
 
 
 def _array_pixels(array: npt.NDArray[Any], max_pixels: int | None) -> Pixels:
-    """(h, w), (h, w, 1), (h, w, 3) or (h, w, 4) of any usual type -> (h, w, 3) uint8."""
+    """Turn (h, w), (h, w, 1), (h, w, 3) or (h, w, 4) of any usual type into (h, w, 3) uint8."""
     channels = array.shape[2] if array.ndim == 3 else 1
     if array.ndim not in (2, 3) or channels not in (1, 3, 4):
         raise ImageError(
-            f"an array of shape {array.shape} is no image: (height, width), or (height, width, 1, "
-            "3 or 4)"
+            f"an array of shape {array.shape} is not an image: (height, width), or (height, width, "
+            "1, 3 or 4)"
         )
     _check_size(array.shape[1], array.shape[0], max_pixels)
     eight = _eight_bits(array.reshape(*array.shape[:2], channels))
@@ -343,7 +341,7 @@ def _eight_bits(array: npt.NDArray[Any]) -> Pixels:
         low, high = int(array.min()), int(array.max())
         if low < 0 or high > 65535:
             raise ImageError(
-                f"pixels of {array.dtype} from {low} to {high}; whole numbers must lie in 0 … "
+                f"pixels of {array.dtype} from {low} to {high}; whole numbers must be in 0 … "
                 "65535, which are read as 16 bits"
             )
         return (array >> 8 if array.dtype == np.uint16 or high > 255 else array).astype(np.uint8)
@@ -352,7 +350,7 @@ def _eight_bits(array: npt.NDArray[Any]) -> Pixels:
         if not (math.isfinite(low_f) and math.isfinite(high_f) and low_f >= 0.0 and high_f <= 1.0):
             raise ImageError(
                 f"pixels of {array.dtype} from {low_f:g} to {high_f:g}; floating-point pixels must "
-                "lie in [0, 1]"
+                "be in [0, 1]"
             )
         return np.rint(array.astype(np.float64) * 255.0).astype(np.uint8)
     raise ImageError(f"pixels of type {array.dtype} are not numbers that an image can have")

@@ -14,13 +14,13 @@ from unskew.represent.color import check_pixels
 
 
 def image_size(images: Pixels) -> Floats:
-    """Width and height in pixels, (n, 2), as the images are looked at."""
+    """Return width and height in pixels, (n, 2), of upright images."""
     height, width = check_pixels(images).shape[1:3]
     return np.tile([float(width), float(height)], (len(images), 1))
 
 
 def aspect_ratio(images: Pixels) -> Floats:
-    """Width divided by height, (n,)."""
+    """Divide width by height, (n,)."""
     size = image_size(images)
     return np.asarray(size[:, 0] / size[:, 1])
 

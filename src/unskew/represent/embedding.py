@@ -1,7 +1,6 @@
-"""`embedding`: an image as the features of a neural network, reduced to a few principal components
-of all images.
+"""`embedding`: features of a neural network, reduced to a few principal components of all images.
 
-The features of each image are remembered; the components are computed anew for the images that are
+The features of each image are remembered; the components are computed for the images that are
 represented together.
 """
 
@@ -35,15 +34,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Embedding(Representation):
-    """Features of a neural network, then principal components: ``embedding_0``, ``embedding_1``, …,
-    in the order of falling variance.
+    """Principal components of the features of a neural network, by falling variance.
+
+    The columns are ``embedding_0``, ``embedding_1``, …
 
     Parameters
     ----------
     model : None (EfficientNet-lite0, of the extra `embed`); ``module:factory``, which returns a
         torch.nn.Module when called without arguments; or a TorchScript (.pt, .pth, .ts,
         .torchscript) or ONNX (.onnx) file. It takes (b, 3, size, size) and gives (b, d).
-    size : side of the square that it is given, in pixels.
+    size : side of the square images that it takes, in pixels.
     resize : "crop" (the largest square in the middle), "stretch" (the whole image, its aspect ratio
         lost) or "pad" (the whole image, with margins in the mean colour).
     mean, std : of the pixels from 0 to 1, for red, green and blue: (pixel − mean)/std goes in.
@@ -77,28 +77,30 @@ class Embedding(Representation):
             value = getattr(self, setting)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ConfigError(
-                    f"{setting} of an embedding is a whole number, {least} or more; got {value!r}."
+                    f"{setting} of an embedding is a whole number, {least} or more; got {value!r}.",
+                    option=setting,
+                    value=value,
                 )
         if self.resize not in RESIZE_RULES:
             known = " or ".join(map(repr, RESIZE_RULES))
             raise ConfigError(
                 f"resize of an embedding is {known}; got "
-                f"{self.resize!r}.{did_you_mean(self.resize, RESIZE_RULES)}"
+                f"{self.resize!r}.{did_you_mean(self.resize, RESIZE_RULES)}",
+                option="resize",
+                value=self.resize,
+                allowed=list(RESIZE_RULES),
             )
         for setting in ("mean", "std"):
             object.__setattr__(self, setting, _checked_colour(setting, getattr(self, setting)))
         object.__setattr__(self, "blocks", _checked_blocks(self.blocks))
-        # Found now, so that a name that means nothing is an error here, and that threads do not
-        # race for it.
-        _ = self._model, self._place
+        # Looked up now, so that an unknown name is an error here, and threads do not race for it.
+        _ = self._model, self._runs_on
 
     def placed(self, jobs: int, folder: Path | None) -> Embedding:
-        """The same on so many threads; what is written down of the network is kept in the
-        folder.
-        """
+        """Return the same on so many threads; files of the network are kept in the folder."""
         placed = copy.copy(self)
         placed.__dict__.pop("_network", None)
-        placed.__dict__["_place"] = RunsOn(self.device, jobs, folder)
+        placed.__dict__["_runs_on"] = RunsOn(self.device, jobs, folder)
         return placed
 
     @property
@@ -111,20 +113,19 @@ class Embedding(Representation):
         return column_names(self.name, [str(j) for j in range(self.components)])
 
     def prepare(self, pixels: Pixels) -> Pixels:
-        """(h, w, 3) -> (size, size, 3), by the rule ``resize``."""
+        """Resize (h, w, 3) to (size, size, 3), by the rule ``resize``."""
         return fit_to_square(pixels, self.size, self.resize, self._colours[0])
 
     def compute(self, batch: Any) -> Floats32:
-        """(m, size, size, 3) uint8 -> (m, d) float32, what the network gives, ``batch`` images at a
-        time.
-        """
+        """Run the network, ``batch`` images at a time: (m, size, size, 3) -> (m, d) float32."""
         mean, std = self._colours
         parts = (batch[start : start + self.batch] for start in range(0, len(batch), self.batch))
         return np.concatenate([embed_batch(self._network, part, mean, std) for part in parts])
 
     def finish(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """(n, d) -> (n, components), principal components of all rows; how much of the variance
-        they show is logged.
+        """Reduce (n, d) to (n, components), the principal components of all rows.
+
+        Their share of the variance is logged.
         """
         if self.components == 0:
             return values
@@ -138,8 +139,9 @@ class Embedding(Representation):
         return np.concatenate([fitted.project(values[start : start + _BLOCK]) for start in starts])
 
     def to_dict(self) -> dict[str, Any]:
-        """The network enters by its fingerprint, not by its name; what changes only the speed or
-        `finish` does not enter.
+        """Return the settings, with the network's fingerprint instead of its name.
+
+        What changes only the speed or `finish` is left out.
         """
         mean, std = self._colours
         # Without blocks the key is what it was before there were any.
@@ -159,12 +161,12 @@ class Embedding(Representation):
         return find_model(self.model, self.blocks)
 
     @cached_property
-    def _place(self) -> RunsOn:
+    def _runs_on(self) -> RunsOn:
         return RunsOn(self.device, available_jobs())
 
     @cached_property
     def _network(self) -> Network:
-        return self._model.load(self.size, self._place)
+        return self._model.load(self.size, self._runs_on)
 
     @property
     def _colours(self) -> tuple[Sequence[float], Sequence[float]]:
@@ -177,7 +179,7 @@ class Embedding(Representation):
 def embed_batch(
     network: Network, images: Any, mean: Sequence[float], std: Sequence[float]
 ) -> Floats32:
-    """Images (b, h, w, 3) uint8 -> (b, d): (pixel/255 − mean)/std through the network."""
+    """Run (pixel/255 − mean)/std through the network: images (b, h, w, 3) uint8 -> (b, d)."""
     value_b3hw = np.asarray(images).transpose(0, 3, 1, 2).astype(np.float32, order="C")
     value_b3hw /= 255
     value_b3hw -= np.asarray(mean, dtype=np.float32)[:, None, None]
@@ -188,7 +190,7 @@ def embed_batch(
 def fit_to_square(
     pixels: Pixels, size: int, rule: str = "crop", margin: Sequence[float] = (0.5, 0.5, 0.5)
 ) -> Pixels:
-    """(h, w, 3) -> (size, size, 3) by bicubic interpolation, smoothed where it shrinks.
+    """Resize (h, w, 3) to (size, size, 3) by bicubic interpolation, smoothed where it shrinks.
 
     Parameters
     ----------
@@ -214,12 +216,12 @@ def fit_to_square(
 
 
 def describe_projection(fitted: Projection) -> str:
-    """How much of the variance the components show, in a sentence."""
+    """Write a sentence on how much of the variance the components show."""
     shares = ", ".join(f"{share:.1%}" for share in fitted.explained_c)
     return (
         f"embedding: {len(fitted.variance_c)} principal components of {fitted.mean_d.size} "
-        f"features of {fitted.n} images "
-        f"show {fitted.explained_c.sum():.1%} of their variance ({shares})."
+        f"features of {fitted.n} images show {fitted.explained_c.sum():.1%} of their variance "
+        f"({shares})."
     )
 
 
@@ -228,13 +230,13 @@ def _resized(
 ) -> Any:
     from PIL.Image import Resampling
 
-    # Large images are first halved as often as leaves three times the size: Pillow calls the result
+    # Large images are first halved while three times the size is left: Pillow calls the result
     # indistinguishable.
     return image.resize(size, Resampling.BICUBIC, box=box, reducing_gap=3.0)
 
 
 def _checked_blocks(value: Any) -> tuple[int, ...]:
-    """In the order of the network, each once."""
+    """Return the blocks in the order of the network, if each occurs once."""
     whole = isinstance(value, Sequence) and all(
         isinstance(number, int) and not isinstance(number, bool) for number in value
     )
@@ -245,7 +247,9 @@ def _checked_blocks(value: Any) -> tuple[int, ...]:
     ):
         raise ConfigError(
             f"blocks of an embedding are different whole numbers from 0 to {N_BLOCKS - 1}; got "
-            f"{value!r}."
+            f"{value!r}.",
+            option="blocks",
+            value=value,
         )
     return tuple(sorted(value))
 
@@ -267,6 +271,8 @@ def _checked_colour(setting: str, value: Any) -> tuple[float, ...] | None:
         above = ", above 0" if setting == "std" else ""
         raise ConfigError(
             f"{setting} of an embedding is three numbers{above}, for red, green and blue from 0 to "
-            f"1; got {value!r}."
+            f"1; got {value!r}.",
+            option=setting,
+            value=value,
         )
     return tuple(float(part) for part in value)

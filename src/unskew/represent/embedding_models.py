@@ -1,8 +1,6 @@
-"""What ``model`` of an embedding may name: ``module:factory``, a TorchScript file, an ONNX file, or
-the network of the extra `embed`.
+"""The models that an embedding may name: a factory, a TorchScript or ONNX file, or the default.
 
-Files are loaded as what they are. A pickled checkpoint, which could run anything while it is read,
-is refused.
+A pickled checkpoint, which could run anything while it is read, is refused.
 """
 
 from __future__ import annotations
@@ -36,8 +34,9 @@ _STD = (0.229, 0.224, 0.225)
 
 
 class Model(ABC):
-    """A network by name: a fingerprint, and how it is brought into action. ``mean`` and ``std``
-    (RGB, of 1) are what it expects.
+    """A network by name: its fingerprint, and how it is loaded.
+
+    ``mean`` and ``std`` (RGB, from 0 to 1) are what it expects.
     """
 
     mean: tuple[float, float, float] = _MEAN
@@ -48,24 +47,27 @@ class Model(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """A hash of everything that the embeddings depend on."""
+        """Hash everything that the embeddings depend on."""
 
     @abstractmethod
-    def load(self, size: int, place: RunsOn) -> Network:
-        """The network, ready for images of size × size pixels."""
+    def load(self, size: int, runs_on: RunsOn) -> Network:
+        """Load the network for images of size × size pixels."""
 
 
 def find_model(name: str | None, blocks: Sequence[int] = ()) -> Model:
-    """The model of that name (None: EfficientNet-lite0, with the means of ``blocks``); nothing
-    heavy is loaded yet.
+    """Find the model of that name (None: EfficientNet-lite0, with the means of ``blocks``).
+
+    Nothing heavy is loaded yet.
     """
     if name is None or name == efficientnet.NAME:
         return EfficientNetLite(blocks)
     if blocks:
         raise ConfigError(
             f"blocks are those of {efficientnet.NAME}, the default model; the blocks of {name!r} "
-            "are not known. Leave blocks out, and let "
-            "the model itself return what you want of its layers, side by side."
+            "are not known. Leave blocks out, and let the model itself return the layers that you "
+            "want, side by side.",
+            option="blocks",
+            value=list(blocks),
         )
     suffix = Path(name).suffix.lower()
     if suffix in _ONNX:
@@ -77,15 +79,15 @@ def find_model(name: str | None, blocks: Sequence[int] = ()) -> Model:
         return Factory(name)
     raise ConfigError(
         "model is module:factory, an ONNX file (.onnx), a TorchScript file "
-        f"({', '.join(_TORCHSCRIPT)}) or {efficientnet.NAME!r}, "
-        f"the default; got {name!r}.{did_you_mean(name, [efficientnet.NAME])}"
+        f"({', '.join(_TORCHSCRIPT)}) or {efficientnet.NAME!r}, the default; got "
+        f"{name!r}.{did_you_mean(name, [efficientnet.NAME])}",
+        option="model",
+        value=name,
     )
 
 
 def is_model_file(name: object) -> bool:
-    """Does the model's name mean a file, so that it is relative to the folder of a
-    configuration?
-    """
+    """Tell whether the model's name is a file, relative to the folder of a configuration."""
     return isinstance(name, str) and Path(name).suffix.lower() in _ONNX + _TORCHSCRIPT
 
 
@@ -102,8 +104,8 @@ class EfficientNetLite(Model):
     def fingerprint(self) -> str:
         return hash_files([efficientnet.weights_file()])
 
-    def load(self, size: int, place: RunsOn) -> Network:
-        return efficientnet.load_network(size, place, self.blocks)
+    def load(self, size: int, runs_on: RunsOn) -> Network:
+        return efficientnet.load_network(size, runs_on, self.blocks)
 
 
 class OnnxFile(Model):
@@ -111,20 +113,12 @@ class OnnxFile(Model):
 
     def fingerprint(self) -> str:
         path = _existing(self.name)
-        # Large graphs keep their weights in a file beside them.
-        return hash_files(
-            [
-                path,
-                *(
-                    beside
-                    for end in (".data", "_data")
-                    if (beside := path.with_name(path.name + end)).is_file()
-                ),
-            ]
-        )
+        # Large graphs keep their weights in a second file.
+        weights = (path.with_name(path.name + end) for end in (".data", "_data"))
+        return hash_files([path, *(file for file in weights if file.is_file())])
 
-    def load(self, size: int, place: RunsOn) -> Network:
-        return OnnxNetwork(self.name, str(_existing(self.name)), place)
+    def load(self, size: int, runs_on: RunsOn) -> Network:
+        return OnnxNetwork(self.name, str(_existing(self.name)), runs_on)
 
 
 class TorchScriptFile(Model):
@@ -133,7 +127,7 @@ class TorchScriptFile(Model):
     def fingerprint(self) -> str:
         return hash_files([_existing(self.name)])
 
-    def load(self, size: int, place: RunsOn) -> Network:
+    def load(self, size: int, runs_on: RunsOn) -> Network:
         torch = import_torch(f"the model {self.name!r}")
         try:
             with warnings.catch_warnings():
@@ -144,15 +138,18 @@ class TorchScriptFile(Model):
                     message=r"`torch\.jit\.load` is deprecated",
                     category=DeprecationWarning,
                 )
-                module = torch.jit.load(str(_existing(self.name)), map_location=torch_device(place))
+                module = torch.jit.load(
+                    str(_existing(self.name)), map_location=torch_device(runs_on)
+                )
         except RuntimeError as error:
             raise ConfigError(
                 f"{self.name} is not a TorchScript file. A checkpoint (torch.save of a module, or "
-                "of its state_dict) is not loaded: it "
-                "lacks the network, and reading it may run code. Save torch.jit.script(module), "
-                "export ONNX, or name module:factory."
+                "of its state_dict) is not loaded: it lacks the network, and reading it may run "
+                "code. Save torch.jit.script(module), export ONNX, or name module:factory.",
+                option="model",
+                path=self.name,
             ) from error
-        return TorchNetwork(self.name, module, place)
+        return TorchNetwork(self.name, module, runs_on)
 
 
 class Factory(Model):
@@ -160,29 +157,30 @@ class Factory(Model):
 
     @cached_property
     def module(self) -> Any:
+        """The module that the factory returns."""
         torch = import_torch(f"the model {self.name!r}")
         try:
             made = find_function(self.name)()
         except ConfigError:
             raise
-        except (
-            Exception
-        ) as error:  # code of the user: whatever it raises is theirs to read, in words
+        except Exception as error:  # the user's code may raise anything
             raise ConfigError(
                 f"the model {self.name!r} cannot be made: {type(error).__name__}: {error}. It is "
-                "called without arguments."
+                "called without arguments.",
+                option="model",
+                value=self.name,
             ) from error
         if not isinstance(made, torch.nn.Module):
             raise ConfigError(
                 f"{self.name!r}, called without arguments, must return a torch.nn.Module; it "
-                f"returned {type(made).__name__}."
+                f"returned {type(made).__name__}.",
+                option="model",
+                value=self.name,
             )
         return made
 
     def fingerprint(self) -> str:
-        """Of the parameters and buffers, the architecture as torch prints it, and the file of the
-        factory (what `forward` does).
-        """
+        """Hash the parameters and buffers, the printed architecture, and the factory's file."""
         torch = import_torch(f"the model {self.name!r}")
         total = hashlib.sha256(repr(self.module).encode())
         for name, value in sorted(self.module.state_dict().items()):
@@ -197,12 +195,12 @@ class Factory(Model):
             total.update(Path(source).read_bytes())
         return total.hexdigest()
 
-    def load(self, size: int, place: RunsOn) -> Network:
-        return TorchNetwork(self.name, self.module, place)
+    def load(self, size: int, runs_on: RunsOn) -> Network:
+        return TorchNetwork(self.name, self.module, runs_on)
 
 
 def hash_files(paths: Iterable[Path]) -> str:
-    """SHA-256 of the files, one after the other."""
+    """Hash the files, one after the other, by SHA-256."""
     total = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:
@@ -214,6 +212,8 @@ def _existing(name: str) -> Path:
     path = Path(name)
     if not path.is_file():
         raise ConfigError(
-            f"there is no file {name!r}, which was named as the model of the embedding."
+            f"there is no file {name!r}, which was named as the model of the embedding.",
+            option="model",
+            path=name,
         )
     return path

@@ -1,5 +1,6 @@
-"""What the camera wrote beside the image: make, model, ISO, exposure, focal length, date; where it
-stood only when asked.
+"""What the camera wrote into the file: make, model, ISO, exposure, focal length, date.
+
+The position (GPS) is read only when asked for.
 
 Arrays, and files without EXIF, have none of it: NaN and None. Nothing else of the EXIF is read
 (names of persons, serial numbers, notes).
@@ -28,7 +29,7 @@ _GPS_PARTS = ("latitude", "longitude")
 
 
 def exif_values(header: Header) -> dict[str, Any]:
-    """What is known of one image.
+    """Return what is known of one image.
 
     Returns
     -------
@@ -50,7 +51,7 @@ def exif_values(header: Header) -> dict[str, Any]:
 
 
 def gps_values(header: Header) -> dict[str, float]:
-    """Latitude and longitude in degrees, north and east positive; NaN where they are not known."""
+    """Return latitude and longitude in degrees, north and east positive; NaN where unknown."""
     return {
         "latitude": _degrees(header.gps, 1, 2, "S", 90.0),
         "longitude": _degrees(header.gps, 3, 4, "W", 180.0),
@@ -59,8 +60,9 @@ def gps_values(header: Header) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Exif(Representation):
-    """Camera and exposure from the EXIF of the file (`exif_values`), with ``gps`` also where it was
-    taken (`gps_values`).
+    """Camera and exposure from the EXIF of the file (`exif_values`).
+
+    With ``gps`` also the position of the camera (`gps_values`).
     """
 
     name: ClassVar[str] = "exif"
@@ -69,7 +71,9 @@ class Exif(Representation):
 
     def __post_init__(self) -> None:
         if type(self.gps) is not bool:
-            raise ConfigError(f"exif: gps is true or false; got {self.gps!r}.")
+            raise ConfigError(
+                f"exif: gps is true or false; got {self.gps!r}.", option="gps", value=self.gps
+            )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -121,7 +125,7 @@ def _decimal_year(date: datetime) -> float:
 def _degrees(
     gps: Mapping[int, Any], side_tag: int, value_tag: int, negative: str, limit: float
 ) -> float:
-    """Degrees, minutes, seconds and the side (N, S, E, W)."""
+    """Read degrees, minutes, seconds and the side (N, S, E, W)."""
     try:
         parts = [float(part) for part in gps[value_tag]]
     except (KeyError, TypeError, ValueError, ZeroDivisionError):

@@ -1,9 +1,8 @@
-"""What was computed is remembered: Parquet files under the hash of the image and the settings of
-the representation.
+"""A cache of computed values, keyed by the hash of the image and the representation's settings.
 
 A cache is a folder of shelves, one for each representation with its settings; a shelf is a folder
-of small Parquet files that are written whole and never changed. Several runs may therefore use one
-cache at the same time, a killed run loses at most what it had not written yet, and a file that
+of small Parquet files that are written atomically and never changed. Several runs may therefore use
+one cache at the same time, a killed run loses at most what it had not written yet, and a file that
 cannot be read is set aside and its values computed again. Deleting the folder costs time, nothing
 else.
 """
@@ -17,6 +16,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,9 +40,7 @@ _ROWS_AT_ONCE = 4096
 
 
 class Shelf:
-    """Rows of values, each under its key, in ``folder``. ``text``: which of the values of a row are
-    text.
-    """
+    """Rows of values, each under its key, in ``folder``; ``text``: positions of text."""
 
     def __init__(self, folder: Path, settings: dict[str, Any], text: tuple[int, ...] = ()) -> None:
         self.folder, self.text = folder, text
@@ -56,11 +54,12 @@ class Shelf:
         except OSError as error:
             raise DataError(
                 f"the cache {str(folder.parent)!r} cannot be used ({error.strerror or error}). "
-                "Give a folder that can be written, or none."
+                "Give a folder that can be written, or none.",
+                path=str(folder.parent),
             ) from error
 
     def keys(self) -> Keys:
-        """All keys, sorted."""
+        """Return all keys, sorted."""
         parts = [_keys_of(table) for table in self._tables(columns=["key"])]
         return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=KEY_DTYPE)
 
@@ -81,12 +80,13 @@ class Shelf:
             columns["value"] = pa.FixedSizeListArray.from_arrays(
                 pa.array(np.ascontiguousarray(values).ravel()), values.shape[1]
             )
-        with written_whole(self.folder / f"part-{uuid.uuid4().hex}.parquet") as beside:
-            pq.write_table(pa.table(columns), beside, row_group_size=_ROWS_AT_ONCE)
+        with written_whole(self.folder / f"part-{uuid.uuid4().hex}.parquet") as unfinished:
+            pq.write_table(pa.table(columns), unfinished, row_group_size=_ROWS_AT_ONCE)
 
     def find(self, wanted_n: Keys) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]:
-        """Positions in ``wanted_n`` (which may repeat) and their rows of values, a block at a
-        time.
+        """Yield positions in ``wanted_n`` and their rows of values, a block at a time.
+
+        Keys in ``wanted_n`` may repeat.
         """
         order = np.argsort(wanted_n, kind="stable")
         ordered = wanted_n[order]
@@ -98,15 +98,14 @@ class Shelf:
             )
             count = last - first
             if count.any():
-                # Every row of the table as often as it is wanted, beside the places where it is
-                # wanted.
+                # Every row of the table as often as it is wanted, with the positions in `ordered`.
                 row = np.repeat(np.arange(len(key)), count)
-                place = (
+                position = (
                     np.arange(count.sum())
                     - np.repeat(np.cumsum(count) - count, count)
                     + np.repeat(first, count)
                 )
-                yield order[place], self._values_of(table)[row]
+                yield order[position], self._values_of(table)[row]
 
     def _values_of(self, table: pa.Table) -> npt.NDArray[Any]:
         if "value" in table.column_names:
@@ -138,7 +137,7 @@ class Shelf:
 
 
 def open_shelf(cache: str | os.PathLike[str], representation: Representation) -> Shelf:
-    """The shelf of a representation with its settings and version."""
+    """Open the shelf of a representation with its settings and version."""
     settings = {
         **representation.to_dict(),
         "needs": representation.needs,
@@ -150,7 +149,7 @@ def open_shelf(cache: str | os.PathLike[str], representation: Representation) ->
 
 
 def open_file_shelf(cache: str | os.PathLike[str]) -> Shelf:
-    """The hash of a file's content under the hash of its path, size and times of change."""
+    """Open the shelf of files: hashes of contents by hashes of path, size and times of change."""
     return _open(cache, "files", {"name": "files", "version": 2}, text=(0,))
 
 
@@ -189,9 +188,6 @@ def _set_aside(path: Path, error: Exception) -> None:
         path,
         error,
     )
-    try:
+    # Another run may be faster, or the folder read-only; the file is passed over either way.
+    with suppress(OSError):
         path.rename(path.with_suffix(".corrupt"))
-    except (
-        OSError
-    ):  # another run was faster, or the folder is read-only; the file is passed over either way
-        return

@@ -1,6 +1,4 @@
-"""What one thread, or process, does: read some images, hash them, decode what is needed, compute
-what is not known yet.
-"""
+"""The task of one thread or process: read images, hash, decode, and compute what is not known."""
 
 from __future__ import annotations
 
@@ -33,10 +31,8 @@ _SMALL_PIXELS = 250_000
 
 
 @dataclass
-class Found:
-    """What came out of some rows: hashes of images and of files, rows of values for each
-    representation, and reasons of failure.
-    """
+class TaskResult:
+    """Results of some rows: hashes of images and files, values by representation, and failures."""
 
     content: dict[int, bytes] = field(default_factory=dict)
     stamp: dict[bytes, bytes] = field(default_factory=dict)
@@ -45,9 +41,7 @@ class Found:
     n_rows: int = 0
 
     def join_values(self) -> None:
-        """One array for each representation: large images come in batches of one, and many small
-        arrays are slow to hand over.
-        """
+        """Join the values of each representation: many small arrays are slow to pass on."""
         parts: dict[int, tuple[list[int], list[npt.NDArray[Any]]]] = defaultdict(lambda: ([], []))
         for number, rows, values in self.values:
             parts[number][0].extend(rows)
@@ -74,11 +68,12 @@ class KnownContent:
     keys: tuple[Keys, ...]
 
     def content_of(self, stamp: bytes) -> bytes | None:
+        """Return the content that the file of this stamp had, None if it is not known."""
         at = int(np.searchsorted(self.stamp, stamp))
         return bytes(self.content[at]) if at < len(self.stamp) and self.stamp[at] == stamp else None
 
     def missing(self, content: bytes) -> list[int]:
-        """Representations that are to be computed for this content, by number."""
+        """List the numbers of the representations that are not known for this content."""
         if _holds(self.complete, content):
             return []
         return [number for number, keys in enumerate(self.keys) if not _holds(keys, content)]
@@ -86,15 +81,16 @@ class KnownContent:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Representations, by number, that are given the same of an image: what one needs, all do."""
+    """Representations, by number, that receive the same input from an image."""
 
     numbers: tuple[int, ...]
     first: Representation
 
 
 class Worker:
-    """Settings of a run; `work` may be called by several threads. ``known`` None: nothing is
-    remembered, so nothing is hashed.
+    """Settings of a run; several threads may call `work`.
+
+    ``known`` None: nothing is remembered, so nothing is hashed.
     """
 
     def __init__(
@@ -118,7 +114,7 @@ class Worker:
         self._groups: dict[tuple[int, ...], list[Group]] = {}
 
     def shared_among(self, processes: int) -> Worker:
-        """The same for each of so many processes, which together hold as many pixels."""
+        """Return the same for each of so many processes, which together hold as many pixels."""
         return Worker(
             self.images,
             self.representations,
@@ -137,45 +133,45 @@ class Worker:
             self.pixels_at_once,
         )
 
-    def work(self, rows: Sequence[int]) -> Found:
-        """Everything about these rows; fewer when `stop` is set meanwhile."""
-        found, batches = Found(), _Batches(self)
+    def work(self, rows: Sequence[int]) -> TaskResult:
+        """Compute everything about these rows; fewer when `stop` is set meanwhile."""
+        result, batches = TaskResult(), _Batches(self)
         for row in rows:
             if self.stop.is_set():
                 break
             try:
-                self._one(row, found, batches)
+                self._one(row, result, batches)
             except ImageError as error:
-                found.failed[row] = str(error)
-            found.n_rows += 1
-        batches.flush(found)
-        found.join_values()
-        return found
+                result.failed[row] = str(error)
+            result.n_rows += 1
+        batches.flush(result)
+        result.join_values()
+        return result
 
-    def _one(self, row: int, found: Found, batches: _Batches) -> None:
+    def _one(self, row: int, result: TaskResult, batches: _Batches) -> None:
         missing = list(range(len(self.representations)))
         stamp = None
         if self.known is not None:
-            place = self.images.place(row)
+            file = self.images.place(row)
             with _file_reasons():
-                stamp = FileStamp(place) if place is not None else None
+                stamp = FileStamp(file) if file is not None else None
             content = None if stamp is None else self.known.content_of(stamp.key)
             if content is not None:
-                found.content[row], missing = content, self.known.missing(content)
+                result.content[row], missing = content, self.known.missing(content)
                 if not missing:
                     return
         with _file_reasons():
             raw = self.images.read(row)
         if self.known is not None:
-            found.content[row] = hash_image(raw)
+            result.content[row] = hash_image(raw)
             if stamp is not None and stamp.settled and stamp.holds(raw):
-                found.stamp[stamp.key] = found.content[row]
-            missing = self.known.missing(found.content[row])
+                result.stamp[stamp.key] = result.content[row]
+            missing = self.known.missing(result.content[row])
         if missing:
-            self._represent(row, raw, missing, found, batches)
+            self._represent(row, raw, missing, result, batches)
 
     def _represent(
-        self, row: int, raw: RawImage, missing: list[int], found: Found, batches: _Batches
+        self, row: int, raw: RawImage, missing: list[int], result: TaskResult, batches: _Batches
     ) -> None:
         with reasons():
             picture, groups = Picture(raw, self.max_pixels), self._grouped(tuple(missing))
@@ -185,12 +181,12 @@ class Worker:
                 else nullcontext()
             ):
                 # First everything that may fail, then what is kept.
-                given = [self._given(group.first, picture) for group in groups]
-                for group, item in zip(groups, given, strict=True):
-                    batches.put(group, row, item, found)
+                items = [self._item(group.first, picture) for group in groups]
+                for group, item in zip(groups, items, strict=True):
+                    batches.put(group, row, item, result)
 
     def _grouped(self, missing: tuple[int, ...]) -> list[Group]:
-        """Representations that are given the same share their batches."""
+        """Group the representations that receive the same input: they share their batches."""
         if missing not in self._groups:
             shared: dict[Any, list[int]] = defaultdict(list)
             for number in missing:
@@ -203,7 +199,7 @@ class Worker:
             ]
         return self._groups[missing]
 
-    def _given(self, representation: Representation, picture: Picture) -> Header | npt.NDArray[Any]:
+    def _item(self, representation: Representation, picture: Picture) -> Header | npt.NDArray[Any]:
         if representation.needs == "header":
             return picture.header
         pixels = (
@@ -217,7 +213,7 @@ class Worker:
             raise _failure(representation, error) from error
 
     def compute(self, representation: Representation, batch: Any) -> npt.NDArray[Any]:
-        """One row of values for each image of the batch, checked."""
+        """Compute one row of values for each image of the batch, checked."""
         try:
             with self._alone if representation.one_at_a_time else nullcontext():
                 values = np.asarray(representation.compute(batch))
@@ -226,7 +222,8 @@ class Worker:
         if values.ndim != 2 or len(values) != len(batch):
             raise DataError(
                 f"{representation.name} must give one row of values for each image, ({len(batch)}, "
-                f"d); got shape {values.shape}."
+                f"d); got shape {values.shape}.",
+                value=list(values.shape),
             )
         return values
 
@@ -240,7 +237,7 @@ class _Batches:
             lambda: ([], [])
         )
 
-    def put(self, group: Group, row: int, item: Any, found: Found) -> None:
+    def put(self, group: Group, row: int, item: Any, result: TaskResult) -> None:
         header = group.first.needs == "header"
         key = (group, None if header else (item.shape, item.dtype))
         rows, items = self._waiting[key]
@@ -250,13 +247,13 @@ class _Batches:
             _HEADERS_AT_ONCE if header else _BATCH_BYTES // max(1, item.nbytes)
         )
         if len(rows) >= limit:
-            self._compute(key, found)
+            self._compute(key, result)
 
-    def flush(self, found: Found) -> None:
+    def flush(self, result: TaskResult) -> None:
         for key in list(self._waiting):
-            self._compute(key, found)
+            self._compute(key, result)
 
-    def _compute(self, key: tuple[Group, Any], found: Found) -> None:
+    def _compute(self, key: tuple[Group, Any], result: TaskResult) -> None:
         rows, items = self._waiting.pop(key)
         group = key[0]
         batch = (
@@ -267,15 +264,13 @@ class _Batches:
             else np.stack(items)
         )
         for number in group.numbers:
-            found.values.append(
+            result.values.append(
                 (number, rows, self.worker.compute(self.worker.representations[number], batch))
             )
 
 
 class _PixelBudget:
-    """Large images wait for one another, so that memory stays bounded whatever the number of
-    threads.
-    """
+    """Makes large images wait for one another, so that memory stays bounded."""
 
     def __init__(self, limit: int) -> None:
         self._limit, self._used, self._changed = limit, 0, threading.Condition()
@@ -311,7 +306,9 @@ def _failure(representation: Representation, error: Exception) -> UnskewError:
     if isinstance(error, UnskewError) and not isinstance(error, ImageError):
         return error
     name = representation.to_dict().get("name", representation.name)
-    return DataError(f"the representation {name} failed: {type(error).__name__}: {error}")
+    return DataError(
+        f"the representation {name} failed: {type(error).__name__}: {error}", value=str(name)
+    )
 
 
 def _holds(keys: Keys, key: bytes) -> bool:

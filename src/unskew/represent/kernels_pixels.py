@@ -18,12 +18,11 @@ from unskew.represent.base import Pixels
 
 
 def hsv_sums(images: Pixels, at: npt.NDArray[np.int64]) -> Floats:
-    """Sums of H, S, V (each in [0, 1]) over the pixels ``at`` (positions in the flattened image) of
-    images (n, h, w, 3): (n, 3).
+    """Sum H, S, V (each in [0, 1]) over some pixels of images (n, h, w, 3): (n, 3).
 
-    With v = max and d = max − min of R, G, B: V = v/255, S = d/v, H = k/(6d) where k is (g − b) mod
-    6d, 2d + (b − r) or 4d + (r − g) as red, green or blue is the largest; S = 0 where v = 0, and H
-    = 0 where d = 0.
+    ``at``: the positions of the pixels in the flattened image. With v = max and d = max − min of R,
+    G, B: V = v/255, S = d/v, H = k/(6d) where k is (g − b) mod 6d, 2d + (b − r) or 4d + (r − g) as
+    red, green or blue is the largest; S = 0 where v = 0, and H = 0 where d = 0.
     """
     total = np.empty((len(images), 3))
     flat = np.ascontiguousarray(images).reshape(len(images), -1, 3)
@@ -32,8 +31,9 @@ def hsv_sums(images: Pixels, at: npt.NDArray[np.int64]) -> Floats:
 
 
 def combination_sums(images: Pixels, weight_c: tuple[int, int, int]) -> list[tuple[int, int]]:
-    """For each image Σ y and Σ y² over its pixels, y = w_R R + w_G G + w_B B with whole weights of
-    at most 1000 in all.
+    """Sum y and y² over the pixels of each image, y = w_R R + w_G G + w_B B.
+
+    The weights are whole numbers, at most 1000 in all.
     """
     total = np.empty((len(images), 2), dtype=np.int64)
     flat = np.ascontiguousarray(images).reshape(len(images), -1, 3)
@@ -42,11 +42,10 @@ def combination_sums(images: Pixels, weight_c: tuple[int, int, int]) -> list[tup
 
 
 def laplacian_sums(images: Pixels) -> list[tuple[int, int]]:
-    """For each image Σ L and Σ L² over the pixels that have four neighbours; L = up + down + left +
-    right − 4 × itself, of the grey values.
+    """Sum L and L² over the pixels of each image that have four neighbours.
 
-    Grey is 0.299 R + 0.587 G + 0.114 B in Pillow's fixed point, (19595 R + 38470 G + 7471 B +
-    32768) >> 16.
+    L = up + down + left + right − 4 × itself, of the grey values. Grey is 0.299 R + 0.587 G + 0.114
+    B in Pillow's fixed point, (19595 R + 38470 G + 7471 B + 32768) >> 16.
     """
     total = np.empty((len(images), 2), dtype=np.int64)
     _compiled(_laplacian_sums)(
@@ -73,11 +72,11 @@ def _compiled(function: Callable[..., None]) -> Callable[..., None]:
 def _hsv_sums(flat: Any, at: Any, reciprocal: Any, total: Any) -> None:
     for i in range(flat.shape[0]):
         hue, saturation, value = 0.0, 0.0, np.int64(0)
-        for place in at:
+        for p in at:
             r, g, b = (
-                np.int32(flat[i, place, 0]),
-                np.int32(flat[i, place, 1]),
-                np.int32(flat[i, place, 2]),
+                np.int32(flat[i, p, 0]),
+                np.int32(flat[i, p, 1]),
+                np.int32(flat[i, p, 2]),
             )
             v = max(r, g, b)
             d = v - min(r, g, b)
@@ -93,11 +92,11 @@ def _hsv_sums(flat: Any, at: Any, reciprocal: Any, total: Any) -> None:
 def _combination_sums(flat: Any, w_r: Any, w_g: Any, w_b: Any, total: Any) -> None:
     for i in range(flat.shape[0]):
         first, second = np.int64(0), np.int64(0)
-        for place in range(flat.shape[1]):
+        for p in range(flat.shape[1]):
             y = (
-                w_r * np.int64(flat[i, place, 0])
-                + w_g * np.int64(flat[i, place, 1])
-                + w_b * np.int64(flat[i, place, 2])
+                w_r * np.int64(flat[i, p, 0])
+                + w_g * np.int64(flat[i, p, 1])
+                + w_b * np.int64(flat[i, p, 2])
             )
             first += y
             second += y * y

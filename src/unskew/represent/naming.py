@@ -11,7 +11,7 @@ from unskew.errors import ConfigError, did_you_mean, first_few
 from unskew.represent.base import Representation
 from unskew.represent.user_functions import OwnFunction
 
-# Name in a configuration -> where its class stands; loaded when it is asked for.
+# Name in a configuration -> its class, loaded when it is asked for.
 REPRESENTATIONS = {
     "border_hsv": "unskew.represent.color:BorderHsv",
     "mean_hsv": "unskew.represent.color:MeanHsv",
@@ -29,8 +29,9 @@ Feature = str | Mapping[str, Any] | Representation | Callable[..., Any]
 
 
 def read_representations(features: Feature | Iterable[Feature]) -> tuple[Representation, ...]:
-    """Representations from names, ``{"name": …, settings}``, ``"module:function"``, functions, or
-    themselves.
+    """Read representations: names, ``{"name": …, settings}``, ``"module:function"``, functions.
+
+    Representations are returned unchanged.
     """
     if isinstance(features, str | Mapping | Representation) or callable(features):
         features = [features]
@@ -39,8 +40,9 @@ def read_representations(features: Feature | Iterable[Feature]) -> tuple[Represe
     for representation in read:
         if seen.setdefault(representation.name, representation) is not representation:
             raise ConfigError(
-                f"the representation {representation.name!r} is asked for twice; their columns "
-                "would have the same names. Leave one out."
+                f"the representation {representation.name!r} is named twice; their columns would "
+                "have the same names. Leave one out.",
+                value=representation.name,
             )
     return read
 
@@ -54,16 +56,19 @@ def _read(feature: Feature) -> Representation:
         if not isinstance(feature.get("name"), str):
             raise ConfigError(
                 f'a representation with settings is written as {{name = "border_hsv", width = 4}}; '
-                f"got {dict(feature)!r}."
+                f"got {dict(feature)!r}.",
+                value=dict(feature),
             )
         return _from_name(
             feature["name"], {key: value for key, value in feature.items() if key != "name"}
         )
     if callable(feature):
-        reference = f"{feature.__module__}:{getattr(feature, '__qualname__', type(feature).__name__).replace('<lambda>', 'function')}"
-        return OwnFunction.from_mapping(reference.replace("<locals>.", ""), {}, feature)
+        name = getattr(feature, "__qualname__", type(feature).__name__)
+        name = name.replace("<lambda>", "function").replace("<locals>.", "")
+        return OwnFunction.from_mapping(f"{feature.__module__}:{name}", {}, feature)
     raise ConfigError(
-        f"a representation is a name, a table with a name, or module:function; got {feature!r}."
+        f"a representation is a name, a table with a name, or module:function; got {feature!r}.",
+        value=repr(feature),
     )
 
 
@@ -76,13 +81,17 @@ def _from_name(name: str, settings: Mapping[str, Any]) -> Representation:
         if unknown:
             allowed = f"it takes {first_few(known, 20)}" if known else "it takes none"
             raise ConfigError(
-                f"{name} has no setting {unknown[0]!r}; {allowed}.{did_you_mean(unknown[0], known)}"
+                f"{name} has no setting {unknown[0]!r}; "
+                f"{allowed}.{did_you_mean(unknown[0], known)}",
+                option=unknown[0],
+                allowed=known,
             )
         return made(**settings)
     if ":" in name:
         return OwnFunction.from_mapping(name, settings)
     raise ConfigError(
         f"there is no representation {name!r}; there are {first_few(list(REPRESENTATIONS), 20)}, "
-        "or module:function of your own."
-        f"{did_you_mean(name, REPRESENTATIONS)}"
+        f"or module:function of your own.{did_you_mean(name, REPRESENTATIONS)}",
+        value=name,
+        allowed=list(REPRESENTATIONS),
     )

@@ -1,6 +1,4 @@
-"""A neural network in action: a batch of images in, one row of numbers for each out, by torch or by
-onnxruntime.
-"""
+"""Running a neural network, by torch or onnxruntime: one row of numbers for each image."""
 
 from __future__ import annotations
 
@@ -27,8 +25,9 @@ _ONNX_TYPES = {
 
 @dataclass(frozen=True)
 class RunsOn:
-    """Where a network runs: on ``jobs`` threads or on the graphics card; files made for it are kept
-    in ``cache``, if that is a folder.
+    """Where a network runs: on ``jobs`` threads or on the graphics card.
+
+    Files made for it are kept in the folder ``cache``, if there is one.
     """
 
     device: str = "cpu"
@@ -37,7 +36,12 @@ class RunsOn:
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
-            raise ConfigError(f"device is {' or '.join(map(repr, DEVICES))}; got {self.device!r}.")
+            raise ConfigError(
+                f"device is {' or '.join(map(repr, DEVICES))}; got {self.device!r}.",
+                option="device",
+                value=self.device,
+                allowed=list(DEVICES),
+            )
 
 
 class Network(ABC):
@@ -46,62 +50,62 @@ class Network(ABC):
     name: str
 
     def embed(self, images: Floats32) -> Floats32:
-        """One finite row for each image, or an error; a map of features, (b, d, y, x), is averaged
-        over its positions.
+        """Compute one finite row for each image.
+
+        A map of features, (b, d, y, x), is averaged over its positions.
         """
         try:
             value = self._run(np.ascontiguousarray(images, dtype=np.float32))
         except (ConfigError, DataError):
             raise
-        except (
-            Exception
-        ) as error:  # whatever the network of the user raises is the user's to read, in words
+        except Exception as error:  # the user's network may raise anything
             raise DataError(
                 f"{self.name} failed on images of the shape {images.shape}: "
-                f"{type(error).__name__}: {error}"
+                f"{type(error).__name__}: {error}",
+                value=list(images.shape),
             ) from error
         if value.ndim == 4:
             value = value.mean(axis=(2, 3))
         if value.ndim != 2 or len(value) != len(images):
             raise DataError(
                 f"{self.name} must give one row of numbers for each image, (b, d), or a map of "
-                f"them, (b, d, y, x); for {len(images)} "
-                f"images it gave the shape {value.shape}. End it with a pooling or a flattening "
-                "layer."
+                f"them, (b, d, y, x); for {len(images)} images it gave the shape {value.shape}. "
+                "End it with a pooling or a flattening layer.",
+                value=list(value.shape),
             )
         row_bd = np.asarray(value, dtype=np.float32)
         bad = int((~np.isfinite(row_bd).all(axis=1)).sum())
         if bad:
             raise DataError(
                 f"{self.name} gave NaN or infinity for {bad} of {len(images)} images. Likely "
-                "causes: another mean and std than it was "
-                "trained with, half precision that overflows, or a training that diverged."
+                "causes: another mean and std than it was trained with, half precision that "
+                "overflows, or a training that diverged.",
+                count=bad,
             )
         return row_bd
 
     @abstractmethod
     def _run(self, images: Floats32) -> npt.NDArray[Any]:
-        """What the network returns, as an array."""
+        """Return the network's output as an array."""
 
 
 class TorchNetwork(Network):
-    """A torch module, or a TorchScript one, without dropout and with the statistics of its training
-    (``eval``).
-    """
+    """A torch or TorchScript module, without dropout, with its training statistics (``eval``)."""
 
-    def __init__(self, name: str, module: Any, place: RunsOn) -> None:
-        self.name, self.place = name, place
-        self.module = module.eval().to(torch_device(place))
+    def __init__(self, name: str, module: Any, runs_on: RunsOn) -> None:
+        self.name, self.runs_on = name, runs_on
+        self.module = module.eval().to(torch_device(runs_on))
 
     def _run(self, images: Floats32) -> npt.NDArray[Any]:
         import torch
 
-        with torch.inference_mode(), _torch_threads(self.place.jobs):
-            value = self.module(torch.from_numpy(images).to(self.place.device))
+        with torch.inference_mode(), _torch_threads(self.runs_on.jobs):
+            value = self.module(torch.from_numpy(images).to(self.runs_on.device))
         if not isinstance(value, torch.Tensor):
             raise DataError(
                 f"{self.name} must return one tensor, (b, d); it returned {type(value).__name__}. "
-                "Wrap it in a module that picks the tensor, and name that as module:factory."
+                "Wrap it in a module that picks the tensor, and name that as module:factory.",
+                value=type(value).__name__,
             )
         array: npt.NDArray[Any] = value.float().cpu().numpy()
         return array
@@ -110,9 +114,9 @@ class TorchNetwork(Network):
 class OnnxNetwork(Network):
     """An ONNX graph: the path of a file, or its bytes."""
 
-    def __init__(self, name: str, graph: str | bytes, place: RunsOn) -> None:
+    def __init__(self, name: str, graph: str | bytes, runs_on: RunsOn) -> None:
         self.name = name
-        self.session = _start_session(name, graph, place)
+        self.session = _start_session(name, graph, runs_on)
         inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
         if (
             len(inputs) != 1
@@ -124,24 +128,28 @@ class OnnxNetwork(Network):
                 f"{name} must take one input of numbers, (b, 3, h, w), and give one output, (b, "
                 "d); it takes "
                 f"{', '.join(f'{item.name} {item.shape} {item.type}' for item in inputs)} and "
-                "gives "
-                f"{', '.join(f'{item.name} {item.shape}' for item in outputs)}. Export it again "
-                "with one of each, channels first."
+                f"gives {', '.join(f'{item.name} {item.shape}' for item in outputs)}. Export it "
+                "again with one of each, channels first.",
+                option="model",
+                value=name,
             )
         self.input = inputs[0].name
         self.dtype = _ONNX_TYPES[inputs[0].type]
-        # Lengths that the export left open are names or None; a graph exported with one image in
-        # mind takes one at a time.
+        # Lengths that the export left open are names or None; a graph exported for one image takes
+        # one at a time.
         self.batch, _, *self.size = (
             length if isinstance(length, int) else None for length in inputs[0].shape
         )
 
     def _run(self, images: Floats32) -> npt.NDArray[Any]:
-        for fixed, given in zip(self.size, images.shape[2:], strict=True):
-            if fixed is not None and fixed != given:
+        for fixed, length in zip(self.size, images.shape[2:], strict=True):
+            if fixed is not None and fixed != length:
                 raise ConfigError(
                     f"{self.name} takes images of {self.size[0]}×{self.size[1]} pixels only: set "
-                    f"size = {fixed}."
+                    f"size = {fixed}.",
+                    option="size",
+                    value=length,
+                    allowed=fixed,
                 )
         step = self.batch or len(images)
         return np.concatenate(
@@ -163,7 +171,7 @@ class OnnxNetwork(Network):
 
 
 def import_torch(wish: str) -> Any:
-    """Torch, or the command that installs it."""
+    """Import torch, or raise an error with the command that installs it."""
     try:
         import torch
     except ImportError as error:
@@ -171,38 +179,44 @@ def import_torch(wish: str) -> Any:
     return torch
 
 
-def torch_device(place: RunsOn) -> str:
-    """The device's name; an error where torch cannot use it."""
-    if place.device == "cuda" and not import_torch("device = 'cuda'").cuda.is_available():
+def torch_device(runs_on: RunsOn) -> str:
+    """Return the device's name, or raise an error where torch cannot use it."""
+    if runs_on.device == "cuda" and not import_torch("device = 'cuda'").cuda.is_available():
         raise ConfigError(
             "device = 'cuda', but torch finds no graphics card here (torch.cuda.is_available() is "
-            "false); use 'cpu'."
+            "false); use 'cpu'.",
+            option="device",
+            value="cuda",
         )
-    return place.device
+    return runs_on.device
 
 
-def _start_session(name: str, graph: str | bytes, place: RunsOn) -> Any:
+def _start_session(name: str, graph: str | bytes, runs_on: RunsOn) -> Any:
     try:
         import onnxruntime
     except ImportError as error:
         raise missing_extra("embed", f"the model {name!r}", error) from error
-    provider = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}[place.device]
+    provider = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}[runs_on.device]
     if provider not in onnxruntime.get_available_providers():
         raise ConfigError(
-            f"device = {place.device!r}, but the onnxruntime installed here cannot use it (it has "
-            f"no {provider})."
+            f"device = {runs_on.device!r}, but the onnxruntime installed here cannot use it (it "
+            f"has no {provider}).",
+            option="device",
+            value=runs_on.device,
         )
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = place.jobs
+    options.intra_op_num_threads = runs_on.jobs
     options.inter_op_num_threads = 1
     # Threads that wait must not spin: the cores are needed to decode the next images.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # Errors only: what it warns of concerns whoever exported the graph.
+    # Errors only: its warnings concern the author of the graph.
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(graph, options, providers=[provider])
     except Exception as error:  # its exceptions share no base but this
-        raise ConfigError(f"onnxruntime cannot load {name}: {str(error).strip()}") from error
+        raise ConfigError(
+            f"onnxruntime cannot load {name}: {str(error).strip()}", option="model", value=name
+        ) from error
 
 
 def _takes_images(shape: list[Any]) -> bool:
@@ -211,7 +225,7 @@ def _takes_images(shape: list[Any]) -> bool:
 
 @contextmanager
 def _torch_threads(jobs: int) -> Iterator[None]:
-    """Torch's number of threads is a global: set for one call, and put back."""
+    """Set torch's number of threads, which is global, for one call."""
     import torch
 
     before = torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""The door of the stage: `represent_images`."""
+"""`represent_images`: the pool with columns of numbers computed from its images."""
 
 from __future__ import annotations
 
@@ -64,8 +64,7 @@ def represent_images(
     progress: bool | None = None,
     content: bool = False,
 ) -> Pool | tuple[Pool, ...]:
-    """Images as a few numbers: the pool with columns such as ``border_hsv_h``, ``border_hsv_s``,
-    ``border_hsv_v``.
+    """Represent images by a few numbers: add columns such as ``border_hsv_h`` to the pool.
 
     Parameters
     ----------
@@ -73,13 +72,13 @@ def represent_images(
         together: a PCA is common to them.
     features : names (``"border_hsv"``), names with settings (``{"name": "border_hsv", "width":
         4}``), functions of your own (``"module:function"``, or the function), or `Representation`
-        objects. docs/representations.md says what each number means.
+        objects. docs/representations.md explains each number.
     cache : folder where values are remembered by the content of the image and the settings. What is
-        known is not computed again, a run that was interrupted goes on where it was, and a changed
-        image is computed anew.
-    jobs : cores to use; None: all. Threads begin; where files are many, processes take over (not
-        with functions of your own).
-    tolerance : share of images that may be unusable. They leave the pool into ``pool.set_aside``,
+        known is not computed again, an interrupted run continues where it stopped, and a changed
+        image is computed again.
+    jobs : cores to use; None: all. Threads begin; where there are many files, processes take over
+        (not with functions of your own).
+    tolerance : share of images that may be unusable. They move from the pool to ``pool.set_aside``,
         each with its reason.
     max_pixels : larger images are not decoded (decompression bombs); None: no limit.
     progress : None shows a progress bar on a terminal, False never, True always.
@@ -88,8 +87,8 @@ def represent_images(
 
     Returns
     -------
-    Pool, or a tuple of pools in the order given. Values depend on neither the number of jobs nor
-    the order of the images.
+    Pool, or a tuple of pools in the same order. Values depend on neither the number of jobs nor the
+    order of the images.
 
     Raises
     ------
@@ -124,8 +123,9 @@ def run_pools(
     content: bool,
     label: str,
 ) -> tuple[Pool, ...]:
-    """Read all images of all pools once, and add the columns of the representations; with
-    ``content``, also the hashes.
+    """Read all images of all pools once, and add the columns of the representations.
+
+    With ``content``, add the hashes, too.
     """
     options: dict[str, Any] = {
         "cache": cache,
@@ -153,8 +153,9 @@ def run_images(
     content: bool,
     label: str,
 ) -> tuple[Results, npt.NDArray[np.bool_], list[pd.DataFrame]]:
-    """What was computed of all images of all pools one after the other, which of them are usable,
-    and of each pool those that are not.
+    """Compute the representations of all images of all pools, one after the other.
+
+    Returns the results, which rows are usable, and for each pool a table of those that are not.
     """
     _check(pools, representations, tolerance, max_pixels)
     images = JoinedImages([pool.images for pool in pools if pool.images is not None])
@@ -201,9 +202,9 @@ def compute_rows(
     progress: bool | None = None,
     label: str = "Representing images",
 ) -> tuple[Pool, npt.NDArray[Any]]:
-    """(the pool without unusable images, (n, d) what `compute` gave for the others): one
-    representation that is too wide for columns.
+    """Compute one representation that is too wide for columns.
 
+    Returns the pool without unusable images, and (n, d) what `compute` gave for the others;
     ``finish`` is left to the caller. The values are mapped from a temporary file where they are too
     many for the memory.
     """
@@ -240,24 +241,27 @@ def _check(
 ) -> None:
     if not pools:
         raise DataError(
-            "there is no pool whose images could be represented; got an empty sequence."
+            "there is no pool whose images could be represented; got an empty sequence.", count=0
         )
     if not 0.0 <= tolerance <= 1.0:
         raise ConfigError(
             "tolerance is the share of images that may be unusable, from 0 to 1; got "
-            f"{tolerance!r}."
+            f"{tolerance!r}.",
+            option="tolerance",
+            value=tolerance,
         )
     if max_pixels is not None and max_pixels < 1:
         raise ConfigError(
-            f"max_pixels is a number of pixels, or None for no limit; got {max_pixels!r}."
+            f"max_pixels is a number of pixels, or None for no limit; got {max_pixels!r}.",
+            option="max_pixels",
+            value=max_pixels,
         )
     for pool in pools:
         if pool.images is None:
             raise DataError(
                 "this pool is a table without images, so nothing can be computed from them. Read "
-                "the sources with images "
-                "(Pool.from_folders, Pool.from_manifest; no `images = false`), or use columns that "
-                "the table has."
+                "the sources with images (Pool.from_folders, Pool.from_manifest; no `images = "
+                "false`), or use columns that the table has."
             )
         for representation in representations:
             taken = [
@@ -268,13 +272,14 @@ def _check(
             if taken:
                 raise DataError(
                     f"the pool has a column {taken[0]!r} already, which the representation "
-                    f"{representation.name!r} would replace. "
-                    "Rename or drop that column, or leave out the representation."
+                    f"{representation.name!r} would replace. Rename or drop that column, or leave "
+                    "out the representation.",
+                    column=taken[0],
                 )
 
 
 def _columns(results: Results, usable: npt.NDArray[np.bool_]) -> dict[str, Any]:
-    """The finished columns of all usable rows."""
+    """Finish the columns of all usable rows."""
     columns: dict[str, Any] = {}
     for representation, table in zip(results.representations, results.values, strict=True):
         assert table is not None  # there is a usable row, and every usable row has been computed
@@ -283,7 +288,8 @@ def _columns(results: Results, usable: npt.NDArray[np.bool_]) -> dict[str, Any]:
         if values.shape != (int(usable.sum()), len(names)):
             raise DataError(
                 f"{representation.name} has {len(names)} columns for {usable.sum()} images; got an "
-                f"array of shape {values.shape}."
+                f"array of shape {values.shape}.",
+                value=list(values.shape),
             )
         for at, name in enumerate(names):
             columns[name] = (
@@ -299,7 +305,7 @@ def _numbered(name: str, count: int) -> tuple[str, ...]:
 
 
 def _kept(table: npt.NDArray[Any], usable: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
-    """The usable rows, moved together in place: the table may be too large for a copy."""
+    """Move the usable rows together in place: the table may be too large for a copy."""
     if usable.all():
         return table
     rows = np.flatnonzero(usable)
@@ -315,7 +321,7 @@ def _enter_columns(
     usable: npt.NDArray[np.bool_],
     aside: Sequence[pd.DataFrame],
 ) -> tuple[Pool, ...]:
-    """Every pool with its part of the columns, without its unusable rows."""
+    """Return every pool with its part of the columns, without its unusable rows."""
     import pandas as pd
 
     entered, first, first_usable = [], 0, 0
@@ -341,7 +347,7 @@ def _enter_columns(
 
 
 def _aside(pools: tuple[Pool, ...], failed: Mapping[int, str]) -> list[pd.DataFrame]:
-    """For each pool: id, source, path and reason of the images that failed."""
+    """List for each pool the id, source, path and reason of the images that failed."""
     import pandas as pd
 
     tables, first = [], 0

@@ -1,10 +1,9 @@
-"""Processes that represent images: Python's lock lets two threads gain little where an image is
-more than its decoding.
+"""Processes that represent images, where Python's lock keeps threads from running in parallel.
 
-They take more than a second to start, so threads begin, and all but one give way to processes where
-much is left to do. They are started by loky (part of joblib, which scikit-learn needs): unlike
-those of the standard library they do not run the user's script again, so it needs no ``if __name__
-== "__main__"``.
+They take more than a second to start, so threads begin, and processes replace all but one of them
+where much is left to do. They are started by loky (part of joblib, which scikit-learn needs):
+unlike those of the standard library they do not run the user's script again, so it needs no ``if
+__name__ == "__main__"``.
 """
 
 from __future__ import annotations
@@ -19,41 +18,39 @@ from unskew.errors import DataError
 from unskew.records.images import ChosenImages, Images, JoinedImages
 from unskew.represent.base import Representation
 from unskew.represent.decode import pillow_unlimited
-from unskew.represent.image_tasks import Found, Worker
+from unskew.represent.image_tasks import TaskResult, Worker
 from unskew.represent.user_functions import OwnFunction
 
 
 class Processes:
-    """So many processes, which all know what one `Worker` knows; a context that ends them."""
+    """Several processes that all know what one `Worker` knows."""
 
     def __init__(self, worker: Worker, count: int) -> None:
         import joblib
         from joblib.externals.loky import ProcessPoolExecutor
 
         self._folder = tempfile.TemporaryDirectory(prefix="unskew-")
-        self._place = str(Path(self._folder.name) / "worker")
+        self._file = str(Path(self._folder.name) / "worker")
         # By a file: arrays in it are mapped into memory, once for all processes.
-        joblib.dump(worker.shared_among(count + 1), self._place)
+        joblib.dump(worker.shared_among(count + 1), self._file)
         self._executor = ProcessPoolExecutor(count, env={name: "1" for name in _THREADS})
 
-    def submit(self, rows: Sequence[int]) -> Future[Found]:
-        """Everything about these rows, in one of the processes."""
-        return self._executor.submit(_work, self._place, rows)  # type: ignore[no-any-return]
+    def submit(self, rows: Sequence[int]) -> Future[TaskResult]:
+        """Compute everything about these rows in one of the processes."""
+        return self._executor.submit(_work, self._file, rows)  # type: ignore[no-any-return]
 
     def end(self) -> None:
-        """End the processes as they are: they write nothing, so what is under way is lost and
-        nothing else.
-        """
+        """End the processes at once: they write nothing, so only unfinished work is lost."""
         self._executor.shutdown(wait=True, kill_workers=True)
         self._folder.cleanup()
 
 
-# In each process one core is one core: libraries that would start threads of their own.
+# Each process uses one core: these libraries would start threads of their own.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def can_use_processes(worker: Worker, jobs: int) -> bool:
-    """Are these images files, and do the representations come from here?
+    """Tell whether these images are files and the representations are part of unskew.
 
     Arrays would have to be copied to the processes; a function of the user's own may be known to
     this process alone; a network uses all cores by itself. Processes that were started by
@@ -78,7 +75,7 @@ def _is_known(representation: Representation) -> bool:
 
 
 def _are_known_files(images: Images) -> bool:
-    """Images that another process can open, too."""
+    """Tell whether another process can open these images, too."""
     if isinstance(images, JoinedImages):
         return all(_are_known_files(part) for part in images.parts)
     if isinstance(images, ChosenImages):
@@ -90,8 +87,8 @@ def _comes_with_unskew(kind: type) -> bool:
     return kind.__module__.partition(".")[0] == "unskew"
 
 
-def result_of(future: Future[Found]) -> Found:
-    """What a process, or a thread, found; an error in words where a process died."""
+def result_of(future: Future[TaskResult]) -> TaskResult:
+    """Return what a process or thread computed, or raise a clear error where a process died."""
     from concurrent.futures import BrokenExecutor
 
     try:
@@ -99,22 +96,22 @@ def result_of(future: Future[Found]) -> Found:
     except BrokenExecutor as error:
         raise DataError(
             "a process that decoded images ended abruptly: memory ran out, or a file makes the "
-            "decoder crash. What was computed is kept "
-            "where there is a cache. Run it again with one job (--jobs 1, jobs=1), which starts no "
-            "processes."
+            "decoder crash. With a cache, what was computed is kept. Run again with one job "
+            "(--jobs 1, jobs=1), which starts no processes.",
+            option="jobs",
         ) from error
 
 
 _WORKERS: dict[str, Worker] = {}
 
 
-def _work(place: str, rows: Sequence[int]) -> Found:
-    """Called in the processes; the worker is read when it is first asked for."""
-    if place not in _WORKERS:
+def _work(file: str, rows: Sequence[int]) -> TaskResult:
+    """Run a task in one of the processes; the worker is read when it is first needed."""
+    if file not in _WORKERS:
         import joblib
 
         # Ctrl-C reaches all processes of a terminal; the one that started these decides.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _WORKERS[place] = joblib.load(place, mmap_mode="r")
+        _WORKERS[file] = joblib.load(file, mmap_mode="r")
     with pillow_unlimited():
-        return _WORKERS[place].work(rows)
+        return _WORKERS[file].work(rows)

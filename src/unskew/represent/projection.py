@@ -1,5 +1,4 @@
-"""Principal components of many numbers per image: fitted block by block, so that memory does not
-grow with the images.
+"""Principal components of many numbers per image, fitted block by block to bound the memory.
 
 With the mean m and the covariance S = Σ_i (x_i − m)(x_i − m)ᵀ/(n − 1) of all images, S v_j = λ_j
 v_j, λ_1 ≥ λ_2 ≥ …, image i is shown by v_jᵀ(x_i − m), j = 1 … c; whitened by v_jᵀ(x_i − m)/√λ_j,
@@ -52,9 +51,7 @@ class Projection:
 
     @property
     def explained_c(self) -> Floats:
-        """(c,) λ_j / Σ λ: the share of the variance that each component shows; 0 where all images
-        are alike.
-        """
+        """(c,) λ_j / Σ λ, the share of variance of each component; 0 where all images are alike."""
         return (
             self.variance_c / self.total_variance
             if self.total_variance > 0
@@ -62,7 +59,7 @@ class Projection:
         )
 
     def project(self, values_nd: Any) -> Floats:
-        """(n, d) -> (n, c): v_jᵀ(x_i − m), divided by √λ_j when whitened."""
+        """Project (n, d) to (n, c): v_jᵀ(x_i − m), divided by √λ_j when whitened."""
         score_nc: Floats = (np.asarray(values_nd, dtype=np.float64) - self.mean_d) @ self.axis_cd.T
         if not self.whiten:
             return score_nc
@@ -72,7 +69,7 @@ class Projection:
 
 
 def fit_projection(blocks: Iterable[Any], components: int, *, whiten: bool = False) -> Projection:
-    """Principal components of all rows of all blocks, read once.
+    """Fit principal components to all rows of all blocks, read once.
 
     Parameters
     ----------
@@ -89,8 +86,11 @@ def fit_projection(blocks: Iterable[Any], components: int, *, whiten: bool = Fal
     if n <= components:
         raise DataError(
             f"{components} principal components need more than {components} images; there are {n}. "
-            "Ask for fewer components, "
-            f"at most {max(n - 1, 0)} here, or represent more images together."
+            f"Ask for fewer components, at most {max(n - 1, 0)} here, or represent more images "
+            "together.",
+            option="components",
+            value=components,
+            count=n,
         )
     d = mean_d.size
     from scipy.linalg import eigh
@@ -109,8 +109,9 @@ def fit_projection(blocks: Iterable[Any], components: int, *, whiten: bool = Fal
 
 
 def _gather_moments(blocks: Iterable[Any], components: int) -> tuple[int, Floats, Floats]:
-    """n, the mean, and Σ (x − m)(x − m)ᵀ; blocks are joined by the update of Chan, Golub & LeVeque
-    (1983), which does not cancel.
+    """Compute n, the mean, and Σ (x − m)(x − m)ᵀ.
+
+    Blocks are joined by the update of Chan, Golub & LeVeque (1983), which does not cancel.
     """
     n, mean_d, scatter_dd = 0, np.zeros(0), np.zeros((0, 0))
     for block in blocks:
@@ -125,7 +126,8 @@ def _gather_moments(blocks: Iterable[Any], components: int) -> tuple[int, Floats
             bad = int((~np.isfinite(value_md).all(axis=1)).sum())
             raise DataError(
                 f"principal components need finite numbers; {bad} of {m} images of one batch have "
-                "NaN or infinity."
+                "NaN or infinity.",
+                count=bad,
             )
         block_mean_d = value_md.mean(axis=0)
         centred_md = value_md - block_mean_d
@@ -140,26 +142,32 @@ def _gather_moments(blocks: Iterable[Any], components: int) -> tuple[int, Floats
 def _check_dimension(d: int, components: int) -> None:
     if components < 1:
         raise ConfigError(
-            f"components is the number of principal components, 1 or more; got {components}."
+            f"components is the number of principal components, 1 or more; got {components}.",
+            option="components",
+            value=components,
         )
     if components > d:
         raise ConfigError(
             f"components = {components}, but there are only {d} numbers for each image, and so at "
-            f"most {d} principal components. "
-            f"Set components = {d} or less."
+            f"most {d} principal components. Set components = {d} or less.",
+            option="components",
+            value=components,
+            limit=d,
         )
     if d > LARGEST_DIMENSION:
         raise DataError(
             f"{d} numbers for each image are too many for principal components (at most "
-            f"{LARGEST_DIMENSION}): their covariance would "
-            f"have {d}² entries. Let the network average over positions, or end at a narrower "
-            "layer."
+            f"{LARGEST_DIMENSION}): their covariance would have {d}² entries. Let the network "
+            "average over positions, or end at a narrower layer.",
+            count=d,
+            limit=LARGEST_DIMENSION,
         )
 
 
 def _signed(axis_cd: Floats) -> Floats:
-    """Each row times ±1, so that its entry of largest size is positive; of entries that tie up to
-    rounding, the first decides.
+    """Multiply each row by ±1, so that its entry of largest size is positive.
+
+    Of entries that tie up to rounding, the first decides.
     """
     size_cd = np.abs(axis_cd)
     first_c = np.argmax(size_cd >= (1 - _TIE) * size_cd.max(axis=1, keepdims=True), axis=1)

@@ -19,8 +19,7 @@ from unskew.represent.pool_features import compute_rows
 
 @dataclass(frozen=True)
 class Squares(Representation):
-    """The pixels of a square copy, (size, size, 3), as one row of size × size × 3 bytes; remembered
-    by content as every representation is.
+    """The pixels of a square copy, (size, size, 3), as one row of size × size × 3 bytes.
 
     Parameters
     ----------
@@ -40,22 +39,27 @@ class Squares(Representation):
         if type(self.size) is not int or self.size < 1:
             raise ConfigError(
                 "the side of the squares is a whole number of pixels, 1 or more; got "
-                f"{self.size!r}."
+                f"{self.size!r}.",
+                option="size",
+                value=self.size,
             )
         if self.resize not in RESIZE_RULES:
             known = " or ".join(map(repr, RESIZE_RULES))
             raise ConfigError(
-                f"resize is {known}; got {self.resize!r}.{did_you_mean(self.resize, RESIZE_RULES)}"
+                f"resize is {known}; got {self.resize!r}.{did_you_mean(self.resize, RESIZE_RULES)}",
+                option="resize",
+                value=self.resize,
+                allowed=list(RESIZE_RULES),
             )
 
     def prepare(self, pixels: Pixels) -> Pixels:
-        """(h, w, 3) -> (size, size, 3)."""
+        """Resize (h, w, 3) to (size, size, 3)."""
         if pixels.shape[:2] == (self.size, self.size):
             return pixels
         return fit_to_square(pixels, self.size, self.resize)
 
     def compute(self, batch: Any) -> npt.NDArray[np.uint8]:
-        """(m, size, size, 3) -> (m, size × size × 3)."""
+        """Flatten (m, size, size, 3) to (m, size × size × 3)."""
         return np.ascontiguousarray(batch).reshape(len(batch), -1)
 
 
@@ -70,11 +74,11 @@ def square_images(
     max_pixels: int | None = MAX_PIXELS,
     progress: bool | None = None,
 ) -> tuple[Pool, npt.NDArray[np.uint8]]:
-    """(the pool without images that cannot be decoded, (n, size, size, 3) uint8 pixels of those
-    that can, in its order).
+    """Decode all images into squares of one size.
 
-    The pixels are mapped from a temporary file where they are too many for the memory. Settings as
-    of `unskew.represent_images`.
+    Returns the pool without images that cannot be decoded, and (n, size, size, 3) uint8 pixels of
+    the others, in its order. The pixels are mapped from a temporary file where they are too many
+    for the memory. The settings are those of `unskew.represent_images`.
     """
     kept, table = compute_rows(
         pool,

@@ -1,5 +1,6 @@
-"""Fine structure: `sharpness` (variance of the Laplacian) and `noise` (film grain, scikit-image's
-estimator). Both need the whole image.
+"""Fine structure: `sharpness` (variance of the Laplacian) and `noise` (film grain).
+
+Both need the whole image.
 """
 
 from __future__ import annotations
@@ -19,13 +20,12 @@ _NORMAL_QUARTILE = 0.6744897501960817
 
 
 def sharpness(images: Pixels) -> Floats:
-    """Variance over the pixels of the Laplacian of the grey image, (n,): high where edges are
-    sharp, low where all is blurred.
+    """Compute the variance over the pixels of the Laplacian of the grey image, (n,).
 
-    The grey value g (0 … 255, whole: Pillow's rounding of 0.299 R + 0.587 G + 0.114 B) of a pixel
-    and of its four neighbours give L = g_up + g_down + g_left + g_right − 4 g; pixels at the edge
-    have no L. NaN for images under 3 pixels on a side. It depends on the resolution: compare images
-    of a similar size.
+    It is high where edges are sharp, low where all is blurred. The grey value g (0 … 255, whole:
+    Pillow's rounding of 0.299 R + 0.587 G + 0.114 B) of a pixel and of its four neighbours give L =
+    g_up + g_down + g_left + g_right − 4 g; pixels at the edge have no L. NaN for images under 3
+    pixels on a side. It depends on the resolution: compare images of a similar size.
     """
     images = check_pixels(images)
     if min(images.shape[1:3]) < 3:
@@ -37,14 +37,13 @@ def sharpness(images: Pixels) -> Floats:
 
 
 def noise(images: Pixels) -> Floats:
-    """Standard deviation of the noise, (n,), as a share of the full range (0.02: 5 of 255 grey
-    levels).
+    """Estimate the standard deviation of the noise, (n,), as a share of the full range.
 
-    The number that `skimage.restoration.estimate_sigma` gives for the grey image (as for
-    `sharpness`), computed without the wavelet bands that it does not use: the median of the
-    absolute diagonal detail coefficients of the finest level (db2), divided by 0.6745 (Donoho &
-    Johnstone 1994). Coefficients that are exactly 0 do not count; if all are, the noise is 0. NaN
-    for images under 2 pixels on a side.
+    0.02 are 5 of 255 grey levels. This is the number that `skimage.restoration.estimate_sigma`
+    gives for the grey image (as for `sharpness`), computed without the wavelet bands that it does
+    not use: the median of the absolute diagonal detail coefficients of the finest level (db2),
+    divided by 0.6745 (Donoho & Johnstone 1994). Coefficients that are exactly 0 do not count; if
+    all are, the noise is 0. NaN for images under 2 pixels on a side.
     """
     import pywt
     from PIL import Image

@@ -21,12 +21,11 @@ from unskew.represent.base import Needs, Pixels, Representation
 
 @dataclass(frozen=True)
 class OwnFunction(Representation):
-    """``function(images, **options)``: (m, h, w, 3) uint8, all of one size, to (m,) or (m, d)
-    numbers.
+    """A function of the user's: ``function(images, **options)`` gives (m,) or (m, d) numbers.
 
-    The columns are called as the function: ``edges``, or ``edges_0``, ``edges_1`` … What is
-    remembered holds as long as the file in which the function stands does not change; of a function
-    that has no place in a module (a lambda, a closure, a method) nothing is.
+    ``images`` are (m, h, w, 3) uint8, all of one size. The columns are named like the function:
+    ``edges``, or ``edges_0``, ``edges_1`` … Values are remembered as long as the file of the
+    function does not change; those of a lambda, a closure or a method are not remembered.
 
     Attributes
     ----------
@@ -45,7 +44,7 @@ class OwnFunction(Representation):
     def from_mapping(
         cls, reference: str, options: Mapping[str, Any], function: Callable[..., Any] | None = None
     ) -> OwnFunction:
-        """Options beside ``reduced`` go to the function."""
+        """Make the representation; options other than ``reduced`` go to the function."""
         rest = {key: value for key, value in options.items() if key != "reduced"}
         return cls(
             reference,
@@ -68,11 +67,10 @@ class OwnFunction(Representation):
 
     @cached_property
     def _source(self) -> str:
-        """A hash of the file in which the function stands; where the file alone does not give it,
-        something that never comes again.
+        """A hash of the function's file; a unique value where the function depends on more.
 
-        Lambdas, functions within functions and methods of objects depend on more than their file:
-        on what they were made with.
+        Lambdas, functions within functions and methods of objects depend on what they were made
+        with, not only on their file.
         """
         try:
             named = find_function(self.reference)
@@ -102,28 +100,33 @@ class OwnFunction(Representation):
         ):
             raise DataError(
                 f"{self.reference} must return one row of numbers for each image, an array "
-                f"({len(batch)},) or ({len(batch)}, d); "
-                f"got {values.dtype} of shape {values.shape}."
+                f"({len(batch)},) or ({len(batch)}, d); got {values.dtype} of shape "
+                f"{values.shape}.",
+                value=list(values.shape),
             )
         return values.astype(np.float64).reshape(len(batch), -1)
 
 
 def find_function(reference: str) -> Callable[..., Any]:
-    """``module:function`` -> the function, or a `ConfigError` that says what is missing."""
+    """Find the function ``module:function``, or raise a `ConfigError` that says what is missing."""
     module_name, _, path = reference.partition(":")
     try:
-        found: Any = importlib.import_module(module_name)
+        target: Any = importlib.import_module(module_name)
     except ImportError as error:
         raise ConfigError(
-            f"{reference!r}: the module {module_name!r} cannot be imported ({error}). "
-            "It must be installed, or lie in a folder of PYTHONPATH; is there a spelling mistake?"
+            f"{reference!r}: the module {module_name!r} cannot be imported ({error}). It must be "
+            "installed, or be in a folder of PYTHONPATH; is the name spelled right?",
+            value=reference,
         ) from error
     for part in path.split("."):
-        if not hasattr(found, part):
+        if not hasattr(target, part):
             raise ConfigError(
-                f"{reference!r}: the module {module_name!r} was found, but has no {path!r}."
+                f"{reference!r}: the module {module_name!r} exists, but has no {path!r}.",
+                value=reference,
             )
-        found = getattr(found, part)
-    if not callable(found):
-        raise ConfigError(f"{reference!r} is no function but {type(found).__name__}.")
-    return found  # type: ignore[no-any-return]
+        target = getattr(target, part)
+    if not callable(target):
+        raise ConfigError(
+            f"{reference!r} is not a function but {type(target).__name__}.", value=reference
+        )
+    return target  # type: ignore[no-any-return]

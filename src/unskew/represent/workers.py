@@ -1,5 +1,6 @@
-"""All images of a run, in threads and processes: results are gathered, and written to the cache
-from time to time, also on Ctrl-C.
+"""All images of a run, in threads and processes.
+
+Results are gathered and written to the cache from time to time, also on Ctrl-C.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from unskew.errors import ConfigError
 from unskew.represent.base import Representation
 from unskew.represent.decode import pillow_unlimited
 from unskew.represent.feature_cache import KEY_DTYPE, Shelf, open_file_shelf, open_shelf
-from unskew.represent.image_tasks import Found, KnownContent, Worker
+from unskew.represent.image_tasks import KnownContent, TaskResult, Worker
 from unskew.represent.processes import Processes, can_use_processes, result_of
 
 _ROWS_PER_TASK = 64
@@ -43,41 +44,39 @@ class Results:
         files: Shelf | None,
         hashes: bool = False,
     ) -> None:
-        self.n, self.representations, self.shelves, self.files, self.hashes = (
-            n,
-            representations,
-            shelves,
-            files,
-            hashes,
-        )
+        self.n, self.representations = n, representations
+        self.shelves, self.files, self.hashes = shelves, files, hashes
         self.content = np.zeros(n, dtype=KEY_DTYPE)
         self.failed: dict[int, str] = {}
         self.values: list[npt.NDArray[Any] | None] = [None] * len(representations)
         self._done = np.zeros((len(representations), n), dtype=bool)
-        self._unwritten: list[Found] = []
+        self._unwritten: list[TaskResult] = []
         self._last_write = time.monotonic()
 
-    def take(self, found: Found) -> None:
-        """Enter what a task found, and write when enough has come together."""
-        for row, key in found.content.items():
+    def take(self, result: TaskResult) -> None:
+        """Enter the result of a task, and write to the cache when enough is waiting."""
+        for row, key in result.content.items():
             self.content[row] = key
-        for number, rows, values in found.values:
+        for number, rows, values in result.values:
             self._enter(number, np.asarray(rows), values)
-        self.failed.update(found.failed)
-        self._unwritten.append(found)
-        waiting = sum(found.n_rows for found in self._unwritten)
+        self.failed.update(result.failed)
+        self._unwritten.append(result)
+        waiting = sum(result.n_rows for result in self._unwritten)
         if waiting >= _WRITE_ROWS or time.monotonic() - self._last_write > _WRITE_SECONDS:
             self.write()
 
     def write(self) -> None:
         """Put what is new into the cache."""
-        found, self._unwritten = self._unwritten, []
+        unwritten, self._unwritten = self._unwritten, []
         self._last_write = time.monotonic()
         if self.shelves is None or self.files is None:
             return
         for number, shelf in enumerate(self.shelves):
             parts = [
-                (rows, values) for one in found for at, rows, values in one.values if at == number
+                (rows, values)
+                for result in unwritten
+                for at, rows, values in result.values
+                if at == number
             ]
             if parts:
                 # Copies of one image are written once.
@@ -85,7 +84,7 @@ class Results:
                     self.content[np.concatenate([rows for rows, _ in parts])], return_index=True
                 )
                 shelf.add(keys, np.concatenate([values for _, values in parts])[first])
-        stamps = {stamp: content for one in found for stamp, content in one.stamp.items()}
+        stamps = {key: content for result in unwritten for key, content in result.stamp.items()}
         if stamps:
             content = np.array([[content.decode()] for content in stamps.values()], dtype=object)
             self.files.add(np.array(list(stamps), dtype=KEY_DTYPE), content)
@@ -101,9 +100,7 @@ class Results:
                     self._enter(number, rows[at], values)
 
     def lacking(self) -> list[int]:
-        """Rows of which a value is neither computed nor found, though the image is fine: the cache
-        lost them meanwhile.
-        """
+        """List the usable rows without a value: the cache lost it during the run."""
         lacking: npt.NDArray[np.bool_] = np.logical_not(self._done.all(axis=0))
         lacking[list(self.failed)] = False
         return np.flatnonzero(lacking).tolist()
@@ -124,12 +121,13 @@ def run_rows(
     advance: Callable[[int], None],
     give_up: Callable[[int], None],
 ) -> None:
-    """Compute what is not known. ``give_up(number of failures)`` may raise; whatever is raised,
-    what was computed is written first.
+    """Compute what is not known.
+
+    ``give_up(number of failures)`` may raise; before any exception leaves, what was computed is
+    written.
     """
     rows: list[int] = list(range(results.n))
-    # A second time only for values that another process removed from the cache since they were
-    # looked up.
+    # A second pass only for values that another process removed from the cache during the first.
     for attempt in range(2):
         worker = worker_of(what_is_known(results) if attempt == 0 else _nothing_known(results))
         _run_tasks(
@@ -142,8 +140,9 @@ def run_rows(
 
 
 def what_is_known(results: Results) -> KnownContent | None:
-    """The sorted keys of the cache. None where there is none and nobody asks for hashes: then they
-    are not computed.
+    """Return the sorted keys of the cache.
+
+    None where there is no cache and hashes are not asked for: then none are computed.
     """
     if results.shelves is None or results.files is None:
         return _nothing_known(results) if results.hashes else None
@@ -180,30 +179,28 @@ def _run_tasks(
         left = len(rows)
         try:
             while crew.fill(tasks):
-                for found in crew.wait():
-                    results.take(found)
-                    advance(found.n_rows)
-                    left -= found.n_rows
+                for result in crew.wait():
+                    results.take(result)
+                    advance(result.n_rows)
+                    left -= result.n_rows
                 give_up(len(results.failed))
                 crew.strengthen(left)
         finally:
-            for found in crew.stop():
-                results.take(found)
+            for result in crew.stop():
+                results.take(result)
             results.write()
 
 
 class _Crew:
-    """Threads, which begin; where seconds of work are left, all but one of them give way to
-    processes.
-    """
+    """Threads begin; where seconds of work are left, processes replace all but one of them."""
 
     def __init__(self, worker: Worker, jobs: int) -> None:
         self._worker, self._jobs = worker, jobs
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="unskew")
         self._processes: Processes | None = None
         self._may_strengthen = can_use_processes(worker, jobs)
-        self._by_threads: set[Future[Found]] = set()
-        self._by_processes: set[Future[Found]] = set()
+        self._by_threads: set[Future[TaskResult]] = set()
+        self._by_processes: set[Future[TaskResult]] = set()
         self._pace = _Pace()
 
     def __enter__(self) -> _Crew:
@@ -215,7 +212,7 @@ class _Crew:
             self._processes.end()
 
     def fill(self, tasks: Iterator[list[int]]) -> bool:
-        """Give out work, little at a time so that results do not pile up; is anything under way?"""
+        """Submit tasks, a few at a time so that results do not pile up; tell whether any runs."""
         threads = self._jobs if self._processes is None else 1
         while len(self._by_threads) < 2 * threads and (task := next(tasks, None)) is not None:
             self._by_threads.add(self._threads.submit(self._worker.work, task))
@@ -227,14 +224,14 @@ class _Crew:
                 self._by_processes.add(self._processes.submit(task))
         return bool(self._by_threads or self._by_processes)
 
-    def wait(self) -> list[Found]:
-        """What came next."""
+    def wait(self) -> list[TaskResult]:
+        """Wait for the next results."""
         done, _ = wait(self._by_threads | self._by_processes, return_when=FIRST_COMPLETED)
         self._by_threads -= done
         self._by_processes -= done
-        found = [result_of(future) for future in done]
-        self._pace.note(sum(one.n_rows for one in found))
-        return found
+        results = [result_of(future) for future in done]
+        self._pace.note(sum(result.n_rows for result in results))
+        return results
 
     def strengthen(self, left: int) -> None:
         """Start processes where they are worth it."""
@@ -245,8 +242,8 @@ class _Crew:
         ):
             self._processes = Processes(self._worker, self._jobs - 1)
 
-    def stop(self) -> list[Found]:
-        """What threads have found by now; what is under way in processes is lost."""
+    def stop(self) -> list[TaskResult]:
+        """Return what threads have computed; tasks that processes have begun are lost."""
         self._worker.stop.set()
         kept = [
             future
@@ -257,9 +254,7 @@ class _Crew:
 
 
 class _Pace:
-    """How long so many rows will take, from the last tenth of a second: what lies in the cache goes
-    faster than what does not.
-    """
+    """Time per row in the last tenth of a second: rows in the cache are faster than others."""
 
     def __init__(self) -> None:
         self._since, self._rows, self._seconds_per_row = time.monotonic(), 0, 0.0
@@ -276,9 +271,7 @@ class _Pace:
 
 
 def count_jobs(jobs: int | None) -> int:
-    """The number of threads, or processes: all processors that this process may use, or as many as
-    were asked for.
-    """
+    """Return the number of threads or processes: as asked for, or all processors available."""
     if jobs is None:
         return (
             len(os.sched_getaffinity(0))
@@ -288,7 +281,9 @@ def count_jobs(jobs: int | None) -> int:
     if type(jobs) is not int or jobs < 1:
         raise ConfigError(
             "jobs is the number of cores to use, a whole number of at least 1, or None for all "
-            f"processors; got {jobs!r}."
+            f"processors; got {jobs!r}.",
+            option="jobs",
+            value=jobs,
         )
     return jobs
 
@@ -296,7 +291,7 @@ def count_jobs(jobs: int | None) -> int:
 def open_shelves(
     cache: str | os.PathLike[str] | None, representations: Sequence[Representation]
 ) -> tuple[list[Shelf] | None, Shelf | None]:
-    """The shelves of a cache: one for each representation, and the one that knows files."""
+    """Open the shelves of a cache: one for each representation, and the one of files."""
     if cache is None:
         return None, None
     return [

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
+from raising import refused
 from unskew.errors import ConfigError, DataError
 from unskew.represent.projection import LARGEST_DIMENSION, fit_projection
 
@@ -98,17 +99,16 @@ def test_whitening_leaves_directions_of_rounding_alone() -> None:
 
 
 def test_errors_say_what_to_do() -> None:
-    with pytest.raises(DataError, match=r"need more than 3 images; there are 3.*at most 2 here"):
+    with refused(DataError, option="components", value=3, count=3) as caught:
         fit_projection([_values(3)], 3)
-    with pytest.raises(DataError, match="there are 0"):
+    assert "at most 2 here" in str(caught.value)
+    with refused(DataError, option="components", count=0):
         fit_projection([], 3)
-    with pytest.raises(
-        ConfigError, match=r"components = 8.*only 7 numbers.*components = 7 or less"
-    ):
+    with refused(ConfigError, option="components", value=8, limit=7):
         fit_projection([_values()], 8)
-    with pytest.raises(ConfigError, match="1 or more; got 0"):
+    with refused(ConfigError, option="components", value=0):
         fit_projection([_values()], 0)
-    with pytest.raises(DataError, match="1 of 2 images"):
+    with refused(DataError, count=1):
         fit_projection([_values(), np.array([[np.nan] * 7, [0.0] * 7])], 2)
-    with pytest.raises(DataError, match="too many for principal components"):
+    with refused(DataError, count=LARGEST_DIMENSION + 1, limit=LARGEST_DIMENSION):
         fit_projection([np.zeros((2, LARGEST_DIMENSION + 1))], 1)
