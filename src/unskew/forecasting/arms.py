@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, UnskewError, did_you_mean
 from unskew.forecasting.cross_fitting import ProbeArm
-from unskew.learn.baselines import BASELINES, Baseline, make_baseline
+from unskew.learn.baseline_record import Baseline
+from unskew.learn.baselines import BASELINES, make_baseline
 from unskew.learn.sklearn_fit import offset_of
 from unskew.records import Pool, Target, Weights
 
