@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,9 +25,11 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import unskew
+from raising import refused
 from unskew import DebiasedClassifier, DebiasedRegressor
 from unskew.errors import ConfigError, DataError
-from unskew.estimators.pool_from_xy import GivenImages, pool_images, weigh_images
+from unskew.estimators.pool_from_xy import GivenImages, pool_images
+from unskew.estimators.target_weights import weigh_images
 from unskew.learn.sklearn_routing import find_weight_path
 
 
@@ -216,69 +219,71 @@ def test_the_model_does_not_see_the_attributes(labelled: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("arguments", "facts"),
     [
-        ({"attributes": {"x_0": [1, 2]}}, "attributes has a column 'x_0'"),
-        ({"attributes": {"label": [1, 2]}}, "attributes has a column 'label'"),
-        ({"X": pd.DataFrame({"source": [1, 2]})}, "X has a column 'source'"),
-        ({"attributes": {"age": [1, 2, 3]}}, "one row for each of the 2 images; got 3"),
-        ({"attributes": [1, 2]}, "attributes is a DataFrame"),
-        ({"source": ["a"]}, "source has one entry for each of the 2 images"),
-        ({"group": [[1], [2]]}, "group has one entry"),
-        ({"y": [1, 2, 3]}, "y has one entry"),
+        ({"attributes": {"x_0": [1, 2]}}, {"option": "attributes", "column": "x_0"}),
+        ({"attributes": {"label": [1, 2]}}, {"option": "attributes", "column": "label"}),
+        ({"X": pd.DataFrame({"source": [1, 2]})}, {"option": "X", "column": "source"}),
+        ({"attributes": {"age": [1, 2, 3]}}, {"option": "attributes", "count": 3, "limit": 2}),
+        ({"attributes": [1, 2]}, {"option": "attributes", "value": "list"}),
+        ({"source": ["a"]}, {"option": "source", "limit": 2}),
+        ({"group": [[1], [2]]}, {"option": "group", "limit": 2}),
+        ({"y": [1, 2, 3]}, {"option": "y", "limit": 2}),
         (
             {"X": pd.DataFrame({"u": [1, 2]}), "source": pd.Series(["a", "b"], index=[1, 0])},
-            "source and X have the same index in another",
+            {"option": "source"},
         ),
     ],
 )
-def test_columns_that_do_not_fit(given: Any, words: str) -> None:
-    images = {"X": np.zeros((2, 1)), "y": [0, 1], **given}
-    with pytest.raises(DataError, match=words):
+def test_columns_that_do_not_fit(arguments: Any, facts: Any) -> None:
+    images = {"X": np.zeros((2, 1)), "y": [0, 1], **arguments}
+    with refused(DataError, **facts):
         pool_images(GivenImages(**images))
 
 
 @pytest.mark.parametrize(
-    ("weight", "words"),
+    ("weight", "facts"),
     [
-        (np.ones(299), "one number for each of the 300"),
-        (-np.ones(300), "image 0 has -1.0"),
-        (np.full(300, np.nan), "image 0 has nan"),
-        (np.zeros(300), "is zero on every image"),
+        (np.ones(299), {"limit": 300}),
+        (-np.ones(300), {"row": 0}),
+        (np.full(300, np.nan), {"row": 0}),
+        (np.zeros(300), {}),
     ],
 )
-def test_unusable_design_weights(labelled: Any, weight: Any, words: str) -> None:
-    with pytest.raises(DataError, match=words):
+def test_unusable_design_weights(labelled: Any, weight: Any, facts: Any) -> None:
+    with refused(DataError, option="sample_weight", **facts):
         DebiasedClassifier().fit(*labelled, sample_weight=weight)
 
 
 @pytest.mark.parametrize(
-    ("moments", "error", "words"),
+    ("moments", "error", "facts"),
     [
-        (
-            {"label": {"mean": 0.0, "sd": -1.0}},
-            ConfigError,
-            "sd is a standard deviation.*for 'label' it is -1.0",
-        ),
-        ({"label": {"mean": "high"}}, ConfigError, "a moment is a mean"),
-        ({"lable": 1.0}, DataError, "Did you mean 'label'"),
-        ({"label": {"median": 1.0}}, ConfigError, "a moment is a mean"),
-        ({"label": {"mean": np.nan}}, ConfigError, "a moment is a mean"),
-        ({"place": 1.0}, DataError, "values are no numbers"),
-        ({"hole": 1.0}, DataError, "missing or infinite for 1 images"),
-        ({"label": 7.0}, unskew.CoverageError, "label: mean"),
+        ({"label": {"mean": 0.0, "sd": -1.0}}, ConfigError, {"column": "label", "value": -1.0}),
+        ({"label": {"mean": "high"}}, ConfigError, {"column": "label"}),
+        ({"lable": 1.0}, DataError, {"option": "moments", "column": "lable"}),
+        ({"label": {"median": 1.0}}, ConfigError, {"value": "{'median': 1.0}"}),
+        ({"label": {"mean": np.nan}}, ConfigError, {"option": "moments", "column": "label"}),
+        ({"site": 1.0}, DataError, {"option": "moments", "column": "site"}),
+        ({"hole": 1.0}, DataError, {"option": "moments", "column": "hole", "count": 1}),
+        ({"label": 7.0}, unskew.CoverageError, {}),
     ],
 )
-def test_unusable_moments(moments: Any, error: Any, words: str) -> None:
-    attributes = {"place": ["a", "b", "c"], "hole": [1.0, np.nan, 2.0]}
-    with pytest.raises(error, match=words):
+def test_unusable_moments(moments: Any, error: Any, facts: Any) -> None:
+    attributes = {"site": ["a", "b", "c"], "hole": [1.0, np.nan, 2.0]}
+    with refused(error, **facts) as caught:
         DebiasedRegressor(moments=moments).fit(
             np.zeros((3, 1)), [1.0, 2.0, 3.0], attributes=attributes
         )
+    assert next(iter(moments)) in str(caught.value)
+
+
+def test_a_misspelt_moment_is_answered_with_the_nearest_column() -> None:
+    with pytest.raises(DataError, match="Did you mean 'label'"):
+        DebiasedRegressor(moments={"lable": 1.0}).fit(np.zeros((3, 1)), [1.0, 2.0, 3.0])
 
 
 def test_several_sources_without_a_word_on_their_bias_are_refused(labelled: Any) -> None:
-    with pytest.raises(ConfigError, match=r"source names 2 databases \(a, b\)"):
+    with refused(ConfigError, option="bias", sources=["a", "b"]):
         DebiasedClassifier().fit(*labelled, source=["a", "b"] * 150)
 
 
@@ -553,32 +558,31 @@ def test_an_estimator_of_the_other_kind_is_refused(labelled: Any) -> None:
     # The accuracy of a regressor is 0, exactly, and nothing would say why.
     with pytest.raises(ConfigError, match="Ridge is a regressor; wrap it in DebiasedRegressor"):
         DebiasedClassifier(Ridge()).fit(*labelled)
-    with pytest.raises(
-        ConfigError, match="Pipeline is a classifier; wrap it in DebiasedClassifier"
-    ):
+    with refused(ConfigError, option="estimator", value="Pipeline"):
         DebiasedRegressor(make_pipeline(StandardScaler(), LogisticRegression())).target_score(
             *labelled
         )
-    with pytest.raises(ConfigError, match=r"moments is a table \{column: mean\}.*got \[0.4\]"):
+    with refused(ConfigError, option="moments", value="[0.4]"):
         DebiasedClassifier(moments=[0.4]).fit(*labelled)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"target is an unskew.Target.*got \{'label'"):
+    with refused(ConfigError, option="target"):
         DebiasedClassifier(target={"label": {0: 0.5, 1: 0.5}}).fit(*labelled)  # type: ignore[arg-type]
 
 
 def test_scores_and_folds_are_checked_before_any_model_is_trained(labelled: Any) -> None:
     door = DebiasedClassifier(Recorder())
-    for options, message in (
-        ({"scoring": "accurcy"}, "there is no score 'accurcy'. Did you mean 'accuracy'"),
-        ({"scoring": ["accuracy", "f1"]}, "the name of a score, or a callable"),
-        ({"scoring": sklearn.metrics.f1_score}, r"scoring=make_scorer\(f1_score\)"),
-        ({"cv": 0}, "at least 2.*got 0"),
-        (
-            {"cv": [(np.arange(150), np.arange(150, 300))]},
-            r"such as KFold\(5\), or None; got a list",
-        ),
+    for options, value in (
+        ({"scoring": "accurcy"}, "accurcy"),
+        ({"scoring": ["accuracy", "f1"]}, "['accuracy', 'f1']"),
+        ({"scoring": sklearn.metrics.f1_score}, "f1_score"),
+        ({"cv": 0}, 0),
+        ({"cv": [(np.arange(150), np.arange(150, 300))]}, "a list"),
     ):
-        with pytest.raises(ConfigError, match=message):
+        with refused(ConfigError, option=next(iter(options)), value=value):
             door.target_score(*labelled, **options)
+    with pytest.raises(ConfigError, match="Did you mean 'accuracy'"):
+        door.target_score(*labelled, scoring="accurcy")
+    with pytest.raises(ConfigError, match=r"scoring=make_scorer\(f1_score\)"):
+        door.target_score(*labelled, scoring=sklearn.metrics.f1_score)
 
 
 def test_classes_that_are_numbers_are_classes_for_the_bias_model() -> None:
@@ -604,3 +608,82 @@ def test_classes_that_are_numbers_are_classes_for_the_bias_model() -> None:
             clone(sampled).set_params(target=target).fit(X, own, source=source).sample_weight_
         )
     np.testing.assert_allclose(weights[0], weights[1], rtol=1e-9)
+
+
+# random_state and n_jobs, by scikit-learn's conventions
+
+
+def _shifted(n: int = 120) -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(5)
+    y = rng.integers(0, 2, n)
+    return y[:, None] + rng.normal(size=(n, 2)), y, np.repeat(["a", "b"], n // 2)
+
+
+@pytest.mark.parametrize("door", [DebiasedClassifier, DebiasedRegressor])
+def test_random_state_and_n_jobs_are_parameters_that_clones_keep(door: Any) -> None:
+    params = door().get_params()
+    assert params["random_state"] == 0
+    assert params["n_jobs"] is None
+    assert "seed" not in params
+    assert "jobs" not in params
+    copied = clone(door(random_state=7, n_jobs=2))
+    assert copied.get_params()["random_state"] == 7
+    assert copied.get_params()["n_jobs"] == 2
+    assert copied.set_params(random_state=None, n_jobs=-1).random_state is None
+    assert copied.n_jobs == -1
+
+
+def test_a_whole_random_state_repeats_the_folds_and_another_changes_them() -> None:
+    X, y, source = _shifted()
+    target = unskew.Target.uniform("label")
+
+    def score(random_state: Any) -> float:
+        model = DebiasedClassifier(target=target, random_state=random_state)
+        return float(model.target_score(X, y, source).value)
+
+    assert score(3) == score(np.int64(3))
+    assert len({score(seed) for seed in range(3)}) > 1
+    assert score(np.random.RandomState(3)) == score(np.random.RandomState(3))
+
+
+def test_a_generator_goes_on_from_call_to_call() -> None:
+    X, y, source = _shifted()
+    target = unskew.Target.uniform("label")
+    model = DebiasedClassifier(target=target, random_state=np.random.RandomState(0))
+    assert len({model.target_score(X, y, source).value for _ in range(3)}) > 1
+    assert DebiasedClassifier(target=target, random_state=None).fit(X, y, source=source)
+
+
+@pytest.mark.parametrize("random_state", ["seven", -1, 1.5])
+def test_an_unusable_random_state_is_refused(random_state: Any) -> None:
+    X, y, source = _shifted()
+    model = DebiasedClassifier(target=unskew.Target.uniform("label"), random_state=random_state)
+    with refused(ConfigError, option="random_state", value=repr(random_state)):
+        model.fit(X, y, source=source)
+
+
+def test_scores_do_not_depend_on_the_number_of_jobs() -> None:
+    X, y, source = _shifted()
+    target = unskew.Target.uniform("label")
+    # Threads, because processes take seconds to start.
+    with joblib.parallel_config(backend="threading"):
+        one, two = (
+            DebiasedClassifier(target=target, n_jobs=n_jobs).target_score(X, y, source)
+            for n_jobs in (1, 2)
+        )
+    assert one == two
+
+
+def test_n_jobs_trains_that_many_models_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, source = _shifted()
+    asked = []
+    start = joblib.Parallel.__init__
+
+    def noted(self: Any, n_jobs: Any = None, **options: Any) -> None:
+        asked.append(n_jobs)
+        start(self, n_jobs=1, **options)
+
+    monkeypatch.setattr(joblib.Parallel, "__init__", noted)
+    model = DebiasedClassifier(target=unskew.Target.uniform("label"), n_jobs=3)
+    model.target_score(X, y, source)
+    assert asked == [3]

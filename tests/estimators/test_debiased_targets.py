@@ -5,6 +5,7 @@ pooling, and honest about it.
 from __future__ import annotations
 
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,15 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
 import unskew
+from raising import refused
 from unskew import DebiasedClassifier, DebiasedRegressor, Pool, Target
 from unskew.bias import Box, Known, Product, SoftBox, Strata, Subpopulation, Tilt
 from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning
-from unskew.estimators.pool_from_xy import GivenImages, weigh_images
-from unskew.estimators.target_score import cross_fit_scores, score_images
+from unskew.estimators.held_out import cross_fit_scores
+from unskew.estimators.pool_from_xy import GivenImages
+from unskew.estimators.target_score import score_images
+from unskew.estimators.target_weights import weigh_images
+from unskew.records.target import THE_TARGET
 
 
 class Threshold(ClassifierMixin, BaseEstimator):
@@ -83,31 +88,23 @@ def test_label_shift_is_undone() -> None:
 def test_a_score_on_a_part_of_the_target_says_so_once() -> None:
     X, y, source = _label_shift([150, 50], seed=1)
     restricted = Target.margins({"label": {0: 0.2, 1: 0.7, 2: 0.1}}, uncovered="restrict")
-    with pytest.warns(
-        UnskewWarning, match=r"the score speaks of the target without .* label = 2 \(0\.1\)"
-    ) as caught:
+    with pytest.warns(UnskewWarning, match=r"label = 2 \(0\.1\)") as caught:
         DebiasedClassifier(target=restricted).target_score(X, y, source=source)
     assert len(caught) == 1
     assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize(
-    ("bias", "target", "population"),
+    ("bias", "target"),
     [
-        (Box(["x"]), None, "the part of the population within the union of the boxes"),
-        (SoftBox(["x"]), None, "the part of the population within reach of a box"),
-        (Subpopulation({"a": "x < 1", "b": "x > 0"}), None, "the parts of the population together"),
-        (
-            Product(Strata("label"), Box(["x"])),
-            SHIFTED,
-            "the part of the population within the union of the boxes",
-        ),
+        (Box(["x"]), None),
+        (SoftBox(["x"]), None),
+        (Subpopulation({"a": "x < 1", "b": "x > 0"}), None),
+        (Product(Strata("label"), Box(["x"])), SHIFTED),
     ],
 )
-def test_a_score_on_what_the_bias_model_reaches_says_so(
-    bias: Any, target: Any, population: str
-) -> None:
-    """In the words of `debias` for the same pool."""
+def test_a_score_on_what_the_bias_model_reaches_says_so(bias: Any, target: Any) -> None:
+    """With the population that `debias` names for the same pool."""
     rng = np.random.default_rng(2)
     X = pd.DataFrame({"x": np.concatenate([rng.uniform(-1, 1, 300), rng.uniform(0, 2, 300)])})
     y, source = (
@@ -115,8 +112,9 @@ def test_a_score_on_what_the_bias_model_reaches_says_so(
         np.repeat(["a", "b"], 300),
     )
     weights = unskew.debias(Pool.from_arrays(source, label=y, x=X["x"]), bias, target)
-    assert weights.describe().population == population
-    with pytest.warns(UnskewWarning, match=f"the score speaks of {population}"):
+    population = weights.describe().population
+    assert population != THE_TARGET
+    with pytest.warns(UnskewWarning, match=re.escape(population)):
         DebiasedClassifier(bias=bias, target=target).target_score(X, y, source=source)
 
 
@@ -240,7 +238,7 @@ def test_estimated_weights_survive_pickling() -> None:
 
 def test_a_sample_says_whom_but_not_in_what() -> None:
     X, y, source = _label_shift([30, 20], seed=11)
-    with pytest.raises(ConfigError, match="the target is a source, which says whom"):
+    with refused(ConfigError, option="bias", value="source"):
         DebiasedClassifier(target=Target.source("day")).fit(X, y, source=source)
 
 

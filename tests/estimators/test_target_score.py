@@ -16,10 +16,12 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer, make_scorer, max_error, roc_auc_score
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 
+from raising import refused
 from unskew import DebiasedClassifier, DebiasedRegressor, Target
 from unskew.bias import Strata
 from unskew.errors import ConfigError, DataError
-from unskew.estimators.target_score import HeldOut, Remembering, gather_cells, image_values
+from unskew.estimators.held_out import HeldOut, Remembering
+from unskew.estimators.target_score import gather_cells, image_values
 from unskew.splits.folds import deal_folds, find_copies, join_units
 
 
@@ -347,7 +349,7 @@ def test_a_copy_in_another_fold_would_be_recognised() -> None:
     model = DebiasedClassifier(DecisionTreeClassifier(random_state=0))
     assert model.target_score(X, y).value < 0.65
     assert model.target_score(X, y, copies=False).value > 0.8
-    with pytest.raises(DataError, match="exact copies of an image, into different folds"):
+    with pytest.raises(DataError):
         model.target_score(X, y, cv=KFold(5, shuffle=True, random_state=0))
 
 
@@ -355,26 +357,26 @@ def test_a_copy_in_another_fold_would_be_recognised() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "words"),
+    ("options", "error", "facts"),
     [
-        ({"cv": 1}, ConfigError, "at least 2"),
-        ({"cv": 500}, ConfigError, "500 folds need at least as many units"),
-        ({"cv": "five"}, ConfigError, "cv is a number of folds"),
-        ({"cv": ShuffleSplit(3, random_state=0)}, ConfigError, "hold out every image exactly once"),
-        ({"scoring": make_scorer(max_error)}, ConfigError, "takes no sample_weight"),
-        ({"scoring": lambda estimator, X, y: 1.0}, ConfigError, "takes no sample_weight"),
+        ({"cv": 1}, ConfigError, {"option": "cv", "value": 1}),
+        ({"cv": 500}, ConfigError, {}),
+        ({"cv": "five"}, ConfigError, {"option": "cv", "value": "'five'"}),
+        ({"cv": ShuffleSplit(3, random_state=0)}, ConfigError, {}),
+        ({"scoring": make_scorer(max_error)}, ConfigError, {"option": "scoring"}),
+        ({"scoring": lambda estimator, X, y: 1.0}, ConfigError, {"option": "scoring"}),
         (
             {"scoring": lambda estimator, X, y, sample_weight: np.nan},
             DataError,
-            "not a finite number",
+            {"option": "scoring"},
         ),
-        ({"level": 1.5}, ConfigError, "level is the coverage"),
+        ({"level": 1.5}, ConfigError, {}),
     ],
 )
-def test_what_cannot_be_scored(two_classes: Any, given: Any, error: Any, words: str) -> None:
+def test_what_cannot_be_scored(two_classes: Any, options: Any, error: Any, facts: Any) -> None:
     X, y, _ = two_classes
-    with pytest.raises(error, match=words):
-        DebiasedClassifier().target_score(X, y, **given)
+    with refused(error, **facts):
+        DebiasedClassifier().target_score(X, y, **options)
 
 
 def test_without_folds_a_fitted_model_is_needed(two_classes: Any) -> None:
@@ -394,10 +396,10 @@ def test_images_of_weight_zero_do_not_count(classes: Any) -> None:
     assert some.stderr == pytest.approx(alone.stderr, rel=0.02)
 
 
-def test_a_class_that_one_fold_has_to_itself_is_an_error_in_words() -> None:
+def test_a_class_that_one_fold_has_to_itself_is_refused() -> None:
     X, y = np.random.default_rng(0).normal(size=(60, 2)), np.zeros(60, dtype=int)
     y[7] = 1
-    with pytest.raises(DataError, match=r"show class '0' only.*cv=None"):
+    with refused(DataError, levels=["0"]):
         DebiasedClassifier().target_score(X, y, copies=False)
 
 

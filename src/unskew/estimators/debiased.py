@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from numbers import Integral
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin
@@ -16,13 +17,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unskew.errors import ConfigError, first_few
-from unskew.estimators.pool_from_xy import GivenImages, TargetWeights, weigh_images
-from unskew.estimators.target_score import (
-    cross_fit_scores,
-    find_scorer,
-    score_images,
-    warn_if_not_the_target,
-)
+from unskew.estimators.held_out import cross_fit_scores
+from unskew.estimators.pool_from_xy import GivenImages
+from unskew.estimators.target_score import find_scorer, score_images, warn_if_not_the_target
+from unskew.estimators.target_weights import TargetWeights, weigh_images
 from unskew.learn.sklearn_routing import fit_weighted
 from unskew.records import Estimate, Target
 
@@ -33,7 +31,7 @@ _RECORDS = ("bias", "target")
 
 def _replaced(record: Any, name: str, changed: Mapping[str, Any]) -> Any:
     known = (
-        [each.name for each in fields(record) if each.init]
+        [part.name for part in fields(record) if part.init]
         if is_dataclass(record) and not isinstance(record, type)
         else []
     )
@@ -41,7 +39,9 @@ def _replaced(record: Any, name: str, changed: Mapping[str, Any]) -> Any:
     if unknown:
         raise ConfigError(
             f"Invalid parameter {name}__{unknown[0]}: {name} is {record!r}, whose fields are "
-            f"{first_few(known) or 'none'}."
+            f"{first_few(known) or 'none'}.",
+            option=f"{name}__{unknown[0]}",
+            allowed=known,
         )
     return replace(record, **changed)
 
@@ -56,9 +56,7 @@ def _inner_has(method: str) -> Any:
 
 
 class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """What the two estimators share; each adds scikit-learn's mixin and its default inner
-    estimator.
-    """
+    """What the two estimators share; each adds a mixin and its default inner estimator."""
 
     # What only debiasing reads is routed here without being asked for.
     __metadata_request__fit = {"source": True, "group": True, "attributes": True}  # noqa: RUF012
@@ -71,14 +69,16 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         *,
         moments: Mapping[str, Any] | None = None,
         max_unlike: float = 0.2,
-        seed: int = 0,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.bias = bias
         self.target = target
         self.moments = moments
         self.max_unlike = max_unlike
-        self.seed = seed
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _default_estimator(self) -> Any:
         raise NotImplementedError
@@ -128,7 +128,8 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).estimator.fit
         self._check_kind()
-        weighing = self._weigh(GivenImages(X, y, source, group, sample_weight, attributes))
+        images = GivenImages(X, y, source, group, sample_weight, attributes)
+        weighing = self._weigh(images, self._draw_seed())
         self.estimator_ = fit_weighted(self._inner(), X, y, weighing.sample_weight, fit_params)
         self.weights_ = weighing.weights
         self.calibration_ = weighing.calibration
@@ -137,9 +138,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check_kind(self) -> None:
-        """A regressor scored as a classifier is never right, and nothing else would say so; the
-        same the other way round.
-        """
+        """Refuse a regressor in a classifier, which would never be right, and the reverse."""
         from sklearn.base import is_classifier, is_regressor
 
         is_other, kind, door = (
@@ -150,15 +149,34 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if is_other(self._inner()):
             raise ConfigError(
                 f"{type(self._inner()).__name__} is a {kind}; wrap it in Debiased{door}, not in "
-                f"{type(self).__name__}."
+                f"{type(self).__name__}.",
+                option="estimator",
+                value=type(self._inner()).__name__,
             )
 
-    def _weigh(self, images: GivenImages) -> TargetWeights:
+    def _draw_seed(self) -> int:
+        """Return an integer ``random_state``, or draw a seed from the generator that it names."""
+        from sklearn.utils import check_random_state
+
+        try:
+            generator = check_random_state(self.random_state)
+        except (ValueError, TypeError) as error:
+            raise ConfigError(
+                "random_state is a whole number from 0 to 2³² − 1, a numpy.random.RandomState, or "
+                f"None; got {self.random_state!r}.",
+                option="random_state",
+                value=repr(self.random_state),
+            ) from error
+        if isinstance(self.random_state, Integral):
+            return int(self.random_state)
+        return int(generator.randint(2**31 - 1))
+
+    def _weigh(self, images: GivenImages, seed: int) -> TargetWeights:
         from sklearn.base import is_classifier
 
         images = replace(images, has_classes=is_classifier(self))
         return weigh_images(
-            images, self.bias, self.target, self.moments, max_unlike=self.max_unlike, seed=self.seed
+            images, self.bias, self.target, self.moments, max_unlike=self.max_unlike, seed=seed
         )
 
     def target_score(
@@ -175,8 +193,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         copies: bool = True,
         level: float = 0.95,
     ) -> Estimate:
-        """The score on the target, estimated from held-out images of the biased sources, with its
-        standard error.
+        """Estimate the score on the target from held-out images of the biased sources.
 
         With ``cv`` folds the model is trained on all folds but one (with the weights of the whole
         pool) and scored on that one; the result is the mean of the folds' scores S_f, each by the
@@ -187,13 +204,13 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         of the debiased mean of s_i, with all that goes into it: sources, groups, the estimation of
         the biasing functions.
 
-        It speaks of these trained models, as the k-fold test error of Bayle et al. (2020) does: how
-        much they would differ on other training images is no part of it, and a model fitted to all
+        It describes these trained models, as the k-fold test error of Bayle et al. (2020) does: how
+        much they would differ on other training images is not part of it, and a model fitted to all
         images is usually a little better. A score that does not depend smoothly on the weights (a
         quantile, a maximum; ``neg_median_absolute_error`` is taken care of) has no valid standard
         error.
 
-        Where the weights speak of another population than the target (it was restricted to what has
+        Where the weights describe another population than the target (it was restricted to what has
         images by ``uncovered="restrict"``, or the bias model reaches a part of the population only,
         as `Box`, `SoftBox` and `Subpopulation` may), a warning says which.
 
@@ -214,41 +231,47 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self._check_kind()
         scoring = self._default_scoring if scoring is None else scoring
         find_scorer(scoring)
-        weighing = self._weigh(images)
+        seed = self._draw_seed()
+        weighing = self._weigh(images, seed)
         warn_if_not_the_target(weighing)
         model = self.estimator_ if cv is None else self._inner()
-        held_out = cross_fit_scores(model, images, weighing, cv, copies=copies, seed=self.seed)
+        held_out = cross_fit_scores(
+            model, images, weighing, cv, copies=copies, seed=seed, n_jobs=self.n_jobs
+        )
         return score_images(held_out, scoring, weighing, level)
 
     def _ask(self, method: str, X: Any) -> Any:
         check_is_fitted(self, "estimator_")
-        # Names only: the inner estimator's words on shapes say more.
+        # Names only: the inner estimator's messages on shapes say more.
         validate_data(self, X, reset=False, skip_check_array=True, ensure_2d=False)
         return getattr(self.estimator_, method)(X)
 
     @available_if(_inner_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> Any:
-        """What the fitted inner estimator predicts."""
+        """Predict with the fitted inner estimator."""
         return self._ask("predict", X)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; with ``deep`` also those of the inner estimator, and the fields of
-        bias and target (bias__features).
+        """Return the parameters by name.
+
+        With ``deep`` also those of the inner estimator, and the fields of bias and target
+        (bias__features).
         """
         params: dict[str, Any] = super().get_params(deep=deep)
         for name in _RECORDS if deep else ():
             record = params[name]
             if is_dataclass(record):
                 params |= {
-                    f"{name}__{each.name}": getattr(record, each.name)
-                    for each in fields(record)
-                    if each.init
+                    f"{name}__{part.name}": getattr(record, part.name)
+                    for part in fields(record)
+                    if part.init
                 }
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name. A field of bias or target is set in a copy: they are frozen, and
-        may be shared.
+        """Set parameters by name.
+
+        A field of bias or target is set in a copy: they are frozen, and may be shared.
         """
         for name in _RECORDS:
             if name in params:
@@ -264,8 +287,9 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """source, group and attributes are read here, sample_weight where it is requested, the rest
-        by the inner estimator.
+        """Route source, group and attributes here, the rest to the inner estimator.
+
+        sample_weight goes where it is requested.
         """
         mapping = MethodMapping().add(caller="fit", callee="fit")
         return (
@@ -292,26 +316,32 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
-    """A classifier that learns from biased sources as if from the target: any scikit-learn
-    classifier, fitted with debiasing weights.
+    """A classifier that learns from biased sources as if from the target.
+
+    It wraps any scikit-learn classifier, and fits it with debiasing weights.
 
     ``fit`` makes a `Pool` of X, y and source, computes π = `unskew.debias` (pool, bias, target),
     and fits a clone of ``estimator`` with the weights n π_i (times ``sample_weight``). An estimator
     that would ignore them is refused. ``score`` is scikit-learn's own, on the images it is shown;
-    ``target_score`` speaks of the target.
+    ``target_score`` estimates the score on the target.
 
     Parameters
     ----------
     estimator : the classifier, or a pipeline that ends in one; default ``LogisticRegression()``.
     bias : the bias model (`unskew.bias`), naming columns of X or of ``attributes``, or "label".
-        None: `Strata` over the attributes of the target or, without a target, the images as they
-        are, which must then come from one source.
+        None: `Strata` over the attributes of the target or, without a target, equal weights for
+        images that must then come from one source.
     target : the `Target`, naming the same columns.
     moments : known target means, ``{column: mean}`` or ``{column: {"mean": 41.0, "sd": 12.0}}``, of
         numeric columns ("label" of a regressor among them): the weights are calibrated to them,
         moving as little as possible (`unskew.calibrate_weights`).
     max_unlike : as for `unskew.debias`.
-    seed : of the bias model's fit (as for `unskew.debias`), and of the folds of ``target_score``.
+    random_state : of the bias model's fit (as for `unskew.debias`), and of the folds of
+        ``target_score``: a whole number (default 0, so that results are repeatable), a
+        numpy.random.RandomState, which every fit and score advances, or None, NumPy's global one.
+        The inner estimator has its own.
+    n_jobs : how many models ``target_score`` trains at the same time: None is one (or what
+        joblib.parallel_config says), −1 as many as there are cores. Results do not depend on it.
 
     Attributes
     ----------
@@ -352,25 +382,27 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
 
     @available_if(_inner_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
-        """Class probabilities of the fitted inner estimator: on the target, because it learned from
-        target weights.
+        """Predict class probabilities on the target, by the fitted inner estimator.
+
+        They hold on the target because it learned from target weights.
         """
         return self._ask("predict_proba", X)
 
     @available_if(_inner_has("predict_log_proba"))  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Any:
-        """Logarithms of ``predict_proba``."""
+        """Predict the logarithms of ``predict_proba``."""
         return self._ask("predict_log_proba", X)
 
     @available_if(_inner_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Any:
-        """Decision values of the fitted inner estimator."""
+        """Compute the decision values of the fitted inner estimator."""
         return self._ask("decision_function", X)
 
 
 class DebiasedRegressor(RegressorMixin, _Debiased):  # type: ignore[misc]
-    """A regressor that learns from biased sources as if from the target: any scikit-learn
-    regressor, fitted with debiasing weights.
+    """A regressor that learns from biased sources as if from the target.
+
+    It wraps any scikit-learn regressor, and fits it with debiasing weights.
 
     As `DebiasedClassifier`. What is known about the numeric label enters by bins,
     ``Target.margins({"label": …}, bins={"label": edges})``, or by ``moments={"label": {"mean": …,
@@ -379,7 +411,7 @@ class DebiasedRegressor(RegressorMixin, _Debiased):  # type: ignore[misc]
     Parameters
     ----------
     estimator : the regressor, or a pipeline that ends in one; default ``Ridge()``.
-    bias, target, moments, max_unlike, seed : as for `DebiasedClassifier`.
+    bias, target, moments, max_unlike, random_state, n_jobs : as for `DebiasedClassifier`.
 
     Attributes
     ----------

@@ -1,5 +1,4 @@
-"""Scores on the target from held-out images: cross-fitted models, and any score as a weighted mean
-over images.
+"""Scores on the target from held-out images: any score as a weighted mean over images.
 
 A score S(w) of weighted images is written as the mean of s_i = S + dS/dw towards image i, so that
 Σ_i w_i s_i = S and, to first order, another weighting w' has S(w') = Σ_i w'_i s_i. For a mean over
@@ -11,18 +10,16 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, UnskewWarning, did_you_mean
-from unskew.estimators.pool_from_xy import GivenImages, TargetWeights
-from unskew.learn.sklearn_routing import fit_weighted
+from unskew.estimators.held_out import HeldOut, Remembering, take_estimator_rows
+from unskew.estimators.target_weights import TargetWeights
 from unskew.records import Estimate, Floats, Ints
 from unskew.records.target import THE_TARGET
-from unskew.splits.folds import check_folds, deal_folds, find_copies, join_units
 
 # Distinct outcomes of a fold beyond which like ones share a derivative: each costs two evaluations
 # of the score, a few milliseconds.
@@ -32,134 +29,19 @@ _CELLS = 128
 _CHANGE = 0.05
 
 
-@dataclass(frozen=True, eq=False)
-class HeldOut:
-    """Images of the pool (``rows``) and a model that has not seen them."""
-
-    rows: Ints
-    model: Remembering
-    y: npt.NDArray[Any] = field(repr=False)
-
-
-class Remembering:
-    """A fitted model that predicts for its held-out images once, and remembers: scores are
-    evaluated at many weights.
-    """
-
-    def __init__(self, model: Any, X: Any) -> None:
-        self.model, self.X = model, X
-        self.answers: dict[str, npt.NDArray[Any]] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name != "__sklearn_tags__":
-            raise AttributeError(name)
-        found = getattr(self.model, name)
-        if name not in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
-            return found
-
-        def remembered(X: Any) -> Any:
-            if X is not self.X:
-                return found(X)
-            if name not in self.answers:
-                self.answers[name] = found(X)
-            return self.answers[name]
-
-        # scikit-learn reads off the name what kind of response it got.
-        remembered.__name__ = name
-        return remembered
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-
-def take_estimator_rows(values: Any, rows: Ints) -> Any:
-    """The given rows of an array, a table, a sparse matrix or a list."""
-    if hasattr(values, "iloc"):
-        return values.iloc[rows]
-    return values[rows] if hasattr(values, "shape") else [values[row] for row in rows.tolist()]
-
-
-def cross_fit_scores(
-    model: Any, images: GivenImages, weighing: TargetWeights, cv: Any, *, copies: bool, seed: int
-) -> list[HeldOut]:
-    """One model for each fold, trained with the weights of the whole pool on the other folds; with
-    ``cv=None`` the model as it is.
-    """
-    y_n = np.asarray(images.y)
-    n = len(images)
-    if cv is None:
-        rows = np.arange(n)
-        return [HeldOut(rows, Remembering(model, images.X), y_n)]
-    unit_n = join_units(n, images.group, find_copies(images.X) if copies else None)
-    fold_n = _folds(cv, images, unit_n, weighing, seed)
-    held_out = []
-    for fold in range(int(fold_n.max()) + 1):
-        train, test = np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)
-        _check_classes(model, y_n, train, weighing.sample_weight)
-        fitted = fit_weighted(
-            model,
-            take_estimator_rows(images.X, train),
-            take_estimator_rows(images.y, train),
-            weighing.sample_weight[train],
-        )
-        held_out.append(
-            HeldOut(test, Remembering(fitted, take_estimator_rows(images.X, test)), y_n[test])
-        )
-    return held_out
-
-
-def _check_classes(model: Any, y_n: npt.NDArray[Any], train: Ints, weight_n: Floats) -> None:
-    """A classifier learns nothing from the images of one class."""
-    from sklearn.base import is_classifier
-
-    left = np.unique(y_n[train[weight_n[train] > 0]])
-    if is_classifier(model) and left.size == 1 and np.unique(y_n).size > 1:
-        raise DataError(
-            f"with one fold held out, the images left show class {str(left[0])!r} only: the other "
-            "classes have too few images, or "
-            "groups, to be in every fold. Score with cv=None on images that did not train the "
-            "model, or leave those classes out."
-        )
-
-
-def _folds(cv: Any, images: GivenImages, unit_n: Ints, weighing: TargetWeights, seed: int) -> Ints:
-    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
-        if cv < 2:
-            raise ConfigError(
-                f"cv is the number of folds, at least 2, a splitter, or None; got {cv}."
-            )
-        stratum_n = weighing.weights.source.astype(np.int64)
-        label_n = np.asarray(images.y)
-        # Few labels are classes: folds then share out every class of every source.
-        if label_n.ndim == 1 and np.unique(label_n).size <= max(2, label_n.size // (2 * int(cv))):
-            label_code_n = np.unique(label_n, return_inverse=True)[1]
-            stratum_n = stratum_n * (int(label_code_n.max()) + 1) + label_code_n
-        return deal_folds(unit_n, stratum_n, int(cv), seed)
-    if isinstance(cv, str) or not hasattr(cv, "split"):
-        shown = f"a {type(cv).__name__}" if isinstance(cv, list | tuple | np.ndarray) else repr(cv)
-        raise ConfigError(
-            "cv is a number of folds, a scikit-learn splitter such as KFold(5), or None; got "
-            f"{shown}."
-        )
-    with warnings.catch_warnings():
-        # Whether a splitter heeds the groups is checked on what it does.
-        warnings.filterwarnings("ignore", message="The groups parameter is ignored")
-        tests = [np.asarray(test) for _, test in cv.split(images.X, images.y, groups=unit_n)]
-    return check_folds(tests, unit_n)
-
-
 def score_images(
     held_out: list[HeldOut], scoring: Any, weighing: TargetWeights, level: float
 ) -> Estimate:
-    """Σ_f W_f S_f over the folds, W_f the target weight of fold f, with the standard error of the
-    mean of the images' s_i.
+    """Estimate Σ_f W_f S_f over the folds, W_f the target weight of fold f.
+
+    Its standard error is that of the mean of the images' s_i.
     """
     weight_n = weighing.weight
     value_n = np.zeros(weight_n.size)
     for part in held_out:
         weight_f = weight_n[part.rows]
-        # Images of weight 0 are no part of the target: what they score does not matter, and may not
-        # even be defined.
+        # Images of weight 0 are not part of the target: what they score does not matter, and may
+        # not even be defined.
         kept_f = weight_f > 0
         if not kept_f.any():
             continue
@@ -175,19 +57,18 @@ def score_images(
 
 
 def warn_if_not_the_target(weighing: TargetWeights) -> None:
-    """An estimate is a bare number: that it speaks of another population than the target must be
-    said beside it.
-    """
+    """Warn if the score describes another population than the target: an estimate cannot say so."""
     if weighing.weights.estimation is None:
         return
     population = weighing.weights.describe().population
     if population != THE_TARGET:
-        warnings.warn(f"the score speaks of {population}.", UnskewWarning, stacklevel=3)
+        warnings.warn(f"the score describes {population}.", UnskewWarning, stacklevel=3)
 
 
 def image_values(part: HeldOut, scoring: Any, weight_f: Floats) -> Floats:
-    """(n_f,) s_i of the images of one fold, Σ_i w_i s_i = S_f: closed forms where they are known,
-    else derivatives by differences.
+    """Compute (n_f,) s_i of the images of one fold, with Σ_i w_i s_i = S_f.
+
+    By closed forms where they are known, else by differences.
     """
     own = _VALUES.get(scoring) if isinstance(scoring, str) else None
     if own is not None:
@@ -196,8 +77,9 @@ def image_values(part: HeldOut, scoring: Any, weight_f: Floats) -> Floats:
 
 
 def find_scorer(scoring: Any) -> Callable[..., Any]:
-    """The scorer of a name, or the one given; an error, before any model is trained, for what is
-    none.
+    """Return the scorer of that name, or the callable itself.
+
+    What is no scorer is an error before any model is trained.
     """
     from sklearn.metrics import get_scorer, get_scorer_names
 
@@ -205,25 +87,31 @@ def find_scorer(scoring: Any) -> Callable[..., Any]:
         if scoring not in get_scorer_names():
             raise ConfigError(
                 f"there is no score {scoring!r}.{did_you_mean(scoring, get_scorer_names())} "
-                "sklearn.metrics.get_scorer_names() lists them."
+                "sklearn.metrics.get_scorer_names() lists them.",
+                option="scoring",
+                value=scoring,
             )
         return get_scorer(scoring)  # type: ignore[no-any-return]
     if not callable(scoring):
         raise ConfigError(
             "scoring is the name of a score, or a callable scorer(estimator, X, y, "
-            f"sample_weight=…); got {scoring!r}."
+            f"sample_weight=…); got {scoring!r}.",
+            option="scoring",
+            value=repr(scoring),
         )
     if list(inspect.signature(scoring).parameters)[:1] == ["y_true"]:
         name = getattr(scoring, "__name__", "metric")
         raise ConfigError(
             f"{name} compares labels with predictions; a scorer asks the model for them. Write "
-            f"scoring=make_scorer({name})."
+            f"scoring=make_scorer({name}).",
+            option="scoring",
+            value=name,
         )
     return scoring  # type: ignore[no-any-return]
 
 
 def _weighted_scorer(scoring: Any, part: HeldOut) -> Callable[[Floats], float]:
-    """S as a function of the weights, or an error for a scorer that takes none."""
+    """Make S a function of the weights; a scorer that takes none is an error."""
     scorer = find_scorer(scoring)
 
     def score(weight_f: Floats) -> float:
@@ -238,13 +126,18 @@ def _weighted_scorer(scoring: Any, part: HeldOut) -> Callable[[Floats], float]:
             if "sample_weight" not in str(error):
                 raise
             raise ConfigError(
-                f"the score {scoring!r} takes no sample_weight, so it cannot speak of the target."
+                f"the score {scoring!r} takes no sample_weight, so it cannot be computed for the "
+                "target.",
+                option="scoring",
+                value=str(scoring),
             ) from error
         if np.ndim(value) or not np.isfinite(value):
             raise DataError(
                 f"the score {scoring!r} of a fold with {part.y.size} images is {value!r}, not a "
-                "finite number. Are some classes missing "
-                "there? Then use fewer folds."
+                "finite number. Are some classes missing there? Then use fewer folds.",
+                option="scoring",
+                value=str(scoring),
+                count=int(part.y.size),
             )
         return float(value)
 
@@ -252,9 +145,9 @@ def _weighted_scorer(scoring: Any, part: HeldOut) -> Callable[[Floats], float]:
 
 
 def _differences(part: HeldOut, score: Callable[[Floats], float], weight_f: Floats) -> Floats:
-    """s_i = S + dS/dw by central differences, for every distinct outcome (label and prediction) or,
-    of many, for cells of like ones.
+    """Compute s_i = S + dS/dw by central differences.
 
+    One for every distinct outcome (label and prediction) or, of many, for cells of like ones.
     Raising all weights of cell c by the factor 1 + t changes its mass m_c by t m_c (1 − m_c) after
     normalisation, up to O(t²).
     """
@@ -274,8 +167,9 @@ def _differences(part: HeldOut, score: Callable[[Floats], float], weight_f: Floa
 
 
 def _outcomes(part: HeldOut) -> list[npt.NDArray[Any]]:
-    """What the score of an image can depend on: its label and the answers that the scorer asked
-    for; without any, the image itself.
+    """List what the score of an image can depend on: its label and the model's answers.
+
+    Without any answers, the image itself.
     """
     columns = (
         [part.y, *part.model.answers.values()]
@@ -283,16 +177,15 @@ def _outcomes(part: HeldOut) -> list[npt.NDArray[Any]]:
         else [np.arange(part.y.shape[0])]
     )
     return [
-        each for column in columns for each in np.asarray(column).reshape(part.y.shape[0], -1).T
+        values for column in columns for values in np.asarray(column).reshape(part.y.shape[0], -1).T
     ]
 
 
 def gather_cells(columns: list[npt.NDArray[Any]], most: int) -> Ints:
-    """(n,) cell of every row: distinct rows, or where these are more than ``most``, halved again
-    and again along their widest column.
+    """Return the (n,) cell of every row: distinct rows, or at most ``most`` groups of them.
 
-    Columns are compared by rank. The few distinct values of a class label are never mixed as long
-    as there are fewer than ``most``.
+    Groups are halved again and again along their widest column. Columns are compared by rank. The
+    few distinct values of a class label are never mixed as long as there are fewer than ``most``.
     """
     code_nd = np.column_stack([np.unique(column, return_inverse=True)[1] for column in columns])
     distinct, cell_n = np.unique(code_nd, axis=0, return_inverse=True)
@@ -314,7 +207,7 @@ def gather_cells(columns: list[npt.NDArray[Any]], most: int) -> Ints:
 
 
 def _halves(rows: Ints, rank_nd: Floats) -> list[Ints]:
-    """The rows cut at the median of their widest column; rows that are all alike stay together."""
+    """Cut the rows at the median of their widest column; rows that are all alike stay together."""
     widest = int(np.ptp(rank_nd[rows], axis=0).argmax())
     value = rank_nd[rows, widest]
     upper = value > np.median(value)
@@ -333,9 +226,7 @@ def _is_right(part: HeldOut, weight_f: Floats) -> Floats:
 
 
 def _class_probabilities(part: HeldOut) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """(n_f, M) probabilities, and where the true class is; a class that the model has not seen is
-    nowhere.
-    """
+    """Return (n_f, M) probabilities, and where the true class is; nowhere if it was not seen."""
     probability_fm = np.asarray(part.model.predict_proba(part.model.X), dtype=np.float64)
     return probability_fm, np.asarray(part.y)[:, None] == np.asarray(part.model.classes_)[None, :]
 
@@ -356,8 +247,9 @@ def _brier(part: HeldOut, weight_f: Floats) -> Floats:
 
 
 def _roc_auc(part: HeldOut, weight_f: Floats) -> Floats:
-    """A = P(s⁺ > s⁻) + P(s⁺ = s⁻)/2: s_i = A + (P(s⁻ < s_i) + P(s⁻ = s_i)/2 − A)/w⁺ for a positive,
-    alike for a negative (DeLong 1988).
+    """Compute s_i = A + (P(s⁻ < s_i) + P(s⁻ = s_i)/2 − A)/w⁺ of a positive, A the area.
+
+    A = P(s⁺ > s⁻) + P(s⁺ = s⁻)/2; a negative likewise (DeLong 1988).
     """
     positive_f = (
         part.y == part.model.classes_[-1]
@@ -398,7 +290,7 @@ def _per_image(loss: Floats) -> Floats:
 
 
 def _root_mean_squared_error(part: HeldOut, weight_f: Floats) -> Floats:
-    """−√m, m the mean of the squared errors: s_i = −√m − (e_i² − m)/(2√m)."""
+    """Compute s_i = −√m − (e_i² − m)/(2√m), m the mean of the squared errors."""
     if part.y.ndim > 1:
         return _differences(part, _weighted_scorer("neg_root_mean_squared_error", part), weight_f)
     square_f = np.square(part.y - _predicted(part))
@@ -407,8 +299,9 @@ def _root_mean_squared_error(part: HeldOut, weight_f: Floats) -> Floats:
 
 
 def _r2(part: HeldOut, weight_f: Floats) -> Floats:
-    """R² = 1 − m/v, m the mean squared error and v the variance of y: s_i = R² − (e_i² − (1 − R²)
-    (y_i − ȳ)²)/v.
+    """Compute s_i = R² − (e_i² − (1 − R²)(y_i − ȳ)²)/v, v the variance of y.
+
+    R² = 1 − m/v, m the mean squared error.
     """
     deviation_f = part.y - weight_f @ part.y
     variance = weight_f @ np.square(deviation_f)
@@ -422,11 +315,16 @@ def _r2(part: HeldOut, weight_f: Floats) -> Floats:
 
 
 def _median_absolute_error(part: HeldOut, weight_f: Floats) -> Floats:
-    """−q, q the weighted median of |e|: s_i = −q − (1/2 − 1[|e_i| ≤ q])/f f the density read off
-    quantiles nearby (Woodruff 1952).
+    """Compute s_i = −q − (1/2 − 1[|e_i| ≤ q])/f, q the weighted median of |e|.
+
+    f is the density, read off quantiles nearby (Woodruff 1952).
     """
     if part.y.ndim > 1:
-        raise ConfigError("neg_median_absolute_error has a standard error for one output only.")
+        raise ConfigError(
+            "neg_median_absolute_error has a standard error for one output only.",
+            option="scoring",
+            value="neg_median_absolute_error",
+        )
     loss_f = np.abs(part.y - _predicted(part))
     order = np.argsort(loss_f)
     # Midpoints of the steps, so that no quantile depends on which side a tie falls.

@@ -1,4 +1,4 @@
-"""Random crops, flips and Cutout of a whole batch at once, on the device where it lies."""
+"""Random crops, flips and Cutout of a whole batch at once, on its device."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ Padding = Literal["reflect", "zeros"]
 
 
 class Changes(NamedTuple):
-    """What is done to each of b images: shift ``down`` and ``right`` in pixels, ``flip`` or not,
-    the centre of the square to cut out.
+    """What is done to each of b images.
+
+    Shift ``down`` and ``right`` in pixels, ``flip`` or not, the centre of the square to cut out.
     """
 
     down: torch.Tensor
@@ -22,15 +23,16 @@ class Changes(NamedTuple):
     column: torch.Tensor
 
     def take(self, part: slice) -> Changes:
-        """Those of some of the images: one process' share of a batch."""
+        """Return those of some of the images: one process' share of a batch."""
         return Changes(*(values[part] for values in self))
 
 
 def draw_changes(
     b: int, shape: tuple[int, ...], generator: torch.Generator, *, pad: int
 ) -> Changes:
-    """Shifts uniform on −pad … pad, flips with probability 1/2, centres uniform over images of
-    ``shape``; all from ``generator``.
+    """Draw shifts uniform on −pad … pad, flips with probability 1/2, centres uniform over images.
+
+    Images have the shape ``shape``; all randomness comes from ``generator``.
     """
     import torch
 
@@ -54,8 +56,7 @@ def augment_images(
     cutout: int = 0,
     fill: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """(b, h, w, 3) uint8 → the same shape: each image shifted, mirrored or not, and partly blotted
-    out.
+    """Shift, mirror and partly blot out (b, h, w, 3) uint8 images; the shape stays the same.
 
     Parameters
     ----------
@@ -81,8 +82,10 @@ def crop_and_flip(
     padding: Padding = "reflect",
     fill: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Pixel (y, x) of image i is pixel (y + down_i, x' + right_i) of the padded one, x' = x, or w −
-    1 − x where ``flip``.
+    """Shift and mirror images.
+
+    Pixel (y, x) of image i is pixel (y + down_i, x' + right_i) of the padded one, x' = x, or
+    w − 1 − x where ``flip``.
 
     One gather by index, without a padded copy: a position beyond the border is reflected at it (−1
     → 1), or filled.
@@ -110,23 +113,23 @@ def cut_out(
     *,
     fill: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """A square of ``side`` pixels, from (row_i − ⌊side/2⌋, column_i − ⌊side/2⌋) on, gets the colour
-    ``fill``; in place.
+    """Paint a square of ``side`` pixels in the colour ``fill``, in place.
+
+    It begins at (row_i − ⌊side/2⌋, column_i − ⌊side/2⌋).
     """
     import torch
 
     _, h, w, _ = images.shape
     below = torch.arange(h, device=images.device) - (row[:, None] - side // 2)
-    beside = torch.arange(w, device=images.device) - (column[:, None] - side // 2)
-    inside = ((below >= 0) & (below < side))[:, :, None] & ((beside >= 0) & (beside < side))[
-        :, None, :
-    ]
+    across = torch.arange(w, device=images.device) - (column[:, None] - side // 2)
+    in_rows, in_columns = (below >= 0) & (below < side), (across >= 0) & (across < side)
+    inside = in_rows[:, :, None] & in_columns[:, None, :]
     images[inside] = _colour(images, fill)
     return images
 
 
 def _reflected(position: torch.Tensor, length: int) -> torch.Tensor:
-    """−1 → 1, length → length − 2; further reflections where the shift is longer than the image."""
+    """Map −1 → 1, length → length − 2, with more reflections for shifts beyond the image."""
     if length == 1:
         return position.new_zeros(position.shape)
     period = 2 * (length - 1)

@@ -1,6 +1,4 @@
-"""Batch normalisation after weighted training: running statistics of the target, not of the
-pool.
-"""
+"""Batch normalisation after weighted training: statistics of the target, not of the pool."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 def update_batch_norm(
     model: torch.nn.Module, batches: Iterable[Any], *, inputs: Callable[[Any], Any] | None = None
 ) -> None:
-    """Estimate the running means and variances of batch normalisation anew, on a weighted sample.
+    """Estimate the running means and variances of batch normalisation on a weighted sample.
 
     A weighted *loss* changes what the parameters learn, but not what the layers see: during
     training their running statistics average over the pool as it is, with all its bias, and
@@ -39,9 +37,8 @@ def update_batch_norm(
     from torch.nn.parallel import DistributedDataParallel
 
     if isinstance(model, DistributedDataParallel):
-        model = (
-            model.module
-        )  # the wrapper would overwrite the statistics of all processes by those of the first
+        # The wrapper would overwrite the statistics of all processes by those of the first.
+        model = model.module
     layers = [
         layer
         for layer in model.modules()
@@ -77,14 +74,15 @@ def _run_through(
             size = len(images)
             seen += size
             for layer in layers:
-                layer.momentum = (
-                    size / seen
-                )  # the running average becomes the mean over all images so far
+                # The running average becomes the mean over all images so far.
+                layer.momentum = size / seen
             model(images)
     if not seen:
         raise DataError(
             "there was not a single batch to estimate the statistics of batch normalisation on. "
-            "Was the loader used up?"
+            "Was the loader used up?",
+            option="batches",
+            count=0,
         )
 
 

@@ -1,5 +1,6 @@
-"""What a training leaves in its folder: a checkpoint after every epoch, the model at the end;
-written whole, read without running code.
+"""What a training leaves in its folder: a checkpoint after every epoch, the model at the end.
+
+Files are written atomically, and read without running code.
 """
 
 from __future__ import annotations
@@ -22,15 +23,19 @@ _MAY_DIFFER = ("device", "devices")
 
 
 def prepare_folder(folder: Path, *, resume: bool, force: bool) -> None:
-    """Make the folder; one that holds a run is refused unless it is to be resumed, or replaced."""
+    """Make the folder; refuse one that holds a run, unless it is to be resumed or replaced."""
     if resume and force:
         raise ConfigError(
-            "resume goes on with the run in the folder, force replaces it: give one of the two."
+            "resume goes on with the run in the folder, force replaces it: give one of the two.",
+            option="resume",
+            path=str(folder),
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"{folder} cannot be made a folder ({error.strerror or error}).") from error
+        raise DataError(
+            f"the folder {folder} cannot be made ({error.strerror or error}).", path=str(folder)
+        ) from error
     # What a killed process was writing.
     for name in (MODEL, CHECKPOINT):
         for rest in folder.glob(f".{name}.*.part"):
@@ -42,8 +47,9 @@ def prepare_folder(folder: Path, *, resume: bool, force: bool) -> None:
         state = "a finished run" if MODEL in held else "an unfinished run"
         raise ConfigError(
             f"{folder} already holds {state} ({', '.join(held)}), which is not overwritten. Take "
-            "another folder, "
-            "resume it (resume), or replace it (force)."
+            "another folder, resume it (resume), or replace it (force).",
+            path=str(folder),
+            value=held,
         )
     # The model goes first: what a kill leaves behind is then at worst an unfinished run.
     for name in (MODEL, SETTINGS, CHECKPOINT):
@@ -52,31 +58,32 @@ def prepare_folder(folder: Path, *, resume: bool, force: bool) -> None:
 
 
 def save_state(path: Path, state: Mapping[str, Any]) -> None:
-    """Tensors and plain values, whole or not at all."""
+    """Write tensors and plain values atomically."""
     import torch
 
-    # Given a path, torch would write its name, of the moment, into the file.
-    with written_whole(path) as beside, beside.open("wb") as file:
+    # With a path, torch would write the temporary name into the file.
+    with written_whole(path) as temporary, temporary.open("wb") as file:
         torch.save({"format": _FORMAT, **state}, file)
 
 
 def save_settings(folder: Path, settings: Mapping[str, Any], **facts: Any) -> None:
+    """Write ``settings.json``: the settings and some facts about the run."""
     write_text(
         folder / SETTINGS, json.dumps({**settings, **facts}, indent=2, ensure_ascii=False) + "\n"
     )
 
 
 def load_seconds(folder: Path) -> list[float]:
-    """How long every epoch took, as ``settings.json`` says; nothing where it does not."""
+    """Read how long every epoch took from ``settings.json``; empty where that is missing."""
     try:
-        told = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["seconds"]
-        return [float(each) for each in told]
+        seconds = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["seconds"]
+        return [float(value) for value in seconds]
     except (OSError, ValueError, KeyError, TypeError):
         return []
 
 
 def load_state(path: Path) -> dict[str, Any]:
-    """What `save_state` wrote; nothing in the file is run (``weights_only``)."""
+    """Read what `save_state` wrote; nothing in the file is run (``weights_only``)."""
     import torch
 
     try:
@@ -85,14 +92,18 @@ def load_state(path: Path) -> dict[str, Any]:
         first = (str(error).splitlines() or [""])[0][:200]
         raise DataError(
             f"{path} cannot be read: the file is damaged, or was written by something else "
-            f"({type(error).__name__}: {first}). Put it back "
-            "from a copy, or train again with --force (in Python force=True)."
+            f"({type(error).__name__}: {first}). Restore it from a copy, or train again with "
+            "--force (in Python force=True).",
+            path=str(path),
         ) from error
     if not isinstance(state, dict) or state.get("format") != _FORMAT:
-        found = state.get("format") if isinstance(state, dict) else type(state).__name__
+        actual = state.get("format") if isinstance(state, dict) else type(state).__name__
         raise DataError(
-            f"{path} is not a checkpoint of this version of unskew: its format is {found!r}, "
-            f"expected {_FORMAT}."
+            f"{path} is not a checkpoint of this version of unskew: its format is {actual!r}, "
+            f"expected {_FORMAT}.",
+            path=str(path),
+            value=actual,
+            allowed=[_FORMAT],
         )
     return state
 
@@ -104,9 +115,7 @@ def refuse_other_run(
     watched: Sequence[str],
     path: Path,
 ) -> None:
-    """A run goes on with what it began with: other settings or data are an error that says
-    which.
-    """
+    """Refuse to resume a run with other settings or data than it began with, and name them."""
     there = state["settings"]
     differing = [
         f"{name} ({there.get(name)!r} there, {settings.get(name)!r} now)"
@@ -127,14 +136,15 @@ def refuse_other_run(
     if differing:
         raise ConfigError(
             f"the run in {path} cannot be resumed, because it was begun with other data or "
-            "settings. What differs: "
-            f"{'; '.join(differing)}. Resume it with what it was begun with, take another folder, "
-            "or replace it (force)."
+            f"settings. What differs: {'; '.join(differing)}. Resume it with what it was begun "
+            "with, take another folder, or replace it (force).",
+            path=str(path),
+            value=differing,
         )
 
 
 def fill_network(network: Any, tensors: Mapping[str, Any], model: str, path: Path) -> None:
-    """The tensors of a checkpoint into a network; those of another model are an error."""
+    """Load the tensors of a checkpoint into a network; those of another model are an error."""
     try:
         network.load_state_dict(tensors)
     except RuntimeError as error:
@@ -142,7 +152,9 @@ def fill_network(network: Any, tensors: Mapping[str, Any], model: str, path: Pat
         raise DataError(
             f"{path} holds the weights of another model than {model!r}: "
             f"{first[min(1, len(first) - 1)].strip()[:300]} "
-            "Was the network's code changed since, or the file copied from another run?"
+            "Was the network's code changed since, or the file copied from another run?",
+            path=str(path),
+            value=model,
         ) from error
 
 

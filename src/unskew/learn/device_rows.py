@@ -1,6 +1,4 @@
-"""Batches of rows on the device: from its memory where they fit, else read as they are asked
-for.
-"""
+"""Batches of rows on the device: from its memory where they fit, else read on demand."""
 
 from __future__ import annotations
 
@@ -19,8 +17,9 @@ _SHARE_OF_MEMORY = 0.4
 
 
 class DeviceRows:
-    """The rows of some data, by index, as tensors on ``device``. On a CPU every batch is gathered
-    from the array or memmap itself.
+    """The rows of some data, by index, as tensors on ``device``.
+
+    On a CPU every batch is gathered from the array or memmap itself.
     """
 
     def __init__(self, data: TrainingData, device: torch.device) -> None:
@@ -40,7 +39,7 @@ class DeviceRows:
         return len(self.data)
 
     def take(self, rows: Ints) -> tuple[torch.Tensor, torch.Tensor]:
-        """The rows of X, and their labels."""
+        """Return the rows of X, and their labels."""
         import torch
 
         where = torch.from_numpy(np.ascontiguousarray(rows)).to(self.device)
@@ -49,6 +48,7 @@ class DeviceRows:
         return torch.from_numpy(np.array(self.data.X[rows])).to(self.device), self._label[where]
 
     def weight(self, rows: Ints) -> torch.Tensor:
+        """Return the weights of these rows."""
         import torch
 
         return self._weight[torch.from_numpy(np.ascontiguousarray(rows)).to(self.device)]

@@ -1,5 +1,6 @@
-"""A small network that learns much in few passes: minutes on a CPU. After Jordan's airbench (2024),
-whose blocks it has, narrower.
+"""A small network that learns much in few passes: minutes on a CPU.
+
+Its blocks are those of Jordan's airbench (2024), narrower.
 
 A 2×2 convolution that whitens, then three blocks of 32, 128 and 128 channels: convolution,
 max-pooling, batch normalisation, GELU, convolution, batch normalisation, GELU; the largest value
@@ -40,11 +41,11 @@ class FastNetwork(nn.Module):
 
     @torch.no_grad()
     def look_at(self, x: Tensor) -> None:
-        """Before the first step: the first convolution becomes ±v_j/√(λ_j + ε), λ_j and v_j those
-        of the patches of (b, 3, h, w) images.
+        """Set the first convolution to ±v_j/√(λ_j + ε), from the patches of (b, 3, h, w) images.
 
-        Its outputs are uncorrelated and of equal size, which is what lets the blocks learn from the
-        first steps on; it is not trained.
+        λ_j and v_j are the eigenvalues and eigenvectors of their covariance. Its outputs are
+        uncorrelated and of equal size, which is what lets the blocks learn from the first steps on;
+        it is not trained.
         """
         convolution = self.first[0]
         assert isinstance(convolution, nn.Conv2d)
@@ -71,8 +72,13 @@ class FastNetwork(nn.Module):
 
 def _block(n_in: int, n_out: int) -> nn.Sequential:
     return nn.Sequential(
-        *(_convolution(n_in, n_out), nn.MaxPool2d(2), _shift(n_out), nn.GELU()),
-        *(_convolution(n_out, n_out), _shift(n_out), nn.GELU()),
+        _convolution(n_in, n_out),
+        nn.MaxPool2d(2),
+        _shift(n_out),
+        nn.GELU(),
+        _convolution(n_out, n_out),
+        _shift(n_out),
+        nn.GELU(),
     )
 
 

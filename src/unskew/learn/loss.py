@@ -18,15 +18,15 @@ _CLASS_WEIGHTS = ("weight", "pos_weight", "class_weight", "class_weights")
 
 
 class WeightedLoss(torch.nn.Module):
-    """(1/B) Σ_b v_b ℓ_b over a batch of B images, v_i = w_i/mean(w) the weights scaled to mean 1,
-    ℓ_b the loss of one image.
+    """The weighted loss (1/B) Σ_b v_b ℓ_b of a batch of B images, ℓ_b the loss of one.
 
-    Divided by the batch size and not by the weights of the batch, so that uniform minibatches are
-    unbiased: the expectation of the loss, and of its gradient, is Σ_i π_i ℓ_i, π_i = w_i/Σw, the
-    same as that of the plain mean over a batch drawn by `WeightedSampler`. With the whole dataset
-    as one batch it is Σ_i π_i ℓ_i: a weight of zero is the image removed (whatever its loss, even
-    NaN), a weight of two the image twice. Equal weights give the plain mean. With the sampler *and*
-    this loss every image would be weighted twice.
+    v_i = w_i/mean(w) are the weights scaled to mean 1. Divided by the batch size and not by the
+    weights of the batch, so that uniform minibatches are unbiased: the expectation of the loss, and
+    of its gradient, is Σ_i π_i ℓ_i, π_i = w_i/Σw, the same as that of the plain mean over a batch
+    drawn by `WeightedSampler`. With the whole dataset as one batch it is Σ_i π_i ℓ_i: a weight of
+    zero is the image removed (whatever its loss, even NaN), a weight of two the image twice. Equal
+    weights give the plain mean. With the sampler *and* this loss every image would be weighted
+    twice.
 
     Parameters
     ----------
@@ -75,15 +75,15 @@ class WeightedLoss(torch.nn.Module):
         self._on_device: dict[torch.device, torch.Tensor] = {}
 
     def forward(self, prediction: torch.Tensor, truth: Any, image: Any) -> torch.Tensor:
-        """The weighted loss of a batch; ``image`` says which images it holds, by row or by id (see
-        above).
-        """
+        """Compute the weighted loss of a batch; ``image`` names its images, by row or by id."""
         n = len(prediction)
         weight = self._weights_of(image, prediction.device)
         if len(weight) != n:
             raise DataError(
                 f"a batch has one prediction for each image; got {n} predictions and {len(weight)} "
-                "images."
+                "images.",
+                count=n,
+                limit=len(weight),
             )
         if self._any_zero:
             # Nothing of a removed image comes through, neither the value nor the gradient, not even
@@ -94,8 +94,9 @@ class WeightedLoss(torch.nn.Module):
         if losses.ndim == 0 or len(losses) != n:
             raise ConfigError(
                 f"the loss must give one value for each of the {n} images of the batch; it gave "
-                f"shape {tuple(losses.shape)}. "
-                "Pass it with reduction='none'."
+                f"shape {tuple(losses.shape)}. Pass it with reduction='none'.",
+                option="loss",
+                limit=n,
             )
         losses = losses.flatten(1).mean(1) if losses.ndim > 1 else losses
         if losses.dtype in (torch.float16, torch.bfloat16):
@@ -111,10 +112,12 @@ class WeightedLoss(torch.nn.Module):
                 rows = torch.as_tensor(image)
             except (TypeError, ValueError, RuntimeError) as error:
                 raise DataError(
-                    "a batch says its images by their rows in the dataset, whole numbers, where "
-                    "the loss was given ids or bare numbers; "
-                    f"got {type(image).__name__} ({error}). Pass the rows; or leave ids out of "
-                    "WeightedLoss, and a batch says ids."
+                    "a batch names its images by their rows in the dataset, whole numbers, where "
+                    f"the loss was made with ids or bare numbers; got {type(image).__name__} "
+                    f"({error}). Pass the rows; or leave ids out of WeightedLoss, and name images "
+                    "by their ids.",
+                    option="image",
+                    value=type(image).__name__,
                 ) from None
             _refuse_rows(rows, len(self.sample_weight))
         else:
@@ -123,7 +126,9 @@ class WeightedLoss(torch.nn.Module):
             if unknown:
                 raise DataError(
                     f"{len(unknown)} of the {len(names)} images of a batch have no weight, the "
-                    f"first {first_few(unknown, 3)}."
+                    f"first {first_few(unknown, 3)}.",
+                    ids=unknown,
+                    count=len(unknown),
                 )
             rows = torch.tensor([self._row[name] for name in names], dtype=torch.int64)
         if device not in self._on_device:
@@ -137,8 +142,10 @@ class WeightedLoss(torch.nn.Module):
 def _refuse_rows(rows: torch.Tensor, n: int) -> None:
     if rows.is_floating_point() or rows.dtype == torch.bool:
         raise DataError(
-            "a batch says its images by their rows in the dataset, whole numbers; got "
-            f"{rows.dtype}."
+            "a batch names its images by their rows in the dataset, whole numbers; got "
+            f"{rows.dtype}.",
+            option="image",
+            value=str(rows.dtype),
         )
     # Elsewhere a look at the values would make the device wait, and it refuses them itself.
     if (
@@ -148,12 +155,15 @@ def _refuse_rows(rows: torch.Tensor, n: int) -> None:
     ):
         raise DataError(
             f"rows of the dataset are numbered from 0 to {n - 1}; a batch has {int(rows.min())} to "
-            f"{int(rows.max())}."
+            f"{int(rows.max())}.",
+            option="image",
+            value=[int(rows.min()), int(rows.max())],
+            limit=n,
         )
 
 
 def _per_image(loss: Callable[..., Any]) -> Callable[..., Any]:
-    """``loss`` with one value for each image; one that is set to average or sum is refused."""
+    """Return ``loss`` with one value for each image; refuse one that averages or sums."""
     keywords = loss.keywords if isinstance(loss, functools.partial) else {}
     reduction = keywords.get("reduction", getattr(loss, "reduction", None))
     if reduction is None:
@@ -161,8 +171,11 @@ def _per_image(loss: Callable[..., Any]) -> Callable[..., Any]:
     if reduction != "none":
         raise ConfigError(
             "the loss must give one value for each image, to be weighted; this one is set to "
-            f"reduction={reduction!r}. "
-            "Pass it with reduction='none': torch.nn.CrossEntropyLoss(reduction='none')."
+            f"reduction={reduction!r}. Pass it with reduction='none': "
+            "torch.nn.CrossEntropyLoss(reduction='none').",
+            option="reduction",
+            value=reduction,
+            allowed=["none"],
         )
     return loss
 
@@ -177,19 +190,20 @@ def _has_reduction(loss: Callable[..., Any]) -> bool:
 
 
 def _refuse_class_weights(loss: Callable[..., Any]) -> None:
-    found: Mapping[str, Any] = loss.keywords if isinstance(loss, functools.partial) else {}
+    settings: Mapping[str, Any] = loss.keywords if isinstance(loss, functools.partial) else {}
     if isinstance(loss, torch.nn.Module):
         # Weights of classes are buffers, or plain attributes; a parameter of that name belongs to a
         # layer.
-        found = {name.rsplit(".", 1)[-1]: value for name, value in loss.named_buffers()}
-        found.update(
-            {name: loss.__dict__[name] for name in _CLASS_WEIGHTS if name in loss.__dict__}
-        )
-    given = [name for name in _CLASS_WEIGHTS if found.get(name) is not None]
-    if given:
+        buffers = {name.rsplit(".", 1)[-1]: value for name, value in loss.named_buffers()}
+        settings = buffers | {
+            name: loss.__dict__[name] for name in _CLASS_WEIGHTS if name in loss.__dict__
+        }
+    present = [name for name in _CLASS_WEIGHTS if settings.get(name) is not None]
+    if present:
         raise ConfigError(
-            f"the loss has class weights ({', '.join(given)}), and the image weights already carry "
-            "the classes to the target: together "
-            "they would weight the classes twice. Take the class weights out, or pass "
-            "allow_class_weights=True if both are meant."
+            f"the loss has class weights ({', '.join(present)}), and the image weights already "
+            "carry the classes to the target: together they would weight the classes twice. Take "
+            "the class weights out, or pass allow_class_weights=True if both are meant.",
+            option="loss",
+            value=present,
         )

@@ -22,8 +22,9 @@ from unskew.records import Floats
 
 
 class ScaledNetwork(nn.Module):
-    """Rows as they are stored → logits: (b, h, w, 3) uint8 images or (b, d) features, centred,
-    divided, and through ``network``.
+    """A network that scales its inputs: stored rows → logits.
+
+    Rows are (b, h, w, 3) uint8 images or (b, d) features; they are centred and divided first.
     """
 
     mean: Tensor
@@ -42,8 +43,9 @@ class ScaledNetwork(nn.Module):
         return logits
 
     def scale(self, rows: Tensor) -> Tensor:
-        """(b, 3, h, w) or (b, d). The channels of images lie last in memory, as they came: networks
-        run faster that way on a CPU.
+        """Scale rows to (b, 3, h, w) or (b, d).
+
+        Channels stay last in memory, as they came: networks run faster that way on a CPU.
         """
         x: Tensor = (rows.to(self.mean.dtype) - self.mean) * self.factor
         return x.permute(0, 3, 1, 2) if x.ndim == 4 else x
@@ -61,7 +63,7 @@ class LinearProbe(nn.Module):
         return logits
 
     def take(self, probe: Probe) -> None:
-        """The coefficients of a fitted probe."""
+        """Take over the coefficients of a fitted probe."""
         with torch.no_grad():
             self.linear.weight.copy_(torch.from_numpy(probe.coefficient.T))
             self.linear.bias.copy_(torch.from_numpy(probe.intercept))
@@ -70,8 +72,9 @@ class LinearProbe(nn.Module):
 def make_network(
     model: str, shape: tuple[int, ...], n_classes: int, mean: Floats, divisor: Floats
 ) -> ScaledNetwork:
-    """The network that ``model`` names, for rows of ``shape``; its output is tried, and checked
-    against the number of classes.
+    """Make the network that ``model`` names, for rows of ``shape``, and try it out.
+
+    Its output is checked against the number of classes.
     """
     images = len(shape) == 3
     if model == "probe":
@@ -81,13 +84,18 @@ def make_network(
     if ":" not in model and not images:
         raise ConfigError(
             f"model {model!r} learns from images, and these are features: use 'probe', or a "
-            "module:factory of your own."
+            "module:factory of your own.",
+            option="model",
+            value=model,
         )
     if model == "fast":
         if min(shape[:2]) < SMALLEST_SIDE:
             raise ConfigError(
                 f"model 'fast' halves images three times: they need {SMALLEST_SIDE} × "
-                f"{SMALLEST_SIDE} pixels; got {shape[:2]}."
+                f"{SMALLEST_SIDE} pixels; got {shape[:2]}.",
+                option="model",
+                value=model,
+                limit=SMALLEST_SIDE,
             )
         network: nn.Module = FastNetwork(n_classes)
     elif ":" not in model:
@@ -107,40 +115,50 @@ def make_network(
 def _call_factory(model: str, n_classes: int) -> nn.Module:
     module, _, name = model.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
     except ImportError as error:
         raise ConfigError(
             f"model {model!r}: the module {module!r} cannot be imported ({error}). Is it "
-            "installed, or in the folder that Python starts in?"
+            "installed, or in the folder that Python starts in?",
+            option="model",
+            value=model,
         ) from error
-    except (
-        Exception,
-        SystemExit,
-    ) as error:  # whatever a module of the user raises is the user's to read
+    # Whatever a module of the user raises is the user's to read.
+    except (Exception, SystemExit) as error:
         raise ConfigError(
-            f"model {model!r}: the module {module!r} fails when it is imported: {_told(error)}"
+            f"model {model!r}: the module {module!r} fails when it is imported: {_raised(error)}",
+            option="model",
+            value=model,
         ) from error
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(target, part):
             raise ConfigError(
-                f"model {model!r}: {module!r} has no {part!r}.{did_you_mean(part, dir(found))}"
+                f"model {model!r}: {module!r} has no {part!r}.{did_you_mean(part, dir(target))}",
+                option="model",
+                value=model,
             )
-        found = getattr(found, part)
-    if not callable(found):
+        target = getattr(target, part)
+    if not callable(target):
         raise ConfigError(
             f"model {model!r} names {name!r}, which cannot be called: name a function or class "
-            "that makes the network."
+            "that makes the network.",
+            option="model",
+            value=model,
         )
     try:
-        network = _called(found, n_classes)
+        network = _called(target, n_classes)
     except Exception as error:
         raise ConfigError(
             f"model {model!r}: {name!r} fails when it is called for {n_classes} classes: "
-            f"{_told(error)}"
+            f"{_raised(error)}",
+            option="model",
+            value=model,
         ) from error
     if not isinstance(network, nn.Module):
         raise ConfigError(
-            f"model {model!r} must return a torch.nn.Module; it returned {type(network).__name__}."
+            f"model {model!r} must return a torch.nn.Module; it returned {type(network).__name__}.",
+            option="model",
+            value=model,
         )
     return network
 
@@ -155,9 +173,9 @@ def _called(factory: Callable[..., Any], n_classes: int) -> Any:
             return factory(**{name: n_classes})
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     required = [
-        each
-        for each in parameters.values()
-        if each.default is inspect.Parameter.empty and each.kind in kinds
+        parameter
+        for parameter in parameters.values()
+        if parameter.default is inspect.Parameter.empty and parameter.kind in kinds
     ]
     return factory(n_classes) if required else factory()
 
@@ -170,7 +188,9 @@ def _try_out(network: nn.Module, model: str, shape: tuple[int, ...], n_classes: 
             logits = network(rows)
         except Exception as error:  # whatever a network of the user raises is the user's to read
             raise ConfigError(
-                f"model {model!r} fails on rows of the shape {shape}: {_told(error)}"
+                f"model {model!r} fails on rows of the shape {shape}: {_raised(error)}",
+                option="model",
+                value=model,
             ) from error
     network.train()
     if not isinstance(logits, Tensor) or logits.shape != (2, n_classes):
@@ -181,19 +201,25 @@ def _try_out(network: nn.Module, model: str, shape: tuple[int, ...], n_classes: 
         )
         raise ConfigError(
             f"model {model!r} must give one number for each of the {n_classes} classes, (b, "
-            f"{n_classes}); for 2 rows it gave {got}. "
-            "Let its factory take n_classes, and end it with a linear layer of that size."
+            f"{n_classes}); for 2 rows it gave {got}. Let its factory take n_classes, and end it "
+            "with a linear layer of that size.",
+            option="model",
+            value=model,
+            limit=n_classes,
         )
 
 
 def _try_training(network: nn.Module, model: str, shape: tuple[int, ...]) -> None:
-    """One step of a network of the user, forward and backward, with a copy: neither the network nor
-    random numbers are changed.
+    """Try one step of a user's network, forward and backward, on a copy.
+
+    Neither the network nor random numbers are changed.
     """
-    if not any(each.requires_grad for each in network.parameters()):
+    if not any(parameter.requires_grad for parameter in network.parameters()):
         raise ConfigError(
             f"model {model!r} has no parameters that could be trained: does its factory freeze all "
-            "of them?"
+            "of them?",
+            option="model",
+            value=model,
         )
     try:
         trial = copy.deepcopy(network)
@@ -209,16 +235,18 @@ def _try_training(network: nn.Module, model: str, shape: tuple[int, ...]) -> Non
     except Exception as error:
         raise ConfigError(
             f"model {model!r} cannot be trained: a step with two rows of the shape {shape} fails: "
-            f"{_told(error)}"
+            f"{_raised(error)}",
+            option="model",
+            value=model,
         ) from error
 
 
-def _told(error: BaseException) -> str:
-    """What was raised, and in which line of which file."""
+def _raised(error: BaseException) -> str:
+    """Name what was raised, and in which line of which file."""
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = "".join(
-        f" ({Path(each.filename).name}, line {each.lineno})"
-        for each in last
+        f" ({Path(frame.filename).name}, line {frame.lineno})"
+        for frame in last
         if not isinstance(error, SyntaxError)
     )
     return f"{type(error).__name__}: {error}{where}"

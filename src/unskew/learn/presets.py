@@ -20,8 +20,9 @@ Weighting = Literal["loss", "sampler"]
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """How a model is trained. `settings_of` gives those of a preset; the defaults here are the
-    preset "fast".
+    """How a model is trained.
+
+    `settings_of` gives the settings of a preset; the defaults here are those of "fast".
 
     Attributes
     ----------
@@ -40,7 +41,7 @@ class TrainSettings:
         from 0); "constant".
     augment : random crops after padding by ``pad`` pixels (``padding``: "reflect", or "zeros": the
         mean colour), and flips.
-    cutout : side of a square that is blotted out at a random place of each image; 0: none.
+    cutout : side of a square that is blotted out at a random position in each image; 0: none.
     label_smoothing : of the training loss.
     weighting : "sampler": images are drawn in proportion to their weights, by ``scheme``,
         "systematic" or "multinomial" (independent draws, the article's); "loss": every image once
@@ -82,9 +83,9 @@ class TrainSettings:
     precision: str = "32-true"
 
     def __post_init__(self) -> None:
-        given: Any = self.milestones
-        if isinstance(given, list):  # as a file has it
-            object.__setattr__(self, "milestones", tuple(given))
+        milestones: Any = self.milestones
+        if isinstance(milestones, list):  # as a file has it
+            object.__setattr__(self, "milestones", tuple(milestones))
         _check_settings(self)
 
 
@@ -92,23 +93,21 @@ PRESETS: dict[str, dict[str, Any]] = {
     "fast": {},
     # He et al. (2016) with the article's epochs, and its sampling by weight.
     "article": {
-        **{
-            "model": "resnet56",
-            "epochs": 205,
-            "batch": 128,
-            "schedule": "steps",
-            "milestones": (103, 154),
-        },
-        **{
-            "learning_rate": 0.1,
-            "momentum": 0.9,
-            "nesterov": False,
-            "weight_decay": 1e-4,
-            "label_smoothing": 0.0,
-        },
-        **{"pad": 4, "padding": "zeros", "scheme": "multinomial"},
+        "model": "resnet56",
+        "epochs": 205,
+        "batch": 128,
+        "schedule": "steps",
+        "milestones": (103, 154),
+        "learning_rate": 0.1,
+        "momentum": 0.9,
+        "nesterov": False,
+        "weight_decay": 1e-4,
+        "label_smoothing": 0.0,
+        "pad": 4,
+        "padding": "zeros",
+        "scheme": "multinomial",
     },
-    # Exact: the settings of stochastic gradient descent say nothing here.
+    # Exact: the settings of stochastic gradient descent do not apply.
     "probe": {
         "model": "probe",
         "epochs": 1,
@@ -122,10 +121,10 @@ _OTHER_NETWORKS: dict[str, Any] = {"learning_rate": 0.1, "momentum": 0.9, "weigh
 
 
 def settings_of(preset: str = "fast", **overrides: Any) -> TrainSettings:
-    """The settings of a preset, some of them changed.
+    """Return the settings of a preset, some of them changed.
 
     With "fast" and another network the learning rate is 0.1, the momentum 0.9 and the weight decay
-    5e-4, unless said otherwise.
+    5e-4, unless ``overrides`` has them.
 
     Examples
     --------
@@ -135,14 +134,19 @@ def settings_of(preset: str = "fast", **overrides: Any) -> TrainSettings:
     if preset not in PRESETS:
         raise ConfigError(
             f"preset is one of {', '.join(map(repr, PRESETS))}; got "
-            f"{preset!r}.{did_you_mean(preset, PRESETS)}"
+            f"{preset!r}.{did_you_mean(preset, PRESETS)}",
+            option="preset",
+            value=preset,
+            allowed=list(PRESETS),
         )
-    known = [each.name for each in fields(TrainSettings)]
+    known = [setting.name for setting in fields(TrainSettings)]
     for name in overrides:
         if name not in known:
             raise ConfigError(
                 f"training has no setting {name!r}.{did_you_mean(name, known)} It has "
-                f"{', '.join(known)}."
+                f"{', '.join(known)}.",
+                option=name,
+                allowed=known,
             )
     others = (
         _OTHER_NETWORKS if preset == "fast" and overrides.get("model", "fast") != "fast" else {}
@@ -151,7 +155,7 @@ def settings_of(preset: str = "fast", **overrides: Any) -> TrainSettings:
 
 
 def settings_dict(settings: TrainSettings) -> dict[str, Any]:
-    """The settings as plain values, for a file."""
+    """Return the settings as plain values, for a file."""
     return {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in asdict(settings).items()
@@ -159,24 +163,24 @@ def settings_dict(settings: TrainSettings) -> dict[str, Any]:
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
-    **{
-        "preset": tuple(PRESETS),
-        "schedule": SCHEDULES,
-        "padding": get_args(Padding),
-        "weighting": get_args(Weighting),
-    },
-    **{"scheme": get_args(Scheme), "scaling": SCALINGS, "device": DEVICES, "precision": PRECISIONS},
+    "preset": tuple(PRESETS),
+    "schedule": SCHEDULES,
+    "padding": get_args(Padding),
+    "weighting": get_args(Weighting),
+    "scheme": get_args(Scheme),
+    "scaling": SCALINGS,
+    "device": DEVICES,
+    "precision": PRECISIONS,
 }
 # The smallest value of whole numbers; lower and upper bound of others, and whether the lower one is
 # allowed itself.
 _WHOLE = {"epochs": 1, "batch": 1, "pad": 0, "cutout": 0, "seed": 0, "devices": 1, "patience": 1}
 _NUMBERS = {
-    **{
-        "learning_rate": (0.0, math.inf, False),
-        "momentum": (0.0, 1.0, True),
-        "weight_decay": (0.0, math.inf, True),
-    },
-    **{"label_smoothing": (0.0, 1.0, True), "ridge": (0.0, math.inf, False)},
+    "learning_rate": (0.0, math.inf, False),
+    "momentum": (0.0, 1.0, True),
+    "weight_decay": (0.0, math.inf, True),
+    "label_smoothing": (0.0, 1.0, True),
+    "ridge": (0.0, math.inf, False),
 }
 
 
@@ -186,12 +190,20 @@ def _check_settings(settings: TrainSettings) -> None:
         if value not in choices:
             raise ConfigError(
                 f"{name} is one of {', '.join(map(repr, choices))}; got "
-                f"{value!r}.{did_you_mean(value, choices)}"
+                f"{value!r}.{did_you_mean(value, choices)}",
+                option=name,
+                value=value,
+                allowed=list(choices),
             )
     for name, least in _WHOLE.items():
         value = getattr(settings, name)
         if not (name == "patience" and value is None) and not _is_whole(value, least):
-            raise ConfigError(f"{name} is a whole number, at least {least}; got {value!r}.")
+            raise ConfigError(
+                f"{name} is a whole number, at least {least}; got {value!r}.",
+                option=name,
+                value=value,
+                limit=least,
+            )
     for name, (low, high, closed) in _NUMBERS.items():
         value = getattr(settings, name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -199,24 +211,30 @@ def _check_settings(settings: TrainSettings) -> None:
             upper = "" if high == math.inf else f" and below {high:g}"
             raise ConfigError(
                 f"{name} is a number {'of at least' if closed else 'above'} {low:g}{upper}; got "
-                f"{value!r}."
+                f"{value!r}.",
+                option=name,
+                value=value,
             )
     for name in ("nesterov", "augment"):
-        if not isinstance(getattr(settings, name), bool):
-            raise ConfigError(f"{name} is true or false; got {getattr(settings, name)!r}.")
+        value = getattr(settings, name)
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name} is true or false; got {value!r}.", option=name, value=value)
     _check_milestones(settings)
     _check_model(settings.model)
 
 
 def _check_milestones(settings: TrainSettings) -> None:
-    given: Any = settings.milestones
+    milestones: Any = settings.milestones
     if (
-        not isinstance(given, tuple)
-        or not all(_is_whole(each, 1) for each in given)
-        or list(given) != sorted(set(given))
+        not isinstance(milestones, tuple)
+        or not all(_is_whole(epoch, 1) for epoch in milestones)
+        or list(milestones) != sorted(set(milestones))
     ):
         raise ConfigError(
-            f"milestones are epochs in ascending order, whole numbers of at least 1; got {given!r}."
+            "milestones are epochs in ascending order, whole numbers of at least 1; got "
+            f"{milestones!r}.",
+            option="milestones",
+            value=milestones,
         )
 
 
@@ -227,13 +245,18 @@ def _check_model(model: Any) -> None:
         named = ", ".join(map(repr, MODELS))
         raise ConfigError(
             f"model is {named} or 'module:factory' for a network of your own; got "
-            f"{model!r}.{did_you_mean(model, MODELS)}"
+            f"{model!r}.{did_you_mean(model, MODELS)}",
+            option="model",
+            value=model,
+            allowed=list(MODELS),
         )
     module, _, factory = model.partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), *factory.split("."))):
         raise ConfigError(
             "model 'module:factory' names a module that Python can import, and a function in it; "
-            f"got {model!r}."
+            f"got {model!r}.",
+            option="model",
+            value=model,
         )
 
 

@@ -1,6 +1,4 @@
-"""A linear probe: multinomial logistic regression with image weights and ridge, fast enough to be
-fitted dozens of times.
-"""
+"""A linear probe: weighted multinomial logistic regression, fast enough for dozens of fits."""
 
 from __future__ import annotations
 
@@ -21,8 +19,8 @@ logger = logging.getLogger(__name__)
 
 Scaling = Literal["standard", "fourth_root", "none"]
 SCALINGS: tuple[Scaling, ...] = ("standard", "fourth_root", "none")
-# Pairs of steps and gradients that L-BFGS remembers: each is small beside the features, and more of
-# them save passes over those.
+# Pairs of steps and gradients that L-BFGS remembers: each is small compared with the features, and
+# more of them save passes over those.
 _MEMORY = 20
 # Features below this many numbers are passed over faster by one thread than by several.
 _WORTH_THREADS = 1 << 20
@@ -36,7 +34,7 @@ class Probe:
     ----------
     coefficient : (d, M) W; 0 for a class that was not seen.
     intercept : (M,) b; −inf for a class that was not seen, which is therefore never predicted.
-    converged : did the gradient come below the tolerance?
+    converged : whether the gradient came below the tolerance.
     """
 
     coefficient: Floats = field(repr=False)
@@ -44,16 +42,14 @@ class Probe:
     converged: bool = True
 
     def logits(self, X_nd: npt.NDArray[Any]) -> Floats:
-        """(n, M) x·W_m + b_m."""
+        """Compute (n, M) x·W_m + b_m."""
         return (
             np.asarray(X_nd @ self.coefficient.astype(X_nd.dtype, copy=False), dtype=np.float64)
             + self.intercept
         )
 
     def predict(self, X_nd: npt.NDArray[Any], logit_offset: Floats | None = None) -> Ints:
-        """(n,) the class with the largest logit, ``logit_offset`` (M,) subtracted first where it is
-        given.
-        """
+        """Return the (n,) class with the largest logit, after subtracting ``logit_offset`` (M,)."""
         logit_nm = self.logits(X_nd)
         return np.asarray(
             (logit_nm if logit_offset is None else logit_nm - logit_offset).argmax(axis=1),
@@ -72,8 +68,9 @@ def fit_probe(
     max_steps: int = 500,
     start: Probe | None = None,
 ) -> Probe:
-    """Minimise Σ_i p_i (log Σ_m e^{z_im} − z_{i,y_i}) + ridge/2 Σ_m ‖W_m‖², z_im = x_i·W_m + b_m,
-    p_i = w_i/Σ_j w_j, by L-BFGS.
+    """Minimise Σ_i p_i (log Σ_m e^{z_im} − z_{i,y_i}) + ridge/2 Σ_m ‖W_m‖² by L-BFGS.
+
+    z_im = x_i·W_m + b_m, p_i = w_i/Σ_j w_j.
 
     Facts: multiplying all weights by one number changes nothing; weight zero = image removed;
     weight two = image repeated. It is scikit-learn's ``LogisticRegression(C=1/(ridge Σ_i w_i))``
@@ -104,7 +101,7 @@ def fit_probe(
         return Probe(coefficient, intercept)
     problem = _Problem(X_nd, np.searchsorted(seen, label_n), weight_n / weight_n.sum(), ridge)
     with nullcontext() if X_nd.size >= _WORTH_THREADS else one_blas_thread():
-        found = scipy.optimize.minimize(
+        optimum = scipy.optimize.minimize(
             problem.value_and_gradient,
             _begin(start, seen, d),
             jac=True,
@@ -119,15 +116,15 @@ def fit_probe(
                 "maxls": 40,
             },
         )
-    converged = bool(np.abs(found.jac).max() <= 10 * tol)
+    converged = bool(np.abs(optimum.jac).max() <= 10 * tol)
     if not converged:
         logger.info(
             "the probe stopped at a gradient of %.2g after %d steps: %s",
-            np.abs(found.jac).max(),
-            found.nit,
-            found.message,
+            np.abs(optimum.jac).max(),
+            optimum.nit,
+            optimum.message,
         )
-    solution = found.x.reshape(d + 1, seen.size)
+    solution = optimum.x.reshape(d + 1, seen.size)
     coefficient[:, seen] = solution[:d]
     intercept[seen] = solution[d] - solution[d].mean()
     return Probe(coefficient, intercept, converged)
@@ -150,6 +147,7 @@ class _Problem:
     ridge: float
 
     def value_and_gradient(self, flat: Floats) -> tuple[float, Floats]:
+        """Compute both in two passes over the features."""
         n, d = self.X_nd.shape
         point = flat.reshape(d + 1, -1)
         z_nm = np.asarray(self.X_nd @ point[:d].astype(self.X_nd.dtype), dtype=np.float64)
@@ -175,38 +173,51 @@ def _check(
     if X_nd.ndim != 2 or X_nd.dtype not in (np.float32, np.float64):
         raise DataError(
             "features are a matrix of float32 or float64, one row for each image; got shape "
-            f"{X_nd.shape} of {X_nd.dtype}."
+            f"{X_nd.shape} of {X_nd.dtype}.",
+            option="X_nd",
+            value=str(X_nd.dtype),
         )
     if label_n.shape != (X_nd.shape[0],) or weight_n.shape != label_n.shape:
         raise DataError(
             f"the features have {X_nd.shape[0]} rows, but there are {label_n.shape} labels and "
-            f"{weight_n.shape} weights."
+            f"{weight_n.shape} weights.",
+            count=X_nd.shape[0],
         )
     if not np.isfinite(weight_n).all() or weight_n.min(initial=0.0) < 0 or not weight_n.any():
-        raise DataError("weights are finite, not negative, and not all zero.")
+        raise DataError("weights are finite, not negative, and not all zero.", option="weight_n")
     if label_n.min() < 0 or label_n.max() >= n_classes:
         raise DataError(
             f"labels are codes from 0 to {n_classes - 1}; got {int(label_n.min())} … "
-            f"{int(label_n.max())}."
+            f"{int(label_n.max())}.",
+            option="label_n",
+            value=[int(label_n.min()), int(label_n.max())],
+            limit=n_classes,
         )
     if not ridge > 0:
         raise ConfigError(
             "ridge is the strength of a penalty, above 0 (without one separable classes have no "
-            f"solution); got {ridge!r}."
+            f"solution); got {ridge!r}.",
+            option="ridge",
+            value=ridge,
         )
 
 
 def scale_features(X_nd: npt.NDArray[Any], scaling: Scaling = "standard") -> npt.NDArray[Any]:
-    """(n, d) the columns centred and divided by their standard deviation, or by its square root, or
-    by nothing.
+    """Centre the columns of (n, d) features, and scale them.
 
-    "fourth_root": by the fourth root of the variance, all columns then by one number so that their
-    variances are 1 on average. Principal components keep some of their order that way: noise in
-    late ones is not blown up to the size of the first. "none": centred only. Constant columns
-    become 0. Integers become float32 (exact for pixels), float32 and float64 stay what they are.
+    "standard": by the standard deviation. "fourth_root": by the fourth root of the variance, all
+    columns then by one number so that their variances are 1 on average. Principal components keep
+    some of their order that way: noise in late ones is not blown up to the size of the first.
+    "none": centred only. Constant columns become 0. Integers become float32 (exact for pixels),
+    float32 and float64 keep their type.
     """
     if scaling not in SCALINGS:
-        raise ConfigError(f"scaling is one of {', '.join(map(repr, SCALINGS))}; got {scaling!r}.")
+        raise ConfigError(
+            f"scaling is one of {', '.join(map(repr, SCALINGS))}; got {scaling!r}.",
+            option="scaling",
+            value=scaling,
+            allowed=list(SCALINGS),
+        )
     X_nd = (
         X_nd
         if X_nd.dtype in (np.float32, np.float64)

@@ -1,5 +1,6 @@
-"""The residual networks for small images of He, Zhang, Ren & Sun, Deep Residual Learning for Image
-Recognition (2016), section 4.2.
+"""The residual networks for small images of He et al. (2016), section 4.2.
+
+He, Zhang, Ren & Sun, Deep Residual Learning for Image Recognition.
 
 A 3×3 convolution, three stages of n blocks with 16, 32 and 64 channels at full, half and quarter
 size, the mean over positions, one linear layer: 6n + 2 layers. Shortcuts have no parameters (option
@@ -60,12 +61,11 @@ class _Block(nn.Module):
         self.stride = stride
         self.new_channels = n_out - n_in
         self.residual = nn.Sequential(
-            *(
-                nn.Conv2d(n_in, n_out, 3, stride, padding=1, bias=False),
-                nn.BatchNorm2d(n_out),
-                nn.ReLU(),
-            ),
-            *(nn.Conv2d(n_out, n_out, 3, padding=1, bias=False), nn.BatchNorm2d(n_out)),
+            nn.Conv2d(n_in, n_out, 3, stride, padding=1, bias=False),
+            nn.BatchNorm2d(n_out),
+            nn.ReLU(),
+            nn.Conv2d(n_out, n_out, 3, padding=1, bias=False),
+            nn.BatchNorm2d(n_out),
         )
 
     def forward(self, x: Tensor) -> Tensor:

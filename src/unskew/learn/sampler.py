@@ -1,6 +1,4 @@
-"""`WeightedSampler`: weighted sampling for torch's DataLoader that stays one weighted sample under
-distributed training.
-"""
+"""`WeightedSampler`: weighted sampling for torch's DataLoader, also in distributed training."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ class WeightedSampler(DistributedSampler[int]):
     R takes draws r, r + R, r + 2R, …: the union over processes is one weighted sample whatever R,
     up to ``size`` mod R trailing draws that are left out so that all have equally many. Lightning's
     Trainer and Fabric leave the sampler as it is, because it is a `DistributedSampler`; Accelerate
-    shards what it prepares once more: there give ``num_replicas=1, rank=0``, and it hands out the
+    shards what it prepares once more: there give ``num_replicas=1, rank=0``, and it distributes the
     batches of the global draw.
 
     Facts: the expected number of times that image i appears is m·π_i, π_i = w_i/Σw, m = ``size``;
@@ -85,7 +83,8 @@ class WeightedSampler(DistributedSampler[int]):
         if not replacement and size is None:
             raise ConfigError(
                 "without replacement an epoch that draws all images would ignore the weights: give "
-                "size, how many it draws."
+                "size, how many it draws.",
+                option="size",
             )
         self.size = self.weight.size if size is None else size
         self.scheme = scheme
@@ -97,9 +96,8 @@ class WeightedSampler(DistributedSampler[int]):
         self.shuffle = True
         self.drop_last = True
         self.epoch = 0
-        self._first = (
-            0  # draws of this epoch that were used before a resume, all processes together
-        )
+        # Draws of this epoch that were used before a resume, all processes together.
+        self._first = 0
         self._reading: _Reading | None = None
         self._resumed = False
         self._counted_from = 0
@@ -121,7 +119,10 @@ class WeightedSampler(DistributedSampler[int]):
         if not count:
             raise DataError(
                 f"an epoch of {self.size} images cannot be shared by {self.num_replicas} "
-                "processes: raise size."
+                "processes: raise size.",
+                option="size",
+                value=int(self.size),
+                limit=self.num_replicas,
             )
         return count
 
@@ -134,14 +135,16 @@ class WeightedSampler(DistributedSampler[int]):
         return self.num_samples
 
     def __iter__(self) -> Iterator[int]:
-        """The rows of this process. An epoch read to its end moves on to the next by itself, unless
-        `set_epoch` says otherwise.
+        """Iterate over the rows of this process.
+
+        An epoch read to its end moves on to the next by itself, unless `set_epoch` is called.
         """
         return itertools.chain.from_iterable(self._pieces())
 
     def _pieces(self) -> Iterator[Iterator[int]]:
-        """Begins when the first row is asked for: until then the epoch may be set, or a state
-        loaded.
+        """Begin when the first row is asked for.
+
+        Until then the epoch may be set, or a state loaded.
         """
         n_ranks, rank = self._ranks()
         epoch, first = self.epoch, self._first
@@ -154,13 +157,14 @@ class WeightedSampler(DistributedSampler[int]):
             self._start(epoch + 1)
 
     def draw_epoch(self, epoch: int) -> Ints:
-        """(size,) the global draw of an epoch: rows of the dataset, in the order in which the
-        processes take them by turns.
+        """Return the (size,) global draw of an epoch: rows of the dataset.
+
+        The processes take them by turns, in this order.
         """
         return self._plan.draw(np.random.default_rng([self.seed, epoch]))
 
     def set_epoch(self, epoch: int) -> None:
-        """The epoch that the next iteration draws.
+        """Set the epoch that the next iteration draws.
 
         A caller that counts from 0 again after `load_state_dict`, as Fabric's loaders do, goes on
         from the resumed epoch.
@@ -176,8 +180,9 @@ class WeightedSampler(DistributedSampler[int]):
     def state_dict(
         self, *, epoch: int | None = None, consumed: int | None = None
     ) -> dict[str, Any]:
-        """Where the epoch stands, the same in every process; `load_state_dict` goes on from there,
-        on any number of processes.
+        """Return the position in the epoch, the same in every process.
+
+        `load_state_dict` goes on from there, on any number of processes.
 
         Parameters
         ----------
@@ -189,7 +194,8 @@ class WeightedSampler(DistributedSampler[int]):
         if (epoch is None) != (consumed is None):
             raise ConfigError(
                 "give both epoch and consumed (images of that epoch that all processes together "
-                "have used), or neither."
+                "have used), or neither.",
+                option="epoch" if epoch is None else "consumed",
             )
         if epoch is None or consumed is None:
             epoch, consumed = (
@@ -204,23 +210,24 @@ class WeightedSampler(DistributedSampler[int]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next iteration goes on where ``state`` was taken; a state of other weights, size,
-        scheme or seed is an error.
+        """Go on, from the next iteration, where ``state`` was taken.
+
+        A state of other weights, size, scheme or seed is an error.
         """
         lacking = [name for name in ("epoch", "consumed", *self._identity) if name not in state]
         if lacking:
             raise DataError(
-                f"this is not the state of a WeightedSampler: it lacks {', '.join(lacking)}."
+                f"this is not the state of a WeightedSampler: it lacks {', '.join(lacking)}.",
+                value=lacking,
             )
-        differing = [
-            f"{name} {state[name]!r} there, {own!r} here"
-            for name, own in self._identity.items()
-            if state[name] != own
-        ]
+        differing = [name for name, own in self._identity.items() if state[name] != own]
         if differing:
+            shown = "; ".join(
+                f"{name} {state[name]!r} there, {self._identity[name]!r} here" for name in differing
+            )
             raise DataError(
-                "the state is that of another sampler, so the epoch cannot be continued: "
-                f"{'; '.join(differing)}."
+                f"the state is that of another sampler, so the epoch cannot be continued: {shown}.",
+                value=differing,
             )
         self._start(_whole(state["epoch"], "epoch"))
         self._first = _whole(state["consumed"], "consumed")
@@ -229,7 +236,7 @@ class WeightedSampler(DistributedSampler[int]):
 
     @cached_property
     def _identity(self) -> dict[str, Any]:
-        """What decides the draw, besides the epoch."""
+        """What decides the draw, apart from the epoch."""
         fingerprint = hashlib.blake2b(self.weight.tobytes(), digest_size=8).hexdigest()
         settings = {
             "size": int(self.size),
@@ -251,9 +258,7 @@ class WeightedSampler(DistributedSampler[int]):
 
 
 class _Reading:
-    """One pass over the rows of a process, which knows how far it has come without counting every
-    row.
-    """
+    """One pass over the rows of a process, which knows its position without counting every row."""
 
     def __init__(self, epoch: int, first: int, n_ranks: int) -> None:
         self.epoch = epoch
@@ -263,6 +268,7 @@ class _Reading:
         self._piece: Iterator[int] = iter(())
 
     def pieces(self, rows: Ints) -> Iterator[Iterator[int]]:
+        """Yield the rows in pieces, as Python's numbers."""
         for start in range(0, rows.size, _PIECE):
             piece = rows[start : start + _PIECE].tolist()
             self._read += len(piece)
@@ -277,7 +283,9 @@ class _Reading:
 
 def _whole(value: Any, name: str) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < 0:
-        raise ConfigError(f"{name} is a whole number, not negative; got {value!r}.")
+        raise ConfigError(
+            f"{name} is a whole number, not negative; got {value!r}.", option=name, value=value
+        )
     return operator.index(value)
 
 
@@ -287,9 +295,15 @@ def _fixed_ranks(num_replicas: int | None, rank: int | None) -> tuple[int, int] 
     if num_replicas is None or rank is None:
         raise ConfigError(
             f"num_replicas and rank belong together; got num_replicas={num_replicas!r}, "
-            f"rank={rank!r}."
+            f"rank={rank!r}.",
+            option="num_replicas" if num_replicas is None else "rank",
         )
     n_ranks, number = _whole(num_replicas, "num_replicas"), _whole(rank, "rank")
     if number >= n_ranks:
-        raise ConfigError(f"rank counts from 0 to num_replicas − 1 = {n_ranks - 1}; got {number}.")
+        raise ConfigError(
+            f"rank counts from 0 to num_replicas − 1 = {n_ranks - 1}; got {number}.",
+            option="rank",
+            value=number,
+            limit=n_ranks,
+        )
     return n_ranks, number

@@ -1,4 +1,5 @@
 """Which images an epoch shows, and how often: systematic, multinomial, or without replacement.
+
 NumPy only.
 """
 
@@ -44,7 +45,7 @@ class SystematicPlan:
     size: int
 
     def draw(self, rng: np.random.Generator) -> Ints:
-        """(size,) rows in random order."""
+        """Draw (size,) rows in random order."""
         order = rng.permutation(self.row.size)
         width = self.fraction[order]
         end = np.cumsum(width, dtype=np.uint64)
@@ -56,16 +57,18 @@ class SystematicPlan:
         return drawn
 
     def _exactly(self, order: Ints, taken: npt.NDArray[np.bool_], rng: np.random.Generator) -> Ints:
-        """Rounding leaves Σ_i e_i off by some 1e-15 × size, and with that probability the draw by
-        one image: one fraction more, or less.
+        """Return the fractions to take, one more or less if rounding asks for it.
+
+        Rounding leaves Σ_i e_i off by some 1e-15 × size, and with that probability the draw by one
+        image.
         """
-        found = order[taken]
-        surplus = self.whole.size + found.size - self.size
+        drawn = order[taken]
+        surplus = self.whole.size + drawn.size - self.size
         if surplus > 0:
-            return np.delete(found, rng.choice(found.size, surplus, replace=False))
+            return np.delete(drawn, rng.choice(drawn.size, surplus, replace=False))
         if surplus < 0:
-            return np.append(found, rng.choice(order[~taken], -surplus, replace=False))
-        return found
+            return np.append(drawn, rng.choice(order[~taken], -surplus, replace=False))
+        return drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +82,7 @@ class MultinomialPlan:
     size: int
 
     def draw(self, rng: np.random.Generator) -> Ints:
-        """(size,) rows in random order.
+        """Draw (size,) rows in random order.
 
         Sorted uniform points are the partial sums of exponential gaps (Devroye 1986, V.3.1);
         sorted, they walk through memory once.
@@ -98,8 +101,7 @@ class MultinomialPlan:
 def plan_draws(
     weight_n: Floats, size: int, scheme: Scheme = "systematic", *, replacement: bool = True
 ) -> SystematicPlan | MultinomialPlan:
-    """What an epoch of ``size`` images draws from, computed once; ``plan.draw(rng)`` gives the rows
-    of one epoch.
+    """Prepare the draws of epochs of ``size`` images; ``plan.draw(rng)`` draws one epoch.
 
     Parameters
     ----------
@@ -113,18 +115,25 @@ def plan_draws(
     if scheme not in get_args(Scheme):
         raise ConfigError(
             "scheme is 'systematic' or 'multinomial'; got "
-            f"{scheme!r}.{did_you_mean(scheme, get_args(Scheme))}"
+            f"{scheme!r}.{did_you_mean(scheme, get_args(Scheme))}",
+            option="scheme",
+            value=scheme,
+            allowed=list(get_args(Scheme)),
         )
     if isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
         raise ConfigError(
-            f"size is how many images an epoch draws, a whole number of at least 1; got {size!r}."
+            f"size is how many images an epoch draws, a whole number of at least 1; got {size!r}.",
+            option="size",
+            value=size,
         )
     scaled_n = weight_n / weight_n.max()
     if not replacement:
         if scheme == "multinomial":
             raise ConfigError(
                 "multinomial draws are independent, so images repeat: without replacement use "
-                "scheme='systematic'."
+                "scheme='systematic'.",
+                option="scheme",
+                value=scheme,
             )
         return _systematic(inclusion_probabilities(scaled_n, size), size)
     if scheme == "multinomial":
@@ -134,7 +143,7 @@ def plan_draws(
 
 
 def inclusion_probabilities(weight_n: Floats, size: int) -> Floats:
-    """(n,) min(1, c·w_i), with c such that they sum to ``size``.
+    """Compute (n,) min(1, c·w_i), with c such that they sum to ``size``.
 
     With weights in descending order the first k are certain, k the smallest number with (size −
     k)·w_{k+1} < Σ_{j>k} w_j, and c = (size − k)/Σ_{j>k} w_j.
@@ -143,15 +152,16 @@ def inclusion_probabilities(weight_n: Floats, size: int) -> Floats:
     if size > n_positive:
         raise DataError(
             f"without replacement no image appears twice, so {size} images cannot be drawn from "
-            f"{n_positive} with a weight above zero. "
-            "Draw fewer (size), or with replacement."
+            f"{n_positive} with a weight above zero. Draw fewer (size), or with replacement.",
+            option="size",
+            value=int(size),
+            limit=n_positive,
         )
     if size == n_positive:
         return (weight_n > 0).astype(np.float64)
     ascending = np.sort(weight_n)
-    rest = np.cumsum(ascending)[
-        ::-1
-    ]  # summed from the smallest, so that none is lost in the large ones
+    # Summed from the smallest, so that none is lost in the large ones.
+    rest = np.cumsum(ascending)[::-1]
     certain = int(
         np.argmax((size - np.arange(size + 1)) * ascending[::-1][: size + 1] < rest[: size + 1])
     )
@@ -162,7 +172,10 @@ def inclusion_probabilities(weight_n: Floats, size: int) -> Floats:
 
 
 def _systematic(expected_n: Floats, size: int) -> SystematicPlan:
-    """``expected_n`` is used up: for 10⁸ images every further array would be 0.8 GB."""
+    """Split expected counts into whole parts and fractions, overwriting ``expected_n``.
+
+    For 10⁸ images every further array would be 0.8 GB.
+    """
     floor = np.rint(expected_n)
     np.copyto(expected_n, floor, where=np.abs(expected_n - floor) <= _SAME * floor)
     np.floor(expected_n, out=floor)

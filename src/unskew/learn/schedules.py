@@ -23,7 +23,7 @@ def learning_rate_at(
     epochs: int,
     milestones: Sequence[int] = (),
 ) -> float:
-    """The rate of step ``step`` = 0 … n_steps − 1, all ``epochs`` together.
+    """Return the rate of step ``step`` = 0 … n_steps − 1, all ``epochs`` together.
 
     "one_cycle", with t = step/n_steps: highest·(0.2 + 0.8 t/0.25) up to t = 1/4, then highest·(1 −
     t)/0.75. "steps": highest/10^(number of milestones that the epoch has reached), epochs counted
@@ -39,4 +39,9 @@ def learning_rate_at(
         return highest * (
             FIRST_SHARE + (1 - FIRST_SHARE) * t / RISE if t < RISE else (1 - t) / (1 - RISE)
         )
-    raise ConfigError(f"schedule is one of {', '.join(map(repr, SCHEDULES))}; got {schedule!r}.")
+    raise ConfigError(
+        f"schedule is one of {', '.join(map(repr, SCHEDULES))}; got {schedule!r}.",
+        option="schedule",
+        value=schedule,
+        allowed=list(SCHEDULES),
+    )

@@ -59,8 +59,9 @@ class TrainedModel:
     def scores(
         self, X: npt.NDArray[Any], *, device: str = "auto", progress: bool | None = None
     ) -> Floats:
-        """(m, M) the probability of each class for each row of X; rows sum to 1. ``device``:
-        "auto", "cpu" or "cuda".
+        """Compute the (m, M) probability of each class for each row of X; rows sum to 1.
+
+        ``device``: "auto", "cpu" or "cuda".
         """
         import torch
 
@@ -70,40 +71,48 @@ class TrainedModel:
             kind = "uint8" if len(self.shape) == 3 else "float32"
             raise DataError(
                 f"the model was trained on rows of the shape {self.shape} of {kind}; got "
-                f"{X.shape[1:]} of {X.dtype}."
+                f"{X.shape[1:]} of {X.dtype}.",
+                option="X",
+                value=[*X.shape[1:], str(X.dtype)],
+                allowed=[*self.shape, kind],
             )
         score_nm = np.empty((len(X), len(self.classes)))
-        place = found_device(device)
-        self.network.eval().to(place)
+        on = found_device(device)
+        self.network.eval().to(on)
         with torch.inference_mode(), show_progress("images scored", len(X), progress) as advance:
             for rows in row_blocks(X):
-                logits = self.network(torch.from_numpy(np.array(X[rows])).to(place))
+                logits = self.network(torch.from_numpy(np.array(X[rows])).to(on))
                 score_nm[rows] = torch.softmax(logits.double(), dim=1).cpu().numpy()
                 advance(len(score_nm[rows]))
         return score_nm
 
 
 def found_device(device: str) -> str:
-    """Either "cpu" or "cuda": what "auto" comes to, or an error where there is no graphics card."""
+    """Return "cpu" or "cuda": what "auto" resolves to; an error where there is no graphics card."""
     import torch
 
     if device not in DEVICES:
         raise ConfigError(
             f"device is one of {', '.join(map(repr, DEVICES))}; got "
-            f"{device!r}.{did_you_mean(device, DEVICES)}"
+            f"{device!r}.{did_you_mean(device, DEVICES)}",
+            option="device",
+            value=device,
+            allowed=list(DEVICES),
         )
-    there = torch.cuda.is_available()
-    if device == "cuda" and not there:
+    has_card = torch.cuda.is_available()
+    if device == "cuda" and not has_card:
         raise ConfigError(
-            "device 'cuda' is not to be had here: use 'cpu', or 'auto', which takes what there is."
+            "device 'cuda' is not available here: use 'cpu', or 'auto', which takes what there is.",
+            option="device",
+            value=device,
         )
-    return "cuda" if there and device != "cpu" else "cpu"
+    return "cuda" if has_card and device != "cpu" else "cpu"
 
 
 def new_network(
     settings: TrainSettings, shape: tuple[int, ...], n_classes: int, mean: Floats, divisor: Floats
 ) -> Any:
-    """The network that the settings name, for rows of ``shape``, before training."""
+    """Make the network that the settings name, for rows of ``shape``, before training."""
     from unskew.learn.model_zoo import make_network
 
     network = make_network(settings.model, shape, n_classes, mean, divisor)
@@ -111,10 +120,10 @@ def new_network(
 
 
 def save_model(folder: Path, state: Mapping[str, Any]) -> None:
-    """``settings.json``, ``model.pt``; the checkpoint, which the model replaces, goes.
+    """Write ``settings.json`` and ``model.pt``, and delete the checkpoint that they replace.
 
-    How long epochs took stands in the former: the bytes of a model depend on the data, the settings
-    and the seed alone, and not on whether it was resumed.
+    How long epochs took is in the former: the bytes of a model depend on the data, the settings and
+    the seed alone, and not on whether it was resumed.
     """
     facts = {name: state[name] for name in ("classes", "epoch", "fingerprint")}
     save_settings(
@@ -124,26 +133,29 @@ def save_model(folder: Path, state: Mapping[str, Any]) -> None:
         {name: value for name, value in row.items() if name != "seconds"}
         for row in state["history"]
     ]
-    save_state(folder / MODEL, _built_anew({**state, "history": history}))
+    save_state(folder / MODEL, _rebuilt({**state, "history": history}))
     (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
-def _built_anew(value: Any) -> Any:
-    """Equal values as equal bytes: a pickle writes a text once for each object, and what was read
-    from a checkpoint is another object.
+def _rebuilt(value: Any) -> Any:
+    """Copy a value such that equal values give equal bytes.
+
+    A pickle writes a text once for each object, and what was read from a checkpoint is another
+    object.
     """
     if isinstance(value, Mapping):
-        return {_built_anew(key): _built_anew(each) for key, each in value.items()}
+        return {_rebuilt(key): _rebuilt(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)([_built_anew(each) for each in value])
+        return type(value)([_rebuilt(item) for item in value])
     if isinstance(value, str):
         return sys.intern(str(value))
     return value.detach().cpu().clone() if hasattr(value, "detach") else value
 
 
 def load_trained(folder: str | os.PathLike[str]) -> TrainedModel:
-    """The model that `train_model` wrote into ``folder``. Nothing in the file is run; a
-    ``module:factory`` is imported and called.
+    """Load the model that `train_model` wrote into ``folder``.
+
+    Nothing in the file is run; a ``module:factory`` is imported and called.
     """
     path = Path(folder) / MODEL
     if not path.exists():
@@ -153,7 +165,9 @@ def load_trained(folder: str | os.PathLike[str]) -> TrainedModel:
             if unfinished
             else "was a model trained there?"
         )
-        raise DataError(f"there is no trained model in {Path(folder)} ({MODEL}); {cause}")
+        raise DataError(
+            f"there is no trained model in {Path(folder)} ({MODEL}); {cause}", path=str(path)
+        )
     try:
         import torch
     except ModuleNotFoundError as error:
@@ -174,10 +188,8 @@ def load_trained(folder: str | os.PathLike[str]) -> TrainedModel:
 def with_seconds(
     history: Sequence[Mapping[str, float]], folder: Path
 ) -> tuple[dict[str, float], ...]:
-    """The history with the seconds of every epoch, where ``settings.json`` is there to tell
-    them.
-    """
+    """Add the seconds of every epoch to the history, if ``settings.json`` has them."""
     seconds = load_seconds(folder)
     if len(seconds) != len(history):
         return tuple(dict(row) for row in history)
-    return tuple({**row, "seconds": each} for row, each in zip(history, seconds, strict=True))
+    return tuple({**row, "seconds": time} for row, time in zip(history, seconds, strict=True))

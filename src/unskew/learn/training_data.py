@@ -66,11 +66,10 @@ class TrainingData:
         return self.X.ndim == 4
 
     def without_zeros(self) -> TrainingData:
-        """The rows whose weight is above zero, here and in ``validation``; the weights scaled to
-        mean 1.
-        """
+        """Keep the rows of positive weight, here and in ``validation``; scale weights to mean 1."""
         validation = None if self.validation is None else self.validation.without_zeros()
-        scaled_n = self.weight / self.weight.max()  # the sum of huge weights would overflow
+        # The sum of huge weights would overflow.
+        scaled_n = self.weight / self.weight.max()
         rows = np.flatnonzero(scaled_n > 0)
         X = self.X
         if rows.size < len(self):
@@ -83,37 +82,37 @@ class TrainingData:
         )
 
     def fingerprint(self) -> dict[str, str]:
-        """SHA-256 of each part, so that a run that goes on with other data can say what differs."""
-        found = {"images" if self.holds_images else "features": _fingerprint_rows(self.X)}
-        found["labels"] = _digest(np.ascontiguousarray(self.label, dtype=np.int64))
-        found["weights"] = _digest(np.ascontiguousarray(self.weight, dtype=np.float64))
-        found["ids"] = _digest(
-            "\n".join(map(str, self.id.tolist())).encode("utf-8", "surrogatepass")
-        )
-        found["classes"] = _digest("\n".join(self.classes).encode("utf-8", "surrogatepass"))
+        """Compute the SHA-256 of each part: a run resumed with other data can name what differs."""
+        ids = "\n".join(map(str, self.id.tolist()))
+        parts = {
+            "images" if self.holds_images else "features": _fingerprint_rows(self.X),
+            "labels": _digest(np.ascontiguousarray(self.label, dtype=np.int64)),
+            "weights": _digest(np.ascontiguousarray(self.weight, dtype=np.float64)),
+            "ids": _digest(ids.encode("utf-8", "surrogatepass")),
+            "classes": _digest("\n".join(self.classes).encode("utf-8", "surrogatepass")),
+        }
         inner = {} if self.validation is None else self.validation.fingerprint()
-        return found | {f"validation {name}": value for name, value in inner.items()}
+        return parts | {f"validation {name}": value for name, value in inner.items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        """To another process a memmap goes as the place of its file, not as the bytes in it."""
+        """Pickle a memmap as the path of its file, not as the bytes in it."""
         state = dict(self.__dict__)
         X: Any = self.X
-        state["X"] = (
-            PickedRows(_to_place(X.X), X.rows) if isinstance(X, PickedRows) else _to_place(X)
-        )
+        state["X"] = PickedRows(_to_path(X.X), X.rows) if isinstance(X, PickedRows) else _to_path(X)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         X = state["X"]
         self.__dict__.update(state)
         self.__dict__["X"] = (
-            PickedRows(_from_place(X.X), X.rows) if isinstance(X, PickedRows) else _from_place(X)
+            PickedRows(_from_path(X.X), X.rows) if isinstance(X, PickedRows) else _from_path(X)
         )
 
 
 class PickedRows:
-    """Some rows of an array on disk, read when they are asked for; as much of an array as training
-    needs.
+    """Some rows of an array on disk, read when they are asked for.
+
+    It has as much of an array's interface as training needs.
     """
 
     def __init__(self, X: Any, rows: Ints) -> None:
@@ -151,15 +150,15 @@ class _Mapped:
     shape: tuple[int, ...]
 
 
-def _to_place(X: Any) -> Any:
-    # Only a whole map knows its place: a slice of one keeps the offset of the whole.
+def _to_path(X: Any) -> Any:
+    # Only a whole map knows its position: a slice of one keeps the offset of the whole.
     is_whole = isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap)
     if is_whole and X.filename is not None and X.flags.c_contiguous:
         return _Mapped(str(X.filename), str(X.dtype), X.offset, X.shape)
     return X
 
 
-def _from_place(X: Any) -> Any:
+def _from_path(X: Any) -> Any:
     return (
         np.memmap(X.file, np.dtype(X.dtype), "r", X.offset, X.shape)
         if isinstance(X, _Mapped)
@@ -168,34 +167,43 @@ def _from_place(X: Any) -> Any:
 
 
 def check_alike(data: TrainingData, other: TrainingData, what: str) -> None:
-    """Another set of images that the same model is to judge: the same classes, shape and kind of
-    rows.
-    """
+    """Refuse images for the same model that have other classes or another shape."""
     if other.classes != data.classes:
         raise DataError(
             f"{what} have other classes than the training images: {first_few(other.classes)} "
-            f"there, {first_few(data.classes)} here. "
-            "Labels are codes of one common list of classes."
+            f"there, {first_few(data.classes)} here. Labels are codes of one common list of "
+            "classes.",
+            levels=list(other.classes),
+            allowed=list(data.classes),
         )
     if other.X.shape[1:] != data.X.shape[1:]:
         raise DataError(
-            f"{what} have the shape {other.X.shape[1:]}, the training images {data.X.shape[1:]}."
+            f"{what} have the shape {other.X.shape[1:]}, the training images {data.X.shape[1:]}.",
+            option="X",
+            value=list(other.X.shape[1:]),
+            allowed=list(data.X.shape[1:]),
         )
     if other.validation is not None:
         raise ConfigError(
-            f"{what} have validation images themselves; give these to the training images."
+            f"{what} have validation images themselves; give these to the training images.",
+            option="validation",
         )
 
 
 def measure_scale(data: TrainingData, scaling: Scaling) -> tuple[Floats, Floats]:
-    """Mean and divisor of each channel of images (3,), or of each feature (d,), under the weights.
+    """Compute the weighted mean and divisor of each channel of images (3,) or feature (d,).
 
     Images: Σ_i π_i mean over pixels, and the standard deviation likewise, whatever ``scaling``.
     Features: as `scale_features` does, with the weighted mean and variance; a constant one has an
     infinite divisor, and becomes 0.
     """
     if scaling not in SCALINGS:
-        raise ConfigError(f"scaling is one of {', '.join(map(repr, SCALINGS))}; got {scaling!r}.")
+        raise ConfigError(
+            f"scaling is one of {', '.join(map(repr, SCALINGS))}; got {scaling!r}.",
+            option="scaling",
+            value=scaling,
+            allowed=list(SCALINGS),
+        )
     share_n = data.weight / data.weight.sum()
     width = data.X.shape[-1]
     first, second = np.zeros(width), np.zeros(width)
@@ -221,12 +229,12 @@ def measure_scale(data: TrainingData, scaling: Scaling) -> tuple[Floats, Floats]
 
 
 def rows_at_once(shape: tuple[int, ...]) -> int:
-    """How many rows of this shape make a block."""
+    """Return how many rows of this shape make a block."""
     return max(_BLOCK // math.prod(shape), 1)
 
 
 def row_blocks(X: npt.NDArray[Any]) -> Iterator[slice]:
-    """The rows of X from the first to the last, a block at a time."""
+    """Iterate over the rows of X, a block at a time."""
     step = rows_at_once(X.shape[1:])
     return (slice(start, min(start + step, len(X))) for start in range(0, len(X), step))
 
@@ -238,8 +246,10 @@ def _check_rows(data: TrainingData) -> None:
     if not (images or features):
         raise DataError(
             "X is images, (n, h, w, 3) of uint8, or features, (n, d) of float32; got the shape "
-            f"{X.shape} of {X.dtype}. "
-            "Grey images become three equal channels: np.repeat(X[..., None], 3, axis=3)."
+            f"{X.shape} of {X.dtype}. Grey images become three equal channels: "
+            "np.repeat(X[..., None], 3, axis=3).",
+            option="X",
+            value=[*X.shape, str(X.dtype)],
         )
     lengths = {
         "X": len(X),
@@ -248,36 +258,46 @@ def _check_rows(data: TrainingData) -> None:
         "id": data.id.shape,
     }
     if not (data.label.shape == data.weight.shape == data.id.shape == (len(X),)):
-        told = ", ".join(
+        shown = ", ".join(
             f"{name} {value[0] if isinstance(value, tuple) and len(value) == 1 else value}"
             for name, value in lengths.items()
         )
         raise DataError(
-            f"X, label, weight and id have one entry for each image; got {told}. Were rows dropped "
-            "from some of them only?"
+            f"X, label, weight and id have one entry for each image; got {shown}. Were rows "
+            "dropped from some of them only?",
+            count=len(X),
         )
     if features and not all(np.isfinite(X[rows]).all() for rows in row_blocks(X)):
         bad = next(row for row in range(len(X)) if not np.isfinite(X[row]).all())
         raise DataError(
             f"features are finite numbers; those of {str(data.id[bad])!r} are not. Fill the gaps, "
-            "or leave the image out."
+            "or leave the image out.",
+            id=str(data.id[bad]),
         )
 
 
 def _check_labels(data: TrainingData) -> None:
     if len(data.classes) < 2 or len(set(data.classes)) < len(data.classes):
-        raise DataError(f"classes are at least two different names; got {first_few(data.classes)}.")
+        raise DataError(
+            f"classes are at least two different names; got {first_few(data.classes)}.",
+            levels=list(data.classes),
+        )
     if data.label.dtype.kind not in "iu":
         raise DataError(
             "labels are codes, whole numbers that count the classes from 0; got "
-            f"{data.label.dtype}."
+            f"{data.label.dtype}.",
+            option="label",
+            value=str(data.label.dtype),
         )
     wrong = np.flatnonzero((data.label < 0) | (data.label >= len(data.classes)))
     if wrong.size:
         raise DataError(
             f"labels are codes from 0 to {len(data.classes) - 1}, one for each class; {wrong.size} "
-            "are not, the first, of "
-            f"{str(data.id[wrong[0]])!r}, is {data.label[wrong[0]]}."
+            f"are not, the first, of {str(data.id[wrong[0]])!r}, is {data.label[wrong[0]]}.",
+            option="label",
+            id=str(data.id[wrong[0]]),
+            value=int(data.label[wrong[0]]),
+            count=int(wrong.size),
         )
 
 

@@ -1,5 +1,6 @@
-"""TensorBoard's view of a training: a function of its history, so that a resumed run neither
-repeats nor lacks an epoch.
+"""TensorBoard's view of a training, a function of its history.
+
+A resumed run therefore neither repeats nor lacks an epoch.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from unskew.errors import missing_extra
 
 
 class TrainingLogs:
-    """Writes one point per epoch and measure under ``folder``; what a run before wrote there is
-    written anew from its history.
+    """Writes one point per epoch and measure under ``folder``.
+
+    What an earlier run wrote there is written again from its history.
     """
 
     def __init__(self, folder: Path | None, history: Sequence[dict[str, float]]) -> None:
@@ -36,7 +38,7 @@ class TrainingLogs:
             self.add(row, ended)
 
     def add(self, row: dict[str, float], ended: float | None = None) -> None:
-        """One epoch; names become groups: ``validation/accuracy``."""
+        """Add one epoch; names become groups: ``validation/accuracy``."""
         if self._writer is None:
             return
         for name, value in row.items():

@@ -1,0 +1,277 @@
+"""One target weight for every image: debiasing × design weights, calibrated to known moments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.estimators.pool_from_xy import ONE_SOURCE, GivenImages, pool_images
+from unskew.records import Estimate, Floats, Pool, Target, Weights
+
+if TYPE_CHECKING:
+    from unskew.weigh.calibrate import Calibration
+
+
+@dataclass(frozen=True, eq=False)
+class TargetWeights:
+    """Weights p_i = g_i π_i: debiasing × design weights, calibrated to known moments.
+
+    Attributes
+    ----------
+    weights : π, with what its standard errors need.
+    factor : (n,) g_i, such that Σ_i g_i π_i = 1; all 1 without design weights and moments.
+    calibration : the account of the calibration; None without moments.
+    moment : (n, m) the values whose means are known; m = 0 without moments.
+    design : Σ_i π_i d_i, the mean of the design weights d on the target; 1 without them.
+    """
+
+    weights: Weights
+    factor: Floats = field(repr=False)
+    calibration: Calibration | None
+    moment: Floats = field(repr=False)
+    design: float = 1.0
+
+    @property
+    def weight(self) -> Floats:
+        """(n,) p_i, sum 1."""
+        return self.factor * self.weights.weight
+
+    @property
+    def sample_weight(self) -> Floats:
+        """(n,) what a model learns from: n π_i d_i, d_i the design weights.
+
+        One source without moments passes d_i on unchanged.
+        """
+        return self.weight * (self.factor.size * self.design)
+
+    def mean(self, values: Floats, level: float = 0.95) -> Estimate:
+        """Estimate the target mean μ̂ = Σ_i p_i h_i with a standard error.
+
+        A small change dπ of the debiasing weights moves the calibrated mean by Σ_i dπ_i g_i r_i,
+        with the residuals r_i = h_i − μ̂ − B·(x_i − x̄) of the regression of h on the moments x
+        under p. So its standard error is that of the debiased mean of g_i r_i, which accounts for
+        all that went into π; and a mean that is known has none.
+        """
+        if np.all(self.factor == 1.0):
+            return self.weights.mean(values, level)
+        weight_n = self.weight
+        mean = float(weight_n @ values)
+        residual_n = values - mean
+        if self.moment.shape[1]:
+            root_n = np.sqrt(weight_n)
+            deviation_nm = self.moment - weight_n @ self.moment
+            slope_m = np.linalg.lstsq(
+                root_n[:, None] * deviation_nm, root_n * residual_n, rcond=None
+            )[0]
+            # What rounding leaves of a mean that is known is not an error.
+            explained_n = deviation_nm @ slope_m
+            residual_n = np.where(
+                np.abs(residual_n - explained_n) <= 1e-12 * np.abs(residual_n).max(),
+                0.0,
+                residual_n - explained_n,
+            )
+        moved = self.weights.mean(self.factor * residual_n, level)
+        low, high = moved.interval
+        return Estimate(
+            mean, moved.stderr, (mean + low - moved.value, mean + high - moved.value), level
+        )
+
+
+def weigh_images(
+    images: GivenImages,
+    bias: Any,
+    target: Target | None,
+    moments: Mapping[str, Any] | None,
+    *,
+    max_unlike: float = 0.2,
+    seed: int = 0,
+) -> TargetWeights:
+    """Debias, multiply by the design weights, calibrate to the moments: in that order."""
+    n = len(images)
+    design_n = _design_weights(images.sample_weight, n)
+    pool = None if bias is None and target is None and not moments else pool_images(images)
+    weights = (
+        _as_they_are(images, pool)
+        if bias is None and target is None
+        else _debias(pool, bias, target, max_unlike, seed)
+    )
+    base_n = weights.weight if design_n is None else weights.weight * design_n
+    total = float(base_n.sum())
+    if not total > 0:
+        raise DataError(
+            "sample_weight is zero on every image that the debiasing weights keep, so nothing is "
+            "left to learn from.",
+            option="sample_weight",
+        )
+    if not moments:
+        factor_n = np.ones(n) if design_n is None else design_n / total
+        return TargetWeights(
+            weights, factor_n, None, np.empty((n, 0)), 1.0 if design_n is None else total
+        )
+    from unskew.weigh.calibrate import calibrate_weights
+
+    assert pool is not None
+    means = _read_moments(moments, pool)
+    calibration = calibrate_weights(base_n, means=means)
+    factor_n = np.divide(
+        calibration.weight, weights.weight, out=np.zeros(n), where=weights.weight > 0
+    )
+    moment_nm = np.column_stack([value_n for value_n, _ in means.values()])
+    return TargetWeights(
+        weights, factor_n, calibration, moment_nm, 1.0 if design_n is None else total
+    )
+
+
+def _debias(
+    pool: Pool | None, bias: Any, target: Target | None, max_unlike: float, seed: int
+) -> Weights:
+    from unskew.bias.strata import Strata
+    from unskew.debiasing.pool_weights import debias
+
+    assert pool is not None
+    wanted: Any = target  # of any kind where it comes from a user
+    if wanted is not None and not isinstance(wanted, Target):
+        raise ConfigError(
+            f"target is an unskew.Target, such as Target.margins({{…}}); got {wanted!r}.",
+            option="target",
+            value=repr(wanted),
+        )
+    if bias is None and target is not None and target.kind in ("sample", "source"):
+        raise ConfigError(
+            f"the target is a {target.kind}, which shows which images to resemble but not in what "
+            "respect; name that by the bias model, for instance bias=Tilt(features) or "
+            "bias=Propensity(features).",
+            option="bias",
+            value=target.kind,
+        )
+    return debias(
+        pool, Strata() if bias is None else bias, target, max_unlike=max_unlike, seed=seed
+    )
+
+
+def _as_they_are(images: GivenImages, pool: Pool | None) -> Weights:
+    """Weight all images alike: ω ≡ 1, π_i = 1/n.
+
+    Several sources are accepted only where moments move the weights afterwards.
+    """
+    from unskew.weigh.solved_weights import debias_weights
+
+    n = len(images)
+    if pool is None and images.source is None:
+        names, source_n = [ONE_SOURCE], np.zeros(n, dtype=np.int64)
+    else:
+        bare = (
+            pool
+            if pool is not None
+            else pool_images(GivenImages(images.X, None, images.source), features=False)
+        )
+        names, source_n = list(bare.names), bare.source.astype(np.int64)
+        if pool is None and len(names) > 1:
+            raise ConfigError(
+                f"source names {len(names)} databases ({first_few(names)}), but nothing says how "
+                "they are biased or which population they should represent. Give bias (for "
+                "instance unskew.bias.Strata('label')), target, or both; to pool them unweighted, "
+                "leave source out.",
+                option="bias",
+                sources=list(names),
+            )
+    ids = None if pool is None else np.asarray(pool.frame["id"])
+    return debias_weights(
+        np.ones((n, len(names))), source_n, group=images.group, names=names, id=ids
+    )
+
+
+def _design_weights(sample_weight: Any, n: int) -> Floats | None:
+    if sample_weight is None:
+        return None
+    design_n = np.asarray(sample_weight, dtype=np.float64)
+    if design_n.shape != (n,):
+        raise DataError(
+            f"sample_weight has one number for each of the {n} images, in one dimension; got shape "
+            f"{design_n.shape}.",
+            option="sample_weight",
+            limit=n,
+        )
+    if not np.isfinite(design_n).all() or design_n.min(initial=0.0) < 0:
+        row = int(np.flatnonzero(~(np.isfinite(design_n) & (design_n >= 0)))[0])
+        raise DataError(
+            f"sample_weight is finite and not negative, but image {row} has {design_n[row]}.",
+            option="sample_weight",
+            row=row,
+        )
+    return design_n
+
+
+def _read_moments(moments: Mapping[str, Any], pool: Pool) -> dict[str, tuple[Floats, float]]:
+    """Return, for each known moment, the values of the images and their target mean.
+
+    A standard deviation s is the mean s² of (v − mean)².
+    """
+    means: dict[str, tuple[Floats, float]] = {}
+    whole: Any = moments  # of any kind where it comes from a user
+    if not isinstance(whole, Mapping):
+        raise ConfigError(
+            f"moments is a table {{column: mean}} or {{column: {{'mean': …, 'sd': …}}}}; got "
+            f"{whole!r}.",
+            option="moments",
+            value=repr(whole),
+        )
+    for column, known in moments.items():
+        value_n = _numbers(pool, column)
+        moment = dict(known) if isinstance(known, Mapping) else {"mean": known}
+        numbers = all(
+            isinstance(value, Real) and np.isfinite(float(value)) for value in moment.values()
+        )
+        if "mean" not in moment or not set(moment) <= {"mean", "sd"} or not numbers:
+            raise ConfigError(
+                f"a moment is a mean, or {{'mean': …, 'sd': …}}; for {column!r} it is {known!r}.",
+                option="moments",
+                column=column,
+                value=repr(known),
+            )
+        if moment.get("sd", 0.0) < 0:
+            raise ConfigError(
+                f"sd is a standard deviation, which is not negative; for {column!r} it is "
+                f"{moment['sd']!r}.",
+                option="moments",
+                column=column,
+                value=moment["sd"],
+            )
+        mean = float(moment["mean"])
+        means[f"{column}: mean"] = (value_n, mean)
+        if "sd" in moment:
+            means[f"{column}: variance"] = (np.square(value_n - mean), float(moment["sd"]) ** 2)
+    return means
+
+
+def _numbers(pool: Pool, column: str) -> Floats:
+    if column not in pool.frame.columns:
+        raise DataError(
+            f"moments names {column!r}, but the images have no such column; theirs are "
+            f"{first_few(list(pool.frame.columns), 12)}."
+            f"{did_you_mean(column, pool.frame.columns)}",
+            option="moments",
+            column=column,
+        )
+    try:
+        value_n = pool.frame[column].to_numpy(dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"moments gives the mean of {column!r}, whose values are not numbers.",
+            option="moments",
+            column=column,
+        ) from error
+    if not np.isfinite(value_n).all():
+        raise DataError(
+            f"moments names {column!r}, which is missing or infinite for "
+            f"{int((~np.isfinite(value_n)).sum())} images.",
+            option="moments",
+            column=column,
+            count=int((~np.isfinite(value_n)).sum()),
+        )
+    return value_n
