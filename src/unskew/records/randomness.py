@@ -11,10 +11,11 @@ def seed_of(rng: int | np.random.Generator) -> int:
     """Return a seed: an integer unchanged, or one drawn from a Generator."""
     if isinstance(rng, np.random.Generator):
         return int(rng.integers(2**63 - 1))
-    if isinstance(rng, bool) or not hasattr(rng, "__index__") or rng < 0:
+    seed: object = rng
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ConfigError(
             f"rng must be an integer, 0 or more, or a numpy.random.Generator; got {rng!r}.",
             option="rng",
-            value=rng if isinstance(rng, int | float | str) else type(rng).__name__,
+            value=repr(rng),
         )
-    return int(rng)
+    return int(seed)
