@@ -305,19 +305,22 @@ _BY_ID = dict(zip("abcd", [1.0, 2.0, 0.0, 3.0], strict=True))
 @pytest.mark.parametrize(
     ("weights", "ids", "words"),
     [
-        (_BY_ID, list("abxcy"), "2 of the 5 images of the dataset have no weight, the first x, y"),
-        ({1: 1.0, 2: 2.0}, ["1", "2"], r"ids are str \('1'\), those of the weights int \(1\)"),
+        (_BY_ID, list("abxcy"), "2 of the 5 ids of the dataset.*x, y"),
+        (
+            {1: 1.0, 2: 2.0},
+            ["1", "2"],
+            r"Ids of the dataset are str \('1'\), those of the weights int \(1\)",
+        ),
         (
             _BY_ID,
             list("ad"),
-            "2 of the 4 weights belong to images that the dataset does not hold, the first b, "
-            "c.*allow_extra",
+            "2 of the 4 ids of the weights.*b, c.*allow_extra",
         ),
-        (_BY_ID, list("abcdad"), "2 ids stand for more than one image of the dataset.*a, d"),
+        (_BY_ID, list("abcdad"), r"duplicate ids in the dataset \(2\): a, d"),
         (
             SimpleNamespace(id=["a", "b", "a"], weight=[1, 2, 3]),
             list("ab"),
-            "1 ids stand for more than one image of the weights.*a",
+            r"duplicate ids in the weights \(1\): a",
         ),
         ([1.0, float("nan"), float("nan")], None, "2 of 3 are not; the first, of row 1, is nan"),
         ({"a": 1.0, "b": -2.0}, list("ba"), "1 of 2 are not; the first, of image 'b', is -2.0"),

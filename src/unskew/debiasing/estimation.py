@@ -242,7 +242,7 @@ class Estimation:
 
 
 def _copy_number(at: Ints) -> Ints:
-    """Number the copies of each row, which follow one another in ``at``: (m,) 0, 1, …."""
+    """Give copies of each row, which follow one another in ``at``, the numbers 0, 1, …: (m,)."""
     first = np.flatnonzero(np.concatenate([[True], at[1:] != at[:-1]]))
     return np.asarray(
         np.arange(at.size) - np.repeat(first, np.diff([*first, at.size])), dtype=np.int64

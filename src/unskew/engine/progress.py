@@ -1,5 +1,6 @@
-"""One progress bar: count, rate and time left, on the error stream of a terminal; silent everywhere
-else.
+"""One progress bar: count, rate and time left.
+
+It is on the error stream of a terminal, and silent everywhere else.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 def show_progress(
     label: str, total: int, show: bool | None = None
 ) -> Iterator[Callable[[int], None]]:
-    """Yields ``advance(count)``, to be called as the work goes on.
+    """Yield ``advance(count)``, to be called as the work goes on.
 
     ``show``: None shows a bar where the error stream is a terminal, False never (quiet), True
     always.

@@ -1,8 +1,8 @@
-"""Row blocks: what a matrix must offer to be read in pieces, and readers for arrays, CSR, files and
-anything that can be iterated again.
+"""Row blocks: what a matrix must offer to be read in pieces, and readers.
 
-A reader yields two-dimensional blocks of consecutive rows, dense (C-ordered float32 or float64) or
-CSR, the same ones in every pass. Nothing of the size of the whole matrix is ever allocated here.
+There are readers for arrays, CSR, files and anything that can be iterated again. A reader yields
+two-dimensional blocks of consecutive rows, dense (C-ordered float32 or float64) or CSR, the same
+ones in every pass. Nothing of the size of the whole matrix is ever allocated here.
 """
 
 from __future__ import annotations
@@ -50,14 +50,15 @@ class Reader(Protocol):
 
 
 def _plain_dtype(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
-    """float32 and float16 are read as float32, everything else as float64."""
+    """Return float32 for float32 and float16, and float64 for everything else."""
     return np.float32 if dtype in (np.float32, np.float16) else np.float64
 
 
 @dataclass(frozen=True)
 class ArrayReader:
-    """A dense array (memory-mapped ones too): in one piece if it is C-ordered floating point, else
-    converted block by block.
+    """A dense array, also a memory-mapped one.
+
+    It is read in one piece if it is C-ordered floating point, else converted block by block.
     """
 
     array: npt.NDArray[Any]
@@ -120,7 +121,7 @@ class IterableReader:
             yield block
 
     def _in_order(self, raw: Any, position: int) -> Any:
-        """A block that names its columns, with them in the order of the first block."""
+        """Bring the columns of a block that names them into the order of the first block."""
         if self.column_names is None or not hasattr(raw, "columns"):
             return raw
         if set(map(str, raw.columns)) != set(self.column_names):
@@ -136,8 +137,9 @@ class IterableReader:
 
 @dataclass(frozen=True)
 class ParquetRows:
-    """The columns of a Parquet file (or folder of files) as dense row blocks, read a few row groups
-    at a time.
+    """The columns of a Parquet file (or folder of files) as dense row blocks.
+
+    They are read a few row groups at a time.
     """
 
     path: Path
@@ -145,7 +147,7 @@ class ParquetRows:
     batch_rows: int = 1 << 16
 
     def names(self) -> tuple[str, ...]:
-        """The columns read, in order."""
+        """Return the columns read, in order."""
         if self.columns is not None:
             return self.columns
         import pyarrow as pa
@@ -178,13 +180,14 @@ class ParquetRows:
 
 
 def _by_number(path: Path) -> list[Any]:
-    """part-9 comes before part-10."""
+    """Return a key that sorts part-9 before part-10."""
     return [int(piece) if piece.isdigit() else piece for piece in re.split(r"(\d+)", str(path))]
 
 
 def plain_csr(matrix: Any) -> sp.csr_array:
-    """``matrix`` as canonical CSR of float32 or float64 (sorted, duplicates summed), without
-    copying what already is.
+    """Return ``matrix`` as canonical CSR of float32 or float64, copying only what is not.
+
+    Canonical: sorted, duplicates summed.
     """
     csr = sp.csr_array(matrix)
     if not csr.has_canonical_format:
@@ -196,7 +199,7 @@ def plain_csr(matrix: Any) -> sp.csr_array:
 
 
 def plain_block(raw: Any) -> RowBlock:
-    """One row block as a C-ordered floating-point array or canonical CSR."""
+    """Return one row block as a C-ordered floating-point array or canonical CSR."""
     if sp.issparse(raw):
         return plain_csr(raw)
     if isinstance(raw, np.ma.MaskedArray):
@@ -230,8 +233,9 @@ def plain_block(raw: Any) -> RowBlock:
 
 
 def open_reader(omega: Any) -> Reader:
-    """The reader for whatever a user passes as ω: array, DataFrame, SciPy sparse matrix, path to
-    .npy or .parquet, or row blocks.
+    """Open a reader for whatever a user passes as ω.
+
+    That is an array, a DataFrame, a SciPy sparse matrix, a path to .npy or .parquet, or row blocks.
     """
     if isinstance(omega, str | PathLike):
         omega = _open_path(Path(omega))

@@ -1,5 +1,6 @@
-"""Threads of this machine. The compiled sweeps release the GIL, so threads are enough and no data
-is copied.
+"""Threads of this machine.
+
+The compiled sweeps release the GIL, so threads are enough and no data is copied.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ _lock = threading.Lock()
 
 
 def available_jobs() -> int:
-    """Number of cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Matrix products inside our own threads must not start threads of their own: they would fight
-    for the same cores.
+    """Keep matrix products inside our own threads from starting threads of their own.
+
+    They would compete for the same cores.
     """
     global _blas, _limiter, _users
     with _lock:
@@ -57,8 +59,9 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def row_ranges(n_rows: int, width: int, jobs: int) -> list[tuple[int, int]]:
-    """Cut ``n_rows`` rows of ``width`` entries into contiguous ranges, enough for ``jobs`` threads
-    and never empty.
+    """Cut ``n_rows`` rows of ``width`` entries into contiguous ranges, none empty.
+
+    There are enough of them for ``jobs`` threads.
     """
     parts = max(1, -(-n_rows // _ROWS_PER_TASK))
     if jobs > 1 and n_rows * width >= _WORTH_A_THREAD:
@@ -70,8 +73,9 @@ def row_ranges(n_rows: int, width: int, jobs: int) -> list[tuple[int, int]]:
 def run_ranges(
     work: Callable[[int, int], Result], ranges: Sequence[tuple[int, int]], jobs: int
 ) -> list[Result]:
-    """``[work(start, stop) for each range]``, on up to ``jobs`` threads, in the order of the ranges
-    (so sums are reproducible).
+    """Compute ``[work(start, stop) for each range]`` on up to ``jobs`` threads.
+
+    Results come in the order of the ranges, so that sums are reproducible.
     """
     if jobs <= 1 or len(ranges) <= 1:
         return [work(start, stop) for start, stop in ranges]

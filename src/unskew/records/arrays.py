@@ -9,12 +9,12 @@ Codes = npt.NDArray[np.int32]
 
 
 def count_pairs(row_n: Ints, column_n: Ints, shape: tuple[int, int]) -> Ints:
-    """(R, C) how often each pair of codes occurs; as ``np.add.at``, ten times faster."""
+    """Count (R, C) how often each pair of codes occurs; as ``np.add.at``, ten times faster."""
     return np.bincount(row_n * shape[1] + column_n, minlength=shape[0] * shape[1]).reshape(shape)
 
 
 def is_missing(value: object) -> bool:
-    """Is this None, NaN, or pandas' NA or NaT?"""
+    """Tell whether this is None, NaN, or pandas' NA or NaT."""
     return (
         value is None
         or type(value).__name__ in ("NAType", "NaTType")

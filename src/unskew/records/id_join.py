@@ -76,7 +76,7 @@ def refuse_extra(
 
 
 def _other_type(name: Hashable, owned: Sequence[Hashable], of: str, among: str) -> str:
-    """`` Ids of the dataset are int (7), those of the weights str ('7').``, or nothing."""
+    """Write `` Ids of the dataset are int (7), those of the weights str ('7').``, or nothing."""
     if not owned or type(name) is type(owned[0]):
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Where the pixels of a pool are: nothing is read before somebody asks for an image."""
+"""Where the pixels of a pool are: nothing is read before an image is asked for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from unskew.records.arrays import Ints
 
-# An image as it lies there: the bytes of an encoded file (JPEG, PNG …), or its pixels, (height,
+# An image as it is stored: the bytes of an encoded file (JPEG, PNG …), or its pixels, (height,
 # width) or (height, width, 1, 3 or 4).
 RawImage = bytes | npt.NDArray[Any]
 
@@ -35,17 +35,19 @@ class Images(ABC):
 
     @abstractmethod
     def read(self, row: int) -> RawImage:
-        """The image of that row, not decoded; `unskew.errors.ImageError` with the reason where it
-        cannot be had.
+        """Return the image of that row, not decoded.
+
+        An image that cannot be read is an `unskew.errors.ImageError` with the reason.
         """
 
     @abstractmethod
     def take(self, rows: Ints) -> Images:
-        """The images of these rows, in this order."""
+        """Return the images of these rows, in this order."""
 
     def place(self, row: int) -> str | None:
-        """The file that holds the image of that row, or None; what does not change with it need not
-        be read again.
+        """Return the file that holds the image of that row, or None.
+
+        An image whose file has not changed need not be read again.
         """
         return None
 

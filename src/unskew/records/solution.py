@@ -16,7 +16,7 @@ Verdict = Literal["ok", "weak", "disconnected"]
 
 
 def count_of(number: int, noun: str) -> str:
-    """``1 source``, ``3 sources``."""
+    """Write ``1 source`` or ``3 sources``."""
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
@@ -74,7 +74,7 @@ class Overlap:
 
     @property
     def connected(self) -> bool:
-        """Whether the directed graph is strongly connected, so that normalizers are identifiable."""
+        """Whether the directed graph is strongly connected: normalizers are identifiable then."""
         return len(self.components) == 1
 
     def __repr__(self) -> str:

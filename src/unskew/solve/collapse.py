@@ -1,8 +1,8 @@
-"""Identical rows collapsed to counts: strata, boxes and indicators have few distinct rows, and then
-the solve no longer depends on n.
+"""Identical rows collapsed to counts.
 
-What is kept is the distinct (row, source) pairs, so that counts stay apart by source (the overlap
-graph and the bootstrap need that).
+Strata, boxes and indicators have few distinct rows, and then the solve no longer depends on n. What
+is kept is the distinct (row, source) pairs, so that counts stay apart by source (the overlap graph
+and the bootstrap need that).
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _WIDEST = 4096
 
 
 def collapse_rows(rows: Rows) -> tuple[Rows, npt.NDArray[np.int64] | None]:
-    """(rows, first): the distinct rows with counts, and where each was first seen; unchanged and
-    None where that does not pay.
+    """Return the distinct rows with counts, and where each was first seen.
+
+    Rows stay unchanged, and the second is None, where that does not pay.
     """
     unchanged = (rows, None)
     if rows.count_n.size or rows.n_stored < 64 or (rows.n_sources > _WIDEST and not rows.is_sparse):
@@ -38,10 +39,10 @@ def collapse_rows(rows: Rows) -> tuple[Rows, npt.NDArray[np.int64] | None]:
     # A small table stays in the first-level cache; what a trial saw 32 times over is hardly ever
     # exceeded.
     limit = min(max(rows.n_stored // _PAYS, 16), _MOST_PAIRS, max(1024, 32 * on_trial))
-    found = _number_pairs(rows, limit)
-    if found is None:
+    numbered = _number_pairs(rows, limit)
+    if numbered is None:
         return unchanged
-    pairs, pattern_nk = found
+    pairs, pattern_nk = numbered
     collapsed = replace(
         rows,
         reader=SparseReader(pattern_nk) if sp.issparse(pattern_nk) else ArrayReader(pattern_nk),
@@ -53,9 +54,7 @@ def collapse_rows(rows: Rows) -> tuple[Rows, npt.NDArray[np.int64] | None]:
 
 
 def _distinct_on_trial(rows: Rows) -> int | None:
-    """Number of distinct pairs among a few rows of the first block; None if more than half of them
-    are distinct.
-    """
+    """Count the distinct pairs among a few rows of the first block; None if most are distinct."""
     first = next(iter(rows.reader.blocks()), None)
     if first is None:
         return None
@@ -66,9 +65,7 @@ def _distinct_on_trial(rows: Rows) -> int | None:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Distinct (row, source) pairs: where each was first seen, how often, and the pair of every
-    row.
-    """
+    """Distinct (row, source) pairs: where first seen, how often, and the pair of every row."""
 
     first_row: npt.NDArray[np.int64]
     count_d: Floats
@@ -76,7 +73,7 @@ class _Pairs:
 
 
 def _distinct(omega: RowBlock, source_n: npt.NDArray[np.int32], limit: int) -> _Pairs | None:
-    """The distinct pairs, or None if there are more than ``limit``."""
+    """Find the distinct pairs, or return None if there are more than ``limit``."""
     from unskew.solve import kernels_inspect
 
     factor_k = 1 + (np.arange(1, omega.shape[1] + 1) * 0.6180339887498949) % 1
@@ -91,35 +88,35 @@ def _distinct(omega: RowBlock, source_n: npt.NDArray[np.int32], limit: int) -> _
     inverse_n = np.empty(omega.shape[0], dtype=np.int32)
     table = (factor_k, slots, first_row, key_d, count_d, inverse_n, limit)
     if sp.issparse(omega):
-        found = kernels_inspect.collapse_sparse(
+        numbered = kernels_inspect.collapse_sparse(
             omega.data, omega.indices, omega.indptr, source_n, *table
         )
     else:
-        found = kernels_inspect.collapse_dense(omega, source_n, *table)
-    return None if found < 0 else _Pairs(first_row[:found], count_d[:found], inverse_n)
+        numbered = kernels_inspect.collapse_dense(omega, source_n, *table)
+    return None if numbered < 0 else _Pairs(first_row[:numbered], count_d[:numbered], inverse_n)
 
 
 def _number_pairs(rows: Rows, limit: int) -> tuple[_Pairs, RowBlock] | None:
-    """(pairs, distinct rows) over all blocks, or None if there are more than ``limit`` pairs."""
+    """Return (pairs, distinct rows) over all blocks, or None if pairs exceed ``limit``."""
     first_row, count_d = np.empty(0, dtype=np.int64), np.empty(0)
     inverse_n = np.empty(rows.n_stored, dtype=np.int32)
     pattern_nk: RowBlock = None
     for block in rows.blocks():
-        # Known pairs stand before the block's own rows, so that one numbering serves both.
+        # Known pairs come before the block's own rows, so that one numbering serves both.
         known = first_row.size
         omega = block.omega if pattern_nk is None else _stacked(pattern_nk, block.omega)
         source_n = (
             np.concatenate([rows.source_n[first_row], block.source_n]) if known else block.source_n
         )
-        found = _distinct(omega, source_n, limit)
-        if found is None:
+        numbered = _distinct(omega, source_n, limit)
+        if numbered is None:
             return None
-        inverse_n[block.start : block.stop] = found.inverse_n[known:]
-        first_row = np.concatenate([first_row, found.first_row[known:] - known + block.start])
-        count_d = found.count_d + np.pad(
-            count_d - 1, (0, found.count_d.size - known)
+        inverse_n[block.start : block.stop] = numbered.inverse_n[known:]
+        first_row = np.concatenate([first_row, numbered.first_row[known:] - known + block.start])
+        count_d = numbered.count_d + np.pad(
+            count_d - 1, (0, numbered.count_d.size - known)
         )  # each known pair stood there once
-        pattern_nk = omega[found.first_row]
+        pattern_nk = omega[numbered.first_row]
     return None if pattern_nk is None else (_Pairs(first_row, count_d, inverse_n), pattern_nk)
 
 

@@ -17,8 +17,9 @@ _ROWS = 1 << 16
 def iterate_fixed_point(
     rows: Rows, start_k: Floats, tol: float, max_steps: int
 ) -> tuple[Floats, Status, float, tuple[Step, ...]]:
-    """(u, status, error estimate, trace). The error of a linearly converging step δ with rate ρ is
-    δ ρ/(1 − ρ).
+    """Iterate; return (u, status, error estimate, trace).
+
+    The error of a linearly converging step δ with rate ρ is δ ρ/(1 − ρ).
     """
     u_k = np.array(start_k, dtype=np.float64)
     trace: list[Step] = []
@@ -48,7 +49,7 @@ def iterate_fixed_point(
 
 
 def membership_sums(rows: Rows, u_k: Floats) -> tuple[Floats, float]:
-    """(Σ_i c_i q_ik, D(u)) without any compiled code."""
+    """Compute (Σ_i c_i q_ik, D(u)) without any compiled code."""
     a_k = rows.coefficients(u_k)
     n = float(rows.size_k.sum())
     mass_k, value = np.zeros(rows.n_sources), 0.0

@@ -1,6 +1,4 @@
-"""One pass over ω before anything else: is every entry usable, which entries are positive, how
-large are they?
-"""
+"""One pass over ω before anything else: which entries are usable, which positive, how large."""
 
 from __future__ import annotations
 
@@ -75,15 +73,13 @@ def inspect_rows(
 
 
 def common_positive(rows: Rows, weight_n: Floats) -> Any:
-    """(K, K) Σ_i weight_i 1{ω_ik > 0} 1{ω_il > 0} over all images."""
+    """Compute (K, K) Σ_i weight_i 1{ω_ik > 0} 1{ω_il > 0} over all images."""
     weighted = rows.with_counts(weight_n).unscaled
     return sum(_inspect_block(block, weighted, (), None)[3] for block in weighted.blocks())
 
 
 def link_counts(rows: Rows) -> Any:
-    """(K, K) links of ``rows`` under their counts: ``[k, l]`` = number of images of source l with
-    ω_k > 0.
-    """
+    """Count (K, K) links of ``rows``: ``[k, l]`` = number of images of source l with ω_k > 0."""
     unscaled = rows.unscaled
     return sum(_inspect_block(block, unscaled, (), None)[2] for block in unscaled.blocks())
 
@@ -91,7 +87,7 @@ def link_counts(rows: Rows) -> Any:
 def _inspect_block(
     block: Block, rows: Rows, names: Sequence[str], first_row: Any
 ) -> tuple[Floats, Floats, Any, Any]:
-    """(log smallest positive, log largest, links, common) of a block."""
+    """Return (log smallest positive, log largest, links, common) of a block."""
     if sp.issparse(block.omega):
         return _inspect_sparse(block, rows, names, first_row)
     ranges = row_ranges(block.omega.shape[0], rows.n_sources, rows.jobs)
@@ -118,8 +114,9 @@ def _inspect_block(
 def _add_links(
     block: Block, rows: Rows, parts: Sequence[tuple[int, int, Floats | None, Floats | None]]
 ) -> tuple[Floats, Floats]:
-    """Links and common images of all ranges; where all entries are positive (None) every source is
-    linked to every image.
+    """Add up links and common images of all ranges.
+
+    A range where all entries are positive (None) links every source to every image.
     """
     n_sources = rows.n_sources
     link_kl, common_kk = np.zeros((n_sources, n_sources)), np.zeros((n_sources, n_sources))
@@ -148,8 +145,10 @@ def _add_links(
 def _inspect_range(
     block: Block, names: Sequence[str], first_row: Any, start: int, stop: int
 ) -> _Found:
-    """Rows [start, stop) of a dense block: a quick look for all positive (then no links), a closer
-    one where there are zeros.
+    """Inspect rows [start, stop) of a dense block.
+
+    A quick look for all positive (then there are no links to count) comes before a closer one where
+    there are zeros.
     """
     from unskew.solve import kernels_inspect
 
@@ -167,7 +166,7 @@ def _inspect_range(
 def _inspect_logarithms(
     block: Block, names: Sequence[str], first_row: Any, start: int, stop: int
 ) -> _Found:
-    """The same of logarithms, of which −inf are the zeros."""
+    """Inspect rows of logarithms, where −inf is a zero."""
     from unskew.solve import kernels_inspect
 
     low_k, high_k = _no_extremes(block)
@@ -187,7 +186,7 @@ def _no_extremes(block: Block) -> tuple[Floats, Floats]:
 def _links_beside_zeros(
     block: Block, zero: float, names: Sequence[str], first_row: Any, start: int, stop: int
 ) -> tuple[Floats, Floats]:
-    """Links and common images of rows [start, stop): entries above ``zero`` are positive."""
+    """Count links and common images of rows [start, stop); entries above ``zero`` are positive."""
     from unskew.solve import kernels_inspect
 
     omega_nk, n_sources = block.omega, block.omega.shape[1]
@@ -286,8 +285,9 @@ def _sparse_links(
     names: Sequence[str],
     first_row: Any,
 ) -> tuple[Any, Any]:
-    """Links and common mass of thousands of sources, as sparse matrices; no common mass where it
-    would cost too much.
+    """Count links and common mass of thousands of sources, as sparse matrices.
+
+    There is no common mass where it would cost too much.
     """
     if not np.all(np.isfinite(omega.data)) or np.any(omega.data < 0):
         _raise_for_entry(block, names, first_row)
@@ -324,7 +324,7 @@ def _raise_for_entry(block: Block, names: Sequence[str], first_row: Any) -> None
 
 
 def _first(omega: Any, wrong: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
-    """(row, column, value) of the first stored entry that is marked ``wrong``."""
+    """Return (row, column, value) of the first stored entry that is marked ``wrong``."""
     if sp.issparse(omega):
         entry = int(np.flatnonzero(wrong)[0])
         return (

@@ -1,5 +1,6 @@
-"""How the loops are compiled: without the GIL, cached on disk, sums reordered so that they
-vectorise. Importing this loads Numba.
+"""How loops are compiled: without the GIL, cached on disk, sums reordered so that they vectorise.
+
+Importing this loads Numba.
 """
 
 from __future__ import annotations

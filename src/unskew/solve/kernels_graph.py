@@ -1,4 +1,5 @@
 """Compiled loops over the graph of sources: weakest links, Laplacian systems, balanced flows.
+
 Importing this file loads Numba.
 """
 
@@ -13,11 +14,10 @@ from unskew.solve.kernels_compiler import compiled
 
 @compiled
 def widest_paths(capacity_kl):
-    """(width, from, to): the widest path from node 0 to the node that is hardest to reach, and its
-    narrowest edge.
+    """Find the widest path from node 0 to the node that is hardest to reach.
 
-    Dijkstra's algorithm with the minimum along a path in place of the sum; the width is 0 if some
-    node cannot be reached.
+    Returns (width, from, to), its narrowest edge. Dijkstra's algorithm with the minimum along a
+    path in place of the sum; the width is 0 if some node cannot be reached.
     """
     n_nodes = capacity_kl.shape[0]
     width = np.zeros(n_nodes)
@@ -55,7 +55,7 @@ def eliminate(weight_kk, flow_kk, band, order, pivot_k, step_k):
     L_kl = −weight_kl (k ≠ l), rows summing to zero; b_k = Σ_l flow_kl with flow antisymmetric.
     Eliminating node k joins its neighbours: weight_ij += w_ik w_kj / w_k and flow_ij += (w_jk f_ik
     − w_ik f_jk) / w_k, where w_k = Σ_j w_kj is a sum of positive terms (Grassmann, Taksar & Heyman
-    1985). So a link of 1e-12 beside others of size 1 is solved to full relative precision. Nodes
+    1985). So a link of 1e-12 among others of size 1 is solved to full relative precision. Nodes
     are taken in order where a narrow ``band`` bounds the work, else by smallest degree. The
     solution is centred. Returns False if a pivot vanishes or the solution is not finite.
     """
@@ -126,12 +126,12 @@ def eliminate(weight_kk, flow_kk, band, order, pivot_k, step_k):
 
 @compiled
 def balance(log_in, log_out, neighbour, indptr, shift_k, sweeps, enough):
-    """Osborne's iteration: shifts δ that balance the flows e^{log_flow_kl + δ_k − δ_l} at every
-    node, in logarithms.
+    """Balance the flows e^{log_flow_kl + δ_k − δ_l} at every node by Osborne's iteration.
 
-    The pairs of node k are ``indptr[k]:indptr[k + 1]``, with ``log_in`` = log_flow[k, l] and
-    ``log_out`` = log_flow[l, k] for l = ``neighbour``. δ_k ← ½ log(Σ_l e^{out_l + δ_l} / Σ_l
-    e^{in_l − δ_l}); stops when no shift moves by more than ``enough``.
+    The shifts δ are found in logarithms. The pairs of node k are ``indptr[k]:indptr[k + 1]``, with
+    ``log_in`` = log_flow[k, l] and ``log_out`` = log_flow[l, k] for l = ``neighbour``. δ_k ← ½
+    log(Σ_l e^{out_l + δ_l} / Σ_l e^{in_l − δ_l}); stops when no shift moves by more than
+    ``enough``.
     """
     for _ in range(sweeps):
         moved = 0.0
@@ -157,10 +157,10 @@ def balance(log_in, log_out, neighbour, indptr, shift_k, sweeps, enough):
 
 @compiled
 def balance_groups(log_flow_kl, shift_k, steps, enough):
-    """Newton's method on the same problem, minimise Σ_kl e^{log_flow_kl + δ_k − δ_l}, for sources
-    that have to move together.
+    """Balance flows by Newton's method, for sources that have to move together.
 
-    ``log_flow_kl`` is −inf on the diagonal.
+    It minimises Σ_kl e^{log_flow_kl + δ_k − δ_l}, as `balance` does. ``log_flow_kl`` is −inf on the
+    diagonal.
     """
     n_sources = shift_k.size
     order, pivot_k, step_k = np.zeros(n_sources, np.int64), np.ones(n_sources), np.zeros(n_sources)
@@ -187,7 +187,7 @@ def balance_groups(log_flow_kl, shift_k, steps, enough):
 
 @compiled
 def longest_local_step(cross_kk, step_k, band):
-    """Largest |step_k − step_l| over the pairs of sources that share images."""
+    """Return the largest |step_k − step_l| over the pairs of sources that share images."""
     longest = 0.0
     for k in range(step_k.size):
         for j in range(max(0, k - band), k):
@@ -198,7 +198,7 @@ def longest_local_step(cross_kk, step_k, band):
 
 @compiled
 def antisymmetric(flow_lk, band, out_kk):
-    """F − Fᵀ into the band of ``out_kk``, which is zero elsewhere."""
+    """Write F − Fᵀ into the band of ``out_kk``, which is zero elsewhere."""
     for k in range(flow_lk.shape[0]):
         for j in range(max(0, k - band), k):
             x = flow_lk[k, j] - flow_lk[j, k]
@@ -208,7 +208,7 @@ def antisymmetric(flow_lk, band, out_kk):
 
 @compiled
 def divergence(flow_lk, band):
-    """Σ_l (F_kl − F_lk) for every k, where F_kl = flow_lk[l, k]."""
+    """Compute Σ_l (F_kl − F_lk) for every k, where F_kl = flow_lk[l, k]."""
     n_sources = flow_lk.shape[0]
     out = np.zeros(n_sources)
     for k in range(n_sources):
@@ -221,8 +221,9 @@ def divergence(flow_lk, band):
 
 @compiled
 def slope(flow_lk, step_k, band):
-    """Σ_{k<l} (F_kl − F_lk)(step_k − step_l), where F_kl = flow_lk[l, k]: n times the derivative of
-    the objective along the step.
+    """Compute Σ_{k<l} (F_kl − F_lk)(step_k − step_l), where F_kl = flow_lk[l, k].
+
+    That is n times the derivative of the objective along the step.
     """
     total = 0.0
     for k in range(step_k.size):

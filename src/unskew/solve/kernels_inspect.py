@@ -1,7 +1,7 @@
-"""Compiled loops that look at ω before it is solved: extremes, zeros, links, equal rows, a
-stratified choice of rows.
+"""Compiled loops that look at ω before it is solved.
 
-Importing this file loads Numba: other files import it inside the functions that need it.
+Extremes, zeros, links, equal rows, a stratified choice of rows. Importing this file loads Numba:
+other files import it inside the functions that need it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FEW_COLUMNS = 8  # so many columns have few enough patterns of zeros to count im
 
 @compiled
 def column_extremes(omega_nk, above, low_k, high_k, start, stop):
-    """Smallest entry greater than ``above`` and largest of each column of the rows [start, stop).
+    """Find the smallest entry above ``above`` and the largest of each column of rows [start, stop).
 
     Returns the sum of all entries, which is finite if all of them are.
 
@@ -64,8 +64,9 @@ def column_extremes(omega_nk, above, low_k, high_k, start, stop):
 
 @compiled
 def _inspect_few(omega_nk, zero, source_n, count_n, link_kl, common_kk, start, stop):
-    """`inspect_zeros` where there are few columns: images are counted by which of them are
-    positive, pairs added up at the end.
+    """Do what `inspect_zeros` does where there are few columns.
+
+    Images are counted by which columns are positive, and pairs added up at the end.
     """
     n_sources = omega_nk.shape[1]
     weighted = count_n.size > 0
@@ -90,7 +91,7 @@ def _inspect_few(omega_nk, zero, source_n, count_n, link_kl, common_kk, start, s
 
 @compiled
 def inspect_zeros(omega_nk, zero, source_n, count_n, link_kl, common_kk, start, stop):
-    """Links and common mass of rows that hold zeros; ``zero`` is 0, or −inf of logarithms.
+    """Count links and common mass of rows that hold zeros (``zero``: 0, or −inf of logarithms).
 
     Returns (row, code): code 1 = row zero everywhere, 2 = zero in its own source, 0 = fine.
     """
@@ -138,8 +139,9 @@ def inspect_sparse(
     start,
     stop,
 ):
-    """The same for CSR rows, sums stored as in ``sweep_sparse``; also the largest entry. Code 3 =
-    NaN, infinite or negative.
+    """Count links and common mass of CSR rows, and find the largest entry.
+
+    Sums are stored as in ``sweep_sparse``. Code 3 = NaN, infinite or negative.
     """
     weighted = count_n.size > 0
     for i in range(start, stop):
@@ -179,19 +181,19 @@ def mirror(matrix_kk, band):
 def collapse_dense(
     omega_nk, source_n, factor_k, slot_table, first_row, key_d, count_d, inverse_n, limit
 ):
-    """Number the distinct (row, source) pairs in order of appearance; returns how many, or -1 if
-    collapsing is no use.
+    """Give the distinct (row, source) pairs numbers in order of appearance.
 
-    ``slot_table`` is an open-addressing hash table of pair numbers (power-of-two size, -1 = free);
-    ``first_row[d]`` is the row where pair d was first seen, ``key_d[d]`` its key (a random
-    combination of its entries, bit by bit), ``count_d[d]`` how often it was seen. Every row is
-    compared with its pair in full at the end of its tile: if two different rows ever share a key,
-    the answer is -1, never a wrong number. -1 too if there are more than ``limit`` pairs.
+    Returns how many there are, or −1 if collapsing is no use. ``slot_table`` is an open-addressing
+    hash table of pair numbers (power-of-two size, -1 = free); ``first_row[d]`` is the row where
+    pair d was first seen, ``key_d[d]`` its key (a random combination of its entries, bit by bit),
+    ``count_d[d]`` how often it was seen. Every row is compared with its pair in full at the end of
+    its tile: if two different rows ever share a key, the answer is -1, never a wrong number. -1 too
+    if there are more than ``limit`` pairs.
     """
     n_rows, n_sources = omega_nk.shape
     mix_n = np.empty(TILE_ROWS)
     key_n = mix_n.view(np.uint64)
-    found = 0
+    n_pairs = 0
     for first in range(0, n_rows, TILE_ROWS):
         m = min(TILE_ROWS, n_rows - first)
         for i in range(m):
@@ -212,12 +214,12 @@ def collapse_dense(
         for i in range(m):
             key_n[i] *= np.uint64(0x9FB21C651E98DF25)
         for i in range(first, first + m):
-            pair = _pair_of(key_n[i - first], slot_table, key_d, found, limit)
+            pair = _pair_of(key_n[i - first], slot_table, key_d, n_pairs, limit)
             if pair < 0:
                 return -1
-            if pair == found:
-                first_row[found] = i
-                found += 1
+            if pair == n_pairs:
+                first_row[n_pairs] = i
+                n_pairs += 1
             inverse_n[i] = pair
             count_d[pair] += 1.0
         differs = False
@@ -229,13 +231,14 @@ def collapse_dense(
                 differs |= own_k[k] != other_k[k]
         if differs:
             return -1
-    return found
+    return n_pairs
 
 
 @compiled
-def _pair_of(key, slot_table, key_d, found, limit):
-    """The pair that has this key; a new one, numbered ``found``, if none has; -1 if there are
-    ``limit`` already.
+def _pair_of(key, slot_table, key_d, n_pairs, limit):
+    """Find the pair that has this key, or add it as number ``n_pairs``.
+
+    Returns −1 if there are ``limit`` already.
     """
     mask = np.uint64(slot_table.size - 1)
     slot = (key >> np.uint64(44)) & mask
@@ -245,11 +248,11 @@ def _pair_of(key, slot_table, key_d, found, limit):
         pair = slot_table[slot]
     if pair >= 0:
         return pair
-    if found >= limit:
+    if n_pairs >= limit:
         return -1
-    slot_table[slot] = found
-    key_d[found] = key
-    return found
+    slot_table[slot] = n_pairs
+    key_d[n_pairs] = key
+    return n_pairs
 
 
 @compiled
@@ -266,22 +269,22 @@ def collapse_sparse(
     inverse_n,
     limit,
 ):
-    """The same for CSR rows with sorted columns."""
+    """Give the distinct pairs of CSR rows with sorted columns numbers."""
     mix = np.empty(1)
     key_of_mix = mix.view(np.uint64)
-    found = 0
+    n_pairs = 0
     for i in range(source_n.size):
         mix[0] = source_n[i]
         for p in range(indptr[i], indptr[i + 1]):
             mix[0] += factor_k[column[p]] * data[p]
         pair = _pair_of(
-            key_of_mix[0] * np.uint64(0x9FB21C651E98DF25), slot_table, key_d, found, limit
+            key_of_mix[0] * np.uint64(0x9FB21C651E98DF25), slot_table, key_d, n_pairs, limit
         )
         if pair < 0:
             return -1
-        if pair == found:
-            first_row[found] = i
-            found += 1
+        if pair == n_pairs:
+            first_row[n_pairs] = i
+            n_pairs += 1
         other = first_row[pair]
         shift = indptr[other] - indptr[i]
         same = (
@@ -295,13 +298,14 @@ def collapse_sparse(
             return -1
         inverse_n[i] = pair
         count_d[pair] += 1.0
-    return found
+    return n_pairs
 
 
 @compiled
 def choose_stratified(source_n, stride_k, next_k, chosen):
-    """Row numbers of a systematic sample, every ``stride_k[l]``-th row of source l from its
-    ``next_k[l]``-th on; returns how many.
+    """Choose a systematic sample of rows; returns how many.
+
+    It is every ``stride_k[l]``-th row of source l from its ``next_k[l]``-th on.
     """
     seen_k = np.zeros(stride_k.size)
     taken = 0
@@ -317,8 +321,9 @@ def choose_stratified(source_n, stride_k, next_k, chosen):
 
 @compiled
 def widest_row(column, indptr):
-    """Largest distance between the first and the last column of a row: no two sources further apart
-    share an image.
+    """Find the largest distance between the first and the last column of a row.
+
+    No two sources further apart share an image.
     """
     widest = 0
     for i in range(indptr.size - 1):

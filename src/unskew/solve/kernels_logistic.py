@@ -13,8 +13,9 @@ _LARGE_PRODUCT = 1e150
 
 @compiled
 def shares_of_tile(wide_dt, n_tile, offset, source, cell, u, theta, start, q_kt, scratch_t):
-    """Fill q_ik ∝ exp(u_k + offset_ik + θ_k·φ_i) of a tile that begins at ``start``; returns Σ_i
-    −log q_{i,s_i}.
+    """Fill q_ik ∝ exp(u_k + offset_ik + θ_k·φ_i) of a tile that begins at ``start``.
+
+    Returns Σ_i −log q_{i,s_i}.
     """
     n_sources = theta.shape[0]
     largest_t = scratch_t
@@ -85,7 +86,7 @@ def add_products(wide_dt, n_tile, q_kt, scratch_t, pairs):
 
 @compiled
 def add_products_by_stratum(wide_dt, n_tile, q_kt, cell, start, pairs):
-    """The same, image by image, each to its own stratum."""
+    """Add the products image by image, each to its own stratum."""
     n_wide, n_sources = wide_dt.shape[0], q_kt.shape[0]
     product, q = np.empty(n_wide * (n_wide + 1) // 2), np.empty(n_sources)
     for t in range(n_tile):
@@ -109,11 +110,11 @@ def add_products_by_stratum(wide_dt, n_tile, q_kt, cell, start, pairs):
 
 @compiled
 def sweep_logistic(phi, offset, source, cell, u, theta, start, stop, gradient, pairs):
-    """Σ_i −log q_{i,s_i}; adds Σ_i r_ik (1, φ_i) to ``gradient`` (C, K, W) and Σ_i q_k (1{k=l} −
-    q_l) (1, φ)(1, φ)ᵀ to ``pairs``.
+    """Compute Σ_i −log q_{i,s_i} with gradient and pairs.
 
-    ``offset`` has no rows where there is none. ``pairs`` (C, K(K+1)/2, W(W+1)/2) holds k ≤ l and
-    the upper triangle of the products; with no entries it is left alone.
+    Adds Σ_i r_ik (1, φ_i) to ``gradient`` (C, K, W) and Σ_i q_k (1{k=l} − q_l) (1, φ)(1, φ)ᵀ to
+    ``pairs``. ``offset`` has no rows where there is none. ``pairs`` (C, K(K+1)/2, W(W+1)/2) holds k
+    ≤ l and the upper triangle of the products; with no entries it is left alone.
     """
     n_sources, n_features = theta.shape
     wide_dt, q_kt, scratch_t = (

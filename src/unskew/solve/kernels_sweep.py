@@ -1,9 +1,9 @@
-"""Compiled loops over the rows of ω: one sweep reads each row once and never writes anything of the
-size of ω.
+"""Compiled loops over the rows of ω.
 
-Everything here releases the GIL and works on the row range ``[start, stop)``, so that ranges run on
-threads. Importing this file loads Numba: other files import it inside the functions that need it.
-Shapes are in the names: ``omega_nk``, ``flow_lk``.
+One sweep reads each row once and never writes anything of the size of ω. Everything here releases
+the GIL and works on the row range ``[start, stop)``, so that ranges run on threads. Importing this
+file loads Numba: other files import it inside the functions that need it. Shapes are in the names:
+``omega_nk``, ``flow_lk``.
 
 Conventions of all sweeps, with s_i = Σ_k a_k ω_ik, a_k = e^{u_k} and the membership q_ik = a_k ω_ik
 / s_i:
@@ -42,11 +42,11 @@ def sweep_few(
     start,
     stop,
 ):
-    """Objective, flow and cross products for few sources: tiles of rows are transposed so that
-    loops run over rows.
+    """Compute objective, flow and cross products for few sources.
 
-    Unless it is empty, ``inverse_k`` (K + 1) receives Σ_i q_ik/(a_k s_i), and last Σ_i 1/s_i (rows
-    without counts only). Returns (Σ c log s, min s, max s).
+    Tiles of rows are transposed so that loops run over rows. Unless it is empty, ``inverse_k`` (K +
+    1) receives Σ_i q_ik/(a_k s_i), and last Σ_i 1/s_i (rows without counts only). Returns (Σ c log
+    s, min s, max s).
     """
     n_sources = a_k.size
     weighted = count_n.size > 0
@@ -136,8 +136,9 @@ def _add_inverse(tile_kn, inverse_n, m, inverse_k):
 
 @compiled
 def _log_product(value_n, m):
-    """Σ_i log value_n[i] with one logarithm for eight factors; the caller guarantees 1e-38 < value
-    < 1e38.
+    """Compute Σ_i log value_n[i] with one logarithm for eight factors.
+
+    The caller guarantees 1e-38 < value < 1e38.
     """
     h = m // 8
     total = 0.0
@@ -152,8 +153,9 @@ def _log_product(value_n, m):
 
 @compiled
 def _add_flow(tile_kn, part_k, source_n, m, flow_lk, by_source):
-    """Add a tile to the flows: its sums ``part_k`` where it has one source or sources are pooled,
-    else row by row.
+    """Add a tile to the flows.
+
+    Its sums ``part_k`` are added where it has one source or sources are pooled, else row by row.
     """
     n_sources = tile_kn.shape[0]
     one_source = True
@@ -207,10 +209,10 @@ def _add_cross_products(tile_kn, count_n, m, cross_kk):
 
 @compiled
 def sweep_many(omega_nk, source_n, count_n, a_k, flow_lk, scaled_nk, start, stop):
-    """Objective and flow for many sources, row by row; ``scaled_nk[i - start]`` becomes sqrt(c_i)
-    ω_i / s_i for the caller's product.
+    """Compute objective and flow for many sources, row by row.
 
-    Returns (Σ c log s, min s, max s). An empty ``scaled_nk`` is not written.
+    ``scaled_nk[i - start]`` becomes sqrt(c_i) ω_i / s_i for the caller's product. Returns (Σ c log
+    s, min s, max s). An empty ``scaled_nk`` is not written.
     """
     n_sources = a_k.size
     weighted = count_n.size > 0
@@ -260,11 +262,10 @@ def sweep_sparse(
     start,
     stop,
 ):
-    """The same for CSR rows with sorted columns; cross products cost the square of the non-zeros of
-    a row, not of K.
+    """Compute objective, flow and cross products for CSR rows with sorted columns.
 
-    The K x K sums are stored flat, entry (k, l) at ``k * stride + shift + l``: a band around the
-    diagonal stays in cache.
+    Cross products cost the square of the non-zeros of a row, not of K. The K x K sums are stored
+    flat, entry (k, l) at ``k * stride + shift + l``: a band around the diagonal stays in cache.
     """
     weighted = count_n.size > 0
     value, low, high = 0.0, np.inf, 0.0
@@ -301,7 +302,7 @@ def sweep_sparse(
 
 @compiled
 def row_sums(omega_nk, a_k, sum_n, start, stop):
-    """sum_n[i] = Σ_k a_k ω_ik."""
+    """Write sum_n[i] = Σ_k a_k ω_ik."""
     n_sources = a_k.size
     for i in range(start, stop):
         row_k = omega_nk[i]
@@ -313,9 +314,7 @@ def row_sums(omega_nk, a_k, sum_n, start, stop):
 
 @compiled
 def expand_band(flat_b, stride, shift, band, out_kk):
-    """Copy the flat storage of ``sweep_sparse`` into the band of ``out_kk``, which is zero
-    elsewhere.
-    """
+    """Copy the flat storage of ``sweep_sparse`` into the band of ``out_kk``, zero elsewhere."""
     n_sources = out_kk.shape[0]
     for k in range(n_sources):
         for j in range(max(0, k - band), min(n_sources, k + band + 1)):
@@ -324,8 +323,9 @@ def expand_band(flat_b, stride, shift, band, out_kk):
 
 @compiled
 def finish_sums(flow_lk, cross_kk, a_k, band):
-    """Multiply in the factors a_k that the sweeps left out, mirror the lower triangle of
-    ``cross_kk`` and clear its diagonal.
+    """Multiply in the factors a_k that the sweeps left out.
+
+    The lower triangle of ``cross_kk`` is mirrored and its diagonal cleared.
     """
     for j in range(flow_lk.shape[0]):
         for k in range(max(0, j - band), min(a_k.size, j + band + 1)):

@@ -1,5 +1,4 @@
-"""Newton steps: Laplacian systems of the overlap graph, solved so that a weak link costs no
-accuracy.
+"""Newton steps: Laplacian systems of the overlap graph, to full accuracy at weak links.
 
 The Hessian is a graph Laplacian L with positive weights w_kl and the right-hand side is a sum of
 flows, so elimination can be arranged without any subtraction between unlike quantities (Grassmann,
@@ -27,11 +26,10 @@ _MOST_BAND_WORK = 1e11
 
 
 def newton_step(evaluation: ObjectiveValue, cross_kk: Any = None) -> Floats | None:
-    """(K,) step p with Hessian · p = −gradient, centred; None if the weights vanish in double
-    precision.
+    """Solve Hessian · p = −gradient for the (K,) step p, centred.
 
-    ``cross_kk`` replaces the evaluation's own cross products (a Hessian from elsewhere, in the same
-    scale n).
+    None if the weights vanish in double precision. ``cross_kk`` replaces the evaluation's own cross
+    products (a Hessian from elsewhere, in the same scale n).
     """
     weight_kk = evaluation.cross_kk if cross_kk is None else cross_kk
     if evaluation.u_k.size == 1:
@@ -50,7 +48,7 @@ def newton_step(evaluation: ObjectiveValue, cross_kk: Any = None) -> Floats | No
 
 
 def solve_laplacian(weight_kk: Any, right_k: Floats) -> Floats | None:
-    """Centred x with L x = ``right_k`` (which sums to zero), L the Laplacian of ``weight_kk``."""
+    """Solve L x = ``right_k`` (which sums to zero), x centred, L the Laplacian of ``weight_kk``."""
     if right_k.size == 1:
         return np.zeros(1)
     if sp.issparse(weight_kk):
@@ -59,7 +57,7 @@ def solve_laplacian(weight_kk: Any, right_k: Floats) -> Floats | None:
 
 
 def _star(right_k: Floats) -> Floats:
-    """An antisymmetric flow whose divergence is ``right_k``: everything through source 0."""
+    """Make an antisymmetric flow whose divergence is ``right_k``: everything through source 0."""
     flow_kk = np.zeros((right_k.size, right_k.size))
     flow_kk[1:, 0] = right_k[1:]
     flow_kk[0, 1:] = -right_k[1:]
@@ -67,10 +65,10 @@ def _star(right_k: Floats) -> Floats:
 
 
 def solve_flows(weight_kk: Floats, flow_kk: Floats, band: int | None = None) -> Floats | None:
-    """Centred x with L x = b, b_k = Σ_l flow_kl the divergence of an antisymmetric flow, without
-    cancellation between flows.
+    """Solve L x = b, x centred, without cancellation between flows.
 
-    ``flow_kk`` is overwritten. ``band`` bounds the distance of non-zero entries from the diagonal.
+    b_k = Σ_l flow_kl is the divergence of an antisymmetric flow. ``flow_kk`` is overwritten.
+    ``band`` bounds the distance of non-zero entries from the diagonal.
     """
     n_sources = weight_kk.shape[0]
     if n_sources > _DENSE_ELIMINATE and np.count_nonzero(weight_kk) > 0.1 * n_sources**2:
@@ -97,10 +95,10 @@ def _solve_cholesky(weight_kk: Floats, right_k: Floats) -> Floats | None:
 
 
 def _solve_sparse(weight_kk: sp.csr_array, right_k: Floats) -> Floats | None:
-    """Cholesky in a band after reverse Cuthill-McKee ordering; conjugate gradients where no order
-    makes the band narrow.
+    """Solve by Cholesky in a band after reverse Cuthill-McKee ordering.
 
-    Graphs without a narrow band are well connected, and on those conjugate gradients converge fast.
+    Conjugate gradients are used where no order makes the band narrow. Graphs without a narrow band
+    are well connected, and on those conjugate gradients converge fast.
     """
     from scipy.linalg import solveh_banded
     from scipy.sparse.csgraph import reverse_cuthill_mckee
@@ -127,7 +125,7 @@ def _solve_sparse(weight_kk: sp.csr_array, right_k: Floats) -> Floats | None:
 def _solve_by_gradients(
     multiply: Callable[[Floats], Floats], diagonal_k: Floats, right_k: Floats
 ) -> Floats | None:
-    """Conjugate gradients on the Laplacian, preconditioned by its diagonal."""
+    """Solve by conjugate gradients on the Laplacian, preconditioned by its diagonal."""
     from scipy.sparse.linalg import LinearOperator, cg
 
     shape = (right_k.size, right_k.size)

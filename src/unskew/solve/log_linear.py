@@ -1,5 +1,6 @@
-"""Value, gradient and Hessian of −Σ_i log q_{i,s_i} for log ω_ik = offset_ik + θ_k·φ_i, with u of
-every stratum's own.
+"""Value, gradient and Hessian of −Σ_i log q_{i,s_i} for log ω_ik = offset_ik + θ_k·φ_i.
+
+Every stratum has its own u.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def sum_log_linear(
     *,
     hessian: bool = True,
 ) -> LogLinearSums:
-    """One pass over the images, on all cores."""
+    """Sum over the images in one pass, on all cores."""
     n_sources, n_features = theta_kd.shape
     if n_sources * (n_features + 1) <= _FEW_COLUMNS:
         return _compiled_sums(phi_rd, offset_rk, source_r, cell_r, u_ck, theta_kd, hessian)
@@ -110,7 +111,7 @@ def _product_sums(
     theta_kd: Floats,
     hessian: bool,
 ) -> LogLinearSums:
-    """The same by matrix products: Σ_i (q_i ⊗ φ_i)(q_i ⊗ φ_i)ᵀ stratum by stratum."""
+    """Sum by matrix products: Σ_i (q_i ⊗ φ_i)(q_i ⊗ φ_i)ᵀ stratum by stratum."""
     (n_cells, n_sources), width = u_ck.shape, theta_kd.shape[1] + 1
     value, gradient = 0.0, np.zeros((n_cells, n_sources, width))
     total = np.zeros((n_cells, n_sources, width, n_sources, width)) if hessian else None

@@ -14,7 +14,7 @@ _NARROW = 32
 
 
 def row_maxima(values_nk: npt.NDArray[Any]) -> Floats:
-    """(n,) max_k x_ik, as ``values_nk.max(axis=1)``, for a few columns in a tenth of its time."""
+    """Compute (n,) max_k x_ik, for a few columns in a tenth of the time of ``max(axis=1)``."""
     if not 0 < values_nk.shape[1] <= _NARROW:
         return np.asarray(values_nk.max(axis=1), dtype=np.float64)
     largest_n = values_nk[:, 0].astype(np.float64)
@@ -24,7 +24,7 @@ def row_maxima(values_nk: npt.NDArray[Any]) -> Floats:
 
 
 def log_sums(log_nk: npt.NDArray[Any]) -> Floats:
-    """(n,) log Σ_k e^{x_ik} of each row, −inf where all of it is −inf.
+    """Compute (n,) log Σ_k e^{x_ik} of each row, −inf where all of it is −inf.
 
     As ``scipy.special.logsumexp(log_nk, axis=1)``, without what that does for complex and other
     arrays, in a third of its time.
@@ -38,15 +38,16 @@ def log_sums(log_nk: npt.NDArray[Any]) -> Floats:
 
 
 def log_sum(log_n: npt.NDArray[Any]) -> float:
-    """log Σ_i e^{x_i} of a vector."""
+    """Compute log Σ_i e^{x_i} of a vector."""
     return float(log_sums(log_n[None, :])[0])
 
 
 def log_sums_by(
     log_n: npt.NDArray[Any], group_n: npt.NDArray[np.integer[Any]], n_groups: int
 ) -> Floats:
-    """(G,) log Σ_{i in g} e^{x_i} of each group, −inf where it has no finite term; as
-    ``np.logaddexp.at``, ten times faster.
+    """Compute (G,) log Σ_{i in g} e^{x_i} of each group, −inf where it has no finite term.
+
+    It does what ``np.logaddexp.at`` does, ten times faster.
     """
     largest_g = np.full(n_groups, -np.inf)
     np.maximum.at(largest_g, group_n, log_n)

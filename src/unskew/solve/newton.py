@@ -76,8 +76,10 @@ def minimize(
     start_k: Floats | None = None,
     seed: int = 0,
 ) -> Outcome:
-    """Minimise D over u; without ``start_k``, from balanced flows (small problems) or from the
-    solution of a subsample (large ones).
+    """Minimise D over u.
+
+    Without ``start_k`` it starts from balanced flows (small problems) or from the solution of a
+    subsample (large ones).
     """
     if start_k is not None:
         outcome = _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps)
@@ -100,8 +102,9 @@ def minimize(
 
 
 def _from_flows(rows: Rows, tol: float, max_steps: int) -> Outcome:
-    """From balanced flows; if all curvature is lost there in double precision, from those of
-    typical images.
+    """Start from balanced flows, or from those of typical images.
+
+    The latter is for flows at which all curvature is lost in double precision.
     """
     for typical in (False, True):
         start_k = balanced_start(rows, typical=typical)
@@ -112,15 +115,16 @@ def _from_flows(rows: Rows, tol: float, max_steps: int) -> Outcome:
 
 
 def resolve(rows: Rows, start_k: Floats, tol: float = 1e-10) -> tuple[Floats, bool]:
-    """(u, converged) from a nearby start, without any check of the input: for bootstrap
-    replicates.
+    """Return (u, converged) from a nearby start, without any check of the input.
+
+    It is for bootstrap replicates.
     """
     outcome = _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps=100)
     return outcome.u_k, outcome.status is Status.CONVERGED
 
 
 def _readable(rows: Rows, reference_k: Floats) -> Rows:
-    """Logarithms are stored as scaled ω before the first sweep."""
+    """Store logarithms as scaled ω before the first sweep."""
     return rows.rescaled(reference_k) if rows.log and rows.reference_k is None else rows
 
 
@@ -159,9 +163,7 @@ def _iterate(search: _Search, start_k: Floats, max_steps: int) -> Outcome:
 
 
 class _Search:
-    """What the loop remembers: the rows, which sums are worth their cost, curvature pairs, and the
-    trace.
-    """
+    """What the loop remembers: rows, which sums are worth their cost, curvature pairs, trace."""
 
     def __init__(self, rows: Rows, tol: float, guess: ObjectiveValue | None = None) -> None:
         self.rows, self.tol = rows, tol
@@ -179,8 +181,9 @@ class _Search:
 
     @property
     def by_source(self) -> bool:
-        """Flows apart by source cost a scattered sum where sources are few and shuffled, and
-        nothing elsewhere.
+        """Whether to keep flows apart by source.
+
+        That costs a scattered sum where sources are few and shuffled, and nothing elsewhere.
         """
         return (
             self.rows.n_sources > FEW_SOURCES
@@ -190,9 +193,7 @@ class _Search:
         )
 
     def evaluate(self, u_k: Floats) -> ObjectiveValue:
-        """Evaluate at ``u_k``, rescaling the rows around it where numbers leave the comfortable
-        range.
-        """
+        """Evaluate at ``u_k``; rows are rescaled where numbers leave the comfortable range."""
         self.n_passes += 1
         result = evaluate(
             self.rows,
@@ -214,8 +215,9 @@ class _Search:
         return result
 
     def direction(self, current: ObjectiveValue) -> Floats | None:
-        """The Newton step; with a Hessian that stands in, corrected by the curvature seen so far
-        (BFGS).
+        """Compute the Newton step.
+
+        With a Hessian that was estimated it is corrected by the curvature seen so far (BFGS).
         """
         if current.cross_kk is not None:
             return newton_step(current)
@@ -234,8 +236,9 @@ class _Search:
         return np.asarray(solved - solved.mean())
 
     def error_after(self, current: ObjectiveValue, size: float, local: float) -> float:
-        """Estimated error after a Newton step of range ``size``: second order in the ``local``
-        differences, and rounding.
+        """Estimate the error after a Newton step of range ``size``.
+
+        It is of second order in the ``local`` differences, plus rounding.
         """
         if current.cross_kk is None:
             return self._error_at_rate(current, size)
@@ -247,9 +250,7 @@ class _Search:
         return max(error, rounding) if 10 * error <= max(self.tol, rounding) else float("inf")
 
     def _error_at_rate(self, current: ObjectiveValue, size: float) -> float:
-        """After a quasi-Newton step the error is about the step times the rate at which steps
-        shrink.
-        """
+        """Estimate the error after a quasi-Newton step: the step times the rate of shrinking."""
         if self.previous is None or not 0 < self.previous[0] < 1:
             return float("inf")
         rate = size / self.previous[0]
@@ -257,13 +258,13 @@ class _Search:
         return error if rate < _GOOD_RATE and 10 * error <= self.tol else float("inf")
 
     def rounding(self, current: ObjectiveValue) -> float:
-        """Error of log normalizers that comes from double precision alone."""
+        """Estimate the error of log normalizers that comes from double precision alone."""
         return 16 * _EPS if current.by_source else 4 * _EPS / max(self.sigma2 or 1.0, _EPS)
 
     def advance(
         self, current: ObjectiveValue, step_k: Floats, size: float, local: float
     ) -> ObjectiveValue | None:
-        """The next point, or None if the objective falls nowhere along the step."""
+        """Find the next point; None if the objective falls nowhere along the step."""
         if (
             current.cross_kk is None
             and self.previous is not None
@@ -316,8 +317,7 @@ class _Search:
     def _lengthened(
         self, current: ObjectiveValue, step_k: Floats, trial: ObjectiveValue
     ) -> ObjectiveValue:
-        """Where the objective still falls as steeply at the end of a step, twice the way, again and
-        again.
+        """Double the step again and again while the objective still falls as steeply at its end.
 
         So it is where few images that their own source hardly selects put the start hundreds of
         units away.
@@ -336,8 +336,9 @@ class _Search:
         self.trace.append(Step(current.value, float(np.abs(current.gradient_k).max()), size, kind))
 
     def outcome(self, u_k: Floats, status: Status, error: float, last: ObjectiveValue) -> Outcome:
-        """Where the search ended; the Hessian that stood in is handed on where no exact one was
-        computed.
+        """Record where the search ended.
+
+        An estimated Hessian is passed on where no exact one was computed.
         """
         exact = last.cross_kk is not None
         last = last if exact else replace(last, cross_kk=self.stand_in)
@@ -347,8 +348,10 @@ class _Search:
 def _far_step(
     current: ObjectiveValue, step_k: Floats, local: float, kind: str
 ) -> tuple[Floats, str]:
-    """Far from the solution: balance the present flows if the Newton step is too long, or creeps
-    where the objective is flat.
+    """Choose the step far from the solution.
+
+    The present flows are balanced if the Newton step is too long, or creeps where the objective is
+    flat.
     """
     cut = (step_k * min(1.0, _LONG_STEP / local), kind if local <= _LONG_STEP else "cut newton")
     if not current.by_source or sp.issparse(current.flow_lk):
@@ -363,7 +366,7 @@ def _far_step(
 
 
 def _sigma2(evaluation: ObjectiveValue) -> float | None:
-    """Second smallest eigenvalue of the Hessian; None where it is not cheap."""
+    """Compute the second smallest eigenvalue of the Hessian; None where that is not cheap."""
     if (
         evaluation.cross_kk is None
         or sp.issparse(evaluation.cross_kk)

@@ -1,8 +1,7 @@
-"""The objective of the biased-sampling equations and its derivatives, summed over the rows of ω in
-one sweep.
+"""The objective of the biased-sampling equations and its derivatives.
 
-D(u) = (1/n) Σ_i log Σ_k e^{u_k} ω_ik − Σ_k λ_k u_k is convex and invariant along the all-ones
-direction. With memberships q_ik,
+They are summed over the rows of ω in one sweep. D(u) = (1/n) Σ_i log Σ_k e^{u_k} ω_ik − Σ_k λ_k u_k
+is convex and invariant along the all-ones direction. With memberships q_ik,
 
 - gradient_k = mean_i q_ik − λ_k, which is a balance of flows: with F_kl = Σ_{i in source l} q_ik
   (what the model ascribes to source k among the images of source l), n · gradient_k = Σ_l (F_kl −
@@ -82,8 +81,9 @@ class ObjectiveValue:
 
     @property
     def imbalance_kk(self) -> Any:
-        """Antisymmetric (K, K) matrix F_lk − F_kl whose row sums are −n · gradient; None if flows
-        were pooled.
+        """Antisymmetric (K, K) matrix F_lk − F_kl; None if flows were pooled.
+
+        Its row sums are −n · gradient.
         """
         if not self.by_source:
             return None
@@ -109,8 +109,9 @@ class ObjectiveValue:
         return np.asarray((self.flow_lk[0] - self.size_k) / self.n)
 
     def local_size(self, step_k: Floats) -> float:
-        """Largest difference of ``step_k`` between two sources that share images: how far
-        memberships will move.
+        """Return the largest difference of ``step_k`` between two sources that share images.
+
+        It tells how far memberships will move.
         """
         if self.cross_kk is None or isinstance(self.cross_kk, CrossProducts):
             return float(np.ptp(step_k))
@@ -122,8 +123,9 @@ class ObjectiveValue:
         return float(kernels_graph.longest_local_step(self.cross_kk, step_k, self.band))
 
     def slope(self, step_k: Floats) -> float:
-        """Derivative of D along ``step_k``, summed as flows times differences of the step: accurate
-        where the objective is flat.
+        """Compute the derivative of D along ``step_k``.
+
+        Summed as flows times differences of the step it is accurate where the objective is flat.
         """
         if self.by_source and not sp.issparse(self.flow_lk):
             from unskew.solve import kernels_graph
@@ -133,9 +135,7 @@ class ObjectiveValue:
 
     @property
     def is_comfortable(self) -> bool:
-        """Are all row sums, and so all products of two memberships, far from overflow and
-        underflow?
-        """
+        """Whether all row sums and products of two memberships are far from over- and underflow."""
         return bool(
             self.low > 1e-60 and self.high < 1e60 and np.isfinite(self.value) and self.spread < 150
         )
@@ -144,8 +144,9 @@ class ObjectiveValue:
 def evaluate(
     rows: Rows, u_k: Floats, *, hessian: bool = True, by_source: bool = True, inverse: bool = False
 ) -> ObjectiveValue:
-    """One pass over ``rows``: D, its flows and, if asked for, the cross products and (few sources)
-    the sums of 1/s.
+    """Compute D and its flows in one pass over ``rows``.
+
+    On request also the cross products and, for few sources, the sums of 1/s.
     """
     a_k = rows.coefficients(u_k)
     spread = float(np.ptp(u_k if rows.reference_k is None else u_k - rows.reference_k))
@@ -181,10 +182,10 @@ def evaluate(
 
 
 class CrossProducts:
-    """QᵀQ as an operator, for thousands of sources that overlap so much that the matrix itself
-    would be too large.
+    """QᵀQ as an operator.
 
-    Q = diag(1/s) Ω diag(a), so a product costs two sparse products with Ω and no memory beyond the
+    It is for thousands of sources that overlap so much that the matrix itself would be too large. Q
+    = diag(1/s) Ω diag(a), so a product costs two sparse products with Ω and no memory beyond the
     row sums s.
     """
 
@@ -193,7 +194,7 @@ class CrossProducts:
         self.diagonal_k = mass_k - sum(self._squares(block) for block in rows.blocks())
 
     def laplacian(self, v_k: Floats) -> Floats:
-        """(diag(Σ_i q_ik) − QᵀQ) v."""
+        """Compute (diag(Σ_i q_ik) − QᵀQ) v."""
         out_k = self.mass_k * v_k
         for block in self.rows.blocks():
             sum_n = block.omega @ self.a_k
@@ -204,7 +205,7 @@ class CrossProducts:
         return out_k
 
     def _squares(self, block: Block) -> Floats:
-        """Σ_i c_i q_ik² over a block."""
+        """Compute Σ_i c_i q_ik² over a block."""
         omega, sum_n = block.omega, block.omega @ self.a_k
         count_n = block.count_n if block.count_n.size else 1.0
         squares_k = np.zeros(self.a_k.size)
@@ -270,7 +271,7 @@ class _Sums:
             self.low, self.high = min(self.low, low), max(self.high, high)
 
     def finished(self, a_k: Floats) -> tuple[Any, Any]:
-        """The flow and cross matrices with the factors a_k that the sweeps left out."""
+        """Return the flow and cross matrices with the factors a_k that the sweeps left out."""
         if self.matrix_free:
             return self.flow_lk, CrossProducts(
                 self.rows, a_k, self.flow_lk[0]
@@ -294,7 +295,7 @@ class _Sums:
         return self.flow_lk, self.cross_kk if self.hessian else None
 
     def finished_inverse(self, a_k: Floats) -> Floats | None:
-        """The sums of 1/s with the factors a_k that the sweeps left out."""
+        """Return the sums of 1/s with the factors a_k that the sweeps left out."""
         return (
             np.sum(self.inverse_parts, axis=0) * np.append(a_k, 1.0) if self.inverse_parts else None
         )
@@ -383,8 +384,9 @@ class _Sums:
     def _sparse_products(
         self, block: Block, a_k: Floats, start: int, stop: int
     ) -> tuple[Any, Any, Any]:
-        """For thousands of sources: memberships of the range as CSR, flows and cross products as
-        sparse matrix products.
+        """Compute flows and cross products of thousands of sources as sparse matrix products.
+
+        Memberships of the range are CSR.
         """
         omega = block.omega[start:stop]
         sum_n = omega @ a_k
@@ -412,7 +414,7 @@ def _source_indicator(source_n: npt.NDArray[np.int32], n_sources: int) -> sp.csr
 
 
 def expanded(flat_b: Floats, rows: Rows) -> Floats:
-    """(K, K) sums that a sweep over sparse rows stored flat in a band."""
+    """Return the (K, K) sums that a sweep over sparse rows stored flat in a band."""
     from unskew.solve import kernels_sweep
 
     _, stride, shift = rows.band_storage
@@ -422,13 +424,14 @@ def expanded(flat_b: Floats, rows: Rows) -> Floats:
 
 
 def is_matrix_free(rows: Rows) -> bool:
-    """Would QᵀQ cost too much to form?"""
+    """Tell whether QᵀQ would cost too much to form."""
     return rows.is_sparse and rows.n_sources > DENSE_SUMS and rows.n_pairs > MOST_PAIRS
 
 
 def hessian_matrix(evaluation: ObjectiveValue) -> Any:
-    """(K, K) Hessian diag(mean q) − QᵀQ/n at the evaluated point, the Laplacian of the cross
-    products; None if they were not formed.
+    """Compute the (K, K) Hessian diag(mean q) − QᵀQ/n at the evaluated point.
+
+    It is the Laplacian of the cross products; None if they were not formed.
     """
     cross_kk, n = evaluation.cross_kk, evaluation.n
     if cross_kk is None or isinstance(cross_kk, CrossProducts):

@@ -1,5 +1,4 @@
-"""The rows of ω as the solver reads them: where each image comes from, how often it counts, and how
-it is scaled.
+"""The rows of ω as the solver reads them: their sources, their counts, and how they are scaled.
 
 Scaling. Multiplying a row of ω by a constant changes no membership, and multiplying a column by
 e^{r_k} only shifts u_k. Rows whose sums leave the comfortable range of double precision, and
@@ -33,8 +32,9 @@ _SAFE_CONSTANT = 200.0
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows: ω (already scaled), their sources, counts (empty = one each) and the log of
-    their row scale (None = 0).
+    """Consecutive rows: ω (already scaled), their sources, counts and the log of their row scale.
+
+    No counts: one each; no scale (None): 0.
     """
 
     start: int
@@ -61,7 +61,7 @@ class Rows:
     reference_k : the r_k of the scaling, None if ω is stored as it is.
     row_scale_n : the m_i of rows that were scaled once and stored; None if they are scaled while
         reading, or not at all.
-    inverse_n : (images,) the row that stands for each image after collapsing, None if every row is
+    inverse_n : (images,) the row of each image after collapsing, None if every row is
         an image.
     origin : the rows as they were before being scaled and stored.
     jobs : threads.
@@ -102,9 +102,7 @@ class Rows:
 
     @cached_property
     def band(self) -> int:
-        """No two sources whose columns are further apart than this share an image (K where that is
-        not known).
-        """
+        """Largest distance of the columns of two sources that share an image (K where unknown)."""
         if not isinstance(self.reader, SparseReader):
             return self.n_sources
         from unskew.solve import kernels_inspect
@@ -126,9 +124,7 @@ class Rows:
 
     @property
     def band_storage(self) -> tuple[int, int, int]:
-        """(size, stride, shift) of K x K sums stored flat, entry (k, l) at k * stride + shift
-        + l.
-        """
+        """(size, stride, shift) of K x K sums stored flat: (k, l) at k * stride + shift + l."""
         n_sources, band = self.n_sources, self.band
         return (
             (n_sources * n_sources, n_sources, 0)
@@ -137,7 +133,7 @@ class Rows:
         )
 
     def blocks(self) -> Iterator[Block]:
-        """One pass over the stored rows."""
+        """Make one pass over the stored rows."""
         start = 0
         for omega in self.reader.blocks():
             if omega.shape[0] == 0:
@@ -161,18 +157,19 @@ class Rows:
             raise errors.changed_length(self.n_stored, start)
 
     def coefficients(self, u_k: Floats) -> Floats:
-        """(K,) a_k such that Σ_k a_k ω'_ik is the row sum up to the row's scale."""
+        """Return (K,) a_k such that Σ_k a_k ω'_ik is the row sum up to the row's scale."""
         shifted = u_k if self.reference_k is None else u_k - self.reference_k
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             return np.exp(shifted)
 
     def centred(self, u_k: Floats) -> Floats:
-        """``u_k`` with its free constant chosen so that the largest coefficient is 1."""
+        """Choose the free constant of ``u_k`` so that the largest coefficient is 1."""
         return np.asarray(u_k - np.max(u_k if self.reference_k is None else u_k - self.reference_k))
 
     def scaled_coefficients(self, u_k: Floats) -> tuple[Floats, float]:
-        """(a_k e^{−c}, c) with the largest coefficient 1: a constant in u, however large, cannot
-        overflow.
+        """Return (a_k e^{−c}, c) with the largest coefficient 1.
+
+        A constant in u, however large, cannot overflow.
         """
         shifted = u_k if self.reference_k is None else u_k - self.reference_k
         top = float(np.max(shifted))
@@ -180,8 +177,9 @@ class Rows:
             return np.exp(shifted - top), top
 
     def rescaled(self, reference_k: Floats) -> Rows:
-        """The same rows scaled around ``reference_k``: stored once if they are in memory, while
-        reading otherwise.
+        """Scale the rows around ``reference_k``.
+
+        They are stored once if they are in memory, and scaled while reading otherwise.
         """
         origin = self.origin or self
         rows = replace(origin, reference_k=np.array(reference_k, dtype=np.float64))
@@ -208,7 +206,7 @@ class Rows:
         return self.origin or replace(self, reference_k=None)
 
     def with_counts(self, count_n: npt.NDArray[np.floating] | npt.NDArray[np.integer]) -> Rows:
-        """The same images, image i counted ``count_n[i]`` times."""
+        """Return the same images, image i counted ``count_n[i]`` times."""
         if self.inverse_n is None:
             counts = np.asarray(count_n, dtype=np.float64)
         else:
@@ -219,14 +217,15 @@ class Rows:
         return replace(self, count_n=counts, origin=origin)
 
     def link_count(self) -> Any:
-        """(K, K) ``[k, l]`` = number of images of source l with ω_k > 0, counts included."""
+        """Count (K, K) ``[k, l]`` = images of source l with ω_k > 0, counts included."""
         from unskew.solve.inspection import link_counts
 
         return link_counts(self)
 
     def row_sums(self, u_k: Floats) -> tuple[Floats, Floats | None]:
-        """(stored rows,) Σ_k e^{u_k} ω_ik as (s_i, m_i): the row sum is s_i e^{m_i}; m is None
-        where rows are not scaled.
+        """Compute (stored rows,) Σ_k e^{u_k} ω_ik as (s_i, m_i): the row sum is s_i e^{m_i}.
+
+        m is None where rows are not scaled.
         """
         from unskew.solve import kernels_sweep
 
@@ -256,8 +255,9 @@ class Rows:
         return sum_n, np.full(self.n_stored, constant)
 
     def memberships(self, u_k: Floats) -> Iterator[tuple[slice, RowBlock]]:
-        """Blocks of q_ik = e^{u_k} ω_ik / Σ_l e^{u_l} ω_il over all images, in order: dense, or CSR
-        where ω is sparse.
+        """Yield blocks of q_ik = e^{u_k} ω_ik / Σ_l e^{u_l} ω_il over all images, in order.
+
+        They are dense, or CSR where ω is sparse.
         """
         a_k, _ = self.scaled_coefficients(u_k)  # memberships do not depend on the constant
         rows = max(1, _MEMBERSHIP_ENTRIES // self.n_sources)
@@ -290,8 +290,9 @@ def _membership(omega: RowBlock, a_k: Floats) -> RowBlock:
 
 
 def scaled_block(omega: RowBlock, reference_k: Floats, log: bool) -> tuple[RowBlock, Floats]:
-    """(ω', m): exp(log ω_ik + r_k − m_i) with m_i the row's maximum of log ω_ik + r_k, so that
-    every row's maximum is 1.
+    """Return (ω', m): exp(log ω_ik + r_k − m_i), so that every row's maximum is 1.
+
+    m_i is the row's maximum of log ω_ik + r_k.
     """
     if sp.issparse(omega):
         values = omega.data.astype(np.float64) if log else _log(omega.data)

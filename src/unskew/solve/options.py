@@ -135,10 +135,10 @@ class Options:
         return available_jobs() if self.jobs is None else self.jobs
 
 
-def read_options(given: Mapping[str, Any], allowed: type = OmegaOptions) -> Options:
-    """Return the options given by keyword, checked; ``allowed``: `SolverOptions` or more."""
+def read_options(keywords: Mapping[str, Any], allowed: type = OmegaOptions) -> Options:
+    """Return the options passed by keyword, checked; ``allowed``: `SolverOptions` or more."""
     known = tuple(_names(allowed))
-    unknown = [name for name in given if name not in known]
+    unknown = [name for name in keywords if name not in known]
     if unknown:
         raise ConfigError(
             f"there is no option {unknown[0]!r}; the options of the solver are "
@@ -146,7 +146,7 @@ def read_options(given: Mapping[str, Any], allowed: type = OmegaOptions) -> Opti
             option=unknown[0],
             allowed=list(known),
         )
-    return Options(**given)
+    return Options(**keywords)
 
 
 def shows_options(allowed: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -179,5 +179,5 @@ def shows_options(allowed: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def _names(allowed: type) -> dict[str, str]:
-    """{option: its type, as written}."""
+    """Return {option: its type, as written}."""
     return {name: kind.__forward_arg__ for name, kind in allowed.__annotations__.items()}

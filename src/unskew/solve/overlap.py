@@ -1,9 +1,9 @@
-"""Are the normalizers identifiable? Decided before any solve, from which ω are positive; how well,
-once the solution is known.
+"""Whether the normalizers are identifiable, and how well.
 
-The overlap graph has an edge k→l iff some image of source l has ω_k > 0. A solution exists and is
-unique (up to one constant) iff the graph is strongly connected (Vardi 1985; Gill, Vardi & Wellner
-1988).
+The first is decided before any solve, from which ω are positive, the second once the solution is
+known. The overlap graph has an edge k→l iff some image of source l has ω_k > 0. A solution exists
+and is unique (up to one constant) iff the graph is strongly connected (Vardi 1985; Gill, Vardi &
+Wellner 1988).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FEW_IMAGES = 10.0
 
 
 def judge_overlap(inspection: Inspection, names: tuple[str, ...]) -> Overlap:
-    """The overlap graph and its verdict, before the solve."""
+    """Build the overlap graph and its verdict, before the solve."""
     n = float(inspection.size_k.sum())
     common_mass = None if inspection.common_kk is None else inspection.common_kk / n
     link, count = (
@@ -65,8 +65,9 @@ def judge_overlap(inspection: Inspection, names: tuple[str, ...]) -> Overlap:
 def overlap_at_solution(
     overlap: Overlap, rows: Any, weight_n: Floats, hessian_kk: Any, share_k: Floats
 ) -> Overlap:
-    """``overlap`` with κ, overlap matrix, spectral gap and σ₂ at the solution; the verdict may turn
-    from ok to weak.
+    """Add κ, overlap matrix, spectral gap and σ₂ at the solution.
+
+    The verdict may turn from ok to weak.
     """
     if len(overlap.names) == 1:
         return replace(overlap, kappa=1.0)
@@ -76,9 +77,7 @@ def overlap_at_solution(
 
 
 def with_curvature(overlap: Overlap, hessian_kk: Any, share_k: Floats) -> Overlap:
-    """``overlap`` with overlap matrix Λ⁻¹QᵀQ/n = I − Λ⁻¹H, its spectral gap, σ₂, and the verdict
-    that follows.
-    """
+    """Add overlap matrix Λ⁻¹QᵀQ/n = I − Λ⁻¹H, spectral gap, σ₂, and the verdict that follows."""
     n_sources = share_k.size
     if sp.issparse(hessian_kk):
         matrix = sp.csr_array(sp.eye_array(n_sources) - sp.diags_array(1 / share_k) @ hessian_kk)
@@ -95,7 +94,7 @@ def with_curvature(overlap: Overlap, hessian_kk: Any, share_k: Floats) -> Overla
 
 
 def with_sigma2(overlap: Overlap, hessian_kk: Any) -> Overlap:
-    """``overlap`` with σ₂ and the verdict that follows from it."""
+    """Add σ₂ and the verdict that follows from it."""
     sigma2, fiedler_k = _second_smallest(hessian_kk)
     overlap = replace(overlap, sigma2=sigma2)
     if overlap.verdict == "ok" and sigma2 < overlap.thresholds["sigma2"]:
@@ -126,7 +125,7 @@ def warn_if_weak(overlap: Overlap) -> None:
 
 
 def is_strongly_connected(link_kl: Any) -> bool:
-    """Is the directed graph of positive links strongly connected?"""
+    """Tell whether the directed graph of positive links is strongly connected."""
     from scipy.sparse.csgraph import connected_components
 
     return bool(
@@ -139,7 +138,7 @@ def _graph(adjacency: Any) -> sp.csr_array:
 
 
 def _components(link_kl: Any, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Groups of sources linked in both directions, each in the order of the sources."""
+    """Find the groups of sources linked in both directions, each in the order of the sources."""
     from scipy.sparse.csgraph import connected_components
 
     _, label_k = connected_components(_graph(link_kl > 0), directed=True, connection="strong")
@@ -151,7 +150,7 @@ def _components(link_kl: Any, names: Sequence[str]) -> tuple[tuple[str, ...], ..
 
 
 def _bottleneck(mass_kk: Any) -> float:
-    """Largest t such that the undirected graph of ``mass >= t`` is connected."""
+    """Find the largest t such that the undirected graph of ``mass >= t`` is connected."""
     from scipy.sparse.csgraph import minimum_spanning_tree
 
     n_sources = mass_kk.shape[0]
@@ -174,8 +173,9 @@ def _bottleneck(mass_kk: Any) -> float:
 def _weakest_link(
     link_kl: Any, names: Sequence[str]
 ) -> tuple[tuple[str, str] | None, float | None]:
-    """The link k→l at which the directed graph would first come apart, and its number of images;
-    width 0 if it already has.
+    """Find the link k→l at which the directed graph would first come apart, and its image count.
+
+    The width is 0 if it is apart already.
     """
     if len(names) == 1:
         return None, None
@@ -197,7 +197,7 @@ def _weakest_link(
 def _weakest_sparse_link(
     link_kl: sp.csr_array, names: Sequence[str]
 ) -> tuple[tuple[str, str], float]:
-    """The same for thousands of sources: bisection over the counts that occur."""
+    """Find the weakest link of thousands of sources, by bisection over the counts that occur."""
     from scipy.sparse.csgraph import connected_components
 
     links = link_kl.tocoo()
@@ -221,8 +221,9 @@ def _weakest_sparse_link(
 
 
 def _second_smallest(matrix_kk: Any, null_k: Floats | None = None) -> tuple[float, Floats]:
-    """Second smallest eigenvalue of a positive semi-definite matrix whose null vector is known (all
-    ones), and its vector.
+    """Compute the second smallest eigenvalue of a positive semi-definite matrix, and its vector.
+
+    The null vector is known: all ones.
     """
     n_sources = matrix_kk.shape[0]
     if sp.issparse(matrix_kk) and n_sources > 500:
@@ -253,7 +254,7 @@ def _second_smallest(matrix_kk: Any, null_k: Floats | None = None) -> tuple[floa
 
 
 def _link_across(hessian_kk: Any, fiedler_k: Floats, names: Sequence[str]) -> tuple[str, str]:
-    """The strongest pair across the weakest cut (the signs of the Fiedler vector)."""
+    """Find the strongest pair across the weakest cut (the signs of the Fiedler vector)."""
     left, right = np.flatnonzero(fiedler_k > 0), np.flatnonzero(fiedler_k <= 0)
     cross = -(
         sp.csr_array(hessian_kk)[left][:, right].toarray()

@@ -1,10 +1,9 @@
-"""Score and information of the profile likelihood −Σ_i log q_{i,s_i}(u, θ): ω with parameters θ,
-strata with u of their own.
+"""Score and information of the profile likelihood −Σ_i log q_{i,s_i}(u, θ).
 
-With ω_ik = ω_k(z_i; θ), image i in stratum c and q_ik = e^{u_ck} ω_ik/Σ_l e^{u_cl} ω_il, write r_ik
-= q_ik − 1{s_i = k}, J_ik = ∂ log ω_ik/∂θ and J̄_i = Σ_k q_ik J_ik. The score of image i is r_ik for
-u_ck and Σ_k r_ik J_ik for θ. Its information, the expectation of the second derivative given the
-image, has the blocks
+ω has parameters θ, and strata have their own u. With ω_ik = ω_k(z_i; θ), image i in stratum c and
+q_ik = e^{u_ck} ω_ik/Σ_l e^{u_cl} ω_il, write r_ik = q_ik − 1{s_i = k}, J_ik = ∂ log ω_ik/∂θ and
+J̄_i = Σ_k q_ik J_ik. The score of image i is r_ik for u_ck and Σ_k r_ik J_ik for θ. Its
+information, the expectation of the second derivative given the image, has the blocks
 
     H_c = Σ_{i in c} (diag q_i − q_i q_iᵀ),   B_c = Σ_{i in c} (q_ik J_ik − q_ik J̄_i)_k,
     T = Σ_i (Σ_k q_ik J_ik J_ikᵀ − J̄_i J̄_iᵀ) + penalty.
@@ -34,8 +33,9 @@ _BLOCK = 2**22
 
 
 class Derivative(Protocol):
-    """J_ik = ∂ log ω_ik/∂θ, in the forms in which it is needed; ``at`` are rows, ``weight_bk`` one
-    number for each of them and source.
+    """J_ik = ∂ log ω_ik/∂θ, in the forms in which it is needed.
+
+    ``at`` are rows, ``weight_bk`` one number for each of them and source.
     """
 
     @property
@@ -43,22 +43,22 @@ class Derivative(Protocol):
         """P."""
 
     def take(self, at: Ints) -> Derivative:
-        """That of the rows ``at`` alone."""
+        """Return the derivative of the rows ``at`` alone."""
 
     def block(self, at: Ints) -> Floats:
-        """(b, K, P) J itself."""
+        """Return (b, K, P) J itself."""
 
     def by_row(self, at: Ints, weight_bk: Floats) -> Floats:
-        """(b, P) Σ_k w_ik J_ik."""
+        """Compute (b, P) Σ_k w_ik J_ik."""
 
     def total(self, at: Ints, weight_bk: Floats) -> Floats:
-        """(P,) Σ_i Σ_k w_ik J_ik."""
+        """Compute (P,) Σ_i Σ_k w_ik J_ik."""
 
     def along(self, at: Ints, weight_bk: Floats, a_p: Floats) -> Floats:
-        """(b,) Σ_k w_ik J_ik·a."""
+        """Compute (b,) Σ_k w_ik J_ik·a."""
 
     def slopes(self, at: Ints, q_bk: Floats, value_bt: Floats) -> Floats:
-        """(P, K, T) Σ_i f_it q_ik (J_ik − J̄_i): the derivative of Σ_i q_ik f_it by θ."""
+        """Compute (P, K, T) Σ_i f_it q_ik (J_ik − J̄_i): the derivative of Σ_i q_ik f_it by θ."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +95,9 @@ class DenseDerivative:
 
 @dataclass(frozen=True, eq=False)
 class LinearDerivative:
-    """J of a log-linear factor: φ_i for the parameters of source k, 0 for those of others; ``free``
-    are the sources that have any.
+    """J of a log-linear factor: φ_i for the parameters of source k, 0 for those of others.
+
+    ``free`` are the sources that have any.
     """
 
     phi: Floats = field(repr=False)
@@ -166,8 +167,9 @@ class Profile:
         return int(self.penalty.shape[0])
 
     def take(self, at: Ints) -> Profile:
-        """The likelihood of the rows ``at`` alone, at the same parameters; they are to have the
-        same shares of sources as all rows.
+        """Return the likelihood of the rows ``at`` alone, at the same parameters.
+
+        They must have the same shares of sources as all rows.
         """
         return Profile(
             self.log_omega[at],
@@ -179,8 +181,9 @@ class Profile:
         )
 
     def blocks(self, n_values: int = 1) -> Iterator[tuple[int, Ints, Floats]]:
-        """(stratum, rows, (b, K) q) for blocks of rows of one stratum each; ``n_values``: numbers
-        needed for each row and source.
+        """Yield (stratum, rows, (b, K) q) for blocks of rows of one stratum each.
+
+        ``n_values``: numbers needed for each row and source.
         """
         dense = 1 if isinstance(self.derivative, LinearDerivative) else max(self.n_parameters, 1)
         step = max(64, _BLOCK // (self.u.shape[1] * max(dense, n_values)))
@@ -195,11 +198,11 @@ class Profile:
         return np.split(order, np.cumsum(np.bincount(self.cell, minlength=self.u.shape[0]))[:-1])
 
     def memberships(self, at: Ints) -> Floats:
-        """(b, K) q of the rows ``at``."""
+        """Compute (b, K) q of the rows ``at``."""
         return np.asarray(scipy.special.softmax(self.log_omega[at] + self.u[self.cell[at]], axis=1))
 
     def residuals(self, at: Ints, q_bk: Floats) -> Floats:
-        """(b, K) r = q − 1{s = k}."""
+        """Compute (b, K) r = q − 1{s = k}."""
         residual_bk = q_bk.copy()
         residual_bk[np.arange(at.size), self.source[at]] -= 1.0
         return residual_bk
@@ -249,7 +252,7 @@ class Profile:
 
 
 def _as_laplacians(h_ckk: Floats) -> Floats:
-    """The diagonal restored from the rest, so that rows sum to 0 exactly."""
+    """Restore the diagonal from the rest, so that rows sum to 0 exactly."""
     diagonal = np.arange(h_ckk.shape[1])
     h_ckk[:, diagonal, diagonal] = 0.0
     h_ckk[:, diagonal, diagonal] = -h_ckk.sum(axis=2)
@@ -265,11 +268,11 @@ class Information:
     t_pp: Floats
 
     def solve(self, g_ck: Floats, g_p: Floats) -> tuple[Floats, Floats]:
-        """a with I a = g: a_θ = S⁻ (g_θ − Σ_c B_cᵀ H_c⁻ g_c) with S = T − Σ_c B_cᵀ H_c⁻ B_c, then
-        a_c = H_c⁻ (g_c − B_c a_θ).
+        """Solve I a = g.
 
-        H_c is a Laplacian: its constant is left at 0 in each linked part. Directions of θ that the
-        data do not tell are left at 0.
+        a_θ = S⁻ (g_θ − Σ_c B_cᵀ H_c⁻ g_c) with S = T − Σ_c B_cᵀ H_c⁻ B_c, then a_c = H_c⁻ (g_c −
+        B_c a_θ). H_c is a Laplacian: its constant is left at 0 in each linked part. Directions of θ
+        that the data do not tell are left at 0.
         """
         a_p = np.zeros(g_p.size)
         if g_p.size:
@@ -279,7 +282,7 @@ class Information:
         return np.einsum("ckl,cl->ck", self._inverse_ckk, g_ck), a_p
 
     def parameter_covariance(self) -> Floats:
-        """(P, P) S⁻."""
+        """Return (P, P) S⁻."""
         return self._reduced[1]
 
     @cached_property
@@ -297,8 +300,9 @@ class Information:
 def solve_one_stratum(
     log_omega_rk: Floats, source_r: Ints, names: Sequence[str]
 ) -> tuple[Floats, Solved | None]:
-    """(1, K) u, as `solve_strata` of one stratum, and the solve behind it; None where there was
-    nothing to solve.
+    """Return (1, K) u as `solve_strata` of one stratum, and the solve behind it.
+
+    The latter is None where there was nothing to solve.
     """
     count_k = np.bincount(source_r, minlength=log_omega_rk.shape[1])
     is_one = all(
@@ -317,8 +321,7 @@ def solve_one_stratum(
 def solve_strata(
     log_omega_rk: Floats, source_r: Ints, cell_r: Ints, n_cells: int, names: Sequence[str]
 ) -> Floats:
-    """(C, K) u of every stratum, solved by itself among the sources that have images in it; −inf
-    for the others.
+    """Solve every stratum by itself: (C, K) u, −inf for sources without images in it.
 
     An `OverlapError` is raised by the solver where the sources of a stratum lack a link.
     """

@@ -1,8 +1,8 @@
 """The article's own procedure for the normalizers, for fidelity: stochastic gradient descent on D.
 
 4000 iterations, batches of 100 images, learning rate 1e-2, momentum 0.9 (section 4.1 of the
-article), from a random start; batches come from shuffled epochs. It makes the number of steps that
-it is told and never claims more than its error estimate.
+article), from a random start; batches come from shuffled epochs. It makes the prescribed number of
+steps and never claims more than its error estimate.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOMENTUM = 0.9
 
 
 def _in_one_piece(rows: Rows) -> Any:
-    """ω for random access; copied only where its storage had to be converted in blocks."""
+    """Return ω for random access; copied only where its storage had to be converted in blocks."""
     blocks = [block.omega for block in rows.blocks()]
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
@@ -30,7 +30,10 @@ def _in_one_piece(rows: Rows) -> Any:
 def descend(
     rows: Rows, start_k: Floats, n_steps: int, seed: int
 ) -> tuple[Floats, tuple[Step, ...]]:
-    """(u, trace) after ``n_steps`` steps: v ← 0.9 v + gradient of the batch, u ← u − 0.01 v."""
+    """Make ``n_steps`` steps: v ← 0.9 v + gradient of the batch, u ← u − 0.01 v.
+
+    Returns (u, trace).
+    """
     if not rows.reader.in_memory:
         raise ConfigError(
             "method='sgd' draws images at random, so omega must be in memory; use method='newton' "

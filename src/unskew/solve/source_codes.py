@@ -1,6 +1,4 @@
-"""Names of sources ↔ columns of ω: every row gets the code of its source's column, or a clear
-error.
-"""
+"""Names of sources ↔ columns of ω: every row gets the code of its source's column, or an error."""
 
 from __future__ import annotations
 
@@ -19,10 +17,10 @@ Codes = npt.NDArray[np.int32]
 def source_codes(
     source: Any, n_columns: int, names: Sequence[object] | None
 ) -> tuple[Codes, tuple[str, ...]]:
-    """(codes, names): integers are columns (or labels, if the columns are labelled by integers),
-    names are looked up.
+    """Return (codes, names) of the sources.
 
-    Without ``names``, named sources stand for the columns in sorted order (categories: in the order
+    Integers are columns (or labels, if the columns are labelled by integers), names are looked up.
+    Without ``names``, named sources are the columns in sorted order (categories: in the order
     of the categories).
     """
     if n_columns == 0:
@@ -63,11 +61,12 @@ def source_codes(
     return codes, shown
 
 
-def check_same_order(given: Any, what: str, omega: Any) -> None:
-    """Two pandas objects with the same index in another order would be joined wrongly by
-    position.
+def check_same_order(column: Any, what: str, omega: Any) -> None:
+    """Refuse two pandas objects with the same index in another order.
+
+    They would be joined wrongly by position.
     """
-    own: Any = getattr(given, "index", None)
+    own: Any = getattr(column, "index", None)
     other: Any = getattr(omega, "index", None)
     if (
         not (hasattr(own, "equals") and hasattr(other, "equals"))
@@ -105,12 +104,12 @@ def _look_up(
             "name of its database."
         )
     try:
-        found, inverse = np.unique(array, return_inverse=True)
+        distinct, inverse = np.unique(array, return_inverse=True)
     except TypeError as error:
         raise errors.DataError(
             "source mixes names of different types; use all strings or all integers."
         ) from error
-    known = found.tolist() if names is None else list(names)
+    known = distinct.tolist() if names is None else list(names)
     if names is None and len(known) > n_columns:
         raise errors.DataError(
             f"source names {len(known)} databases ({errors.first_few(known)}), but omega has "
@@ -124,8 +123,8 @@ def _look_up(
             "DataFrame."
         )
     column_of = {name: k for k, name in enumerate(known)}
-    unknown = [name for name in found.tolist() if name not in column_of]
+    unknown = [name for name in distinct.tolist() if name not in column_of]
     if unknown:
         raise errors.unknown_sources(unknown, known)
-    column = np.array([column_of[name] for name in found.tolist()], dtype=np.int32)
+    column = np.array([column_of[name] for name in distinct.tolist()], dtype=np.int32)
     return column[inverse].astype(np.int32, copy=False), known

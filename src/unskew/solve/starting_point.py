@@ -1,5 +1,6 @@
-"""Where to start: flows balanced in logarithms, on a stratified subsample. Both are right whatever
-the scale of ω's rows and columns.
+"""Where to start: flows balanced in logarithms, on a stratified subsample.
+
+Both work whatever the scale of ω's rows and columns.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ _FEW_ROWS_PER_SOURCE = 16
 
 
 def subsample(rows: Rows, wanted: int, seed: int = 0) -> Rows:
-    """About ``wanted`` stored rows, systematically from every source, counted so that the shares
-    λ_k stay as they are.
+    """Take about ``wanted`` stored rows, systematically from every source.
 
-    Each source gives at least a few rows, so that no source drops out of the equations.
+    They are counted so that the shares λ_k do not change. Each source gives at least a few rows, so
+    that no source drops out of the equations.
     """
     from unskew.solve import kernels_inspect
 
@@ -56,7 +57,7 @@ def subsample(rows: Rows, wanted: int, seed: int = 0) -> Rows:
 
 
 def _gather(rows: Rows, chosen: npt.NDArray[np.int64]) -> Reader:
-    """The chosen rows as they are stored, before any scaling."""
+    """Gather the chosen rows as they are stored, before any scaling."""
     pieces = []
     start = 0
     for omega in rows.reader.blocks():
@@ -74,7 +75,7 @@ def _gather(rows: Rows, chosen: npt.NDArray[np.int64]) -> Reader:
 
 
 def balanced_start(rows: Rows, *, typical: bool = False) -> Floats:
-    """(K,) u that balances the flows between sources to first order, from a few thousand rows.
+    """Find (K,) u that balances the flows between sources to first order, from a few thousand rows.
 
     An image of source l looks like one of source k by R_ik = log ω_ik − log ω_il. With F_kl = Σ_{i
     in l} e^{R_ik}, the flows F_kl e^{u_k − u_l} are balanced by Osborne's iteration. Scaling a row
@@ -93,11 +94,11 @@ def balanced_start(rows: Rows, *, typical: bool = False) -> Floats:
 
 
 def balance_flows(log_flow_kl: Floats) -> Floats:
-    """(K,) shifts δ, centred, that nearly balance the flows e^{log_flow_kl + δ_k − δ_l}: into every
-    source as much as out of it.
+    """Find (K,) shifts δ, centred, that nearly balance the flows e^{log_flow_kl + δ_k − δ_l}.
 
-    Osborne's iteration moves one source at a time; where groups of sources have to move together,
-    Newton steps on this small convex problem (minimise Σ_kl e^{log_flow_kl + δ_k − δ_l}) follow.
+    Balanced is: as much into every source as out of it. Osborne's iteration moves one source at a
+    time; where groups of sources have to move together, Newton steps on this small convex problem
+    (minimise Σ_kl e^{log_flow_kl + δ_k − δ_l}) follow.
     """
     from unskew.solve import kernels_graph
 
@@ -125,8 +126,9 @@ def balance_flows(log_flow_kl: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Flows:
-    """Logarithms of the positive flows between different sources: ``log_flow[p]`` from l to k at
-    ``cell[p]`` = k K + l, sorted.
+    """Logarithms of the positive flows between different sources.
+
+    ``log_flow[p]`` goes from l to k at ``cell[p]`` = k K + l, sorted.
     """
 
     n_sources: int
@@ -134,15 +136,13 @@ class _Flows:
     log_flow: Floats
 
     def at(self, cell: npt.NDArray[np.int64]) -> Floats:
-        """The log flows at ``cell``, −inf where there is none."""
+        """Return the log flows at ``cell``, −inf where there is none."""
         position = np.minimum(np.searchsorted(self.cell, cell), max(self.cell.size - 1, 0))
         return np.where(self.cell[position] == cell, self.log_flow[position], -np.inf)
 
 
 def _balance(flows: _Flows) -> Floats:
-    """(K,) shifts by Osborne's iteration over the pairs of sources that have a flow in either
-    direction.
-    """
+    """Find (K,) shifts by Osborne's iteration over the pairs with a flow in either direction."""
     from unskew.solve import kernels_graph
 
     n_sources, shift_k = flows.n_sources, np.zeros(flows.n_sources)
@@ -158,8 +158,9 @@ def _balance(flows: _Flows) -> Floats:
 
 
 def _log_flows(rows: Rows, typical: bool) -> _Flows:
-    """log Σ_{i in source l} c_i ω_ik/ω_il for every pair k ≠ l that has such an image; ``typical``:
-    medians in place of sums.
+    """Compute log Σ_{i in source l} c_i ω_ik/ω_il for every pair k ≠ l that has such an image.
+
+    ``typical``: medians in place of sums.
     """
     n_sources = rows.n_sources
     cells, ratios, counts = [], [], []
@@ -206,12 +207,12 @@ def _log_flows(rows: Rows, typical: bool) -> _Flows:
 def _medians(
     value_p: Floats, weight_p: Floats, cell_p: npt.NDArray[np.int64], n_cells: int
 ) -> Floats:
-    """(cells,) the weighted median of the values in each cell; 0 where there is none."""
+    """Compute (cells,) the weighted median of the values in each cell; 0 where there is none."""
     order_p = np.lexsort((value_p, cell_p))
     value_p, weight_p, cell_p = value_p[order_p], weight_p[order_p], cell_p[order_p]
     total_c = np.bincount(cell_p, weights=weight_p, minlength=n_cells)
     below_p = np.cumsum(weight_p) - (np.cumsum(total_c) - total_c)[cell_p]
-    # The first of its cell below which, itself included, lies half the weight.
+    # The first of its cell that has, with those below it, half the weight.
     reached = np.flatnonzero(below_p >= 0.5 * total_c[cell_p])
     median_c = np.zeros(n_cells)
     median_c[cell_p[reached[::-1]]] = value_p[reached[::-1]]

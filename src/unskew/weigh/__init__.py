@@ -1,3 +1,4 @@
-"""Stage 5, normalizers → one weight per image, with diagnosis, error bars, calibration, trimming
-and shrinking.
+"""Stage 5, normalizers → one weight per image.
+
+With diagnosis, error bars, calibration, trimming and shrinking.
 """

@@ -67,13 +67,15 @@ class Bootstrap:
 
     @property
     def stderr(self) -> Floats:
-        """(K,) standard errors of log Ω̂; infinite with fewer than two usable replicates, or with a
-        single unit in every stratum.
+        """(K,) standard errors of log Ω̂.
+
+        They are infinite with fewer than two usable replicates, or with a single unit in every
+        stratum.
         """
         return np.sqrt(np.diagonal(self.covariance()))
 
     def covariance(self) -> Floats:
-        """(K, K) covariance of log Ω̂ over the replicates; infinite where ``stderr`` is."""
+        """Compute the (K, K) covariance of log Ω̂ over replicates; infinite where ``stderr`` is."""
         n_usable, n_sources = self.log_normalizer.shape
         if not self._has_spread:
             return np.full((n_sources, n_sources), np.inf)
@@ -82,7 +84,7 @@ class Bootstrap:
         return covariance_kk
 
     def estimate(self, level: float = 0.95) -> Estimate:
-        """The target mean with the replicates' standard deviation and their percentile interval.
+        """Return the target mean with the replicates' standard deviation and percentile interval.
 
         Percentiles stay within the range of the values (a share stays between 0 and 1) and follow
         monotone transformations, which neither the reflected ("basic") interval nor the one from

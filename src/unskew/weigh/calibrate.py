@@ -60,9 +60,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class _Margin:
-    """One attribute's known distribution: ``code`` (n,) is the position of each image's level in
-    ``levels``.
-    """
+    """One attribute's known distribution; ``code`` (n,) is each image's level in ``levels``."""
 
     name: str
     levels: tuple[Hashable, ...]
@@ -84,12 +82,12 @@ def calibrate_weights(
     margins: Mapping[str, Mapping[Any, float] | pd.Series[float]] | None = None,
     means: Mapping[str, tuple[npt.ArrayLike, float]] | None = None,
 ) -> Calibration:
-    """Weights p that minimise Σ_i p_i log(p_i/π_i) among those for which the margins and means
-    hold.
+    """Change the weights as little as possible so that known margins and means hold.
 
-    The solution is p_i ∝ π_i exp(ν·x_i), x_i the indicators of the image's levels and its values:
-    for one attribute post-stratification, for several the limit of iterative proportional fitting.
-    Margins that hold already change nothing. The margins then hold to 1e-12.
+    The result p minimises Σ_i p_i log(p_i/π_i) among the weights for which they hold. The solution
+    is p_i ∝ π_i exp(ν·x_i), x_i the indicators of the image's levels and its values: for one
+    attribute post-stratification, for several the limit of iterative proportional fitting. Margins
+    that hold already change nothing. The margins then hold to 1e-12.
 
     Parameters
     ----------
@@ -169,7 +167,7 @@ def _masses(margin: _Margin, weight_n: Floats) -> Floats:
 
 
 def read_weight(weights: Weights | npt.ArrayLike) -> Floats:
-    """(n,) the weights, finite, not negative, divided by their sum."""
+    """Return (n,) the weights, finite, not negative, divided by their sum."""
     if isinstance(weights, Weights):
         if not np.isfinite(weights.weight).all():
             raise ConvergenceError(
@@ -271,10 +269,10 @@ def _read_masses(name: str, masses: Mapping[Any, float]) -> Floats:
 def _encode(
     name: str, label_n: npt.NDArray[Any], levels: Sequence[Hashable]
 ) -> tuple[Ints, list[Hashable]]:
-    """(n,) position of each image's level in ``levels``, and the labels that are not among them."""
+    """Return (n,) position of each image's level in ``levels``, and the labels not among them."""
     import pandas as pd
 
-    code_n, found = pd.factorize(label_n)
+    code_n, seen = pd.factorize(label_n)
     if (code_n < 0).any():
         row = int(np.flatnonzero(code_n < 0)[0])
         raise DataError(
@@ -284,9 +282,9 @@ def _encode(
             "before the weights are computed."
         )
     position = {level: at for at, level in enumerate(levels)}
-    found_levels = list(found.tolist())
-    unknown = [level for level in found_levels if level not in position]
-    return np.array([position.get(level, -1) for level in found_levels], dtype=np.int64)[
+    seen_levels = list(seen.tolist())
+    unknown = [level for level in seen_levels if level not in position]
+    return np.array([position.get(level, -1) for level in seen_levels], dtype=np.int64)[
         code_n
     ], unknown
 
@@ -313,8 +311,9 @@ def _read_means(means: Mapping[str, tuple[npt.ArrayLike, float]], n: int) -> lis
 
 
 def _keep(weight_n: Floats, margins: Sequence[_Margin]) -> npt.NDArray[np.bool_]:
-    """(n,) images that may have a positive weight: it was positive, and no level of theirs has mass
-    0.
+    """Find (n,) images that may have a positive weight.
+
+    It was positive, and no level of theirs has mass 0.
     """
     keep_n: npt.NDArray[np.bool_] = weight_n > 0
     for margin in margins:
@@ -332,21 +331,24 @@ def _collapse(
     margins: Sequence[_Margin],
     means: Sequence[_Mean],
 ) -> tuple[Floats, Ints, Ints]:
-    """Merge kept images that agree in all levels and values: cell weights (sum 1), the cell of each
-    kept image, one image per cell.
+    """Merge kept images that agree in all levels and values.
+
+    Returns cell weights (sum 1), the cell of each kept image, and one image per cell.
     """
     cell = np.zeros(int(keep_n.sum()), dtype=np.int64)
     first = np.zeros(1, dtype=np.int64)
     for column_n in [margin.code for margin in margins] + [mean.value for mean in means]:
-        found, code = np.unique(column_n[keep_n], return_inverse=True)
-        # Numbered anew after every column, so that the product never overflows.
-        _, first, cell = np.unique(cell * found.size + code, return_index=True, return_inverse=True)
+        distinct, code = np.unique(column_n[keep_n], return_inverse=True)
+        # Numbered again after every column, so that the product never overflows.
+        _, first, cell = np.unique(
+            cell * distinct.size + code, return_index=True, return_inverse=True
+        )
     cell_weight_c = np.bincount(cell, weights=weight_n[keep_n])
     return cell_weight_c / cell_weight_c.sum(), cell, first
 
 
 def _deviations(row_c: Ints, margins: Sequence[_Margin], means: Sequence[_Mean]) -> Floats:
-    """(C, J) the columns whose target mean is 0, one for every level with mass and every mean."""
+    """Return (C, J) columns with target mean 0, one for every level with mass and every mean."""
     columns = [
         (margin.code[row_c] == at) - margin.mass_l[at]
         for margin in margins

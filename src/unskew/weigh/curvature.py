@@ -1,5 +1,6 @@
-"""The curvature of the objective at the solution, as the standard errors need it: memberships,
-Hessian, and solves with it.
+"""The curvature of the objective at the solution, as standard errors need it.
+
+Memberships, Hessian, and solves with it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ _MOST_ELIMINATED = 64
 
 
 def read_memberships(weights: Weights, max_rows: int | None = None) -> Iterator[tuple[slice, Any]]:
-    """The memberships at the solution, as (rows, (b, K) block) in the order of the images; blocks
-    of at most ``max_rows`` rows.
+    """Yield the memberships at the solution, as (rows, (b, K) block) in the order of the images.
+
+    Blocks have at most ``max_rows`` rows.
     """
     check_solved(weights)
     for rows, q_bk in weights.rows.memberships(weights.solution.u):
@@ -37,7 +39,7 @@ def read_memberships(weights: Weights, max_rows: int | None = None) -> Iterator[
 
 
 def check_solved(weights: Weights) -> None:
-    """Standard errors need ω, and a solution to differentiate."""
+    """Refuse weights without ω, or without a solution to differentiate: no standard errors."""
     if weights.rows is None:
         raise ConfigError(
             "standard errors need omega, which these weights do not carry (rows is None): they "
@@ -58,7 +60,7 @@ def check_solved(weights: Weights) -> None:
 
 
 def read_hessian(weights: Weights) -> Any:
-    """(K, K) H at the solution, dense or sparse, with H1 = 0 exactly.
+    """Return (K, K) H at the solution, dense or sparse, with H1 = 0 exactly.
 
     The diagonal is restored from the rest, H_kk = −Σ_{l≠k} H_kl (memberships sum to one): where
     overlap is weak, λ_k − Σ_i q_ik²/n cancels and the sum does not. Where the solver kept an
@@ -117,8 +119,9 @@ def _eliminate(hessian_kk: Floats, right_kj: Floats) -> Floats:
 
 
 def _factorise(grounded: Any, smallest: float) -> Callable[[Floats], Floats]:
-    """A solver for the positive definite ``grounded``; a pivot below ``smallest`` is rounding, and
-    an error.
+    """Return a solver for the positive definite ``grounded``.
+
+    A pivot below ``smallest`` is rounding, and an error.
     """
     if scipy.sparse.issparse(grounded):
         # Symmetric mode keeps to the fill-reducing order: a positive definite matrix needs no
@@ -150,7 +153,7 @@ def _no_standard_error(why: str) -> ConvergenceError:
 
 
 def invert_hessian(hessian_kk: Any, share_k: Floats) -> Floats:
-    """(K, K) H⁻, symmetric, with H⁻H = I − 1λᵀ and H⁻λ = 0."""
+    """Compute (K, K) H⁻, symmetric, with H⁻H = I − 1λᵀ and H⁻λ = 0."""
     right_kk = np.eye(share_k.size) - share_k[:, None]
     inverse_kk = solve_hessian(hessian_kk, right_kk)
     inverse_kk -= share_k @ inverse_kk

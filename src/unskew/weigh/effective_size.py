@@ -1,6 +1,4 @@
-"""How good are the weights? Effective sample size, concentration, and the tail, in total and by
-source.
-"""
+"""Effective sample size, concentration and tail of the weights, in total and by source."""
 
 from __future__ import annotations
 
@@ -69,7 +67,7 @@ class Diagnosis:
         such a tail.
     pareto_k_limit : 0.7, above which no practical sample size helps.
     largest_weight : max_i π_i.
-    largest_sample_weight : n max_i π_i, how many average images the heaviest image stands for.
+    largest_sample_weight : n max_i π_i, how many average images the heaviest image counts for.
     top_percent_share : share of the weight carried by the ⌈n/100⌉ heaviest images; 0.01 (or
         ⌈n/100⌉/n) iff all weights are equal.
     zero_weights : number of images with weight 0.
@@ -98,18 +96,19 @@ class Diagnosis:
 
 
 def diagnose_weights(weights: Weights) -> Diagnosis:
-    """Effective sample size, design effect, concentration and Pareto-k of the weights, in total and
-    by source.
+    """Diagnose the weights, in total and by source.
 
-    Weights of a solve that failed are NaN, and so is what follows from them; pareto_k is None.
+    That is effective sample size, design effect, concentration and Pareto-k. Weights of a solve
+    that failed are NaN, and so is what follows from them; pareto_k is None.
     """
     weight_n = weights.weight
     n = weight_n.size
     ess = effective_size(weight_n)
     ess_groups = groups = None
     if weights.group is not None:
-        found, group_n = np.unique(weights.group, return_inverse=True)
-        groups, ess_groups = found.size, effective_size(add_by_code(group_n, weight_n, found.size))
+        group_g, group_n = np.unique(weights.group, return_inverse=True)
+        groups = group_g.size
+        ess_groups = effective_size(add_by_code(group_n, weight_n, groups))
     top = math.ceil(n / 100)
     largest = float(weight_n.max())
     return Diagnosis(
@@ -131,8 +130,9 @@ def diagnose_weights(weights: Weights) -> Diagnosis:
 
 
 def effective_size(weight_n: Floats) -> float:
-    """Kish's (Σ_i w_i)²/Σ_i w_i²: between 1 and n, equal to n iff all weights are equal; 0 if all
-    are 0. Scaling changes nothing.
+    """Compute Kish's (Σ_i w_i)²/Σ_i w_i²: between 1 and n, equal to n iff all weights are equal.
+
+    It is 0 if all weights are 0. Scaling changes nothing.
     """
     largest = float(weight_n.max(initial=0.0))
     if largest == 0.0:
@@ -189,19 +189,20 @@ def _effective_size_by_source(
 
 
 def add_by_code(code_n: npt.NDArray[Any], value_n: Floats, size: int) -> Floats:
-    """(size,) the sum of the values of each code 0 … size − 1."""
+    """Sum the values of each code 0 … size − 1: (size,)."""
     return np.asarray(np.bincount(code_n, weights=value_n, minlength=size), dtype=np.float64)
 
 
 def pareto_k_threshold(n: int) -> float:
-    """min(1 − 1/log₁₀ n, 0.7): the largest tail shape for which n draws suffice (Vehtari et al.
-    2024, section 3.2.4); 0 up to n = 10.
+    """Return min(1 − 1/log₁₀ n, 0.7), the largest tail shape for which n draws suffice.
+
+    It is 0 up to n = 10 (Vehtari et al. 2024, section 3.2.4).
     """
     return min(1.0 - 1.0 / math.log10(n), PARETO_K_LIMIT) if n > 10 else 0.0
 
 
 def fit_pareto_k(weight_n: Floats) -> float | None:
-    """Shape k of the generalized Pareto distribution fitted to the largest weights.
+    """Fit the shape k of a generalized Pareto distribution to the largest weights.
 
     The tail is the M = ⌈min(n/5, 3√n)⌉ largest weights, measured from the next smaller one; k is
     estimated as Zhang & Stephens (2009) propose, with the weak prior of Pareto smoothed importance
@@ -240,11 +241,11 @@ def fit_pareto_k(weight_n: Floats) -> float | None:
 
 
 def _generalized_pareto_shape(excess_m: Floats) -> float:
-    """Posterior-mean shape of a generalized Pareto distribution, 1 − (1 + k x/σ)^{−1/k}, for sorted
-    positive ``excess_m``.
+    """Compute the posterior-mean shape of a generalized Pareto distribution.
 
-    Zhang & Stephens (2009, Technometrics 51) reparametrise by b = −k/σ: for given b the likelihood
-    is maximal at k(b) = mean_i log(1 − b x_i), and the profile log likelihood is m (log(−b/k) − k −
+    The distribution is 1 − (1 + k x/σ)^{−1/k}; ``excess_m`` is sorted and positive. Zhang &
+    Stephens (2009, Technometrics 51) reparametrise by b = −k/σ: for given b the likelihood is
+    maximal at k(b) = mean_i log(1 − b x_i), and the profile log likelihood is m (log(−b/k) − k −
     1). They average b over a grid of its prior quantiles. Vehtari et al. (2024, appendix) then
     shrink k towards 0.5 with the strength of ten observations.
     """

@@ -1,7 +1,7 @@
-"""Standard errors when ω was estimated: stacked influence functions of normalizers, parameters and
-target mean, robust to groups.
+"""Standard errors when ω was estimated, robust to groups.
 
-With η = (u, θ) the maximum of the profile likelihood, its score and information I as in
+They come from stacked influence functions of normalizers, parameters and target mean. With η = (u,
+θ) the maximum of the profile likelihood, its score and information I as in
 `unskew.solve.profile_likelihood`, and the target mean μ̂ = Σ_c p_c m_c, m_c = Σ_{i in c} v_i
 h_i/Σ_{i in c} v_i, v_i = 1/Σ_{k kept} e^{u_ck} ω_ik, the influence of image i on μ̂ is
 
@@ -80,10 +80,10 @@ class EstimatedRows:
 
 
 def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estimate:
-    """Target mean Σ_i π_i h_i with a standard error that accounts for the estimation of ω and for
-    the error of the margins.
+    """Estimate the target mean Σ_i π_i h_i where ω was estimated.
 
-    The variance is that of the unit sums of ψ, centred within sources (`centre_units`), or within
+    The standard error accounts for the estimation of ω and for the error of the margins. The
+    variance is that of the unit sums of ψ, centred within sources (`centre_units`), or within
     strata if there is nothing but strata: then it is the post-stratified Σ_c p_c² s_c²/N_c. To it
     comes mᵀ Cov(p̂) m, m_c the mean of stratum c. Where no source is left out, the larger of this
     and the model-based variance Σ_i π_i² (h_i − m)² + aᵀ ∂μ̂/∂η counts, as in `weighted_mean`.
@@ -111,17 +111,16 @@ def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estima
 
 
 def beside_rival(estimate: Estimate, rival: Estimate) -> Estimate:
-    """The estimate with an error that counts the choice between two models; the rival's mean μ̂'
-    stands for what the choice may cost.
+    """Widen the error of an estimate by the choice between two models.
 
-    stderr² = max(V, V') + (μ̂ − μ̂')², the mean squared error of μ̂ if the rival is right. The
-    interval is as long to both sides of μ̂ as the longer of both models' is, and |μ̂ − μ̂'| more,
-    so that it contains both: it holds the truth wherever the rival's does, however the choice was
-    made (an interval of fixed length for an estimate with a bound on its bias: Donoho 1994;
-    Armstrong & Kolesár 2018).
+    The rival's mean μ̂' shows what the choice may cost. stderr² = max(V, V') + (μ̂ − μ̂')², the
+    mean squared error of μ̂ if the rival is right. The interval is as long to both sides of μ̂ as
+    the longer of both models' is, and |μ̂ − μ̂'| more, so that it contains both: it holds the truth
+    wherever the rival's does, however the choice was made (an interval of fixed length for an
+    estimate with a bound on its bias: Donoho 1994; Armstrong & Kolesár 2018).
     """
     apart = abs(estimate.value - rival.value)
-    reach = max((each.interval[1] - each.interval[0]) / 2 for each in (estimate, rival)) + apart
+    reach = max((model.interval[1] - model.interval[0]) / 2 for model in (estimate, rival)) + apart
     stderr = math.hypot(max(estimate.stderr, rival.stderr), apart)
     return Estimate(
         estimate.value, stderr, (estimate.value - reach, estimate.value + reach), estimate.level
@@ -129,8 +128,9 @@ def beside_rival(estimate: Estimate, rival: Estimate) -> Estimate:
 
 
 def count_covariance(rows: EstimatedRows, amount_r: Floats) -> Floats:
-    """(C, C) covariance of N_c = Σ_{i in c} ``amount``_i over the strata c: every source (or its
-    groups) is drawn anew.
+    """Compute the (C, C) covariance of N_c = Σ_{i in c} ``amount``_i over the strata c.
+
+    Every source (or its groups) is drawn again.
     """
     units, n_cells = find_units(rows), rows.profile.u.shape[0]
     shape = (units.stratum_m.size, n_cells)
@@ -153,8 +153,9 @@ def count_covariance(rows: EstimatedRows, amount_r: Floats) -> Floats:
 
 
 def _shows_no_spread(rows: EstimatedRows, units: Units, value_r: Floats) -> bool:
-    """Does every stratum hold a single unit, while the values differ? Then nothing tells how much
-    units of a stratum differ.
+    """Say whether every stratum holds a single unit, while the values differ.
+
+    Then the data do not show how much units of a stratum differ.
     """
     if not rows.is_post_stratified or np.ptp(value_r[rows.weight > 0]) == 0.0:
         return False
@@ -174,8 +175,9 @@ def _interval(mean: float, variance: float, freedom: float, level: float) -> Est
 
 
 def deviations_from_strata(rows: EstimatedRows, value_r: Floats) -> tuple[Floats, float]:
-    """((R,) h_i − m_{c_i}, 0 for rows without weight; mᵀ Cov(p̂) m, what the error of the strata's
-    masses adds to the variance).
+    """Return (R,) h_i − m_{c_i}, 0 for rows without weight, and mᵀ Cov(p̂) m.
+
+    The latter is what the error of the strata's masses adds to the variance.
     """
     mean_c = _cell_means(rows, value_r)
     deviation_r = np.where(rows.weight > 0, value_r - mean_c[rows.profile.cell], 0.0)
@@ -195,7 +197,7 @@ def _cell_means(rows: EstimatedRows, value_r: Floats) -> Floats:
 
 
 def influence_of_estimate(rows: EstimatedRows, pull_r: Floats) -> tuple[Floats, float]:
-    """(R,) ψ for π_i (h_i − m) = ``pull_r``, and aᵀ ∂μ̂/∂η."""
+    """Compute (R,) ψ for π_i (h_i − m) = ``pull_r``, and aᵀ ∂μ̂/∂η."""
     profile = rows.profile
     g_ck, g_p = np.zeros(profile.u.shape), np.zeros(profile.n_parameters)
     for cell, at, q_bk in profile.blocks():
@@ -219,8 +221,9 @@ def influence_of_estimate(rows: EstimatedRows, pull_r: Floats) -> tuple[Floats, 
 def spread_of_estimate(
     rows: EstimatedRows, units: Units, deviation_r: Floats
 ) -> tuple[Floats, float]:
-    """((m,) what each unit adds to μ̂, centred, whose squares add up to its variance; the variance
-    that counts).
+    """Return (m,) what each unit adds to μ̂, centred, and the variance that counts.
+
+    The squares of the former add up to the variance of μ̂.
     """
     pull_r = rows.weight * deviation_r
     influence_r, curved = influence_of_estimate(rows, pull_r)
@@ -235,7 +238,7 @@ def spread_of_estimate(
 def stratified_variance(
     rows: EstimatedRows, units: Units, deviation_r: Floats
 ) -> tuple[Floats, Ints]:
-    """((C,) Σ_j T_j²/(1 − leverage_j) over the units j of each stratum, (C,) their numbers).
+    """Compute (C,) Σ_j T_j²/(1 − leverage_j) over the units j of each stratum, and their numbers.
 
     T_j = Σ_{i in j} π_i (h_i − m_c), and the leverage of unit j is its share of its stratum's
     weight: equal weights give p_c² s_c²/N_c. A stratum with one unit shows no spread; it takes that
@@ -264,8 +267,9 @@ def stratified_variance(
 
 
 def estimated_covariance(rows: EstimatedRows) -> Floats:
-    """(K, K) covariance of log Ω̂_k = log n_k − u_k − log Σ_i v_i over all rows, one stratum: the
-    sandwich of its influence functions.
+    """Compute the (K, K) covariance of log Ω̂_k = log n_k − u_k − log Σ_i v_i over all rows.
+
+    There is one stratum; it is the sandwich of the influence functions of log Ω̂.
     """
     profile, n_sources = rows.profile, len(rows.names)
     units = find_units(rows)

@@ -1,6 +1,4 @@
-"""How much of the distance between the weighted means and those of the plain pool may be noise:
-what both share, and what they do not.
-"""
+"""How much of the distance between weighted means and those of the plain pool may be noise."""
 
 from __future__ import annotations
 
@@ -32,8 +30,9 @@ _ENOUGH_OF_SOURCE = 500
 
 @dataclass(frozen=True)
 class MeanNoise:
-    """Sampling variances of weighted means Σ_i π_i h_ij and of pooled means Σ_i p_i h_ij, p_i equal
-    for all images that have a weight.
+    """Sampling variances of weighted means Σ_i π_i h_ij and of pooled means Σ_i p_i h_ij.
+
+    p_i is equal for all images that have a weight.
 
     Attributes
     ----------
@@ -52,12 +51,12 @@ class MeanNoise:
 
 
 def noise_beside_pool(weights: Weights, value_nj: Floats) -> MeanNoise:
-    """The variances as `weighted_mean` computes them, with those of the pooled means from the same
-    units; infinite where none can be told.
+    """Compute the variances of weighted means and of pooled means, and their covariances.
 
-    The influence of image i on the pooled mean is n p_i (h_i − h̄), centred in its source as that
-    on the weighted mean is: the numbers of images per source are fixed. Where a second model rivals
-    an estimated one, the distance between both is not counted.
+    They are those of `weighted_mean`, with the pooled means from the same units; infinite where the
+    data do not show them. The influence of image i on the pooled mean is n p_i (h_i − h̄), centred
+    in its source as that on the weighted mean is: the numbers of images per source are fixed. Where
+    a second model rivals an estimated one, the distance between both is not counted.
     """
     if weights.estimation is not None and not weights.estimation.omega_is_known:
         return _noise_of_fit(weights.estimation, value_nj)
@@ -66,7 +65,7 @@ def noise_beside_pool(weights: Weights, value_nj: Floats) -> MeanNoise:
 
 
 def _noise_of_fit(estimation: Estimation, value_nj: Floats) -> MeanNoise:
-    """From influence functions, or from a bootstrap where the model has no derivatives."""
+    """Compute them from influence functions, or a bootstrap where the model has no derivatives."""
     if estimation.is_smooth:
         return estimated_noise(estimation.rows, estimation.values_of_rows(value_nj))
     drawn = draw_fits(estimation, REPLICATES, estimation.seed)
@@ -79,16 +78,15 @@ def _noise_of_fit(estimation: Estimation, value_nj: Floats) -> MeanNoise:
 
 
 def equal_weights(weight_n: Floats) -> Floats:
-    """(n,) p_i: one weight for all images that have any, 0 for the others."""
+    """Return (n,) p_i: one weight for all images that have any, 0 for the others."""
     return (weight_n > 0) / np.count_nonzero(weight_n > 0)
 
 
 def estimated_noise(rows: EstimatedRows, value_rj: Floats) -> MeanNoise:
-    """The same from the rows behind estimated weights, where the target's sample varies, too, but
-    is not in the pool.
+    """Compute them from the rows behind estimated weights.
 
-    Of many images some tell it, as it falls as 1/n: V is wanted well enough to say whether it is
-    above δ², not to the last digit.
+    The target's sample varies, too, but is not in the pool. Of many images some tell it, as it
+    falls as 1/n: V is wanted well enough to say whether it is above δ², not to the last digit.
     """
     at, share = _enough(rows)
     if share < 1.0:
@@ -106,8 +104,9 @@ def estimated_noise(rows: EstimatedRows, value_rj: Floats) -> MeanNoise:
 
 
 def _enough(rows: EstimatedRows) -> tuple[Ints, float]:
-    """(rows from which the variances are told well enough, their share); all of them with groups or
-    strata, or a source with few images.
+    """Choose rows that show the variances well enough; also their share.
+
+    It is all rows with groups or strata, or a source with few images.
     """
     n, every = rows.source.size, np.arange(rows.source.size)
     if n <= 2 * _ENOUGH or rows.group is not None or rows.profile.u.shape[0] > 1:
@@ -119,7 +118,7 @@ def _enough(rows: EstimatedRows) -> tuple[Ints, float]:
 
 
 def replicated_noise(weighted_bj: Floats, pooled_bj: Floats) -> MeanNoise:
-    """The same from B replicates of both means."""
+    """Compute them from B replicates of both means."""
     if weighted_bj.shape[0] < 2:
         return _unknown(weighted_bj.shape[1])
     centred_bj, other_bj = (

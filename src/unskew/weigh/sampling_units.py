@@ -1,6 +1,4 @@
-"""What varies independently: images or groups of images, the strata they are drawn in, and how much
-they spread.
-"""
+"""What varies independently: images or groups, the strata they are drawn in, their spread."""
 
 from __future__ import annotations
 
@@ -33,11 +31,10 @@ class WeightedRows(Protocol):
 
 @dataclass(frozen=True)
 class Units:
-    """The independent units behind the weights: images, or groups of images, in strata within which
-    they are exchangeable.
+    """The independent units behind the weights: images, or groups of images.
 
-    A stratum is a source; sources that share a group form one stratum together, since their units
-    cannot be drawn apart.
+    They are exchangeable within strata. A stratum is a source; sources that share a group form one
+    stratum together, since their units cannot be drawn apart.
 
     Attributes
     ----------
@@ -52,15 +49,16 @@ class Units:
 
     @property
     def cannot_vary(self) -> bool:
-        """Is there one unit altogether, or one group of images in every stratum? Then nothing tells
-        how much units differ.
+        """Whether there is one unit altogether, or one group of images in every stratum.
+
+        Then the data do not show how much units differ.
         """
         n_units = self.stratum_m.size
         return n_units == 1 or bool(self.size_s.max() == 1 and n_units < self.unit_n.size)
 
 
 def find_units(weights: WeightedRows) -> Units:
-    """The images as units of their sources or, where there are groups, the groups."""
+    """Find the units of the sources: images or, where there are groups, the groups."""
     n_sources = len(weights.names)
     source_n = weights.source.astype(np.int64)
     if weights.group is None:
@@ -76,14 +74,14 @@ def find_units(weights: WeightedRows) -> Units:
 
 
 def design_effect(weights: WeightedRows, units: Units, deviation_n: Floats) -> float:
-    """Factor by which groups multiply the model-based variance, Σ_j (Σ_{i in j} r_i)²/Σ_i r_i²; 1
-    without groups.
+    """Compute the factor by which groups multiply the model-based variance; 1 without groups.
 
-    r_i is the image's own influence π_i (h_i − μ̂), centred within its source. Duplicating every
-    image within its group doubles the factor while it halves the variance of independent images:
-    their product stays. A source with one group is left out, as its sum is 0 by construction. Where
-    no r is left (h and π do not vary within sources) nothing tells how alike the images of a group
-    are, and they count as copies of one another: Σ_j m_j²/n, m_j the size of group j.
+    It is Σ_j (Σ_{i in j} r_i)²/Σ_i r_i². r_i is the image's own influence π_i (h_i − μ̂), centred
+    within its source. Duplicating every image within its group doubles the factor while it halves
+    the variance of independent images: their product stays. A source with one group is left out, as
+    its sum is 0 by construction. Where no r is left (h and π do not vary within sources) nothing
+    tells how alike the images of a group are, and they count as copies of one another: Σ_j m_j²/n,
+    m_j the size of group j.
     """
     if weights.group is None:
         return 1.0
@@ -103,12 +101,12 @@ def design_effect(weights: WeightedRows, units: Units, deviation_n: Floats) -> f
 def centre_units(
     weights: WeightedRows, units: Units, total_mj: Floats, mean_kj: Floats, expected_kj: Floats
 ) -> Floats:
-    """(m, J) T_j/(n (1 − leverage_j)^{a_j/2}): the spread of unit sums of influence functions,
-    whose squares add up to the variance.
+    """Compute (m, J) T_j/(n (1 − leverage_j)^{a_j/2}), whose squares add up to the variance.
 
-    ``total_mj`` is the sum over every unit, ``mean_kj`` the mean in each source, ``expected_kj``
-    the expectation there under the model. T_j is centred at the mean of each source, or at the
-    expectation where a single unit makes up the source.
+    That is the spread of unit sums of influence functions. ``total_mj`` is the sum over every unit,
+    ``mean_kj`` the mean in each source, ``expected_kj`` the expectation there under the model. T_j
+    is centred at the mean of each source, or at the expectation where a single unit makes up the
+    source.
 
     The data fit themselves a little: with p_jk and m_jk the weight and the number of images of unit
     j in source k, P_k and n_k those of the source, centring takes 1 − P_k times the share m_jk/n_k
@@ -139,7 +137,7 @@ def centre_units(
 def _centre_images(
     weights: WeightedRows, total_nj: Floats, mean_kj: Floats, expected_kj: Floats
 ) -> tuple[Floats, Floats]:
-    """((n,) leverages, (n, J) centred sums) where every image is a unit."""
+    """Return ((n,) leverages, (n, J) centred sums) where every image is a unit."""
     size_k = np.bincount(weights.source, minlength=len(weights.names))
     centred_k = np.where(
         size_k == 1, 0.0, 1.0 - add_by_code(weights.source, weights.weight, size_k.size)
@@ -153,7 +151,7 @@ def _centre_images(
 def _centre_groups(
     weights: WeightedRows, units: Units, total_mj: Floats, mean_kj: Floats, expected_kj: Floats
 ) -> tuple[Floats, Floats]:
-    """((m,) leverages, (m, J) centred sums) where units are groups."""
+    """Return ((m,) leverages, (m, J) centred sums) where units are groups."""
     source_n, n = weights.source, weights.weight.size
     shape = (units.stratum_m.size, len(weights.names))
     images_mk = scipy.sparse.coo_array((np.ones(n), (units.unit_n, source_n)), shape=shape).tocsr()
@@ -173,8 +171,9 @@ def _centre_groups(
 
 
 def centre_within_sources(weights: WeightedRows, units: Units, influence_n: Floats) -> Floats:
-    """(m,) the spread of the unit sums of one influence function, by image, centred in every
-    source: `centre_units`, expectation 0.
+    """Compute (m,) the spread of the unit sums of one influence function.
+
+    It is given by image and centred in every source: `centre_units` with expectation 0.
     """
     n_sources = len(weights.names)
     total_m = (

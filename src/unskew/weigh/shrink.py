@@ -1,6 +1,4 @@
-"""Weights drawn back towards the plain pool where what they correct is below the noise that they
-add.
-"""
+"""Weights drawn back towards the plain pool where they add more noise than they correct."""
 
 from __future__ import annotations
 
@@ -77,9 +75,9 @@ class Shrinkage:
 
 
 def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None = None) -> Shrinkage:
-    """Keep of the debiasing what the data are sure of: the weights nearest to π whose means
-    minimise the estimated mean squared error.
+    """Keep of the debiasing what the data are sure of.
 
+    The result is the weights nearest to π whose means minimise the estimated mean squared error.
     With few images the right weights can be worse than none: they remove a bias b of the pool and
     add noise. In every direction u_j (the values in the order given, each without its regression on
     those before it under the pool, with variance 1) the pool's mean is 0 and the weighted one δ_j =
@@ -160,8 +158,9 @@ def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None =
 
 
 def shrink_factors(distance_j: Floats, noise: MeanNoise) -> Floats:
-    """(J,) f = (b² − C)/(b² + V) in [0, 1], b² = max(δ² − V, 0); 1 where neither bias nor noise is
-    there.
+    """Compute (J,) f = (b² − C)/(b² + V) in [0, 1], b² = max(δ² − V, 0).
+
+    It is 1 where there is neither bias nor noise.
     """
     variance_j, shared_j = noise.of_difference, noise.shared - noise.pooled
     bias_j = np.maximum(distance_j**2 - variance_j, 0.0)
@@ -182,11 +181,11 @@ def _read_values(weights: Weights, means: Mapping[str, npt.ArrayLike] | None) ->
                 "the weights come from numbers, or from "
                 "a bias model that reads no features."
             )
-    given: Any = means  # of any kind where it comes from a user
-    if not isinstance(given, Mapping) or not given:
+    passed: Any = means  # of any kind where it comes from a user
+    if not isinstance(passed, Mapping) or not passed:
         raise ConfigError(
             f"means is a mapping of names to (n,) values, such as {{'brightness': "
-            f"pool.frame['brightness']}}; got {given!r}."
+            f"pool.frame['brightness']}}; got {passed!r}."
         )
     for values in means.values():
         check_order(values, weights.id)
@@ -194,10 +193,11 @@ def _read_values(weights: Weights, means: Mapping[str, npt.ArrayLike] | None) ->
 
 
 def _directions(value_nj: Floats, pool_n: Floats) -> tuple[Floats, Ints]:
-    """((n, D) u, mean 0, variance 1 and uncorrelated under the pool; (J,) which of them each value
-    adds, −1 if it adds none).
+    """Return (n, D) u, mean 0, variance 1 and uncorrelated under the pool, and whose they are.
+
+    The latter is (J,) which direction each value adds, −1 if it adds none.
     """
-    found: list[Floats] = []
+    directions: list[Floats] = []
     of_value = np.full(value_nj.shape[1], -1)
     weighed_n = pool_n > 0
     first = int(np.argmax(weighed_n))
@@ -217,19 +217,19 @@ def _directions(value_nj: Floats, pool_n: Floats) -> tuple[Floats, Ints]:
         rest_n = rest_n / np.sqrt(pool_n @ rest_n**2)
         # Twice: rounding in the first pass leaves a little of what was taken out.
         for _ in range(2):
-            for other_n in found:
+            for other_n in directions:
                 rest_n = rest_n - (pool_n @ (other_n * rest_n)) * other_n
         left = float(np.sqrt(pool_n @ rest_n**2))
         if left > _REDUNDANT:
-            of_value[at] = len(found)
-            found.append(rest_n / left)
-    return np.column_stack(found) if found else np.empty((value_nj.shape[0], 0)), of_value
+            of_value[at] = len(directions)
+            directions.append(rest_n / left)
+    return np.column_stack(directions) if directions else np.empty((value_nj.shape[0], 0)), of_value
 
 
 def nearest_weights(
     weight_n: Floats, direction_nj: Floats, wanted_j: Floats, names: list[str]
 ) -> Floats:
-    """(n,) the weights nearest to ``weight_n`` whose means of the directions are ``wanted_j``."""
+    """Find (n,) the weights nearest to ``weight_n`` with means ``wanted_j`` of the directions."""
     kept_n = weight_n > 0
     gap_cj = direction_nj[kept_n] - wanted_j
     if not gap_cj.shape[1]:

@@ -82,11 +82,10 @@ def trim_weights(
     quantile: float | None = None,
     means: Mapping[str, Any] | None = None,
 ) -> Trimming:
-    """Cap the weights at p_i = min(cap, s π_i), with s such that they sum to 1: the cap holds after
-    renormalising.
+    """Cap the weights at p_i = min(cap, s π_i), with s such that they sum to 1.
 
-    Order is preserved. A cap above the largest weight changes nothing; a cap at the mean makes all
-    (positive) weights equal.
+    So the cap holds after renormalising. Order is preserved. A cap above the largest weight changes
+    nothing; a cap at the mean makes all (positive) weights equal.
 
     Parameters
     ----------
@@ -132,7 +131,7 @@ def trim_weights(
 
 
 def cap_weights(weight_n: Floats, cap: float) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """(n,) min(cap, s π) with sum 1, and which images are at the cap.
+    """Return (n,) min(cap, s π) with sum 1, and which images are at the cap.
 
     With the m largest at the cap the others are multiplied by s_m = (1 − m cap)/(their sum); the
     answer is the smallest m for which the largest of them then stays below the cap.
@@ -191,7 +190,7 @@ def _choose_cap(
 
 
 def _best_cap(weight_n: Floats, values: list[Floats]) -> float:
-    """The candidate with the smallest Σ_h MSE(h)/Var(h), none trimmed included.
+    """Choose the candidate with the smallest Σ_h MSE(h)/Var(h), none trimmed included.
 
     With d_i = p_i (h_i − μ_p) and e_i = π_i (h_i − μ_π), the variance is Σ d_i² and the squared
     bias (μ_p − μ_π)² less its own noise Σ (d_i − e_i)², not below 0. The normalizers are taken as

@@ -92,7 +92,7 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
 
 
 def _mean_of_fit(estimation: Estimation, value_n: Floats, level: float) -> Estimate:
-    """From influence functions, or from a bootstrap where the model has no derivatives."""
+    """Use influence functions, or a bootstrap where the model has no derivatives."""
     if not estimation.is_smooth:
         return bootstrap_fit(estimation, REPLICATES, estimation.seed, value_n).estimate(level)
     value_r = estimation.values_of_rows(value_n)

@@ -1,6 +1,4 @@
-"""What the weights are worth, as a verdict: beyond the links between sources, how many images carry
-them.
-"""
+"""The verdict on the weights: not only links between sources, but how many images carry them."""
 
 from __future__ import annotations
 
@@ -24,8 +22,9 @@ _SPECTRAL_GAP = 0.01
 
 
 def judge_weights(overlap: Overlap, weight_n: Floats) -> Overlap:
-    """The verdict turns to "weak" where a handful of images carries the weight: links between
-    sources say nothing about that.
+    """Turn the verdict to "weak" where a handful of images carries the weight.
+
+    Links between sources say nothing about that.
     """
     ess = 1.0 / float(weight_n @ weight_n) if np.all(np.isfinite(weight_n)) else float("nan")
     thresholds = {**overlap.thresholds, "ess": _FEW_EFFECTIVE, "pareto_k": _NO_MEAN}
@@ -50,8 +49,9 @@ def judge_weights(overlap: Overlap, weight_n: Floats) -> Overlap:
 
 
 def judge_positive(overlap: Overlap, weight_r: Floats) -> Overlap:
-    """Where every ω is positive the graph is always connected and says nothing; spectral gap, ESS
-    and tail index judge instead.
+    """Judge by spectral gap, ESS and tail index where every ω is positive.
+
+    The graph is always connected then, and says nothing.
     """
     ess = 1.0 / float(weight_r @ weight_r)
     tail = fit_pareto_k(weight_r)
