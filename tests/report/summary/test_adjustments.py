@@ -23,7 +23,7 @@ def test_adjustments_are_told(pool: unskew.Pool, weights: unskew.Weights) -> Non
     )
     assert "country" in found.adjustments[1]
     assert found.adjustments[2].startswith(
-        "Shrunk: of the way that the weights move the means away from the plain pool"
+        "Shrunk: the weights move the means away from the plain pool only as far"
     )
     assert "sure of (y " in found.adjustments[2]
     assert found.adjustments[3] == "By hand."

@@ -127,7 +127,7 @@ def weakest_links(panel: OverlapPanel, most: int = 12) -> list[tuple[int, int, f
     if panel.link_count is None:
         return []
     size = len(panel.names)
-    found = [
+    links = [
         (k, other, float(count))
         for k in range(size)
         for other in range(size)
@@ -138,7 +138,7 @@ def weakest_links(panel: OverlapPanel, most: int = 12) -> list[tuple[int, int, f
         if panel.weakest_link is None
         else tuple(panel.names.index(name) for name in panel.weakest_link if name in panel.names)
     )
-    return sorted(found, key=lambda link: ((link[0], link[1]) != named, link[2]))[:most]
+    return sorted(links, key=lambda link: ((link[0], link[1]) != named, link[2]))[:most]
 
 
 def strength_text(panel: OverlapPanel) -> str:

@@ -257,7 +257,8 @@ def group_galleries(
     named = {kind: _KINDS.get(kind, (kind.capitalize(), "")) for kind in kinds}
     return [
         GalleryGroup(
-            *named[kind], tuple(each for each in kept if each.kind == kind and each.pictures)
+            *named[kind],
+            tuple(gallery for gallery in kept if gallery.kind == kind and gallery.pictures),
         )
         for kind in kinds
     ], left_out
@@ -329,12 +330,12 @@ def _toml_value(value: Any) -> str:
         return (
             "{"
             + ", ".join(
-                f"{json.dumps(str(key))} = {_toml_value(each)}" for key, each in value.items()
+                f"{json.dumps(str(key))} = {_toml_value(entry)}" for key, entry in value.items()
             )
             + "}"
         )
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml_value(each) for each in value) + "]"
+        return "[" + ", ".join(_toml_value(entry) for entry in value) + "]"
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -350,7 +351,7 @@ def provenance_tables(summary: Summary) -> list[PageTable]:
         if isinstance(value, Mapping):
             tables.append(
                 _facts_table(
-                    _sentence(key), [(str(name), _fact(each)) for name, each in value.items()]
+                    _sentence(key), [(str(name), _fact(entry)) for name, entry in value.items()]
                 )
             )
         else:
@@ -371,9 +372,9 @@ def _fact(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ", ".join(_fact(each) for each in value)
+        return ", ".join(_fact(entry) for entry in value)
     if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {_fact(each)}" for key, each in value.items())
+        return "; ".join(f"{key}: {_fact(entry)}" for key, entry in value.items())
     # A seed or a number of rows is read and copied: no thousands separators.
     return MISSING if value is None else shorten(value, 1000)
 

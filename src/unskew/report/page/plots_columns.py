@@ -80,10 +80,10 @@ def _distribution_words(panel: DistributionPanel, what: str) -> str:
 
 
 def _series(panel: DistributionPanel) -> list[tuple[str, Sequence[Number]]]:
-    given = [("pool", panel.pool), ("debiased", panel.weighted), ("target", panel.target)]
+    series = [("pool", panel.pool), ("debiased", panel.weighted), ("target", panel.target)]
     return [
         (kind, values)
-        for kind, values in given
+        for kind, values in series
         if values is not None and any(value is not None for value in values)
     ]
 

@@ -65,8 +65,8 @@ class Scale:
     def at(self, value: float) -> float:
         """Return the position of ``value``, 0 at ``low`` and below, 1 at ``high`` and above."""
         low, high, value = (
-            math.log10(max(each, 1e-300)) if self.log else each
-            for each in (self.low, self.high, value)
+            math.log10(max(number, 1e-300)) if self.log else number
+            for number in (self.low, self.high, value)
         )
         return min(max((value - low) / (high - low), 0.0), 1.0) if high > low else 0.5
 

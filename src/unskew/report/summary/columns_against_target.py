@@ -64,12 +64,14 @@ def fitted_columns(weighed: WeightedPool) -> tuple[str, ...]:
     names = [name for part in weighed.fitted.model.parts for name in part.columns]
     names += [] if weighed.strata is None else list(weighed.strata.by)
     columns = [str(name) for name in weighed.frame.columns]
-    found: dict[str, None] = {}
+    read: dict[str, None] = {}
     for name in names:
-        found |= dict.fromkeys(
-            [name] if name in columns else [each for each in columns if each.startswith(f"{name}_")]
+        read |= dict.fromkeys(
+            [name]
+            if name in columns
+            else [column for column in columns if column.startswith(f"{name}_")]
         )
-    return tuple(found)
+    return tuple(read)
 
 
 def describe_columns(
@@ -123,12 +125,12 @@ def describe_columns(
 
 def _wide_representations(names: Sequence[str]) -> dict[str, list[str]]:
     """Group numbered columns (embedding_0, embedding_1, …) by their stem, where there are many."""
-    found: dict[str, list[str]] = {}
+    by_stem: dict[str, list[str]] = {}
     for name in names:
         stem, _, number = name.rpartition("_")
         if stem and number.isdecimal():
-            found.setdefault(stem, []).append(name)
-    return {stem: own for stem, own in found.items() if len(own) > _MOST_NUMBERED}
+            by_stem.setdefault(stem, []).append(name)
+    return {stem: own for stem, own in by_stem.items() if len(own) > _MOST_NUMBERED}
 
 
 def _strata(

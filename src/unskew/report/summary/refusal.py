@@ -114,10 +114,10 @@ def _verdict(
     else:
         headline = "There are no weights: the data or the settings cannot be used."
         steps = ["Follow what the message says, and run again."]
-    said = [str(error)[:1].upper() + str(error)[1:]]
+    sentences = [str(error)[:1].upper() + str(error)[1:]]
     if strata is not None and strata.uncovered:
         names = sorted(strata.uncovered, key=lambda name: -strata.uncovered[name])
-        said.append(
+        sentences.append(
             f"Without images: {listed(names)}, {share_text(sum(strata.uncovered.values()))} of the "
             "target."
         )
@@ -125,11 +125,11 @@ def _verdict(
         return VerdictPanel(
             "no",
             headline,
-            private_sentences(said, hidden),
+            private_sentences(sentences, hidden),
             tuple(without_counts(step) for step in steps),
             "none",
         )
-    return VerdictPanel("no", headline, tuple(said), tuple(steps), "none")
+    return VerdictPanel("no", headline, tuple(sentences), tuple(steps), "none")
 
 
 def _link_steps(overlap: Overlap | None) -> list[str]:

@@ -199,10 +199,10 @@ def _sources(weighed: WeightedPool, strata: TargetStrata, n_sources: int) -> lis
     for at in pair.tolist():
         names[at // n_sources].append(weighed.names[at % n_sources])
     return [
-        tuple(each)
-        if len(each) <= _MOST_NAMES
-        else (*each[:_MOST_NAMES], f"and {len(each) - _MOST_NAMES} more")
-        for each in names
+        tuple(own)
+        if len(own) <= _MOST_NAMES
+        else (*own[:_MOST_NAMES], f"and {len(own) - _MOST_NAMES} more")
+        for own in names
     ]
 
 

@@ -202,11 +202,11 @@ def _target_sentences(weighed: WeightedPool, hidden: Sequence[str]) -> tuple[str
             "select from.",
         )
     if weighed.strata is not None:
-        said = weighed.strata.describe()
+        sentences = weighed.strata.describe()
     else:
-        said = (
+        sentences = (
             reference_sentences(target, weighed.pool)
             if target.kind == "source"
             else target.describe()
         )
-    return private_sentences(said, hidden) if weighed.private else tuple(said)
+    return private_sentences(sentences, hidden) if weighed.private else tuple(sentences)

@@ -139,7 +139,7 @@ def _weak_steps(overlap: Overlap) -> list[str]:
 def _judge_fit(reasons: _Reasons, fit: Any) -> None:
     if fit is None or not fit.p_value < _REJECTED:
         return
-    worst = min(fit.features, key=lambda each: (each.p_value, -each.statistic))
+    worst = min(fit.features, key=lambda check: (check.p_value, -check.statistic))
     reasons.add(
         f"The bias model does not describe the sources (p = {fit.p_value:.2g}): {worst.feature} of "
         f"{worst.source} is off most.",
