@@ -17,7 +17,7 @@ from unskew.report.page.tables import (
 )
 from unskew.report.summary.record import Number, OverlapPanel
 
-# A heat map of more sources than this has labels that nobody can read.
+# A heat map of more sources than this has unreadable labels.
 MOST_IN_MAP = 60
 Matrix = Sequence[Sequence[Number]]
 
@@ -114,8 +114,7 @@ def weak_link_table(panel: OverlapPanel) -> PageTable | None:
             "Chance of confusion",
         ),
         rows,
-        note="The first is the one on which the solution hangs. Links without any image are not "
-        "listed.",
+        note="The solution depends on the first. Links without any image are not listed.",
     )
 
 

@@ -1,5 +1,6 @@
-"""What the panels of a page show beside figures: strata, splits, copies, unreadable images,
-check_fit, galleries, provenance.
+"""What the panels of a page show besides figures.
+
+Strata, splits, copies, unreadable images, check_fit, galleries, provenance.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from unskew.report.summary.record import BalanceRow, Gallery, StratumRow, Summar
 
 T = TypeVar("T")
 
-# Pictures of all galleries together, in characters; what is beyond is left out and said to be.
+# Pictures of all galleries together, in characters; further ones are left out and counted.
 PICTURE_BUDGET = 2_500_000
 _PICTURE = re.compile(r"data:image/(?:jpeg|png|webp|gif);base64,[A-Za-z0-9+/]+=*")
 _LONGEST_TEXT = 60_000
@@ -208,8 +209,8 @@ class GalleryGroup:
 _KINDS = {
     "heaviest": (
         "Heaviest images",
-        "Each stands for many images of the target: if one looks wrong (mislabelled, damaged), so "
-        "does the result.",
+        "Each counts for many images of the target: if one is wrong (mislabelled, damaged), so is "
+        "the result.",
     ),
     "lightest": (
         "Lightest images",
@@ -257,8 +258,9 @@ def group_galleries(
     named = {kind: _KINDS.get(kind, (kind.capitalize(), "")) for kind in kinds}
     return [
         GalleryGroup(
-            *named[kind],
-            tuple(gallery for gallery in kept if gallery.kind == kind and gallery.pictures),
+            title=named[kind][0],
+            meaning=named[kind][1],
+            galleries=tuple(own for own in kept if own.kind == kind and own.pictures),
         )
         for kind in kinds
     ], left_out

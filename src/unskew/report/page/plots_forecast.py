@@ -132,8 +132,8 @@ def plot_gains(panel: ForecastPanel) -> Figure | None:
                 for arm in arms
             ),
         ),
-        meaning="In points, compared image by image. An interval that holds 0: the images do not "
-        "tell whether it helps.",
+        meaning="In points, compared image by image. Where the interval contains 0, the images do "
+        "not show whether it helps.",
         keys=(*(key for key in _keys(panel) if key.mark != "pool"), Key("guide", "No gain")),
     )
 
@@ -157,9 +157,8 @@ def plot_classes(panel: ForecastPanel) -> Figure | None:
         f"naive: {shorten(worst.label, 40)}, "
         f"{' then '.join(map(_whole, worst.accuracy[:2]))} points.",
         table=class_table(panel, ordered),
-        meaning="Classes that a model trained on all images alike gets wrong most stand on top. "
-        "Behind a rare class stand few images: the "
-        "table has the errors.",
+        meaning="Classes that a model trained on all images alike gets wrong most are on top. A "
+        "rare class rests on few images: the table has the errors.",
         keys=(Key("pool", "naive"), Key("debiased", "debiased")),
         wide=len(ordered) > 16,
     )

@@ -180,15 +180,8 @@ def plot_spreads(spreads: Sequence[Spread], of: str) -> Figure | None:
     known = [spread for spread in spreads if spread.median is not None]
     if not known:
         return None
-    scale = scale_of(
-        [
-            value
-            for spread in known
-            for value in (spread.low, spread.high, spread.largest, spread.median)
-        ],
-        log=True,
-        include=(1.0,),
-    )
+    drawn = [(row.low, row.high, row.largest, row.median) for row in known]
+    scale = scale_of([value for values in drawn for value in values], log=True, include=(1.0,))
     rows = [Row(spread.name, _box(spread, scale), show_number(spread.median)) for spread in known]
     columns = (of.capitalize(), "Images", "5%", "25%", "Median", "75%", "95%", "Largest")
     return Figure(

@@ -19,7 +19,7 @@ from unskew.report.page.numbers import (
     show_signed,
 )
 
-# A page must stay small whatever was pooled; what is beyond this stands in report.json.
+# A page must stay small whatever was pooled; further rows are in report.json only.
 MOST_ROWS = 500
 
 

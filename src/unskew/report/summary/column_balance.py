@@ -107,7 +107,7 @@ def _cells(
         # are ten or more.
         kept = {at for at in kept if share_l[at] > 0}
     elif weighed.private:
-        # The name of a level that few images have could tell which.
+        # The name of a level that few images have could identify them.
         size_l = weighed.cell_sizes(column.code, column.size, column.row)
         kept = {at for at in kept if size_l[at] >= SMALLEST_CELL}
     order = [at for at in (range(column.size) if column.ordered else rank) if at in kept]
@@ -163,7 +163,7 @@ def _target(
     if not weighed.private or described.target_count is None:
         return tuple(target_d.tolist())
     if weighed.target is not None and weighed.target.kind == "source":
-        # One source beside the whole pool: the difference would be a table of the others.
+        # One source next to the whole pool: the difference would be a table of the others.
         return None
     count = np.append(
         _join(cell_l, described.target_count[:-1].astype(np.float64), size),

@@ -1,4 +1,4 @@
-"""Every column of the pool beside what is known of it in the target."""
+"""Every column of the pool, with what is known of it in the target."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Described:
     column : of the pool.
     role : "label", "attribute" (levels) or "feature" (numbers).
     fitted : does the bias model read it, or follow its target masses?
-    target : (L,) share of every level or bin in the target; None where the target does not say.
+    target : (L,) share of every level or bin in the target; None where the target does not give it.
     target_mean : of numbers.
     target_count : (L + 1,) images of the target's sample behind ``target``, those without a value
         last; None where it comes from facts.
@@ -179,7 +179,7 @@ def _of_strata(
     at = {level: code for code, level in enumerate(column.levels)}
     mass_c = strata.mass
     if weighed.private and followed:
-        # Images outside the scope have their pool share as mass, which would tell their number.
+        # Images outside the scope have their pool share as mass, which would reveal their number.
         mass_c = np.where(strata.in_scope, strata.mass, 0.0) / strata.mass[strata.in_scope].sum()
         column = column.restricted((strata.code >= 0) & strata.in_scope[strata.code])
     target_l = np.bincount(

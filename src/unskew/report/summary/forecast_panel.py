@@ -63,8 +63,8 @@ def show_forecast(record: Mapping[str, Any], privacy: Privacy = "full") -> Forec
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise DataError(
-            f"this is no forecast of this version ({type(error).__name__}: {error}); `unskew "
-            "forecast` makes it anew."
+            f"this is not a forecast of this version ({type(error).__name__}: {error}); run "
+            "`unskew forecast` again."
         ) from error
     plain: ForecastPanel = plain_value(panel)
     return plain

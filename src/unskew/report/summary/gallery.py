@@ -160,16 +160,16 @@ def _copied(weighed: WeightedPool, copies: Copies | None, most: int) -> Iterator
     if copies is None or most < 2:
         return
     rows = np.flatnonzero(copies.content >= 0)
-    content, place = np.unique(copies.content[rows], return_inverse=True)
-    pairs = np.unique(place * len(weighed.names) + weighed.source_n[rows])
-    n_holders = np.bincount(pairs // len(weighed.names), minlength=content.size)
+    distinct, content_m = np.unique(copies.content[rows], return_inverse=True)
+    pairs = np.unique(content_m * len(weighed.names) + weighed.source_n[rows])
+    n_holders = np.bincount(pairs // len(weighed.names), minlength=distinct.size)
     across = n_holders > 1
-    rows, place = rows[across[place]], place[across[place]]
-    first_id = _smallest_ids(weighed, rows, place)
+    rows, content_m = rows[across[content_m]], content_m[across[content_m]]
+    first_id = _smallest_ids(weighed, rows, content_m)
     chosen: list[int] = []
     for at in sorted(first_id, key=lambda code: (-int(n_holders[code]), first_id[code])):
         held = sorted(
-            rows[place == at].tolist(),
+            rows[content_m == at].tolist(),
             key=lambda row: (int(weighed.source_n[row]), str(weighed.frame["id"].iat[row])),
         )
         if chosen and len(chosen) + len(held) > most:
@@ -189,10 +189,10 @@ def _copied(weighed: WeightedPool, copies: Copies | None, most: int) -> Iterator
         )
 
 
-def _smallest_ids(weighed: WeightedPool, rows: Ints, place: Ints) -> dict[int, str]:
+def _smallest_ids(weighed: WeightedPool, rows: Ints, content_m: Ints) -> dict[int, str]:
     """Return the first id of every content, in the order of texts."""
     smallest: dict[int, str] = {}
-    for identity, at in zip(weighed.frame["id"].to_numpy()[rows], place.tolist(), strict=True):
+    for identity, at in zip(weighed.frame["id"].to_numpy()[rows], content_m.tolist(), strict=True):
         smallest[at] = min(smallest.get(at, str(identity)), str(identity))
     return smallest
 

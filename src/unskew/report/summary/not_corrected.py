@@ -1,6 +1,4 @@
-"""What weighting does not correct: columns outside the target, what remains assumed, and how much
-that could matter.
-"""
+"""What weighting does not correct: columns outside the target, and what remains assumed."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ def _assumed(weighed: WeightedPool, hidden: Sequence[str]) -> tuple[str, ...]:
     described = weighed.fitted.describe()
     sentences += [f"Assumed: {assumption}." for assumption in described.assumed]
     sentences.append(
-        "The factor c(z), by which all sources together prefer some images, cannot be told from "
+        "The factor c(z), by which all sources together prefer some images, cannot be learned from "
         "the images; it comes from: "
         f"{described.anchor}."
     )
@@ -55,7 +53,7 @@ def _assumed(weighed: WeightedPool, hidden: Sequence[str]) -> tuple[str, ...]:
         shown = [f"{stratum} ({source})" for stratum, source in list(only.items())[:5]]
         more = f" and {len(only) - 5} more" if len(only) > 5 else ""
         sentences.append(
-            "Strata that one source alone sees stand for that source's images of them: "
+            "Strata that only one source sees are represented by that source's images: "
             f"{', '.join(shown)}{more}."
         )
     return private_sentences(sentences, hidden) if weighed.private else tuple(sentences)

@@ -7,7 +7,7 @@ Where it holds:
   at a time; shares, weights and effective sizes of a withheld cell go with its count. A level of a
   stratum's attribute is shown only if none of its strata is withheld, so that no margin gives a
   cell away; there is no table of sources by anything else.
-- levels that fewer than ten have are joined, for their names could tell who they are; edges of bins
+- levels that fewer than ten have are joined, because their names could identify them; edges of bins
   are round numbers with at least ten images beyond them; maxima and quantiles with fewer than ten
   images on one side are left out; effective sizes have two digits.
 - links between sources overlap, so that their differences may be small: their counts are rounded to

@@ -113,7 +113,7 @@ def _verdict(
         steps = _coverage_steps(strata)
     else:
         headline = "There are no weights: the data or the settings cannot be used."
-        steps = ["Follow what the message says, and run again."]
+        steps = ["Follow the message, and run again."]
     sentences = [str(error)[:1].upper() + str(error)[1:]]
     if strata is not None and strata.uncovered:
         names = sorted(strata.uncovered, key=lambda name: -strata.uncovered[name])
@@ -161,7 +161,8 @@ def _coverage_steps(strata: TargetStrata | None) -> list[str]:
         names = sorted(strata.uncovered, key=lambda name: -strata.uncovered[name])
         steps.append(f"Collect images of {listed(names)}: any source will do.")
         steps.append(
-            'Or make the target smaller: uncovered = "restrict" speaks of the rest, and says so.'
+            'Or make the target smaller: with uncovered = "restrict" the result is about the rest, '
+            "and says so."
         )
     else:
         steps.append(

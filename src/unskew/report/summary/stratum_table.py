@@ -190,11 +190,11 @@ def _sources(weighed: WeightedPool, strata: TargetStrata, n_sources: int) -> lis
     Where only aggregates are shown, with ten or more.
     """
     kept = np.flatnonzero(strata.code >= 0)
-    pair, place = np.unique(
+    pair, pair_m = np.unique(
         strata.code[kept] * n_sources + weighed.source_n[kept], return_inverse=True
     )
     if weighed.private:
-        pair = pair[weighed.cell_sizes(place, pair.size, kept) >= SMALLEST_CELL]
+        pair = pair[weighed.cell_sizes(pair_m, pair.size, kept) >= SMALLEST_CELL]
     names: list[list[str]] = [[] for _ in strata.strata]
     for at in pair.tolist():
         names[at // n_sources].append(weighed.names[at % n_sources])

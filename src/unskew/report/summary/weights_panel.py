@@ -95,7 +95,7 @@ def _histogram(weighed: WeightedPool, table: StratumTable) -> tuple[Histogram, i
             edges, tuple(count[:-1].tolist()), _histogram_by_source(weighed, code_n, size)
         ), int(count[-1])
     # How many images the model left out may be withheld elsewhere, so it is here, too. Images of a
-    # stratum may all have one weight: a bin would tell what the table of strata withholds.
+    # stratum may all have one weight: a bin would reveal what the table of strata withholds.
     forced = np.append(np.zeros(size, dtype=np.bool_), count[-1] > 0)
     if weighed.strata is not None and table.hidden is not None:
         forced[

@@ -13,7 +13,7 @@ _COUNT = re.compile(
 )
 _PLACE = re.compile(r"\b(image|row) \d+\b")
 _DECIMAL = re.compile(r"(?<![\w.])\d*\.\d+(?:e[+-]?\d+)?%?|(?<![\w.,])\d+%")
-# The pool share of images outside the target's scope tells how many they are.
+# The pool share of images outside the target's scope reveals how many they are.
 _POOL_SHARE = re.compile(r"(?<=pool share)(?: \([\d.e+-]+\)|, [\d.e+-]+)")
 _ASIDE = re.compile(r" \([^()]*\d[^()]*\)")
 
