@@ -18,7 +18,7 @@ from unskew.errors import ConfigError, DataError
 from unskew.report.summary.summarize import summarize_run
 
 
-def test_target_errors_stand_beside_the_masses() -> None:
+def test_errors_of_target_masses_are_in_the_table_of_strata() -> None:
     pool = unskew.Pool.from_frame(mixed_frame())
     survey = pd.DataFrame({"label": ["cat", "dog"], "share": [0.3, 0.7]})
     target = unskew.Target.table(survey, n=400)

@@ -1,4 +1,4 @@
-"""`write_report`: two files, whole or not at all, from the same summary."""
+"""`write_report`: two files, written atomically, from the same summary."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def test_the_page_can_be_made_from_the_json_alone(pool: unskew.Pool, tmp_path: P
 
 def test_nothing_is_written_where_it_cannot_be(pool: unskew.Pool, tmp_path: Path) -> None:
     weights = strata_weights(pool)
-    with pytest.raises(ConfigError, match=r"\.html"):
+    with refused(ConfigError, path=str(tmp_path / "report.pdf")):
         unskew.write_report(pool, weights, tmp_path / "report.pdf")
-    with pytest.raises(DataError, match="no folder"):
+    with refused(DataError):
         unskew.write_report(pool, weights, tmp_path / "gone" / "report.html", **QUICK)
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""Which target means are worth a sensitivity analysis, where nobody named any."""
+"""Which target means are worth a sensitivity analysis, where none was named."""
 
 from __future__ import annotations
 

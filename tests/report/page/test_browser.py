@@ -150,7 +150,8 @@ def test_hostile_names_do_nothing(browser: Any, folder: Path) -> None:
 _CONTRAST = """
 () => {
   const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+  const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
     .reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
   const behind = (element) => {
     for (let e = element; e; e = e.parentElement) {
@@ -163,7 +164,8 @@ _CONTRAST = """
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     const element = node.parentElement;
-    if (!node.textContent.trim() || ["SCRIPT", "STYLE"].includes(element.tagName) || element.closest(".heat-map, .strips, .skip")) continue;
+    if (!node.textContent.trim() || ["SCRIPT", "STYLE"].includes(element.tagName)) continue;
+    if (element.closest(".heat-map, .strips, .skip")) continue;
     const style = getComputedStyle(element);
     const colour = numbers(element instanceof SVGElement ? style.fill : style.color);
     const [a, b] = [light(colour), light(behind(element))];
@@ -179,10 +181,14 @@ _CONTRAST = """
 _HEAT_CONTRAST = (
     _CONTRAST.split("const behind")[0]
     + """
-  const read = (name) => { const box = document.createElement("div"); box.style.color = `var(${name})`; document.body.append(box);
+  const read = (name) => {
+    const box = document.createElement("div");
+    box.style.color = `var(${name})`;
+    document.body.append(box);
     const colour = numbers(getComputedStyle(box).color); box.remove(); return colour; };
   return [...document.querySelectorAll(".heat-text")].map(text => {
-    const [a, b] = [light(numbers(getComputedStyle(text).fill)), light(read(`--heat-${text.getAttribute("class").slice(-1)}`))];
+    const a = light(numbers(getComputedStyle(text).fill));
+    const b = light(read(`--heat-${text.getAttribute("class").slice(-1)}`));
     return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
   });
 }
@@ -244,9 +250,13 @@ def test_a_phone_has_folded_contents_that_lead_somewhere(browser: Any, folder: P
 _OVERLAPS = """
 () => {
   const found = [];
-  const shown = (element) => { const box = element.getBoundingClientRect(); return box.width > 0 && box.height > 0; };
+  const shown = (element) => {
+    const box = element.getBoundingClientRect();
+    return box.width > 0 && box.height > 0;
+  };
   for (const drawing of document.querySelectorAll(".rows, svg.plot, svg.heat-map, svg.graph")) {
-    const texts = [...drawing.querySelectorAll("text:not([transform*='rotate(-45)']), .row-name, .row-text")]
+    const names = "text:not([transform*='rotate(-45)']), .row-name, .row-text";
+    const texts = [...drawing.querySelectorAll(names)]
       .filter(each => shown(each) && each.textContent.trim());
     const boxes = texts.map(each => each.getBoundingClientRect());
     for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length; j++) {
@@ -254,7 +264,8 @@ _OVERLAPS = """
       const x = Math.min(a.right, b.right) - Math.max(a.left, b.left);
       const y = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
       // A line of text is a little higher than its letters.
-      if (x > 1 && y > 3) found.push(`${texts[i].textContent} | ${texts[j].textContent} (${x.toFixed(1)}, ${y.toFixed(1)})`);
+      const pair = `${texts[i].textContent} | ${texts[j].textContent}`;
+      if (x > 1 && y > 3) found.push(`${pair} (${x.toFixed(1)}, ${y.toFixed(1)})`);
     }
   }
   return found;
@@ -262,8 +273,10 @@ _OVERLAPS = """
 """
 _SMALLEST_TEXT = """
 () => {
-  const shown = [...document.querySelectorAll("svg text, .row-name, td, p, li, dd")].filter(each => each.getClientRects().length);
-  const shrunk = (each) => each.ownerSVGElement ? Math.hypot(each.getScreenCTM().a, each.getScreenCTM().b) : 1;
+  const shown = [...document.querySelectorAll("svg text, .row-name, td, p, li, dd")]
+    .filter(each => each.getClientRects().length);
+  const shrunk = (each) => each.ownerSVGElement
+    ? Math.hypot(each.getScreenCTM().a, each.getScreenCTM().b) : 1;
   return Math.min(...shown.map(each => parseFloat(getComputedStyle(each).fontSize) * shrunk(each)));
 }
 """

@@ -1,5 +1,6 @@
-"""The page as text: complete, well formed, harmless and small. What it looks like is tested in a
-browser, in test_page_browser.py.
+"""The page as text: complete, well formed, harmless and small.
+
+What it looks like is tested in a browser, in test_browser.py.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def test_every_drawing_has_a_label_and_a_table_behind_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_asks_nobody(name: str) -> None:
+def test_the_page_requests_nothing(name: str) -> None:
     page = page_of(name)
     outline = outline_of(name)
     assert all(value.startswith("data:image/") for value in outline.having("src"))
@@ -292,7 +293,7 @@ def test_the_three_verdicts_differ_in_words_and_mark() -> None:
     ]
 
 
-def test_names_in_messages_stand_in_quotation_marks() -> None:
+def test_names_in_messages_are_in_quotation_marks() -> None:
     summary = samples.small_summary()
     page = render_page(
         replace(summary, verdict=replace(summary.verdict, sentences=("only 8 images of `night`",)))

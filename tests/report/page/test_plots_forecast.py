@@ -34,7 +34,7 @@ def test_the_forecast_s_figures_and_tables_hold_its_numbers() -> None:
     )
 
 
-def test_an_objection_stands_beside_the_recommendation_and_takes_away_the_green() -> None:
+def test_an_objection_is_shown_with_the_recommendation_which_is_no_longer_green() -> None:
     from unskew.report.page.plots_forecast import forecast_level
 
     panel = samples.forecast_panel()

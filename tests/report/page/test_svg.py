@@ -16,7 +16,7 @@ from unskew.report.page.svg import Scale, scale_of
     width=st.floats(1e-3, 1e6),
     most=st.integers(3, 8),
 )
-def test_ticks_lie_inside_and_are_few(low: float, width: float, most: int) -> None:
+def test_ticks_are_inside_and_few(low: float, width: float, most: int) -> None:
     scale = Scale(low, low + width)
     ticks = scale.ticks(most)
     assert 1 <= len(ticks) <= most
@@ -26,7 +26,7 @@ def test_ticks_lie_inside_and_are_few(low: float, width: float, most: int) -> No
 
 
 @given(low=st.floats(-12, 12), width=st.floats(0.001, 20), most=st.integers(3, 8))
-def test_logarithmic_ticks_lie_inside_and_are_few(low: float, width: float, most: int) -> None:
+def test_logarithmic_ticks_are_inside_and_few(low: float, width: float, most: int) -> None:
     scale = Scale(10.0**low, 10.0 ** (low + width), log=True)
     ticks = scale.ticks(most)
     assert 1 <= len(ticks) <= most

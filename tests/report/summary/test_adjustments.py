@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 import unskew
+from raising import refused
 from summary_pools import summary_of
 from unskew.errors import ConfigError
 
 
-def test_adjustments_are_told(pool: unskew.Pool, weights: unskew.Weights) -> None:
+def test_every_adjustment_has_a_sentence(pool: unskew.Pool, weights: unskew.Weights) -> None:
     trimmed = unskew.trim_weights(weights, at=1.1)
     moved = unskew.calibrate_weights(
         weights,
@@ -23,9 +22,9 @@ def test_adjustments_are_told(pool: unskew.Pool, weights: unskew.Weights) -> Non
     )
     assert "country" in found.adjustments[1]
     assert found.adjustments[2].startswith(
-        "Shrunk: of the way that the weights move the means away from the plain pool"
+        "Shrunk: the weights move the means away from the plain pool only as far"
     )
     assert "sure of (y " in found.adjustments[2]
     assert found.adjustments[3] == "By hand."
-    with pytest.raises(ConfigError, match="adjustments"):
+    with refused(ConfigError, option="adjustments", value="int"):
         summary_of(pool, weights, adjustments=[3])

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import unskew
+from raising import refused
 from summary_pools import mixed_frame
 from unskew.errors import CoverageError, DataError, OverlapError
 from unskew.report.summary.plain import summary_from_json, summary_to_json
@@ -20,16 +21,16 @@ def test_a_missing_link_names_both_sides() -> None:
     sees = np.zeros((60, 3))
     sees[code < 2, :2] = 1.0
     sees[code == 2, 2] = 1.0
-    with pytest.raises(OverlapError) as refused:
+    with pytest.raises(OverlapError) as caught:
         unskew.debias_weights(sees, frame["source"].astype(str), names=pool.names)
-    found = summarize_refusal(pool, refused.value, provenance={"seed": 1})
+    found = summarize_refusal(pool, caught.value, provenance={"seed": 1})
     assert found.verdict.level == "no"
     assert found.weights is None
     assert found.overlap is not None
     assert found.overlap.components == (("camera 0", "camera 1"), ("camera 2",))
     assert "camera 0 and camera 1" in found.verdict.next_steps[0]
     assert "camera 2" in found.verdict.next_steps[0]
-    assert found.verdict.sentences[0] == str(refused.value)
+    assert found.verdict.sentences[0] == str(caught.value)
     assert [row.images for row in found.sources] == [20, 20, 20]
     assert summary_from_json(summary_to_json(found)) == found
 
@@ -37,9 +38,9 @@ def test_a_missing_link_names_both_sides() -> None:
 def test_missing_strata_come_first_with_their_mass() -> None:
     pool = unskew.Pool.from_frame(mixed_frame(60))
     target = unskew.Target.margins({"label": {"cat": 0.2, "dog": 0.5, "owl": 0.3}})
-    with pytest.raises(CoverageError) as refused:
+    with pytest.raises(CoverageError) as caught:
         unskew.debias(pool, unskew.bias.Strata("label"), target)
-    found = summarize_refusal(pool, refused.value, target=target)
+    found = summarize_refusal(pool, caught.value, target=target)
     assert [(row.stratum, row.target, row.covered) for row in found.strata] == [
         ("label = owl", 0.3, False),
         ("label = dog", pytest.approx(0.5), True),
@@ -60,7 +61,7 @@ def test_without_graph_or_target_there_is_still_a_page() -> None:
         found = summarize_refusal(pool, error)
         assert found.verdict.level == "no"
         assert found.verdict.next_steps
-    with pytest.raises(DataError, match="Pool"):
+    with refused(DataError, value="DataFrame"):
         summarize_refusal(pool.frame, OverlapError("x"))  # type: ignore[arg-type]
 
 

@@ -45,7 +45,7 @@ def test_the_verdict_names_the_part_that_each_factor_of_a_product_leaves() -> No
 
 
 @pytest.mark.parametrize("privacy", ["full", "aggregate"])
-def test_the_headline_of_boxes_speaks_of_what_they_reach(privacy: str) -> None:
+def test_the_headline_of_boxes_names_the_part_that_they_reach(privacy: str) -> None:
     rng = np.random.default_rng(5)
     a, b = np.r_[0.0, rng.uniform(0, 2, 298), 2.0], np.r_[1.0, rng.uniform(1, 3, 298), 3.0]
     pool = unskew.Pool.from_arrays(["a"] * 300 + ["b"] * 300, x=np.concatenate([a, b]))
@@ -80,7 +80,7 @@ def test_a_restricted_target_is_not_called_the_target() -> None:
     )
 
 
-def test_one_source_is_spoken_of_as_one() -> None:
+def test_the_verdict_on_one_source_is_in_the_singular() -> None:
     pool = unskew.Pool.from_frame(mixed_frame(100, 1))
     found = summary_of(
         pool, unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"))

@@ -73,8 +73,8 @@ def draw_rows(
     ticks: Sequence[str] | None = None,
 ) -> Markup:
     """Draw rows below one another on a common axis, with a line through each of the ``guides``."""
-    places = [scale.at(value) for value in scale.ticks()]
-    lines = grid_lines(places) + grid_lines([scale.at(value) for value in guides], "guide")
+    positions = [scale.at(value) for value in scale.ticks()]
+    lines = grid_lines(positions) + grid_lines([scale.at(value) for value in guides], "guide")
     drawn = [draw_row(row, lines) for row in rows[:MOST_DRAWN]]
     foot = draw_row(Row("", axis_ticks(scale, shown=ticks), ""), Markup(""), height=20)
     return tag("div", *drawn, foot, class_="rows" if len(rows) <= 16 else "rows dense")

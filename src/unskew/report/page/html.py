@@ -1,6 +1,4 @@
-"""The page: a `Summary` becomes one HTML file that needs nothing else, asks nobody, and runs only
-its own script.
-"""
+"""The page: a `Summary` as one HTML file that requests nothing and runs only its own script."""
 
 from __future__ import annotations
 

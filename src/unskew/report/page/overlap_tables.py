@@ -17,7 +17,7 @@ from unskew.report.page.tables import (
 )
 from unskew.report.summary.record import Number, OverlapPanel
 
-# A heat map of more sources than this has labels that nobody can read.
+# A heat map of more sources than this has unreadable labels.
 MOST_IN_MAP = 60
 Matrix = Sequence[Sequence[Number]]
 
@@ -114,8 +114,7 @@ def weak_link_table(panel: OverlapPanel) -> PageTable | None:
             "Chance of confusion",
         ),
         rows,
-        note="The first is the one on which the solution hangs. Links without any image are not "
-        "listed.",
+        note="The solution depends on the first. Links without any image are not listed.",
     )
 
 
@@ -127,7 +126,7 @@ def weakest_links(panel: OverlapPanel, most: int = 12) -> list[tuple[int, int, f
     if panel.link_count is None:
         return []
     size = len(panel.names)
-    found = [
+    links = [
         (k, other, float(count))
         for k in range(size)
         for other in range(size)
@@ -138,7 +137,7 @@ def weakest_links(panel: OverlapPanel, most: int = 12) -> list[tuple[int, int, f
         if panel.weakest_link is None
         else tuple(panel.names.index(name) for name in panel.weakest_link if name in panel.names)
     )
-    return sorted(found, key=lambda link: ((link[0], link[1]) != named, link[2]))[:most]
+    return sorted(links, key=lambda link: ((link[0], link[1]) != named, link[2]))[:most]
 
 
 def strength_text(panel: OverlapPanel) -> str:

@@ -1,5 +1,6 @@
-"""What the panels of a page show beside figures: strata, splits, copies, unreadable images,
-check_fit, galleries, provenance.
+"""What the panels of a page show besides figures.
+
+Strata, splits, copies, unreadable images, check_fit, galleries, provenance.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from unskew.report.summary.record import BalanceRow, Gallery, StratumRow, Summar
 
 T = TypeVar("T")
 
-# Pictures of all galleries together, in characters; what is beyond is left out and said to be.
+# Pictures of all galleries together, in characters; further ones are left out and counted.
 PICTURE_BUDGET = 2_500_000
 _PICTURE = re.compile(r"data:image/(?:jpeg|png|webp|gif);base64,[A-Za-z0-9+/]+=*")
 _LONGEST_TEXT = 60_000
@@ -208,8 +209,8 @@ class GalleryGroup:
 _KINDS = {
     "heaviest": (
         "Heaviest images",
-        "Each stands for many images of the target: if one looks wrong (mislabelled, damaged), so "
-        "does the result.",
+        "Each counts for many images of the target: if one is wrong (mislabelled, damaged), so is "
+        "the result.",
     ),
     "lightest": (
         "Lightest images",
@@ -257,7 +258,9 @@ def group_galleries(
     named = {kind: _KINDS.get(kind, (kind.capitalize(), "")) for kind in kinds}
     return [
         GalleryGroup(
-            *named[kind], tuple(each for each in kept if each.kind == kind and each.pictures)
+            title=named[kind][0],
+            meaning=named[kind][1],
+            galleries=tuple(own for own in kept if own.kind == kind and own.pictures),
         )
         for kind in kinds
     ], left_out
@@ -329,12 +332,12 @@ def _toml_value(value: Any) -> str:
         return (
             "{"
             + ", ".join(
-                f"{json.dumps(str(key))} = {_toml_value(each)}" for key, each in value.items()
+                f"{json.dumps(str(key))} = {_toml_value(entry)}" for key, entry in value.items()
             )
             + "}"
         )
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml_value(each) for each in value) + "]"
+        return "[" + ", ".join(_toml_value(entry) for entry in value) + "]"
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -350,7 +353,7 @@ def provenance_tables(summary: Summary) -> list[PageTable]:
         if isinstance(value, Mapping):
             tables.append(
                 _facts_table(
-                    _sentence(key), [(str(name), _fact(each)) for name, each in value.items()]
+                    _sentence(key), [(str(name), _fact(entry)) for name, entry in value.items()]
                 )
             )
         else:
@@ -371,9 +374,9 @@ def _fact(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ", ".join(_fact(each) for each in value)
+        return ", ".join(_fact(entry) for entry in value)
     if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {_fact(each)}" for key, each in value.items())
+        return "; ".join(f"{key}: {_fact(entry)}" for key, entry in value.items())
     # A seed or a number of rows is read and copied: no thousands separators.
     return MISSING if value is None else shorten(value, 1000)
 

@@ -44,7 +44,7 @@ from unskew.report.page.tables import (
 from unskew.report.summary.record import Curve, DistributionPanel, Number
 
 _HEIGHT = 120
-# Lines of more sources than this cannot be told apart; shades by row can.
+# Lines of more sources than this cannot be distinguished; shades by row can.
 MOST_LINES = 6
 MOST_LEVELS = 14
 # A table by source with more cells than this is left to report.json; a curve with more points or
@@ -80,10 +80,10 @@ def _distribution_words(panel: DistributionPanel, what: str) -> str:
 
 
 def _series(panel: DistributionPanel) -> list[tuple[str, Sequence[Number]]]:
-    given = [("pool", panel.pool), ("debiased", panel.weighted), ("target", panel.target)]
+    series = [("pool", panel.pool), ("debiased", panel.weighted), ("target", panel.target)]
     return [
         (kind, values)
-        for kind, values in given
+        for kind, values in series
         if values is not None and any(value is not None for value in values)
     ]
 
@@ -275,10 +275,14 @@ def _draw_shades(curve: Curve) -> Markup:
         cells, start = [], 0
         for k in range(1, count + 1):
             if k == count or numbers or _shade(values[k]) != _shade(values[start]):
-                place = {"x": x_position(start / count), "width": x_position((k - start) / count)}
+                extent = {"x": x_position(start / count), "width": x_position((k - start) / count)}
                 cells.append(
                     tag(
-                        "rect", **place, y=3, height=20, class_=f"heat heat-{_shade(values[start])}"
+                        "rect",
+                        **extent,
+                        y=3,
+                        height=20,
+                        class_=f"heat heat-{_shade(values[start])}",
                     )
                 )
                 start = k

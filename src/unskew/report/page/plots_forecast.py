@@ -132,24 +132,22 @@ def plot_gains(panel: ForecastPanel) -> Figure | None:
                 for arm in arms
             ),
         ),
-        meaning="In points, compared image by image. An interval that holds 0: the images do not "
-        "tell whether it helps.",
+        meaning="In points, compared image by image. Where the interval contains 0, the images do "
+        "not show whether it helps.",
         keys=(*(key for key in _keys(panel) if key.mark != "pool"), Key("guide", "No gain")),
     )
 
 
 def plot_classes(panel: ForecastPanel) -> Figure | None:
     """Draw the accuracy within every class, naive and debiased, the worst under naive first."""
-    known = [each for each in panel.classes if any(value is not None for value in each.accuracy)]
+    known = [row for row in panel.classes if any(value is not None for value in row.accuracy)]
     if not known:
         return None
-    ordered = sorted(
-        known, key=lambda each: (each.accuracy[0] is None, each.accuracy[0], each.label)
-    )
-    scale = scale_of([_times(value) for each in ordered for value in each.accuracy[:2]])
+    ordered = sorted(known, key=lambda row: (row.accuracy[0] is None, row.accuracy[0], row.label))
+    scale = scale_of([_times(value) for row in ordered for value in row.accuracy[:2]])
     rows = [
-        Row(each.label, _move(each.accuracy, scale), " → ".join(map(_whole, each.accuracy[:2])))
-        for each in ordered
+        Row(row.label, _move(row.accuracy, scale), " → ".join(map(_whole, row.accuracy[:2])))
+        for row in ordered
     ]
     worst = ordered[0]
     return Figure(
@@ -159,9 +157,8 @@ def plot_classes(panel: ForecastPanel) -> Figure | None:
         f"naive: {shorten(worst.label, 40)}, "
         f"{' then '.join(map(_whole, worst.accuracy[:2]))} points.",
         table=class_table(panel, ordered),
-        meaning="Classes that a model trained on all images alike gets wrong most stand on top. "
-        "Behind a rare class stand few images: the "
-        "table has the errors.",
+        meaning="Classes that a model trained on all images alike gets wrong most are on top. A "
+        "rare class rests on few images: the table has the errors.",
         keys=(Key("pool", "naive"), Key("debiased", "debiased")),
         wide=len(ordered) > 16,
     )
@@ -207,15 +204,15 @@ def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> PageT
     ]
     rows = (
         [
-            name_cell(each.label),
+            name_cell(row.label),
             *(
                 TableCell(show_error(value, error), value)
-                for value, error in zip(each.accuracy, each.stderr, strict=True)
+                for value, error in zip(row.accuracy, row.stderr, strict=True)
             ),
-            share_cell(each.share),
-            count_cell(each.ess),
+            share_cell(row.share),
+            count_cell(row.ess),
         ]
-        for each in classes
+        for row in classes
     )
     note = (
         "Points, ± one standard error given the weights. Effective images: what the class's "

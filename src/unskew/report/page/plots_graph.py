@@ -50,10 +50,9 @@ def plot_graph(panel: OverlapPanel) -> Figure | None:
         drawing=drawn,
         label=_graph_label(panel),
         table=weak_link_table(panel) or table("Links", ("Source",), []),
-        meaning="Two sources are linked when each could have taken images of the other. Everything "
-        "hangs together only if one can walk "
-        "from every source to every other; the weakest link limits how well their sizes can be "
-        "compared.",
+        meaning="Two sources are linked when each could have taken images of the other. The "
+        "sources can be compared only if links lead from every source to every other; the weakest "
+        "link limits how well.",
         keys=(
             Key("edge", "Linked (the wider, the more images)"),
             Key("edge-one", "One way only"),

@@ -40,10 +40,9 @@ def plot_sensitivity(rows: Sequence[SensitivityRow]) -> Figure:
         label=f"Range of {len(outcomes)} target means when a hidden selection factor may vary.",
         table=_range_table(rows),
         meaning="No data can show how likely all sources together are to miss a kind of image. If "
-        "that chance varied within the factor"
-        f"{f' ({scopes})' if scopes else ''}, the estimate could lie anywhere in the range; a "
-        "conclusion that holds across it does not "
-        "hang on the assumption.",
+        f"that chance varied within the factor{f' ({scopes})' if scopes else ''}, the estimate "
+        "could be anywhere in the range; a conclusion that holds across it does not depend on the "
+        "assumption.",
         keys=(
             Key("debiased", "Estimate"),
             Key("interval", "Range"),

@@ -117,7 +117,7 @@ def _histogram_table(panel: WeightsPanel) -> PageTable:
         [
             TableCell(f"{show_number(10.0**low)} to {show_number(10.0**high)}", low),
             count_cell(panel.histogram.count[k]),
-            *(count_cell(each[k]) for each in by.values()),
+            *(count_cell(counts[k]) for counts in by.values()),
         ]
         for k, (low, high) in enumerate(itertools.pairwise(edges))
     ]
@@ -180,12 +180,9 @@ def plot_spreads(spreads: Sequence[Spread], of: str) -> Figure | None:
     known = [spread for spread in spreads if spread.median is not None]
     if not known:
         return None
-    scale = scale_of(
-        [value for each in known for value in (each.low, each.high, each.largest, each.median)],
-        log=True,
-        include=(1.0,),
-    )
-    rows = [Row(each.name, _box(each, scale), show_number(each.median)) for each in known]
+    drawn = [(row.low, row.high, row.largest, row.median) for row in known]
+    scale = scale_of([value for values in drawn for value in values], log=True, include=(1.0,))
+    rows = [Row(spread.name, _box(spread, scale), show_number(spread.median)) for spread in known]
     columns = (of.capitalize(), "Images", "5%", "25%", "Median", "75%", "95%", "Largest")
     return Figure(
         title=f"Weights by {of}",
@@ -196,19 +193,19 @@ def plot_spreads(spreads: Sequence[Spread], of: str) -> Figure | None:
             f"Quantiles of the sample weight by {of}",
             columns,
             (
-                [name_cell(each.name), count_cell(each.images)]
+                [name_cell(spread.name), count_cell(spread.images)]
                 + [
                     number_cell(value)
                     for value in (
-                        each.low,
-                        each.lower,
-                        each.median,
-                        each.upper,
-                        each.high,
-                        each.largest,
+                        spread.low,
+                        spread.lower,
+                        spread.median,
+                        spread.upper,
+                        spread.high,
+                        spread.largest,
                     )
                 ]
-                for each in spreads
+                for spread in spreads
             ),
         ),
         meaning="On the right the median. Above 1: images of which the target has more than the "
@@ -222,15 +219,18 @@ def plot_spreads(spreads: Sequence[Spread], of: str) -> Figure | None:
     )
 
 
-def _box(each: Spread, scale: Scale) -> Markup:
+def _box(spread: Spread, scale: Scale) -> Markup:
     marks = Markup("")
-    for low, high, class_ in ((each.low, each.high, "whisker"), (each.lower, each.upper, "box")):
+    for low, high, class_ in (
+        (spread.low, spread.high, "whisker"),
+        (spread.lower, spread.upper, "box"),
+    ):
         if low is not None and high is not None:
             marks += span_line(scale.at(low), scale.at(high), 13, class_)
-    if each.median is not None:
-        marks += mark("median", scale.at(each.median), 13)
+    if spread.median is not None:
+        marks += mark("median", scale.at(spread.median), 13)
     return marks + (
-        mark("largest", scale.at(each.largest), 13) if each.largest is not None else Markup("")
+        mark("largest", scale.at(spread.largest), 13) if spread.largest is not None else Markup("")
     )
 
 

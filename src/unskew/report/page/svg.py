@@ -65,8 +65,8 @@ class Scale:
     def at(self, value: float) -> float:
         """Return the position of ``value``, 0 at ``low`` and below, 1 at ``high`` and above."""
         low, high, value = (
-            math.log10(max(each, 1e-300)) if self.log else each
-            for each in (self.low, self.high, value)
+            math.log10(max(number, 1e-300)) if self.log else number
+            for number in (self.low, self.high, value)
         )
         return min(max((value - low) / (high - low), 0.0), 1.0) if high > low else 0.5
 
@@ -152,24 +152,26 @@ def axis_ticks(
     return join(_tick(scale.at(value), text) for value, text in zip(values, texts, strict=True))
 
 
-def _tick(place: float, text: str) -> Markup:
-    anchor = "start" if place < 0.04 else "end" if place > 0.96 else "middle"
-    return tag("line", x1=x_position(place), x2=x_position(place), y1=0, y2=4, class_="axis") + tag(
-        "text", text, x=x_position(place), y=16, class_="tick", text_anchor=anchor
-    )
+def _tick(position: float, text: str) -> Markup:
+    anchor = "start" if position < 0.04 else "end" if position > 0.96 else "middle"
+    return tag(
+        "line", x1=x_position(position), x2=x_position(position), y1=0, y2=4, class_="axis"
+    ) + tag("text", text, x=x_position(position), y=16, class_="tick", text_anchor=anchor)
 
 
-def grid_lines(places: Iterable[float], class_: str = "grid") -> Markup:
+def grid_lines(positions: Iterable[float], class_: str = "grid") -> Markup:
     """Draw vertical lines over the full height, at parts of the width."""
     return join(
-        tag("line", x1=x_position(place), x2=x_position(place), y1=0, y2="100%", class_=class_)
-        for place in places
+        tag(
+            "line", x1=x_position(position), x2=x_position(position), y1=0, y2="100%", class_=class_
+        )
+        for position in positions
     )
 
 
-def mark(kind: str, place: float, y: float) -> Markup:
+def mark(kind: str, position: float, y: float) -> Markup:
     """Draw one of the page's marks (pool, debiased, target …), each with its own shape."""
-    return tag("use", href=f"#m-{kind}", x=x_position(place), y=y)
+    return tag("use", href=f"#m-{kind}", x=x_position(position), y=y)
 
 
 def stretch_lines(

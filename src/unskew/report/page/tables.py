@@ -19,7 +19,7 @@ from unskew.report.page.numbers import (
     show_signed,
 )
 
-# A page must stay small whatever was pooled; what is beyond this stands in report.json.
+# A page must stay small whatever was pooled; further rows are in report.json only.
 MOST_ROWS = 500
 
 
@@ -92,8 +92,8 @@ def table(
     A column given by its name alone is numeric, except the first.
     """
     made = tuple(
-        each if isinstance(each, TableColumn) else TableColumn(each, numeric=k > 0)
-        for k, each in enumerate(columns)
+        column if isinstance(column, TableColumn) else TableColumn(column, numeric=k > 0)
+        for k, column in enumerate(columns)
     )
     return PageTable(caption, made, tuple(tuple(row) for row in rows), note).cut(most)
 

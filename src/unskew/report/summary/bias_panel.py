@@ -54,7 +54,7 @@ def show_bias(
 def _fit_message(fit: Any, private: bool) -> str:
     if not private or not fit.p_value < 0.05:
         return without_counts(fit.message) if private else fit.message
-    worst = min(fit.features, key=lambda each: (each.p_value, -each.statistic))
+    worst = min(fit.features, key=lambda check: (check.p_value, -check.statistic))
     return (
         f"The bias model does not describe the sources (p = {fit.p_value:.2g}): "
         f"{worst.feature} "
@@ -63,7 +63,7 @@ def _fit_message(fit: Any, private: bool) -> str:
 
 
 def _fit_rows(fit: Any, private: bool) -> tuple[FitRow, ...]:
-    rows = sorted(fit.features, key=lambda each: (each.p_value, each.feature))
+    rows = sorted(fit.features, key=lambda check: (check.p_value, check.feature))
     # A threshold is the value of an image, and a level may be a rare one.
     return tuple(
         FitRow(
@@ -77,8 +77,8 @@ def _fit_rows(fit: Any, private: bool) -> tuple[FitRow, ...]:
     )
 
 
-def _parameters(given: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    for name, value in given.items():
+def _parameters(parameters: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in parameters.items():
         full = f"{before}{name}"
         if isinstance(value, Mapping):
             yield from _parameters(value, f"{full} · ")
@@ -90,5 +90,5 @@ def _value_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list | tuple):
-        return ", ".join(_value_text(each) for each in value[:20])
+        return ", ".join(_value_text(entry) for entry in value[:20])
     return str(value)

@@ -30,21 +30,21 @@ class ShownDistribution:
     Attributes
     ----------
     panel : for the page.
-    place : (L,) the cell of every level or bin; the last may join several.
+    cell_of_level : (L,) the cell of every level or bin; the last may join several.
     joined : is the last cell several levels joined?
     hidden : (D,) cells that are withheld.
     """
 
     described: Described
     panel: DistributionPanel
-    place: Ints = field(repr=False)
+    cell_of_level: Ints = field(repr=False)
     joined: bool
     hidden: Any = field(repr=False)
 
     def rows_of_cell(self, cell: int) -> Ints:
         """Return the images in a cell."""
         column = self.described.column
-        return np.asarray(column.row[self.place[column.code] == cell])
+        return np.asarray(column.row[self.cell_of_level[column.code] == cell])
 
 
 def show_distribution(
@@ -56,15 +56,15 @@ def show_distribution(
     """
     column = described.column
     forced = hidden_levels(weighed, table, column.name) if described.by_strata else set()
-    labels, place, joined = _cells(weighed, described, forced)
+    labels, cell_l, joined = _cells(weighed, described, forced)
     size = max(len(labels), column.size if column.is_number else 0)
-    count_d = _join(place, column.masses(), size)
-    hidden_d = _hidden(weighed, described, place, size, labels, forced)
+    count_d = _join(cell_l, column.masses(), size)
+    hidden_d = _hidden(weighed, described, cell_l, size, labels, forced)
     missing = int(np.count_nonzero(~column.present))
-    pool_d = _join(place, column.shares(), size)
+    pool_d = _join(cell_l, column.shares(), size)
     if weighed.private and described.by_strata:
         pool_d = count_d / table.shown_total
-    target_d = _target(weighed, described, place, size)
+    target_d = _target(weighed, described, cell_l, size)
     shown = DistributionPanel(
         column=column.name,
         role=described.role,
@@ -72,16 +72,23 @@ def show_distribution(
         edges=column.edges,
         levels=tuple(labels),
         pool=_masked(pool_d, hidden_d),
-        weighted=_masked(_join(place, column.shares(weighed.weight_n), size), hidden_d),
+        weighted=_masked(_join(cell_l, column.shares(weighed.weight_n), size), hidden_d),
         target=target_d,
-        by_source={} if weighed.private else _by_source(weighed, described, place, size),
+        by_source={} if weighed.private else _by_source(weighed, described, cell_l, size),
         count=tuple(
-            None if hide else int(each) for each, hide in zip(count_d, hidden_d[:size], strict=True)
+            None if hide else int(images)
+            for images, hide in zip(count_d, hidden_d[:size], strict=True)
         ),
         missing=None if hidden_d[size] else missing,
         multiple=column.multiple,
     )
-    return ShownDistribution(described, shown, place, joined, hidden_d[:size])
+    return ShownDistribution(
+        described=described,
+        panel=shown,
+        cell_of_level=cell_l,
+        joined=joined,
+        hidden=hidden_d[:size],
+    )
 
 
 def _cells(
@@ -100,29 +107,29 @@ def _cells(
         # are ten or more.
         kept = {at for at in kept if share_l[at] > 0}
     elif weighed.private:
-        # The name of a level that few images have could tell which.
+        # The name of a level that few images have could identify them.
         size_l = weighed.cell_sizes(column.code, column.size, column.row)
         kept = {at for at in kept if size_l[at] >= SMALLEST_CELL}
     order = [at for at in (range(column.size) if column.ordered else rank) if at in kept]
-    place = np.full(column.size, len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
+    cell_l = np.full(column.size, len(order), dtype=np.int64)
+    cell_l[order] = np.arange(len(order))
     labels = [column.levels[at] for at in order]
     n_joined = column.size - len(order)
     return (
-        (labels, place, False)
+        (labels, cell_l, False)
         if n_joined == 0
-        else ([*labels, f"({n_joined} other level{'s' if n_joined > 1 else ''})"], place, True)
+        else ([*labels, f"({n_joined} other level{'s' if n_joined > 1 else ''})"], cell_l, True)
     )
 
 
-def _join(place: Ints, value_l: Floats, size: int) -> Floats:
-    return np.asarray(np.bincount(place, weights=value_l, minlength=size), dtype=np.float64)
+def _join(cell_l: Ints, value_l: Floats, size: int) -> Floats:
+    return np.asarray(np.bincount(cell_l, weights=value_l, minlength=size), dtype=np.float64)
 
 
 def _hidden(
     weighed: WeightedPool,
     described: Described,
-    place: Ints,
+    cell_l: Ints,
     size: int,
     labels: list[str],
     forced: set[str],
@@ -137,43 +144,43 @@ def _hidden(
         joined = {
             labels[at]
             for at in np.unique(
-                place[[code for code, level in enumerate(column.levels) if level in forced]]
+                cell_l[[code for code, level in enumerate(column.levels) if level in forced]]
             )
         }
         return np.array([*(label in joined for label in labels), True])
-    cell_m = np.concatenate([place[column.code], np.full(np.count_nonzero(~column.present), size)])
+    cell_m = np.concatenate([cell_l[column.code], np.full(np.count_nonzero(~column.present), size)])
     row_m = np.concatenate([column.row, np.flatnonzero(~column.present)])
     size_d = weighed.cell_sizes(cell_m, size + 1, row_m)
     return hidden_cells(size_d)
 
 
 def _target(
-    weighed: WeightedPool, described: Described, place: Ints, size: int
+    weighed: WeightedPool, described: Described, cell_l: Ints, size: int
 ) -> tuple[float | None, ...] | None:
     if described.target is None:
         return None
-    target_d = _join(place, described.target, size)
+    target_d = _join(cell_l, described.target, size)
     if not weighed.private or described.target_count is None:
         return tuple(target_d.tolist())
     if weighed.target is not None and weighed.target.kind == "source":
-        # One source beside the whole pool: the difference would be a table of the others.
+        # One source next to the whole pool: the difference would be a table of the others.
         return None
     count = np.append(
-        _join(place, described.target_count[:-1].astype(np.float64), size),
+        _join(cell_l, described.target_count[:-1].astype(np.float64), size),
         described.target_count[-1],
     )
     return _masked(target_d, hidden_cells(count))
 
 
 def _by_source(
-    weighed: WeightedPool, described: Described, place: Ints, size: int
+    weighed: WeightedPool, described: Described, cell_l: Ints, size: int
 ) -> dict[str, tuple[float | None, ...]]:
     """Return the shares within each of the largest sources."""
     column, n_sources = described.column, len(weighed.names)
     size_k = np.bincount(weighed.source_n, minlength=n_sources)
     largest = sorted(np.argsort(-size_k, kind="stable")[:_MOST_SOURCES].tolist())
     count_dk = np.bincount(
-        place[column.code] * n_sources + weighed.source_n[column.row], minlength=size * n_sources
+        cell_l[column.code] * n_sources + weighed.source_n[column.row], minlength=size * n_sources
     )
     present_k = np.bincount(weighed.source_n[column.present], minlength=n_sources)
     share_dk = count_dk.reshape(size, n_sources) / np.maximum(present_k, 1)
@@ -182,8 +189,8 @@ def _by_source(
 
 def _masked(value_d: Floats, hidden_d: Any) -> tuple[float | None, ...]:
     return tuple(
-        None if hide else float(each)
-        for each, hide in zip(value_d, hidden_d[: value_d.size], strict=True)
+        None if hide else float(value)
+        for value, hide in zip(value_d, hidden_d[: value_d.size], strict=True)
     )
 
 
@@ -242,14 +249,14 @@ def _row(
     """
     aim = pool if target is None else target
     return BalanceRow(
-        described.column.name,
-        level,
-        described.fitted,
-        pool,
-        weighted,
-        target,
-        _standardised(pool, aim, deviation),
-        _standardised(weighted, aim, deviation),
+        column=described.column.name,
+        level=level,
+        fitted=described.fitted,
+        pool=pool,
+        weighted=weighted,
+        target=target,
+        before=_standardised(pool, aim, deviation),
+        after=_standardised(weighted, aim, deviation),
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,17 +105,12 @@ class ShownColumn:
         """Return the column as if only the images where ``keep_n`` is True had a value."""
         kept_m = keep_n[self.row]
         value = None if self.value is None else np.where(keep_n, self.value, np.nan)
-        return ShownColumn(
-            *(
-                self.name,
-                self.levels,
-                self.edges,
-                self.row[kept_m],
-                self.code[kept_m],
-                self.present & keep_n,
-                value,
-            ),
-            *(self.ordered, self.multiple),
+        return replace(
+            self,
+            row=self.row[kept_m],
+            code=self.code[kept_m],
+            present=self.present & keep_n,
+            value=value,
         )
 
 
@@ -136,7 +131,7 @@ def read_shown_column(
         distinct = distinct if distinct.size > _FEW_VALUES else np.unique(values)
         if distinct.size > _FEW_VALUES:
             return _binned(name, value_n, present_n, private, range_with)
-        levels = [level_text(each) for each in distinct.tolist()]
+        levels = [level_text(value) for value in distinct.tolist()]
         code_n = np.searchsorted(distinct, value_n[present_n])
         return _leveled(name, levels, np.flatnonzero(present_n), code_n, present_n, ordered=True)
     return _read_levels(column, name)
@@ -149,15 +144,21 @@ def read_target_column(
 
     Missing values are a level. ``known``: levels that the target names.
     """
-    found, code_n = column_levels(column, name, edges)
-    place = {level: at for at, level in enumerate(found)}
-    every = list(dict.fromkeys([*(bin_labels(edges) if edges is not None else []), *known, *found]))
-    every = [level for level in every if level in place or level in known]
-    at = {level: code for code, level in enumerate(every)}
-    code_n = np.array([at[level] for level in found], dtype=np.int64)[code_n]
-    present_n = np.ones(code_n.size, dtype=np.bool_)
+    present, code_n = column_levels(column, name, edges)
+    bins = bin_labels(edges) if edges is not None else []
+    levels = [
+        level
+        for level in dict.fromkeys([*bins, *known, *present])
+        if level in present or level in known
+    ]
     return ShownColumn(
-        name, tuple(every), (), np.arange(code_n.size), code_n, present_n, ordered=edges is not None
+        name=name,
+        levels=tuple(levels),
+        edges=(),
+        row=np.arange(code_n.size),
+        code=_recoded(present, levels, code_n),
+        present=np.ones(code_n.size, dtype=np.bool_),
+        ordered=edges is not None,
     )
 
 
@@ -175,7 +176,15 @@ def align_column(
         present_n = np.isfinite(value_n)
         row = np.flatnonzero(present_n)
         code_m = bin_codes(value_n[row], shown.edges)
-        return shown, ShownColumn(shown.name, (), shown.edges, row, code_m, present_n, value_n)
+        return shown, ShownColumn(
+            name=shown.name,
+            levels=(),
+            edges=shown.edges,
+            row=row,
+            code=code_m,
+            present=present_n,
+            value=value_n,
+        )
     other = (
         _read_levels(column, shown.name)
         if column_numbers(column) is None
@@ -183,29 +192,17 @@ def align_column(
     )
     if isinstance(other, str) or other.is_number or other.multiple != shown.multiple:
         return None
-    every = [*shown.levels, *(level for level in other.levels if level not in set(shown.levels))]
-    at = {level: code for code, level in enumerate(every)}
-    code_m = (
-        np.array([at[level] for level in other.levels], dtype=np.int64)[other.code]
-        if other.code.size
-        else other.code
+    levels = tuple(dict.fromkeys([*shown.levels, *other.levels]))
+    ordered = shown.ordered and len(levels) == shown.size
+    return replace(shown, levels=levels, edges=(), value=None, ordered=ordered), replace(
+        other, levels=levels, code=_recoded(other.levels, levels, other.code), ordered=False
     )
-    common = ShownColumn(
-        *(
-            shown.name,
-            tuple(every),
-            (),
-            shown.row,
-            shown.code,
-            shown.present,
-            None,
-            shown.ordered and len(every) == shown.size,
-        ),
-        shown.multiple,
-    )
-    return common, ShownColumn(
-        shown.name, tuple(every), (), other.row, code_m, other.present, multiple=shown.multiple
-    )
+
+
+def _recoded(levels: Sequence[str], new_levels: Sequence[str], code_m: Ints) -> Ints:
+    """Return the codes of entries as indices into ``new_levels``, which hold all of ``levels``."""
+    new_code = {level: code for code, level in enumerate(new_levels)}
+    return np.array([new_code[level] for level in levels], dtype=np.int64)[code_m]
 
 
 def column_numbers(column: pd.Series[Any]) -> Floats | None:
@@ -220,7 +217,10 @@ def column_numbers(column: pd.Series[Any]) -> Floats | None:
             )
         )
     if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) not in (
-        *("floating", "integer", "mixed-integer-float", "decimal"),
+        "floating",
+        "integer",
+        "mixed-integer-float",
+        "decimal",
     ):
         return None
     if (
@@ -241,7 +241,7 @@ def _read_levels(column: pd.Series[Any], name: str) -> ShownColumn | str:
     n = len(column)
     present_n = column.notna().to_numpy()
     several = column.dtype == object and any(
-        isinstance(each, list | tuple | set | np.ndarray) for each in column[present_n].head(1)
+        isinstance(value, list | tuple | set | np.ndarray) for value in column[present_n].head(1)
     )
     if several:
         entries = column[present_n].map(list).reset_index(drop=True).explode()
@@ -254,12 +254,12 @@ def _read_levels(column: pd.Series[Any], name: str) -> ShownColumn | str:
     else:
         row_m, entries = np.flatnonzero(present_n), column[present_n]
     try:
-        code_m, found = pd.factorize(entries)
+        code_m, distinct = pd.factorize(entries)
     except TypeError:
         return f"{name}: its values are neither numbers nor levels"
-    if len(found) > max(_FEWEST_IDENTIFIED, _IDENTIFIER * n):
+    if len(distinct) > max(_FEWEST_IDENTIFIED, _IDENTIFIER * n):
         return f"{name}: almost every image has a value of its own"
-    levels = [level_text(each) for each in list(found)]
+    levels = [level_text(value) for value in list(distinct)]
     if several:
         # An image that names a level twice has it once.
         pair = np.unique(row_m * max(len(levels), 1) + code_m)
@@ -280,13 +280,19 @@ def _leveled(
 
     Levels are sorted by name, so that the order of the rows changes nothing.
     """
-    every = list(dict.fromkeys(levels)) if ordered else sorted(set(levels))
-    at = {level: code for code, level in enumerate(every)}
-    place = np.array([at[level] for level in levels], dtype=np.int64)
-    code = place[np.asarray(code_m, dtype=np.int64)] if len(levels) else np.zeros(0, dtype=np.int64)
-    if not every:
+    distinct = list(dict.fromkeys(levels)) if ordered else sorted(set(levels))
+    if not distinct:
         return f"{name}: no image has a value"
-    return ShownColumn(name, tuple(every), (), row_m, code, present_n, None, ordered, multiple)
+    return ShownColumn(
+        name=name,
+        levels=tuple(distinct),
+        edges=(),
+        row=row_m,
+        code=_recoded(levels, distinct, np.asarray(code_m, dtype=np.int64)),
+        present=present_n,
+        ordered=ordered,
+        multiple=multiple,
+    )
 
 
 def _binned(
@@ -301,7 +307,14 @@ def _binned(
     beyond = math.floor(_BEYOND * row.size)
     edges = round_edges(values, max(beyond, SMALLEST_CELL) if private else beyond)
     return ShownColumn(
-        name, (), edges, row, bin_codes(value_n[row], edges), present_n, value_n, ordered=True
+        name=name,
+        levels=(),
+        edges=edges,
+        row=row,
+        code=bin_codes(value_n[row], edges),
+        present=present_n,
+        value=value_n,
+        ordered=True,
     )
 
 
@@ -332,19 +345,21 @@ def round_edges(value_m: Floats, beyond: int, most: int = _MOST_BINS) -> tuple[f
         )
         step = next(
             (
-                power * each
-                for each in (1.0, 2.0, 2.5, 5.0, 10.0)
-                if power * each >= rough * (1 - 1e-12)
+                power * factor
+                for factor in (1.0, 2.0, 2.5, 5.0, 10.0)
+                if power * factor >= rough * (1 - 1e-12)
             ),
             0.0,
         )
         if step > 0 and max(abs(low), abs(high)) / step < 1e12:
-            at = np.arange(math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9) + 1)
-            edges = [float(f"{each:.12g}") for each in at * step]
+            multiple = np.arange(math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9) + 1)
+            edges = [float(f"{edge:.12g}") for edge in multiple * step]
         else:
             edges = np.linspace(low, high, most + 1).tolist()
-    found = np.unique(np.asarray(edges)[np.isfinite(edges)])
-    return tuple(found.tolist()) if found.size > 1 else (low, float(np.nextafter(low, math.inf)))
+    distinct = np.unique(np.asarray(edges)[np.isfinite(edges)])
+    return (
+        tuple(distinct.tolist()) if distinct.size > 1 else (low, float(np.nextafter(low, math.inf)))
+    )
 
 
 def bin_codes(value_m: Floats, edges: Sequence[float]) -> Ints:

@@ -1,4 +1,4 @@
-"""Every column of the pool beside what is known of it in the target."""
+"""Every column of the pool, with what is known of it in the target."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Described:
     column : of the pool.
     role : "label", "attribute" (levels) or "feature" (numbers).
     fitted : does the bias model read it, or follow its target masses?
-    target : (L,) share of every level or bin in the target; None where the target does not say.
+    target : (L,) share of every level or bin in the target; None where the target does not give it.
     target_mean : of numbers.
     target_count : (L + 1,) images of the target's sample behind ``target``, those without a value
         last; None where it comes from facts.
@@ -64,12 +64,14 @@ def fitted_columns(weighed: WeightedPool) -> tuple[str, ...]:
     names = [name for part in weighed.fitted.model.parts for name in part.columns]
     names += [] if weighed.strata is None else list(weighed.strata.by)
     columns = [str(name) for name in weighed.frame.columns]
-    found: dict[str, None] = {}
+    read: dict[str, None] = {}
     for name in names:
-        found |= dict.fromkeys(
-            [name] if name in columns else [each for each in columns if each.startswith(f"{name}_")]
+        read |= dict.fromkeys(
+            [name]
+            if name in columns
+            else [column for column in columns if column.startswith(f"{name}_")]
         )
-    return tuple(found)
+    return tuple(read)
 
 
 def describe_columns(
@@ -123,12 +125,12 @@ def describe_columns(
 
 def _wide_representations(names: Sequence[str]) -> dict[str, list[str]]:
     """Group numbered columns (embedding_0, embedding_1, …) by their stem, where there are many."""
-    found: dict[str, list[str]] = {}
+    by_stem: dict[str, list[str]] = {}
     for name in names:
         stem, _, number = name.rpartition("_")
         if stem and number.isdecimal():
-            found.setdefault(stem, []).append(name)
-    return {stem: own for stem, own in found.items() if len(own) > _MOST_NUMBERED}
+            by_stem.setdefault(stem, []).append(name)
+    return {stem: own for stem, own in by_stem.items() if len(own) > _MOST_NUMBERED}
 
 
 def _strata(
@@ -177,7 +179,7 @@ def _of_strata(
     at = {level: code for code, level in enumerate(column.levels)}
     mass_c = strata.mass
     if weighed.private and followed:
-        # Images outside the scope have their pool share as mass, which would tell their number.
+        # Images outside the scope have their pool share as mass, which would reveal their number.
         mass_c = np.where(strata.in_scope, strata.mass, 0.0) / strata.mass[strata.in_scope].sum()
         column = column.restricted((strata.code >= 0) & strata.in_scope[strata.code])
     target_l = np.bincount(

@@ -47,9 +47,16 @@ def count_copies(weighed: WeightedPool) -> Copies | None:
     ):
         # What two sources share is part of what each has: one small number among them, and none is
         # shown.
-        pairs = [(first, second, None) for first, second, _ in pairs]
-        return Copies(tuple(pairs[:_MOST_PAIRS]), None, np.where(copied_n, code_n, -1))
-    return Copies(tuple(pairs[:_MOST_PAIRS]), by_source, np.where(copied_n, code_n, -1))
+        return Copies(
+            pairs=tuple((first, second, None) for first, second, _ in pairs[:_MOST_PAIRS]),
+            by_source=None,
+            content=np.where(copied_n, code_n, -1),
+        )
+    return Copies(
+        pairs=tuple(pairs[:_MOST_PAIRS]),
+        by_source=by_source,
+        content=np.where(copied_n, code_n, -1),
+    )
 
 
 def _pairs(
@@ -67,13 +74,13 @@ def _pairs(
     held.data[:] = 1.0
     distinct = np.asarray(held.sum(axis=0)).ravel()
     both = sp.coo_array(sp.triu(held.T @ held, k=1))
-    found: list[tuple[str, str, int | None]] = [
+    pairs: list[tuple[str, str, int | None]] = [
         (names[k], names[other], int(size))
         for k, other, size in zip(both.row, both.col, both.data, strict=True)
     ]
-    found += [
+    pairs += [
         (name, name, int(size))
         for name, size in zip(names, within - distinct, strict=True)
         if size > 0
     ]
-    return sorted(found, key=lambda each: (-(each[2] or 0), each[0], each[1]))
+    return sorted(pairs, key=lambda pair: (-(pair[2] or 0), pair[0], pair[1]))

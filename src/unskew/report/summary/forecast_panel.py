@@ -38,7 +38,7 @@ def show_forecast(record: Mapping[str, Any], privacy: Privacy = "full") -> Forec
             recommendation=_plain_recommendation(record)
             if private
             else str(record["recommendation"]),
-            arms=tuple(_arm(each, shown, private) for each in record["arms"]),
+            arms=tuple(_arm(arm, shown, private) for arm in record["arms"]),
             classes=tuple(
                 _class(name, record, private)
                 for name in shown
@@ -63,8 +63,8 @@ def show_forecast(record: Mapping[str, Any], privacy: Privacy = "full") -> Forec
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise DataError(
-            f"this is no forecast of this version ({type(error).__name__}: {error}); `unskew "
-            "forecast` makes it anew."
+            f"this is not a forecast of this version ({type(error).__name__}: {error}); run "
+            "`unskew forecast` again."
         ) from error
     plain: ForecastPanel = plain_value(panel)
     return plain
@@ -102,13 +102,15 @@ def _arm(arm: Mapping[str, Any], shown: list[str], private: bool) -> ForecastArm
 
 def _class(name: str, record: Mapping[str, Any], private: bool) -> ForecastClass:
     digits = 3 if private else 10
-    found = [arm["by_class"].get(name, {"value": None, "stderr": None}) for arm in record["arms"]]
+    estimates = [
+        arm["by_class"].get(name, {"value": None, "stderr": None}) for arm in record["arms"]
+    ]
     return ForecastClass(
         label=str(name),
         share=None if private else _rounded(record["class_share"][name], digits),
         ess=None if private else _rounded(record["class_ess"][name], digits),
-        accuracy=tuple(_rounded(each["value"], digits) for each in found),
-        stderr=tuple(_rounded(each["stderr"], digits) for each in found),
+        accuracy=tuple(_rounded(estimate["value"], digits) for estimate in estimates),
+        stderr=tuple(_rounded(estimate["stderr"], digits) for estimate in estimates),
     )
 
 
@@ -135,11 +137,11 @@ def _plain_recommendation(record: Mapping[str, Any]) -> str:
     """Return the verdict and the gain, without classes and counts."""
     gain = record["gain"]
     error = "?" if gain["stderr"] is None else f"{100 * gain['stderr']:.1f}"
-    told = (
+    sentence = (
         f"{record['verdict']}: {100 * gain['value']:+.1f} ± {error} points expected for "
         f"{record['learner']}"
     ).replace("-", "−")
-    return told + (
+    return sentence + (
         "; if the bias model holds, to which check_fit objects" if record["objection"] else ""
     )
 
@@ -155,5 +157,5 @@ def _notes(record: Mapping[str, Any], hidden: tuple[str, ...]) -> tuple[str, ...
     return tuple(
         note
         for note in private_sentences(map(str, record["notes"]), hidden)
-        if not any(each.isdigit() for each in note)
+        if not any(character.isdigit() for character in note)
     )

@@ -40,7 +40,7 @@ def choose_galleries(
         *_alone(weighed, alone),
         *_copied(weighed, copies, copied),
     ]
-    shown = len({each.source for each in galleries if each.kind == "heaviest"})
+    shown = len({gallery.source for gallery in galleries if gallery.kind == "heaviest"})
     note = (
         f"Of {len(weighed.names):,} sources the {shown} that carry most weight are shown."
         if shown < len(weighed.names)
@@ -59,29 +59,37 @@ def _extremes(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
         return
     weight_k = np.bincount(weighed.source_n, weights=weighed.weight_n, minlength=n_sources)
     chosen = np.argsort(-weight_k, kind="stable")[: min(_MOST_SOURCES, most // 2)]
-    each = max(1, min(_MOST_OF_SOURCE, most // (2 * chosen.size)))
+    n_shown = max(1, min(_MOST_OF_SOURCE, most // (2 * chosen.size)))
     order = np.argsort(weighed.source_n, kind="stable")
     start = np.append(0, np.cumsum(np.bincount(weighed.source_n, minlength=n_sources)))
     for k in sorted(chosen.tolist()):
         rows = order[start[k] : start[k + 1]]
         rows = rows[weighed.weight_n[rows] > 0]
-        heaviest = _first(weighed, rows, -weighed.weight_n[rows], each)
+        heaviest = _first(weighed, rows, -weighed.weight_n[rows], n_shown)
         lightest = _first(
             weighed,
             np.setdiff1d(rows, heaviest),
             weighed.weight_n[np.setdiff1d(rows, heaviest)],
-            each,
+            n_shown,
         )
         name = weighed.names[k]
         if heaviest.size:
-            note = "The number is how many average images of the pool each stands for."
+            note = "The number is the weight: how many average images of the pool it counts for."
             yield Gallery(
-                "heaviest", name, f"Heaviest images of {name}", note, _pictures(weighed, heaviest)
+                kind="heaviest",
+                source=name,
+                title=f"Heaviest images of {name}",
+                note=note,
+                pictures=_pictures(weighed, heaviest),
             )
         if lightest.size:
             note = "Of these the source has more than the target needs."
             yield Gallery(
-                "lightest", name, f"Lightest images of {name}", note, _pictures(weighed, lightest)
+                kind="lightest",
+                source=name,
+                title=f"Lightest images of {name}",
+                note=note,
+                pictures=_pictures(weighed, lightest),
             )
 
 
@@ -128,18 +136,22 @@ def _alone(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
     if not seeing.size or most <= 0:
         return
     chosen = seeing[np.argsort(-counts[seeing], kind="stable")][:most]
-    each = max(1, min(_MOST_OF_SOURCE, most // chosen.size))
+    n_shown = max(1, min(_MOST_OF_SOURCE, most // chosen.size))
     for k in sorted(chosen.tolist()):
         rows = np.flatnonzero(only_n == k)
         share = float(weighed.weight_n[rows].sum())
         note = (
             f"{count_text(int(counts[k]), 'image')}, {share:.1%} of the weight: for these the "
-            "other sources say nothing."
+            "other sources have no evidence."
         )
         name = weighed.names[k]
+        heaviest = _first(weighed, rows, -weighed.weight_n[rows], n_shown)
         yield Gallery(
-            *("one source only", name, f"Images that only {name} can see", note),
-            _pictures(weighed, _first(weighed, rows, -weighed.weight_n[rows], each)),
+            kind="one source only",
+            source=name,
+            title=f"Images that only {name} can see",
+            note=note,
+            pictures=_pictures(weighed, heaviest),
         )
 
 
@@ -148,16 +160,16 @@ def _copied(weighed: WeightedPool, copies: Copies | None, most: int) -> Iterator
     if copies is None or most < 2:
         return
     rows = np.flatnonzero(copies.content >= 0)
-    content, place = np.unique(copies.content[rows], return_inverse=True)
-    pairs = np.unique(place * len(weighed.names) + weighed.source_n[rows])
-    n_holders = np.bincount(pairs // len(weighed.names), minlength=content.size)
+    distinct, content_m = np.unique(copies.content[rows], return_inverse=True)
+    pairs = np.unique(content_m * len(weighed.names) + weighed.source_n[rows])
+    n_holders = np.bincount(pairs // len(weighed.names), minlength=distinct.size)
     across = n_holders > 1
-    rows, place = rows[across[place]], place[across[place]]
-    first_id = _smallest_ids(weighed, rows, place)
+    rows, content_m = rows[across[content_m]], content_m[across[content_m]]
+    first_id = _smallest_ids(weighed, rows, content_m)
     chosen: list[int] = []
-    for at in sorted(first_id, key=lambda each: (-int(n_holders[each]), first_id[each])):
+    for at in sorted(first_id, key=lambda code: (-int(n_holders[code]), first_id[code])):
         held = sorted(
-            rows[place == at].tolist(),
+            rows[content_m == at].tolist(),
             key=lambda row: (int(weighed.source_n[row]), str(weighed.frame["id"].iat[row])),
         )
         if chosen and len(chosen) + len(held) > most:
@@ -165,22 +177,22 @@ def _copied(weighed: WeightedPool, copies: Copies | None, most: int) -> Iterator
         chosen += held[:most]
     if chosen:
         note = (
-            f"In more than one source: {count_text(len(first_id), 'image')}; copies stand side "
-            "by side."
+            f"In more than one source: {count_text(len(first_id), 'image')}; copies are next to "
+            "each other."
         )
         yield Gallery(
-            "copies",
-            None,
-            "Copies across sources",
-            note,
-            _pictures(weighed, np.array(chosen, dtype=np.int64)),
+            kind="copies",
+            source=None,
+            title="Copies across sources",
+            note=note,
+            pictures=_pictures(weighed, np.array(chosen, dtype=np.int64)),
         )
 
 
-def _smallest_ids(weighed: WeightedPool, rows: Ints, place: Ints) -> dict[int, str]:
+def _smallest_ids(weighed: WeightedPool, rows: Ints, content_m: Ints) -> dict[int, str]:
     """Return the first id of every content, in the order of texts."""
     smallest: dict[int, str] = {}
-    for identity, at in zip(weighed.frame["id"].to_numpy()[rows], place.tolist(), strict=True):
+    for identity, at in zip(weighed.frame["id"].to_numpy()[rows], content_m.tolist(), strict=True):
         smallest[at] = min(smallest.get(at, str(identity)), str(identity))
     return smallest
 
@@ -202,7 +214,7 @@ def _pictures(weighed: WeightedPool, rows: Ints) -> tuple[Thumbnail, ...]:
 
 def _label(value: Any) -> str | None:
     if isinstance(value, list | tuple | set | np.ndarray):
-        return plain_text(", ".join(str(each) for each in value), 120)
+        return plain_text(", ".join(str(level) for level in value), 120)
     import pandas as pd
 
     from unskew.records.levels import level_text

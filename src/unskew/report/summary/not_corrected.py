@@ -1,6 +1,4 @@
-"""What weighting does not correct: columns outside the target, what remains assumed, and how much
-that could matter.
-"""
+"""What weighting does not correct: columns outside the target, and what remains assumed."""
 
 from __future__ import annotations
 
@@ -33,20 +31,20 @@ def show_not_corrected(
 
 def _assumed(weighed: WeightedPool, hidden: Sequence[str]) -> tuple[str, ...]:
     """State what the result rests on although no image can show it."""
-    said = [
+    sentences = [
         "Weights correct the columns that the bias model reads; of everything else they correct "
         "what depends on those."
     ]
     if weighed.fitted is None:
-        said.append(
+        sentences.append(
             "That the biasing functions are right was taken for granted; so was the factor c(z) "
             "common to all sources."
         )
-        return tuple(said)
+        return tuple(sentences)
     described = weighed.fitted.describe()
-    said += [f"Assumed: {each}." for each in described.assumed]
-    said.append(
-        "The factor c(z), by which all sources together prefer some images, cannot be told from "
+    sentences += [f"Assumed: {assumption}." for assumption in described.assumed]
+    sentences.append(
+        "The factor c(z), by which all sources together prefer some images, cannot be learned from "
         "the images; it comes from: "
         f"{described.anchor}."
     )
@@ -54,8 +52,8 @@ def _assumed(weighed: WeightedPool, hidden: Sequence[str]) -> tuple[str, ...]:
     if only and not weighed.private:
         shown = [f"{stratum} ({source})" for stratum, source in list(only.items())[:5]]
         more = f" and {len(only) - 5} more" if len(only) > 5 else ""
-        said.append(
-            "Strata that one source alone sees stand for that source's images of them: "
+        sentences.append(
+            "Strata that only one source sees are represented by that source's images: "
             f"{', '.join(shown)}{more}."
         )
-    return private_sentences(said, hidden) if weighed.private else tuple(said)
+    return private_sentences(sentences, hidden) if weighed.private else tuple(sentences)

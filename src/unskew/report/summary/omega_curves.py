@@ -38,9 +38,9 @@ def draw_curves(weighed: WeightedPool, described: list[Described]) -> tuple[tupl
     if weighed.private:
         # Levels of strata hold counts, and a hard edge is the value of one image.
         curves = [
-            each
-            for each in curves
-            if each.at and all(value for row in each.omega.values() for value in row)
+            curve
+            for curve in curves
+            if curve.at and all(value for row in curve.omega.values() for value in row)
         ]
     notes = (
         [f"{_MOST_FEATURES} of {len(curves)} features are drawn."]
@@ -69,21 +69,23 @@ def _strata_curves(weighed: WeightedPool, sources: list[int]) -> list[Curve]:
         omega_ck = np.exp(fitted.strata.log_factor[:, : len(fitted.names)])
     for attribute, name in enumerate(target.by):
         ordered = bin_labels(fitted.strata.bins[name]) if name in fitted.strata.bins else []
-        found = {cell[attribute] for cell in target.strata}
-        levels = [*(level for level in ordered if level in found), *sorted(found - set(ordered))][
-            :_MOST_LEVELS
-        ]
+        present = {cell[attribute] for cell in target.strata}
+        levels = [level for level in ordered if level in present]
+        levels = [*levels, *sorted(present - set(ordered))][:_MOST_LEVELS]
         rows = {
             level: np.array([cell[attribute] == level for cell in target.strata])
             & (target.mass > 0)
             for level in levels
         }
-        rows = {level: at for level, at in rows.items() if at.any()}
+        rows = {level: own_c for level, own_c in rows.items() if own_c.any()}
         mean_lk = np.array(
-            [np.average(omega_ck[at], axis=0, weights=target.mass[at]) for at in rows.values()]
+            [
+                np.average(omega_ck[own_c], axis=0, weights=target.mass[own_c])
+                for own_c in rows.values()
+            ]
         )
         shown = {fitted.names[k]: _scaled(mean_lk[:, k]) for k in sources}
-        curves.append(Curve(name, (), tuple(rows), shown))
+        curves.append(Curve(feature=name, at=(), levels=tuple(rows), omega=shown))
     return curves
 
 
@@ -104,9 +106,9 @@ def _feature_curves(
     names = [
         name
         for name in fitted_columns(weighed)
-        if name not in strata and any(name == each or name.startswith(f"{each}_") for each in read)
+        if name not in strata and any(name == stem or name.startswith(f"{stem}_") for stem in read)
     ]
-    known = {each.column.name: each for each in described}
+    known = {column.column.name: column for column in described}
     curves = []
     for name in names:
         if name in known:
@@ -143,9 +145,12 @@ def _curve(
             omega[fitted.names[k]] = _scaled(
                 np.exp(log_mk[:, k] - top) if np.isfinite(top) else np.zeros(len(at))
             )
-    if column.is_number:
-        return Curve(column.name, tuple(float(each) for each in at), (), omega)
-    return Curve(column.name, (), tuple(level_text(each) for each in at), omega)
+    return Curve(
+        feature=column.name,
+        at=tuple(map(float, at)) if column.is_number else (),
+        levels=() if column.is_number else tuple(map(level_text, at)),
+        omega=omega,
+    )
 
 
 def _levels(column: pd.Series[Any]) -> list[Any]:

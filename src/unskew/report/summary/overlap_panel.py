@@ -32,7 +32,8 @@ def show_overlap(
     names = tuple(overlap.names[k] for k in kept)
     hidden = np.asarray(hidden_k, dtype=np.bool_)[kept]
     link, common, matrix = (
-        _table(each, kept) for each in (overlap.link_count, overlap.common_mass, overlap.matrix)
+        _table(table_kk, kept)
+        for table_kk in (overlap.link_count, overlap.common_mass, overlap.matrix)
     )
     count = overlap.weakest_count
     if private:
@@ -108,4 +109,4 @@ def _in_tens(table_kk: Any, scale: float, hidden_k: Any) -> Any:
 def _rows(table_kk: Any) -> Table | None:
     if table_kk is None:
         return None
-    return tuple(tuple(rounded(each) for each in row) for row in table_kk.tolist())
+    return tuple(tuple(rounded(value) for value in row) for row in table_kk.tolist())

@@ -27,25 +27,25 @@ _LONGEST_TEXT = 2_000
 # stay different, and the same name stays the same.
 _LONGEST_NAME = 90
 _NAMES = frozenset(
-    [
-        "name",
-        "names",
-        "components",
-        "weakest_link",
-        "source",
-        "sources",
-        "copies",
-        "omega",
+    {
         "by",
         "by_source",
         "column",
+        "components",
+        "copies",
         "feature",
+        "label",
         "level",
         "levels",
+        "name",
+        "names",
+        "omega",
+        "source",
+        "sources",
         "stratum",
-        "label",
+        "weakest_link",
         "worst_class",
-    ]
+    }
 )
 # Tab and line feed are harmless; the other control characters and lone surrogates are not text.
 _NOT_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")

@@ -7,7 +7,7 @@ Where it holds:
   at a time; shares, weights and effective sizes of a withheld cell go with its count. A level of a
   stratum's attribute is shown only if none of its strata is withheld, so that no margin gives a
   cell away; there is no table of sources by anything else.
-- levels that fewer than ten have are joined, for their names could tell who they are; edges of bins
+- levels that fewer than ten have are joined, because their names could identify them; edges of bins
   are round numbers with at least ten images beyond them; maxima and quantiles with fewer than ten
   images on one side are left out; effective sizes have two digits.
 - links between sources overlap, so that their differences may be small: their counts are rounded to
@@ -65,16 +65,16 @@ def private_provenance(provenance: Mapping[str, Any], pool: Pool) -> dict[str, A
     for role in ("id", "path", "group", "content"):
         if role in pool.frame.columns:
             named |= {
-                str(each)
-                for each in pool.frame[role].dropna().unique().tolist()
-                if isinstance(each, str)
+                str(text)
+                for text in pool.frame[role].dropna().unique().tolist()
+                if isinstance(text, str)
             }
     if pool.set_aside is not None:
         named |= {
-            str(each)
+            str(text)
             for role in ("id", "path")
             if role in pool.set_aside.columns
-            for each in pool.set_aside[role].tolist()
+            for text in pool.set_aside[role].tolist()
         }
     return {
         str(key): _cleaned(value, named)
@@ -86,12 +86,12 @@ def private_provenance(provenance: Mapping[str, Any], pool: Pool) -> dict[str, A
 def _cleaned(value: Any, named: set[str]) -> Any:
     if isinstance(value, Mapping):
         return {
-            str(key): _cleaned(each, named)
-            for key, each in value.items()
+            str(key): _cleaned(entry, named)
+            for key, entry in value.items()
             if not _names(str(key), named)
         }
     if isinstance(value, list | tuple):
-        return tuple(_cleaned(each, named) for each in value)
+        return tuple(_cleaned(entry, named) for entry in value)
     return "(withheld)" if isinstance(value, str) and _names(value, named) else value
 
 

@@ -27,7 +27,7 @@ class VerdictPanel:
     headline : one sentence.
     sentences : why, with the numbers.
     next_steps : what to do now, most useful first.
-    population : which population the result speaks of.
+    population : which population the result is about.
     figures : a few key numbers, as (name, text), e.g. ("Effective sample size", "1,204 of 5,000
         images").
     """
@@ -162,7 +162,7 @@ class BalanceRow:
     """One line of the love plot: a column, or one level of it.
 
     ``before`` and ``after`` are standardised differences from the target (pool − target, weighted −
-    target, over the pool's standard deviation). Where the target says nothing about the column
+    target, over the pool's standard deviation). Where the target does not describe the column
     (``target`` None), ``before`` is 0 and ``after`` the move weighted − pool.
     """
 
@@ -182,7 +182,7 @@ class DistributionPanel:
 
     Shares sum to 1.
 
-    ``edges`` for numbers (the first and last bin also hold what lies beyond), ``levels`` for
+    ``edges`` for numbers (the first and last bin include everything beyond), ``levels`` for
     categories (rare ones joined as the last); one of the two is empty. Shares are of the images
     that have a value; ``count`` is their number by bin or level, ``missing`` that of the others.
     ``multiple``: an image may have several levels (multi-label), so shares of images need not sum

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from unskew.report.summary.record import (
     VerdictPanel,
 )
 from unskew.report.summary.source_table import tabulate_unreadable, unreadable_by_source
+from unskew.report.summary.stratum_table import uncovered_row
 from unskew.report.summary.suppression import count_units, hidden_cells
 from unskew.report.summary.wording import listed, private_sentences, share_text, without_counts
 from unskew.target.facts import cell_text
@@ -52,7 +53,9 @@ def summarize_refusal(
     """
     check_privacy(privacy)
     if not isinstance(pool, Pool):
-        raise DataError(f"a report is about a Pool; got {type(pool).__name__}.")
+        raise DataError(
+            f"a report is about a Pool; got {type(pool).__name__}.", value=type(pool).__name__
+        )
     private = privacy == "aggregate"
     overlap = error.overlap if isinstance(error, OverlapError) else None
     strata = _covered_part(pool, target)
@@ -70,17 +73,13 @@ def summarize_refusal(
         weights=None,
         balance=(),
         distributions=(),
-        not_corrected=NotCorrectedPanel((), (), ()),
+        not_corrected=NotCorrectedPanel(columns=(), assumed=(), sensitivity=()),
         galleries=(),
         bias=None,
         splits=(),
         unreadable=tabulate_unreadable(pool.set_aside, len(pool), private),
         copies=(),
-        target=()
-        if target is None
-        else private_sentences(target.describe(), hidden_names)
-        if private
-        else target.describe(),
+        target=_target_sentences(target, private, hidden_names),
         adjustments=(),
         provenance=shown_provenance(provenance, pool, private),
         notes={
@@ -91,6 +90,14 @@ def summarize_refusal(
     )
     plain: Summary = plain_value(summary)
     return plain
+
+
+def _target_sentences(
+    target: Target | None, private: bool, hidden: Sequence[str]
+) -> tuple[str, ...]:
+    if target is None:
+        return ()
+    return private_sentences(target.describe(), hidden) if private else target.describe()
 
 
 def _verdict(
@@ -113,23 +120,21 @@ def _verdict(
         steps = _coverage_steps(strata)
     else:
         headline = "There are no weights: the data or the settings cannot be used."
-        steps = ["Follow what the message says, and run again."]
-    said = [str(error)[:1].upper() + str(error)[1:]]
+        steps = ["Follow the message, and run again."]
+    sentences = [str(error)[:1].upper() + str(error)[1:]]
     if strata is not None and strata.uncovered:
         names = sorted(strata.uncovered, key=lambda name: -strata.uncovered[name])
-        said.append(
+        sentences.append(
             f"Without images: {listed(names)}, {share_text(sum(strata.uncovered.values()))} of the "
             "target."
         )
-    if private:
-        return VerdictPanel(
-            "no",
-            headline,
-            private_sentences(said, hidden),
-            tuple(without_counts(step) for step in steps),
-            "none",
-        )
-    return VerdictPanel("no", headline, tuple(said), tuple(steps), "none")
+    return VerdictPanel(
+        level="no",
+        headline=headline,
+        sentences=private_sentences(sentences, hidden) if private else tuple(sentences),
+        next_steps=tuple(without_counts(step) if private else step for step in steps),
+        population="none",
+    )
 
 
 def _link_steps(overlap: Overlap | None) -> list[str]:
@@ -161,7 +166,8 @@ def _coverage_steps(strata: TargetStrata | None) -> list[str]:
         names = sorted(strata.uncovered, key=lambda name: -strata.uncovered[name])
         steps.append(f"Collect images of {listed(names)}: any source will do.")
         steps.append(
-            'Or make the target smaller: uncovered = "restrict" speaks of the rest, and says so.'
+            'Or make the target smaller: with uncovered = "restrict" the result is about the rest, '
+            "and says so."
         )
     else:
         steps.append(
@@ -235,22 +241,9 @@ def _stratum_rows(
 ) -> tuple[tuple[StratumRow, ...], list[str]]:
     """Return rows of uncovered strata, then the others; and names of those that are withheld."""
     uncovered = [
-        StratumRow(
-            stratum=name,
-            target=float(mass),
-            target_stderr=None,
-            pool=0.0,
-            weighted=None,
-            images=0,
-            groups=0,
-            sources=(),
-            ess=None,
-            largest_weight=None,
-            covered=False,
-        )
+        uncovered_row(name, mass, weighted=None)
         for name, mass in sorted(strata.uncovered.items(), key=lambda item: (-item[1], item[0]))
     ]
-    lost = sum(strata.uncovered.values())
     n_strata = len(strata.strata)
     code = np.where(strata.code < 0, n_strata, strata.code)
     images = np.bincount(code, minlength=n_strata + 1)
@@ -261,25 +254,37 @@ def _stratum_rows(
         key=lambda at: (not strata.in_scope[at], -strata.mass[at], strata.strata[at]),
     )[:_MOST_ROWS]
     rows = [
-        StratumRow(
-            stratum=cell_text(strata.by, strata.strata[at]),
-            # As the target was given, before it was made smaller.
-            target=None if not strata.in_scope[at] else float(strata.mass[at] * (1 - lost)),
-            target_stderr=None,
-            pool=None if hidden[at] else float(images[at] / len(pool)),
-            weighted=None,
-            images=None if hidden[at] else int(images[at]),
-            groups=None if hidden[at] or "group" not in pool.frame.columns else int(units[at]),
-            sources=()
-            if private
-            else tuple(pool.names[k] for k in np.unique(pool.source[strata.code == at]))[:12],
-            ess=None,
-            largest_weight=None,
-            covered=True,
-            in_scope=bool(strata.in_scope[at]),
-        )
+        _stratum_row(pool, strata, at, int(images[at]), int(units[at]), bool(hidden[at]), private)
         for at in order
         if not (private and hidden[at] and not strata.in_scope[at])
     ]
     names = [cell_text(strata.by, strata.strata[at]) for at in np.flatnonzero(hidden[:-1])]
     return tuple([*uncovered, *rows][:_MOST_ROWS]), names
+
+
+def _stratum_row(
+    pool: Pool,
+    strata: TargetStrata,
+    at: int,
+    images: int,
+    units: int,
+    hide: bool,
+    private: bool,
+) -> StratumRow:
+    # As the target was given, before it was made smaller.
+    covered = 1 - sum(strata.uncovered.values())
+    sources = () if private else np.unique(pool.source[strata.code == at])[:12]
+    return StratumRow(
+        stratum=cell_text(strata.by, strata.strata[at]),
+        target=float(strata.mass[at] * covered) if strata.in_scope[at] else None,
+        target_stderr=None,
+        pool=None if hide else images / len(pool),
+        weighted=None,
+        images=None if hide else images,
+        groups=None if hide or "group" not in pool.frame.columns else units,
+        sources=tuple(pool.names[k] for k in sources),
+        ess=None,
+        largest_weight=None,
+        covered=True,
+        in_scope=bool(strata.in_scope[at]),
+    )

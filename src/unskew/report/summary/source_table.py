@@ -34,20 +34,20 @@ def tabulate_sources(
     )
     copies_k = None if copies is None else copies.by_source
     rows = []
-    for k, each in enumerate(diagnosis.by_source):
+    for k, source in enumerate(diagnosis.by_source):
         hide = bool(hidden_k[k])
         rows.append(
             SourceRow(
-                name=each.name,
-                images=None if hide else each.images,
-                groups=None if hide else each.groups,
-                share=None if hide else each.share,
+                name=source.name,
+                images=None if hide else source.images,
+                groups=None if hide else source.groups,
+                share=None if hide else source.share,
                 normalizer=None if hide else float(weights.normalizer[k]),
                 stderr=None if hide else float(diagnostics.stderr[k]),
                 stderr_bootstrap=None if hide else float(diagnostics.stderr_bootstrap[k]),
-                weight_share=None if hide else _coarse(weighed, each.weight_share),
-                ess=None if hide else _coarse(weighed, each.ess),
-                ess_groups=None if hide else _coarse(weighed, each.ess_groups),
+                weight_share=None if hide else _coarse(weighed, source.weight_share),
+                ess=None if hide else _coarse(weighed, source.ess),
+                ess_groups=None if hide else _coarse(weighed, source.ess_groups),
                 unreadable=unreadable_k[k],
                 copies=None if hide or copies_k is None else int(copies_k[k]),
             )
@@ -79,21 +79,21 @@ def unreadable_by_source(set_aside: Any, names: Sequence[str], private: bool) ->
     """Count the images of each source that were set aside; None where that is withheld."""
     if set_aside is None or "source" not in set_aside.columns:
         return [0] * len(names)
-    found = set_aside["source"].astype(str).value_counts()
-    count = [int(found.get(name, 0)) for name in names]
+    by_name = set_aside["source"].astype(str).value_counts()
+    count = [int(by_name.get(name, 0)) for name in names]
     # Those of sources of which no image could be read are a cell, too.
     hidden = (
         hidden_cells([*count, len(set_aside) - sum(count)])
         if private
         else [False] * (len(names) + 1)
     )
-    return [None if hide else each for each, hide in zip(count, hidden, strict=False)]
+    return [None if hide else size for size, hide in zip(count, hidden, strict=False)]
 
 
 def tabulate_unreadable(set_aside: Any, n_images: int, private: bool) -> UnreadablePanel:
     """Count the images that were set aside, with reasons, and list the first of them."""
     if set_aside is None or len(set_aside) == 0:
-        return UnreadablePanel(0, 0.0, (), ())
+        return UnreadablePanel(count=0, share=0.0, reasons=(), rows=())
     count = len(set_aside)
     reasons = (
         set_aside["reason"]
@@ -109,18 +109,25 @@ def tabulate_unreadable(set_aside: Any, n_images: int, private: bool) -> Unreada
         hidden = hidden_cells([size or 0 for _, size in named])
         # A reason that few images share may name them.
         shown: list[tuple[str, int | None]] = [
-            each for each, hide in zip(named, hidden, strict=True) if not hide
+            reason for reason, hide in zip(named, hidden, strict=True) if not hide
         ]
         shown += [("other reasons", None)] if hidden.any() else []
         small = too_small(count)
         return UnreadablePanel(
-            None if small else count,
-            None if small else count / (count + n_images),
-            tuple(shown),
-            (),
+            count=None if small else count,
+            share=None if small else count / (count + n_images),
+            reasons=tuple(shown),
+            rows=(),
         )
     rows = tuple(
-        tuple(str(row.get(name, "")) for name in ("id", "source", "path", "reason"))
-        for row in set_aside.head(_MOST_UNREADABLE).to_dict("records")
+        (str(row["id"]), str(row["source"]), str(row["path"]), str(row["reason"]))
+        for row in set_aside.head(_MOST_UNREADABLE)
+        .reindex(columns=["id", "source", "path", "reason"], fill_value="")
+        .to_dict("records")
     )
-    return UnreadablePanel(count, count / (count + n_images), tuple(named[:_MOST_UNREADABLE]), rows)  # type: ignore[arg-type]
+    return UnreadablePanel(
+        count=count,
+        share=count / (count + n_images),
+        reasons=tuple(named[:_MOST_UNREADABLE]),
+        rows=rows,
+    )

@@ -25,7 +25,7 @@ def tabulate_splits(
     ``hidden_strata`` are not named.
     """
     if isinstance(splits, Mapping):
-        rows = [_row(name, each) for name, each in splits.items()]
+        rows = [_row(name, weights) for name, weights in splits.items()]
     else:
         rows = list(splits) or _own_rows(weighed)
     if not weighed.private:
@@ -47,7 +47,7 @@ def tabulate_splits(
 def count_images(weighed: WeightedPool, splits: Sequence[SplitRow] | Mapping[str, Weights]) -> int:
     """Count the images of all splits; the pool may be one of several splits."""
     sizes = (
-        [each.weight.size for each in splits.values()]
+        [weights.weight.size for weights in splits.values()]
         if isinstance(splits, Mapping)
         else [row.images or 0 for row in splits]
     )
@@ -56,7 +56,9 @@ def count_images(weighed: WeightedPool, splits: Sequence[SplitRow] | Mapping[str
 
 def _row(name: str, weights: Weights) -> SplitRow:
     diagnosis = weights.diagnosis
-    return SplitRow(str(name), diagnosis.images, diagnosis.groups, diagnosis.ess)
+    return SplitRow(
+        name=str(name), images=diagnosis.images, groups=diagnosis.groups, ess=diagnosis.ess
+    )
 
 
 def _own_rows(weighed: WeightedPool) -> list[SplitRow]:
@@ -64,19 +66,19 @@ def _own_rows(weighed: WeightedPool) -> list[SplitRow]:
         return []
     import pandas as pd
 
-    code_n, found = pd.factorize(weighed.frame["split"].astype(str), sort=True)
+    code_n, names = pd.factorize(weighed.frame["split"].astype(str), sort=True)
     code_n = np.asarray(code_n, dtype=np.int64)
-    images = np.bincount(code_n, minlength=len(found))
-    total = np.bincount(code_n, weights=weighed.weight_n, minlength=len(found))
-    square = np.bincount(code_n, weights=np.square(weighed.weight_n), minlength=len(found))
-    groups = weighed.group_counts(code_n, len(found))
+    images = np.bincount(code_n, minlength=len(names))
+    total = np.bincount(code_n, weights=weighed.weight_n, minlength=len(names))
+    square = np.bincount(code_n, weights=np.square(weighed.weight_n), minlength=len(names))
+    groups = weighed.group_counts(code_n, len(names))
     return [
         SplitRow(
-            str(name),
-            int(images[at]),
-            None if groups is None else int(groups[at]),
-            float(total[at] ** 2 / square[at]) if square[at] > 0 else 0.0,
-            "weighed together with the other splits",
+            name=str(name),
+            images=int(images[code]),
+            groups=None if groups is None else int(groups[code]),
+            ess=float(total[code] ** 2 / square[code]) if square[code] > 0 else 0.0,
+            note="weighed together with the other splits",
         )
-        for at, name in enumerate(found)
+        for code, name in enumerate(names)
     ]

@@ -59,7 +59,7 @@ def tabulate_strata(weighed: WeightedPool, stderr_c: Floats | None = None) -> St
         # A level that a few images have and the target does not name would be named by them.
         order = [at for at in order if in_scope_c[at] or not hidden_c[at]]
     uncovered = [
-        _uncovered_row(name, mass)
+        uncovered_row(name, mass)
         for name, mass in sorted(strata.uncovered.items(), key=lambda item: (-item[1], item[0]))
     ]
     every = [*uncovered, *(rows[at] for at in order)]
@@ -190,33 +190,34 @@ def _sources(weighed: WeightedPool, strata: TargetStrata, n_sources: int) -> lis
     Where only aggregates are shown, with ten or more.
     """
     kept = np.flatnonzero(strata.code >= 0)
-    pair, place = np.unique(
+    pair, pair_m = np.unique(
         strata.code[kept] * n_sources + weighed.source_n[kept], return_inverse=True
     )
     if weighed.private:
-        pair = pair[weighed.cell_sizes(place, pair.size, kept) >= SMALLEST_CELL]
+        pair = pair[weighed.cell_sizes(pair_m, pair.size, kept) >= SMALLEST_CELL]
     names: list[list[str]] = [[] for _ in strata.strata]
     for at in pair.tolist():
         names[at // n_sources].append(weighed.names[at % n_sources])
     return [
-        tuple(each)
-        if len(each) <= _MOST_NAMES
-        else (*each[:_MOST_NAMES], f"and {len(each) - _MOST_NAMES} more")
-        for each in names
+        tuple(own)
+        if len(own) <= _MOST_NAMES
+        else (*own[:_MOST_NAMES], f"and {len(own) - _MOST_NAMES} more")
+        for own in names
     ]
 
 
-def _uncovered_row(name: str, mass: float) -> StratumRow:
+def uncovered_row(name: str, mass: float, weighted: float | None = 0.0) -> StratumRow:
+    """Make the row of a stratum without images; ``weighted`` None where there are no weights."""
     return StratumRow(
         stratum=name,
         target=float(mass),
         target_stderr=None,
         pool=0.0,
-        weighted=0.0,
+        weighted=weighted,
         images=0,
         groups=0,
         sources=(),
-        ess=0.0,
+        ess=weighted,
         largest_weight=None,
         covered=False,
     )

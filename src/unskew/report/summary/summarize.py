@@ -180,8 +180,8 @@ def _limited(
         ),
     )
     panels = tuple(shown[at].panel for at in order[:_MOST_PANELS])
-    place = {shown[at].described.column.name: rank for rank, at in enumerate(order)}
-    ordered = sorted(rows, key=lambda row: place[row.column])
+    position = {shown[at].described.column.name: rank for rank, at in enumerate(order)}
+    ordered = sorted(rows, key=lambda row: position[row.column])
     notes = []
     if len(shown) > _MOST_PANELS:
         notes.append(
@@ -198,15 +198,15 @@ def _target_sentences(weighed: WeightedPool, hidden: Sequence[str]) -> tuple[str
     target = weighed.target
     if target is None:
         return (
-            "No target was given: the result speaks of the population that the biasing functions "
+            "No target was given: the result is about the population that the biasing functions "
             "select from.",
         )
     if weighed.strata is not None:
-        said = weighed.strata.describe()
+        sentences = weighed.strata.describe()
     else:
-        said = (
+        sentences = (
             reference_sentences(target, weighed.pool)
             if target.kind == "source"
             else target.describe()
         )
-    return private_sentences(said, hidden) if weighed.private else tuple(said)
+    return private_sentences(sentences, hidden) if weighed.private else tuple(sentences)

@@ -37,7 +37,7 @@ def make_thumbnail(pool: Pool, row: int) -> str | None:
         return None
     try:
         with warnings.catch_warnings():
-            # An odd file is worth no warning here: whoever read it first has said so.
+            # No warning about an odd file here: its first reader gave one.
             warnings.simplefilter("ignore")
             return _encoded(_opened(pool.images.read(row)))
     except Exception as error:  # a decoder raises whatever a broken file makes it raise

@@ -20,7 +20,7 @@ from unskew.report.summary.wording import (
 
 # `check_fit` rejects below this; a model is a simplification, and with many images any is.
 _REJECTED = 0.01
-# A classifier that tells target and weighted pool apart so well has found something the weights do
+# A classifier that separates target and weighted pool so well has found something the weights do
 # not correct.
 _RECOGNISED = 0.7
 _UNLIKE = 0.05
@@ -139,7 +139,7 @@ def _weak_steps(overlap: Overlap) -> list[str]:
 def _judge_fit(reasons: _Reasons, fit: Any) -> None:
     if fit is None or not fit.p_value < _REJECTED:
         return
-    worst = min(fit.features, key=lambda each: (each.p_value, -each.statistic))
+    worst = min(fit.features, key=lambda check: (check.p_value, -check.statistic))
     reasons.add(
         f"The bias model does not describe the sources (p = {fit.p_value:.2g}): {worst.feature} of "
         f"{worst.source} is off most.",
@@ -156,7 +156,7 @@ def _judge_resemblance(reasons: _Reasons, weighed: WeightedPool) -> None:
     if resemblance.auc > _RECOGNISED or resemblance.unlike > _UNLIKE:
         reasons.add(
             resemblance.message,
-            "Add features that tell the target's images from the pool's to the bias model, or "
+            "Add features that separate the target's images from the pool's to the bias model, or "
             "collect images like the target's.",
         )
     else:
@@ -173,7 +173,7 @@ def _judge_coverage(reasons: _Reasons, weighed: WeightedPool) -> None:
             f"No source has an image of {listed(names)}, "
             f"{share_text(sum(strata.uncovered.values()))} of the target: the results do not "
             "cover them.",
-            f"Collect images of {listed(names)}, or say in every use of the result that they are "
+            f"Collect images of {listed(names)}, or state in every use of the result that they are "
             "missing.",
             weak=False,
         )

@@ -95,14 +95,14 @@ def _histogram(weighed: WeightedPool, table: StratumTable) -> tuple[Histogram, i
             edges, tuple(count[:-1].tolist()), _histogram_by_source(weighed, code_n, size)
         ), int(count[-1])
     # How many images the model left out may be withheld elsewhere, so it is here, too. Images of a
-    # stratum may all have one weight: a bin would tell what the table of strata withholds.
+    # stratum may all have one weight: a bin would reveal what the table of strata withholds.
     forced = np.append(np.zeros(size, dtype=np.bool_), count[-1] > 0)
     if weighed.strata is not None and table.hidden is not None:
         forced[
             np.unique(code_n[(weighed.strata.code >= 0) & table.hidden[weighed.strata.code]])
         ] = True
     hidden = hidden_cells(weighed.cell_sizes(code_n, size + 1), forced)
-    shown = tuple(None if hide else int(each) for each, hide in zip(count, hidden, strict=True))
+    shown = tuple(None if hide else int(images) for images, hide in zip(count, hidden, strict=True))
     return Histogram(edges, shown[:-1]), shown[-1]
 
 
@@ -148,14 +148,14 @@ def _spread(name: str, weight_m: Floats, private: bool, images: int | None) -> S
     sorted_m = np.sort(weight_m)
     low, lower, median, upper, high = (_quantile(sorted_m, level, private) for level in _LEVELS)
     return Spread(
-        name,
-        images,
-        low,
-        lower,
-        median,
-        upper,
-        high,
-        None if private or not sorted_m.size else float(sorted_m[-1]),
+        name=name,
+        images=images,
+        low=low,
+        lower=lower,
+        median=median,
+        upper=upper,
+        high=high,
+        largest=None if private or not sorted_m.size else float(sorted_m[-1]),
     )
 
 

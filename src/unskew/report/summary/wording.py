@@ -13,7 +13,7 @@ _COUNT = re.compile(
 )
 _PLACE = re.compile(r"\b(image|row) \d+\b")
 _DECIMAL = re.compile(r"(?<![\w.])\d*\.\d+(?:e[+-]?\d+)?%?|(?<![\w.,])\d+%")
-# The pool share of images outside the target's scope tells how many they are.
+# The pool share of images outside the target's scope reveals how many they are.
 _POOL_SHARE = re.compile(r"(?<=pool share)(?: \([\d.e+-]+\)|, [\d.e+-]+)")
 _ASIDE = re.compile(r" \([^()]*\d[^()]*\)")
 
@@ -25,14 +25,16 @@ def without_counts(sentence: str) -> str:
     and could be small.
     """
     counted, n = _COUNT.subn("some ", _POOL_SHARE.sub("", sentence))
-    counted = _PLACE.sub(lambda found: "an image" if found[1] == "image" else "a row", counted)
+    counted = _PLACE.sub(lambda match: "an image" if match[1] == "image" else "a row", counted)
     return _DECIMAL.sub("…", counted) if n else counted
 
 
 def private_sentences(sentences: Iterable[str], hidden: Sequence[str]) -> tuple[str, ...]:
     """Remove counts, and the sentences that name what is withheld."""
     return tuple(
-        without_counts(each) for each in sentences if not any(name in each for name in hidden)
+        without_counts(sentence)
+        for sentence in sentences
+        if not any(name in sentence for name in hidden)
     )
 
 
