@@ -1,4 +1,4 @@
-"""What choosing costs: errors of debiased expectations after `unskew.choose_bias`, beside those of
+"""What choosing costs: errors of debiased expectations after `unskew.choose_bias`, compared with those of
 the true family.
 
     python benchmarks/choosing.py --seeds 50            # prints a line for each scenario

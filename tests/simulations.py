@@ -376,7 +376,7 @@ def tilt_groups(rng: Rng) -> DataSet:
 
 
 def tilt_categorical(rng: Rng) -> DataSet:
-    """A categorical feature beside a numeric one."""
+    """A categorical feature and a numeric one."""
     source, x = _gaussians(rng, 150)
     level = np.where(source == 0, rng.choice(3, 300, p=MIX[0]), rng.choice(3, 300, p=MIX[1]))
     pool = make_pool(source, x=x, kind=text(level))
