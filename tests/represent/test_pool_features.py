@@ -379,7 +379,8 @@ class Slow(Representation):
 _INTERRUPTED = """
 import signal
 import sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs without it
+# A shell starts background jobs without it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path[:0] = {path!r}
 from represent.test_entry import Slow, _many
 from unskew.represent.pool_features import represent_images

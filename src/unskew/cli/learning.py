@@ -176,7 +176,7 @@ def train_network(
         list[str] | None,
         typer.Option(
             "--by",
-            help="Accuracy also by this column, or by a*b; may be repeated; overrides \\[learn] by.",
+            help="Also accuracy by this column, or by a*b; repeatable; overrides \\[learn] by.",
         ),
     ] = None,
     device: Annotated[
