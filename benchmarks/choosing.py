@@ -1,5 +1,5 @@
-"""What choosing costs: errors of debiased expectations after `unskew.choose_bias`, beside those of
-the true family.
+"""What choosing costs: errors of debiased expectations after `unskew.choose_bias`, and
+with the true family.
 
     python benchmarks/choosing.py --seeds 50            # prints a line for each scenario
     python benchmarks/choosing.py --only tilts --seeds 5

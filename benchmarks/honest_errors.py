@@ -65,7 +65,7 @@ def main() -> None:
         "--sets", type=int, default=2000, help="simulated data sets for each recipe"
     )
     parser.add_argument(
-        "--bootstrap-sets", type=int, default=200, help="data sets where every one is fitted anew"
+        "--bootstrap-sets", type=int, default=200, help="data sets of the bootstrap that refits"
     )
     parser.add_argument("--replicates", type=int, default=200, help="how often")
     parser.add_argument(

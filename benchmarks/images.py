@@ -1,11 +1,11 @@
-"""What representations cost, beside the plain decoding of the same files.
+"""What representations cost, compared with plain decoding of the same files.
 
     python benchmarks/images.py [--n 20000] [--block 2000] [--data FOLDER] [--output
     docs/images-performance.md]
 
 Files are read in blocks; every measurement of a block follows the others at once, so that a machine
 that is now fast and now slow treats all alike. Ratios are of totals over the blocks; the median
-over the blocks stands beside them. "Plain" is
+over the blocks is also given. "Plain" is
 ``numpy.asarray(PIL.Image.open(path).convert("RGB"))``. CIFAR is read from ``--data``, or the
 environment variable UNSKEW_DATA.
 """

@@ -85,7 +85,7 @@ def met(value: float, bar: float, digits: int = 1) -> bool:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One forecast beside what came true, in points; ``truth`` has value and stderr of naive,
+    """One forecast and its outcome, in points; ``truth`` has value and stderr of naive,
     debiased and gain.
     """
 
@@ -183,8 +183,8 @@ def forecast_bars(outcomes: Sequence[Outcome]) -> list[Bar]:
 def coverage_bar(what: str, outcomes: Sequence[Outcome], *, truth_errs: bool) -> Bar:
     held_o3 = np.array([each.covered(truth_errs=truth_errs) for each in outcomes])
     share, by_kind = 100 * held_o3.mean(), 100 * held_o3.mean(axis=0)
-    said = (
+    measured = (
         f"{share:.0f}% (naive {by_kind[0]:.0f}%, debiased {by_kind[1]:.0f}%, gain "
         f"{by_kind[2]:.0f}%)"
     )
-    return Bar(what, said, "≥ 90%", bool(share >= 90.0))
+    return Bar(what, measured, "≥ 90%", bool(share >= 90.0))

@@ -1,4 +1,4 @@
-"""Forecasts beside what then came true: `forecast_gain` on the drawn images alone, against the
+"""Forecasts and their outcomes: `forecast_gain` on the drawn images alone, against the
 accuracy on the test images.
 """
 

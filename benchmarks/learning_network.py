@@ -16,9 +16,9 @@ from solver_table import commit_facts
 import unskew
 from paper.cifar_sheets import Sheets, read_sheets
 from paper.settings import BEYOND, Population
+from unskew.learn.presets import settings_of
 from unskew.learn.train import train_model
 from unskew.learn.training_data import TrainingData
-from unskew.learn.presets import settings_of
 from unskew.represent.color import border_hsv
 
 # What tells most comes first.

@@ -226,22 +226,21 @@ def forecast_section(outcomes: Sequence[Outcome], on_test: Sequence[Outcome]) ->
         return ""
     harder = np.array(
         [
-            each.true("naive") - test.true("naive")
-            for each, test in zip(outcomes, on_test, strict=True)
+            outcome.true("naive") - test.true("naive")
+            for outcome, test in zip(outcomes, on_test, strict=True)
         ]
     )
     lines = [
         "## Forecasts before training, and what came true",
         "",
-        "`unskew.forecast_gain` sees the drawn images alone (copies of one image stay on one "
-        "side of every fold) and speaks of the "
-        "population that the sources draw from, CIFAR's training images. What came true is "
-        "measured on images of it that no source drew, "
-        "weighted by 1/chance to be left out, and on the test images, for the probe trained on all "
-        "of the draw. Both have errors of their "
-        f"own (standard error of an accuracy {mean_error(outcomes):.1f} and "
-        f"{mean_error(on_test):.1f} points); the test images are another "
-        f"sample, and a harder one: naive is {harder.mean():.1f} points better on the population.",
+        "`unskew.forecast_gain` sees only the drawn images (copies of one image stay on one side "
+        "of every fold) and is about the population that the sources draw from, CIFAR's training "
+        "images. The outcome is measured for the probe trained on the whole draw: on images of "
+        "the population that no source drew, weighted by 1/chance to be left out, and on the test "
+        f"images. Both have their own errors (standard error of an accuracy "
+        f"{mean_error(outcomes):.1f} and {mean_error(on_test):.1f} points); the test images are "
+        f"another sample, and a harder one: naive is {harder.mean():.1f} points better on the "
+        "population.",
         "",
         "`python benchmarks/learning.py --data FOLDER --part forecast --part truth "
         "--seeds 4 5 6 7`",
@@ -257,7 +256,7 @@ def forecast_section(outcomes: Sequence[Outcome], on_test: Sequence[Outcome]) ->
         )
     lines += [
         "",
-        "An interval speaks of the truth, not of a measurement of it: where both have the same "
+        "An interval is about the truth, not about a measurement of it: where both have the same "
         "error, a perfect 95% interval holds the "
         "measured truth in 83% of cases. The row with the error counted, and the comparison with "
         "the population, were added when on seeds "
@@ -365,9 +364,9 @@ def network_section(records: Mapping[Key, Record]) -> str:
         "epoch, worst class in brackets. Weights "
         "in the loss, or by the sampler (systematic: the default for networks). A step of "
         "stochastic gradient descent sees a few images: "
-        "one of weight 50 is seldom there and then moves everything, while a sampler shows it "
-        "fifty times, augmented anew. A probe, whose "
-        "minimum is computed, does not mind; a network does.",
+        "one of weight 50 is rare and then dominates the step, while a sampler shows it fifty "
+        "times, augmented differently. That does not matter to a probe, whose minimum is "
+        "computed, but it does to a network.",
         "",
         "`python benchmarks/learning.py --data FOLDER --part network`",
         "",

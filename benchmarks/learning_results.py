@@ -11,7 +11,7 @@ Record = dict[str, Any]
 
 
 class Results:
-    """Records of one part, told apart by the entries ``keys``; the last one counts. Several
+    """Records of one part, identified by the entries ``keys``; the last one counts. Several
     processes may add to one file.
     """
 
@@ -43,7 +43,7 @@ class Results:
             file.write(("\n" if torn else "") + json.dumps(record) + "\n")
 
     def missing(self, wanted: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """Those of ``wanted`` that are not there yet, looked up anew each time: another process may
+        """Those of ``wanted`` that do not exist yet, looked up each time: another process may
         have been faster.
         """
         for key in wanted:

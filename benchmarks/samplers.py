@@ -1,4 +1,4 @@
-"""One epoch of weighted sampling beside torch's WeightedRandomSampler, for 10⁴ to 10⁸ images.
+"""An epoch of weighted sampling compared with torch's WeightedRandomSampler, 10⁴ to 10⁸ images.
 
     python benchmarks/samplers.py [--sizes 10000 100000 …] [--output docs/samplers-performance.md]
 

@@ -100,7 +100,7 @@ def outcome_text(result: Mapping[str, Any], has_answer: bool, tolerance: float =
         return f"died ({result['died']})"
     if "raised" in result:
         return f"`{result['raised']}`"
-    warned = ", with a warning" if result["said"] else ""
+    warned = ", with a warning" if result["messages"] else ""
     if not result["finite"]:
         return "NaN" + warned
     if has_answer and result["error"] <= 0.1:
@@ -197,8 +197,8 @@ How to read it:
 
 
 def write_page(path: Path, text: str) -> None:
-    """Write beside, then rename: a killed run leaves the old page."""
+    """Write a temporary file, then rename it: a killed run leaves the old page."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".tmp")
-    beside.write_text(text)
-    beside.replace(path)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(text)
+    temporary.replace(path)

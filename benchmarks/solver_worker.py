@@ -182,10 +182,10 @@ def watch(pid: int) -> None:
 
 
 def try_peer(folder: Path, peer: str) -> dict[str, Any]:
-    """What a solver does with an input: an exception, or an answer and what it said beside it."""
-    said: list[str] = []
+    """Record what a solver does with an input: an exception, or an answer and its messages."""
+    messages: list[str] = []
     handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
     solve = PEERS[peer](load_problem(folder), 0)
     logging.getLogger().addHandler(handler)
     with warnings.catch_warnings(record=True) as caught:
@@ -198,7 +198,7 @@ def try_peer(folder: Path, peer: str) -> dict[str, Any]:
                 "ours": type(error).__module__.startswith("unskew"),
                 "message": str(error)[:300],
             }
-    said += [
+    messages += [
         str(w.message)
         for w in caught
         if not issubclass(w.category, DeprecationWarning | FutureWarning)
@@ -207,7 +207,7 @@ def try_peer(folder: Path, peer: str) -> dict[str, Any]:
     return {
         "finite": finite,
         "error": _error(folder, answer) if finite else None,
-        "said": [text[:200] for text in said[:5]],
+        "messages": [text[:200] for text in messages[:5]],
     }
 
 

@@ -1,5 +1,5 @@
-"""unskew's solvers beside their peers, on the same inputs, in one table: ``make bench``, or
-``python benchmarks/solvers.py``.
+"""unskew's solvers and those of other packages, on the same inputs, in one table: ``make bench``,
+or ``python benchmarks/solvers.py``.
 
 Writes docs/performance.md by itself. ``--only CASE`` and ``--quick`` runs print the table and leave
 that page alone.

@@ -1,4 +1,4 @@
-"""unskew's weights beside those of skada, adapt and balance on problems whose truth is known:
+"""unskew's weights and those of skada, adapt and balance on problems with a known truth:
 ``make bench-weights``.
 
 Every peer runs in an environment of its own under .bench-cache, made when it is missing. Results
@@ -49,9 +49,9 @@ class Results:
         self.records = {}
         facts = [*self.facts.items(), *(("command", command) for command in self.commands)]
         lines = [*kept, *({"fact": name, "value": value} for name, value in facts)]
-        beside = path.with_suffix(".tmp")
-        beside.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        beside.replace(path)
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        temporary.replace(path)
         for record in kept:
             self._take(record)
 
@@ -232,7 +232,7 @@ def main() -> None:
         nargs="+",
         default=[],
         choices=list(BY_KEY),
-        help="with --resume: measure these methods anew",
+        help="with --resume: measure these methods again",
     )
     parser.add_argument(
         "--page",

@@ -1,16 +1,15 @@
-"""Camera traps: 12 sites with their own mix of species, and a survey that says how frequent each
-species is in the region.
+"""Camera traps: 12 sites with different mixes of species, and a survey of the region's species.
 
-The pictures are made up, so that the truth is known. Every species has its own habit of going out
-at night, the same at all sites, but the sites see the species in other proportions than the region
+The pictures are synthetic, so the truth is known. Every species has its own habit of going out at
+night, the same at all sites, but the sites see the species in other proportions than the region
 has them. What share of the region's animals are out at night?
 
-What one should see: in the pool the species are as frequent as the cameras happened to see them, in
+What you should see: in the pool the species are as frequent as the cameras happened to see them, in
 the weighted pool as frequent as in the survey, to the last digit. The share of animals out at night
 is about 0.17 too low in the pool, and about right in the weighted pool: it was not fitted, so this
-is a test of the weights. The verdict says that the survey counts badgers, which no camera saw: the
-result speaks of the other species. Lynx live at one site only: the verdict counts them as a stratum
-that one source sees.
+tests the weights. The verdict says that the survey counts badgers, which no camera saw: the result
+is about the other species. Lynx live at one site only: the verdict counts them as a stratum that
+one source sees.
 
     python examples/camera_traps.py
 """
@@ -44,7 +43,7 @@ uncovered = "restrict"
 [bias]
 family = "strata"
 by = ["label"]
-"""  # noqa: E501
+"""
 
 SURVEY = {"fox": 160, "boar": 60, "deer": 120, "hare": 40, "lynx": 12, "badger": 8}
 SPECIES = ("fox", "boar", "deer", "hare", "lynx")  # of the survey, those that pass a camera
@@ -53,8 +52,9 @@ SITES, BURSTS = 12, 40
 
 
 def write_pictures(folder: Path, seed: int = 0) -> None:
-    """Bursts of one to three frames at every site, listed in one COCO Camera Traps file; the survey
-    and the configuration beside it.
+    """Write bursts of one to three frames at every site, with the survey and the configuration.
+
+    One COCO Camera Traps file lists the frames.
     """
     from PIL import Image
 
@@ -74,13 +74,13 @@ def write_pictures(folder: Path, seed: int = 0) -> None:
                 name = f"site{site:02d}/burst{burst:03d}_{frame}.jpg"
                 pixels = rng.normal(40 if night else 140, 15, (16, 16, 3)) + 8 * species
                 Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(folder / name)
-                place = {
+                attributes = {
                     "location": f"site{site:02d}",
                     "seq_id": f"{site}-{burst}",
                     "split": split,
                     "night": int(night),
                 }
-                images.append({"id": name, "file_name": name, **place})
+                images.append({"id": name, "file_name": name, **attributes})
                 annotations.append(
                     {"id": len(annotations), "image_id": name, "category_id": species}
                 )
@@ -95,8 +95,9 @@ def write_pictures(folder: Path, seed: int = 0) -> None:
 
 
 def compare_shares(folder: Path) -> tuple[pd.DataFrame, pd.Series]:
-    """Shares of the species, and the share out at night, among the animals of the training split:
-    pool, weighted pool, truth..
+    """Return the shares of the species and of night animals in pool, weighted pool and truth.
+
+    Among the animals of the training split.
     """
     table = pd.read_parquet(
         folder / "results" / "weights.parquet", columns=["id", "label", "group", "split", "weight"]
@@ -127,18 +128,12 @@ def compare_shares(folder: Path) -> tuple[pd.DataFrame, pd.Series]:
 
 
 def main() -> None:
-    """Make the pictures, weigh them as ``unskew weigh run.toml -o results`` does, print what came
-    out.
-    """
+    """Make the pictures, run ``unskew weigh run.toml -o results``, and print the results."""
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_pictures(folder)
-        assert (
-            run_command(
-                ["weigh", str(folder / "run.toml"), "-o", str(folder / "results"), "--quiet"]
-            )
-            == 0
-        )
+        command = ["weigh", str(folder / "run.toml"), "-o", str(folder / "results"), "--quiet"]
+        assert run_command(command) == 0
         verdict = json.loads((folder / "results" / "report.json").read_text())["verdict"]
         print(verdict["headline"], *verdict["sentences"], sep="\n")
         shares, night = compare_shares(folder)

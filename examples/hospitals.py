@@ -1,13 +1,12 @@
-"""Three hospitals and the national registry: attributes in a table, no image is opened; training
-runs elsewhere, proof is wanted.
+"""Three hospitals and the national registry: attributes in a table, no image is opened.
 
-The patients are made up, so that the truth is known. The older a patient, the more likely a
-finding; the hospitals see older patients than the country has. How frequent is the finding in the
-country?
+Training runs elsewhere; weights and a proof are needed. The patients are synthetic, so the truth is
+known. The older a patient, the more likely a finding; the hospitals see older patients than the
+country has. How frequent is the finding in the country?
 
-What one should see: the finding is about twice as frequent among the hospitals' scans as in the
+What you should see: the finding is about twice as frequent among the hospitals' scans as in the
 country; the weighted table is right to within 0.03. ``unskew verify`` computes everything again and
-agrees. The page shows aggregates only: no patient's id is in it.
+agrees. The page shows aggregates only: no patient's id is on it.
 
     python examples/hospitals.py
 """
@@ -44,7 +43,7 @@ by = ["age", "sex"]
 
 [report]
 privacy = "aggregate"            # no thumbnails, paths or ids; cells under 10 suppressed
-"""  # noqa: E501
+"""
 
 AGES = (20, 50, 70, 85)  # one for each bin of the configuration
 FINDING = (0.02, 0.08, 0.25, 0.45)  # how frequent it is at each of these ages
@@ -58,7 +57,7 @@ PATIENTS = 1000  # of each hospital
 
 
 def write_scans(folder: Path, seed: int = 0) -> None:
-    """One to three scans of every patient in scans.csv, the registry, the configuration."""
+    """Write one to three scans of every patient, the registry and the configuration."""
     rng = np.random.default_rng(seed)
     rows = []
     for hospital, chance in HOSPITALS.items():
@@ -89,9 +88,7 @@ def write_scans(folder: Path, seed: int = 0) -> None:
 
 
 def compare_finding(folder: Path) -> pd.DataFrame:
-    """How frequent the finding is, split by split: scans as they are, and weighted; beside the
-    truth.
-    """
+    """Return how frequent the finding is in each split: plain, weighted, and the truth."""
     weights = pd.read_parquet(
         folder / "results" / "weights.parquet", columns=["id", "split", "weight"]
     )
@@ -109,16 +106,12 @@ def compare_finding(folder: Path) -> pd.DataFrame:
 
 
 def main() -> None:
-    """Make the tables, weigh and verify them as the commands do, print what came out."""
+    """Make the tables, run ``unskew weigh`` and ``unskew verify``, and print the results."""
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_scans(folder)
-        assert (
-            run_command(
-                ["weigh", str(folder / "run.toml"), "-o", str(folder / "results"), "--quiet"]
-            )
-            == 0
-        )
+        command = ["weigh", str(folder / "run.toml"), "-o", str(folder / "results"), "--quiet"]
+        assert run_command(command) == 0
         verdict = json.loads((folder / "results" / "report.json").read_text())["verdict"]
         print(verdict["headline"], *verdict["sentences"], sep="\n")
         print(
@@ -127,9 +120,8 @@ def main() -> None:
         print("\nunskew verify results")
         assert run_command(["verify", str(folder / "results")]) == 0
         page = (folder / "results" / "report.html").read_text()
-        named = sum(
-            name in page for name in pd.read_csv(folder / "scans.csv")["patient_id"].unique()
-        )
+        patients = pd.read_csv(folder / "scans.csv")["patient_id"].unique()
+        named = sum(patient in page for patient in patients)
         print(f"\nPatients named on the page: {named}")
 
 

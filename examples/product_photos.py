@@ -1,19 +1,18 @@
-"""Product photos of four vendors with studios of their own; the target are phone photos, which
-nobody has labelled.
+"""Product photos from four vendors with different studios; the target is unlabelled phone photos.
 
-The photos are made up, so that the truth is known. Each vendor prefers some light, and bags are
+The photos are synthetic, so the truth is known. Each vendor prefers some light, and bags are
 photographed in brighter light than shoes, so that the vendors' share of bags is not that of the
 phones. What share of the phone photos show bags?
 
-What one should see: weighting moves the mean brightness of the pool to that of the phones, and the
-share of bags from 0.53 to about the true 0.35, which lies within the error bar although no phone
-photo has a label. The half of the phone photos that was held out judges the fit: a classifier can
-hardly tell them from the weighted pool. The verdict is "with care", because one of the means that
-are known of the phones still differs by more than a tenth of a standard deviation.
+What you should see: weighting moves the mean brightness of the pool to that of the phones, and the
+share of bags from 0.53 to about the true 0.35, which is within the error bar although no phone
+photo has a label. Half of the phone photos are held out to check the fit: a classifier can hardly
+distinguish them from the weighted pool. The verdict is "with care", because one of the known means
+of the phones still differs by more than a tenth of a standard deviation.
 
     python examples/product_photos.py
 
-The same as a configuration, for ``unskew weigh run.toml -o results``, is CONFIGURATION below.
+CONFIGURATION below does the same by ``unskew weigh run.toml -o results``.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ holdout = 0.5                    # half fits, half judges
 [bias]
 family = "tilt"
 features = ["mean_hsv", "brightness"]
-"""  # noqa: E501
+"""
 
 # log ω of a photo is this times its light: north and east like it bright, south likes the dark.
 PREFERS_LIGHT = {"north": 6.0, "south": -2.0, "east": 9.0, "west": 3.0}
@@ -49,13 +48,13 @@ PRODUCTS, PHONES, BAGS = 40, 300, 0.35
 
 
 def draw_products(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Kind and light of things as phones see them: bags stand in brighter light."""
+    """Draw kind and light of products as phones see them: bags are in brighter light."""
     bag = rng.random(size) < BAGS
     return bag, np.clip(rng.normal(np.where(bag, 0.65, 0.5), 0.1), 0.05, 0.95)
 
 
 def write_photo(path: Path, light: float, rng: np.random.Generator) -> None:
-    """A flat picture in warm light, with a little noise."""
+    """Write a flat picture in warm light, with a little noise."""
     from PIL import Image
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,8 +64,9 @@ def write_photo(path: Path, light: float, rng: np.random.Generator) -> None:
 
 
 def write_photos(folder: Path, seed: int = 0) -> None:
-    """Folders north, south, east and west with class folders, two photos of each product; phones
-    without classes; the configuration.
+    """Write the folders north, south, east and west, phones, and the configuration.
+
+    Vendors have class folders with two photos of each product; phones have no classes.
     """
     rng = np.random.default_rng(seed)
     for vendor, prefers in PREFERS_LIGHT.items():
@@ -82,7 +82,7 @@ def write_photos(folder: Path, seed: int = 0) -> None:
 
 
 def weigh_photos(folder: Path) -> tuple[unskew.Pool, unskew.Pool, unskew.Weights]:
-    """The configuration in Python: the vendors' photos, the phones', and the weights."""
+    """Do the same as the configuration in Python: the vendors' photos, the phones', the weights."""
     pool = unskew.Pool.from_folders(
         {name: folder / name for name in PREFERS_LIGHT}, group={"regex": r"^(sku\d+)"}
     )
@@ -97,31 +97,28 @@ def weigh_photos(folder: Path) -> tuple[unskew.Pool, unskew.Pool, unskew.Weights
 
 
 def main() -> None:
-    """Make the photos, weigh them, print what came out."""
+    """Make the photos, weigh them, and print the results."""
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_photos(folder)
         pool, phones, weights = weigh_photos(folder)
         summary = unskew.write_report(pool, weights, folder / "report.html")
     print(summary.verdict.headline, *summary.verdict.sentences, sep="\n")
-    brightness, bag = (
-        pool.frame["brightness"].to_numpy(),
-        (pool.frame["label"] == "bag").to_numpy(dtype=float),
+    brightness = pool.frame["brightness"].to_numpy()
+    bag = (pool.frame["label"] == "bag").to_numpy(dtype=float)
+    print(
+        f"\nmean brightness   pool {brightness.mean():.3f}   "
+        f"weighted {show(weights.mean(brightness))}   "
+        f"phones {phones.frame['brightness'].mean():.3f}"
     )
     print(
-        f"\nmean brightness   pool {brightness.mean():.3f}   weighted "
-        f"{show(weights.mean(brightness))}   ",
-        end="",
-    )
-    print(f"phones {phones.frame['brightness'].mean():.3f}")
-    print(
-        f"share of bags     pool {bag.mean():.3f}   weighted {show(weights.mean(bag))}   truth "
-        f"{BAGS:.3f}"
+        f"share of bags     pool {bag.mean():.3f}   "
+        f"weighted {show(weights.mean(bag))}   truth {BAGS:.3f}"
     )
 
 
 def show(estimate: unskew.Estimate) -> str:
-    """``0.412 ± 0.031``: the value and its standard error."""
+    """Format value and standard error as ``0.412 ± 0.031``."""
     return f"{estimate.value:.3f} ± {estimate.stderr:.3f}"
 
 

@@ -5,8 +5,8 @@ import os
 import pytest
 from hypothesis import settings
 
-# Asserts in these modules show what differs, as those in tests do.
-pytest.register_assert_rewrite("raising", "training_runs", "forecast_worlds", "simulations")
+# Its asserts show what differs, as those of the tests do.
+pytest.register_assert_rewrite("raising")
 
 # Shared machines are slow at random moments, and the first call of a compiled kernel is: a deadline
 # would fail for no fault of ours. Derandomised, so that a test passes or fails by the code alone.

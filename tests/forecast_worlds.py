@@ -1,4 +1,4 @@
-"""Biased pools beside targets that one can draw from at will, for the tests of forecasts and
+"""Biased pools, and targets that one can draw from at will, for the tests of forecasts and
 rehearsals.
 """
 

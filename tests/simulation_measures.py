@@ -41,8 +41,8 @@ def binomial_error(share: float, n: int) -> float:
 
 
 def draw_sets(recipe: Recipe, n_sets: int, seed: int) -> Iterator[DataSet]:
-    for each in range(n_sets):
-        yield recipe(np.random.default_rng([seed, each]))
+    for at in range(n_sets):
+        yield recipe(np.random.default_rng([seed, at]))
 
 
 def mean_of(data: DataSet) -> Estimate:
@@ -51,7 +51,7 @@ def mean_of(data: DataSet) -> Estimate:
 
 
 def bootstrap_of(data: DataSet, n: int = 200) -> Estimate:
-    """The percentile interval of a bootstrap that fits the model anew."""
+    """The percentile interval of a bootstrap that refits the model."""
     return data.debias().bootstrap(n, 0, data.value).estimate()
 
 
@@ -75,12 +75,12 @@ def mean_as_if_known(data: DataSet) -> Estimate:
 def measure_coverage(
     recipe: Recipe, n_sets: int, seed: int, estimate: Callable[[DataSet], Estimate] = mean_of
 ) -> Coverage:
-    found = []
+    results = []
     for data in draw_sets(recipe, n_sets, seed):
         result = estimate(data)
         low, high = result.interval
-        found.append((low <= data.truth <= high, result.value - data.truth, result.stderr))
-    hit, error, stderr = np.array(found).T
+        results.append((low <= data.truth <= high, result.value - data.truth, result.stderr))
+    hit, error, stderr = np.array(results).T
     return Coverage(
         float(hit.mean()), n_sets, float(error.mean()), float(error.std()), float(stderr.mean())
     )
@@ -92,7 +92,7 @@ def fit_p_values(
     """(n_sets,) p-values of `check_fit`; ``raw``: of the weights that `debias_weights` makes of the
     model's ω.
     """
-    found = []
+    results = []
     for data in draw_sets(recipe, n_sets, seed):
         weights = data.debias()
         if raw:
@@ -100,7 +100,7 @@ def fit_p_values(
             weights = unskew.debias_weights(
                 data.bias.omega, data.pool.source, names=data.pool.names, group=group
             )
-        found.append(
+        results.append(
             unskew.check_fit(
                 data.pool,
                 None if raw else data.bias,
@@ -109,4 +109,4 @@ def fit_p_values(
                 replicates=199,
             ).p_value
         )
-    return np.array(found)
+    return np.array(results)

@@ -183,7 +183,7 @@ def strata_survey_exact(rng: Rng) -> DataSet:
 
 
 def strata_stderr(rng: Rng) -> DataSet:
-    """Margins from a survey of 150, said by standard errors."""
+    """Margins from a survey of 150, with standard errors."""
 
     def fact(count: np.ndarray, n: int) -> dict[str, Any]:
         share = count / n
@@ -376,7 +376,7 @@ def tilt_groups(rng: Rng) -> DataSet:
 
 
 def tilt_categorical(rng: Rng) -> DataSet:
-    """A categorical feature beside a numeric one."""
+    """A categorical feature and a numeric one."""
     source, x = _gaussians(rng, 150)
     level = np.where(source == 0, rng.choice(3, 300, p=MIX[0]), rng.choice(3, 300, p=MIX[1]))
     pool = make_pool(source, x=x, kind=text(level))
@@ -414,7 +414,7 @@ def propensity_three(rng: Rng) -> DataSet:
 
 
 def propensity_boosting(rng: Rng) -> DataSet:
-    """Gradient boosting, whose errors come from a bootstrap that fits anew."""
+    """Gradient boosting, whose errors come from a bootstrap that refits."""
     return _sampled(rng, Propensity(["x"], classifier="boosting", folds=2), 300, 300)
 
 
@@ -550,11 +550,11 @@ def soft_box_two(rng: Rng) -> DataSet:
 
 
 def soft_box_blurred(rng: Rng) -> DataSet:
-    """The same, falling off over 0.7: hardly to be told from no selection."""
+    """The same, falling off over 0.7: hardly distinguishable from no selection."""
     return _corners(rng, 0.7)
 
 
-# ---- features beside the value, for tests of fit
+# ---- features in addition to the value, for tests of fit
 
 
 def strata_feature(rng: Rng) -> DataSet:

@@ -12,8 +12,8 @@ def make_data(folder: Path, names: tuple[str, ...] = ("cifar10",)) -> Path:
     """Images of one colour each, noisy; ten classes that prefer different colours."""
     rng = np.random.default_rng(0)
     for name in names:
-        place = folder / name
-        place.mkdir(parents=True)
+        subfolder = folder / name
+        subfolder.mkdir(parents=True)
         labels = {}
         for split in ("train", "test"):
             label = np.tile(np.arange(10), 100)
@@ -27,8 +27,8 @@ def make_data(folder: Path, names: tuple[str, ...] = ("cifar10",)) -> Path:
                 .reshape(800, 1280, 3)
             )
             # Lossy is enough here, and ten times faster.
-            Image.fromarray(sheet).save(place / f"{split}-000.webp", quality=80, method=0)
+            Image.fromarray(sheet).save(subfolder / f"{split}-000.webp", quality=80, method=0)
             labels[split] = label.astype(np.uint8)
-        np.savez(place / "labels.npz", **labels)
-        (place / "classes.txt").write_text("\n".join("abcdefghij") + "\n", encoding="utf-8")
+        np.savez(subfolder / "labels.npz", **labels)
+        (subfolder / "classes.txt").write_text("\n".join("abcdefghij") + "\n", encoding="utf-8")
     return folder

@@ -16,7 +16,7 @@ from unskew.records import Images, Ints
 from unskew.report.summary.record import Summary
 from unskew.report.summary.summarize import summarize_run
 
-# Stands for a test of fit that found nothing, where a test is not about it.
+# A passed test of fit, for tests about other things.
 NO_FIT_CHECK = SimpleNamespace(
     p_value=0.5, features=(), message="The sources look as the bias model expects.", n_replicates=99
 )
@@ -68,7 +68,7 @@ class ListedImages(Images):
 def mixed_frame(
     n: int = 300, n_sources: int = 3, seed: int = 0, groups: bool = False
 ) -> pd.DataFrame:
-    """Sources that differ in x and in their classes; y, country and flag beside them."""
+    """Sources that differ in x and in their classes; also y, country and flag."""
     rng = np.random.default_rng(seed)
     code = np.arange(n) % n_sources
     x = rng.normal(size=n) + 0.4 * (code % 3)

@@ -50,11 +50,13 @@ def write_shapes(folder: Path, sizes: dict[str, dict[str, int]], seed: int = 0) 
     rng = np.random.default_rng(seed)
     for source, counts in sizes.items():
         for kind, count in counts.items():
-            place = folder / source / kind
-            place.mkdir(parents=True, exist_ok=True)
+            subfolder = folder / source / kind
+            subfolder.mkdir(parents=True, exist_ok=True)
             for at in range(count):
                 light = rng.normal(60 if source == "night" else 170, 20)
-                Image.fromarray(draw_shape(kind, light, rng)).save(place / f"{seed}-{at:03d}.png")
+                Image.fromarray(draw_shape(kind, light, rng)).save(
+                    subfolder / f"{seed}-{at:03d}.png"
+                )
 
 
 def write_training_run(folder: Path, configuration: str = CONFIGURATION) -> Path:

@@ -1,4 +1,4 @@
-"""The page of the command line speaks of every command and every option, and of nothing else."""
+"""The page of the command line describes every command and option, and nothing else."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ COMMANDS: dict[str, Any] = {}
 for _name, _command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
     # A group such as `unskew simulate` has commands of its own.
     COMMANDS |= {
-        f"{_name} {each}": below for each, below in getattr(_command, "commands", {}).items()
+        f"{_name} {_below}": _subcommand
+        for _below, _subcommand in getattr(_command, "commands", {}).items()
     } or {_name: _command}
-# Of every command, and said once for all.
+# Options of every command, described once.
 EVERYWHERE = {"--help", "-h"}
 
 
 def _section(command: str) -> str:
-    """What stands below the command's own heading."""
+    """Return the text below the command's heading."""
     return re.split(r"^## ", PAGE.partition(f"\n## {command}\n")[2], flags=re.MULTILINE)[0]
 
 
 def _options(command: str) -> set[str]:
-    """At least --quiet, which every command has."""
+    """Return the options of a command: at least --quiet, which all have."""
     return {
         name
         for option in COMMANDS[command].params
@@ -61,7 +62,7 @@ def test_every_option_is_named_in_the_section_of_its_command(command: str) -> No
     assert not {name for name in long if name not in section}
     assert not {name for name in short if f"`{name}`" not in section + _common()}
     # An option in a code span must exist, perhaps on another command that the sentence is about.
-    known = set().union(*(_options(each) for each in COMMANDS)) | EVERYWHERE
+    known = set().union(*(_options(name) for name in COMMANDS)) | EVERYWHERE
     assert {
         name
         for span in re.findall(r"`([^`\n]+)`", section)
@@ -83,7 +84,7 @@ def test_defaults_and_examples_are_those_of_the_program(command: str) -> None:
 
 
 def test_every_format_of_export_is_named() -> None:
-    assert all(f"`{each.value}`" in _section("export") for each in Format)
+    assert all(f"`{format_.value}`" in _section("export") for format_ in Format)
 
 
 def test_the_exit_codes_are_those_of_the_program() -> None:

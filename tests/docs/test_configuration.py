@@ -46,19 +46,19 @@ def rows_of_section(name):
 
 def rows_of_family(name):
     model, words = families()[name], parameter_words(families()[name])
-    found = []
-    for each in fields(model):
-        takes = type_words(toml_type(_hints(model).get(each.name)))
-        default = None if each.default is MISSING else each.default
-        found.append(
+    rows = []
+    for field in fields(model):
+        takes = type_words(toml_type(_hints(model).get(field.name)))
+        default = None if field.default is MISSING else field.default
+        rows.append(
             row(
-                each.name,
-                takes + (" (needed)" if each.default is MISSING else ""),
+                field.name,
+                takes + (" (needed)" if field.default is MISSING else ""),
                 default,
-                _sentence(words[each.name]),
+                _sentence(words[field.name]),
             )
         )
-    return found
+    return rows
 
 
 def part(heading):
@@ -78,9 +78,9 @@ def test_the_page_has_every_setting_of_a_family(name):
 
 def test_the_page_says_what_goes_with_what():
     for kinds in (SOURCE_KINDS, TARGET_KINDS):
-        for kind, beside in kinds.items():
+        for kind, keys in kinds.items():
             listed = re.search(rf"^- With `{kind}`: (.*)\.$", PAGE, re.MULTILINE)
-            assert re.findall(r"`(\w+)`", listed[1]) == list(beside)
+            assert re.findall(r"`(\w+)`", listed[1]) == list(keys)
 
 
 def test_the_page_names_every_representation():

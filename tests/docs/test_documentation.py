@@ -1,4 +1,4 @@
-"""The examples that a reader will copy run as they stand; the demo prints what it promises."""
+"""The examples that a reader will copy run unchanged, and links lead somewhere."""
 
 import re
 from pathlib import Path
@@ -21,9 +21,7 @@ def _blocks(page: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that has what the pages speak of: photos/north and photos/south, with two classes
-    each.
-    """
+    """Write photos/north and photos/south, with two classes each, which the pages use."""
     folder = tmp_path_factory.mktemp("photos")
     rng = np.random.default_rng(0)
     for vendor, bags in (("north", 30), ("south", 12)):

@@ -1,4 +1,4 @@
-"""Each example runs as it stands, in seconds, and shows what its first lines promise."""
+"""Each example runs unchanged, in seconds, and shows what its docstring promises."""
 
 from __future__ import annotations
 
@@ -25,22 +25,20 @@ CONFIGURATIONS = {
 pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")
 
 
-def _shown(name: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What the script prints; it takes less than ten seconds of this machine's time, however many
-    others share it.
-    """
+def _run_example(name: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run the script, in less than ten seconds of processor time, and return its output."""
     start = time.process_time()
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     assert time.process_time() - start < 10
     return capsys.readouterr().out
 
 
-def test_there_are_three_and_each_says_what_one_should_see() -> None:
+def test_there_are_three_and_each_says_what_you_should_see() -> None:
     assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(CONFIGURATIONS)
     for path in EXAMPLES.glob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert text.startswith('"""')
-        assert "What one should see: " in text.split('"""')[1]
+        assert "What you should see: " in text.split('"""')[1]
         assert f"python examples/{path.name}" in text
 
 
@@ -52,27 +50,27 @@ def test_the_configuration_is_the_one_that_users_have(name: str) -> None:
 
 
 def test_camera_traps(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = _shown("camera_traps", capsys)
+    printed = _run_example("camera_traps", capsys)
     shares = re.findall(
-        r"^(?:boar|deer|fox|hare|lynx) +([\d.]+) +([\d.]+) +([\d.]+)$", shown, flags=re.MULTILINE
+        r"^(?:boar|deer|fox|hare|lynx) +([\d.]+) +([\d.]+) +([\d.]+)$", printed, flags=re.MULTILINE
     )
     assert len(shares) == 5
     assert all(weighted == survey and pool != survey for pool, weighted, survey in shares)
-    night = dict(re.findall(r"^(pool|weighted|truth) +([\d.]+)$", shown, flags=re.MULTILINE))
+    night = dict(re.findall(r"^(pool|weighted|truth) +([\d.]+)$", printed, flags=re.MULTILINE))
     pool, weighted, truth = (float(night[name]) for name in ("pool", "weighted", "truth"))
     assert truth - pool == pytest.approx(0.17, abs=0.01)
     assert abs(weighted - truth) < 0.02
-    assert "badger" in shown
-    assert "images of one source only" in shown
+    assert "badger" in printed
+    assert "images of one source only" in printed
 
 
 def test_product_photos(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = _shown("product_photos", capsys)
+    printed = _run_example("product_photos", capsys)
     line = r"pool ([\d.]+)   weighted ([\d.]+) ± ([\d.]+)   (?:phones|truth) ([\d.]+)"
-    for pool, weighted, error, truth in np.array(re.findall(line, shown), dtype=float):
+    for pool, weighted, error, truth in np.array(re.findall(line, printed), dtype=float):
         assert abs(weighted - truth) < 2 * error < abs(pool - truth)
-    assert "share of bags     pool 0.53" in shown
-    assert "but with care" in shown
+    assert "share of bags     pool 0.53" in printed
+    assert "but with care" in printed
 
 
 def test_product_photos_in_python_and_as_a_configuration_give_the_same_weights(
@@ -93,15 +91,17 @@ def test_product_photos_in_python_and_as_a_configuration_give_the_same_weights(
 
 
 def test_hospitals(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = _shown("hospitals", capsys)
+    printed = _run_example("hospitals", capsys)
     rows = np.array(
         re.findall(
-            r"^(?:test|train|validation) +([\d.]+) +([\d.]+) +([\d.]+)$", shown, flags=re.MULTILINE
+            r"^(?:test|train|validation) +([\d.]+) +([\d.]+) +([\d.]+)$",
+            printed,
+            flags=re.MULTILINE,
         ),
         dtype=float,
     )
     assert rows.shape == (3, 3)
     np.testing.assert_allclose(rows[:, 0] / rows[:, 2], 2, atol=0.3)
     np.testing.assert_allclose(rows[:, 1], rows[:, 2], atol=0.03)
-    assert "Everything agrees." in shown
-    assert "Patients named on the page: 0" in shown
+    assert "Everything agrees." in printed
+    assert "Patients named on the page: 0" in printed

@@ -1,4 +1,4 @@
-"""The guide to the page speaks of every panel that the page has, and of no other; what it says of
+"""The guide to the page describes every panel of the page, and no other; what it says about
 privacy is the rule itself.
 """
 

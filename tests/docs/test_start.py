@@ -26,7 +26,7 @@ def _words(text: str) -> str:
 
 
 def _assert_shown(expected: str, printed: str) -> None:
-    """What stands between the lines "…" is printed, in this order."""
+    """Assert that the parts between the lines "…" are printed, in this order."""
     rest = _words(printed)
     for part in filter(None, map(_words, re.split(r"^…$", expected, flags=re.MULTILINE))):
         assert part in rest
@@ -79,9 +79,8 @@ def test_the_way_from_folders_to_a_model(folder: Path, capsys: pytest.CaptureFix
         elif kind == "py":
             if "import torch" in text:
                 pytest.importorskip("torch")
-            with threadpool_limits(
-                1
-            ):  # the matrices are so small that threads mostly wait for one another
+            # The matrices are so small that threads mostly wait for one another.
+            with threadpool_limits(1):
                 exec(text, scope)
     assert done == ["init", "check", "weigh", "verify"]
     assert list(scope["weights"]["id"]) != list(scope["mine"]["id"])
@@ -110,8 +109,8 @@ def test_the_demo_s_table_is_that_of_the_page_and_of_the_readme() -> None:
     """
     table = demo.describe_scores(
         *(
-            [each(seed) for seed in demo.SEEDS]
-            for each in (demo.compare_learners, demo.forecast_trial)
+            [measure(seed) for seed in demo.SEEDS]
+            for measure in (demo.compare_learners, demo.forecast_trial)
         )
     )
     for text in (_shown_by_the_demo()[-1], (ROOT / "README.md").read_text(encoding="utf-8")):
