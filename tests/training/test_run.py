@@ -26,7 +26,7 @@ from unskew.evaluation.predictions import evaluate_predictions
 from unskew.represent.square_pixels import square_images
 from unskew.training.arms import adjust_scores, check_arms, main_arm, make_arm, take_training_rows
 from unskew.training.inputs import Splits, TrainingInputs, find_splits
-from unskew.training.model_card import safe
+from unskew.training.model_card import escape_markdown
 
 
 def test_squares_of_the_right_size_are_the_pixels_themselves(tmp_path: Path) -> None:
@@ -184,9 +184,9 @@ def test_cells_that_are_hardly_known_are_no_worst_group() -> None:
 
 
 def test_names_are_no_markup_in_a_card() -> None:
-    assert safe("<script>alert(1)</script>") == "\\<script\\>alert(1)\\</script\\>"
-    assert safe("a|b\n# [x](../y) *z* `q`") == "a\\|b \\# \\[x\\](../y) \\*z\\* \\`q\\`"
-    assert safe("a\x1b[31m") == "a\\x1b\\[31m".replace("\\x", "\\\\x")
+    assert escape_markdown("<script>alert(1)</script>") == "\\<script\\>alert(1)\\</script\\>"
+    assert escape_markdown("a|b\n# [x](../y) *z* `q`") == "a\\|b \\# \\[x\\](../y) \\*z\\* \\`q\\`"
+    assert escape_markdown("a\x1b[31m") == "a\\x1b\\[31m".replace("\\x", "\\\\x")
 
 
 NETWORK = """

@@ -702,7 +702,7 @@ def test_a_class_that_no_held_out_image_shows_is_said_wherever_the_accuracy_is(
     assert said in shown
     assert said in _json(tmp_path / "out" / "metrics.json")["notes"][0]
     assert (
-        "speak of a part of the population only" in (tmp_path / "out" / "model-card.md").read_text()
+        "cover a part of the population only" in (tmp_path / "out" / "model-card.md").read_text()
     )
     assert (
         run_command(

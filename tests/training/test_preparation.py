@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from unskew.training.run import Preparation
+from unskew.training.preparation import Preparation
 
 
 def _prepared(label: list[int], weight: list[float], n_train: int) -> Preparation:
