@@ -1,13 +1,20 @@
-"""What `unskew train` says of classes, weights and options before it trains."""
+"""What `unskew train` prints about classes and weights before it trains."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+import pytest
 
+from training_runs import CONFIGURATION, FEW, read_json, write_shapes
+from unskew.cli.app import run_command
 from unskew.training.preparation import Preparation
+
+Captured = pytest.CaptureFixture[str]
 
 
 def _prepared(label: list[int], weight: list[float], n_train: int) -> Preparation:
@@ -32,3 +39,46 @@ def test_classes_that_train_cannot_teach_are_said_with_the_reason() -> None:
     assert _prepared([0, 1, 2, 2], [1, 1, 0, 0], 4).unlearned() == [
         f"All images of fox (2) in train have weight 0 (debiased): {end}"
     ]
+
+
+def test_a_class_that_no_held_out_image_shows_is_said_wherever_the_accuracy_is(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    """Half of the target are squares; there are two, and both are in train."""
+    write_shapes(tmp_path, {"day": {"disc": 20, "square": 1}, "night": {"disc": 20, "square": 1}})
+    (tmp_path / "run.toml").write_text(CONFIGURATION)
+    assert (
+        run_command(
+            [
+                "train",
+                str(tmp_path / "run.toml"),
+                "-o",
+                str(tmp_path / "out"),
+                "--epochs",
+                "1",
+                *FEW,
+            ]
+        )
+        == 0
+    )
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Accuracy on a part of the target" in shown
+    assert "Accuracy on the target" not in shown
+    said = "without what this split has no image of: label = square (0.5)"
+    assert said in shown
+    assert said in read_json(tmp_path / "out" / "metrics.json")["notes"][0]
+    assert "cover a part of the population only" in (tmp_path / "out" / "model-card.md").read_text()
+    assert (
+        run_command(
+            [
+                "evaluate",
+                str(tmp_path / "out"),
+                "-p",
+                str(tmp_path / "out" / "predictions.parquet"),
+                "--json",
+                *FEW,
+            ]
+        )
+        == 0
+    )
+    assert said in json.loads(capsys.readouterr().out)["notes"][0]
