@@ -5,14 +5,17 @@ and the nearest valid name.
 import os
 import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from config_files import MINIMAL, fill_folder, save
+from run_data import TABLE_SOURCES, write_table_run
 from unskew import ConfigError, DataError
 from unskew.bias.schema import families
+from unskew.cli.app import run_command
 from unskew.config.families import parameter_words, section_of
 from unskew.config.representations import representation_of
 from unskew.config.run_config import make_config, read_config
@@ -756,3 +759,15 @@ def test_every_representation_has_its_settings_as_keys(name):
         "name",
         *(each.name for each in fields(representation_of(name))),
     }
+
+
+def test_what_a_missing_key_expects_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = write_table_run(tmp_path)
+    table.write_text(TABLE_SOURCES + '\n[bias]\nfamily = "known"\n')
+    assert run_command(["check", str(table)]) == 2
+    first = capsys.readouterr().err.splitlines()[0]
+    assert "{source: column | function | number}" in first
+    assert "``" not in first
+    assert len(first) < 250

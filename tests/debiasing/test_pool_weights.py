@@ -271,3 +271,15 @@ def test_a_weak_link_is_warned_of_once():
         warnings.simplefilter("always")
         debias(Pool.from_frame(frame), Tilt(["x"], reference="p"))
     assert sum(issubclass(each.category, WeakOverlapWarning) for each in caught) == 1
+
+
+def test_groups_in_the_pool_but_not_in_the_sample() -> None:
+    import unskew
+
+    rng = np.random.default_rng(0)
+    pool = unskew.Pool.from_arrays(
+        rng.choice(["a", "b"], 120), z=rng.normal(size=120), group=[f"g{at}" for at in range(120)]
+    )
+    sample = unskew.Pool.from_arrays(["t"] * 60, z=rng.normal(size=60))
+    weights = unskew.debias(pool, unskew.bias.Tilt(["z"]), unskew.Target.sample(sample))
+    assert weights.ess_groups is not None

@@ -40,6 +40,7 @@ def test_few_images_get_smaller_batches_and_more_epochs_and_what_is_said_stays()
 def test_a_probe_says_which_numbers_it_leaves_out_and_speaks_of_no_epoch(
     tmp_path: Path, capsys: Captured
 ) -> None:
+    pytest.importorskip("torch")
     rng = np.random.default_rng(0)
     label = rng.integers(0, 2, 120)
     table = pd.DataFrame(

@@ -45,6 +45,7 @@ def test_a_class_that_no_held_out_image_shows_is_said_wherever_the_accuracy_is(
     tmp_path: Path, capsys: Captured
 ) -> None:
     """Half of the target are squares; there are two, and both are in train."""
+    pytest.importorskip("torch")
     write_shapes(tmp_path, {"day": {"disc": 20, "square": 1}, "night": {"disc": 20, "square": 1}})
     (tmp_path / "run.toml").write_text(CONFIGURATION)
     assert (

@@ -25,6 +25,8 @@ from training_runs import (
 from unskew import ConfigError
 from unskew.cli.app import run_command
 
+pytest.importorskip("torch")
+
 Captured = pytest.CaptureFixture[str]
 
 
@@ -273,7 +275,6 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
     """kill -9 in the middle of training, then --resume: the numbers of a run that was not
     killed.
     """
-    pytest.importorskip("torch")
     configuration = write_training_run(tmp_path, CONFIGURATION.replace("epochs = 2", "epochs = 6"))
     run = [
         sys.executable,
