@@ -18,6 +18,8 @@ from run_data import (
     write_picture,
 )
 from unskew.cli.app import run_command
+from unskew.cli.error_messages import explain
+from unskew.errors import DataError
 
 Captured = pytest.CaptureFixture[str]
 
@@ -153,3 +155,26 @@ def test_a_bug_of_ours_is_exit_code_1(
     monkeypatch.setattr("unskew.runs.pipeline.weigh_splits", broken)
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out")]) == 1
     assert "bug in unskew" in capsys.readouterr().err
+
+
+def test_the_json_of_an_error_carries_its_facts(table: Path, capsys: Captured) -> None:
+    table.write_text(table.read_text() + '\n[report]\noutcomes = ["age"]\n')
+    assert run_command(["check", str(table), "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["kind"] == "ConfigError"
+    assert error["facts"] == {"key": "report.outcomes", "column": "age"}
+    out = str(table.parent / "t.csv")
+    assert run_command(["weigh", str(table), "-o", out, "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["facts"] == {"path": out}
+
+
+def test_facts_that_are_no_json_are_made_plain(capsys: Captured) -> None:
+    error = DataError("3 rows", count=np.int64(3), value=np.nan, ids=("a", "b"))
+    assert explain(error, as_json=True) == 4
+    record = json.loads(capsys.readouterr().out)["error"]
+    assert record == {
+        "kind": "DataError",
+        "message": "3 rows",
+        "exit_code": 4,
+        "facts": {"count": 3, "value": None, "ids": ["a", "b"]},
+    }
